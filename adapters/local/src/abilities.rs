@@ -1,0 +1,44 @@
+//! What this backend offers beyond its duty: answers reach jobs, and what jobs print and leave can be read.
+
+use taskbridge_sdk::{
+    Answer, ArtifactData, Artifacts, JobHandle, LogRequest, LogText, Logs, Questions, Result, Taken,
+    async_trait,
+};
+
+use crate::backend::Local;
+use crate::config::OnDecline;
+use crate::job_dir::JobDir;
+use crate::{artifacts, observe, questions};
+
+#[async_trait]
+impl Questions for Local {
+    async fn answer(&self, handle: &JobHandle, question: &str, answer: &Answer) -> Result<Taken> {
+        let (question, answer) = (question.to_owned(), answer.clone());
+        let hand_over = move |dir: &JobDir| {
+            let taken = questions::answer(dir, &question, &answer)?;
+            let declined = taken == Taken::Accepted && !matches!(answer, Answer::Accept(_));
+            if declined && dir.read_claim()?.is_some_and(|claim| claim.on_decline == OnDecline::Cancel) {
+                dir.request_cancel()?;
+            }
+            Ok(taken)
+        };
+        Ok(self.within(handle, hand_over).await?.unwrap_or(Taken::TooLate))
+    }
+}
+
+#[async_trait]
+impl Logs for Local {
+    async fn tail(&self, handle: &JobHandle, request: &LogRequest) -> Result<LogText> {
+        let request = request.clone();
+        Ok(self.within(handle, move |dir| observe::tail(dir, &request)).await?.unwrap_or_default())
+    }
+}
+
+#[async_trait]
+impl Artifacts for Local {
+    async fn read(&self, handle: &JobHandle, name: &str, max_bytes: u64) -> Result<Option<ArtifactData>> {
+        let name = name.to_owned();
+        let read = move |dir: &JobDir| Ok(artifacts::read(&dir.told("artifacts"), &name, max_bytes));
+        self.within(handle, read).await?.unwrap_or(Ok(None))
+    }
+}

@@ -1,0 +1,181 @@
+//! The connected backend: what the server calls. It keeps nothing about jobs, which live in their folders alone.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use taskbridge_sdk::{
+    Artifacts, Backend, Connect, Error, GroupKey, JobHandle, JobKey, JobSpec, JobState, Logs, Observation,
+    Questions, Result, Started, Wakeups, async_trait,
+};
+
+use crate::config::Config;
+use crate::handle::{self, Machine};
+use crate::job_dir::{JobDir, Life, make_private};
+use crate::order::Order;
+use crate::wakeups::Listener;
+use crate::{environment, launch, observe, sweep};
+
+/// How often old folders are looked for.
+const SWEEP_EVERY: Duration = Duration::from_hours(1);
+
+/// What the config says, ready for rendering.
+pub(crate) struct Setup {
+    pub(crate) config: Config,
+    pub(crate) config_dir: PathBuf,
+    /// What every job finds in its environment.
+    pub(crate) environment: BTreeMap<String, String>,
+}
+
+/// This machine as a backend.
+pub(crate) struct Local {
+    setup: Setup,
+    jobs: PathBuf,
+    program: PathBuf,
+    here: Machine,
+    wakeups: Listener,
+    last_sweep: Mutex<Instant>,
+}
+
+impl Local {
+    pub(crate) async fn connect(config: Config, context: &Connect) -> Result<Self> {
+        let here = Machine::here()?;
+        let environment = environment::of(&config)?;
+        let (jobs, keep) = (context.state_dir.join("jobs"), config.keep);
+        let unusable = |e: io::Error| {
+            let folder = context.state_dir.display();
+            Error::config(format!("the folder {folder} cannot be used for jobs: {e}")).caused_by(e)
+        };
+        let folder = jobs.clone();
+        disk(move || make_private(&folder).and_then(|()| sweep::sweep(&folder, keep)))
+            .await?
+            .map_err(unusable)?;
+        let wakeups = Listener::open(&jobs, here.clone()).map_err(unusable)?;
+        let setup = Setup { config, config_dir: context.config_dir.clone(), environment };
+        let last_sweep = Mutex::new(Instant::now());
+        Ok(Self { setup, jobs, program: context.program.clone(), here, wakeups, last_sweep })
+    }
+
+    fn dir(&self, key: &str) -> JobDir {
+        JobDir::new(self.jobs.join(key))
+    }
+
+    /// The job as it is now, if a supervisor ever took it.
+    async fn taken(&self, key: &JobKey) -> Result<Option<Started>> {
+        let (dir, here) = (self.dir(key.as_str()), self.here.clone());
+        let look = move || {
+            let unreadable = |e| observe::unreadable(&dir, e);
+            let Some(claim) = dir.read_claim().map_err(unreadable)? else { return Ok(None) };
+            let first = observe::observe(&dir, &claim.machine, &here)?;
+            Ok(Some(Started { handle: claim.machine.handle(dir.key()), first: Some(first) }))
+        };
+        disk(look).await?
+    }
+
+    fn sweep_if_due(&self) {
+        let mut last = self.last_sweep.lock();
+        if last.elapsed() >= SWEEP_EVERY {
+            *last = Instant::now();
+            let (jobs, keep) = (self.jobs.clone(), self.setup.config.keep);
+            // Nobody waits for it; what it leaves, the next one takes.
+            drop(tokio::task::spawn_blocking(move || sweep::sweep(&jobs, keep)));
+        }
+    }
+
+    /// Works in the folder that a handle names; `None` if it is no handle of this backend.
+    pub(crate) async fn within<T: Send + 'static>(
+        &self,
+        handle: &JobHandle,
+        work: impl FnOnce(&JobDir) -> io::Result<T> + Send + 'static,
+    ) -> Result<Option<T>> {
+        let Some((_, key)) = handle::parse(handle) else { return Ok(None) };
+        let dir = self.dir(key);
+        disk(move || work(&dir).map_err(|e| observe::unreadable(&dir, e))).await?.map(Some)
+    }
+}
+
+#[async_trait]
+impl Backend for Local {
+    async fn start(&self, job: &JobSpec) -> Result<Started> {
+        if let Some(started) = self.taken(&job.key).await? {
+            return Ok(started);
+        }
+        let dir = self.dir(job.key.as_str());
+        let order = Order::new(job, &self.setup, &dir)?;
+        let launched = launch::launch(&self.program, &dir, &order).await;
+        self.sweep_if_due();
+        // A supervisor that could not answer may still have taken the job. If nobody has it now, nobody will: the
+        // only one that could is gone.
+        match (self.taken(&job.key).await?, launched) {
+            (Some(started), _) => Ok(started),
+            (None, Err(e)) => Err(e),
+            (None, Ok(())) => Err(Error::unavailable("the job's folder was removed as it began")),
+        }
+    }
+
+    async fn find(&self, job: &JobSpec) -> Result<Option<Started>> {
+        self.taken(&job.key).await
+    }
+
+    async fn observe(&self, handle: &JobHandle) -> Result<Observation> {
+        let seen = self.observe_all(&self.group(handle), std::slice::from_ref(handle)).await;
+        seen.into_iter().next().expect("one handle has one answer")
+    }
+
+    async fn cancel(&self, handle: &JobHandle) -> Result<()> {
+        self.within(handle, |dir| match dir.life()? {
+            Life::Supervised { .. } => dir.request_cancel(),
+            Life::Left | Life::Unclaimed => Ok(()),
+        })
+        .await
+        .map(drop)
+    }
+
+    /// Jobs of one machine are looked at together: another machine's are out of reach together.
+    fn group(&self, handle: &JobHandle) -> GroupKey {
+        GroupKey::new(handle::parse(handle).map(|(machine, _)| machine.host).unwrap_or_default())
+    }
+
+    async fn observe_all(&self, _: &GroupKey, handles: &[JobHandle]) -> Vec<Result<Observation>> {
+        let look = |handle: &JobHandle| {
+            let parsed = handle::parse(handle).map(|(machine, key)| (machine, self.dir(key)));
+            let here = self.here.clone();
+            move || match parsed {
+                Some((machine, dir)) => observe::observe(&dir, &machine, &here),
+                None => Ok(Observation::new(JobState::Gone).with_message("it is no job of this machine")),
+            }
+        };
+        let looks: Vec<_> = handles.iter().map(look).collect();
+        match disk(move || looks.into_iter().map(|look| look()).collect()).await {
+            Ok(seen) => seen,
+            Err(_) => handles.iter().map(|_| Err(cut_short())).collect(),
+        }
+    }
+
+    fn questions(&self) -> Option<&dyn Questions> {
+        Some(self)
+    }
+
+    fn logs(&self) -> Option<&dyn Logs> {
+        Some(self)
+    }
+
+    fn artifacts(&self) -> Option<&dyn Artifacts> {
+        Some(self)
+    }
+
+    fn wakeups(&self) -> Option<&dyn Wakeups> {
+        Some(&self.wakeups)
+    }
+}
+
+/// Touches the disk, where that holds nobody up: a read takes microseconds, until the disk stalls.
+async fn disk<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(|e| cut_short().caused_by(e))
+}
+
+fn cut_short() -> Error {
+    Error::unavailable("the look at the disk was cut short")
+}

@@ -1,0 +1,134 @@
+//! What is wrong with a target, found offline. Whether the program exists is not asked: that is the machine's state,
+//! not the config's.
+
+use std::collections::BTreeSet;
+
+use taskbridge_sdk::Problem;
+
+use crate::config::{Argument, Target};
+use crate::job_dir;
+use crate::template::{OURS, Templates};
+
+/// All that is wrong with a target for a tool with these parameters.
+pub(crate) fn check(target: &Target, parameters: &[&str]) -> Vec<Problem> {
+    let templates = Templates::new();
+    let mut problems = Vec::new();
+    let mut problem =
+        |field: &str, message: String| problems.push(Problem { field: field.to_owned(), message });
+
+    for (field, template) in each_template(target) {
+        match templates.names(template) {
+            Ok(names) => {
+                for message in names.iter().filter_map(|name| unknown(name, parameters)) {
+                    problem(&field, message);
+                }
+            }
+            Err(message) => problem(&field, message),
+        }
+    }
+    if parameters.contains(&OURS) {
+        problem(
+            "",
+            format!("a parameter cannot be called `{OURS}`: templates find the job's own paths there"),
+        );
+    }
+    match target.command.first() {
+        Some(Argument::One(program)) if !program.trim().is_empty() => {}
+        Some(Argument::One(_)) => problem("command[0]", "the program is empty".to_owned()),
+        Some(Argument::Optional(_)) => {
+            problem("command[0]", "the program cannot be left out, so it must be a string".to_owned());
+        }
+        None => problem("command", "it must hold a program and its arguments".to_owned()),
+    }
+    if target.success_exit_codes.is_empty() {
+        problem("success_exit_codes", "it must hold at least one exit code, such as 0".to_owned());
+    }
+    problems
+}
+
+/// Every template of a target, with the field it stands in.
+pub(crate) fn each_template(target: &Target) -> impl Iterator<Item = (String, &str)> {
+    let command = target.command.iter().enumerate().flat_map(|(i, argument)| match argument {
+        Argument::One(template) => vec![(format!("command[{i}]"), template.as_str())],
+        Argument::Optional(group) => {
+            let inner = group.iter().enumerate();
+            inner.map(|(j, template)| (format!("command[{i}][{j}]"), template.as_str())).collect()
+        }
+    });
+    let env = target.env.iter().map(|(name, value)| (format!("env.{}", name.as_str()), value.as_str()));
+    let working_dir = target.working_dir.iter().map(|t| ("working_dir".to_owned(), t.as_str()));
+    let stdin = target.stdin.iter().map(|t| ("stdin".to_owned(), t.as_str()));
+    command.chain(working_dir).chain(env).chain(stdin)
+}
+
+/// What to say about a name that a template cannot have, if it cannot.
+fn unknown(name: &str, parameters: &[&str]) -> Option<String> {
+    let (head, rest) = name.split_once('.').unwrap_or((name, ""));
+    if head == OURS {
+        let ours: BTreeSet<&str> = job_dir::NAMES.into_iter().chain(["arguments"]).collect();
+        let attribute = rest.split('.').next().unwrap_or_default();
+        let listed = ours.iter().copied().collect::<Vec<_>>().join("`, `");
+        return (!ours.contains(attribute)).then(|| format!("`{name}` is unknown: `{OURS}` has `{listed}`"));
+    }
+    if parameters.contains(&head) {
+        return None;
+    }
+    Some(match parameters {
+        [] => format!("`{head}` is unknown: the tool has no parameters"),
+        _ => format!("`{head}` is unknown: the tool's parameters are `{}`", parameters.join("`, `")),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn problems(target: serde_json::Value) -> Vec<(String, String)> {
+        let target: Target = serde_json::from_value(target).unwrap();
+        check(&target, &["path", "depth"]).into_iter().map(|p| (p.field, p.message)).collect()
+    }
+
+    #[test]
+    fn a_right_target_has_no_problems() {
+        let target = json!({
+            "command": ["du", ["--max-depth", "{{ depth }}"], "{{ path }}", "{{ taskbridge.artifacts }}/x"],
+            "env": {"A": "{{ path }}"}, "stdin": "{{ taskbridge.arguments }}", "working_dir": "/tmp", "timeout": "5m",
+        });
+        assert_eq!(problems(target), []);
+    }
+
+    #[test]
+    fn every_problem_names_its_field_and_the_way_out() {
+        for (target, field, part) in [
+            (json!({"command": []}), "command", "must hold a program"),
+            (json!({"command": [" "]}), "command[0]", "empty"),
+            (json!({"command": [["x"]]}), "command[0]", "must be a string"),
+            (json!({"command": ["x", "{{ pat }}"]}), "command[1]", "parameters are `path`, `depth`"),
+            (json!({"command": ["x", ["-d", "{{ deep }}"]]}), "command[1][1]", "`deep` is unknown"),
+            (json!({"command": ["x", "{{ path"]}), "command[1]", "syntax error"),
+            (json!({"command": ["x", "{{ taskbridge.artefacts }}"]}), "command[1]", "`artifacts`"),
+            (json!({"command": ["x"], "env": {"A": "{{ a }}"}}), "env.A", "`a` is unknown"),
+            (json!({"command": ["x"], "stdin": "{{ a }}"}), "stdin", "`a` is unknown"),
+            (json!({"command": ["x"], "working_dir": "{{ a }}"}), "working_dir", "`a` is unknown"),
+            (json!({"command": ["x"], "success_exit_codes": []}), "success_exit_codes", "at least one"),
+        ] {
+            let found = problems(target.clone());
+            assert_eq!(found.len(), 1, "{target}: {found:?}");
+            assert_eq!(found[0].0, field, "{target}");
+            assert!(found[0].1.contains(part), "{target}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn shapes_are_strict() {
+        for (target, part) in [
+            (json!({"command": ["x"], "cwd": "/"}), "unknown field `cwd`"),
+            (json!({"command": [3]}), "a template (a string) or an array"),
+            (json!({"command": ["x"], "env": {"TASKBRIDGE_JOB": ""}}), "the server's own"),
+        ] {
+            let error = serde_json::from_value::<Target>(target).unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! The environment that jobs are given. This is the only place of the adapter that reads the server's own.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use taskbridge_sdk::{Error, Result};
+
+use crate::config::Config;
+
+/// What a job finds programs with, if the config does not say.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// The prefix of the variables that tell a job about itself.
+const OURS: &str = "TASKBRIDGE_";
+
+/// The name of an environment variable that a config may set.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, JsonSchema)]
+#[serde(try_from = "String")]
+#[schemars(with = "String", extend("pattern" = "^(?!TASKBRIDGE_)[^=]+$"))]
+pub struct VariableName(String);
+
+impl VariableName {
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for VariableName {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        if name.is_empty() || name.contains(['=', '\0']) {
+            return Err(format!(
+                "`{name}` cannot name an environment variable: it is empty, or holds `=` or NUL"
+            ));
+        }
+        if name.starts_with(OURS) {
+            return Err(format!(
+                "`{name}` cannot be set: variables that begin with `{OURS}` are the server's own"
+            ));
+        }
+        Ok(Self(name))
+    }
+}
+
+/// What every job of a backend is given, its own variables apart.
+pub(crate) fn of(config: &Config) -> Result<BTreeMap<String, String>> {
+    let mut variables = BTreeMap::from([("PATH".to_owned(), PATH.to_owned())]);
+    for name in &config.pass_env {
+        if let Some(value) = own(name)? {
+            variables.insert(name.as_str().to_owned(), value);
+        }
+    }
+    for (name, value) in &config.env {
+        variables.insert(name.as_str().to_owned(), value.clone());
+    }
+    Ok(variables)
+}
+
+#[expect(clippy::disallowed_methods, reason = "`pass_env` names variables of the server's environment")]
+fn own(name: &VariableName) -> Result<Option<String>> {
+    let Some(value) = std::env::var_os(name.as_str()) else { return Ok(None) };
+    let value = value.into_string();
+    let refused = |_| Error::config(format!("pass_env: the value of `{}` is not UTF-8", name.as_str()));
+    value.map(Some).map_err(refused)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn holds_what_the_config_names_and_a_path() {
+        let config = |value| serde_json::from_value::<Config>(value).unwrap();
+        let names = |config: &Config| of(config).unwrap().into_keys().collect::<Vec<_>>();
+        assert_eq!(names(&config(json!({}))), ["PATH"]);
+        // Cargo sets this one for tests.
+        let passing =
+            config(json!({"pass_env": ["CARGO_MANIFEST_DIR", "NOT_SET_ANYWHERE"], "env": {"PATH": "/x"}}));
+        let variables = of(&passing).unwrap();
+        assert_eq!(variables["CARGO_MANIFEST_DIR"], env!("CARGO_MANIFEST_DIR"));
+        assert_eq!(variables["PATH"], "/x");
+        assert_eq!(variables.len(), 2);
+    }
+
+    #[test]
+    fn names_that_cannot_be_or_are_ours_are_refused() {
+        for (name, part) in [("", "empty"), ("A=B", "holds `=`"), ("TASKBRIDGE_JOB", "the server's own")] {
+            let config = serde_json::from_value::<Config>(json!({"env": {name: "x"}}));
+            assert!(config.is_err_and(|e| e.to_string().contains(part)), "{name}");
+        }
+    }
+}

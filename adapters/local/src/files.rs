@@ -1,0 +1,140 @@
+//! Small files that nobody ever sees half of, and reads that nothing in their way can block or mislead. It must not
+//! know what the files mean.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::SystemTime;
+
+use rustix::fs::OFlags;
+
+/// A file's whole content under a name of its own, to be published under its real name in one step.
+pub(crate) struct Draft {
+    file: File,
+    path: PathBuf,
+    target: PathBuf,
+}
+
+impl Draft {
+    /// Writes the content beside its target, safely on disk.
+    pub(crate) fn new(target: &Path, content: &[u8]) -> io::Result<Self> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = target.file_name().unwrap_or_default().to_string_lossy();
+        loop {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let path = target.with_file_name(format!(".{name}.{}.{number}", std::process::id()));
+            match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
+                Ok(file) => {
+                    let mut draft = Self { file, path, target: target.to_owned() };
+                    draft.file.write_all(content)?;
+                    draft.file.sync_all()?;
+                    return Ok(draft);
+                }
+                // A process that died left this name behind.
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
+    /// The open file, to be locked before anybody can see it.
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Publishes, in place of what was there.
+    pub(crate) fn replace(self) -> io::Result<()> {
+        fs::rename(&self.path, &self.target)?;
+        sync_parent(&self.target)
+    }
+
+    /// Publishes and hands the open file over, unless something was published there before: then `None`.
+    pub(crate) fn publish_first(self) -> io::Result<Option<File>> {
+        match fs::hard_link(&self.path, &self.target) {
+            Ok(()) => {
+                sync_parent(&self.target)?;
+                self.file.try_clone().map(Some)
+            }
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        // After a rename the name is gone already; a leftover is never read.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Makes a new name in a folder survive a power cut.
+pub(crate) fn sync_parent(path: &Path) -> io::Result<()> {
+    match path.parent() {
+        Some(parent) => File::open(parent)?.sync_all(),
+        None => Ok(()),
+    }
+}
+
+/// Opens a regular file. A FIFO, a device, a folder or a symbolic link in its place is an error, and never blocks.
+pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
+    let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a regular file")) }
+}
+
+/// A small file, read whole.
+pub(crate) struct Content {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) modified: SystemTime,
+}
+
+/// Reads a regular file of at most `max` bytes; `None` if it does not exist.
+pub(crate) fn read(path: &Path, max: u64) -> io::Result<Option<Content>> {
+    let file = match open_regular(path) {
+        Ok(file) => file,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(e),
+    };
+    let modified = file.metadata()?.modified()?;
+    let mut bytes = Vec::new();
+    file.take(max.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > max {
+        return Err(io::Error::other(format!("it is larger than {max} bytes")));
+    }
+    Ok(Some(Content { bytes, modified }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_to_publish_stands() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x");
+        assert!(Draft::new(&path, b"one").unwrap().publish_first().unwrap().is_some());
+        assert!(Draft::new(&path, b"two").unwrap().publish_first().unwrap().is_none());
+        assert_eq!(fs::read(&path).unwrap(), b"one");
+        Draft::new(&path, b"three").unwrap().replace().unwrap();
+        assert_eq!(read(&path, 5).unwrap().unwrap().bytes, b"three");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "no draft is left behind");
+    }
+
+    #[test]
+    fn reads_are_bounded_and_regular() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x");
+        assert!(read(&path, 9).unwrap().is_none());
+        fs::write(&path, b"0123456789").unwrap();
+        assert!(read(&path, 9).is_err_and(|e| e.to_string().contains("larger than 9 bytes")));
+        std::os::unix::fs::symlink(&path, dir.path().join("link")).unwrap();
+        assert!(read(&dir.path().join("link"), 99).is_err());
+        let fifo = dir.path().join("fifo");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, 0o600.into()).unwrap();
+        assert!(read(&fifo, 99).is_err_and(|e| e.to_string().contains("not a regular file")));
+        assert!(read(dir.path(), 99).is_err());
+    }
+}

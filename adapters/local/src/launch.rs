@@ -1,0 +1,65 @@
+//! How a job begins: a supervisor is started, given its order, and asked whether the job is taken. It must not keep
+//! the supervisor: from then on the job's folder is all that links it to the server.
+
+use std::io;
+use std::path::Path;
+use std::process::Stdio;
+
+use taskbridge_sdk::{Adapter, Error, Result};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, Command};
+
+use crate::Local;
+use crate::job_dir::JobDir;
+use crate::order::Order;
+use crate::supervisor::TAKEN;
+
+/// Starts a supervisor and returns when the job is taken, by it or by another. After an error this supervisor has
+/// not taken it, unless it died in between: the folder knows.
+pub(crate) async fn launch(program: &Path, dir: &JobDir, order: &Order) -> Result<()> {
+    let spawned = Command::new(program)
+        .arg("adapter-helper")
+        .arg(Local::KIND)
+        .arg(dir.path())
+        // The job's environment is part of the order. What the server has in its own is nobody else's business.
+        .env_clear()
+        .current_dir("/")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn();
+    let mut supervisor = spawned.map_err(|e| not_spawned(program, e))?;
+    let order = serde_json::to_vec(order).map_err(|e| Error::config(format!("a path is not UTF-8: {e}")))?;
+    let reply = converse(&mut supervisor, &order).await;
+    let reply = reply.map_err(|e| Error::unavailable("the supervisor cannot be talked to").caused_by(e))?;
+    // The runtime reaps the supervisor when it ends, if the server is still there.
+    match reply.trim() {
+        TAKEN => Ok(()),
+        "" => Err(Error::unavailable("the supervisor ended before it took the job")),
+        why => Err(Error::unavailable(why)),
+    }
+}
+
+async fn converse(supervisor: &mut Child, order: &[u8]) -> io::Result<String> {
+    if let Some(mut stdin) = supervisor.stdin.take() {
+        match stdin.write_all(order).await {
+            // It stopped reading: its reply says why.
+            Err(e) if e.kind() == io::ErrorKind::BrokenPipe => {}
+            written => written?,
+        }
+    }
+    let mut reply = Vec::new();
+    if let Some(stdout) = &mut supervisor.stdout {
+        while !reply.ends_with(b"\n") && stdout.read_buf(&mut reply).await? > 0 {}
+    }
+    Ok(String::from_utf8_lossy(&reply).into_owned())
+}
+
+fn not_spawned(program: &Path, error: io::Error) -> Error {
+    let message = format!("the supervisor {} cannot be started", program.display());
+    match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => Error::config(message),
+        _ => Error::unavailable(message),
+    }
+    .caused_by(error)
+}

@@ -1,0 +1,164 @@
+//! What a job prints, kept bounded: the start and the end of each stream, in segments of one size. Segment 0 is the
+//! start; of the others only the last two are kept, so a gap in the numbers says exactly how much was left out. It
+//! must not know what the text means.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use crate::files;
+
+/// The two streams of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stream {
+    Out,
+    Err,
+}
+
+impl Stream {
+    fn name(self) -> &'static str {
+        match self {
+            Stream::Out => "stdout",
+            Stream::Err => "stderr",
+        }
+    }
+}
+
+/// Writes one stream. A full disk costs log lines, never the job.
+pub(crate) struct Writer {
+    folder: PathBuf,
+    stream: Stream,
+    segment: u64,
+    file: Option<File>,
+    room: u64,
+    next: u64,
+}
+
+impl Writer {
+    /// Keeps at most `max` bytes in this folder.
+    pub(crate) fn new(folder: &Path, stream: Stream, max: u64) -> Self {
+        let segment = (max / 3).max(1);
+        Self { folder: folder.to_owned(), stream, segment, file: None, room: 0, next: 0 }
+    }
+
+    /// Adds what was printed. After an error the rest of these bytes is lost, and the next ones are tried afresh.
+    pub(crate) fn append(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            if self.room == 0 && self.open_next().is_err() {
+                return;
+            }
+            let fitting = usize::try_from(self.room).map_or(bytes.len(), |room| bytes.len().min(room));
+            let (now, later) = bytes.split_at(fitting);
+            let Some(Ok(())) = self.file.as_mut().map(|file| file.write_all(now)) else { return };
+            self.room -= now.len() as u64;
+            bytes = later;
+        }
+    }
+
+    fn open_next(&mut self) -> io::Result<()> {
+        let path = |number| self.folder.join(format!("{}.{number}", self.stream.name()));
+        let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path(self.next))?;
+        if let Some(old) = self.next.checked_sub(2).filter(|old| *old > 0) {
+            fs::remove_file(path(old))?;
+        }
+        self.file = Some(file);
+        self.room = self.segment;
+        self.next += 1;
+        Ok(())
+    }
+}
+
+/// What is kept of one stream.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Kept {
+    pub(crate) start: Vec<u8>,
+    /// How many bytes are missing between the start and the end.
+    pub(crate) dropped: u64,
+    pub(crate) end: Vec<u8>,
+}
+
+impl Kept {
+    /// Reads a stream, also while it is being written.
+    pub(crate) fn read(folder: &Path, stream: Stream) -> io::Result<Self> {
+        let mut segments = BTreeMap::new();
+        for entry in fs::read_dir(folder)? {
+            let name = entry?.file_name();
+            let number = name.to_str().and_then(|name| name.strip_prefix(stream.name())?.strip_prefix('.'));
+            let Some(number) = number.and_then(|n| n.parse::<u64>().ok()) else { continue };
+            // One that is dropped between the listing and this line counts as dropped.
+            if let Some(content) = files::read(&folder.join(&name), u64::MAX)? {
+                segments.insert(number, content.bytes);
+            }
+        }
+        let start = segments.remove(&0).unwrap_or_default();
+        let missing = segments.keys().next().map_or(0, |first| first - 1);
+        let dropped = missing * start.len() as u64;
+        Ok(Self { start, dropped, end: segments.into_values().flatten().collect() })
+    }
+
+    /// All that is kept as text, with a marker where something is missing.
+    pub(crate) fn into_text(mut self) -> String {
+        if self.dropped == 0 {
+            self.start.append(&mut self.end);
+            return into_utf8(self.start);
+        }
+        let (start, end) = (into_utf8(self.start), into_utf8(self.end));
+        // A character that was cut in two is left out with the rest.
+        let (start, end) = (start.trim_end_matches('\u{fffd}'), end.trim_start_matches('\u{fffd}'));
+        format!("{start}\n[... {} bytes left out ...]\n{end}", self.dropped)
+    }
+}
+
+fn into_utf8(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(max: u64, pieces: &[&str]) -> (tempfile::TempDir, Kept) {
+        let dir = tempfile::tempdir().unwrap();
+        let mut writer = Writer::new(dir.path(), Stream::Out, max);
+        for piece in pieces {
+            writer.append(piece.as_bytes());
+        }
+        let kept = Kept::read(dir.path(), Stream::Out).unwrap();
+        (dir, kept)
+    }
+
+    #[test]
+    fn all_is_kept_while_there_is_room() {
+        let (_dir, kept) = write(30, &["0123456789", "abcdefghij", "ABCDEFGHIJ"]);
+        assert_eq!((kept.dropped, kept.into_text().as_str()), (0, "0123456789abcdefghijABCDEFGHIJ"));
+    }
+
+    #[test]
+    fn the_start_and_the_end_are_kept_and_the_gap_is_counted() {
+        let text: String = (0..1000).map(|n| format!("{n:03}\n")).collect();
+        let (dir, kept) = write(300, &[&text]);
+        let total = kept.start.len() as u64 + kept.dropped + kept.end.len() as u64;
+        assert_eq!(total, 4000, "nothing is unaccounted for");
+        assert!(kept.start.len() + kept.end.len() <= 300);
+        let text = kept.into_text();
+        assert!(text.starts_with("000\n001\n") && text.ends_with("998\n999\n"), "{text}");
+        assert!(text.contains("\n[... 3700 bytes left out ...]\n"), "{text}");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3);
+    }
+
+    #[test]
+    fn a_character_that_was_cut_in_two_is_left_out() {
+        let (_dir, kept) = write(30, &[&"ä".repeat(5), "€".repeat(40).as_str()]);
+        assert!(!kept.into_text().contains('\u{fffd}'));
+    }
+
+    #[test]
+    fn the_streams_are_apart() {
+        let dir = tempfile::tempdir().unwrap();
+        Writer::new(dir.path(), Stream::Out, 30).append(b"out");
+        Writer::new(dir.path(), Stream::Err, 30).append(b"err");
+        assert_eq!(Kept::read(dir.path(), Stream::Err).unwrap().into_text(), "err");
+    }
+}

@@ -1,0 +1,106 @@
+//! One look at a job's folder. Whether the job runs is decided by its supervisor's lock alone: no process id is ever
+//! trusted, so a number that was given to somebody else, or a reboot, cannot be mistaken for a job.
+
+use std::io;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use taskbridge_sdk::{Error, JobState, LogRequest, LogText, Observation, Result, Timestamp};
+
+use crate::handle::Machine;
+use crate::job_dir::{JobDir, Life};
+use crate::log::{Kept, Stream};
+use crate::{events, orphans, questions};
+
+/// Looks at a job that was started on `machine`, from `here`.
+pub(crate) fn observe(dir: &JobDir, machine: &Machine, here: &Machine) -> Result<Observation> {
+    // The lock is looked at first: once it is free, nobody writes an end any more.
+    let life = dir.life().map_err(|e| unreadable(dir, e))?;
+    if let Some((end, written)) = dir.read_end().map_err(|e| unreadable(dir, e))? {
+        return Ok(Observation { since: Some(timestamp(written)), ..end });
+    }
+    match life {
+        Life::Supervised { since } => running(dir, since).map_err(|e| unreadable(dir, e)),
+        Life::Left | Life::Unclaimed => gone(dir, machine, here, &life),
+    }
+}
+
+fn running(dir: &JobDir, since: SystemTime) -> io::Result<Observation> {
+    let said = events::read(&dir.told("events"));
+    let open = questions::open(dir)?;
+    Ok(Observation {
+        progress: said.progress,
+        message: open.complaint.or(said.message),
+        since: Some(timestamp(since)),
+        questions: open.questions,
+        ..Observation::new(JobState::Running)
+    })
+}
+
+/// Nobody looks after the job, and nobody wrote down how it ended.
+fn gone(dir: &JobDir, machine: &Machine, here: &Machine, life: &Life) -> Result<Observation> {
+    if machine.host != here.host && machine.boot != here.boot {
+        return Err(Error::config(format!(
+            "the job runs on the machine `{}`, and only a server there can look at it; this is `{}`",
+            machine.host, here.host
+        )));
+    }
+    // Unsupervised work must not go on in secret while its task is told to be over.
+    orphans::kill(dir.key());
+    let why = match life {
+        _ if machine.boot != here.boot => "the machine was restarted while the job ran",
+        Life::Left => {
+            "the job's supervisor was killed, so nobody knows how it ended; what was left of it was killed"
+        }
+        _ => "the job's files are gone",
+    };
+    Ok(Observation::new(JobState::Gone).with_message(why))
+}
+
+/// The end of what the job printed, both streams one after the other.
+pub(crate) fn tail(dir: &JobDir, request: &LogRequest) -> io::Result<LogText> {
+    if !dir.path().exists() {
+        return Ok(LogText::default());
+    }
+    let streams = [Kept::read(&dir.log(), Stream::Out)?, Kept::read(&dir.log(), Stream::Err)?];
+    let mut cut = streams.iter().any(|kept| kept.dropped > 0);
+    let [out, err] = streams.map(|kept| select(kept.into_text(), request.search.as_deref()));
+    let text = match (out.is_empty(), err.is_empty()) {
+        (_, true) => out,
+        (true, false) => err,
+        (false, false) => format!("==> stdout <==\n{}\n==> stderr <==\n{err}", out.trim_end_matches('\n')),
+    };
+    let (text, shortened) = last_lines(text, request.max_bytes);
+    cut |= shortened;
+    Ok(LogText { text, cut })
+}
+
+/// The lines that hold what is searched for.
+fn select(text: String, search: Option<&str>) -> String {
+    let Some(search) = search.map(str::to_lowercase) else { return text };
+    text.split_inclusive('\n').filter(|line| line.to_lowercase().contains(&search)).collect()
+}
+
+/// The last whole lines that fit; the end of the last line if it alone does not.
+fn last_lines(text: String, max: usize) -> (String, bool) {
+    if text.len() <= max {
+        return (text, false);
+    }
+    let from = (text.len() - max..=text.len()).find(|i| text.is_char_boundary(*i)).unwrap_or(text.len());
+    let line_start = from == 0 || text.as_bytes()[from - 1] == b'\n';
+    let end = &text[from..];
+    match end.split_once('\n') {
+        Some((_, lines)) if !line_start && !lines.is_empty() => (lines.to_owned(), true),
+        _ => (end.to_owned(), true),
+    }
+}
+
+/// A folder that cannot be read or written now: a fault of the engine, never of the job.
+pub(crate) fn unreadable(dir: &JobDir, error: io::Error) -> Error {
+    Error::unavailable(format!("the folder of the job {} cannot be read: {error}", dir.key()))
+        .caused_by(error)
+}
+
+fn timestamp(moment: SystemTime) -> Timestamp {
+    let since_epoch = moment.duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp::from_millis(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
+}

@@ -1,0 +1,134 @@
+//! What a supervisor is told to run: a target, rendered with a job's arguments. It travels through the supervisor's
+//! standard input and never touches a disk, because arguments can be secrets.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use taskbridge_sdk::{Error, FileContent, InputFile, JobSpec, Result};
+
+use crate::backend::Setup;
+use crate::config::{OnDecline, Target};
+use crate::job_dir::{self, JobDir};
+use crate::render::Renderer;
+
+/// One job, ready to run. It can hold secrets, so it has no `Debug`.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Order {
+    /// The program and its arguments.
+    pub(crate) command: Vec<String>,
+    pub(crate) working_dir: PathBuf,
+    /// The whole environment.
+    pub(crate) env: BTreeMap<String, String>,
+    pub(crate) stdin: Option<String>,
+    pub(crate) files: Vec<StagedFile>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) kill_grace: Duration,
+    pub(crate) max_output_bytes: u64,
+    pub(crate) success_exit_codes: Vec<u8>,
+    pub(crate) on_decline: OnDecline,
+}
+
+/// A file that came with the arguments, to be written before the command starts.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct StagedFile {
+    pub(crate) path: PathBuf,
+    /// Its bytes, in base64.
+    pub(crate) base64: String,
+}
+
+impl Order {
+    /// Renders a job's target. What the caller's arguments make impossible is `Rejected`.
+    pub(crate) fn new(job: &JobSpec, setup: &Setup, dir: &JobDir) -> Result<Self> {
+        let target = Target::deserialize(&job.target)
+            .map_err(|e| Error::config(format!("the tool's target is not understood: {e}")))?;
+        let (arguments, files) = stage(job, dir)?;
+        let renderer = Renderer::new(&arguments, dir);
+        Ok(Self {
+            command: command(&target, &renderer, &setup.config_dir)?,
+            working_dir: working_dir(&target, &renderer, setup, dir)?,
+            env: environment(&target, &renderer, setup, dir)?,
+            stdin: target.stdin.as_deref().map(|template| renderer.text("stdin", template)).transpose()?,
+            files,
+            timeout: target.timeout,
+            kill_grace: setup.config.kill_grace,
+            max_output_bytes: setup.config.max_output_bytes.get(),
+            success_exit_codes: target.success_exit_codes,
+            on_decline: target.on_decline,
+        })
+    }
+}
+
+fn command(target: &Target, renderer: &Renderer<'_>, config_dir: &Path) -> Result<Vec<String>> {
+    let mut command = renderer.command(&target.command)?;
+    match command.first_mut() {
+        Some(program) if program.contains('/') => *program = utf8(&config_dir.join(&*program))?,
+        Some(program) if !program.is_empty() => {}
+        _ => return Err(Error::rejected("`command[0]` renders empty, so there is no program to run")),
+    }
+    Ok(command)
+}
+
+fn working_dir(target: &Target, renderer: &Renderer<'_>, setup: &Setup, dir: &JobDir) -> Result<PathBuf> {
+    let rendered = match &target.working_dir {
+        Some(template) => renderer.word("working_dir", template)?,
+        None => String::new(),
+    };
+    Ok(match (&setup.config.working_dir, rendered.as_str()) {
+        (None, "") => dir.work(),
+        (Some(folder), "") => setup.config_dir.join(folder),
+        (_, folder) => setup.config_dir.join(folder),
+    })
+}
+
+fn environment(
+    target: &Target,
+    renderer: &Renderer<'_>,
+    setup: &Setup,
+    dir: &JobDir,
+) -> Result<BTreeMap<String, String>> {
+    let mut env = setup.environment.clone();
+    for (name, template) in &target.env {
+        let name = name.as_str();
+        env.insert(name.to_owned(), renderer.word(&format!("env.{name}"), template)?);
+    }
+    for name in job_dir::NAMES {
+        env.insert(format!("TASKBRIDGE_{}", name.to_uppercase()), utf8(&dir.told(name))?);
+    }
+    Ok(env)
+}
+
+/// Puts a path in place of every argument that is a file, and collects the files that have yet to be written.
+fn stage(job: &JobSpec, dir: &JobDir) -> Result<(Map<String, Value>, Vec<StagedFile>)> {
+    let Value::Object(mut arguments) = job.arguments.clone() else {
+        return Err(Error::rejected("the arguments are not an object"));
+    };
+    let mut staged = Vec::new();
+    for (number, InputFile { parameter, name, content }) in job.files.iter().enumerate() {
+        let path = match content {
+            FileContent::Path(path) => path.clone(),
+            FileContent::Inline(bytes) => {
+                let path = dir.input(number, plain(name));
+                staged.push(StagedFile { path: path.clone(), base64: BASE64.encode(bytes) });
+                path
+            }
+        };
+        arguments.insert(parameter.clone(), utf8(&path)?.into());
+    }
+    Ok((arguments, staged))
+}
+
+/// A caller's file name, if it is one that cannot lead anywhere.
+fn plain(name: &str) -> &str {
+    let leads_elsewhere = name.is_empty() || name == "." || name == ".." || name.contains(['/', '\0']);
+    if leads_elsewhere || name.len() > 200 { "file" } else { name }
+}
+
+fn utf8(path: &Path) -> Result<String> {
+    let text = path.to_str().map(str::to_owned);
+    text.ok_or_else(|| Error::config(format!("the path `{}` is not UTF-8", path.display())))
+}

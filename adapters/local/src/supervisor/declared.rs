@@ -1,0 +1,101 @@
+//! The results that a job declares in files: data in `$TASKBRIDGE_OUTPUT`, blocks to show in `$TASKBRIDGE_CONTENT`.
+//! What cannot be understood is an error in words for whoever wrote the job.
+
+use std::path::Path;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde_json::Value;
+use taskbridge_sdk::Content;
+
+use crate::files;
+
+/// The largest of these files, in bytes.
+const LARGEST: u64 = 16 * 1024 * 1024;
+
+/// The job's result as data, if it declared one.
+pub(super) fn structured(path: &Path) -> Result<Option<Value>, String> {
+    match files::read(path, LARGEST) {
+        Ok(None) => Ok(None),
+        Ok(Some(file)) => match serde_json::from_slice(&file.bytes) {
+            Ok(value) => Ok(Some(value)),
+            Err(e) => Err(format!("the job wrote no valid JSON to $TASKBRIDGE_OUTPUT: {e}")),
+        },
+        Err(e) => Err(format!("what the job wrote to $TASKBRIDGE_OUTPUT cannot be read: {e}")),
+    }
+}
+
+/// The job's blocks, if it declared any.
+pub(super) fn content(path: &Path) -> Result<Option<Vec<Content>>, String> {
+    let wrong =
+        |e: &dyn std::fmt::Display| format!("the job wrote no content blocks to $TASKBRIDGE_CONTENT: {e}");
+    match files::read(path, LARGEST) {
+        Ok(None) => Ok(None),
+        Ok(Some(file)) => {
+            let blocks: Vec<Content> = serde_json::from_slice(&file.bytes).map_err(|e| wrong(&e))?;
+            for (i, block) in blocks.iter().enumerate() {
+                check(block).map_err(|e| wrong(&format!("block {i}: {e}")))?;
+            }
+            Ok(Some(blocks))
+        }
+        Err(e) => Err(wrong(&e)),
+    }
+}
+
+/// What the shapes alone cannot say.
+fn check(block: &Content) -> Result<(), String> {
+    let base64 = |field: &str, data: &str| match BASE64.decode(data) {
+        Ok(_) => Ok(()),
+        Err(e) => Err(format!("`{field}` is not base64 (in one line, with its padding): {e}")),
+    };
+    match block {
+        Content::Text { .. } | Content::ResourceLink { .. } => Ok(()),
+        Content::Image { data, .. } | Content::Audio { data, .. } => base64("data", data),
+        Content::Resource { resource } => match (&resource.text, &resource.blob) {
+            (Some(_), None) => Ok(()),
+            (None, Some(blob)) => base64("resource.blob", blob),
+            _ => Err("`resource` must hold either `text` or `blob`".to_owned()),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn read_content(text: &str) -> Result<Option<Vec<Content>>, String> {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("c"), text).unwrap();
+        content(&dir.path().join("c"))
+    }
+
+    #[test]
+    fn every_kind_of_block_is_understood() {
+        let blocks = json!([
+            {"type": "text", "text": "a"},
+            {"type": "image", "data": "iVBORw==", "mimeType": "image/png"},
+            {"type": "audio", "data": "UklGRg==", "mimeType": "audio/wav"},
+            {"type": "resource_link", "uri": "https://example.com/x", "name": "x"},
+            {"type": "resource", "resource": {"uri": "x:/y", "text": "t"}},
+            {"type": "resource", "resource": {"uri": "x:/y", "blob": "AAAA", "mimeType": "a/b"}},
+        ]);
+        assert_eq!(read_content(&blocks.to_string()).unwrap().unwrap().len(), 6);
+    }
+
+    #[test]
+    fn a_wrong_block_is_named() {
+        for (text, part) in [
+            ("{}", "expected a sequence"),
+            (r#"[{"type": "picture"}]"#, "unknown variant `picture`"),
+            (
+                r#"[{"type": "text", "text": ""}, {"type": "image", "data": "?", "mimeType": "a/b"}]"#,
+                "block 1: `data`",
+            ),
+            (r#"[{"type": "resource", "resource": {"uri": "x:/y"}}]"#, "block 0: `resource` must hold"),
+        ] {
+            let error = read_content(text).unwrap_err();
+            assert!(error.contains("$TASKBRIDGE_CONTENT") && error.contains(part), "{error}");
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! What is told about a job that ended: its state, why in one line, and all that it handed back. It is put together
+//! once and written down, so that everybody sees the same end.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+
+use humantime_serde::re::humantime::format_duration;
+use taskbridge_sdk::{Content, JobState, Observation, Output};
+
+use super::declared;
+use super::watch::Ending;
+use crate::artifacts;
+use crate::events::{self, one_line};
+use crate::job_dir::JobDir;
+use crate::log::{Kept, Stream};
+use crate::order::Order;
+
+/// How much of the end of standard error a failed job's output shows, in bytes.
+const ERRORS_SHOWN: usize = 4096;
+
+/// What was seen of a job at its end.
+pub(super) fn observation(dir: &JobDir, order: &Order, ending: &Ending) -> Observation {
+    let said = events::read(&dir.told("events"));
+    let (structured, content) =
+        (declared::structured(&dir.told("output")), declared::content(&dir.told("content")));
+    let wrong = structured.as_ref().err().or(content.as_ref().err()).cloned();
+    let mut output = Output {
+        content: content.ok().flatten().unwrap_or_else(|| printed(dir)),
+        structured: structured.ok().flatten(),
+        artifacts: artifacts::list(&dir.told("artifacts")),
+    };
+    let errors = log_text(dir, Stream::Err);
+    // A carriage return begins a line, too: that is how programs draw their progress.
+    let last_line = errors.split(['\n', '\r']).rfind(|line| !line.trim().is_empty()).map(one_line);
+    let because = |what: String| match &last_line {
+        Some(line) => format!("{what}: {line}"),
+        None => what,
+    };
+
+    let failure = match ending {
+        Ending::Exited(status) if succeeded(*status, order) => wrong,
+        Ending::Exited(status) => Some(because(in_words(*status))),
+        Ending::NotRun(why) => Some(one_line(why)),
+        Ending::TimedOut => {
+            let timeout = order.timeout.map(|t| format_duration(t).to_string()).unwrap_or_default();
+            Some(because(format!("stopped after its timeout of {timeout}")))
+        }
+        Ending::Cancelled => None,
+    };
+    if failure.is_some() && !errors.trim().is_empty() {
+        output.content.push(Content::text(format!("stderr:\n{}", end_of(&errors))));
+    }
+    let (state, message) = match (ending, failure) {
+        (Ending::Cancelled, _) => (JobState::Cancelled(output), Some("stopped on request".to_owned())),
+        (_, Some(why)) => (JobState::Failed(output), Some(why)),
+        (_, None) => (JobState::Succeeded(output), said.message),
+    };
+    Observation { progress: said.progress, message, ..Observation::new(state) }
+}
+
+fn succeeded(status: ExitStatus, order: &Order) -> bool {
+    status.code().is_some_and(|code| order.success_exit_codes.iter().any(|good| i32::from(*good) == code))
+}
+
+/// What the job printed, as the result of one that declared none.
+fn printed(dir: &JobDir) -> Vec<Content> {
+    let text = log_text(dir, Stream::Out);
+    if text.is_empty() { Vec::new() } else { vec![Content::text(text)] }
+}
+
+fn log_text(dir: &JobDir, stream: Stream) -> String {
+    Kept::read(&dir.log(), stream).map(Kept::into_text).unwrap_or_default()
+}
+
+/// The last lines, without a cut one at their start where that leaves any.
+fn end_of(text: &str) -> &str {
+    let cut = text.len().saturating_sub(ERRORS_SHOWN);
+    let cut = (cut..=text.len()).find(|i| text.is_char_boundary(*i)).unwrap_or_default();
+    let end = &text[cut..];
+    match end.split_once('\n') {
+        Some((_, lines)) if cut > 0 && !lines.trim().is_empty() => lines,
+        _ => end,
+    }
+}
+
+fn in_words(status: ExitStatus) -> String {
+    let name = |signal| match signal {
+        1 => " (SIGHUP)",
+        2 => " (SIGINT)",
+        3 => " (SIGQUIT)",
+        4 => " (SIGILL)",
+        6 => " (SIGABRT)",
+        7 => " (SIGBUS)",
+        8 => " (SIGFPE)",
+        9 => " (SIGKILL)",
+        11 => " (SIGSEGV)",
+        13 => " (SIGPIPE)",
+        15 => " (SIGTERM)",
+        24 => " (SIGXCPU)",
+        _ => "",
+    };
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit code {code}"),
+        (None, Some(signal)) => format!("killed by signal {signal}{}", name(signal)),
+        (None, None) => status.to_string(),
+    }
+}

@@ -1,0 +1,145 @@
+//! The command as a process group of its own: how it begins, what it prints, how it is signalled. It must not decide
+//! when to stop.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::{Child, ChildStderr, ChildStdout, ExitStatus};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+
+use super::prepare;
+use crate::job_dir::JobDir;
+use crate::log::{Stream, Writer};
+use crate::order::Order;
+
+/// A command that was started.
+pub(super) struct Payload {
+    child: Child,
+    /// The process group. Its number stays the payload's until `finish` reaps the process that gave it its name.
+    group: Pid,
+    /// Readable once the command's own process has ended.
+    exit: OwnedFd,
+    /// Readable when there is something to look at, such as a request to stop.
+    wake: File,
+    out: Option<ChildStdout>,
+    err: Option<ChildStderr>,
+    out_log: Writer,
+    err_log: Writer,
+    buffer: Vec<u8>,
+}
+
+impl Payload {
+    /// Starts the command. The error says in words why it could not.
+    pub(super) fn start(dir: &JobDir, order: &Order) -> Result<Self, String> {
+        let wake = prepare::fifo(dir).map_err(|e| format!("the job's folder cannot be used: {e}"))?;
+        let mut child = prepare::command(order)?.spawn().map_err(|e| prepare::not_run(order, &e))?;
+        let group = Pid::from_child(&child);
+        let exit = match pidfd_open(group, PidfdFlags::empty()) {
+            Ok(exit) => exit,
+            Err(e) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(format!("the command cannot be watched (pidfd_open, Linux 5.3): {e}"));
+            }
+        };
+        let log = |stream| Writer::new(&dir.log(), stream, order.max_output_bytes);
+        Ok(Self {
+            group,
+            exit,
+            wake,
+            out: child.stdout.take(),
+            err: child.stderr.take(),
+            out_log: log(Stream::Out),
+            err_log: log(Stream::Err),
+            buffer: vec![0; 64 * 1024],
+            child,
+        })
+    }
+
+    /// Signals every process of the group.
+    pub(super) fn signal(&self, signal: Signal) {
+        // The group has processes until it is reaped; one that may not be signalled is not ours any more.
+        let _ = kill_process_group(self.group, signal);
+    }
+
+    /// Waits until something happens, at most this long, and keeps what was printed. True once the command's own
+    /// process has ended.
+    pub(super) fn wait(&mut self, at_most: Option<Duration>) -> bool {
+        let ready = self.poll(at_most);
+        if ready.wake {
+            // Only the waking counts; whoever wakes also leaves a file.
+            let _ = self.wake.read(&mut self.buffer);
+        }
+        self.keep(&ready);
+        ready.exit
+    }
+
+    /// Takes what is left in the pipes, ends what is left of the group, and reaps.
+    pub(super) fn finish(mut self) -> io::Result<ExitStatus> {
+        self.signal(Signal::KILL);
+        // Bounded, because a process that left the group may go on printing.
+        for _ in 0..64 {
+            let ready = self.poll(Some(Duration::ZERO));
+            if !ready.out && !ready.err {
+                break;
+            }
+            self.keep(&ready);
+        }
+        self.child.wait()
+    }
+
+    fn keep(&mut self, ready: &Ready) {
+        if ready.out {
+            copy(&mut self.out, &mut self.out_log, &mut self.buffer);
+        }
+        if ready.err {
+            copy(&mut self.err, &mut self.err_log, &mut self.buffer);
+        }
+    }
+
+    fn poll(&self, at_most: Option<Duration>) -> Ready {
+        let readable = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
+        let mut fds = vec![readable(self.exit.as_fd()), readable(self.wake.as_fd())];
+        fds.extend(self.out.as_ref().map(|out| readable(out.as_fd())));
+        fds.extend(self.err.as_ref().map(|err| readable(err.as_fd())));
+        let timeout = at_most.map(|wait| Timespec {
+            tv_sec: wait.as_secs().try_into().unwrap_or(i64::MAX),
+            tv_nsec: wait.subsec_nanos().into(),
+        });
+        if poll(&mut fds, timeout.as_ref()).is_err() {
+            // Interrupted, or out of memory for the moment: the caller comes back.
+            return Ready::default();
+        }
+        let mut ready = fds.iter().map(|fd| !fd.revents().is_empty());
+        let mut next = |there: bool| there && ready.next().unwrap_or_default();
+        Ready {
+            exit: next(true),
+            wake: next(true),
+            out: next(self.out.is_some()),
+            err: next(self.err.is_some()),
+        }
+    }
+}
+
+/// What can be read without waiting.
+#[derive(Default)]
+struct Ready {
+    exit: bool,
+    wake: bool,
+    out: bool,
+    err: bool,
+}
+
+/// Moves what is there from a pipe into its log, and closes the pipe at its end.
+fn copy(pipe: &mut Option<impl Read>, log: &mut Writer, buffer: &mut [u8]) {
+    let Some(open) = pipe else { return };
+    match open.read(buffer) {
+        Ok(0) => *pipe = None,
+        Ok(n) => log.append(&buffer[..n]),
+        Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+        Err(_) => *pipe = None,
+    }
+}

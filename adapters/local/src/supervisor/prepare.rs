@@ -1,0 +1,66 @@
+//! What must be there before a command begins: its files, its input, its folder. Each failure is said in words, which
+//! become the job's.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Seek, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use rustix::fs::{CWD, MemfdFlags, Mode, OFlags, memfd_create, mkfifoat};
+
+use crate::job_dir::{JobDir, make_private};
+use crate::order::Order;
+
+/// The command of an order, ready to be started in a process group of its own.
+pub(super) fn command(order: &Order) -> Result<Command, String> {
+    stage(order).map_err(|e| format!("a file that came with the call cannot be written: {e}"))?;
+    let stdin = stdin(order).map_err(|e| format!("the command's input cannot be prepared: {e}"))?;
+    if !order.working_dir.is_dir() {
+        return Err(format!("the working directory {} does not exist", order.working_dir.display()));
+    }
+    let (program, arguments) = order.command.split_first().ok_or("there is no program to run")?;
+    let mut command = Command::new(program);
+    command.args(arguments).env_clear().envs(&order.env).current_dir(&order.working_dir);
+    command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    Ok(command)
+}
+
+/// Why the command could not be started.
+pub(super) fn not_run(order: &Order, error: &io::Error) -> String {
+    let program = order.command.first().map_or("", String::as_str);
+    match (error.kind(), order.env.get("PATH")) {
+        (io::ErrorKind::NotFound, Some(path)) if !program.contains('/') => {
+            format!("the program `{program}` was not found on PATH ({path})")
+        }
+        _ => format!("the program `{program}` cannot be run: {error}"),
+    }
+}
+
+/// The FIFO that wakes the supervisor up. It is opened for writing too, so that it is never at its end.
+pub(super) fn fifo(dir: &JobDir) -> io::Result<File> {
+    mkfifoat(CWD, dir.wake(), Mode::RUSR | Mode::WUSR)?;
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    OpenOptions::new().read(true).write(true).custom_flags(flags).open(dir.wake())
+}
+
+fn stage(order: &Order) -> io::Result<()> {
+    for file in &order.files {
+        if let Some(folder) = file.path.parent() {
+            make_private(folder)?;
+        }
+        fs::write(&file.path, BASE64.decode(&file.base64).map_err(io::Error::other)?)?;
+    }
+    Ok(())
+}
+
+/// The command's input lies in memory alone: it may be a secret.
+fn stdin(order: &Order) -> io::Result<Stdio> {
+    let Some(text) = &order.stdin else { return Ok(Stdio::null()) };
+    let mut file = File::from(memfd_create("stdin", MemfdFlags::CLOEXEC)?);
+    file.write_all(text.as_bytes())?;
+    file.rewind()?;
+    Ok(file.into())
+}

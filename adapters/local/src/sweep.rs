@@ -1,0 +1,41 @@
+//! Removes the folders of jobs that ended long ago. A job that may still run is never touched.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use crate::job_dir::{JobDir, Life};
+
+/// Removes every folder whose job ended longer ago than `keep`.
+pub(crate) fn sweep(jobs: &Path, keep: Duration) -> io::Result<()> {
+    // The time comes from the clock that stamped the folders, which need not be this machine's.
+    let mut stamp = File::create(jobs.join(".swept"))?;
+    stamp.write_all(b"\n")?;
+    let now = stamp.metadata()?.modified()?;
+    for entry in fs::read_dir(jobs)? {
+        let entry = entry?;
+        let is_job = entry.file_type()?.is_dir();
+        let dir = JobDir::new(entry.path());
+        // One that cannot be looked at or removed is tried again at the next sweep.
+        if is_job
+            && let Ok(Some(ended)) = ended(&dir)
+            && now.duration_since(ended).is_ok_and(|age| age >= keep)
+        {
+            let _ = fs::remove_dir_all(dir.path());
+        }
+    }
+    Ok(())
+}
+
+/// Since when nothing can happen in a job's folder any more; `None` if something can.
+fn ended(dir: &JobDir) -> io::Result<Option<SystemTime>> {
+    let touched = |path: &Path| fs::metadata(path)?.modified();
+    Ok(match dir.life()? {
+        Life::Supervised { .. } => None,
+        Life::Left | Life::Unclaimed => Some(match dir.ended()? {
+            Some(ended) => ended,
+            None => touched(dir.path())?,
+        }),
+    })
+}

@@ -1,0 +1,125 @@
+//! The sdk's behaviour suite on this machine.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::json;
+use taskbridge_sdk::suite::{
+    Asking, Claims, Fixture, Leaving, Printing, Refusal, Repeat, Trouble, fresh_key, job,
+};
+use taskbridge_sdk::{Backend, JobHandle, JobKey, JobSpec, async_trait};
+
+use crate::world::{World, appears, script};
+
+/// See there.
+const SUPERVISOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/supervisor.sh");
+
+struct Machine {
+    world: World,
+    backend: Arc<dyn Backend>,
+    program: PathBuf,
+}
+
+impl Machine {
+    async fn new() -> Self {
+        let world = World::new();
+        let program = world.config_dir().join("supervisor");
+        symlink(SUPERVISOR, &program).unwrap();
+        symlink(env!("CARGO_BIN_EXE_taskbridge-local-supervisor"), program.with_extension("real")).unwrap();
+        let backend = world.connect_with(json!({}), program.clone()).await;
+        Self { world, backend, program }
+    }
+
+    /// Counts itself, then does something.
+    fn counted(&self, then: &str) -> JobSpec {
+        let count = self.world.config_dir().display();
+        script(&format!("echo 1 >> '{count}'/count.$TASKBRIDGE_JOB; {then}"))
+    }
+}
+
+#[async_trait]
+impl Fixture for Machine {
+    const CLAIMS: Claims = Claims {
+        repeat: Repeat::SameJob,
+        questions: true,
+        logs: true,
+        artifacts: true,
+        wakeups: true,
+        refuses: true,
+        counts_starts: true,
+        // A reply that is lost is made good by the job's folder, and a fault of the disk cannot be made to pass by
+        // itself: `stop` and `start` have tests of their own for both.
+        troubles: &[Trouble::StartUnavailable],
+    };
+
+    fn backend(&self) -> Arc<dyn Backend> {
+        self.backend.clone()
+    }
+
+    fn succeeds(&self) -> (JobSpec, String) {
+        (self.counted("echo all is well"), "all is well".to_owned())
+    }
+
+    fn fails(&self) -> JobSpec {
+        self.counted("echo out of paper >&2; exit 1")
+    }
+
+    fn runs_long(&self) -> JobSpec {
+        // The file is what a stop leaves; see README.md.
+        self.counted("n=0; while [ $n -lt 2000 ] && [ ! -e ../cancel ]; do sleep 0.05; n=$((n + 1)); done")
+    }
+
+    fn unknown(&self) -> JobHandle {
+        JobHandle::new(format!("local:{}:{}", here(), fresh_key()))
+    }
+
+    fn asks(&self) -> Option<Asking> {
+        let job = self.counted(
+            r#"cd "$TASKBRIDGE_QUESTIONS"
+               echo '{"message": "Which colour?", "schema": {"type": "object", "properties": {"colour":
+                     {"type": "string"}}}}' > new; mv new q.json
+               while [ ! -e q.answer.json ] && [ ! -e ../cancel ]; do sleep 0.05; done
+               if [ -e q.answer.json ]; then grep -q '"action":"' q.answer.json; fi"#,
+        );
+        Some(Asking { job, answer: [("colour".to_owned(), json!("red"))].into_iter().collect() })
+    }
+
+    fn prints(&self) -> Option<Printing> {
+        let lines = ["a first line", "and then Another", "the last of them"].map(str::to_owned).to_vec();
+        Some(Printing { job: script(&format!("echo '{}'", lines.join("\n"))), lines })
+    }
+
+    fn leaves(&self) -> Option<Leaving> {
+        let job =
+            script(r#"cd "$TASKBRIDGE_ARTIFACTS"; mkdir out; printf 'figures and words' > out/report.txt"#);
+        Some(Leaving { job, name: "out/report.txt".to_owned(), bytes: b"figures and words".to_vec() })
+    }
+
+    fn refused(&self) -> Option<Refusal> {
+        let words = "`command[1]` needs the parameter `word`, which was not given".to_owned();
+        Some(Refusal { job: job(json!({"command": ["echo", "{{ word }}"]}), json!({})), words })
+    }
+
+    async fn starts(&self, key: &JobKey) -> usize {
+        if !self.world.job(key).join("claim.json").exists() {
+            return 0;
+        }
+        appears(&self.world.config_dir().join(format!("count.{key}"))).await.lines().count()
+    }
+
+    async fn make(&self, trouble: Trouble) {
+        assert_eq!(trouble, Trouble::StartUnavailable);
+        fs::write(self.program.with_extension("fails"), "").unwrap();
+    }
+}
+
+/// Host and boot, as handles name them.
+fn here() -> String {
+    let host = rustix::system::uname().nodename().to_str().unwrap().to_owned();
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    format!("{host}:{}", boot.trim())
+}
+
+taskbridge_sdk::behaviour_suite!(Machine::new().await);

@@ -1,0 +1,43 @@
+//! The examples of README.md do what it says.
+
+use serde_json::{Map, Value, json};
+use taskbridge_sdk::suite::job;
+use taskbridge_sdk::{Answer, Backend, Observation, Taken};
+
+use crate::world::{World, ended, output, texts, until};
+
+/// The example in the block that opens with this line.
+fn example(opening: &str) -> &'static str {
+    let readme = include_str!("../../README.md");
+    let (_, rest) = readme.split_once(&format!("```{opening}\n")).unwrap();
+    rest.split_once("```").unwrap().0
+}
+
+/// Runs an example and says yes to its question.
+async fn run(backend: &dyn Backend, command: Value) -> Observation {
+    let handle = backend.start(&job(json!({"command": command}), json!({}))).await.unwrap().handle;
+    let asked = until(backend, &handle, "a question", |seen| seen.questions.first().cloned()).await;
+    let yes = Answer::Accept(Map::from_iter([("sure".to_owned(), json!(true))]));
+    assert_eq!(backend.questions().unwrap().answer(&handle, &asked.id, &yes).await.unwrap(), Taken::Accepted);
+    ended(backend, &handle).await
+}
+
+#[tokio::test]
+async fn the_shell_example_packs_a_folder() {
+    let world = World::new();
+    let backend = world.connect(json!({})).await;
+    let end = run(&*backend, json!(["sh", "-c", example("sh job")])).await;
+    assert_eq!(output(&end).structured, Some(json!({"packed": true})));
+    assert_eq!(output(&end).artifacts[0].name, "folder.tar.gz");
+    assert_eq!(end.message.as_deref(), Some("Packed"));
+}
+
+#[tokio::test]
+async fn the_python_example_draws_a_dot() {
+    let world = World::new();
+    let backend = world.connect(json!({})).await;
+    let end = run(&*backend, json!(["python3", "-c", example("python job")])).await;
+    assert_eq!(output(&end).structured, Some(json!({"answer": "accept"})));
+    assert_eq!((texts(output(&end)), output(&end).content.len()), (vec!["A red dot."], 2));
+    assert_eq!(output(&end).artifacts[0].mime_type.as_deref(), Some("image/gif"));
+}

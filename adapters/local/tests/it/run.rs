@@ -1,0 +1,173 @@
+//! What a command is given, and nothing beside.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+use serde_json::{Value, json};
+use taskbridge_sdk::suite::job;
+use taskbridge_sdk::{ErrorKind, FileContent, InputFile};
+
+use crate::world::{World, appears, ended, failure, output, script, texts};
+
+const SHOW: &str = r#"for a in "$@"; do printf '<%s>' "$a"; done"#;
+
+async fn stdout(world: &World, config: Value, target: Value, arguments: Value) -> String {
+    let backend = world.connect(config).await;
+    let handle = backend.start(&job(target, arguments)).await.unwrap().handle;
+    let end = ended(&*backend, &handle).await;
+    texts(output(&end)).concat()
+}
+
+#[tokio::test]
+async fn every_argument_arrives_as_exactly_one() {
+    let world = World::new();
+    for odd in [
+        "a b",
+        "it's \"quoted\"",
+        "two\nlines\n",
+        "-rf",
+        "$(id) `id` $HOME ; true | false & > x",
+        "*",
+        "",
+        "ä€",
+    ] {
+        let target = json!({"command": ["sh", "-c", SHOW, "sh", "{{ a }}", "x{{ a }}y", ["-o", "{{ b }}"]]});
+        let shown = stdout(&world, json!({}), target, json!({"a": odd})).await;
+        assert_eq!(shown, format!("<{odd}><x{odd}y>"));
+    }
+}
+
+#[tokio::test]
+async fn the_environment_holds_only_what_the_config_names() {
+    let world = World::new();
+    let config =
+        json!({"pass_env": ["CARGO_PKG_NAME", "NOT_SET"], "env": {"A": "{{ literal }}", "B": "backend"}});
+    let target = json!({"command": ["env"], "env": {"B": "{{ b }}"}});
+    let shown = stdout(&world, config, target, json!({"b": "target"})).await;
+    let mut names: Vec<&str> = shown.lines().filter_map(|line| line.split('=').next()).collect();
+    names.sort_unstable();
+    assert_eq!(
+        names,
+        [
+            "A",
+            "B",
+            "CARGO_PKG_NAME",
+            "PATH",
+            "TASKBRIDGE_ARTIFACTS",
+            "TASKBRIDGE_CONTENT",
+            "TASKBRIDGE_EVENTS",
+            "TASKBRIDGE_JOB",
+            "TASKBRIDGE_OUTPUT",
+            "TASKBRIDGE_QUESTIONS",
+        ]
+    );
+    assert!(shown.contains("A={{ literal }}\n") && shown.contains("B=target\n"), "{shown}");
+}
+
+#[tokio::test]
+async fn nothing_of_the_servers_environment_or_of_the_order_can_be_read_beside_the_job() {
+    let world = World::new();
+    let backend = world.connect(json!({})).await;
+    let target = json!({
+        "command": ["sh", "-c", "read -r line; touch up; while [ ! -e go ]; do sleep 0.02; done; echo got \"$line\""],
+        "stdin": "{{ secret }}\n",
+    });
+    let job = job(target, json!({"secret": "hunter2-hunter2"}));
+    let handle = backend.start(&job).await.unwrap().handle;
+    appears(&world.job(&job.key).join("work/up")).await;
+
+    assert_eq!(fs::read(format!("/proc/{}/environ", world.supervisor(&job.key))).unwrap(), b"");
+    let grep =
+        std::process::Command::new("grep").args(["-r", "-D", "skip", "hunter2"]).arg(world.jobs()).output();
+    assert_eq!(grep.unwrap().stdout, b"");
+    let mode = fs::metadata(world.job(&job.key)).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o700);
+
+    fs::write(world.job(&job.key).join("work/go"), "").unwrap();
+    assert_eq!(texts(output(&ended(&*backend, &handle).await)), ["got hunter2-hunter2\n"]);
+}
+
+#[tokio::test]
+async fn a_command_without_stdin_reads_nothing() {
+    let end = World::new().run("cat; echo end").await;
+    assert_eq!(texts(output(&end)), ["end\n"]);
+}
+
+#[tokio::test]
+async fn files_arrive_as_paths() {
+    let world = World::new();
+    let elsewhere = world.config_dir().join("elsewhere.txt");
+    fs::write(&elsewhere, "elsewhere").unwrap();
+    let mut job = job(
+        json!({"command": ["sh", "-c", r#"cat "$1" "$2" "$3"; echo "$1""#, "sh", "{{ a }}", "{{ b }}",
+        "{{ c }}"]}),
+        json!({"a": null}),
+    );
+    let inline = |parameter: &str, name: &str, bytes: &[u8]| InputFile {
+        parameter: parameter.to_owned(),
+        name: name.to_owned(),
+        content: FileContent::Inline(bytes.to_owned()),
+    };
+    let linked = InputFile { content: FileContent::Path(elsewhere), ..inline("c", "elsewhere.txt", b"") };
+    job.files = vec![inline("a", "my report.txt", b"one "), inline("b", "../../../evil", b"two "), linked];
+    let end = world.run_spec(&job).await;
+    let path = world.job(&job.key).join("in/0/my report.txt");
+    assert_eq!(texts(output(&end)), [format!("one two elsewhere{}\n", path.display())]);
+    assert!(!world.config_dir().join("evil").exists() && !world.jobs().join("evil").exists());
+}
+
+#[tokio::test]
+async fn relative_programs_and_folders_start_at_the_config() {
+    let world = World::new();
+    fs::create_dir_all(world.config_dir().join("bin")).unwrap();
+    symlink("/bin/pwd", world.config_dir().join("bin/where")).unwrap();
+    let target = json!({"command": ["./bin/where"], "working_dir": "{{ dir | default('') }}"});
+    let root = fs::canonicalize(world.config_dir()).unwrap();
+
+    let shown = stdout(&world, json!({}), target.clone(), json!({"dir": "bin"})).await;
+    assert_eq!(shown, format!("{}\n", root.join("bin").display()));
+    let shown = stdout(&world, json!({"working_dir": "state"}), target.clone(), json!({})).await;
+    assert_eq!(shown, format!("{}\n", root.join("state").display()));
+    let shown = stdout(&world, json!({}), target, json!({})).await;
+    assert!(shown.ends_with("/work\n"), "{shown}");
+    let found = json!({"command": ["where"], "env": {"PATH": "{{ bin }}"}});
+    let shown = stdout(&world, json!({}), found, json!({"bin": world.config_dir().join("bin")})).await;
+    assert!(shown.ends_with("/work\n"), "the job's own PATH is searched: {shown}");
+}
+
+#[tokio::test]
+async fn what_cannot_be_run_fails_in_words() {
+    let world = World::new();
+    for (target, part) in [
+        (
+            json!({"command": ["no-such-program"]}),
+            "`no-such-program` was not found on PATH (/usr/local/sbin:",
+        ),
+        (json!({"command": ["./no/such"]}), "/./no/such` cannot be run: No such file"),
+        (json!({"command": ["pwd"], "working_dir": "no/such"}), "no/such does not exist"),
+        (json!({"command": ["./state"]}), "cannot be run: Permission denied"),
+    ] {
+        let end = world.run_spec(&job(target, json!({}))).await;
+        let (why, _) = failure(&end);
+        assert!(why.contains(part), "{why}");
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_rendered_is_rejected_before_anything_starts() {
+    let world = World::new();
+    let backend = world.connect(json!({})).await;
+    for (arguments, part) in [
+        (json!({}), "`command[1]` needs the parameter `a`"),
+        (json!({"a": "x\0y"}), "parameter `a` holds a NUL character"),
+    ] {
+        let job = job(json!({"command": ["echo", "{{ a }}"]}), arguments);
+        let error = backend.start(&job).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Rejected);
+        assert!(error.to_string().contains(part), "{error}");
+        assert!(!world.job(&job.key).exists());
+    }
+    let mut odd = script("true");
+    odd.target = json!({"command": "true"});
+    assert_eq!(backend.start(&odd).await.unwrap_err().kind(), ErrorKind::Config);
+}

@@ -1,0 +1,154 @@
+//! A job starts once, whatever happens around the start.
+
+use std::fs;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use serde_json::json;
+use taskbridge_sdk::suite::job;
+use taskbridge_sdk::{JobState, Started};
+
+use crate::world::{World, appears, ended, output, script, texts, vanishes};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn starts_that_race_from_two_servers_run_one_job() {
+    let world = World::new();
+    let servers = [world.connect(json!({})).await, world.connect(json!({})).await];
+    let count = world.config_dir().join("count");
+    for _ in 0..5 {
+        let job = script(&format!("echo ran >> {}; echo done", count.display()));
+        let starts: Vec<_> = (0..8)
+            .map(|n| {
+                let (server, job) = (servers[n % 2].clone(), job.clone());
+                tokio::task::spawn_blocking(move || {
+                    tokio::runtime::Handle::current().block_on(server.start(&job))
+                })
+            })
+            .collect();
+        let mut handles = Vec::new();
+        for start in starts {
+            handles.push(start.await.unwrap().unwrap().handle);
+        }
+        assert!(handles.iter().all(|handle| *handle == handles[0]), "{handles:?}");
+        ended(&*servers[0], &handles[0]).await;
+        assert_eq!(fs::read_to_string(&count).unwrap(), "ran\n");
+        fs::remove_file(&count).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_start_after_the_end_finds_the_ended_job() {
+    let world = World::new();
+    let backend = world.connect(json!({})).await;
+    let mut job = script("echo once >> ../count; cat ../count");
+    let first = backend.start(&job).await.unwrap();
+    let end = ended(&*backend, &first.handle).await;
+    job.may_exist = true;
+    let again = backend.start(&job).await.unwrap();
+    assert_eq!(again, Started { handle: first.handle, first: Some(end.clone()) });
+    assert_eq!(texts(output(&end)), ["once\n"]);
+}
+
+#[tokio::test]
+async fn find_starts_nothing_and_sees_every_state() {
+    let world = World::new();
+    let backend = world.connect(json!({})).await;
+    let job = script("while [ ! -e go ]; do sleep 0.02; done");
+    assert_eq!(backend.find(&job).await.unwrap(), None);
+    let started = backend.start(&job).await.unwrap();
+    let found = backend.find(&job).await.unwrap().unwrap();
+    assert_eq!((&found.handle, found.first.unwrap().state), (&started.handle, JobState::Running));
+    fs::write(world.job(&job.key).join("work/go"), "").unwrap();
+    let end = ended(&*backend, &started.handle).await;
+    assert_eq!(backend.find(&job).await.unwrap(), Some(Started { handle: started.handle, first: Some(end) }));
+}
+
+#[tokio::test]
+async fn a_server_that_died_before_the_supervisor_began_is_made_good() {
+    let world = World::new();
+    let backend = world.connect(json!({})).await;
+    let mut job = script("echo ran");
+    fs::create_dir(world.job(&job.key)).unwrap();
+    assert_eq!(backend.find(&job).await.unwrap(), None);
+    job.may_exist = true;
+    let handle = backend.start(&job).await.unwrap().handle;
+    assert_eq!(texts(output(&ended(&*backend, &handle).await)), ["ran\n"]);
+}
+
+#[tokio::test]
+async fn half_an_order_takes_nothing() {
+    let world = World::new();
+    let backend = world.connect(json!({})).await;
+    let job = script("echo ran");
+    let mut supervisor = Command::new(env!("CARGO_BIN_EXE_taskbridge-local-supervisor"))
+        .args(["adapter-helper", "local"])
+        .arg(world.job(&job.key))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    // The server dies in the middle of a line.
+    supervisor.stdin.take().unwrap().write_all(br#"{"command": ["touch", "#).unwrap();
+    assert!(!supervisor.wait().unwrap().success());
+    assert!(!world.job(&job.key).exists());
+    assert_eq!(backend.find(&job).await.unwrap(), None);
+}
+
+#[test]
+fn a_restarted_server_finds_its_jobs() {
+    let world = World::new();
+    let runtime = || tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let job = script("echo before; while [ ! -e go ]; do sleep 0.02; done; echo after");
+    let first = runtime();
+    let handle = first.block_on(async { world.connect(json!({})).await.start(&job).await.unwrap().handle });
+    first.shutdown_background();
+
+    runtime().block_on(async {
+        let backend = world.connect(json!({})).await;
+        assert_eq!(backend.observe(&handle).await.unwrap().state, JobState::Running);
+        fs::write(world.job(&job.key).join("work/go"), "").unwrap();
+        assert_eq!(texts(output(&ended(&*backend, &handle).await)), ["before\nafter\n"]);
+    });
+}
+
+#[tokio::test]
+async fn ended_jobs_are_swept_after_their_time_and_running_ones_never() {
+    let world = World::new();
+    let backend = world.connect(json!({})).await;
+    let (short, long) = (script("echo short"), script("touch up; while [ ! -e go ]; do sleep 0.02; done"));
+    let (ended_handle, running) =
+        (backend.start(&short).await.unwrap().handle, backend.start(&long).await.unwrap().handle);
+    ended(&*backend, &ended_handle).await;
+    appears(&world.job(&long.key).join("work/up")).await;
+
+    let kept = world.connect(json!({"keep": "1h"})).await;
+    assert!(kept.observe(&ended_handle).await.unwrap().state.has_ended());
+    assert!(world.job(&short.key).exists());
+    // A supervisor may need a moment to leave after it wrote the end; nothing is swept while it is there.
+    crate::world::gone(&world.supervisor(&short.key).to_string()).await;
+    let swept = world.connect(json!({"keep": "0s"})).await;
+    assert!(!world.job(&short.key).exists());
+    assert_eq!(swept.observe(&ended_handle).await.unwrap().state, JobState::Gone);
+    assert_eq!(swept.observe(&running).await.unwrap().state, JobState::Running);
+}
+
+#[tokio::test]
+async fn a_hint_says_that_a_job_ended() {
+    let world = World::new();
+    let backend = world.connect(json!({})).await;
+    let handle = backend.start(&job(json!({"command": ["true"]}), json!({}))).await.unwrap().handle;
+    let hinted = tokio::time::timeout(std::time::Duration::from_secs(60), backend.wakeups().unwrap().next());
+    assert_eq!(hinted.await.unwrap(), handle);
+    assert!(backend.observe(&handle).await.unwrap().state.has_ended());
+}
+
+#[tokio::test]
+async fn no_supervisor_stays_behind_as_a_zombie() {
+    let world = World::new();
+    let backend = world.connect(json!({})).await;
+    let job = script("true");
+    let handle = backend.start(&job).await.unwrap().handle;
+    ended(&*backend, &handle).await;
+    let process = std::path::PathBuf::from(format!("/proc/{}", world.supervisor(&job.key)));
+    vanishes(&process).await;
+}

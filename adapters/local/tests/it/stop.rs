@@ -1,0 +1,175 @@
+//! Jobs that are stopped, that take too long, and that lose their supervisor.
+
+use std::fs;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
+use taskbridge_sdk::suite::job;
+use taskbridge_sdk::{ErrorKind, JobHandle, JobKey, JobState, Observation};
+
+use crate::world::{World, appears, ended, failure, gone, output, script, texts};
+
+/// Prints something, writes its process id where a test finds it, then works on.
+const ENDLESS: &str = "echo working; echo $$ > pid.new; mv pid.new pid; while :; do sleep 0.05; done";
+
+async fn pid_of(world: &World, key: &JobKey) -> String {
+    appears(&world.job(key).join("work/pid")).await
+}
+
+fn kill(pid: i32) {
+    kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+}
+
+fn cancelled(seen: &Observation) {
+    assert!(matches!(&seen.state, JobState::Cancelled(output) if texts(output) == ["working\n"]), "{seen:?}");
+    assert_eq!(seen.message.as_deref(), Some("stopped on request"));
+}
+
+#[tokio::test]
+async fn a_cancelled_job_is_told_and_ends() {
+    let world = World::new();
+    let backend = world.connect(json!({})).await;
+    let job = script(ENDLESS);
+    let handle = backend.start(&job).await.unwrap().handle;
+    let pid = pid_of(&world, &job.key).await;
+    backend.cancel(&handle).await.unwrap();
+    backend.cancel(&handle).await.unwrap();
+    cancelled(&ended(&*backend, &handle).await);
+    gone(&pid).await;
+    backend.cancel(&handle).await.unwrap();
+    for unknown in ["local:h:b:tb-unknown", "nonsense"] {
+        backend.cancel(&JobHandle::new(unknown)).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_job_that_ignores_being_told_is_killed_after_its_grace() {
+    let world = World::new();
+    let backend = world.connect(json!({"kill_grace": "200ms"})).await;
+    let job = script(&format!("trap 'echo no >> told' TERM; {ENDLESS}"));
+    let handle = backend.start(&job).await.unwrap().handle;
+    let pid = pid_of(&world, &job.key).await;
+    backend.cancel(&handle).await.unwrap();
+    cancelled(&ended(&*backend, &handle).await);
+    gone(&pid).await;
+    assert_eq!(fs::read_to_string(world.job(&job.key).join("work/told")).unwrap(), "no\n");
+}
+
+#[tokio::test]
+async fn a_job_that_takes_too_long_fails_and_says_so() {
+    let world = World::new();
+    let target =
+        json!({"command": ["sh", "-c", "echo some; echo busy >&2; exec sleep 600"], "timeout": "300ms"});
+    let end = world.run_spec(&job(target, json!({}))).await;
+    let (why, output) = failure(&end);
+    assert_eq!(why, "stopped after its timeout of 300ms: busy");
+    assert_eq!(texts(output), ["some\n", "stderr:\nbusy\n"]);
+}
+
+#[tokio::test]
+async fn what_a_job_leaves_running_ends_with_it() {
+    let world = World::new();
+    let end = world.run("sleep 600 & echo $!").await;
+    gone(texts(output(&end))[0]).await;
+}
+
+#[tokio::test]
+async fn a_job_whose_supervisor_is_killed_is_gone_and_so_is_its_command() {
+    let world = World::new();
+    let backend = world.connect(json!({})).await;
+    let mut job = script(&format!("echo ran >> ../count; {ENDLESS}"));
+    let handle = backend.start(&job).await.unwrap().handle;
+    let pid = pid_of(&world, &job.key).await;
+    kill(world.supervisor(&job.key));
+    gone(&world.supervisor(&job.key).to_string()).await;
+    for _ in 0..2 {
+        let seen = backend.observe(&handle).await.unwrap();
+        assert_eq!(seen.state, JobState::Gone);
+        assert!(seen.message.unwrap().contains("supervisor was killed"));
+    }
+    gone(&pid).await;
+
+    job.may_exist = true;
+    let again = backend.start(&job).await.unwrap();
+    assert_eq!((again.handle, again.first.unwrap().state), (handle.clone(), JobState::Gone));
+    assert_eq!(fs::read_to_string(world.job(&job.key).join("count")).unwrap(), "ran\n");
+    backend.cancel(&handle).await.unwrap();
+}
+
+/// A folder as a dead supervisor leaves it, its process id since given to somebody else: this test.
+fn stale(world: &World, key: &JobKey, host: &str, boot: &str) {
+    let job = world.job(key);
+    fs::create_dir_all(job.join("questions")).unwrap();
+    let machine = json!({"host": host, "boot": boot});
+    let claim = json!({"supervisor": std::process::id(), "machine": machine, "on_decline": "tell"});
+    fs::write(job.join("claim.json"), claim.to_string()).unwrap();
+}
+
+#[tokio::test]
+async fn neither_a_reused_process_id_nor_a_reboot_is_mistaken_for_a_job() {
+    let world = World::new();
+    let backend = world.connect(json!({})).await;
+    let here = backend.start(&script("true")).await.unwrap().handle;
+    let [_, host, boot, _] = here.as_str().split(':').collect::<Vec<_>>()[..] else { panic!("{here}") };
+
+    let look = |host: &str, boot: &str| {
+        let job = script("true");
+        stale(&world, &job.key, host, boot);
+        let (backend, handle) = (backend.clone(), JobHandle::new(format!("local:{host}:{boot}:{}", job.key)));
+        async move { backend.observe(&handle).await }
+    };
+    let reused = look(host, boot).await.unwrap();
+    assert_eq!(reused.state, JobState::Gone);
+    assert!(reused.message.unwrap().contains("supervisor was killed"));
+    let rebooted = look(host, "another-boot").await.unwrap();
+    assert_eq!(rebooted.state, JobState::Gone);
+    assert!(rebooted.message.unwrap().contains("machine was restarted"));
+    let renamed = look("another-host", boot).await.unwrap();
+    assert_eq!(renamed.state, JobState::Gone);
+    let elsewhere = look("another-host", "another-boot").await.unwrap_err();
+    assert_eq!(elsewhere.kind(), ErrorKind::Config);
+    assert!(elsewhere.to_string().contains("runs on the machine `another-host`"), "{elsewhere}");
+}
+
+#[tokio::test]
+async fn a_job_that_nobody_knows_is_gone() {
+    let world = World::new();
+    let backend = world.connect(json!({})).await;
+    let here = backend.start(&script("true")).await.unwrap().handle;
+    let (machine, _) = here.as_str().rsplit_once(':').unwrap();
+    for unknown in [format!("{machine}:tb-unknown"), "nonsense".to_owned()] {
+        let seen = backend.observe(&JobHandle::new(unknown)).await.unwrap();
+        assert_eq!(seen.state, JobState::Gone);
+    }
+}
+
+#[tokio::test]
+async fn a_stop_before_the_command_listens_is_not_lost() {
+    let world = World::new();
+    let backend = world.connect(json!({"kill_grace": "200ms"})).await;
+    for _ in 0..20 {
+        let handle = backend.start(&script("exec sleep 600")).await.unwrap().handle;
+        backend.cancel(&handle).await.unwrap();
+        let end = tokio::time::timeout(Duration::from_secs(60), ended(&*backend, &handle)).await.unwrap();
+        assert!(matches!(end.state, JobState::Cancelled(_)), "{end:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_folder_that_cannot_be_read_is_a_fault_and_no_state_of_the_job() {
+    let world = World::new();
+    let backend = world.connect(json!({})).await;
+    let job = script("echo fine");
+    let handle = backend.start(&job).await.unwrap().handle;
+    let seen = ended(&*backend, &handle).await;
+    let (end, aside) = (world.job(&job.key).join("end.json"), world.job(&job.key).join("aside"));
+    fs::rename(&end, &aside).unwrap();
+    fs::create_dir(&end).unwrap();
+    let error = backend.observe(&handle).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(error.to_string().contains("not a regular file"), "{error}");
+    fs::remove_dir(&end).unwrap();
+    fs::rename(&aside, &end).unwrap();
+    assert_eq!(backend.observe(&handle).await.unwrap(), seen);
+}

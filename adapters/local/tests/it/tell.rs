@@ -1,0 +1,132 @@
+//! What a running job says, asks and is answered.
+
+use std::fs;
+
+use serde_json::{Map, json};
+use taskbridge_sdk::suite::job;
+use taskbridge_sdk::{Answer, JobState, Progress, Question, Taken};
+
+use crate::world::{World, ended, output, script, texts, until};
+
+/// Asks to go on, and shows the answer.
+const ASK: &str = r#"
+    cat > "$TASKBRIDGE_QUESTIONS/go.new" <<'END'
+{"message": "Go on?", "schema": {"type": "object", "properties": {"sure": {"type": "boolean"}}}}
+END
+    mv "$TASKBRIDGE_QUESTIONS/go.new" "$TASKBRIDGE_QUESTIONS/go.json"
+    while [ ! -e "$TASKBRIDGE_QUESTIONS/go.answer.json" ]; do sleep 0.02; done
+    cat "$TASKBRIDGE_QUESTIONS/go.answer.json"
+"#;
+
+fn accept(sure: bool) -> Answer {
+    Answer::Accept(Map::from_iter([("sure".to_owned(), json!(sure))]))
+}
+
+#[tokio::test]
+async fn progress_and_messages_are_seen_while_it_runs_and_after() {
+    let world = World::new();
+    let backend = world.connect(json!({})).await;
+    let job = script(
+        r#"echo "progress 3/9 Hashing src" >> "$TASKBRIDGE_EVENTS"; while [ ! -e go ]; do sleep 0.02; done
+           echo "progress 9/9" >> "$TASKBRIDGE_EVENTS"; echo "message All done" >> "$TASKBRIDGE_EVENTS""#,
+    );
+    let handle = backend.start(&job).await.unwrap().handle;
+    let seen = until(&*backend, &handle, "progress", |seen| seen.progress.map(|_| seen.clone())).await;
+    assert_eq!(seen.progress, Some(Progress { done: 3.0, total: Some(9.0) }));
+    assert_eq!((seen.message.as_deref(), &seen.state), (Some("Hashing src"), &JobState::Running));
+
+    fs::write(world.job(&job.key).join("work/go"), "").unwrap();
+    let end = ended(&*backend, &handle).await;
+    assert_eq!(end.progress, Some(Progress { done: 9.0, total: Some(9.0) }));
+    assert_eq!(end.message.as_deref(), Some("All done"));
+    assert!(end.since.unwrap() >= seen.since.unwrap());
+    assert_eq!(backend.observe(&handle).await.unwrap(), end, "an end is seen the same every time");
+}
+
+#[tokio::test]
+async fn a_question_is_asked_answered_once_and_read() {
+    let world = World::new();
+    let backend = world.connect(json!({})).await;
+    let questions = backend.questions().unwrap();
+    let handle = backend.start(&script(ASK)).await.unwrap().handle;
+    let asked = until(&*backend, &handle, "a question", |seen| seen.questions.first().cloned()).await;
+    let schema = json!({"type": "object", "properties": {"sure": {"type": "boolean"}}});
+    assert_eq!(asked, Question { id: "go".into(), message: "Go on?".into(), schema });
+
+    for never in ["stop", "../go", "go.json", ""] {
+        assert_eq!(questions.answer(&handle, never, &accept(true)).await.unwrap(), Taken::TooLate, "{never}");
+    }
+    assert_eq!(questions.answer(&handle, "go", &accept(true)).await.unwrap(), Taken::Accepted);
+    assert!(backend.observe(&handle).await.unwrap().questions.is_empty());
+    let end = ended(&*backend, &handle).await;
+    assert_eq!(texts(output(&end)), ["{\"action\":\"accept\",\"content\":{\"sure\":true}}\n"]);
+
+    assert_eq!(
+        questions.answer(&handle, "go", &accept(true)).await.unwrap(),
+        Taken::Accepted,
+        "the same again"
+    );
+    assert_eq!(questions.answer(&handle, "go", &accept(false)).await.unwrap(), Taken::TooLate, "another one");
+}
+
+#[tokio::test]
+async fn a_job_decides_what_a_declined_question_means() {
+    let world = World::new();
+    let backend = world.connect(json!({})).await;
+    let handle = backend.start(&script(ASK)).await.unwrap().handle;
+    until(&*backend, &handle, "a question", |seen| seen.questions.first().cloned()).await;
+    assert_eq!(
+        backend.questions().unwrap().answer(&handle, "go", &Answer::Decline).await.unwrap(),
+        Taken::Accepted
+    );
+    assert_eq!(texts(output(&ended(&*backend, &handle).await)), ["{\"action\":\"decline\"}\n"]);
+}
+
+#[tokio::test]
+async fn unless_its_target_says_that_it_ends() {
+    let world = World::new();
+    let backend = world.connect(json!({})).await;
+    let script = format!("{ASK} sleep 600");
+    let job = job(json!({"command": ["sh", "-c", script], "on_decline": "cancel"}), json!({}));
+    let handle = backend.start(&job).await.unwrap().handle;
+    until(&*backend, &handle, "a question", |seen| seen.questions.first().cloned()).await;
+    assert_eq!(
+        backend.questions().unwrap().answer(&handle, "go", &Answer::Cancel).await.unwrap(),
+        Taken::Accepted
+    );
+    assert!(matches!(ended(&*backend, &handle).await.state, JobState::Cancelled(_)));
+}
+
+#[tokio::test]
+async fn a_question_after_the_end_is_too_late_to_answer() {
+    let world = World::new();
+    let backend = world.connect(json!({})).await;
+    let job = script(r#"echo '{"message": "?"}' > "$TASKBRIDGE_QUESTIONS/q.json""#);
+    let handle = backend.start(&job).await.unwrap().handle;
+    let end = ended(&*backend, &handle).await;
+    assert!(end.questions.is_empty());
+    assert_eq!(
+        backend.questions().unwrap().answer(&handle, "q", &Answer::Decline).await.unwrap(),
+        Taken::TooLate
+    );
+}
+
+#[tokio::test]
+async fn questions_come_oldest_first_and_a_wrong_one_says_why() {
+    let world = World::new();
+    let backend = world.connect(json!({})).await;
+    let job = script(
+        r#"cd "$TASKBRIDGE_QUESTIONS"; echo '{"message": "first"}' > z.json; touch -d 2020-01-01 z.json
+           echo '{"message": "second"}' > a.json; echo '{"mesage": "third"}' > wrong.json; exec sleep 600"#,
+    );
+    let handle = backend.start(&job).await.unwrap().handle;
+    let seen = until(&*backend, &handle, "a complaint", |seen| {
+        let complains = seen.message.as_deref().is_some_and(|message| message.contains("unknown field"));
+        complains.then(|| seen.clone())
+    });
+    let seen = seen.await;
+    let ids: Vec<&str> = seen.questions.iter().map(|question| question.id.as_str()).collect();
+    assert_eq!(ids, ["z", "a"]);
+    assert_eq!(seen.questions[0].schema, json!({"type": "object", "properties": {}}));
+    assert!(seen.message.unwrap().contains("wrong.json cannot be asked: unknown field `mesage`"));
+}

@@ -1,0 +1,187 @@
+//! A folder with a backend in it, and the ways to start a job there and to wait for what it does.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use taskbridge_local::Local;
+use taskbridge_sdk::suite::job;
+use taskbridge_sdk::{
+    Adapter, Backend, Connect, Content, JobHandle, JobKey, JobSpec, JobState, Observation, Output,
+};
+
+/// Longer than anything here takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What a server leaves on a disk, without the server.
+pub(crate) struct World {
+    dir: tempfile::TempDir,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self { dir: tempfile::tempdir().unwrap() }
+    }
+
+    /// The folder of the config file.
+    pub(crate) fn config_dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    pub(crate) fn jobs(&self) -> PathBuf {
+        self.dir.path().join("state/jobs")
+    }
+
+    pub(crate) fn job(&self, key: &JobKey) -> PathBuf {
+        self.jobs().join(key.as_str())
+    }
+
+    pub(crate) async fn connect(&self, config: Value) -> Arc<dyn Backend> {
+        self.connect_with(config, PathBuf::from(env!("CARGO_BIN_EXE_taskbridge-local-supervisor"))).await
+    }
+
+    pub(crate) async fn connect_with(&self, config: Value, program: PathBuf) -> Arc<dyn Backend> {
+        let context = Connect {
+            name: "here".to_owned(),
+            config_dir: self.dir.path().to_owned(),
+            state_dir: self.dir.path().join("state"),
+            program,
+        };
+        Local::connect(serde_json::from_value(config).unwrap(), &context).await.unwrap()
+    }
+
+    /// Runs a shell script to its end.
+    pub(crate) async fn run(&self, script: &str) -> Observation {
+        self.run_spec(&job(json!({"command": ["sh", "-c", script]}), json!({}))).await
+    }
+
+    pub(crate) async fn run_spec(&self, job: &JobSpec) -> Observation {
+        let backend = self.connect(json!({})).await;
+        let handle = backend.start(job).await.unwrap().handle;
+        ended(&*backend, &handle).await
+    }
+
+    pub(crate) fn supervisor(&self, key: &JobKey) -> i32 {
+        let claim: Value =
+            serde_json::from_slice(&fs::read(self.job(key).join("claim.json")).unwrap()).unwrap();
+        claim["supervisor"].as_i64().unwrap().try_into().unwrap()
+    }
+}
+
+/// Stops what still runs, and waits for it, so that no test leaves a process behind.
+impl Drop for World {
+    fn drop(&mut self) {
+        for job in fs::read_dir(self.jobs()).into_iter().flatten().flatten().map(|entry| entry.path()) {
+            let start = Instant::now();
+            while supervised(&job) && start.elapsed() < PATIENCE {
+                fs::write(job.join("cancel"), "").unwrap();
+                let fifo = fs::OpenOptions::new().write(true).custom_flags(0o4000).open(job.join("wake"));
+                // Where nobody reads yet, or no more, another turn shows which.
+                let _ = fifo.and_then(|mut fifo| fifo.write_all(b"\n"));
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }
+    }
+}
+
+/// Whether a job's supervisor lives.
+fn supervised(job: &Path) -> bool {
+    let Ok(claim) = fs::read_to_string(job.join("claim.json")) else { return false };
+    let claim: Value = serde_json::from_str(&claim).unwrap();
+    let command = fs::read_to_string(format!("/proc/{}/cmdline", claim["supervisor"])).unwrap_or_default();
+    command.contains(job.to_str().unwrap())
+}
+
+/// A job that is a shell script.
+pub(crate) fn script(script: &str) -> JobSpec {
+    job(json!({"command": ["sh", "-c", script]}), json!({}))
+}
+
+/// Looks until something is seen.
+pub(crate) async fn until<T>(
+    backend: &dyn Backend,
+    handle: &JobHandle,
+    what: &str,
+    mut seen: impl FnMut(&Observation) -> Option<T>,
+) -> T {
+    let start = Instant::now();
+    loop {
+        let observation = backend.observe(handle).await.unwrap();
+        if let Some(found) = seen(&observation) {
+            return found;
+        }
+        assert!(start.elapsed() < PATIENCE, "never saw {what}; last: {observation:?}");
+        assert!(!observation.state.has_ended(), "ended without {what}: {observation:?}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// Waits for the end.
+pub(crate) async fn ended(backend: &dyn Backend, handle: &JobHandle) -> Observation {
+    until(backend, handle, "an end", |seen| seen.state.has_ended().then(|| seen.clone())).await
+}
+
+/// Waits until the file is there.
+pub(crate) async fn appears(path: &Path) -> String {
+    let start = Instant::now();
+    loop {
+        if let Ok(text) = fs::read_to_string(path) {
+            return text;
+        }
+        assert!(start.elapsed() < PATIENCE, "{} never appeared", path.display());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// Waits until there is nothing at that path.
+pub(crate) async fn vanishes(path: &Path) {
+    let start = Instant::now();
+    while path.exists() {
+        assert!(start.elapsed() < PATIENCE, "{} is still there", path.display());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// Waits until a process is gone; one that nobody has reaped yet is.
+pub(crate) async fn gone(pid: &str) {
+    let start = Instant::now();
+    loop {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+        if stat.is_empty() || stat.contains(") Z ") {
+            return;
+        }
+        assert!(start.elapsed() < PATIENCE, "the process {pid} still runs: {stat}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// The output of a job that succeeded.
+pub(crate) fn output(seen: &Observation) -> &Output {
+    match &seen.state {
+        JobState::Succeeded(output) => output,
+        other => panic!("{other:?}: {:?}", seen.message),
+    }
+}
+
+/// The blocks of text of any output.
+pub(crate) fn texts(output: &Output) -> Vec<&str> {
+    let mut texts = Vec::new();
+    for content in &output.content {
+        if let Content::Text { text } = content {
+            texts.push(text.as_str());
+        }
+    }
+    texts
+}
+
+/// Why a job failed, and what it left.
+pub(crate) fn failure(seen: &Observation) -> (&str, &Output) {
+    match &seen.state {
+        JobState::Failed(output) => (seen.message.as_deref().unwrap(), output),
+        other => panic!("{other:?}"),
+    }
+}

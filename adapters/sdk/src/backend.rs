@@ -1,0 +1,84 @@
+//! [`Backend`]: one configured, connected engine. The contract stands as bullets on each method, and
+//! [`crate::suite`] has one test per bullet.
+
+use async_trait::async_trait;
+
+use crate::{
+    Artifacts, GroupKey, JobHandle, JobSpec, Logs, Observation, Questions, Result, Started, Wakeups,
+};
+
+/// One configured, connected engine.
+///
+/// A backend makes one attempt and says how it went. It never retries and never sleeps, and it keeps only what it
+/// may lose at any time (a connection, a token, an ETag). Its futures may be dropped at any await point.
+#[async_trait]
+pub trait Backend: Send + Sync {
+    /// Starts the job, or finds the one that an earlier call under the same key started.
+    ///
+    /// - Returns when the engine has accepted the job, without waiting for its end.
+    /// - Called again with the same key and `may_exist`, it returns the same job; a second one never starts, also
+    ///   when the two calls run at the same time.
+    /// - Where the engine cannot promise that (no key, no fence), a call with `may_exist` only looks for the job,
+    ///   and answers [`crate::ErrorKind::Uncertain`] when it does not find it.
+    /// - A first request whose reply was lost is `Uncertain`; one with `may_exist` is `Unavailable`, since whether the
+    ///   job exists is as unknown as before. Otherwise `Unavailable` and `Limited` mean that nothing started.
+    /// - What the engine refuses is `Rejected`, with the engine's words.
+    async fn start(&self, job: &JobSpec) -> Result<Started>;
+
+    /// Looks for the job that an earlier `start` under this key may have started. It starts nothing.
+    ///
+    /// - Finds a job of this key in any state, for as long as the engine remembers it.
+    /// - `None` means that the engine does not know it now; a request that is still on its way may yet arrive.
+    async fn find(&self, job: &JobSpec) -> Result<Option<Started>>;
+
+    /// Looks once at a job.
+    ///
+    /// - A job that the engine no longer knows is [`crate::JobState::Gone`], not an error.
+    /// - An ended job is seen the same every time, for as long as the engine keeps it.
+    /// - A fault of the network or the engine is an error, never a state of the job.
+    async fn observe(&self, handle: &JobHandle) -> Result<Observation>;
+
+    /// Asks the engine to stop a job.
+    ///
+    /// - Success means that the engine took the request; the job may end a while later, and may still succeed.
+    /// - A job that has already ended, or is unknown, is success.
+    /// - Asking twice is harmless.
+    async fn cancel(&self, handle: &JobHandle) -> Result<()>;
+
+    /// The group whose one engine call answers for this job too. The default is one group for the whole backend.
+    fn group(&self, _handle: &JobHandle) -> GroupKey {
+        GroupKey::new("")
+    }
+
+    /// Looks at many jobs of one group; the answers come in the order of `handles`.
+    ///
+    /// - Each answer is what [`Backend::observe`] would have said.
+    /// - The default looks at one after the other; override it where the engine answers for many in one call.
+    async fn observe_all(&self, _group: &GroupKey, handles: &[JobHandle]) -> Vec<Result<Observation>> {
+        let mut seen = Vec::with_capacity(handles.len());
+        for handle in handles {
+            seen.push(self.observe(handle).await);
+        }
+        seen
+    }
+
+    /// How to answer what jobs ask, where the engine's jobs can ask.
+    fn questions(&self) -> Option<&dyn Questions> {
+        None
+    }
+
+    /// How to read what jobs print, where the engine keeps it.
+    fn logs(&self) -> Option<&dyn Logs> {
+        None
+    }
+
+    /// How to read the files that jobs leave, where the engine keeps them.
+    fn artifacts(&self) -> Option<&dyn Artifacts> {
+        None
+    }
+
+    /// Where hints about changed jobs come from, where the engine gives any.
+    fn wakeups(&self) -> Option<&dyn Wakeups> {
+        None
+    }
+}

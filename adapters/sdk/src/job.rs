@@ -1,0 +1,206 @@
+//! The words for one run inside an engine: what to start, what it is called, and what was seen of it. Plain data;
+//! it must not talk to anything.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{Output, Question, Timestamp};
+
+/// Our idempotency key for one job: `tb-` and 26 lower-case base-32 characters (128 random bits).
+///
+/// It is random and is not the task id: a task id may act as a bearer secret, while the key ends up in job names
+/// that everybody who uses the engine can read. It is safe in file names, DNS labels and every engine's names.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct JobKey(String);
+
+impl JobKey {
+    /// The key that is made of these random bytes.
+    pub fn from_bytes(bytes: [u8; 16]) -> Self {
+        let text = data_encoding::BASE32_NOPAD.encode(&bytes).to_ascii_lowercase();
+        Self(format!("tb-{text}"))
+    }
+
+    /// The key as engines see it.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// The engine's own name for a run: an ARN, a run id, a directory. Opaque to all but its adapter, and stored.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct JobHandle(String);
+
+/// The jobs that one engine call can answer for share a group: a state machine, a workflow, a cluster.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct GroupKey(String);
+
+macro_rules! opaque_name {
+    ($name:ident) => {
+        impl $name {
+            /// Wraps the adapter's own name.
+            pub fn new(name: impl Into<String>) -> Self {
+                Self(name.into())
+            }
+
+            /// The name as the adapter gave it.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+    };
+}
+opaque_name!(JobHandle);
+opaque_name!(GroupKey);
+
+macro_rules! shown_as_text {
+    ($($name:ident),*) => {$(
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    )*};
+}
+shown_as_text!(JobKey, JobHandle, GroupKey);
+
+/// What to start.
+#[derive(Clone)]
+pub struct JobSpec {
+    /// The idempotency key: one job at most ever runs under it.
+    pub key: JobKey,
+    /// What to run in the engine; it has the shape of the adapter's `Target`, checked when the config was read.
+    pub target: Value,
+    /// The caller's arguments: an object that was validated against the tool's input schema.
+    pub arguments: Value,
+    /// Files that came with the arguments, to be staged by the adapter.
+    pub files: Vec<InputFile>,
+    /// True if an earlier attempt under this key may have reached the engine and its reply was not received.
+    pub may_exist: bool,
+}
+
+/// Arguments can hold secrets, so only the key and the attempt are shown.
+impl fmt::Debug for JobSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JobSpec")
+            .field("key", &self.key)
+            .field("may_exist", &self.may_exist)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A file that the caller handed over with an argument. The adapter puts it where the job can read it and passes
+/// the path in place of the argument.
+#[derive(Clone)]
+pub struct InputFile {
+    /// The parameter (a top-level property of the arguments) that the file belongs to.
+    pub parameter: String,
+    /// A plain file name, without a path.
+    pub name: String,
+    /// Where the bytes are.
+    pub content: FileContent,
+}
+
+/// Where the bytes of an [`InputFile`] are.
+#[derive(Clone)]
+pub enum FileContent {
+    /// The caller sent them.
+    Inline(Vec<u8>),
+    /// They lie at this absolute path on the server, under a root that the config allows.
+    Path(PathBuf),
+}
+
+/// What `start` knows when the engine has accepted the job.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Started {
+    /// The engine's name for the run.
+    pub handle: JobHandle,
+    /// What was already seen of it; a synchronous engine may be done.
+    pub first: Option<Observation>,
+}
+
+/// One look at a job.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Observation {
+    /// Where the job stands.
+    pub state: JobState,
+    /// How far it has come, where it says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<Progress>,
+    /// One line for people: the current step, the reason for waiting.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// Since when the job has been in this state, by the engine's clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
+    /// What the job asks and has not been answered, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub questions: Vec<Question>,
+}
+
+impl Observation {
+    /// A look that saw this state and nothing else.
+    pub fn new(state: JobState) -> Self {
+        Self { state, progress: None, message: None, since: None, questions: Vec::new() }
+    }
+
+    /// The same look with a message.
+    #[must_use]
+    pub fn with_message(mut self, message: impl Into<String>) -> Self {
+        self.message = Some(message.into());
+        self
+    }
+
+    /// The same look with progress.
+    #[must_use]
+    pub fn with_progress(mut self, done: f64, total: Option<f64>) -> Self {
+        self.progress = Some(Progress { done, total });
+        self
+    }
+}
+
+/// Where a job stands, as the engine sees it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JobState {
+    /// Accepted, not running yet.
+    Queued,
+    /// Running, or waiting for an answer (then the observation holds questions).
+    Running,
+    /// Ended well.
+    Succeeded(Output),
+    /// Ran and failed; the output says how, and the observation's message says why in one line.
+    Failed(Output),
+    /// Stopped by somebody before it ended.
+    Cancelled(Output),
+    /// The engine no longer knows the job, so nobody will ever learn how it ended.
+    Gone,
+}
+
+impl JobState {
+    /// True if the job will not run any further.
+    pub fn has_ended(&self) -> bool {
+        !matches!(self, JobState::Queued | JobState::Running)
+    }
+}
+
+/// How far a job has come, in units of its own choosing.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Progress {
+    /// Units done.
+    pub done: f64,
+    /// Units in all, where known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total: Option<f64>,
+}

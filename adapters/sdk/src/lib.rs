@@ -1,0 +1,35 @@
+//! All that an adapter author needs, and the vocabulary that the server shares with its adapters.
+//!
+//! An *engine* is an outside system that runs work. An adapter (trait [`Adapter`]) can connect to one kind of
+//! engine; what it connects is a [`Backend`]; one run inside the engine is a *job*. This crate holds those traits,
+//! the plain words they speak ([`JobSpec`], [`Observation`], [`Output`], [`Error`], ...), the [`suite`] that every
+//! backend must pass, and a simulated engine ([`sim`]) to try things on.
+//!
+//! It must not know MCP, HTTP, a store, or any real engine: adapters depend on it, and the server does too.
+
+pub mod sim;
+pub mod suite;
+
+mod abilities;
+mod adapter;
+mod backend;
+mod error;
+mod job;
+mod output;
+mod question;
+mod registry;
+mod time;
+
+pub use abilities::{Artifacts, LogRequest, LogText, Logs, Questions, Taken, Wakeups};
+pub use adapter::{Adapter, Connect, Helper, Problem};
+pub use async_trait::async_trait;
+pub use backend::Backend;
+pub use error::{Error, ErrorKind, Result};
+pub use job::{
+    FileContent, GroupKey, InputFile, JobHandle, JobKey, JobSpec, JobState, Observation, Progress, Started,
+};
+pub use output::{Artifact, ArtifactData, Content, Embedded, Output};
+pub use question::{Answer, Question};
+pub use registry::{Registration, Registry};
+pub use schemars::JsonSchema;
+pub use time::Timestamp;

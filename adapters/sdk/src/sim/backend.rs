@@ -1,0 +1,167 @@
+//! [`SimBackend`]: the simulated engine as the rest of taskbridge sees it. It keeps nothing of its own but how many
+//! hints it has passed on.
+
+use std::sync::atomic::AtomicU64;
+
+use async_trait::async_trait;
+
+use super::request::{Reply, Request};
+use super::{SimClient, SimEngine, Target};
+use crate::{
+    Answer, ArtifactData, Artifacts, Backend, Error, GroupKey, JobHandle, JobSpec, LogRequest, LogText, Logs,
+    Observation, Questions, Result, Started, Taken, Wakeups,
+};
+
+/// A backend in front of a [`SimEngine`], in this process or behind a [`SimClient`].
+pub struct SimBackend(Link);
+
+enum Link {
+    Here(Here),
+    There(SimClient),
+}
+
+/// An engine in this process, which can give hints.
+struct Here {
+    engine: SimEngine,
+    hints_seen: AtomicU64,
+}
+
+impl SimBackend {
+    pub(super) fn of_engine(engine: SimEngine) -> Self {
+        let hints_seen = AtomicU64::new(engine.hinted());
+        Self(Link::Here(Here { engine, hints_seen }))
+    }
+
+    pub(super) fn of_client(client: SimClient) -> Self {
+        Self(Link::There(client))
+    }
+
+    async fn call(&self, request: Request) -> Result<Reply> {
+        let first_start = matches!(request, Request::Start { may_exist: false, .. });
+        let reply = match &self.0 {
+            Link::Here(here) => here.engine.call(request).await,
+            Link::There(client) => client.call(request).await,
+        };
+        reply.unwrap_or_else(|| Err(no_reply(first_start)))
+    }
+}
+
+/// What a caller makes of a request without a reply. All but a first start can be repeated safely.
+fn no_reply(first_start: bool) -> Error {
+    if first_start {
+        Error::uncertain("the simulated engine did not reply to the start")
+    } else {
+        Error::unavailable("the simulated engine did not reply")
+    }
+}
+
+fn unfit() -> Error {
+    Error::unavailable("the simulated engine gave a reply that does not belong to the request")
+}
+
+#[async_trait]
+impl Backend for SimBackend {
+    async fn start(&self, job: &JobSpec) -> Result<Started> {
+        let target = Target::of_call(&job.target, &job.arguments)?;
+        let request = Request::Start { key: job.key.clone(), target, may_exist: job.may_exist };
+        match self.call(request).await? {
+            Reply::Started(started) => Ok(started),
+            _ => Err(unfit()),
+        }
+    }
+
+    async fn find(&self, job: &JobSpec) -> Result<Option<Started>> {
+        match self.call(Request::Find { key: job.key.clone() }).await? {
+            Reply::Found(found) => Ok(found),
+            _ => Err(unfit()),
+        }
+    }
+
+    async fn observe(&self, handle: &JobHandle) -> Result<Observation> {
+        match self.call(Request::Observe { handles: vec![handle.clone()] }).await? {
+            Reply::Seen(mut seen) if seen.len() == 1 => Ok(seen.remove(0)),
+            _ => Err(unfit()),
+        }
+    }
+
+    async fn cancel(&self, handle: &JobHandle) -> Result<()> {
+        match self.call(Request::Cancel { handle: handle.clone() }).await? {
+            Reply::Done => Ok(()),
+            _ => Err(unfit()),
+        }
+    }
+
+    async fn observe_all(&self, _group: &GroupKey, handles: &[JobHandle]) -> Vec<Result<Observation>> {
+        let error = match self.call(Request::Observe { handles: handles.to_vec() }).await {
+            Ok(Reply::Seen(seen)) if seen.len() == handles.len() => {
+                return seen.into_iter().map(Ok).collect();
+            }
+            Ok(_) => unfit(),
+            Err(error) => error,
+        };
+        handles.iter().map(|_| Err(Error::new(error.kind(), error.to_string()))).collect()
+    }
+
+    fn questions(&self) -> Option<&dyn Questions> {
+        Some(self)
+    }
+
+    fn logs(&self) -> Option<&dyn Logs> {
+        Some(self)
+    }
+
+    fn artifacts(&self) -> Option<&dyn Artifacts> {
+        Some(self)
+    }
+
+    fn wakeups(&self) -> Option<&dyn Wakeups> {
+        match &self.0 {
+            Link::Here(here) => Some(here),
+            Link::There(_) => None,
+        }
+    }
+}
+
+#[async_trait]
+impl Questions for SimBackend {
+    async fn answer(&self, handle: &JobHandle, question: &str, answer: &Answer) -> Result<Taken> {
+        let request =
+            Request::Answer { handle: handle.clone(), question: question.to_owned(), answer: answer.clone() };
+        match self.call(request).await? {
+            Reply::Taken(taken) => Ok(taken),
+            _ => Err(unfit()),
+        }
+    }
+}
+
+#[async_trait]
+impl Logs for SimBackend {
+    async fn tail(&self, handle: &JobHandle, request: &LogRequest) -> Result<LogText> {
+        let request = Request::Log { handle: handle.clone(), request: request.clone() };
+        match self.call(request).await? {
+            Reply::Log(log) => Ok(log),
+            _ => Err(unfit()),
+        }
+    }
+}
+
+#[async_trait]
+impl Artifacts for SimBackend {
+    async fn read(&self, handle: &JobHandle, name: &str, max_bytes: u64) -> Result<Option<ArtifactData>> {
+        let request = Request::File { handle: handle.clone(), name: name.to_owned(), max_bytes };
+        match self.call(request).await? {
+            Reply::File(content) => Ok(content.map(|text| ArtifactData {
+                bytes: text.into_bytes(),
+                mime_type: Some("text/plain".to_owned()),
+            })),
+            _ => Err(unfit()),
+        }
+    }
+}
+
+#[async_trait]
+impl Wakeups for Here {
+    async fn next(&self) -> JobHandle {
+        self.engine.hint(&self.hints_seen).await
+    }
+}

@@ -1,0 +1,121 @@
+//! [`SimClient`]: the way to a simulated engine that is a process of its own. It keeps idle connections and nothing
+//! else, and makes one attempt per request.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::io::BufReader;
+use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
+
+use super::request::{Reply, Request};
+use super::wire::{self, Control, Counts, Message, Told};
+use super::{Fault, Operation, SimBackend};
+use crate::{Error, JobKey, Result};
+
+/// How many connections one client has at most.
+const CONNECTIONS: usize = 32;
+
+/// A caller of a simulated engine in another process. Clones share their connections.
+#[derive(Clone)]
+pub struct SimClient(Arc<Shared>);
+
+struct Shared {
+    address: SocketAddr,
+    idle: Mutex<Vec<BufReader<TcpStream>>>,
+    room: Semaphore,
+}
+
+/// How an exchange without a reply went wrong.
+enum Broken {
+    /// Nothing was sent.
+    Before(io::Error),
+    /// The request may have arrived.
+    After(io::Error),
+}
+
+impl SimClient {
+    /// A client of the engine at this address. Nothing is connected yet.
+    pub fn new(address: SocketAddr) -> Self {
+        let room = Semaphore::new(CONNECTIONS);
+        Self(Arc::new(Shared { address, idle: Mutex::default(), room }))
+    }
+
+    /// A backend in front of this engine.
+    pub fn backend(&self) -> Arc<SimBackend> {
+        Arc::new(SimBackend::of_client(self.clone()))
+    }
+
+    /// What the engine has done so far; `starts` is of this key.
+    ///
+    /// # Errors
+    /// `Unavailable` if the engine's process cannot be reached.
+    pub async fn counts(&self, key: Option<&JobKey>) -> Result<Counts> {
+        self.control(Control::Counts { key: key.cloned() }).await
+    }
+
+    /// As [`super::SimEngine::inject`].
+    ///
+    /// # Errors
+    /// `Unavailable` if the engine's process cannot be reached.
+    pub async fn inject(&self, operation: Operation, fault: Fault) -> Result<()> {
+        self.control(Control::Inject { operation, fault }).await.map(drop)
+    }
+
+    /// As [`super::SimEngine::set_outage`].
+    ///
+    /// # Errors
+    /// `Unavailable` if the engine's process cannot be reached.
+    pub async fn set_outage(&self, on: bool) -> Result<()> {
+        self.control(Control::Outage { on }).await.map(drop)
+    }
+
+    async fn control(&self, control: Control) -> Result<Counts> {
+        match self.exchange(&Message::Control(control)).await {
+            Ok(Told::Counts(counts)) => Ok(counts),
+            Ok(_) => Err(Error::unavailable("the simulated engine gave a reply that does not belong here")),
+            Err(Broken::Before(e) | Broken::After(e)) => Err(self.unreachable(e)),
+        }
+    }
+
+    /// One request; `None` is a reply that never comes.
+    pub(super) async fn call(&self, request: Request) -> Option<Result<Reply>> {
+        match self.exchange(&Message::Request(request)).await {
+            Ok(told) => told.into_reply(),
+            Err(Broken::Before(e)) => Some(Err(self.unreachable(e))),
+            Err(Broken::After(_)) => None,
+        }
+    }
+
+    fn unreachable(&self, cause: io::Error) -> Error {
+        let address = self.0.address;
+        Error::unavailable(format!("the simulated engine at {address} cannot be reached")).caused_by(cause)
+    }
+
+    /// Sends one line and reads one. A connection whose exchange is given up half-way is closed with it.
+    async fn exchange(&self, message: &Message) -> Result<Told, Broken> {
+        let _room = self.0.room.acquire().await.map_err(|e| Broken::Before(io::Error::other(e)))?;
+        let mut stream = self.connection().await.map_err(Broken::Before)?;
+        wire::send(&mut stream, message).await.map_err(Broken::After)?;
+        let told = wire::receive(&mut stream).await.map_err(Broken::After)?;
+        let told = told.ok_or_else(|| Broken::After(io::ErrorKind::UnexpectedEof.into()))?;
+        self.0.idle.lock().push(stream);
+        Ok(told)
+    }
+
+    /// An idle connection that the engine has not closed meanwhile, or a new one.
+    async fn connection(&self) -> io::Result<BufReader<TcpStream>> {
+        loop {
+            let Some(stream) = self.0.idle.lock().pop() else { break };
+            match stream.get_ref().try_read(&mut [0]) {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(stream),
+                Ok(_) | Err(_) => {}
+            }
+        }
+        let stream = TcpStream::connect(self.0.address).await?;
+        stream.set_nodelay(true)?;
+        Ok(BufReader::new(stream))
+    }
+}

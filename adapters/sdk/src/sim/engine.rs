@@ -1,0 +1,235 @@
+//! [`SimEngine`]: the shared handle to a simulated engine. It applies faults and wakes those who wait; what jobs do
+//! stands in `state`. It must not spawn: time passes because somebody looks.
+
+use std::fs::OpenOptions;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::fault::{Faults, Trouble};
+use super::request::{Reply, Request};
+use super::state::State;
+use super::{Config, Fault, Mode, Operation, SimBackend};
+use crate::{Error, JobHandle, JobKey, JobState, Result};
+
+/// A simulated engine. Clones are handles to the same one.
+///
+/// Its methods are a test's way to look at the engine and to meddle with it, past all faults.
+#[derive(Clone)]
+pub struct SimEngine(Arc<Shared>);
+
+struct Shared {
+    inner: Mutex<Inner>,
+    /// Told when there is a new hint, or something became due earlier than all else.
+    changed: Notify,
+}
+
+struct Inner {
+    state: State,
+    faults: Faults,
+}
+
+impl SimEngine {
+    /// An engine without faults that keeps the default number of ended jobs.
+    pub fn new(mode: Mode) -> Self {
+        Self::from_config(&Config { mode: Some(mode), ..Config::default() })
+    }
+
+    /// An engine in this process as a config describes it; its `address` plays no part.
+    pub fn from_config(config: &Config) -> Self {
+        let inner = Inner {
+            state: State::new(config.mode.unwrap_or_default(), config.remember),
+            faults: Faults::new(config.faults, config.seed),
+        };
+        Self(Arc::new(Shared { inner: Mutex::new(inner), changed: Notify::new() }))
+    }
+
+    /// A backend in front of this engine. Several may share it, as several servers share an engine.
+    pub fn backend(&self) -> Arc<SimBackend> {
+        Arc::new(SimBackend::of_engine(self.clone()))
+    }
+
+    /// Appends a line `KEY HANDLE` to this file for every job that is accepted from now on, before the caller is
+    /// told. The file is not synced: it outlives this process, not the machine.
+    ///
+    /// # Errors
+    /// When the file cannot be opened for appending.
+    pub fn keep_journal(&self, file: &Path) -> io::Result<()> {
+        let file = OpenOptions::new().create(true).append(true).open(file)?;
+        self.locked(|inner, _| inner.state.keep_journal(file));
+        Ok(())
+    }
+
+    /// How the engine treats a key that it knows.
+    pub fn mode(&self) -> Mode {
+        self.locked(|inner, _| inner.state.mode)
+    }
+
+    /// How many jobs were accepted under this key, of those that the engine still remembers.
+    pub fn starts(&self, key: &JobKey) -> usize {
+        self.locked(|inner, _| inner.state.starts(key))
+    }
+
+    /// How many jobs were ever accepted.
+    pub fn total_starts(&self) -> u64 {
+        self.locked(|inner, _| inner.state.total_starts())
+    }
+
+    /// The jobs that were accepted under this key, oldest first, forgotten ones included.
+    pub fn jobs_of(&self, key: &JobKey) -> Vec<JobHandle> {
+        self.locked(|inner, _| inner.state.jobs_of(key))
+    }
+
+    /// How many jobs have not ended.
+    pub fn running(&self) -> usize {
+        self.locked(|inner, _| inner.state.running())
+    }
+
+    /// How many ended jobs are remembered.
+    pub fn remembered(&self) -> usize {
+        self.locked(|inner, _| inner.state.remembered())
+    }
+
+    /// Has this fault happen to the next request of this kind, after those that were injected before.
+    pub fn inject(&self, operation: Operation, fault: Fault) {
+        self.locked(|inner, _| inner.faults.push(operation, fault));
+    }
+
+    /// Begins or ends an outage: jobs go on, every request is refused as `Unavailable`, and hints are lost.
+    pub fn set_outage(&self, outage: bool) {
+        self.locked(|inner, _| {
+            inner.faults.set_outage(outage);
+            inner.state.hints.lose(outage);
+        });
+    }
+
+    /// Has the engine forget a job: from now on it is `Gone`. A keyed engine still starts no second one for its key.
+    pub fn forget(&self, handle: &JobHandle) {
+        self.locked(|inner, now| inner.state.forget(handle, now));
+    }
+
+    /// Ends a job in this state, now. A job that has ended stays as it is.
+    ///
+    /// # Panics
+    /// If the state is not one of an ended job.
+    pub fn finish(&self, handle: &JobHandle, state: JobState) {
+        assert!(state.has_ended(), "a job cannot be finished as {state:?}");
+        self.locked(|inner, now| inner.state.finish(handle, state, now));
+    }
+
+    /// One request with whatever fault befalls it; `None` is a reply that never comes.
+    pub(super) async fn call(&self, request: Request) -> Option<Result<Reply>> {
+        let (reply, pause) = self.locked(|inner, now| inner.suffer(request, now));
+        if !pause.is_zero() {
+            tokio::time::sleep(pause).await;
+        }
+        reply
+    }
+
+    /// Waits for the next hint that a caller, who has seen so many, has not.
+    pub(super) async fn hint(&self, seen: &AtomicU64) -> JobHandle {
+        loop {
+            let changed = self.0.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            let (hint, due) = self.locked(|inner, _| {
+                // The lock makes this read and write one step for all who wait on the same counter.
+                let (hint, now_seen) = inner.state.hint_after(seen.load(Ordering::Relaxed));
+                seen.store(now_seen, Ordering::Relaxed);
+                (hint, inner.state.next_due())
+            });
+            if let Some(handle) = hint {
+                return handle;
+            }
+            match due {
+                None => changed.await,
+                Some(due) => tokio::select! {
+                    biased;
+                    () = changed => {}
+                    () = tokio::time::sleep_until(due) => {}
+                },
+            }
+        }
+    }
+
+    /// How many hints there have been.
+    pub(super) fn hinted(&self) -> u64 {
+        self.locked(|inner, _| inner.state.hints.count())
+    }
+
+    fn locked<T>(&self, act: impl FnOnce(&mut Inner, Instant) -> T) -> T {
+        let now = Instant::now();
+        let mut inner = self.0.inner.lock();
+        let (hinted, due) = (inner.state.hints.count(), inner.state.next_due());
+        inner.state.settle(now);
+        let done = act(&mut inner, now);
+        let sooner = match (inner.state.next_due(), due) {
+            (Some(next), Some(before)) => next < before,
+            (next, None) => next.is_some(),
+            (None, Some(_)) => false,
+        };
+        let wake = sooner || inner.state.hints.count() != hinted;
+        drop(inner);
+        if wake {
+            self.0.changed.notify_waiters();
+        }
+        done
+    }
+}
+
+impl Inner {
+    /// What becomes of a request, and how long its reply takes.
+    fn suffer(&mut self, request: Request, now: Instant) -> (Option<Result<Reply>>, Duration) {
+        let Trouble { fault, pause } = self.faults.next(request.operation());
+        let reply = match fault {
+            None => Some(self.state.perform(now, request)),
+            Some(Fault::Slow(more)) => {
+                return (Some(self.state.perform(now, request)), pause + more);
+            }
+            Some(Fault::LostReply) => {
+                drop(self.state.perform(now, request));
+                None
+            }
+            Some(Fault::LostBefore) => None,
+            Some(Fault::Late(delay)) => {
+                if let Some(moment) = now.checked_add(delay) {
+                    self.state.start_later(moment, request);
+                }
+                None
+            }
+            Some(Fault::Limited(delay)) => {
+                Some(Err(Error::limited(Some(delay), "the simulated engine asks for patience")))
+            }
+            Some(Fault::Outage) => Some(Err(Error::unavailable("the simulated engine cannot be reached"))),
+            Some(Fault::Gone) => Some(self.lose_job(request, now)),
+            Some(Fault::Rejected) => Some(Err(Error::rejected("the simulated engine refuses this request"))),
+            Some(Fault::Denied) => {
+                Some(Err(Error::denied("the simulated engine does not accept these credentials")))
+            }
+        };
+        (reply, pause)
+    }
+
+    fn lose_job(&mut self, request: Request, now: Instant) -> Result<Reply> {
+        for handle in request.handles() {
+            self.state.forget(handle, now);
+        }
+        if let Request::Find { key } = &request {
+            for handle in self.state.jobs_of(key) {
+                self.state.forget(&handle, now);
+            }
+        }
+        let mut reply = self.state.perform(now, request)?;
+        if let Reply::Started(started) = &mut reply {
+            started.first = None;
+            self.state.forget(&started.handle, now);
+        }
+        Ok(reply)
+    }
+}

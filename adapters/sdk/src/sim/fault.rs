@@ -1,0 +1,229 @@
+//! What can go wrong between a caller and the simulated engine: scripted ("the next start loses its reply") or by
+//! probability from a seed. It decides which fault comes next; what a fault does stands in the engine.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+
+/// One thing that goes wrong with one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fault {
+    /// The engine acts and the reply is lost.
+    LostReply,
+    /// The request is lost before the engine has it. The caller cannot tell this from a lost reply.
+    LostBefore,
+    /// The caller gives up without a reply, and the request arrives this much later. Only a start can be late; of
+    /// any other request it is the same as `LostBefore`.
+    Late(Duration),
+    /// The engine does nothing and asks for patience.
+    Limited(Duration),
+    /// The engine does nothing and says that it cannot serve.
+    Outage,
+    /// The engine acts at once and its reply takes this long.
+    Slow(Duration),
+    /// The engine forgets the job: a start is acknowledged first, anything else finds nothing any more.
+    Gone,
+    /// The engine refuses.
+    Rejected,
+    /// The engine does not accept the credentials.
+    Denied,
+}
+
+/// Which requests a scripted fault waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Operation {
+    /// Starts.
+    Start,
+    /// Looks for a key.
+    Find,
+    /// Looks at jobs; one look at many jobs is one request.
+    Observe,
+    /// Requests to cancel.
+    Cancel,
+    /// Answers to questions.
+    Answer,
+    /// Reads of logs and files.
+    Read,
+}
+
+/// How often each kind of fault happens to a request by chance. The seed decides which ones; all default to never.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct FaultRates {
+    /// The engine acts and the reply is lost: a probability from 0 to 1.
+    pub lost_reply: Probability,
+    /// The request is lost before the engine has it: a probability from 0 to 1.
+    pub lost_before: Probability,
+    /// The engine asks for patience: a probability from 0 to 1.
+    pub limited: Probability,
+    /// For how long it then asks, in milliseconds.
+    pub limited_ms: u64,
+    /// The engine cannot serve: a probability from 0 to 1.
+    pub outage: Probability,
+    /// Each reply takes up to this long, in milliseconds.
+    pub slow_ms: u64,
+}
+
+/// A probability from 0 to 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "f64")]
+pub struct Probability(f64);
+
+/// Written out because a derived schema would not hold the bounds.
+impl JsonSchema for Probability {
+    fn schema_name() -> Cow<'static, str> {
+        "Probability".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "number", "minimum": 0, "maximum": 1})
+    }
+}
+
+impl TryFrom<f64> for Probability {
+    type Error = String;
+
+    fn try_from(value: f64) -> Result<Self, String> {
+        if (0.0..=1.0).contains(&value) {
+            Ok(Self(value))
+        } else {
+            Err(format!("{value} is not a probability: give a number from 0 to 1"))
+        }
+    }
+}
+
+/// What happens to one request.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Trouble {
+    pub(super) fault: Option<Fault>,
+    pub(super) pause: Duration,
+}
+
+/// The faults to come.
+pub(super) struct Faults {
+    script: [VecDeque<Fault>; 6],
+    rates: FaultRates,
+    random: SplitMix64,
+    outage: bool,
+}
+
+impl Faults {
+    pub(super) fn new(rates: FaultRates, seed: u64) -> Self {
+        Self { script: Default::default(), rates, random: SplitMix64(seed), outage: false }
+    }
+
+    pub(super) fn push(&mut self, operation: Operation, fault: Fault) {
+        self.script[operation as usize].push_back(fault);
+    }
+
+    pub(super) fn set_outage(&mut self, outage: bool) {
+        self.outage = outage;
+    }
+
+    /// What happens to the next request of this kind. An outage leaves the script alone; the script goes before
+    /// chance.
+    pub(super) fn next(&mut self, operation: Operation) -> Trouble {
+        if self.outage {
+            return Trouble { fault: Some(Fault::Outage), pause: Duration::ZERO };
+        }
+        match self.script[operation as usize].pop_front() {
+            Some(fault) => Trouble { fault: Some(fault), pause: Duration::ZERO },
+            None if self.rates == FaultRates::default() => Trouble::default(),
+            None => self.by_chance(),
+        }
+    }
+
+    fn by_chance(&mut self) -> Trouble {
+        let rates = self.rates;
+        let kinds = [
+            (rates.outage, Fault::Outage),
+            (rates.limited, Fault::Limited(Duration::from_millis(rates.limited_ms))),
+            (rates.lost_before, Fault::LostBefore),
+            (rates.lost_reply, Fault::LostReply),
+        ];
+        // Every request takes the same number of draws, so that one rate can be changed without moving the others.
+        let mut fault = None;
+        for (rate, kind) in kinds {
+            let hit = self.random.fraction() < rate.0;
+            if hit && fault.is_none() {
+                fault = Some(kind);
+            }
+        }
+        let pause = Duration::from_millis(rates.slow_ms).mul_f64(self.random.fraction());
+        Trouble { fault, pause }
+    }
+}
+
+/// Sebastiano Vigna's splitmix64: small, and the same everywhere.
+struct SplitMix64(u64);
+
+impl SplitMix64 {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// A number from 0 up to, but not including, 1.
+    fn fraction(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn splitmix64_gives_the_published_numbers() {
+        let mut random = SplitMix64(1234567);
+        assert_eq!([random.next(), random.next()], [6457827717110365317, 3203168211198807973]);
+    }
+
+    #[test]
+    fn a_seed_replays() {
+        let rates = FaultRates {
+            lost_reply: Probability(0.3),
+            limited: Probability(0.2),
+            slow_ms: 10,
+            ..FaultRates::default()
+        };
+        let run = |seed| {
+            let mut faults = Faults::new(rates, seed);
+            (0..100).map(|_| faults.next(Operation::Start)).collect::<Vec<_>>()
+        };
+        assert_eq!(run(7), run(7));
+        assert_ne!(run(7), run(8));
+        let lost = run(7).iter().filter(|t| t.fault == Some(Fault::LostReply)).count();
+        assert!((10..=40).contains(&lost), "{lost} of 100");
+    }
+
+    #[test]
+    fn the_script_is_per_operation_and_waits_out_an_outage() {
+        let mut faults = Faults::new(FaultRates::default(), 0);
+        faults.push(Operation::Start, Fault::LostReply);
+        faults.set_outage(true);
+        assert_eq!(faults.next(Operation::Start).fault, Some(Fault::Outage));
+        faults.set_outage(false);
+        assert_eq!(faults.next(Operation::Observe).fault, None);
+        assert_eq!(faults.next(Operation::Start).fault, Some(Fault::LostReply));
+        assert_eq!(faults.next(Operation::Start).fault, None);
+    }
+
+    #[test]
+    fn a_rate_beyond_one_is_refused() {
+        let error = serde_json::from_str::<FaultRates>(r#"{"limited": 1.5}"#).unwrap_err();
+        assert!(error.to_string().contains("1.5 is not a probability"), "{error}");
+    }
+}

@@ -1,0 +1,272 @@
+//! One simulated job. Everything about it follows from its target, what was done to it, and the moment at which it
+//! is looked at; it must not read a clock.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::{Outcome, Target, log};
+use crate::{Answer, Artifact, JobKey, JobState, LogRequest, LogText, Observation, Output, Question, Taken};
+
+/// The id of a job's only question.
+const QUESTION: &str = "q1";
+
+pub(super) struct Job {
+    pub(super) key: JobKey,
+    target: Target,
+    phase: Phase,
+    answer: Option<Box<Answer>>,
+}
+
+enum Phase {
+    /// At work since a moment, with some work done before it.
+    Working { since: Instant, before: Duration, will_ask: bool },
+    /// Waiting for the answer.
+    Asking,
+    /// Over, after so much work.
+    Ended { worked: Duration, how: End },
+}
+
+enum End {
+    AsTold,
+    Declined,
+    Cancelled,
+    Forced(Box<JobState>),
+    Forgotten,
+}
+
+impl Job {
+    /// A job that begins now. It may have ended already: see [`Job::advance`].
+    pub(super) fn new(key: JobKey, target: Target, now: Instant) -> Self {
+        let will_ask = target.question.is_some();
+        let phase = Phase::Working { since: now, before: Duration::ZERO, will_ask };
+        Self { key, target, phase, answer: None }
+    }
+
+    fn delay(&self) -> Duration {
+        Duration::from_millis(self.target.delay_ms)
+    }
+
+    /// How much work is done when the question comes.
+    fn work_before_question(&self) -> Duration {
+        match &self.target.question {
+            Some(ask) if !ask.at_once => self.delay() / 2,
+            _ => Duration::ZERO,
+        }
+    }
+
+    fn work_until_next(&self, will_ask: bool) -> Duration {
+        if will_ask { self.work_before_question() } else { self.delay() }
+    }
+
+    /// When something happens to the job by itself; `None` if nothing will, or not within the clock's range.
+    pub(super) fn due(&self) -> Option<Instant> {
+        match self.phase {
+            Phase::Working { since, before, will_ask } => {
+                since.checked_add(self.work_until_next(will_ask).saturating_sub(before))
+            }
+            Phase::Asking | Phase::Ended { .. } => None,
+        }
+    }
+
+    /// Lets happen what is due by now; true if something did.
+    pub(super) fn advance(&mut self, now: Instant) -> bool {
+        if self.due().is_none_or(|due| due > now) {
+            return false;
+        }
+        self.phase = match self.phase {
+            Phase::Working { will_ask: true, .. } => Phase::Asking,
+            _ if self.target.outcome == Outcome::Gone => {
+                Phase::Ended { worked: self.delay(), how: End::Forgotten }
+            }
+            _ => Phase::Ended { worked: self.delay(), how: End::AsTold },
+        };
+        true
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        matches!(self.phase, Phase::Ended { .. })
+    }
+
+    pub(super) fn is_forgotten(&self) -> bool {
+        matches!(self.phase, Phase::Ended { how: End::Forgotten, .. })
+    }
+
+    fn worked(&self, now: Instant) -> Duration {
+        match self.phase {
+            Phase::Working { since, before, will_ask } => {
+                (before + now.saturating_duration_since(since)).min(self.work_until_next(will_ask))
+            }
+            Phase::Asking => self.work_before_question(),
+            Phase::Ended { worked, .. } => worked,
+        }
+    }
+
+    /// Which part of `units` the work done so far makes.
+    fn share(&self, units: usize, now: Instant) -> usize {
+        let delay = self.delay().as_nanos();
+        if delay == 0 {
+            return if self.has_ended() { units } else { 0 };
+        }
+        usize::try_from(units as u128 * self.worked(now).as_nanos() / delay).unwrap_or(units)
+    }
+
+    pub(super) fn observe(&self, now: Instant) -> Observation {
+        let mut seen = match &self.phase {
+            Phase::Working { .. } => Observation::new(JobState::Running),
+            Phase::Asking => {
+                let mut seen = Observation::new(JobState::Running).with_message("waiting for an answer");
+                seen.questions = self
+                    .target
+                    .question
+                    .iter()
+                    .map(|ask| Question {
+                        id: QUESTION.to_owned(),
+                        message: ask.message.clone(),
+                        schema: ask.schema.clone(),
+                    })
+                    .collect();
+                seen
+            }
+            Phase::Ended { how, .. } => self.ended(how),
+        };
+        if let Some(steps) = self.target.steps
+            && seen.state != JobState::Gone
+        {
+            let done = self.share(steps as usize, now);
+            if matches!(self.phase, Phase::Working { .. }) {
+                seen.message = Some(format!("step {done} of {steps}"));
+            }
+            seen = seen.with_progress(done as f64, Some(f64::from(steps)));
+        }
+        seen
+    }
+
+    fn ended(&self, how: &End) -> Observation {
+        let text = self.target.text.as_deref();
+        match how {
+            End::AsTold if self.target.outcome == Outcome::Fail => {
+                let reason = text.unwrap_or("the job failed");
+                Observation::new(JobState::Failed(self.output(reason))).with_message(reason)
+            }
+            End::AsTold => Observation::new(JobState::Succeeded(self.output(text.unwrap_or("done")))),
+            End::Declined => {
+                let reason = "the question was not answered";
+                Observation::new(JobState::Failed(Output::text(reason))).with_message(reason)
+            }
+            End::Cancelled => {
+                Observation::new(JobState::Cancelled(Output::default())).with_message("cancelled on request")
+            }
+            End::Forced(state) => Observation::new(JobState::clone(state)),
+            End::Forgotten => Observation::new(JobState::Gone),
+        }
+    }
+
+    fn output(&self, text: &str) -> Output {
+        let mut output = Output { structured: self.target.structured.clone(), ..Output::text(text) };
+        if let Some(Answer::Accept(content)) = self.answer.as_deref() {
+            let answer = json!({"answer": content});
+            output.content.push(crate::Content::text(answer.to_string()));
+            output.structured.get_or_insert(answer);
+        }
+        output.artifacts = self
+            .target
+            .files
+            .iter()
+            .map(|(name, content)| Artifact {
+                name: name.clone(),
+                mime_type: Some("text/plain".to_owned()),
+                size: Some(content.len() as u64),
+            })
+            .collect();
+        output
+    }
+
+    fn end(&mut self, how: End, now: Instant) {
+        self.phase = Phase::Ended { worked: self.worked(now), how };
+    }
+
+    pub(super) fn cancel(&mut self, now: Instant) {
+        if !self.has_ended() && !self.target.ignore_cancel {
+            self.end(End::Cancelled, now);
+        }
+    }
+
+    pub(super) fn answer(&mut self, question: &str, answer: Answer, now: Instant) -> Taken {
+        if question != QUESTION || self.is_forgotten() {
+            return Taken::TooLate;
+        }
+        if let Some(first) = &self.answer {
+            return if **first == answer { Taken::Accepted } else { Taken::TooLate };
+        }
+        if !matches!(self.phase, Phase::Asking) {
+            return Taken::TooLate;
+        }
+        match &answer {
+            Answer::Accept(_) => {
+                let before = self.work_before_question();
+                self.phase = Phase::Working { since: now, before, will_ask: false };
+            }
+            Answer::Decline | Answer::Cancel => self.end(End::Declined, now),
+        }
+        self.answer = Some(Box::new(answer));
+        Taken::Accepted
+    }
+
+    /// Ends a job that has not ended in this state.
+    pub(super) fn finish(&mut self, state: JobState, now: Instant) {
+        if !self.has_ended() {
+            let how = match state {
+                JobState::Gone => End::Forgotten,
+                state => End::Forced(Box::new(state)),
+            };
+            self.end(how, now);
+        }
+    }
+
+    pub(super) fn forget(&mut self, now: Instant) {
+        self.end(End::Forgotten, now);
+    }
+
+    pub(super) fn log(&self, request: &LogRequest, now: Instant) -> LogText {
+        let all = self.target.lines.len();
+        let printed = if self.has_ended() { self.share(all, now) } else { self.share(all, now) + 1 };
+        log::end(&self.target.lines[..printed.min(all)], request)
+    }
+
+    /// A file that the job left, if it has ended by itself and left one of that name.
+    pub(super) fn file(&self, name: &str) -> Option<&str> {
+        match self.phase {
+            Phase::Ended { how: End::AsTold, .. } => self.target.files.get(name).map(String::as_str),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_and_steps_follow_the_work() {
+        let start = Instant::now();
+        let at = |millis| start + Duration::from_millis(millis);
+        let key = JobKey::from_bytes([0; 16]);
+        let target = Target {
+            delay_ms: 100,
+            steps: Some(4),
+            lines: ["a", "b"].map(str::to_owned).to_vec(),
+            ..Target::default()
+        };
+        let mut job = Job::new(key, target, start);
+        let all = LogRequest { max_bytes: 100, search: None };
+        assert_eq!(job.log(&all, at(0)).text, "a\n");
+        assert_eq!(job.log(&all, at(50)).text, "a\nb\n");
+        assert_eq!(job.observe(at(75)).message.as_deref(), Some("step 3 of 4"));
+        assert!(!job.advance(at(99)));
+        assert!(job.advance(at(100)));
+        assert_eq!(job.observe(at(100)).progress.map(|p| p.done), Some(4.0));
+        assert_eq!(job.log(&all, at(100)).text, "a\nb\n");
+    }
+}

@@ -1,0 +1,53 @@
+//! Which part of a job's lines a reader gets. Pure.
+
+use crate::{LogRequest, LogText};
+
+/// The end of `lines`, as the request wants it.
+pub(super) fn end(lines: &[String], request: &LogRequest) -> LogText {
+    let lines = lines.iter().map(String::as_str);
+    match &request.search {
+        None => tail(lines, request.max_bytes),
+        Some(wanted) => {
+            let wanted = wanted.to_lowercase();
+            tail(lines.filter(|line| line.to_lowercase().contains(&wanted)), request.max_bytes)
+        }
+    }
+}
+
+/// The last whole lines that fit into `max_bytes`; of a last line that does not fit alone, its end.
+fn tail<'a>(lines: impl DoubleEndedIterator<Item = &'a str>, max_bytes: usize) -> LogText {
+    let (mut kept, mut bytes, mut cut) = (Vec::new(), 0, false);
+    for line in lines.rev() {
+        if bytes + line.len() + 1 > max_bytes {
+            cut = true;
+            if kept.is_empty() && max_bytes > 0 {
+                let mut start = line.len() + 1 - max_bytes;
+                while !line.is_char_boundary(start) {
+                    start += 1;
+                }
+                kept.push(&line[start..]);
+            }
+            break;
+        }
+        bytes += line.len() + 1;
+        kept.push(line);
+    }
+    let text = kept.iter().rev().flat_map(|line| [*line, "\n"]).collect();
+    LogText { text, cut }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tail_never_exceeds_its_bytes() {
+        let lines = ["one", "zwei äöü", "three"];
+        for max_bytes in 0..30 {
+            let log = tail(lines.into_iter(), max_bytes);
+            assert!(log.text.len() <= max_bytes, "{max_bytes}: {log:?}");
+            assert_eq!(log.cut, max_bytes < 22, "{max_bytes}: {log:?}");
+            assert!("one\nzwei äöü\nthree\n".ends_with(&log.text), "{max_bytes}: {log:?}");
+        }
+    }
+}

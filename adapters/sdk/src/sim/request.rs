@@ -1,0 +1,59 @@
+//! What can be asked of the simulated engine and what it replies: the same for a caller in this process and for one
+//! on the wire. Plain data.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Operation, Target};
+use crate::{Answer, JobHandle, JobKey, LogRequest, LogText, Observation, Started, Taken};
+
+/// One request to the engine.
+#[derive(Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "snake_case")]
+pub(super) enum Request {
+    Start { key: JobKey, target: Target, may_exist: bool },
+    Find { key: JobKey },
+    Observe { handles: Vec<JobHandle> },
+    Cancel { handle: JobHandle },
+    Answer { handle: JobHandle, question: String, answer: Answer },
+    Log { handle: JobHandle, request: LogRequest },
+    File { handle: JobHandle, name: String, max_bytes: u64 },
+}
+
+impl Request {
+    /// Which faults can happen to it.
+    pub(super) fn operation(&self) -> Operation {
+        match self {
+            Request::Start { .. } => Operation::Start,
+            Request::Find { .. } => Operation::Find,
+            Request::Observe { .. } => Operation::Observe,
+            Request::Cancel { .. } => Operation::Cancel,
+            Request::Answer { .. } => Operation::Answer,
+            Request::Log { .. } | Request::File { .. } => Operation::Read,
+        }
+    }
+
+    /// The jobs that it names.
+    pub(super) fn handles(&self) -> &[JobHandle] {
+        match self {
+            Request::Start { .. } | Request::Find { .. } => &[],
+            Request::Observe { handles } => handles,
+            Request::Cancel { handle }
+            | Request::Answer { handle, .. }
+            | Request::Log { handle, .. }
+            | Request::File { handle, .. } => std::slice::from_ref(handle),
+        }
+    }
+}
+
+/// The engine's reply.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Reply {
+    Started(Started),
+    Found(Option<Started>),
+    Seen(Vec<Observation>),
+    Done,
+    Taken(Taken),
+    Log(LogText),
+    File(Option<String>),
+}

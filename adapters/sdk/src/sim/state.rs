@@ -1,0 +1,301 @@
+//! The simulated engine's table of jobs. It is handed the moment at which it is used, and must not wait, read a
+//! clock, or know of faults.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::fs::File;
+use std::io::Write as _;
+
+use tokio::time::Instant;
+
+use super::hints::Hints;
+use super::job::Job;
+use super::request::{Reply, Request};
+use super::{Mode, Outcome, Target};
+use crate::{Error, JobHandle, JobKey, JobState, Observation, Result, Started, Taken};
+
+pub(super) struct State {
+    pub(super) mode: Mode,
+    remember: usize,
+    /// Boxed, so that the table's spare room costs little.
+    jobs: HashMap<u64, Box<Job>>,
+    /// The jobs of each key, oldest first; a key that still has none is not here.
+    by_key: HashMap<JobKey, Vec<u64>>,
+    /// The jobs that have ended, oldest end first.
+    ended: VecDeque<u64>,
+    due: BTreeMap<(Instant, u64), Due>,
+    pub(super) hints: Hints,
+    numbers: u64,
+    total_starts: u64,
+    journal: Option<File>,
+}
+
+/// What happens by itself at some moment.
+enum Due {
+    Job,
+    Arrival(Box<Arrival>),
+}
+
+/// A start request that is still on its way.
+struct Arrival {
+    key: JobKey,
+    target: Target,
+    may_exist: bool,
+}
+
+impl State {
+    pub(super) fn new(mode: Mode, remember: usize) -> Self {
+        Self {
+            mode,
+            remember,
+            jobs: HashMap::new(),
+            by_key: HashMap::new(),
+            ended: VecDeque::new(),
+            due: BTreeMap::new(),
+            hints: Hints::default(),
+            numbers: 0,
+            total_starts: 0,
+            journal: None,
+        }
+    }
+
+    pub(super) fn keep_journal(&mut self, file: File) {
+        self.journal = Some(file);
+    }
+
+    /// Lets happen all that is due by now, in the order of its moments.
+    pub(super) fn settle(&mut self, now: Instant) {
+        while let Some(entry) = self.due.first_entry()
+            && entry.key().0 <= now
+        {
+            let ((moment, number), due) = entry.remove_entry();
+            match due {
+                Due::Job => self.advance(number, moment),
+                // Nobody waits for the reply of a late request.
+                Due::Arrival(late) => drop(self.start(moment, late.key, late.target, late.may_exist)),
+            }
+        }
+        self.evict();
+    }
+
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        self.due.first_key_value().map(|((moment, _), _)| *moment)
+    }
+
+    /// Does what a request asks for.
+    pub(super) fn perform(&mut self, now: Instant, request: Request) -> Result<Reply> {
+        Ok(match request {
+            Request::Start { key, target, may_exist } => {
+                let started = self.start(now, key, target, may_exist)?;
+                self.evict();
+                Reply::Started(started)
+            }
+            Request::Find { key } => Reply::Found(self.find(&key, now)),
+            Request::Observe { handles } => {
+                Reply::Seen(handles.iter().map(|handle| self.observe(handle, now)).collect())
+            }
+            Request::Cancel { handle } => {
+                self.change(&handle, now, |job| job.cancel(now));
+                Reply::Done
+            }
+            Request::Answer { handle, question, answer } => {
+                let taken = self.change(&handle, now, |job| job.answer(&question, answer, now));
+                Reply::Taken(taken.unwrap_or(Taken::TooLate))
+            }
+            Request::Log { handle, request } => {
+                Reply::Log(self.get(&handle).map(|job| job.log(&request, now)).unwrap_or_default())
+            }
+            Request::File { handle, name, max_bytes } => {
+                let content = self.get(&handle).and_then(|job| job.file(&name));
+                if let Some(content) = content
+                    && content.len() as u64 > max_bytes
+                {
+                    return Err(Error::rejected(format!(
+                        "{name:?} has {} bytes, more than the {max_bytes} asked for",
+                        content.len()
+                    )));
+                }
+                Reply::File(content.map(str::to_owned))
+            }
+        })
+    }
+
+    fn start(&mut self, now: Instant, key: JobKey, target: Target, may_exist: bool) -> Result<Started> {
+        if target.outcome == Outcome::Refuse {
+            return Err(Error::rejected(target.text.as_deref().unwrap_or("the engine refuses this job")));
+        }
+        match self.mode {
+            // A keyed engine knows a key for as long as it knows that there was a job, even a forgotten one.
+            Mode::Keyed => {
+                if let Some(number) = self.by_key.get(&key).and_then(|numbers| numbers.first()) {
+                    return Ok(self.started(*number, now));
+                }
+            }
+            Mode::Unkeyed if may_exist => {
+                return self.find(&key, now).ok_or_else(|| {
+                    Error::uncertain(format!("no job marked {key} is in the list, and one may yet arrive"))
+                });
+            }
+            Mode::Unkeyed => {}
+        }
+        self.accept(now, key, target)
+    }
+
+    fn accept(&mut self, now: Instant, key: JobKey, target: Target) -> Result<Started> {
+        let number = self.numbers;
+        if let Some(journal) = &mut self.journal {
+            let line = format!("{key} {}\n", handle(number, &key));
+            journal.write_all(line.as_bytes()).map_err(|e| {
+                Error::unavailable("the simulated engine cannot write its journal").caused_by(e)
+            })?;
+        }
+        self.numbers += 1;
+        self.total_starts += 1;
+        self.by_key.entry(key.clone()).or_default().push(number);
+        let mut job = Box::new(Job::new(key, target, now));
+        if job.due().is_some_and(|due| due <= now) {
+            job.advance(now);
+        }
+        self.schedule(number, &job);
+        if job.has_ended() {
+            self.ended.push_back(number);
+        } else if job.due().is_none() {
+            self.hints.push(number);
+        }
+        self.jobs.insert(number, job);
+        Ok(self.started(number, now))
+    }
+
+    /// Has a start request arrive at a later moment.
+    pub(super) fn start_later(&mut self, moment: Instant, request: Request) {
+        if let Request::Start { key, target, may_exist } = request {
+            let arrival = Arrival { key, target, may_exist };
+            self.due.insert((moment, self.numbers), Due::Arrival(Box::new(arrival)));
+            self.numbers += 1;
+        }
+    }
+
+    fn schedule(&mut self, number: u64, job: &Job) {
+        if let Some(due) = job.due() {
+            self.due.insert((due, number), Due::Job);
+        }
+    }
+
+    fn advance(&mut self, number: u64, moment: Instant) {
+        let Some(job) = self.jobs.get_mut(&number) else { return };
+        if job.advance(moment) {
+            if job.has_ended() {
+                self.ended.push_back(number);
+            }
+            self.hints.push(number);
+        }
+    }
+
+    /// Does something to a known job and keeps the schedule and the list of ended jobs true.
+    fn change<T>(&mut self, handle: &JobHandle, now: Instant, act: impl FnOnce(&mut Job) -> T) -> Option<T> {
+        let number = self.number(handle)?;
+        let job = self.jobs.get_mut(&number)?;
+        let (before, had_ended) = (job.due(), job.has_ended());
+        let done = act(job);
+        let (after, has_ended) = (job.due(), job.has_ended());
+        if before != after {
+            if let Some(due) = before {
+                self.due.remove(&(due, number));
+            }
+            if let Some(due) = after {
+                self.due.insert((due, number), Due::Job);
+            }
+        }
+        if has_ended && !had_ended {
+            self.ended.push_back(number);
+            self.hints.push(number);
+        }
+        // An answer can leave no work to be done.
+        self.settle(now);
+        Some(done)
+    }
+
+    pub(super) fn finish(&mut self, handle: &JobHandle, state: JobState, now: Instant) {
+        self.change(handle, now, |job| job.finish(state, now));
+    }
+
+    pub(super) fn forget(&mut self, handle: &JobHandle, now: Instant) {
+        self.change(handle, now, |job| job.forget(now));
+    }
+
+    /// Drops the oldest ended jobs beyond `remember`, and what was known of their keys.
+    fn evict(&mut self) {
+        while self.ended.len() > self.remember {
+            let Some(number) = self.ended.pop_front() else { return };
+            let Some(job) = self.jobs.remove(&number) else { continue };
+            if let Some(numbers) = self.by_key.get_mut(&job.key) {
+                numbers.retain(|other| *other != number);
+                if numbers.is_empty() {
+                    self.by_key.remove(&job.key);
+                }
+            }
+        }
+    }
+
+    fn number(&self, handle: &JobHandle) -> Option<u64> {
+        let (number, key) = handle.as_str().split_once('.')?;
+        let number = number.parse().ok()?;
+        (self.jobs.get(&number)?.key.as_str() == key).then_some(number)
+    }
+
+    fn get(&self, handle: &JobHandle) -> Option<&Job> {
+        self.number(handle)
+            .and_then(|number| self.jobs.get(&number))
+            .map(Box::as_ref)
+            .filter(|job| !job.is_forgotten())
+    }
+
+    fn observe(&self, handle: &JobHandle, now: Instant) -> Observation {
+        self.get(handle).map_or_else(|| Observation::new(JobState::Gone), |job| job.observe(now))
+    }
+
+    fn find(&self, key: &JobKey, now: Instant) -> Option<Started> {
+        let known = |number: &&u64| self.jobs.get(number).is_some_and(|job| !job.is_forgotten());
+        self.by_key.get(key)?.iter().find(known).map(|number| self.started(*number, now))
+    }
+
+    fn started(&self, number: u64, now: Instant) -> Started {
+        let job = &self.jobs[&number];
+        Started { handle: handle(number, &job.key), first: job.has_ended().then(|| job.observe(now)) }
+    }
+
+    pub(super) fn jobs_of(&self, key: &JobKey) -> Vec<JobHandle> {
+        self.by_key.get(key).into_iter().flatten().map(|number| handle(*number, key)).collect()
+    }
+
+    pub(super) fn starts(&self, key: &JobKey) -> usize {
+        self.by_key.get(key).map_or(0, Vec::len)
+    }
+
+    pub(super) fn total_starts(&self) -> u64 {
+        self.total_starts
+    }
+
+    pub(super) fn running(&self) -> usize {
+        self.jobs.len() - self.ended.len()
+    }
+
+    pub(super) fn remembered(&self) -> usize {
+        self.ended.len()
+    }
+
+    /// The next hint for a caller who has seen so many, and how many it has then seen.
+    pub(super) fn hint_after(&self, mut seen: u64) -> (Option<JobHandle>, u64) {
+        while let Some((number, now_seen)) = self.hints.after(seen) {
+            seen = now_seen;
+            if let Some(job) = self.jobs.get(&number) {
+                return (Some(handle(number, &job.key)), seen);
+            }
+        }
+        (None, seen)
+    }
+}
+
+/// A job's name: its number in this engine, and its key, so that a name never fits a job of another engine.
+fn handle(number: u64, key: &JobKey) -> JobHandle {
+    JobHandle::new(format!("{number}.{key}"))
+}

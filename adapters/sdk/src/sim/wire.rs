@@ -1,0 +1,157 @@
+//! The simulated engine's wire: one JSON object per line each way over TCP, one reply to each request, in order.
+//!
+//! ```text
+//! -> {"request":{"do":"start","key":"tb-...","target":{"delay_ms":50,...},"may_exist":false}}
+//! <- {"reply":{"started":{"handle":"0.tb-...","first":null}}}
+//! -> {"request":{"do":"observe","handles":["0.tb-..."]}}
+//! <- {"error":{"kind":"unavailable","message":"..."}}
+//! -> {"control":{"do":"counts","key":"tb-..."}}
+//! <- {"counts":{"mode":"keyed","running":1,"total_starts":1,"starts":1}}
+//! ```
+//!
+//! A reply that is lost is a connection that closes. There is no authentication: it is for loopback only.
+
+use std::io;
+
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::request::{Reply, Request};
+use super::{Fault, Mode, Operation, SimEngine};
+use crate::{Error, ErrorKind, JobKey};
+
+/// The longest line that is read, in bytes.
+const LONGEST: u64 = 16 * 1024 * 1024;
+
+/// How many connections are served at once; others wait to be accepted.
+const CONNECTIONS: usize = 512;
+
+/// What a caller sends.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Message {
+    /// A request of a backend, which faults can befall.
+    Request(Request),
+    /// A test's look at the engine, past all faults.
+    Control(Control),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "snake_case")]
+pub(super) enum Control {
+    Counts { key: Option<JobKey> },
+    Inject { operation: Operation, fault: Fault },
+    Outage { on: bool },
+}
+
+/// What the engine sends back.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Told {
+    Reply(Reply),
+    Error { kind: ErrorKind, message: String },
+    Counts(Counts),
+}
+
+/// What a [`super::SimClient`] can learn of an engine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// How the engine treats a key that it knows.
+    pub mode: Mode,
+    /// How many jobs have not ended.
+    pub running: usize,
+    /// How many jobs were ever accepted.
+    pub total_starts: u64,
+    /// How many of the remembered ones were accepted under the key that was asked about.
+    pub starts: usize,
+}
+
+/// Serves an engine to all who connect. It returns only when the listener fails.
+pub async fn serve(listener: TcpListener, engine: SimEngine) -> io::Error {
+    let mut connections = FuturesUnordered::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept(), if connections.len() < CONNECTIONS => match accepted {
+                Ok((stream, _)) => connections.push(converse(stream, engine.clone())),
+                // The caller gave up before it was accepted.
+                Err(e) if e.kind() == io::ErrorKind::ConnectionAborted => {}
+                Err(e) => return e,
+            },
+            // However a conversation ends, it is the caller who notices.
+            Some(_) = connections.next(), if !connections.is_empty() => {}
+        }
+    }
+}
+
+async fn converse(stream: TcpStream, engine: SimEngine) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut stream = BufReader::new(stream);
+    loop {
+        let message = match receive::<Message>(&mut stream).await {
+            Ok(Some(message)) => message,
+            Ok(None) => return Ok(()),
+            Err(e) => {
+                let told = Told::Error { kind: ErrorKind::Rejected, message: format!("not a request: {e}") };
+                return send(&mut stream, &told).await;
+            }
+        };
+        let told = match message {
+            Message::Control(control) => obey(&engine, control),
+            Message::Request(request) => match engine.call(request).await {
+                Some(Ok(reply)) => Told::Reply(reply),
+                Some(Err(error)) => Told::Error { kind: error.kind(), message: error.to_string() },
+                None => return Ok(()),
+            },
+        };
+        send(&mut stream, &told).await?;
+    }
+}
+
+fn obey(engine: &SimEngine, control: Control) -> Told {
+    let mut starts = 0;
+    match control {
+        Control::Counts { key } => starts = key.map_or(0, |key| engine.starts(&key)),
+        Control::Inject { operation, fault } => engine.inject(operation, fault),
+        Control::Outage { on } => engine.set_outage(on),
+    }
+    Told::Counts(Counts {
+        mode: engine.mode(),
+        running: engine.running(),
+        total_starts: engine.total_starts(),
+        starts,
+    })
+}
+
+impl Told {
+    /// The error that was told, as if it had happened here.
+    pub(super) fn into_reply(self) -> Option<crate::Result<Reply>> {
+        match self {
+            Told::Reply(reply) => Some(Ok(reply)),
+            Told::Error { kind, message } => Some(Err(Error::new(kind, message))),
+            Told::Counts(_) => None,
+        }
+    }
+}
+
+/// Writes one line.
+pub(super) async fn send(stream: &mut BufReader<TcpStream>, message: &impl Serialize) -> io::Result<()> {
+    let mut line = serde_json::to_vec(message)?;
+    line.push(b'\n');
+    stream.write_all(&line).await
+}
+
+/// Reads one line; `None` if the other side has closed.
+pub(super) async fn receive<T: DeserializeOwned>(stream: &mut BufReader<TcpStream>) -> io::Result<Option<T>> {
+    let mut line = Vec::new();
+    (&mut *stream).take(LONGEST).read_until(b'\n', &mut line).await?;
+    if line.last() != Some(&b'\n') {
+        return match line.len() {
+            0 => Ok(None),
+            n => Err(io::Error::new(io::ErrorKind::InvalidData, format!("a line of {n} bytes has no end"))),
+        };
+    }
+    Ok(Some(serde_json::from_slice(&line)?))
+}

@@ -1,0 +1,178 @@
+//! [`Fixture`]: what the suite has to be given to try a backend. It must not hold defaults that hide a missing
+//! ability: what is absent is claimed to be.
+
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher as _, Hasher as _};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::{Map, Value};
+
+use crate::{Backend, JobHandle, JobKey, JobSpec};
+
+/// A backend to be tried, and jobs to try it with. Each test makes its own.
+///
+/// Every call that gives a job gives a new one, under a key of its own ([`job`] makes one).
+#[async_trait]
+pub trait Fixture: Send + Sync {
+    /// What the backend and the fixture can do. Every claim is checked.
+    const CLAIMS: Claims;
+
+    /// The backend, connected.
+    fn backend(&self) -> Arc<dyn Backend>;
+
+    /// A job that succeeds soon, and a text that its output then holds.
+    fn succeeds(&self) -> (JobSpec, String);
+
+    /// A job that soon runs and fails.
+    fn fails(&self) -> JobSpec;
+
+    /// A job that runs until it is cancelled, and ends as cancelled then. It should end by itself some time after
+    /// [`Fixture::patience`], because a test that fails leaves it running.
+    fn runs_long(&self) -> JobSpec;
+
+    /// A well-formed handle of no job.
+    fn unknown(&self) -> JobHandle;
+
+    /// A job that asks one question, if `questions` is claimed.
+    fn asks(&self) -> Option<Asking> {
+        None
+    }
+
+    /// A job that prints lines and succeeds, if `logs` is claimed.
+    fn prints(&self) -> Option<Printing> {
+        None
+    }
+
+    /// A job that leaves a file and succeeds, if `artifacts` is claimed.
+    fn leaves(&self) -> Option<Leaving> {
+        None
+    }
+
+    /// A job that the engine refuses to start, if `refuses` is claimed.
+    fn refused(&self) -> Option<Refusal> {
+        None
+    }
+
+    /// How many jobs the engine has really started under this key. Called only if `counts_starts` is claimed.
+    async fn starts(&self, _key: &JobKey) -> usize {
+        panic!("`counts_starts` is claimed, so the fixture must override `starts`");
+    }
+
+    /// Has this trouble befall the next request of its kind. Called only for those in `troubles`.
+    async fn make(&self, trouble: Trouble) {
+        panic!("{trouble:?} is claimed, so the fixture must override `make`");
+    }
+
+    /// How long anything may take that should happen soon.
+    fn patience(&self) -> Duration {
+        Duration::from_secs(30)
+    }
+}
+
+/// What a backend and its fixture can do. All is to be said, so that nothing is absent by oversight.
+#[derive(Clone, Copy, Debug)]
+pub struct Claims {
+    /// What a start does whose key may already have a job.
+    pub repeat: Repeat,
+    /// The backend offers `Questions`.
+    pub questions: bool,
+    /// The backend offers `Logs`.
+    pub logs: bool,
+    /// The backend offers `Artifacts`.
+    pub artifacts: bool,
+    /// The backend offers `Wakeups`.
+    pub wakeups: bool,
+    /// The fixture has a job that the engine refuses.
+    pub refuses: bool,
+    /// The fixture can count what the engine started.
+    pub counts_starts: bool,
+    /// The troubles that the fixture can make.
+    pub troubles: &'static [Trouble],
+}
+
+/// What a start does whose key may already have a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repeat {
+    /// It returns that job or starts the first one: the engine has a key or a fence.
+    SameJob,
+    /// It looks for that job and is `Uncertain` when it does not find one.
+    OnlyLooks,
+}
+
+/// Something that goes wrong between the backend and its engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// The next start is accepted and its reply is lost.
+    StartReplyLost,
+    /// The next start cannot reach the engine, or the engine cannot serve it.
+    StartUnavailable,
+    /// The engine asks for patience at the next start.
+    StartLimited,
+    /// The next look cannot reach the engine, or the engine cannot serve it.
+    LookUnavailable,
+}
+
+/// A job that asks.
+pub struct Asking {
+    /// It asks one question, waits, and succeeds after it was answered.
+    pub job: JobSpec,
+    /// An answer that fits the question's form.
+    pub answer: Map<String, Value>,
+}
+
+/// A job that prints.
+pub struct Printing {
+    /// It prints the lines and succeeds.
+    pub job: JobSpec,
+    /// At least three different lines of ASCII letters and spaces, none within another. The job's log ends with
+    /// them; it may hold more before them, and each line may begin with more, such as the time.
+    pub lines: Vec<String>,
+}
+
+/// A job that leaves a file.
+pub struct Leaving {
+    /// It leaves the file and succeeds.
+    pub job: JobSpec,
+    /// The file's name within the job.
+    pub name: String,
+    /// What the file holds: more than one byte.
+    pub bytes: Vec<u8>,
+}
+
+/// A job that the engine refuses.
+pub struct Refusal {
+    /// It is never started.
+    pub job: JobSpec,
+    /// Words with which the engine refuses it.
+    pub words: String,
+}
+
+/// A job of a new key that is started for the first time.
+pub fn job(target: Value, arguments: Value) -> JobSpec {
+    JobSpec { key: fresh_key(), target, arguments, files: Vec::new(), may_exist: false }
+}
+
+/// A key that no other test has, also not in another run against the same engine.
+pub fn fresh_key() -> JobKey {
+    // The standard library seeds each of these from the system's randomness.
+    let half = || RandomState::new().build_hasher().finish().to_be_bytes();
+    let (mut bytes, (high, low)) = ([0; 16], (half(), half()));
+    bytes[..8].copy_from_slice(&high);
+    bytes[8..].copy_from_slice(&low);
+    JobKey::from_bytes(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn keys_are_fresh() {
+        let keys: HashSet<_> = (0..1000).map(|_| fresh_key()).collect();
+        assert_eq!(keys.len(), 1000);
+    }
+}

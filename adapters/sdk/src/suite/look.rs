@@ -1,0 +1,81 @@
+//! The bullets on [`crate::Backend::observe`], [`crate::Backend::group`] and [`crate::Backend::observe_all`].
+
+use super::{Fixture, Trouble, ended, output, start, until_ended};
+use crate::{Content, ErrorKind, JobState};
+
+/// A job that succeeded hands back its output.
+pub async fn success_hands_back_the_output<F: Fixture>(fixture: &F) {
+    let (backend, (job, text)) = (fixture.backend(), fixture.succeeds());
+    let (_, seen) = ended(fixture, &*backend, &job).await;
+    let holds = |content: &Content| matches!(content, Content::Text { text: held } if held.contains(&text));
+    let output = output(&seen.state);
+    assert!(output.content.iter().any(holds), "{text:?} is not in {output:?}");
+    assert!(seen.questions.is_empty(), "a job that has ended asks nothing");
+}
+
+/// A job that ran and failed is `Failed`, and the message says why in one line.
+pub async fn failure_says_why_in_one_line<F: Fixture>(fixture: &F) {
+    let (backend, job) = (fixture.backend(), fixture.fails());
+    let (_, seen) = ended(fixture, &*backend, &job).await;
+    assert!(matches!(seen.state, JobState::Failed(_)), "{:?}", seen.state);
+    let message = seen.message.expect("a failed job has a message");
+    assert!(!message.trim().is_empty() && !message.contains('\n'), "{message:?} is not one line");
+}
+
+/// An ended job is seen the same every time.
+pub async fn ended_job_is_seen_the_same_every_time<F: Fixture>(fixture: &F) {
+    let backend = fixture.backend();
+    for job in [fixture.succeeds().0, fixture.fails()] {
+        let started = start(fixture, &*backend, &job).await;
+        let seen = until_ended(fixture, &*backend, &started.handle).await;
+        if let Some(first) = started.first.filter(|first| first.state.has_ended()) {
+            assert_eq!(first, seen);
+        }
+        for _ in 0..3 {
+            assert_eq!(until_ended(fixture, &*backend, &started.handle).await, seen);
+        }
+    }
+}
+
+/// A job that the engine does not know is `Gone`, not an error.
+pub async fn unknown_job_is_gone<F: Fixture>(fixture: &F) {
+    let backend = fixture.backend();
+    let seen = backend.observe(&fixture.unknown()).await.expect("a job that is gone is no error");
+    assert_eq!(seen.state, JobState::Gone);
+}
+
+/// A fault of the network or the engine is an error, never a state of the job.
+pub async fn fault_of_a_look_is_an_error<F: Fixture>(fixture: &F) {
+    if !F::CLAIMS.troubles.contains(&Trouble::LookUnavailable) {
+        return;
+    }
+    let (backend, (job, text)) = (fixture.backend(), fixture.succeeds());
+    let handle = start(fixture, &*backend, &job).await.handle;
+    fixture.make(Trouble::LookUnavailable).await;
+    match backend.observe(&handle).await {
+        Ok(seen) => panic!("in trouble, the job was seen as {:?}", seen.state),
+        Err(e) => assert_eq!(e.kind(), ErrorKind::Unavailable, "{e}"),
+    }
+    let seen = until_ended(fixture, &*backend, &handle).await;
+    assert!(!output(&seen.state).content.is_empty(), "{text:?} is not there after the trouble");
+}
+
+/// Looks at many jobs of a group answer in the order of the handles, each as a single look would.
+pub async fn looks_at_many_answer_in_order<F: Fixture>(fixture: &F) {
+    let backend = fixture.backend();
+    let (succeeded, _) = ended(fixture, &*backend, &fixture.succeeds().0).await;
+    let (failed, _) = ended(fixture, &*backend, &fixture.fails()).await;
+    let all = [failed, fixture.unknown(), succeeded];
+    for handle in &all {
+        let group = backend.group(handle);
+        assert_eq!(backend.group(handle), group, "the group of a job never changes");
+        let handles: Vec<_> = all.iter().filter(|other| backend.group(other) == group).cloned().collect();
+        let seen = backend.observe_all(&group, &handles).await;
+        assert_eq!(seen.len(), handles.len());
+        for (handle, seen) in handles.iter().zip(seen) {
+            let single = backend.observe(handle).await.expect("a single look succeeds");
+            assert_eq!(seen.expect("a look at many succeeds"), single, "{handle}");
+        }
+    }
+    assert!(backend.observe_all(&backend.group(&all[0]), &[]).await.is_empty());
+}

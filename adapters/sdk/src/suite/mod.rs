@@ -1,0 +1,234 @@
+//! The behaviour suite: one test per bullet of the contract on [`crate::Backend`] and its abilities.
+//!
+//! An adapter implements [`Fixture`] over its real engine, or the most faithful stand-in there is, and gets one named
+//! test per bullet:
+//!
+//! ```text
+//! taskbridge_sdk::behaviour_suite!(MyFixture::connect().await);
+//! ```
+//!
+//! What a backend or its fixture cannot do is claimed as absent in [`Fixture::CLAIMS`]. The test of such a bullet
+//! then checks that the claim is true, so nothing passes because somebody forgot it. The suite must not know any
+//! engine.
+
+mod abilities;
+mod fixture;
+mod look;
+mod questions;
+mod start;
+mod stop;
+
+use std::future::Future;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use crate::{Backend, ErrorKind, JobHandle, JobSpec, JobState, Observation, Output, Started};
+
+pub use abilities::*;
+pub use fixture::{Asking, Claims, Fixture, Leaving, Printing, Refusal, Repeat, Trouble, fresh_key, job};
+pub use look::*;
+pub use questions::*;
+pub use start::*;
+pub use stop::*;
+
+/// One test per bullet of the contract, each over its own fixture. The expression makes a [`suite::Fixture`] and may
+/// await; it is evaluated once per test.
+///
+/// [`suite::Fixture`]: crate::suite::Fixture
+#[macro_export]
+macro_rules! behaviour_suite {
+    ($fixture:expr) => {
+        $crate::behaviour_suite! { @each $fixture;
+            abilities_are_as_claimed
+            start_does_not_wait_for_the_end
+            start_again_returns_the_same_job
+            start_again_after_the_end_returns_the_same_job
+            starts_at_the_same_time_make_one_job
+            start_that_may_exist_never_guesses
+            start_that_was_dropped_makes_one_job_at_most
+            start_whose_reply_was_lost_is_uncertain
+            start_that_is_unavailable_starts_nothing
+            start_that_is_limited_starts_nothing
+            start_that_is_refused_says_the_engines_words
+            find_sees_a_job_in_any_state
+            find_of_an_unknown_key_starts_nothing
+            success_hands_back_the_output
+            failure_says_why_in_one_line
+            ended_job_is_seen_the_same_every_time
+            unknown_job_is_gone
+            fault_of_a_look_is_an_error
+            looks_at_many_answer_in_order
+            cancel_ends_a_running_job
+            cancel_twice_is_harmless
+            cancel_of_an_ended_job_changes_nothing
+            cancel_of_an_unknown_job_is_success
+            question_is_the_same_until_it_is_answered
+            answer_lets_the_job_go_on
+            answer_given_again_says_the_same
+            answer_that_came_first_stands
+            answer_that_says_no_reaches_the_job
+            answer_nobody_asked_for_is_too_late
+            log_holds_what_was_printed
+            log_is_bounded_and_says_so
+            log_search_keeps_the_lines_that_match
+            artifact_is_read_whole
+            artifact_of_no_such_name_is_none
+            artifact_that_is_too_large_is_rejected_with_its_size
+            artifact_name_leads_nowhere_else
+            wakeup_names_the_job_that_ended
+        }
+    };
+    (@each $fixture:expr; $($bullet:ident)*) => {$(
+        #[test]
+        fn $bullet() {
+            $crate::suite::run(async {
+                let fixture = $fixture;
+                $crate::suite::$bullet(&fixture).await;
+            });
+        }
+    )*};
+}
+
+/// Runs one test on a runtime of its own, so that a user of the suite needs none.
+///
+/// # Panics
+/// When the test does, or when no runtime can be made.
+pub fn run(test: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime can be made")
+        .block_on(test);
+}
+
+/// Starts a job that must be accepted; what started nothing is tried again for as long as the fixture's patience.
+async fn start<F: Fixture>(fixture: &F, backend: &dyn Backend, job: &JobSpec) -> Started {
+    wait(fixture, "the start is accepted", async || match backend.start(job).await {
+        Ok(started) => Some(started),
+        Err(e) if may_pass(e.kind()) => None,
+        Err(e) => panic!("the start failed: {e} ({})", e.kind()),
+    })
+    .await
+}
+
+/// Starts the same job again, as after a lost reply. A backend that only looks may need a while to find it.
+async fn start_again<F: Fixture>(fixture: &F, backend: &dyn Backend, job: &JobSpec) -> Started {
+    let job = again(job);
+    wait(fixture, "the job is found again", async || match backend.start(&job).await {
+        Ok(started) => Some(started),
+        Err(e) if may_pass(e.kind()) => None,
+        Err(e) if e.kind() == ErrorKind::Uncertain && F::CLAIMS.repeat == Repeat::OnlyLooks => None,
+        Err(e) => panic!("the repeated start failed: {e} ({})", e.kind()),
+    })
+    .await
+}
+
+fn again(job: &JobSpec) -> JobSpec {
+    JobSpec { may_exist: true, ..job.clone() }
+}
+
+/// Looks until the observation is as wanted.
+async fn until<F: Fixture>(
+    fixture: &F,
+    backend: &dyn Backend,
+    handle: &JobHandle,
+    what: &str,
+    wanted: impl Fn(&Observation) -> bool,
+) -> Observation {
+    wait(fixture, what, async || match backend.observe(handle).await {
+        Ok(seen) if wanted(&seen) => Some(seen),
+        Ok(seen) if seen.state.has_ended() => {
+            panic!("waiting until {what}, the job ended as {:?}", seen.state)
+        }
+        Ok(_) => None,
+        Err(e) if may_pass(e.kind()) => None,
+        Err(e) => panic!("the look failed: {e} ({})", e.kind()),
+    })
+    .await
+}
+
+async fn until_ended<F: Fixture>(fixture: &F, backend: &dyn Backend, handle: &JobHandle) -> Observation {
+    until(fixture, backend, handle, "the job has ended", |seen| seen.state.has_ended()).await
+}
+
+/// Starts a job and looks at it until it has ended.
+async fn ended<F: Fixture>(fixture: &F, backend: &dyn Backend, job: &JobSpec) -> (JobHandle, Observation) {
+    let handle = start(fixture, backend, job).await.handle;
+    let seen = until_ended(fixture, backend, &handle).await;
+    (handle, seen)
+}
+
+async fn cancel_and_wait<F: Fixture>(fixture: &F, backend: &dyn Backend, handle: &JobHandle) -> Observation {
+    backend.cancel(handle).await.expect("the engine takes the request to cancel");
+    until_ended(fixture, backend, handle).await
+}
+
+/// Tries until there is something, within the fixture's patience.
+async fn wait<F: Fixture, T>(fixture: &F, what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + fixture.patience();
+    loop {
+        if let Some(found) = look().await {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "not within {:?}: {what}", fixture.patience());
+        sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// Whether an engine that said this may serve a moment later, having done nothing.
+fn may_pass(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::Unavailable | ErrorKind::Limited { .. })
+}
+
+/// Checks how often a key was really started, where the fixture can count.
+async fn assert_starts<F: Fixture>(fixture: &F, job: &JobSpec, wanted: std::ops::RangeInclusive<usize>) {
+    if F::CLAIMS.counts_starts {
+        let starts = fixture.starts(&job.key).await;
+        assert!(wanted.contains(&starts), "{starts} jobs were started under one key, not {wanted:?}");
+    }
+}
+
+fn output(state: &JobState) -> &Output {
+    match state {
+        JobState::Succeeded(output) => output,
+        state => panic!("the job should have succeeded and is {state:?}"),
+    }
+}
+
+/// An ability that must be offered exactly if it is claimed.
+fn offered<T>(claimed: bool, ability: Option<T>, name: &str) -> Option<T> {
+    assert_eq!(ability.is_some(), claimed, "whether the backend offers {name} must be as its fixture claims");
+    ability
+}
+
+/// A job that the fixture must be able to make exactly if it is claimed.
+fn made<T>(claimed: bool, job: Option<T>, name: &str) -> Option<T> {
+    assert_eq!(job.is_some(), claimed, "whether the fixture's {name}() gives a job must be as it claims");
+    job
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_macro_names_every_bullet() {
+        let bullets = [
+            include_str!("abilities.rs"),
+            include_str!("look.rs"),
+            include_str!("questions.rs"),
+            include_str!("start.rs"),
+            include_str!("stop.rs"),
+        ];
+        let this = include_str!("mod.rs");
+        let mut count = 0;
+        for line in bullets.iter().flat_map(|file| file.lines()) {
+            if let Some(rest) = line.strip_prefix("pub async fn ") {
+                let name = rest.split('<').next().expect("split gives at least one part");
+                assert!(this.contains(&format!("            {name}\n")), "{name} is not in the macro");
+                count += 1;
+            }
+        }
+        assert_eq!(count, 37);
+    }
+}

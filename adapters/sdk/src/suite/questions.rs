@@ -1,0 +1,106 @@
+//! The bullets on [`crate::Questions`].
+
+use std::sync::Arc;
+
+use super::{Asking, Fixture, cancel_and_wait, made, offered, output, start, until, until_ended};
+use crate::{Answer, Backend, JobHandle, JobState, Question, Questions, Taken};
+
+/// A job that has asked.
+struct Asked {
+    backend: Arc<dyn Backend>,
+    handle: JobHandle,
+    question: Question,
+    answer: Answer,
+}
+
+impl Asked {
+    /// `None` if the backend offers no questions, as claimed.
+    async fn by<F: Fixture>(fixture: &F) -> Option<Self> {
+        let backend = fixture.backend();
+        offered(F::CLAIMS.questions, backend.questions(), "questions");
+        let Asking { job, answer } = made(F::CLAIMS.questions, fixture.asks(), "asks")?;
+        let handle = start(fixture, &*backend, &job).await.handle;
+        let seen =
+            until(fixture, &*backend, &handle, "the job asks", |seen| !seen.questions.is_empty()).await;
+        assert_eq!(
+            (seen.state, seen.questions.len()),
+            (JobState::Running, 1),
+            "one question of a running job"
+        );
+        let question = seen.questions.into_iter().next()?;
+        Some(Self { backend, handle, question, answer: Answer::Accept(answer) })
+    }
+
+    fn questions(&self) -> &dyn Questions {
+        self.backend.questions().expect("it was offered before")
+    }
+
+    async fn give(&self, answer: &Answer) -> Taken {
+        let taken = self.questions().answer(&self.handle, &self.question.id, answer).await;
+        taken.expect("the engine takes an answer")
+    }
+}
+
+/// A question has an id, words and a form, and is the same in every observation until it is answered.
+pub async fn question_is_the_same_until_it_is_answered<F: Fixture>(fixture: &F) {
+    let Some(asked) = Asked::by(fixture).await else { return };
+    let question = &asked.question;
+    assert!(!question.id.is_empty() && !question.message.is_empty(), "{question:?}");
+    assert_eq!(question.schema["type"], "object", "{}", question.schema);
+    assert!(question.schema["properties"].is_object(), "{}", question.schema);
+    for _ in 0..3 {
+        let seen = asked.backend.observe(&asked.handle).await.expect("the job can be looked at");
+        assert_eq!(
+            (&seen.state, seen.questions.as_slice()),
+            (&JobState::Running, std::slice::from_ref(question))
+        );
+    }
+    cancel_and_wait(fixture, &*asked.backend, &asked.handle).await;
+}
+
+/// An answer that was taken lets the job go on; the question is no longer in later observations.
+pub async fn answer_lets_the_job_go_on<F: Fixture>(fixture: &F) {
+    let Some(asked) = Asked::by(fixture).await else { return };
+    assert_eq!(asked.give(&asked.answer).await, Taken::Accepted);
+    let seen = asked.backend.observe(&asked.handle).await.expect("the job can be looked at");
+    assert!(seen.questions.is_empty(), "{:?} was answered and is still asked", seen.questions);
+    output(&until_ended(fixture, &*asked.backend, &asked.handle).await.state);
+}
+
+/// Handing the same answer over again is harmless and says the same, also when the job has ended.
+pub async fn answer_given_again_says_the_same<F: Fixture>(fixture: &F) {
+    let Some(asked) = Asked::by(fixture).await else { return };
+    for _ in 0..2 {
+        assert_eq!(asked.give(&asked.answer).await, Taken::Accepted);
+    }
+    let seen = until_ended(fixture, &*asked.backend, &asked.handle).await;
+    assert_eq!(asked.give(&asked.answer).await, Taken::Accepted);
+    assert_eq!(until_ended(fixture, &*asked.backend, &asked.handle).await, seen);
+}
+
+/// The first answer that the engine took stands.
+pub async fn answer_that_came_first_stands<F: Fixture>(fixture: &F) {
+    let Some(asked) = Asked::by(fixture).await else { return };
+    assert_eq!(asked.give(&asked.answer).await, Taken::Accepted);
+    assert_eq!(asked.give(&Answer::Decline).await, Taken::TooLate);
+    output(&until_ended(fixture, &*asked.backend, &asked.handle).await.state);
+}
+
+/// A "no" is an answer too: the job has it and ends, however it likes.
+pub async fn answer_that_says_no_reaches_the_job<F: Fixture>(fixture: &F) {
+    let Some(asked) = Asked::by(fixture).await else { return };
+    assert_eq!(asked.give(&Answer::Decline).await, Taken::Accepted);
+    until_ended(fixture, &*asked.backend, &asked.handle).await;
+}
+
+/// An answer to what was never asked, or to a job that has ended or is unknown, is too late.
+pub async fn answer_nobody_asked_for_is_too_late<F: Fixture>(fixture: &F) {
+    let Some(asked) = Asked::by(fixture).await else { return };
+    let other = format!("not-{}", asked.question.id);
+    let taken = asked.questions().answer(&asked.handle, &other, &asked.answer).await;
+    assert_eq!(taken.expect("a question that nobody asked is no error"), Taken::TooLate);
+    let taken = asked.questions().answer(&fixture.unknown(), &asked.question.id, &asked.answer).await;
+    assert_eq!(taken.expect("a job that is unknown is no error"), Taken::TooLate);
+    cancel_and_wait(fixture, &*asked.backend, &asked.handle).await;
+    assert_eq!(asked.give(&asked.answer).await, Taken::TooLate);
+}

@@ -1,0 +1,199 @@
+//! The bullets on [`crate::Backend::start`] and [`crate::Backend::find`].
+
+use futures_util::poll;
+use tokio::task::yield_now;
+
+use super::{
+    Fixture, Refusal, Repeat, Trouble, again, assert_starts, cancel_and_wait, ended, made, start,
+    start_again, wait,
+};
+use crate::{Backend, Error, ErrorKind, JobSpec, Result, Started};
+
+/// A start returns when the engine has accepted the job, without waiting for its end.
+pub async fn start_does_not_wait_for_the_end<F: Fixture>(fixture: &F) {
+    let (backend, job) = (fixture.backend(), fixture.runs_long());
+    let started = start(fixture, &*backend, &job).await;
+    let seen = backend.observe(&started.handle).await.expect("the job can be looked at");
+    assert!(!seen.state.has_ended(), "the start returned when the job was {:?}", seen.state);
+    cancel_and_wait(fixture, &*backend, &started.handle).await;
+}
+
+/// Called again with the same key, a start returns the running job, and a second one never starts.
+pub async fn start_again_returns_the_same_job<F: Fixture>(fixture: &F) {
+    let (backend, job) = (fixture.backend(), fixture.runs_long());
+    let started = start(fixture, &*backend, &job).await;
+    for _ in 0..3 {
+        assert_eq!(start_again(fixture, &*backend, &job).await.handle, started.handle);
+    }
+    assert_starts(fixture, &job, 1..=1).await;
+    cancel_and_wait(fixture, &*backend, &started.handle).await;
+}
+
+/// A job that has ended is the same job to a repeated start.
+pub async fn start_again_after_the_end_returns_the_same_job<F: Fixture>(fixture: &F) {
+    let (backend, (job, _)) = (fixture.backend(), fixture.succeeds());
+    let (handle, seen) = ended(fixture, &*backend, &job).await;
+    let repeated = start_again(fixture, &*backend, &job).await;
+    assert_eq!(repeated.handle, handle);
+    if let Some(first) = repeated.first.filter(|first| first.state.has_ended()) {
+        assert_eq!(first, seen);
+    }
+    assert_starts(fixture, &job, 1..=1).await;
+}
+
+/// A second job never starts, also when two calls run at the same time.
+pub async fn starts_at_the_same_time_make_one_job<F: Fixture>(fixture: &F) {
+    let (backend, job) = (fixture.backend(), fixture.runs_long());
+    let repeat = again(&job);
+    let (first, second, third) =
+        tokio::join!(backend.start(&job), backend.start(&repeat), backend.start(&repeat));
+    let handle = match first {
+        Ok(started) => started.handle,
+        Err(e) => panic!("the first start failed: {e} ({})", e.kind()),
+    };
+    for other in [second, third] {
+        match other {
+            Ok(started) => assert_eq!(started.handle, handle),
+            Err(e) => assert!(only_looked::<F>(&e), "a start at the same time failed: {e} ({})", e.kind()),
+        }
+    }
+    assert_starts(fixture, &job, 1..=1).await;
+    cancel_and_wait(fixture, &*backend, &handle).await;
+}
+
+/// A start that may exist and is not found: the first job where the engine has a key, else `Uncertain` and no job.
+pub async fn start_that_may_exist_never_guesses<F: Fixture>(fixture: &F) {
+    let (backend, job) = (fixture.backend(), again(&fixture.runs_long()));
+    match backend.start(&job).await {
+        Ok(started) => {
+            assert_eq!(F::CLAIMS.repeat, Repeat::SameJob, "a backend that only looks has started a job");
+            assert_starts(fixture, &job, 1..=1).await;
+            cancel_and_wait(fixture, &*backend, &started.handle).await;
+        }
+        Err(e) => {
+            assert!(only_looked::<F>(&e), "the start failed: {e} ({})", e.kind());
+            assert_starts(fixture, &job, 0..=0).await;
+        }
+    }
+}
+
+/// A start's future may be dropped at any await point; the repeated start makes up for it, with one job at most.
+pub async fn start_that_was_dropped_makes_one_job_at_most<F: Fixture>(fixture: &F) {
+    let backend = fixture.backend();
+    for polls in 1..=4 {
+        let job = fixture.runs_long();
+        {
+            let mut dropped = backend.start(&job);
+            for _ in 0..polls {
+                if poll!(&mut dropped).is_ready() {
+                    break;
+                }
+                yield_now().await;
+            }
+        }
+        match backend.start(&again(&job)).await {
+            Ok(started) => {
+                assert_starts(fixture, &job, 1..=1).await;
+                cancel_and_wait(fixture, &*backend, &started.handle).await;
+            }
+            Err(e) => {
+                assert!(only_looked::<F>(&e), "the repeated start failed: {e} ({})", e.kind());
+                assert_starts(fixture, &job, 0..=1).await;
+                // The request may have been on its way: what it started must not outlive the test.
+                if let Ok(Some(late)) = backend.find(&job).await {
+                    cancel_and_wait(fixture, &*backend, &late.handle).await;
+                }
+            }
+        }
+    }
+}
+
+/// A start whose reply was lost is `Uncertain`, and a repeated one finds its job.
+pub async fn start_whose_reply_was_lost_is_uncertain<F: Fixture>(fixture: &F) {
+    if !F::CLAIMS.troubles.contains(&Trouble::StartReplyLost) {
+        return;
+    }
+    let (backend, job) = (fixture.backend(), fixture.runs_long());
+    fixture.make(Trouble::StartReplyLost).await;
+    assert_eq!(failure(backend.start(&job).await).kind(), ErrorKind::Uncertain);
+    let started = start_again(fixture, &*backend, &job).await;
+    assert_starts(fixture, &job, 1..=1).await;
+    cancel_and_wait(fixture, &*backend, &started.handle).await;
+}
+
+/// `Unavailable` means that nothing started.
+pub async fn start_that_is_unavailable_starts_nothing<F: Fixture>(fixture: &F) {
+    let kind = start_in_trouble(fixture, Trouble::StartUnavailable).await;
+    assert!(matches!(kind, None | Some(ErrorKind::Unavailable)), "{kind:?}");
+}
+
+/// `Limited` means that nothing started.
+pub async fn start_that_is_limited_starts_nothing<F: Fixture>(fixture: &F) {
+    let kind = start_in_trouble(fixture, Trouble::StartLimited).await;
+    assert!(matches!(kind, None | Some(ErrorKind::Limited { .. })), "{kind:?}");
+}
+
+async fn start_in_trouble<F: Fixture>(fixture: &F, trouble: Trouble) -> Option<ErrorKind> {
+    if !F::CLAIMS.troubles.contains(&trouble) {
+        return None;
+    }
+    let (backend, job) = (fixture.backend(), fixture.runs_long());
+    fixture.make(trouble).await;
+    let error = failure(backend.start(&job).await);
+    assert_eq!(find(fixture, &*backend, &job).await, None);
+    assert_starts(fixture, &job, 0..=0).await;
+    Some(error.kind())
+}
+
+/// What the engine refuses is `Rejected`, with the engine's words.
+pub async fn start_that_is_refused_says_the_engines_words<F: Fixture>(fixture: &F) {
+    let Some(Refusal { job, words }) = made(F::CLAIMS.refuses, fixture.refused(), "refused") else { return };
+    let backend = fixture.backend();
+    let error = failure(backend.start(&job).await);
+    assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
+    assert!(error.to_string().contains(&words), "{error:?} does not hold {words:?}");
+    assert_starts(fixture, &job, 0..=0).await;
+}
+
+/// A look for a key finds its job, running or ended, and starts nothing.
+pub async fn find_sees_a_job_in_any_state<F: Fixture>(fixture: &F) {
+    let (backend, job) = (fixture.backend(), fixture.runs_long());
+    let started = start(fixture, &*backend, &job).await;
+    for state in ["running", "ended"] {
+        let found = wait(fixture, state, async || find(fixture, &*backend, &job).await).await;
+        assert_eq!(found.handle, started.handle, "the {state} job");
+        cancel_and_wait(fixture, &*backend, &started.handle).await;
+    }
+    assert_starts(fixture, &job, 1..=1).await;
+}
+
+/// A look for a key without a job is `None` and starts nothing.
+pub async fn find_of_an_unknown_key_starts_nothing<F: Fixture>(fixture: &F) {
+    let (backend, job) = (fixture.backend(), fixture.runs_long());
+    for _ in 0..2 {
+        assert_eq!(find(fixture, &*backend, &job).await, None);
+    }
+    assert_starts(fixture, &job, 0..=0).await;
+}
+
+/// A look for a key that the engine serves.
+async fn find<F: Fixture>(fixture: &F, backend: &dyn Backend, job: &JobSpec) -> Option<Started> {
+    wait(fixture, "the engine can be asked for a key", async || match backend.find(job).await {
+        Ok(found) => Some(found),
+        Err(e) if super::may_pass(e.kind()) => None,
+        Err(e) => panic!("the look for a key failed: {e} ({})", e.kind()),
+    })
+    .await
+}
+
+/// Whether this is what a backend answers that only looks and did not find.
+fn only_looked<F: Fixture>(error: &Error) -> bool {
+    F::CLAIMS.repeat == Repeat::OnlyLooks && error.kind() == ErrorKind::Uncertain
+}
+
+fn failure(result: Result<Started>) -> Error {
+    match result {
+        Ok(started) => panic!("the start should have failed and gave {}", started.handle),
+        Err(error) => error,
+    }
+}

@@ -1,0 +1,36 @@
+//! The bullets on [`crate::Backend::cancel`].
+
+use super::{Fixture, cancel_and_wait, ended, start, until_ended};
+use crate::JobState;
+
+/// A request to cancel that was taken ends the job, perhaps a while later.
+pub async fn cancel_ends_a_running_job<F: Fixture>(fixture: &F) {
+    let (backend, job) = (fixture.backend(), fixture.runs_long());
+    let handle = start(fixture, &*backend, &job).await.handle;
+    let seen = cancel_and_wait(fixture, &*backend, &handle).await;
+    assert!(matches!(seen.state, JobState::Cancelled(_)), "{:?}", seen.state);
+}
+
+/// Asking twice is harmless.
+pub async fn cancel_twice_is_harmless<F: Fixture>(fixture: &F) {
+    let (backend, job) = (fixture.backend(), fixture.runs_long());
+    let handle = start(fixture, &*backend, &job).await.handle;
+    for _ in 0..2 {
+        backend.cancel(&handle).await.expect("the engine takes the request to cancel");
+    }
+    let seen = cancel_and_wait(fixture, &*backend, &handle).await;
+    assert!(matches!(seen.state, JobState::Cancelled(_)), "{:?}", seen.state);
+}
+
+/// To cancel a job that has ended is success, and leaves it as it was.
+pub async fn cancel_of_an_ended_job_changes_nothing<F: Fixture>(fixture: &F) {
+    let (backend, (job, _)) = (fixture.backend(), fixture.succeeds());
+    let (handle, seen) = ended(fixture, &*backend, &job).await;
+    backend.cancel(&handle).await.expect("to cancel an ended job is success");
+    assert_eq!(until_ended(fixture, &*backend, &handle).await, seen);
+}
+
+/// To cancel a job that the engine does not know is success.
+pub async fn cancel_of_an_unknown_job_is_success<F: Fixture>(fixture: &F) {
+    fixture.backend().cancel(&fixture.unknown()).await.expect("to cancel an unknown job is success");
+}

@@ -1,0 +1,135 @@
+//! The behaviour suite on the simulated engine: both modes, in this process and over the wire.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use taskbridge_sdk::sim::{Fault, Mode, Operation, SimClient, SimEngine, serve};
+use taskbridge_sdk::suite::{
+    Asking, Claims, Fixture, Leaving, Printing, Refusal, Repeat, Trouble, fresh_key, job,
+};
+use taskbridge_sdk::{Backend, JobHandle, JobKey, JobSpec};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+
+/// A simulated engine; without keys if `UNKEYED`, behind its wire if `WIRE`.
+struct SimFixture<const UNKEYED: bool, const WIRE: bool> {
+    engine: SimEngine,
+    backend: Arc<dyn Backend>,
+    /// Stops serving when it is dropped.
+    _server: JoinSet<()>,
+}
+
+impl<const UNKEYED: bool, const WIRE: bool> SimFixture<UNKEYED, WIRE> {
+    async fn new() -> Self {
+        let engine = SimEngine::new(if UNKEYED { Mode::Unkeyed } else { Mode::Keyed });
+        let mut server = JoinSet::new();
+        let backend: Arc<dyn Backend> = if WIRE {
+            let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+            let address = listener.local_addr().expect("a bound listener has an address");
+            let served = engine.clone();
+            server.spawn(async move { panic!("the listener failed: {}", serve(listener, served).await) });
+            SimClient::new(address).backend()
+        } else {
+            engine.backend()
+        };
+        Self { engine, backend, _server: server }
+    }
+}
+
+fn simple(target: Value) -> JobSpec {
+    job(target, json!({}))
+}
+
+#[async_trait]
+impl<const UNKEYED: bool, const WIRE: bool> Fixture for SimFixture<UNKEYED, WIRE> {
+    const CLAIMS: Claims = Claims {
+        repeat: if UNKEYED { Repeat::OnlyLooks } else { Repeat::SameJob },
+        questions: true,
+        logs: true,
+        artifacts: true,
+        wakeups: !WIRE,
+        refuses: true,
+        counts_starts: true,
+        troubles: &[
+            Trouble::StartReplyLost,
+            Trouble::StartUnavailable,
+            Trouble::StartLimited,
+            Trouble::LookUnavailable,
+        ],
+    };
+
+    fn backend(&self) -> Arc<dyn Backend> {
+        self.backend.clone()
+    }
+
+    fn succeeds(&self) -> (JobSpec, String) {
+        (simple(json!({"delay_ms": 5, "text": "all is well"})), "all is well".to_owned())
+    }
+
+    fn fails(&self) -> JobSpec {
+        simple(json!({"delay_ms": 5, "outcome": "fail", "text": "out of paper"}))
+    }
+
+    fn runs_long(&self) -> JobSpec {
+        simple(json!({"delay_ms": 60_000, "steps": 10}))
+    }
+
+    fn unknown(&self) -> JobHandle {
+        JobHandle::new(format!("0.{}", fresh_key()))
+    }
+
+    fn asks(&self) -> Option<Asking> {
+        let schema = json!({"type": "object", "properties": {"colour": {"type": "string"}}});
+        let target = json!({"delay_ms": 10, "question": {"message": "Which colour?", "schema": schema}});
+        let answer = [("colour".to_owned(), json!("red"))].into_iter().collect();
+        Some(Asking { job: simple(target), answer })
+    }
+
+    fn prints(&self) -> Option<Printing> {
+        let lines = ["a first line", "and then Another", "the last of them"].map(str::to_owned).to_vec();
+        Some(Printing { job: simple(json!({"delay_ms": 5, "lines": lines})), lines })
+    }
+
+    fn leaves(&self) -> Option<Leaving> {
+        let (name, text) = ("out/report.txt", "figures and words");
+        let job = simple(json!({"files": {name: text}}));
+        Some(Leaving { job, name: name.to_owned(), bytes: text.into() })
+    }
+
+    fn refused(&self) -> Option<Refusal> {
+        let words = "no such queue: \"night\"".to_owned();
+        Some(Refusal { job: simple(json!({"outcome": "refuse", "text": words})), words })
+    }
+
+    async fn starts(&self, key: &JobKey) -> usize {
+        self.engine.starts(key)
+    }
+
+    async fn make(&self, trouble: Trouble) {
+        let (operation, fault) = match trouble {
+            Trouble::StartReplyLost => (Operation::Start, Fault::LostReply),
+            Trouble::StartUnavailable => (Operation::Start, Fault::Outage),
+            Trouble::StartLimited => (Operation::Start, Fault::Limited(Duration::from_secs(1))),
+            Trouble::LookUnavailable => (Operation::Observe, Fault::Outage),
+        };
+        self.engine.inject(operation, fault);
+    }
+}
+
+mod keyed {
+    taskbridge_sdk::behaviour_suite!(super::SimFixture::<false, false>::new().await);
+}
+
+mod unkeyed {
+    taskbridge_sdk::behaviour_suite!(super::SimFixture::<true, false>::new().await);
+}
+
+mod keyed_wire {
+    taskbridge_sdk::behaviour_suite!(super::SimFixture::<false, true>::new().await);
+}
+
+mod unkeyed_wire {
+    taskbridge_sdk::behaviour_suite!(super::SimFixture::<true, true>::new().await);
+}

@@ -1,0 +1,292 @@
+//! The simulated engine behaves as it is told: faults, modes, time, and memory. What every backend must do stands in
+//! the behaviour suite, not here.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use taskbridge_sdk::sim::{Config, Fault, Mode, Operation, SimBackend, SimEngine};
+use taskbridge_sdk::{
+    Answer, Backend as _, ErrorKind, GroupKey, JobHandle, JobKey, JobSpec, JobState, Output, Questions as _,
+    Taken,
+};
+use tokio::time::{Instant, advance};
+
+fn job(n: u8, target: Value) -> JobSpec {
+    let key = JobKey::from_bytes([n; 16]);
+    JobSpec { key, target, arguments: json!({}), files: Vec::new(), may_exist: false }
+}
+
+fn again(job: &JobSpec) -> JobSpec {
+    JobSpec { may_exist: true, ..job.clone() }
+}
+
+async fn next(backend: &SimBackend) -> JobHandle {
+    backend.wakeups().expect("an engine in this process gives hints").next().await
+}
+
+fn millis(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_of_no_delay_is_done_when_its_start_returns() {
+    let backend = SimEngine::new(Mode::Keyed).backend();
+    let started = backend.start(&job(1, json!({"text": "hello"}))).await.unwrap();
+    let first = started.first.expect("done");
+    assert_eq!(first.state, JobState::Succeeded(Output::text("hello")));
+    assert_eq!(backend.observe(&started.handle).await.unwrap(), first);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_ends_when_its_delay_is_over() {
+    let engine = SimEngine::new(Mode::Keyed);
+    let backend = engine.backend();
+    let handle = backend.start(&job(1, json!({"delay_ms": 100}))).await.unwrap().handle;
+    advance(millis(99)).await;
+    assert_eq!(backend.observe(&handle).await.unwrap().state, JobState::Running);
+    assert_eq!(engine.running(), 1);
+    advance(millis(1)).await;
+    assert!(matches!(backend.observe(&handle).await.unwrap().state, JobState::Succeeded(_)));
+    assert_eq!(engine.running(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_keyed_engine_repeats_and_an_unkeyed_one_starts_again() {
+    for (mode, jobs) in [(Mode::Keyed, 1), (Mode::Unkeyed, 2)] {
+        let engine = SimEngine::new(mode);
+        let (backend, spec) = (engine.backend(), job(1, json!({"delay_ms": 5})));
+        let first = backend.start(&spec).await.unwrap();
+        backend.start(&spec).await.unwrap();
+        assert_eq!(engine.starts(&spec.key), jobs, "{mode:?}");
+        assert_eq!(backend.start(&again(&spec)).await.unwrap(), first, "{mode:?}");
+        assert_eq!((engine.starts(&spec.key), engine.total_starts()), (jobs, jobs as u64), "{mode:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_reply_leaves_a_job_and_a_lost_request_none() {
+    for (fault, jobs) in [(Fault::LostReply, 1), (Fault::LostBefore, 0)] {
+        let engine = SimEngine::new(Mode::Unkeyed);
+        let (backend, spec) = (engine.backend(), job(1, json!({})));
+        engine.inject(Operation::Start, fault);
+        assert_eq!(backend.start(&spec).await.unwrap_err().kind(), ErrorKind::Uncertain);
+        assert_eq!(engine.starts(&spec.key), jobs, "{fault:?}");
+        let repeat = backend.start(&again(&spec)).await;
+        assert_eq!(repeat.is_ok(), jobs == 1, "{fault:?}: {repeat:?}");
+        assert_eq!(engine.starts(&spec.key), jobs, "{fault:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_request_arrives_after_it_was_looked_for() {
+    let engine = SimEngine::new(Mode::Unkeyed);
+    let (backend, spec) = (engine.backend(), job(1, json!({"delay_ms": 10})));
+    engine.inject(Operation::Start, Fault::Late(millis(50)));
+    assert_eq!(backend.start(&spec).await.unwrap_err().kind(), ErrorKind::Uncertain);
+    assert_eq!(backend.find(&spec).await.unwrap(), None);
+    advance(millis(50)).await;
+    let found = backend.find(&spec).await.unwrap().expect("it has arrived");
+    assert_eq!(found.first, None);
+    advance(millis(10)).await;
+    assert!(backend.observe(&found.handle).await.unwrap().state.has_ended());
+}
+
+#[tokio::test(start_paused = true)]
+async fn refusals_start_nothing() {
+    let engine = SimEngine::new(Mode::Keyed);
+    let (backend, spec) = (engine.backend(), job(1, json!({})));
+    let after = Some(millis(700));
+    let cases = [
+        (Fault::Limited(millis(700)), ErrorKind::Limited { after }),
+        (Fault::Outage, ErrorKind::Unavailable),
+        (Fault::Denied, ErrorKind::Denied),
+        (Fault::Rejected, ErrorKind::Rejected),
+    ];
+    for (fault, kind) in cases {
+        engine.inject(Operation::Start, fault);
+        assert_eq!(backend.start(&spec).await.unwrap_err().kind(), kind);
+    }
+    engine.set_outage(true);
+    assert_eq!(backend.start(&spec).await.unwrap_err().kind(), ErrorKind::Unavailable);
+    assert_eq!(engine.total_starts(), 0);
+    engine.set_outage(false);
+    assert!(backend.start(&spec).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_reply_comes_after_the_deed() {
+    let engine = SimEngine::new(Mode::Keyed);
+    let (backend, spec) = (engine.backend(), job(1, json!({})));
+    engine.inject(Operation::Start, Fault::Slow(millis(300)));
+    let began = Instant::now();
+    let mut start = pin!(backend.start(&spec));
+    poll_fn(|cx| {
+        assert!(start.as_mut().poll(cx).is_pending());
+        Poll::Ready(())
+    })
+    .await;
+    assert_eq!(engine.starts(&spec.key), 1);
+    start.await.unwrap();
+    assert_eq!(began.elapsed(), millis(300));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_forgotten_job_is_gone_and_a_keyed_engine_starts_no_other() {
+    let engine = SimEngine::new(Mode::Keyed);
+    let (backend, spec) = (engine.backend(), job(1, json!({"delay_ms": 50})));
+    let handle = backend.start(&spec).await.unwrap().handle;
+    engine.forget(&handle);
+    assert_eq!(backend.observe(&handle).await.unwrap().state, JobState::Gone);
+    assert_eq!(backend.find(&spec).await.unwrap(), None);
+    assert_eq!(backend.start(&again(&spec)).await.unwrap().handle, handle);
+    assert_eq!((engine.starts(&spec.key), engine.jobs_of(&spec.key)), (1, vec![handle]));
+
+    let spec = job(2, json!({"delay_ms": 50}));
+    engine.inject(Operation::Start, Fault::Gone);
+    let started = backend.start(&spec).await.unwrap();
+    assert_eq!(started.first, None);
+    assert_eq!(backend.observe(&started.handle).await.unwrap().state, JobState::Gone);
+
+    let handle = backend.start(&job(3, json!({"delay_ms": 50}))).await.unwrap().handle;
+    engine.inject(Operation::Observe, Fault::Gone);
+    assert_eq!(backend.observe(&handle).await.unwrap().state, JobState::Gone);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fault_of_one_look_at_many_is_everyones() {
+    let engine = SimEngine::new(Mode::Keyed);
+    let backend = engine.backend();
+    let handle = backend.start(&job(1, json!({}))).await.unwrap().handle;
+    engine.inject(Operation::Observe, Fault::Limited(millis(5)));
+    let handles = [handle.clone(), handle];
+    for seen in backend.observe_all(&GroupKey::new(""), &handles).await {
+        assert_eq!(seen.unwrap_err().kind(), ErrorKind::Limited { after: Some(millis(5)) });
+    }
+    assert!(backend.observe_all(&GroupKey::new(""), &handles).await.iter().all(Result::is_ok));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_work_stands_still_while_a_question_is_open() {
+    let backend = SimEngine::new(Mode::Keyed).backend();
+    let target = json!({"delay_ms": 100, "question": {"message": "Go on?"}});
+    let handle = backend.start(&job(1, target)).await.unwrap().handle;
+    assert!(backend.observe(&handle).await.unwrap().questions.is_empty());
+    advance(millis(1000)).await;
+    let seen = backend.observe(&handle).await.unwrap();
+    assert_eq!((&seen.state, seen.questions.len()), (&JobState::Running, 1));
+    let content = json!({"why": "so"}).as_object().cloned().unwrap();
+    let taken = backend.answer(&handle, &seen.questions[0].id, &Answer::Accept(content)).await.unwrap();
+    assert_eq!(taken, Taken::Accepted);
+    advance(millis(49)).await;
+    assert_eq!(backend.observe(&handle).await.unwrap().state, JobState::Running);
+    advance(millis(1)).await;
+    let JobState::Succeeded(output) = backend.observe(&handle).await.unwrap().state else { panic!("over") };
+    assert_eq!(output.structured, Some(json!({"answer": {"why": "so"}})));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_declined_question_fails_its_job() {
+    let backend = SimEngine::new(Mode::Keyed).backend();
+    let target = json!({"question": {"message": "Go on?", "at_once": true}});
+    let handle = backend.start(&job(1, target)).await.unwrap().handle;
+    assert_eq!(backend.answer(&handle, "q1", &Answer::Decline).await.unwrap(), Taken::Accepted);
+    assert!(matches!(backend.observe(&handle).await.unwrap().state, JobState::Failed(_)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_ignores_cancel_goes_on() {
+    let backend = SimEngine::new(Mode::Keyed).backend();
+    let target = json!({"delay_ms": 100, "ignore_cancel": true});
+    let handle = backend.start(&job(1, target)).await.unwrap().handle;
+    backend.cancel(&handle).await.unwrap();
+    assert_eq!(backend.observe(&handle).await.unwrap().state, JobState::Running);
+    advance(millis(100)).await;
+    assert!(matches!(backend.observe(&handle).await.unwrap().state, JobState::Succeeded(_)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_end_is_hinted_once_to_every_backend_in_order() {
+    let engine = SimEngine::new(Mode::Keyed);
+    let (one, two) = (engine.backend(), engine.backend());
+    let began = Instant::now();
+    let later = one.start(&job(1, json!({"delay_ms": 80}))).await.unwrap().handle;
+    let sooner = one.start(&job(2, json!({"delay_ms": 30}))).await.unwrap().handle;
+    for backend in [&one, &two] {
+        assert_eq!(next(backend).await, sooner);
+        assert_eq!(next(backend).await, later);
+    }
+    assert_eq!(began.elapsed(), millis(80));
+    assert!(tokio::time::timeout(millis(1000), next(&one)).await.is_err(), "a hint too many");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_hears_of_what_became_due_sooner_while_it_waited() {
+    let engine = SimEngine::new(Mode::Keyed);
+    let backend = engine.backend();
+    let slow = backend.start(&job(1, json!({"delay_ms": 60_000}))).await.unwrap().handle;
+    let quick = job(2, json!({"delay_ms": 20}));
+    let began = Instant::now();
+    let (hint, quick) = tokio::join!(next(&backend), async { backend.start(&quick).await.unwrap().handle });
+    assert_eq!((hint, began.elapsed()), (quick, millis(20)));
+    let (hint, ()) = tokio::join!(next(&backend), async { engine.finish(&slow, JobState::Gone) });
+    assert_eq!((hint, began.elapsed()), (slow, millis(20)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn hints_are_lost_in_an_outage() {
+    let engine = SimEngine::new(Mode::Keyed);
+    let backend = engine.backend();
+    backend.start(&job(1, json!({"delay_ms": 20}))).await.unwrap();
+    engine.set_outage(true);
+    advance(millis(30)).await;
+    engine.set_outage(false);
+    assert!(tokio::time::timeout(millis(1000), next(&backend)).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_finished_job_ends_in_the_state_it_was_given() {
+    let engine = SimEngine::new(Mode::Keyed);
+    let backend = engine.backend();
+    let handle = backend.start(&job(1, json!({"delay_ms": 60_000}))).await.unwrap().handle;
+    let state = JobState::Failed(Output::text("by hand"));
+    engine.finish(&handle, state.clone());
+    engine.finish(&handle, JobState::Gone);
+    assert_eq!(backend.observe(&handle).await.unwrap().state, state);
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_so_many_ended_jobs_are_remembered() {
+    let engine = SimEngine::from_config(&Config { remember: 10, ..Config::default() });
+    let backend = engine.backend();
+    let mut handles = Vec::new();
+    for n in 0..200 {
+        handles.push(backend.start(&job(n, json!({"delay_ms": n % 2}))).await.unwrap().handle);
+    }
+    advance(millis(1)).await;
+    assert_eq!((engine.remembered(), engine.running(), engine.total_starts()), (10, 0, 200));
+    let mut known = 0;
+    for (n, handle) in (0..200).zip(&handles) {
+        let gone = backend.observe(handle).await.unwrap().state == JobState::Gone;
+        assert_eq!(engine.starts(&JobKey::from_bytes([n; 16])), usize::from(!gone));
+        known += usize::from(!gone);
+    }
+    assert_eq!(known, 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_journal_holds_every_accepted_start() {
+    let file = std::env::temp_dir().join(format!("taskbridge-sim-journal-{}", std::process::id()));
+    let engine = SimEngine::new(Mode::Unkeyed);
+    engine.keep_journal(&file).unwrap();
+    let (backend, spec) = (engine.backend(), job(1, json!({})));
+    engine.inject(Operation::Start, Fault::LostReply);
+    backend.start(&spec).await.unwrap_err();
+    engine.inject(Operation::Start, Fault::LostBefore);
+    backend.start(&spec).await.unwrap_err();
+    let kept = std::fs::read_to_string(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(kept, format!("{} {}\n", spec.key, engine.jobs_of(&spec.key)[0]));
+}

@@ -1,0 +1,149 @@
+//! The simulated engine behind its wire: what callers make of lost replies and of an engine that is away.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use taskbridge_sdk::sim::{Fault, Mode, Operation, Sim, SimClient, SimEngine, serve};
+use taskbridge_sdk::{Backend, Connect, ErrorKind, JobKey, JobSpec, JobState, Registry, Result};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+
+/// An engine and its server, which stops when this is dropped.
+struct Served {
+    engine: SimEngine,
+    client: SimClient,
+    address: SocketAddr,
+    server: JoinSet<()>,
+}
+
+impl Served {
+    async fn new(mode: Mode) -> Self {
+        let engine = SimEngine::new(mode);
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("a bound listener has an address");
+        let mut server = JoinSet::new();
+        let served = engine.clone();
+        server.spawn(async move { panic!("the listener failed: {}", serve(listener, served).await) });
+        Self { engine, client: SimClient::new(address), address, server }
+    }
+}
+
+fn job(n: u8, target: Value) -> JobSpec {
+    let key = JobKey::from_bytes([n; 16]);
+    JobSpec { key, target, arguments: json!({}), files: Vec::new(), may_exist: false }
+}
+
+fn again(job: &JobSpec) -> JobSpec {
+    JobSpec { may_exist: true, ..job.clone() }
+}
+
+#[tokio::test]
+async fn a_lost_reply_is_uncertain_and_can_be_repeated() {
+    let served = Served::new(Mode::Keyed).await;
+    let (backend, spec) = (served.client.backend(), job(1, json!({})));
+    served.client.inject(Operation::Start, Fault::LostReply).await.unwrap();
+    assert_eq!(backend.start(&spec).await.unwrap_err().kind(), ErrorKind::Uncertain);
+    assert!(backend.start(&again(&spec)).await.is_ok());
+    let counts = served.client.counts(Some(&spec.key)).await.unwrap();
+    assert_eq!((counts.mode, counts.starts, counts.total_starts, counts.running), (Mode::Keyed, 1, 1, 0));
+}
+
+#[tokio::test]
+async fn a_lost_look_is_unavailable() {
+    let served = Served::new(Mode::Keyed).await;
+    let backend = served.client.backend();
+    let handle = backend.start(&job(1, json!({}))).await.unwrap().handle;
+    for fault in [Fault::LostReply, Fault::LostBefore, Fault::Outage] {
+        served.engine.inject(Operation::Observe, fault);
+        assert_eq!(backend.observe(&handle).await.unwrap_err().kind(), ErrorKind::Unavailable);
+    }
+    let after = Some(Duration::from_secs(3));
+    served.engine.inject(Operation::Observe, Fault::Limited(Duration::from_secs(3)));
+    assert_eq!(backend.observe(&handle).await.unwrap_err().kind(), ErrorKind::Limited { after });
+}
+
+#[tokio::test]
+async fn an_engine_that_is_away_started_nothing() {
+    let mut served = Served::new(Mode::Keyed).await;
+    let backend = served.client.backend();
+    backend.start(&job(1, json!({}))).await.unwrap();
+    served.server.shutdown().await;
+    assert_eq!(backend.start(&job(2, json!({}))).await.unwrap_err().kind(), ErrorKind::Unavailable);
+}
+
+#[tokio::test]
+async fn an_outage_over_the_wire_begins_and_ends() {
+    let served = Served::new(Mode::Keyed).await;
+    let (backend, spec) = (served.client.backend(), job(1, json!({})));
+    served.client.set_outage(true).await.unwrap();
+    assert_eq!(backend.start(&spec).await.unwrap_err().kind(), ErrorKind::Unavailable);
+    served.client.set_outage(false).await.unwrap();
+    assert!(backend.start(&spec).await.is_ok());
+}
+
+#[tokio::test]
+async fn many_calls_at_once_share_a_few_connections() {
+    let served = Served::new(Mode::Unkeyed).await;
+    let backend = served.client.backend();
+    let mut calls = JoinSet::new();
+    for n in 0..200 {
+        let backend = backend.clone();
+        calls.spawn(async move { backend.start(&job(n, json!({"delay_ms": 60_000}))).await.unwrap() });
+    }
+    assert_eq!(calls.join_all().await.len(), 200);
+    assert_eq!((served.engine.total_starts(), served.engine.running()), (200, 200));
+}
+
+#[tokio::test]
+async fn what_is_no_request_is_told_so() {
+    let served = Served::new(Mode::Keyed).await;
+    let mut stream = TcpStream::connect(served.address).await.unwrap();
+    stream.write_all(b"{\"request\": {\"do\": \"dance\"}}\n").await.unwrap();
+    let mut told = String::new();
+    stream.read_to_string(&mut told).await.unwrap();
+    assert!(told.contains("not a request: unknown variant `dance`"), "{told}");
+}
+
+async fn connect(config: Value) -> Result<Arc<dyn Backend>> {
+    let context = Connect {
+        name: "sim".to_owned(),
+        config_dir: PathBuf::from("/"),
+        state_dir: PathBuf::from("/nowhere"),
+        program: PathBuf::from("/nowhere"),
+    };
+    let registry = Registry::new().with::<Sim>();
+    (registry.get("sim").expect("just added").connect)(config, context).await
+}
+
+#[tokio::test]
+async fn a_config_connects_to_a_process_or_says_why_not() {
+    let served = Served::new(Mode::Unkeyed).await;
+    let address = served.address.to_string();
+    let backend = connect(json!({"address": address})).await.unwrap();
+    let started = backend.start(&job(1, json!({}))).await.unwrap();
+    assert!(matches!(started.first.map(|seen| seen.state), Some(JobState::Succeeded(_))));
+    assert_eq!(served.engine.total_starts(), 1);
+
+    let wrong = [
+        (json!({"address": address, "mode": "keyed"}), "mode: the engine at"),
+        (json!({"address": address, "faults": {"outage": 0.5}}), "remember, seed and faults belong"),
+        (json!({"address": "192.0.2.1:80"}), "give a loopback address"),
+    ];
+    for (config, words) in wrong {
+        let error = connect(config).await.err().expect("this config is wrong");
+        assert_eq!(error.kind(), ErrorKind::Config);
+        assert!(error.to_string().contains(words), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_process_that_is_away_is_no_fault_of_the_config() {
+    let mut served = Served::new(Mode::Keyed).await;
+    served.server.shutdown().await;
+    let backend = connect(json!({"address": served.address.to_string()})).await.unwrap();
+    assert_eq!(backend.start(&job(1, json!({}))).await.unwrap_err().kind(), ErrorKind::Unavailable);
+}

@@ -1,0 +1,372 @@
+//! The behaviour suite fails where it should: each planted flaw is caught by the bullet that is there for it.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::json;
+use taskbridge_sdk::sim::{Fault, Mode, Operation, SimEngine};
+use taskbridge_sdk::suite::{
+    self, Asking, Claims, Fixture, Leaving, Printing, Refusal, Repeat, Trouble, fresh_key, job,
+};
+use taskbridge_sdk::{
+    Answer, ArtifactData, Artifacts, Backend, Error, ErrorKind, GroupKey, JobHandle, JobKey, JobSpec,
+    JobState, LogRequest, LogText, Logs, Observation, Output, Questions, Result, Started, Taken, Wakeups,
+};
+
+/// One thing that a backend does wrong.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Flaw {
+    None,
+    StartsUnderAnotherKey,
+    WaitsForTheEnd,
+    RepeatsWhatItMayNot,
+    CallsALostReplyUnavailable,
+    StartsAlthoughUnavailable,
+    CallsARefusalUnavailable,
+    DropsTheEnginesWords,
+    FindsNothing,
+    FindStarts,
+    ForgetsTheOutput,
+    FailsWithoutAReason,
+    ChangesItsMind,
+    CallsGoneAnError,
+    CallsAFaultGone,
+    ReversesMany,
+    CancelDoesNothing,
+    CancelOfTheEndedFails,
+    AsksANewQuestionEachTime,
+    TakesEveryAnswer,
+    TakesAnAnswerOnce,
+    KeepsAsking,
+    LogsWithoutLimit,
+    LogsWithoutCut,
+    IgnoresTheSearch,
+    CutsFiles,
+    HidesTheSize,
+    OpensAnyFile,
+    GivesNoHints,
+    HidesItsLogs,
+}
+
+struct Flawed {
+    flaw: Flaw,
+    inner: Arc<dyn Backend>,
+    engine: SimEngine,
+}
+
+impl Flawed {
+    fn has(&self, flaw: Flaw) -> bool {
+        self.flaw == flaw
+    }
+}
+
+#[async_trait]
+impl Backend for Flawed {
+    async fn start(&self, job: &JobSpec) -> Result<Started> {
+        let mut job = job.clone();
+        match self.flaw {
+            Flaw::StartsUnderAnotherKey if job.may_exist => job.key = fresh_key(),
+            Flaw::RepeatsWhatItMayNot => job.may_exist = false,
+            _ => {}
+        }
+        let result = self.inner.start(&job).await;
+        match (self.flaw, &result) {
+            (Flaw::WaitsForTheEnd, Ok(started)) => {
+                self.engine.finish(&started.handle, JobState::Succeeded(Output::default()));
+            }
+            (Flaw::CallsALostReplyUnavailable, Err(e)) if e.kind() == ErrorKind::Uncertain => {
+                return Err(Error::unavailable("no reply"));
+            }
+            (Flaw::StartsAlthoughUnavailable, Err(e)) if e.kind() == ErrorKind::Unavailable => {
+                self.inner.start(&job).await?;
+            }
+            (Flaw::CallsARefusalUnavailable, Err(e)) if e.kind() == ErrorKind::Rejected => {
+                return Err(Error::unavailable(e.to_string()));
+            }
+            (Flaw::DropsTheEnginesWords, Err(e)) => return Err(Error::new(e.kind(), "something went wrong")),
+            _ => {}
+        }
+        result
+    }
+
+    async fn find(&self, job: &JobSpec) -> Result<Option<Started>> {
+        match self.flaw {
+            Flaw::FindsNothing => Ok(None),
+            Flaw::FindStarts => self.inner.start(job).await.map(Some),
+            _ => self.inner.find(job).await,
+        }
+    }
+
+    async fn observe(&self, handle: &JobHandle) -> Result<Observation> {
+        let result = self.inner.observe(handle).await;
+        let mut seen = match (self.flaw, result) {
+            (Flaw::CallsAFaultGone, Err(_)) => return Ok(Observation::new(JobState::Gone)),
+            (_, result) => result?,
+        };
+        match self.flaw {
+            Flaw::ForgetsTheOutput if seen.state.has_ended() => {
+                seen.state = JobState::Succeeded(Output::default());
+            }
+            Flaw::FailsWithoutAReason => seen.message = None,
+            Flaw::ChangesItsMind => seen.message = Some(fresh_key().to_string()),
+            Flaw::CallsGoneAnError if seen.state == JobState::Gone => {
+                return Err(Error::rejected("not found"));
+            }
+            Flaw::AsksANewQuestionEachTime => {
+                for question in &mut seen.questions {
+                    question.id = fresh_key().to_string();
+                }
+            }
+            _ => {}
+        }
+        Ok(seen)
+    }
+
+    async fn cancel(&self, handle: &JobHandle) -> Result<()> {
+        let ended = self.inner.observe(handle).await?.state.has_ended();
+        match self.flaw {
+            Flaw::CancelDoesNothing => Ok(()),
+            Flaw::CancelOfTheEndedFails if ended => Err(Error::rejected("it has ended")),
+            _ => self.inner.cancel(handle).await,
+        }
+    }
+
+    async fn observe_all(&self, group: &GroupKey, handles: &[JobHandle]) -> Vec<Result<Observation>> {
+        let mut seen = self.inner.observe_all(group, handles).await;
+        if self.has(Flaw::ReversesMany) {
+            seen.reverse();
+        }
+        seen
+    }
+
+    fn questions(&self) -> Option<&dyn Questions> {
+        Some(self)
+    }
+
+    fn logs(&self) -> Option<&dyn Logs> {
+        (!self.has(Flaw::HidesItsLogs)).then_some(self)
+    }
+
+    fn artifacts(&self) -> Option<&dyn Artifacts> {
+        Some(self)
+    }
+
+    fn wakeups(&self) -> Option<&dyn Wakeups> {
+        if self.has(Flaw::GivesNoHints) { Some(self) } else { self.inner.wakeups() }
+    }
+}
+
+#[async_trait]
+impl Questions for Flawed {
+    async fn answer(&self, handle: &JobHandle, question: &str, answer: &Answer) -> Result<Taken> {
+        let asks = !self.inner.observe(handle).await?.questions.is_empty();
+        match self.flaw {
+            Flaw::KeepsAsking => return Ok(Taken::Accepted),
+            Flaw::TakesAnAnswerOnce if !asks => return Ok(Taken::TooLate),
+            _ => {}
+        }
+        let questions = self.inner.questions().expect("the sim has questions");
+        let taken = questions.answer(handle, question, answer).await?;
+        Ok(if self.has(Flaw::TakesEveryAnswer) { Taken::Accepted } else { taken })
+    }
+}
+
+#[async_trait]
+impl Logs for Flawed {
+    async fn tail(&self, handle: &JobHandle, request: &LogRequest) -> Result<LogText> {
+        let mut request = request.clone();
+        match self.flaw {
+            Flaw::LogsWithoutLimit => request.max_bytes = usize::MAX,
+            Flaw::IgnoresTheSearch => request.search = None,
+            _ => {}
+        }
+        let mut log = self.inner.logs().expect("the sim has logs").tail(handle, &request).await?;
+        log.cut &= !self.has(Flaw::LogsWithoutCut);
+        Ok(log)
+    }
+}
+
+#[async_trait]
+impl Artifacts for Flawed {
+    async fn read(&self, handle: &JobHandle, name: &str, max_bytes: u64) -> Result<Option<ArtifactData>> {
+        if self.has(Flaw::OpensAnyFile)
+            && let Ok(bytes) = std::fs::read(std::path::Path::new("/tmp").join(name))
+        {
+            return Ok(Some(ArtifactData { bytes, mime_type: None }));
+        }
+        let artifacts = self.inner.artifacts().expect("the sim has artifacts");
+        match artifacts.read(handle, name, max_bytes).await {
+            Ok(Some(mut data)) if self.has(Flaw::CutsFiles) => {
+                data.bytes.pop();
+                Ok(Some(data))
+            }
+            Err(e) if self.has(Flaw::HidesTheSize) => Err(Error::new(e.kind(), "too large")),
+            result => result,
+        }
+    }
+}
+
+#[async_trait]
+impl Wakeups for Flawed {
+    async fn next(&self) -> JobHandle {
+        std::future::pending().await
+    }
+}
+
+struct FlawedFixture<const UNKEYED: bool>(Arc<Flawed>);
+
+impl<const UNKEYED: bool> FlawedFixture<UNKEYED> {
+    fn new(flaw: Flaw) -> Self {
+        let engine = SimEngine::new(if UNKEYED { Mode::Unkeyed } else { Mode::Keyed });
+        Self(Arc::new(Flawed { flaw, inner: engine.backend(), engine }))
+    }
+}
+
+#[async_trait]
+impl<const UNKEYED: bool> Fixture for FlawedFixture<UNKEYED> {
+    const CLAIMS: Claims = Claims {
+        repeat: if UNKEYED { Repeat::OnlyLooks } else { Repeat::SameJob },
+        questions: true,
+        logs: true,
+        artifacts: true,
+        wakeups: true,
+        refuses: true,
+        counts_starts: true,
+        troubles: &[Trouble::StartReplyLost, Trouble::StartUnavailable, Trouble::LookUnavailable],
+    };
+
+    fn backend(&self) -> Arc<dyn Backend> {
+        self.0.clone()
+    }
+
+    fn succeeds(&self) -> (JobSpec, String) {
+        (job(json!({"text": "well"}), json!({})), "well".to_owned())
+    }
+
+    fn fails(&self) -> JobSpec {
+        job(json!({"outcome": "fail"}), json!({}))
+    }
+
+    fn runs_long(&self) -> JobSpec {
+        job(json!({"delay_ms": 60_000}), json!({}))
+    }
+
+    fn unknown(&self) -> JobHandle {
+        JobHandle::new("of no job")
+    }
+
+    fn asks(&self) -> Option<Asking> {
+        let job = job(json!({"question": {"message": "Go on?"}}), json!({}));
+        Some(Asking { job, answer: serde_json::Map::new() })
+    }
+
+    fn prints(&self) -> Option<Printing> {
+        let lines = ["one line", "two of them", "three in all"].map(str::to_owned).to_vec();
+        Some(Printing { job: job(json!({"lines": lines}), json!({})), lines })
+    }
+
+    fn leaves(&self) -> Option<Leaving> {
+        let job = job(json!({"files": {"file": "content"}}), json!({}));
+        Some(Leaving { job, name: "file".to_owned(), bytes: "content".into() })
+    }
+
+    fn refused(&self) -> Option<Refusal> {
+        let job = job(json!({"outcome": "refuse", "text": "not today"}), json!({}));
+        Some(Refusal { job, words: "not today".to_owned() })
+    }
+
+    async fn starts(&self, key: &JobKey) -> usize {
+        self.0.engine.starts(key)
+    }
+
+    async fn make(&self, trouble: Trouble) {
+        let (operation, fault) = match trouble {
+            Trouble::StartReplyLost => (Operation::Start, Fault::LostReply),
+            Trouble::StartUnavailable => (Operation::Start, Fault::Outage),
+            Trouble::StartLimited => (Operation::Start, Fault::Limited(Duration::ZERO)),
+            Trouble::LookUnavailable => (Operation::Observe, Fault::Outage),
+        };
+        self.0.engine.inject(operation, fault);
+    }
+
+    fn patience(&self) -> Duration {
+        Duration::from_millis(100)
+    }
+}
+
+/// Whether a bullet fails on a backend with this flaw.
+macro_rules! fails {
+    ($unkeyed:literal, $flaw:ident, $bullet:ident) => {{
+        let test = || {
+            suite::run(async { suite::$bullet(&FlawedFixture::<$unkeyed>::new(Flaw::$flaw)).await });
+        };
+        catch_unwind(AssertUnwindSafe(test)).is_err()
+    }};
+}
+
+/// Each flaw with the bullet that catches it, which passes without the flaw.
+macro_rules! caught {
+    ($($unkeyed:literal $flaw:ident $bullet:ident)*) => {$({
+        assert!(!fails!($unkeyed, None, $bullet), "{} fails without a flaw", stringify!($bullet));
+        assert!(fails!($unkeyed, $flaw, $bullet), "{:?} passes {}", Flaw::$flaw, stringify!($bullet));
+    })*};
+}
+
+#[test]
+fn each_flaw_of_starts_is_caught() {
+    caught! {
+        false StartsUnderAnotherKey start_again_returns_the_same_job
+        false StartsUnderAnotherKey start_again_after_the_end_returns_the_same_job
+        false StartsUnderAnotherKey starts_at_the_same_time_make_one_job
+        true RepeatsWhatItMayNot start_again_returns_the_same_job
+        true RepeatsWhatItMayNot start_that_may_exist_never_guesses
+        true RepeatsWhatItMayNot starts_at_the_same_time_make_one_job
+        true RepeatsWhatItMayNot start_that_was_dropped_makes_one_job_at_most
+        false WaitsForTheEnd start_does_not_wait_for_the_end
+        false CallsALostReplyUnavailable start_whose_reply_was_lost_is_uncertain
+        true StartsAlthoughUnavailable start_that_is_unavailable_starts_nothing
+        false CallsARefusalUnavailable start_that_is_refused_says_the_engines_words
+        false DropsTheEnginesWords start_that_is_refused_says_the_engines_words
+        false FindsNothing find_sees_a_job_in_any_state
+        false FindStarts find_of_an_unknown_key_starts_nothing
+    }
+}
+
+#[test]
+fn each_flaw_of_looks_is_caught() {
+    caught! {
+        false ForgetsTheOutput success_hands_back_the_output
+        false FailsWithoutAReason failure_says_why_in_one_line
+        false ChangesItsMind ended_job_is_seen_the_same_every_time
+        false CallsGoneAnError unknown_job_is_gone
+        false CallsAFaultGone fault_of_a_look_is_an_error
+        false ReversesMany looks_at_many_answer_in_order
+        false CancelDoesNothing cancel_ends_a_running_job
+        false CancelOfTheEndedFails cancel_twice_is_harmless
+        false CancelOfTheEndedFails cancel_of_an_ended_job_changes_nothing
+        false CancelOfTheEndedFails cancel_of_an_unknown_job_is_success
+    }
+}
+
+#[test]
+fn each_flaw_of_abilities_is_caught() {
+    caught! {
+        false HidesItsLogs abilities_are_as_claimed
+        false AsksANewQuestionEachTime question_is_the_same_until_it_is_answered
+        false KeepsAsking answer_lets_the_job_go_on
+        false TakesAnAnswerOnce answer_given_again_says_the_same
+        false TakesEveryAnswer answer_that_came_first_stands
+        false KeepsAsking answer_that_says_no_reaches_the_job
+        false TakesEveryAnswer answer_nobody_asked_for_is_too_late
+        false HidesItsLogs log_holds_what_was_printed
+        false LogsWithoutLimit log_is_bounded_and_says_so
+        false LogsWithoutCut log_is_bounded_and_says_so
+        false IgnoresTheSearch log_search_keeps_the_lines_that_match
+        false CutsFiles artifact_is_read_whole
+        false HidesTheSize artifact_that_is_too_large_is_rejected_with_its_size
+        false OpensAnyFile artifact_name_leads_nowhere_else
+        false GivesNoHints wakeup_names_the_job_that_ended
+    }
+}

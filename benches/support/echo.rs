@@ -1,0 +1,82 @@
+//! What the bridge is held against: a bare axum server that parses the same JSON-RPC messages and answers each method
+//! with a constant of the same size. It is what HTTP, tokio and JSON cost on this machine in this minute.
+
+use std::net::Ipv4Addr;
+
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use axum::serve::ListenerExt as _;
+use axum::{Json, Router};
+use serde_json::Value;
+use tokio::net::TcpListener;
+
+use super::Result;
+
+/// How many bytes the bridge's answers have.
+#[derive(Clone, Copy)]
+pub(crate) struct Sizes {
+    /// To a call as a task.
+    pub(crate) create: usize,
+    /// To `tasks/get`.
+    pub(crate) get: usize,
+    /// To `tasks/result`.
+    pub(crate) result: usize,
+}
+
+#[derive(Clone)]
+struct Answers {
+    create: Bytes,
+    get: Bytes,
+    result: Bytes,
+}
+
+/// Serves until the process is stopped. `sizes` are the numbers of [`Sizes`] in their order.
+pub(crate) fn run(sizes: &[String]) -> Result<()> {
+    let [create, get, result] = sizes else { return Err("the echo needs three sizes".into()) };
+    let answer = |size: &String| -> Result<Bytes> { Ok(constant(size.parse()?)) };
+    let answers = Answers { create: answer(create)?, get: answer(get)?, result: answer(result)? };
+    // As the bridge has it.
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(serve(answers))
+}
+
+async fn serve(answers: Answers) -> Result<()> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    println!("http://{}/mcp", listener.local_addr()?);
+    let app = Router::new().route("/mcp", post(respond)).with_state(answers);
+    let listener = listener.tap_io(|stream| {
+        // A connection without it would still work.
+        let _ = stream.set_nodelay(true);
+    });
+    axum::serve(listener, app).await?;
+    Ok(())
+}
+
+async fn respond(State(answers): State<Answers>, Json(message): Json<Value>) -> Response {
+    let json = (header::CONTENT_TYPE, "application/json");
+    let body = match message["method"].as_str() {
+        Some("tools/call") => answers.create,
+        Some("tasks/get") => answers.get,
+        Some("tasks/result") => answers.result,
+        Some("initialize") => {
+            return ([json, (header::HeaderName::from_static("mcp-session-id"), "none")], "{}")
+                .into_response();
+        }
+        _ => return StatusCode::ACCEPTED.into_response(),
+    };
+    ([json], body).into_response()
+}
+
+/// A result of so many bytes.
+fn constant(size: usize) -> Bytes {
+    let frame = |filler: &str| {
+        format!(
+            r#"{{"jsonrpc":"2.0","id":1,"result":{{"taskId":"{}","filler":"{filler}"}}}}"#,
+            "a".repeat(32)
+        )
+    };
+    let missing = size.saturating_sub(frame("").len());
+    frame(&"x".repeat(missing)).into()
+}

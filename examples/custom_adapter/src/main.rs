@@ -1,0 +1,145 @@
+//! A taskbridge with one more adapter, `kind = "file_watch"`: a job waits until a file is there, for an upload, the
+//! output of another program, a signal from an operator. README.md takes you through it.
+//!
+//! The engine is a folder of symbolic links, because making one is atomic, refuses a name that is taken, and can
+//! carry text: `KEY` points to the awaited file, and `KEY.end` holds how the job ended. Nothing runs for a waiting
+//! job. It must not keep anything in memory: a restarted server finds all jobs in the folder.
+
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use taskbridge_sdk::{
+    Adapter, Backend, Connect, Error, JobHandle, JobSpec, JobState, Observation, Output, Problem, Result,
+    Started, async_trait,
+};
+
+fn main() -> ExitCode {
+    taskbridge::main_with(taskbridge::adapters::all().with::<FileWatch>())
+}
+
+/// The adapter: a kind of engine that a config can name.
+struct FileWatch;
+
+/// What `[backends.NAME]` can hold beside `kind`: nothing. The comment becomes part of the config's JSON Schema.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Config {}
+
+/// What a tool waits for: the file that its parameter `path` names.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Target {
+    /// How long to wait before the job fails, in seconds.
+    within_seconds: u64,
+}
+
+#[async_trait]
+impl Adapter for FileWatch {
+    const KIND: &'static str = "file_watch";
+    type Config = Config;
+    type Target = Target;
+
+    fn check(_: &Config, _: &Target, parameters: &[&str]) -> Vec<Problem> {
+        let message = "the tool needs a parameter `path`: the file to wait for".to_owned();
+        if parameters.contains(&"path") { vec![] } else { vec![Problem { field: String::new(), message }] }
+    }
+
+    async fn connect(_: Config, context: &Connect) -> Result<Arc<dyn Backend>> {
+        std::fs::create_dir_all(&context.state_dir)
+            .map_err(|e| Error::config(format!("{}: {e}", context.state_dir.display())))?;
+        Ok(Arc::new(Folder(context.state_dir.clone())))
+    }
+}
+
+/// The backend: one connected engine.
+struct Folder(PathBuf);
+
+#[async_trait]
+impl Backend for Folder {
+    async fn start(&self, job: &JobSpec) -> Result<Started> {
+        let target = Target::deserialize(&job.target).map_err(|e| Error::rejected(e.to_string()))?;
+        let path = Path::new(job.arguments["path"].as_str().unwrap_or_default());
+        if !path.is_absolute() {
+            return Err(Error::rejected(format!("path = \"{}\": give an absolute path", path.display())));
+        }
+        // A name that is taken is the job of an earlier start: that is what makes starts safe to repeat.
+        put(path, &self.0.join(job.key.as_str()))?;
+        // Accepted means kept, through a power cut too.
+        std::fs::File::open(&self.0).and_then(|folder| folder.sync_all()).map_err(unavailable)?;
+        Ok(Started { handle: handle(job, &target), first: None })
+    }
+
+    async fn find(&self, job: &JobSpec) -> Result<Option<Started>> {
+        let target = Target::deserialize(&job.target).map_err(|e| Error::rejected(e.to_string()))?;
+        let known = self.0.join(job.key.as_str()).is_symlink();
+        Ok(known.then(|| Started { handle: handle(job, &target), first: None }))
+    }
+
+    async fn observe(&self, handle: &JobHandle) -> Result<Observation> {
+        let (job, within) = self.job(handle);
+        let Ok(awaited) = job.read_link() else { return Ok(Observation::new(JobState::Gone)) };
+        let end = job.with_extension("end");
+        if !end.is_symlink() {
+            let since = job.symlink_metadata().and_then(|m| m.modified()).map_err(unavailable)?;
+            let waited = since.elapsed().unwrap_or_default();
+            if awaited.exists() {
+                put(Path::new("succeeded"), &end)?;
+            } else if waited >= within {
+                put(Path::new("failed"), &end)?;
+            } else {
+                let message = format!("waiting for {}", awaited.display());
+                let seen = Observation::new(JobState::Running).with_message(message);
+                return Ok(seen.with_progress(waited.as_secs() as f64, Some(within.as_secs_f64())));
+            }
+        }
+        // The first end that was put down stands, whatever happens to the file later.
+        let (path, seconds) = (awaited.display(), within.as_secs());
+        Ok(match end.read_link().map_err(unavailable)?.to_str() {
+            Some("succeeded") => {
+                Observation::new(JobState::Succeeded(Output::text(format!("{path} is there"))))
+            }
+            Some("failed") => Observation::new(JobState::Failed(Output::default()))
+                .with_message(format!("{path} was not there within {seconds} seconds")),
+            _ => Observation::new(JobState::Cancelled(Output::default())),
+        })
+    }
+
+    async fn cancel(&self, handle: &JobHandle) -> Result<()> {
+        let (job, _) = self.job(handle);
+        if job.is_symlink() { put(Path::new("cancelled"), &job.with_extension("end")) } else { Ok(()) }
+    }
+}
+
+impl Folder {
+    /// What a handle stands for: the job's link, and how long it waits.
+    fn job(&self, handle: &JobHandle) -> (PathBuf, Duration) {
+        let (key, seconds) = handle.as_str().rsplit_once('/').unwrap_or((handle.as_str(), "0"));
+        (self.0.join(key), Duration::from_secs(seconds.parse().unwrap_or(0)))
+    }
+}
+
+/// The engine's name for a job, with all that is needed to look at it.
+fn handle(job: &JobSpec, target: &Target) -> JobHandle {
+    JobHandle::new(format!("{}/{}", job.key, target.within_seconds))
+}
+
+/// Makes a link, unless the name is taken.
+fn put(text: &Path, name: &Path) -> Result<()> {
+    match symlink(text, name) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(unavailable(error)),
+        _ => Ok(()),
+    }
+}
+
+fn unavailable(error: io::Error) -> Error {
+    Error::unavailable(format!("the job folder cannot be used: {error}"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,50 @@
+//! The example as a user runs it: a server over stdio whose tool waits for a file.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::{Value, json};
+
+/// The server, and the way to it. Dropped, it is killed.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_tool_waits_for_a_file() {
+    let state = tempfile::tempdir().unwrap();
+    let mut server = Command::new(env!("CARGO_BIN_EXE_custom_adapter"));
+    let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("file_watch.toml");
+    server.arg("--stdio").arg("--config").arg(config).env("XDG_STATE_HOME", state.path());
+    let mut server = Server(server.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());
+    let mut input = server.0.stdin.take().unwrap();
+    let mut output = BufReader::new(server.0.stdout.take().unwrap()).lines();
+    let mut ask = |id: u64, method: &str, params: Value| {
+        let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        writeln!(input, "{message}").unwrap();
+        loop {
+            let answer: Value = serde_json::from_str(&output.next().unwrap().unwrap()).unwrap();
+            if answer["id"] == id {
+                return answer["result"].clone();
+            }
+        }
+    };
+
+    let client = json!({
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"},
+    });
+    ask(1, "initialize", client);
+    let awaited = state.path().join("report.csv");
+    let call = json!({"name": "wait_for_file", "arguments": {"path": awaited}, "task": {}});
+    let task = ask(2, "tools/call", call)["task"]["taskId"].clone();
+    assert_eq!(ask(3, "tasks/get", json!({"taskId": task}))["status"], "working");
+    std::fs::write(&awaited, "").unwrap();
+    let result = ask(4, "tasks/result", json!({"taskId": task}));
+    assert_eq!(result["content"][0]["text"], format!("{} is there", awaited.display()), "{result}");
+}

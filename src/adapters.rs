@@ -1,0 +1,10 @@
+//! The adapters that this program is built with, one line each. It must hold nothing else.
+
+use taskbridge_local::Local;
+use taskbridge_sdk::Registry;
+use taskbridge_sdk::sim::Sim;
+
+/// All of them.
+pub fn all() -> Registry {
+    Registry::new().with::<Local>().with::<Sim>()
+}

@@ -1,0 +1,257 @@
+//! File arguments: what a client may hand over in place of a path, checked. A client must never reach a file outside
+//! of the folders that the config allows, nor learn whether one exists there.
+
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value, json};
+
+use super::sealed::{Content, File};
+
+/// What the config says about one file parameter.
+#[derive(Clone, Debug)]
+pub struct FileRule {
+    /// The folders under which a `file:` URI may point, by absolute paths. Without any, only content is taken.
+    pub roots: Vec<PathBuf>,
+    /// The most bytes a file may have.
+    pub max_bytes: u64,
+}
+
+impl FileRule {
+    /// The schema of the parameter as clients see it.
+    pub fn published(&self) -> Map<String, Value> {
+        let content = json!({
+            "type": "object",
+            "properties": {
+                "content": {"type": "string", "description": "The file's content."},
+                "encoding": {
+                    "enum": ["text", "base64"], "default": "text", "description": "How `content` is written.",
+                },
+                "name": {"type": "string", "description": "A plain file name."},
+            },
+            "required": ["content"],
+            "additionalProperties": false,
+        });
+        let uri = json!({
+            "type": "object",
+            "properties": {
+                "uri": {"type": "string", "format": "uri", "pattern": "^file:", "description": "A file on the server."},
+            },
+            "required": ["uri"],
+            "additionalProperties": false,
+        });
+        let form =
+            if self.roots.is_empty() { content } else { json!({"type": "object", "oneOf": [content, uri]}) };
+        match form {
+            Value::Object(members) => members,
+            _ => unreachable!("both forms are objects"),
+        }
+    }
+
+    /// Checks one file argument.
+    ///
+    /// # Errors
+    /// What is wrong with it, for the caller.
+    pub(super) fn take(&self, parameter: &str, value: &Value) -> Result<File, String> {
+        let fault = |text: String| format!("`{parameter}`: {text}");
+        let members = value.as_object().ok_or_else(|| fault(self.expected()))?;
+        let text = |name: &str| match members.get(name) {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text.as_str())),
+            Some(_) => Err(fault(format!("`{name}` must be a string"))),
+        };
+        if let Some(unknown) =
+            members.keys().find(|key| !["content", "encoding", "name", "uri"].contains(&key.as_str()))
+        {
+            return Err(fault(format!("`{unknown}` is unknown; {}", self.expected())));
+        }
+        match (text("content")?, text("uri")?) {
+            (Some(content), None) => {
+                let bytes = self.decode(content, text("encoding")?).map_err(fault)?;
+                let name = match text("name")? {
+                    Some(name) => plain_name(name).map_err(fault)?,
+                    None => parameter.to_owned(),
+                };
+                Ok(File { parameter: parameter.to_owned(), name, content: Content::inline(&bytes) })
+            }
+            (None, Some(uri)) if members.len() == 1 => {
+                let (path, name) = self.find(uri).map_err(fault)?;
+                Ok(File { parameter: parameter.to_owned(), name, content: Content::Path(path) })
+            }
+            _ => Err(fault(self.expected())),
+        }
+    }
+
+    fn expected(&self) -> String {
+        let content = r#"{"content": "..", "encoding": "text" or "base64", "name": ".."}"#;
+        if self.roots.is_empty() {
+            format!("expected {content}")
+        } else {
+            format!(r#"expected {content} or {{"uri": "file:///.."}}"#)
+        }
+    }
+
+    fn decode(&self, content: &str, encoding: Option<&str>) -> Result<Vec<u8>, String> {
+        let bytes = match encoding.unwrap_or("text") {
+            "text" => content.as_bytes().to_vec(),
+            "base64" => STANDARD
+                .decode(content.as_bytes())
+                .map_err(|_| "`content` is not base64 (standard alphabet, padded)".to_owned())?,
+            other => return Err(format!("`encoding` = \"{other}\": it is \"text\" or \"base64\"")),
+        };
+        self.fits(bytes.len() as u64)?;
+        Ok(bytes)
+    }
+
+    fn fits(&self, size: u64) -> Result<(), String> {
+        if size <= self.max_bytes {
+            return Ok(());
+        }
+        Err(format!("the file has {size} bytes, and at most {} are taken (rule `max_bytes`)", self.max_bytes))
+    }
+
+    /// The file behind a URI: its real path and its name.
+    fn find(&self, uri: &str) -> Result<(PathBuf, String), String> {
+        // One answer for what lies outside and what does not exist there, so that nothing can be probed.
+        let outside = || format!("{uri} is not a file under a folder that this parameter allows");
+        if self.roots.is_empty() {
+            return Err(self.expected());
+        }
+        let path = path_of(uri)?;
+        let real = std::fs::canonicalize(&path).map_err(|_| outside())?;
+        let allows = |root: &PathBuf| std::fs::canonicalize(root).is_ok_and(|root| real.starts_with(root));
+        if !self.roots.iter().any(allows) {
+            return Err(outside());
+        }
+        let metadata = std::fs::metadata(&real).map_err(|_| outside())?;
+        if !metadata.is_file() {
+            return Err(outside());
+        }
+        self.fits(metadata.len())?;
+        let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(outside)?;
+        Ok((real.clone(), plain_name(name)?))
+    }
+}
+
+/// The path that a `file:` URI names on this machine (RFC 8089).
+fn path_of(uri: &str) -> Result<PathBuf, String> {
+    let refused = || format!("{uri} is not a URI of a local file: write file:///absolute/path");
+    let rest = uri.strip_prefix("file://").ok_or_else(refused)?;
+    let path = rest.strip_prefix("localhost").unwrap_or(rest);
+    if !path.starts_with('/') || path.contains(['?', '#']) {
+        return Err(refused());
+    }
+    let decoded = percent_encoding::percent_decode_str(path).decode_utf8().map_err(|_| refused())?;
+    if decoded.contains('\0') {
+        return Err(refused());
+    }
+    Ok(Path::new(decoded.as_ref()).to_path_buf())
+}
+
+/// A name that leads nowhere but to a file in the folder it is put in.
+fn plain_name(name: &str) -> Result<String, String> {
+    let plain = !name.is_empty()
+        && name.len() <= 255
+        && !matches!(name, "." | "..")
+        && !name.contains(|c: char| c == '/' || c == '\\' || c.is_control());
+    if plain {
+        return Ok(name.to_owned());
+    }
+    Err("`name` must be a plain file name: no `/`, no `\\`, no control characters, at most 255 bytes"
+        .to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Place {
+        _folder: tempfile::TempDir,
+        root: PathBuf,
+        outside: PathBuf,
+    }
+
+    fn place() -> Place {
+        let folder = tempfile::tempdir().unwrap();
+        let base = folder.path().canonicalize().unwrap();
+        let (root, outside) = (base.join("in"), base.join("out"));
+        for dir in [&root, &outside] {
+            std::fs::create_dir(dir).unwrap();
+            std::fs::write(dir.join("a file.txt"), "12345").unwrap();
+        }
+        std::os::unix::fs::symlink(outside.join("a file.txt"), root.join("link")).unwrap();
+        std::os::unix::fs::symlink(&outside, root.join("dir")).unwrap();
+        Place { _folder: folder, root, outside }
+    }
+
+    fn take(rule: &FileRule, value: Value) -> Result<File, String> {
+        rule.take("doc", &value)
+    }
+
+    #[test]
+    fn content_is_taken_as_text_or_base64() {
+        let rule = FileRule { roots: vec![], max_bytes: 5 };
+        let file = take(&rule, json!({"content": "héy", "name": "a.txt"})).unwrap();
+        assert_eq!((file.name.as_str(), file.content), ("a.txt", Content::inline("héy".as_bytes())));
+        let file = take(&rule, json!({"content": "AAEC", "encoding": "base64"})).unwrap();
+        assert_eq!((file.name.as_str(), file.content), ("doc", Content::inline(&[0, 1, 2])));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_in_words() {
+        let rule = FileRule { roots: vec![], max_bytes: 5 };
+        for (value, part) in [
+            (json!("x"), "expected {\"content\""),
+            (json!({}), "expected {\"content\""),
+            (json!({"content": "x", "uri": "file:///x"}), "expected {\"content\""),
+            (json!({"content": 1}), "`content` must be a string"),
+            (json!({"content": "x", "path": "/x"}), "`path` is unknown"),
+            (json!({"content": "123456"}), "6 bytes, and at most 5 are taken"),
+            (json!({"content": "?", "encoding": "base64"}), "not base64"),
+            (json!({"content": "", "encoding": "utf-16"}), "\"text\" or \"base64\""),
+            (json!({"content": "", "name": "../x"}), "plain file name"),
+            (json!({"content": "", "name": ".."}), "plain file name"),
+            (json!({"content": "", "name": "a\nb"}), "plain file name"),
+            (json!({"uri": "file:///etc/passwd"}), "expected {\"content\""),
+        ] {
+            let text = take(&rule, value.clone()).unwrap_err();
+            assert!(text.starts_with("`doc`: ") && text.contains(part), "{value}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_uri_reaches_only_files_under_a_root() {
+        let place = place();
+        let rule = FileRule { roots: vec![place.root.clone()], max_bytes: 5 };
+        let uri = |path: &Path| format!("file://{}", path.display()).replace(' ', "%20");
+        let file = take(&rule, json!({"uri": uri(&place.root.join("a file.txt"))})).unwrap();
+        assert_eq!(file.content, Content::Path(place.root.join("a file.txt")));
+        assert_eq!(file.name, "a file.txt");
+
+        let not_there = place.outside.join("none");
+        for path in [
+            &place.outside.join("a file.txt"),
+            &not_there,
+            &place.root.join("../out/a file.txt"),
+            &place.root.join("link"),
+            &place.root.join("dir/a file.txt"),
+            &place.root,
+            &place.root.join("none"),
+            Path::new("/dev/null"),
+        ] {
+            let text = take(&rule, json!({"uri": uri(path)})).unwrap_err();
+            assert!(text.ends_with("is not a file under a folder that this parameter allows"), "{text}");
+        }
+        let escaped = format!("file://{}/%2e%2e/out/a%20file.txt", place.root.display());
+        assert!(take(&rule, json!({"uri": escaped})).unwrap_err().contains("is not a file under"));
+        for uri in
+            ["http://example.com/x", "file:relative", "file://host/x", "file:///x?y", "file:///%00", "/etc"]
+        {
+            let text = take(&rule, json!({"uri": uri})).unwrap_err();
+            assert!(text.contains("is not a URI of a local file"), "{text}");
+        }
+        std::fs::write(place.root.join("big"), "123456").unwrap();
+        assert!(take(&rule, json!({"uri": uri(&place.root.join("big"))})).unwrap_err().contains("6 bytes"));
+    }
+}

@@ -1,0 +1,129 @@
+//! The tools: what a client may call, and how a call becomes a row. It must not know a protocol, a store or the
+//! config file: the config hands it [`Definition`]s.
+
+mod confirm;
+mod definition;
+mod files;
+mod prepare;
+mod schema;
+mod sealed;
+
+pub use confirm::Confirm;
+pub use definition::{COMPANIONS, ConfirmDefault, Definition, OnAbandon, TaskSupport, TermsRule};
+pub use files::FileRule;
+pub use prepare::{MAX_KEY, Refused, Request};
+pub use schema::Schema;
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use serde_json::Value;
+use taskbridge_sdk::Output;
+
+use crate::seal::Seal;
+use crate::tasks::store::SlotLimit;
+use crate::tasks::task::Spec;
+use crate::tasks::tools::{Opened, Tools};
+
+/// All tools, in the order of their names.
+#[derive(Debug)]
+pub struct Catalog {
+    tools: BTreeMap<String, Arc<Tool>>,
+    limits: BTreeMap<String, u32>,
+    seal: Seal,
+}
+
+/// One tool.
+#[derive(Debug)]
+pub struct Tool {
+    /// Its name.
+    pub name: String,
+    /// Its title, for people.
+    pub title: Option<String>,
+    /// What it does, for models.
+    pub description: Option<String>,
+    /// Hints, as MCP has them (`ToolAnnotations`): an object, or null if there are none.
+    pub annotations: Value,
+    /// What it takes: a JSON Schema 2020-12 object schema.
+    pub input_schema: Value,
+    /// What it gives, where it is declared.
+    pub output_schema: Option<Value>,
+    /// Whether it can run as a task, and whether it must.
+    pub task_support: TaskSupport,
+    /// True if a model may answer the job's questions.
+    pub answer_by_model: bool,
+    /// What becomes of the job of a plain call that goes away before it is answered.
+    pub on_abandon: OnAbandon,
+    definition: Definition,
+    seal: Seal,
+}
+
+impl Catalog {
+    /// A catalog of these tools. `limits` are the most jobs that may hold each slot at once; the seal keeps what is
+    /// sensitive in a call's arguments.
+    pub fn new(definitions: Vec<Definition>, limits: BTreeMap<String, u32>, seal: Seal) -> Self {
+        let tool = |definition: Definition| {
+            let tool = Tool::new(definition, seal.clone());
+            (tool.name.clone(), Arc::new(tool))
+        };
+        Self { tools: definitions.into_iter().map(tool).collect(), limits, seal: seal.clone() }
+    }
+
+    /// The tool of this name.
+    pub fn get(&self, name: &str) -> Option<&Arc<Tool>> {
+        self.tools.get(name)
+    }
+
+    /// Up to `limit` tools in the order of their names, those after `after`.
+    pub fn page(&self, after: Option<&str>, limit: usize) -> Vec<&Arc<Tool>> {
+        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.tools.range::<str, _>((start, Bound::Unbounded)).map(|(_, tool)| tool).take(limit).collect()
+    }
+}
+
+impl Tool {
+    fn new(definition: Definition, seal: Seal) -> Self {
+        Self {
+            name: definition.name.clone(),
+            title: definition.title.clone(),
+            description: definition.description.clone(),
+            annotations: definition.annotations.clone(),
+            input_schema: definition.published.clone(),
+            output_schema: definition.output.as_ref().map(|schema| schema.value().clone()),
+            task_support: definition.task_support,
+            answer_by_model: definition.answer_by_model,
+            on_abandon: definition.on_abandon,
+            definition,
+            seal,
+        }
+    }
+}
+
+impl Tools for Catalog {
+    fn open(&self, spec: &Spec) -> taskbridge_sdk::Result<Opened> {
+        sealed::open(spec, &self.seal)
+    }
+
+    fn judge(&self, tool: &str, output: &Output) -> Result<(), String> {
+        let Some(schema) = self.tools.get(tool).and_then(|tool| tool.definition.output.as_ref()) else {
+            return Ok(());
+        };
+        match &output.structured {
+            Some(value) => schema.check(value, "result", |_| false),
+            None => {
+                Err("the job gave no structured result, and the tool declares an output schema".to_owned())
+            }
+        }
+    }
+
+    fn limits(&self, slots: &[String]) -> Vec<SlotLimit> {
+        let limit = |slot: &String| {
+            self.limits.get(slot).map(|limit| SlotLimit { slot: slot.clone(), limit: *limit })
+        };
+        slots.iter().filter_map(limit).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

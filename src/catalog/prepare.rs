@@ -1,0 +1,208 @@
+//! From a request to a call: checked, filled in, sealed, and given its deadlines. Nothing is written here.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use super::sealed::Sealed;
+use super::{ConfirmDefault, TermsRule, Tool};
+use crate::auth::Principal;
+use crate::tasks::service::{Call, Plain};
+use crate::tasks::store::Once;
+use crate::tasks::task::{Origin, Spec, Terms};
+use taskbridge_sdk::Question;
+
+/// How long after its call went away an equal call of the same caller can take a task over (PROTOCOL: undelivered).
+const ATTACH_WITHIN: Duration = Duration::from_secs(600);
+/// The longest idempotency key, in bytes.
+pub const MAX_KEY: usize = 255;
+
+/// The parts of a call that come from the request.
+#[derive(Clone)]
+pub struct Request {
+    /// Who calls.
+    pub principal: Principal,
+    /// Where from.
+    pub origin: Origin,
+    /// The arguments as sent: an object.
+    pub arguments: Value,
+    /// The lifetime that the client asked for.
+    pub ttl: Option<Duration>,
+    /// The client's idempotency key (`_meta["io.taskbridge/idempotency-key"]`).
+    pub idempotency_key: Option<String>,
+    /// Set for a call that waits for its answer: how long at most.
+    pub waits: Option<Duration>,
+    /// True if the client can be asked questions.
+    pub can_ask: bool,
+}
+
+/// The arguments can hold secrets, so they are left out.
+impl std::fmt::Debug for Request {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Request")
+            .field("principal", &self.principal)
+            .field("ttl", &self.ttl)
+            .field("waits", &self.waits)
+            .field("can_ask", &self.can_ask)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why a request does not become a call.
+#[derive(Debug, thiserror::Error)]
+pub enum Refused {
+    /// The arguments do not fit; the text names path, value and rule (never a sensitive value).
+    #[error("{0}")]
+    Arguments(String),
+    /// The tool asks for consent before it starts, and this client cannot be asked.
+    #[error("{0}")]
+    CannotAsk(String),
+}
+
+impl Tool {
+    /// Checks a request and makes a call of it. Nothing is written yet.
+    ///
+    /// # Errors
+    /// See [`Refused`].
+    pub fn prepare(&self, request: Request) -> Result<Call, Refused> {
+        let tool = &self.definition;
+        let scope = scope(&request);
+        let is_compared = request.idempotency_key.is_some() || request.waits.is_some();
+        let digest = if is_compared { self.digest(&request.arguments) } else { String::new() };
+        let (arguments, sealed) = self.check(request.arguments).map_err(Refused::Arguments)?;
+        let confirm = self.consent(&arguments, request.can_ask)?;
+        let once = match request.idempotency_key {
+            Some(key) => Some(once(scope.as_deref(), key, digest.clone()).map_err(Refused::Arguments)?),
+            None => None,
+        };
+        let plain = request.waits.map(|waits| match &scope {
+            Some(scope) => Plain {
+                digest: self.seal.digest(&[scope.as_str(), &digest]),
+                waits,
+                attach_within: ATTACH_WITHIN,
+            },
+            // Nobody can say that an equal call comes from the same caller, so nothing equals this one.
+            None => Plain { digest: self.seal.nonce(), waits, attach_within: Duration::ZERO },
+        });
+        Ok(Call {
+            owner: request.principal.owner,
+            origin: request.origin,
+            tool: tool.name.clone(),
+            backend: tool.backend.clone(),
+            spec: Spec {
+                target: tool.target.clone(),
+                arguments: Value::Object(arguments),
+                sealed: sealed.seal(&self.seal),
+            },
+            terms: tool.terms.for_ttl(request.ttl),
+            slots: tool.slots.clone(),
+            when_full: tool.when_full,
+            confirm,
+            once,
+            plain,
+        })
+    }
+
+    /// The arguments with defaults, and apart from them what is sealed.
+    fn check(&self, arguments: Value) -> Result<(Map<String, Value>, Sealed), String> {
+        let tool = &self.definition;
+        let Value::Object(mut arguments) = arguments else {
+            return Err("the arguments must be an object".to_owned());
+        };
+        tool.input.fill_defaults(&mut arguments);
+        let whole = Value::Object(arguments);
+        tool.input.check(&whole, "arguments", |name| self.hides(name))?;
+        let Value::Object(mut arguments) = whole else { unreachable!("it was made of an object") };
+
+        let mut sealed = Sealed::default();
+        for (name, rule) in &tool.files {
+            if let Some(value) = arguments.remove(name) {
+                sealed.files.push(rule.take(name, &value)?);
+            }
+        }
+        for name in &tool.sensitive {
+            if let Some(value) = arguments.remove(name) {
+                sealed.arguments.insert(name.clone(), value);
+            }
+        }
+        Ok((arguments, sealed))
+    }
+
+    /// Secrets are hidden in messages, and so is the content of files.
+    fn hides(&self, name: &str) -> bool {
+        self.definition.sensitive.contains(name) || self.definition.files.contains_key(name)
+    }
+
+    fn consent(&self, arguments: &Map<String, Value>, can_ask: bool) -> Result<Option<Question>, Refused> {
+        match &self.definition.confirm {
+            None => Ok(None),
+            Some(confirm) if can_ask => Ok(Some(confirm.question(arguments))),
+            Some(confirm) => match confirm.default {
+                ConfirmDefault::Accept => Ok(None),
+                ConfirmDefault::Refuse => Err(Refused::CannotAsk(format!(
+                    "{} asks for consent before it starts, and this client cannot be asked (it does not support \
+                     elicitation): nothing was started",
+                    self.name
+                ))),
+            },
+        }
+    }
+
+    /// Digest of the tool and its arguments as sent. It is keyed, because arguments can hold secrets that are short
+    /// enough to be guessed from a plain digest.
+    fn digest(&self, arguments: &Value) -> String {
+        self.seal.digest(&[self.name.as_str(), &canonical(arguments)])
+    }
+}
+
+impl TermsRule {
+    fn for_ttl(&self, ttl: Option<Duration>) -> Terms {
+        Terms {
+            ttl: ttl.unwrap_or(self.default_ttl).clamp(self.min_ttl, self.max_ttl),
+            keep_result: self.keep_result,
+            max_runtime: self.max_runtime,
+            on_expiry: self.on_expiry,
+            start_within: self.start_within,
+            settle_window: self.settle_window,
+        }
+    }
+}
+
+/// Whose call it is, as far as anybody can say: an owner, or one session of nobody in particular.
+fn scope(request: &Request) -> Option<String> {
+    if request.principal.identified {
+        return Some(format!("owner:{}", request.principal.owner.as_str()));
+    }
+    request.origin.session.as_ref().map(|session| format!("session:{session}"))
+}
+
+fn once(scope: Option<&str>, key: String, digest: String) -> Result<Once, String> {
+    let Some(scope) = scope else {
+        return Err(
+            "an idempotency key needs a caller who can be told from others: set `single_user` or api keys \
+                    in the server's config, or call within a session"
+                .to_owned(),
+        );
+    };
+    if key.is_empty() || key.len() > MAX_KEY {
+        return Err(format!("an idempotency key has 1 to {MAX_KEY} bytes, and this one has {}", key.len()));
+    }
+    Ok(Once { scope: scope.to_owned(), key, digest })
+}
+
+/// JSON with its members in the order of their names and no space in it.
+fn canonical(value: &Value) -> String {
+    match value {
+        Value::Object(members) => {
+            let mut members: Vec<_> = members.iter().collect();
+            members.sort_by_key(|(name, _)| *name);
+            let inner: Vec<String> = members
+                .into_iter()
+                .map(|(name, value)| format!("{}:{}", Value::from(name.as_str()), canonical(value)))
+                .collect();
+            format!("{{{}}}", inner.join(","))
+        }
+        Value::Array(items) => format!("[{}]", items.iter().map(canonical).collect::<Vec<_>>().join(",")),
+        other => other.to_string(),
+    }
+}

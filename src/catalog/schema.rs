@@ -1,0 +1,229 @@
+//! [`Schema`]: a compiled JSON Schema, and what it says about a value in words. It never fetches anything.
+
+use std::fmt::Write as _;
+
+use jsonschema::error::ValidationErrorKind;
+use jsonschema::paths::LocationSegment;
+use jsonschema::{ReferencingError, ValidationError, Validator};
+use serde_json::{Map, Value};
+
+/// At most this many faults are named at once.
+const MAX_FAULTS: usize = 5;
+/// A value longer than this is not shown in a message.
+const MAX_SHOWN: usize = 60;
+
+/// A compiled JSON Schema (2020-12 unless it names another draft) whose root is an object.
+#[derive(Debug)]
+pub struct Schema {
+    value: Value,
+    validator: Validator,
+}
+
+impl Schema {
+    /// Compiles a schema.
+    ///
+    /// # Errors
+    /// In words for the author of the schema: not a valid schema, not one for an object, or a `$ref` that leads out
+    /// of it.
+    pub fn compile(value: Value) -> Result<Self, String> {
+        if value.get("type").and_then(Value::as_str) != Some("object") {
+            return Err("the schema's own `type` must be \"object\"".to_owned());
+        }
+        let validator = jsonschema::options()
+            .offline()
+            .should_validate_formats(true)
+            .build(&value)
+            .map_err(|error| not_a_schema(&error))?;
+        Ok(Self { value, validator })
+    }
+
+    /// The schema as it was written.
+    pub fn value(&self) -> &Value {
+        &self.value
+    }
+
+    /// The schema's properties.
+    pub fn properties(&self) -> impl Iterator<Item = (&String, &Value)> {
+        self.value.get("properties").and_then(Value::as_object).into_iter().flatten()
+    }
+
+    /// Puts the default of every top-level property that is absent in its place.
+    pub fn fill_defaults(&self, arguments: &mut Map<String, Value>) {
+        for (name, property) in self.properties() {
+            if let Some(default) = property.get("default")
+                && !arguments.contains_key(name)
+            {
+                arguments.insert(name.clone(), default.clone());
+            }
+        }
+    }
+
+    /// Holds a value against the schema. `whole` is what the value as a whole is called, and `hidden` says which
+    /// top-level properties must not be shown.
+    ///
+    /// # Errors
+    /// What does not fit: path, value and rule of each fault, up to five.
+    pub fn check(&self, value: &Value, whole: &str, hidden: impl Fn(&str) -> bool) -> Result<(), String> {
+        if self.validator.is_valid(value) {
+            return Ok(());
+        }
+        let mut text = String::new();
+        for (n, error) in self.validator.iter_errors(value).enumerate() {
+            if n == MAX_FAULTS {
+                text.push_str("; and more");
+                break;
+            }
+            if n > 0 {
+                text.push_str("; ");
+            }
+            let segments: Vec<_> = error.instance_path().into_iter().collect();
+            let inside_hidden =
+                matches!(segments.first(), Some(LocationSegment::Property(name)) if hidden(name));
+            fault(&mut text, whole, &segments, &error, inside_hidden);
+        }
+        Err(text)
+    }
+}
+
+fn fault(
+    text: &mut String,
+    whole: &str,
+    segments: &[LocationSegment<'_>],
+    error: &ValidationError<'_>,
+    inside_hidden: bool,
+) {
+    let keyword = error.kind().keyword();
+    let path = in_words(segments, whole);
+    // Even the masked words of a fault can repeat part of a value, such as the names of unexpected properties.
+    let written = if inside_hidden {
+        write!(text, "`{path}`: the value (hidden) does not fit the rule `{keyword}`")
+    } else {
+        // What is not a scalar may hold something hidden within, and is too long anyway.
+        let value = match error.instance().as_ref() {
+            value @ (Value::String(_) | Value::Number(_) | Value::Bool(_) | Value::Null) => {
+                Some(value.to_string()).filter(|text| text.len() <= MAX_SHOWN)
+            }
+            _ => None,
+        };
+        let fault = error.masked_with(value.unwrap_or_else(|| "the value".to_owned()));
+        write!(text, "`{path}`: {fault} (rule `{keyword}`)")
+    };
+    written.expect("writing to a String cannot fail");
+}
+
+/// A place in a value: `filters[2].name`.
+fn in_words(segments: &[LocationSegment<'_>], whole: &str) -> String {
+    let mut path = String::new();
+    for segment in segments {
+        match segment {
+            LocationSegment::Index(index) => path.push_str(&format!("[{index}]")),
+            LocationSegment::Property(name) => {
+                if !path.is_empty() {
+                    path.push('.');
+                }
+                path.push_str(name);
+            }
+        }
+    }
+    if path.is_empty() { whole.to_owned() } else { path }
+}
+
+fn not_a_schema(error: &ValidationError<'_>) -> String {
+    match error.kind() {
+        ValidationErrorKind::Referencing(ReferencingError::Unretrievable { uri, .. }) => {
+            return format!(
+                "it refers to {uri}, and nothing is fetched: copy what is there into `$defs` and refer to that"
+            );
+        }
+        ValidationErrorKind::Referencing(error) => return format!("a `$ref` leads nowhere: {error}"),
+        _ => {}
+    }
+    let segments: Vec<_> = error.instance_path().into_iter().collect();
+    format!("not a valid JSON Schema: `{}`: {error}", in_words(&segments, "schema"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn schema() -> Schema {
+        Schema::compile(json!({
+            "type": "object",
+            "properties": {
+                "depth": {"type": "integer", "maximum": 10, "default": 3},
+                "names": {"type": "array", "items": {"type": "string", "minLength": 2}},
+                "token": {"type": "string", "pattern": "^tok-"},
+                "options": {"type": "object", "additionalProperties": false},
+            },
+            "required": ["names"],
+            "additionalProperties": false,
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_fault_names_path_value_and_rule() {
+        for (value, expected) in [
+            (
+                json!({"names": [], "depth": 99}),
+                "`depth`: 99 is greater than the maximum of 10 (rule `maximum`)",
+            ),
+            (
+                json!({"names": ["ok", "x"]}),
+                "`names[1]`: \"x\" is shorter than 2 characters (rule `minLength`)",
+            ),
+            (json!({}), "`arguments`: \"names\" is a required property (rule `required`)"),
+            (
+                json!({"names": [], "deep": 1}),
+                "`arguments`: Additional properties are not allowed ('deep' was unexpected) \
+                 (rule `additionalProperties`)",
+            ),
+        ] {
+            assert_eq!(schema().check(&value, "arguments", |_| false), Err(expected.to_owned()));
+        }
+    }
+
+    #[test]
+    fn a_hidden_value_is_never_shown() {
+        let cases = [
+            json!({"names": [], "token": "hunter2"}),
+            json!({"names": [], "token": {"hunter2": 1}}),
+            json!({"names": [], "options": {"hunter2": 1}}),
+            json!({"token": "hunter2"}),
+        ];
+        for value in cases {
+            let text = schema().check(&value, "arguments", |name| name != "names").unwrap_err();
+            assert!(!text.contains("hunter2"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_value_without_faults_is_right_and_defaults_are_filled_in() {
+        let mut arguments = Map::from_iter([("names".to_owned(), json!(["ab"]))]);
+        schema().fill_defaults(&mut arguments);
+        assert_eq!(arguments["depth"], 3);
+        assert_eq!(schema().check(&Value::Object(arguments), "arguments", |_| false), Ok(()));
+    }
+
+    #[test]
+    fn a_schema_that_is_not_whole_or_not_one_is_refused() {
+        for (schema, part) in [
+            (json!({"type": "array"}), "must be \"object\""),
+            (json!({"type": "object", "properties": {"a": {"type": "strin"}}}), "`properties.a.type`"),
+            (json!({"type": "object", "properties": {"a": {"pattern": "("}}}), "`properties.a.pattern`"),
+            (
+                json!({"type": "object", "properties": {"a": {"$ref": "https://example.com/a.json"}}}),
+                "https://example.com/a.json",
+            ),
+            (
+                json!({"type": "object", "$ref": "file:///etc/passwd"}),
+                "it refers to file:///etc/passwd, and nothing is fetched",
+            ),
+            (json!({"type": "object", "$ref": "#/$defs/none"}), "/$defs/none"),
+        ] {
+            let text = Schema::compile(schema.clone()).unwrap_err();
+            assert!(text.contains(part), "{schema}: {text}");
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! What of a call's arguments lies sealed in its row: secrets, and files. Being sealed they can also not be forged by
+//! what a client sends: only a path that was checked is ever opened.
+
+use std::path::PathBuf;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use taskbridge_sdk::{Error, FileContent, InputFile, Result};
+
+use crate::seal::{Purpose, Seal};
+use crate::tasks::task::Spec;
+use crate::tasks::tools::Opened;
+
+/// The sealed part of a call's arguments.
+#[derive(Default, Serialize, Deserialize)]
+pub(super) struct Sealed {
+    /// The sensitive ones.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub(super) arguments: Map<String, Value>,
+    /// The files.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) files: Vec<File>,
+}
+
+/// One file argument.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct File {
+    /// See [`InputFile::parameter`].
+    pub(super) parameter: String,
+    /// See [`InputFile::name`].
+    pub(super) name: String,
+    /// Its content.
+    pub(super) content: Content,
+}
+
+/// The content of a file argument.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Content {
+    /// Its bytes in base64.
+    Inline(String),
+    /// Its real path, which was found to be under an allowed folder.
+    Path(PathBuf),
+}
+
+impl std::fmt::Debug for Content {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Content::Inline(text) => write!(f, "Inline({} characters)", text.len()),
+            Content::Path(path) => write!(f, "Path({})", path.display()),
+        }
+    }
+}
+
+impl Content {
+    pub(super) fn inline(bytes: &[u8]) -> Self {
+        Content::Inline(STANDARD.encode(bytes))
+    }
+}
+
+impl Sealed {
+    /// The sealed form, if there is anything to seal.
+    pub(super) fn seal(&self, seal: &Seal) -> Option<String> {
+        let empty = self.arguments.is_empty() && self.files.is_empty();
+        (!empty).then(|| seal.seal(Purpose::Arguments, self))
+    }
+}
+
+/// See [`crate::tasks::tools::Tools::open`]. In place of a file argument stands the file's name; the adapter puts
+/// the path there.
+pub(super) fn open(spec: &Spec, seal: &Seal) -> Result<Opened> {
+    let Some(text) = &spec.sealed else {
+        return Ok(Opened { arguments: spec.arguments.clone(), files: Vec::new() });
+    };
+    let sealed: Sealed = seal.open(Purpose::Arguments, text).ok_or_else(|| {
+        Error::config(
+            "the call's sealed arguments cannot be opened: the seal key is not the one they were sealed with",
+        )
+    })?;
+    let mut arguments = spec.arguments.as_object().cloned().unwrap_or_default();
+    arguments.extend(sealed.arguments);
+    let mut files = Vec::with_capacity(sealed.files.len());
+    for file in sealed.files {
+        arguments.insert(file.parameter.clone(), Value::String(file.name.clone()));
+        files.push(InputFile { content: content(&file)?, parameter: file.parameter, name: file.name });
+    }
+    Ok(Opened { arguments: Value::Object(arguments), files })
+}
+
+fn content(file: &File) -> Result<FileContent> {
+    match &file.content {
+        Content::Inline(text) => STANDARD
+            .decode(text)
+            .map(FileContent::Inline)
+            .map_err(|error| Error::config("a sealed file cannot be read").caused_by(error)),
+        // A folder on the way may have been turned into a link since the call was checked.
+        Content::Path(path) => match std::fs::canonicalize(path) {
+            Ok(real) if real == *path => Ok(FileContent::Path(real)),
+            _ => Err(Error::rejected(format!("the file for `{}` is not there any more", file.parameter))),
+        },
+    }
+}

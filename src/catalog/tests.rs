@@ -1,0 +1,274 @@
+//! What a request becomes, and what it must never give away.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use taskbridge_sdk::sim::Sim;
+use taskbridge_sdk::{FileContent, Output, Registry};
+
+use super::{Catalog, Refused, Request};
+use crate::auth::Principal;
+use crate::clock::System;
+use crate::seal::Seal;
+use crate::tasks::service::Call;
+use crate::tasks::task::{Origin, Owner};
+use crate::tasks::tools::Tools as _;
+
+const CONFIG: &str = r#"
+[lifetime]
+default_ttl = "1h"
+min_ttl = "1m"
+max_ttl = "1d"
+[backends.here]
+kind = "sim"
+[tools.plain]
+backend = "here"
+target = { delay_ms = 1 }
+max_running = 2
+[tools.plain.parameters]
+path = { type = "string" }
+depth = { type = "integer", default = 3, maximum = 9 }
+[tools.secret]
+backend = "here"
+target = {}
+[tools.secret.parameters]
+user = { type = "string" }
+token = { type = "string", sensitive = true, pattern = "^tok-" }
+[tools.filed]
+backend = "here"
+target = {}
+[tools.filed.parameters]
+doc = { type = "file", roots = ["."], max_bytes = 100 }
+[tools.asks]
+backend = "here"
+target = {}
+confirm = "Delete {{ path }}?"
+[tools.asks.parameters]
+path = { type = "string" }
+[tools.goes_on]
+backend = "here"
+target = {}
+confirm = "Go?"
+confirm_default = "accept"
+[tools.typed]
+backend = "here"
+target = {}
+[tools.typed.output_schema]
+type = "object"
+required = ["n"]
+properties.n.type = "integer"
+"#;
+
+fn catalog_in(dir: &Path) -> Catalog {
+    let registry = Registry::new().with::<Sim>();
+    let config =
+        crate::config::parse(Path::new("x.toml"), dir, CONFIG, &registry, Some(Path::new("/state"))).unwrap();
+    Catalog::new(config.tools, config.limits, Seal::new(&[7; 32], System::entropy()))
+}
+
+fn catalog() -> Catalog {
+    catalog_in(Path::new("/etc/bridge"))
+}
+
+fn request(arguments: Value) -> Request {
+    Request {
+        principal: Principal { owner: Owner::new("ann"), identified: true },
+        origin: Origin::default(),
+        arguments,
+        ttl: None,
+        idempotency_key: None,
+        waits: None,
+        can_ask: false,
+    }
+}
+
+fn prepare(catalog: &Catalog, tool: &str, request: Request) -> Result<Call, Refused> {
+    catalog.get(tool).unwrap().prepare(request)
+}
+
+#[test]
+fn arguments_are_filled_in_and_checked() {
+    let call = prepare(&catalog(), "plain", request(json!({"path": "/x"}))).unwrap();
+    assert_eq!(call.spec.arguments, json!({"path": "/x", "depth": 3}));
+    assert_eq!(call.spec.target, json!({"delay_ms": 1}));
+    assert_eq!((call.tool.as_str(), call.backend.as_str()), ("plain", "here"));
+    assert_eq!(call.slots, ["tool:plain"]);
+    assert!(call.spec.sealed.is_none() && call.once.is_none() && call.plain.is_none());
+
+    for (arguments, expected) in [
+        (json!({}), "`arguments`: \"path\" is a required property (rule `required`)"),
+        (json!({"path": 5}), "`path`: 5 is not of type \"string\" (rule `type`)"),
+        (json!({"path": "/x", "depth": 10}), "`depth`: 10 is greater than the maximum of 9 (rule `maximum`)"),
+        (json!([]), "the arguments must be an object"),
+    ] {
+        let refused = prepare(&catalog(), "plain", request(arguments)).unwrap_err();
+        assert_eq!(refused.to_string(), expected);
+    }
+}
+
+#[test]
+fn the_lifetime_is_clamped() {
+    let ttl = |asked: Option<u64>| {
+        let request = Request { ttl: asked.map(Duration::from_secs), ..request(json!({"path": "/"})) };
+        prepare(&catalog(), "plain", request).unwrap().terms.ttl.as_secs()
+    };
+    assert_eq!([ttl(None), ttl(Some(1)), ttl(Some(120)), ttl(Some(u64::MAX))], [3_600, 60, 120, 86_400]);
+}
+
+#[test]
+fn secrets_are_sealed_and_never_shown() {
+    let catalog = catalog();
+    let arguments = json!({"user": "bob", "token": "tok-hunter2"});
+    let call = prepare(&catalog, "secret", request(arguments.clone())).unwrap();
+    assert_eq!(call.spec.arguments, json!({"user": "bob"}));
+    assert!(!format!("{call:?}").contains("hunter2"));
+    assert!(!serde_json::to_string(&call.spec).unwrap().contains("hunter2"));
+    assert_eq!(catalog.open(&call.spec).unwrap().arguments, arguments);
+
+    for arguments in [json!({"user": "bob", "token": "hunter2"}), json!({"token": "hunter2"})] {
+        let asked = request(arguments);
+        assert!(!format!("{asked:?}").contains("hunter2"));
+        let text = prepare(&catalog, "secret", asked).unwrap_err().to_string();
+        assert!(!text.contains("hunter2"), "{text}");
+    }
+    // Another key, as after a store was replaced: the row can be read, and the secret cannot.
+    let other = Catalog::new(Vec::new(), Default::default(), Seal::new(&[8; 32], System::entropy()));
+    let error = other.open(&call.spec).err().unwrap();
+    assert_eq!(error.kind(), taskbridge_sdk::ErrorKind::Config);
+}
+
+#[test]
+fn files_are_handed_over_and_cannot_be_forged() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().canonicalize().unwrap();
+    std::fs::write(dir.join("a.txt"), "abc").unwrap();
+    let catalog = catalog_in(&dir);
+    let open = |doc: Value| {
+        let call = prepare(&catalog, "filed", request(json!({"doc": doc})))?;
+        assert_eq!(call.spec.arguments, json!({}));
+        Ok::<_, Refused>(catalog.open(&call.spec).unwrap())
+    };
+    let opened = open(json!({"content": "hello", "name": "b.txt"})).unwrap();
+    assert_eq!(opened.arguments, json!({"doc": "b.txt"}));
+    assert_eq!((opened.files[0].parameter.as_str(), opened.files[0].name.as_str()), ("doc", "b.txt"));
+    assert!(matches!(&opened.files[0].content, FileContent::Inline(bytes) if bytes == b"hello"));
+
+    let opened = open(json!({"uri": format!("file://{}/a.txt", dir.display())})).unwrap();
+    assert!(matches!(&opened.files[0].content, FileContent::Path(path) if *path == dir.join("a.txt")));
+
+    for doc in [json!({"uri": "file:///etc/passwd"}), json!({"Path": "/etc/passwd"}), json!("/etc/passwd")] {
+        assert!(open(doc).err().unwrap().to_string().starts_with("`doc`: "));
+    }
+
+    // The file is exchanged for a link that leads out, after the call was checked and before the job starts.
+    let uri = json!({"doc": {"uri": format!("file://{}/a.txt", dir.display())}});
+    let call = prepare(&catalog, "filed", request(uri)).unwrap();
+    std::fs::remove_file(dir.join("a.txt")).unwrap();
+    std::os::unix::fs::symlink("/etc/passwd", dir.join("a.txt")).unwrap();
+    let error = catalog.open(&call.spec).err().unwrap();
+    assert_eq!(error.to_string(), "the file for `doc` is not there any more");
+}
+
+#[test]
+fn consent_is_asked_where_it_can_be() {
+    let catalog = catalog();
+    let asked = Request { can_ask: true, ..request(json!({"path": "/x"})) };
+    let question = prepare(&catalog, "asks", asked).unwrap().confirm.unwrap();
+    assert_eq!(question.message, "Delete /x?");
+    let refused = prepare(&catalog, "asks", request(json!({"path": "/x"}))).unwrap_err();
+    assert!(matches!(refused, Refused::CannotAsk(_)) && refused.to_string().contains("nothing was started"));
+    assert!(prepare(&catalog, "goes_on", request(json!({}))).unwrap().confirm.is_none());
+    let asked = Request { can_ask: true, ..request(json!({})) };
+    assert!(prepare(&catalog, "goes_on", asked).unwrap().confirm.is_some());
+}
+
+#[test]
+fn equal_calls_of_one_caller_have_equal_digests() {
+    let catalog = catalog();
+    let digests = |tool: &str, arguments: &str, owner: &str, identified: bool, session: Option<&str>| {
+        let call = prepare(
+            &catalog,
+            tool,
+            Request {
+                principal: Principal { owner: Owner::new(owner), identified },
+                origin: Origin { session: session.map(str::to_owned), progress_token: None },
+                idempotency_key: session.or(identified.then_some("")).map(|_| "k".to_owned()),
+                waits: Some(Duration::from_secs(1)),
+                can_ask: true,
+                ..request(serde_json::from_str(arguments).unwrap())
+            },
+        )
+        .unwrap();
+        let once = call.once.map(|once| (once.scope, once.digest));
+        let plain = call.plain.unwrap();
+        (once, plain.digest, plain.attach_within.as_secs())
+    };
+    let first = digests("plain", r#"{"path": "/x", "depth": 3}"#, "ann", true, None);
+    assert_eq!(first.0.as_ref().unwrap().0, "owner:ann");
+    assert_eq!(first.2, 600);
+    assert_eq!(first, digests("plain", r#"{"depth": 3, "path": "/x"}"#, "ann", true, Some("s")));
+    for other in [
+        digests("plain", r#"{"path": "/x"}"#, "ann", true, None),
+        digests("plain", r#"{"path": "/x", "depth": 4}"#, "ann", true, None),
+        digests("asks", r#"{"path": "/x"}"#, "ann", true, None),
+    ] {
+        assert_ne!(first.0.as_ref().unwrap().1, other.0.unwrap().1);
+        assert_ne!(first.1, other.1);
+    }
+    let bob = digests("plain", r#"{"path": "/x", "depth": 3}"#, "bob", true, None);
+    assert_ne!((&first.0, &first.1), (&bob.0, &bob.1));
+
+    // Without identity a session is as far as equality goes, and without a session nothing is equal.
+    let nobody = |session| digests("plain", r#"{"path": "/x"}"#, "anonymous", false, session);
+    assert_eq!(nobody(Some("s")), nobody(Some("s")));
+    assert_eq!(nobody(Some("s")).0.unwrap().0, "session:s");
+    assert_ne!(nobody(Some("s")).1, nobody(Some("t")).1);
+    assert_ne!(nobody(None).1, nobody(None).1);
+    assert_eq!(nobody(None).2, 0);
+}
+
+#[test]
+fn an_idempotency_key_needs_a_caller_and_a_size() {
+    let with = |identified, key: &str| {
+        let request = Request {
+            principal: Principal { owner: Owner::new("ann"), identified },
+            idempotency_key: Some(key.to_owned()),
+            ..request(json!({"path": "/x"}))
+        };
+        prepare(&catalog(), "plain", request).map(|_| ()).map_err(|refused| refused.to_string())
+    };
+    assert_eq!(with(true, "k"), Ok(()));
+    assert!(with(true, "").unwrap_err().contains("1 to 255 bytes"));
+    assert!(with(true, &"k".repeat(256)).unwrap_err().contains("this one has 256"));
+    assert!(with(false, "k").unwrap_err().contains("needs a caller who can be told from others"));
+}
+
+#[test]
+fn results_are_held_against_the_output_schema() {
+    let catalog = catalog();
+    let judge = |structured: Option<Value>| {
+        catalog.judge("typed", &Output { structured, ..Output::default() }).map_err(|text| text.to_string())
+    };
+    assert_eq!(judge(Some(json!({"n": 1}))), Ok(()));
+    assert_eq!(
+        judge(Some(json!({"n": "x"}))),
+        Err("`n`: \"x\" is not of type \"integer\" (rule `type`)".to_owned())
+    );
+    assert!(judge(None).unwrap_err().contains("gave no structured result"));
+    assert_eq!(catalog.judge("plain", &Output::default()), Ok(()));
+}
+
+#[test]
+fn tools_are_listed_by_name_and_limits_are_known() {
+    let catalog = catalog();
+    let names = |after, limit| {
+        catalog.page(after, limit).into_iter().map(|tool| tool.name.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(None, 3), ["asks", "filed", "goes_on"]);
+    assert_eq!(names(Some("goes_on"), 9), ["plain", "secret", "typed"]);
+    let limits = catalog.limits(&["tool:plain".to_owned(), "tool:gone".to_owned()]);
+    assert_eq!(limits.iter().map(|l| (l.slot.as_str(), l.limit)).collect::<Vec<_>>(), [("tool:plain", 2)]);
+    let published = &catalog.get("filed").unwrap().input_schema["properties"]["doc"];
+    assert_eq!(published["oneOf"][1]["required"], json!(["uri"]));
+}

@@ -1,0 +1,244 @@
+//! The command line: what the program is asked to do, and what it prints for people. It must not know how anything is
+//! done.
+
+use std::ffi::OsString;
+use std::io::{self, Write as _};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use taskbridge_sdk::Registry;
+
+use crate::app::{self, App};
+use crate::config::locate::Environment;
+use crate::config::{self, AuthMode, Config};
+use crate::mcp::generation::Revision;
+use crate::shutdown::{self, Shutdown};
+use crate::telemetry;
+
+/// Lets MCP clients run work in the engines you already have, as durable tasks.
+#[derive(Parser)]
+#[command(name = "taskbridge", version, args_conflicts_with_subcommands = true)]
+struct Cli {
+    #[command(flatten)]
+    serve: Serve,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Serve MCP over HTTP, or over stdio (the default command).
+    Serve(Serve),
+    /// Check a config file without starting anything, and say everything that is wrong with it.
+    Check {
+        #[command(flatten)]
+        file: File,
+    },
+    /// Print the JSON Schema of config files.
+    Schema,
+}
+
+#[derive(Args)]
+struct Serve {
+    #[command(flatten)]
+    file: File,
+    /// The address and port to listen on, instead of the config's.
+    #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "stdio")]
+    listen: Option<SocketAddr>,
+    /// Serve one client over standard input and output.
+    #[arg(long)]
+    stdio: bool,
+}
+
+#[derive(Args)]
+struct File {
+    /// The config file. Without it: $TASKBRIDGE_CONFIG, then ./config/taskbridge.toml, then
+    /// $XDG_CONFIG_HOME/taskbridge/taskbridge.toml.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+/// The role in which an adapter runs this program beside its jobs.
+const HELPER: &str = "adapter-helper";
+
+/// Files and connections that the process asks to be allowed: the usual 1,024 is fewer than the clients that may wait.
+const MOST_FILES: u64 = 32_768;
+
+/// How long work on other threads may hold up the end of the process.
+const LINGER: Duration = Duration::from_millis(200);
+
+/// The program, with these adapters: parses the command line and does what it says.
+pub fn main_with(registry: Registry) -> ExitCode {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    // Before any thread exists: a helper may have to stay alone in its process.
+    if arguments.get(1).is_some_and(|role| role == HELPER) {
+        return help(&registry, &arguments[2..]);
+    }
+    let cli = Cli::parse_from(arguments);
+    let done = match cli.command {
+        None => serve(&registry, cli.serve),
+        Some(Command::Serve(options)) => serve(&registry, options),
+        Some(Command::Check { file }) => check(&registry, &file),
+        Some(Command::Schema) => {
+            print(&format!("{:#}\n", config::schema::generate(&registry)));
+            Ok(())
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            complain(&message);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn help(registry: &Registry, arguments: &[OsString]) -> ExitCode {
+    let kind = arguments.first().and_then(|kind| kind.to_str()).unwrap_or_default();
+    match registry.get(kind).and_then(|adapter| adapter.helper) {
+        Some(helper) => helper(&arguments[1..]),
+        None => {
+            complain(&format!("taskbridge: no adapter of kind `{kind}` has a helper"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Finds and reads the config. What is wrong with it is told as it stands, one line each.
+fn load(registry: &Registry, file: &File, environment: &Environment) -> Result<Config, String> {
+    let here = Path::new("");
+    let file = environment
+        .find_config(file.config.as_deref(), here)
+        .map_err(|text| format!("taskbridge: {text}"))?;
+    config::load(&file, registry, environment.state_home.as_deref()).map_err(|problems| problems.to_string())
+}
+
+fn check(registry: &Registry, file: &File) -> Result<(), String> {
+    let config = load(registry, file, &Environment::of_process())?;
+    let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+    print(&format!(
+        "{}: all right: {} on {}\n",
+        config.file.display(),
+        count(config.tools.len(), "tool"),
+        count(config.backends.len(), "backend"),
+    ));
+    Ok(())
+}
+
+fn serve(registry: &Registry, options: Serve) -> Result<(), String> {
+    let environment = Environment::of_process();
+    let mut config = load(registry, &options.file, &environment)?;
+    if let Some(address) = options.listen {
+        config.listen_on(address).map_err(|text| format!("taskbridge: --listen {address}: {text}"))?;
+    }
+    telemetry::begin(&config.log, environment.log.as_deref())
+        .map_err(|text| format!("taskbridge: {text}"))?;
+    let program = std::env::current_exe()
+        .map_err(|error| format!("taskbridge: this program's own file cannot be found: {error}"))?;
+    let runtime = tokio::runtime::Runtime::new()
+        .map_err(|error| format!("taskbridge: no threads can be started: {error}"))?;
+    let served = runtime.block_on(async {
+        let stop = Shutdown::default();
+        let signals = shutdown::listen(stop.clone()).map_err(|error| error.to_string())?;
+        let serving = async {
+            if options.stdio {
+                over_stdio(config, registry, program, &stop).await
+            } else {
+                over_http(config, registry, program, &stop).await
+            }
+        };
+        tokio::select! {
+            served = serving => served,
+            () = stop.at_once.cancelled() => Ok(()),
+            () = async { signals.await; std::future::pending().await } => Ok(()),
+        }
+    });
+    // Whoever reads standard input sits on a thread that nothing can wake.
+    runtime.shutdown_timeout(LINGER);
+    served.map_err(|text| format!("taskbridge: {text}"))
+}
+
+async fn over_http(
+    config: Config,
+    registry: &Registry,
+    program: PathBuf,
+    stop: &Shutdown,
+) -> Result<(), String> {
+    allow_many_connections();
+    // First the address, so that a second server by mistake touches nothing.
+    let listener = app::listen(&config).await.map_err(|error| error.to_string())?;
+    let address = listener.local_addr().map_err(|error| error.to_string())?;
+    let welcome = welcome(&config, address);
+    let app = App::build(config, registry, program).await.map_err(|error| error.to_string())?;
+    print(&welcome);
+    app.serve_http(listener, stop.begin.clone()).await.map_err(|error| error.to_string())
+}
+
+async fn over_stdio(
+    config: Config,
+    registry: &Registry,
+    program: PathBuf,
+    stop: &Shutdown,
+) -> Result<(), String> {
+    let app = App::build(config, registry, program).await.map_err(|error| error.to_string())?;
+    let input = tokio::io::BufReader::new(tokio::io::stdin());
+    app.serve_stdio(input, tokio::io::stdout(), stop.begin.clone()).await.map_err(|error| error.to_string())
+}
+
+/// Raises the soft limit on open files, as far as the hard one lets it. Without that the server works too, for fewer
+/// clients at a time.
+fn allow_many_connections() {
+    let limit = getrlimit(Resource::Nofile);
+    let most = limit.maximum.map_or(MOST_FILES, |hard| hard.min(MOST_FILES));
+    if limit.current.is_some_and(|soft| soft < most)
+        && let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: Some(most), ..limit })
+    {
+        tracing::warn!(%error, "the limit on open files cannot be raised");
+    }
+}
+
+/// How to connect.
+fn welcome(config: &Config, address: SocketAddr) -> String {
+    let url = format!("http://{address}/mcp");
+    let tools = config.tools.len();
+    let (header, headers) = match config.auth.mode {
+        AuthMode::None => (String::new(), String::new()),
+        AuthMode::ApiKeys => (
+            "     -H 'Authorization: Bearer YOUR_KEY' \\\n".to_owned(),
+            r#", "headers": { "Authorization": "Bearer YOUR_KEY" }"#.to_owned(),
+        ),
+    };
+    let initialize = format!(
+        r#"{{"jsonrpc":"2.0","id":1,"method":"initialize","params":{{"protocolVersion":"{}","capabilities":{{}},"clientInfo":{{"name":"curl","version":"1"}}}}}}"#,
+        Revision::ALL[0].as_str()
+    );
+    format!(
+        "taskbridge {version}: {tools} tools at {url}\n\
+         config {config}, tasks in {store}\n\
+         \n\
+         An MCP client connects with:\n\
+         \n  {{ \"mcpServers\": {{ \"taskbridge\": {{ \"type\": \"http\", \"url\": \"{url}\"{headers} }} }} }}\n\
+         \n\
+         Or by hand:\n\
+         \n  curl -i {url} \\\n{header}     -H 'Content-Type: application/json' -H 'Accept: application/json, text/event-stream' \\\n     -d '{initialize}'\n\
+         \n",
+        version = env!("CARGO_PKG_VERSION"),
+        config = config.file.display(),
+        store = config.store.path.display(),
+    )
+}
+
+/// Prints to standard output. If nobody reads it, nothing is lost.
+fn print(text: &str) {
+    let mut out = io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+fn complain(text: &str) {
+    let mut out = io::stderr().lock();
+    let _ = writeln!(out, "{text}").and_then(|()| out.flush());
+}

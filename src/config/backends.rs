@@ -1,0 +1,40 @@
+//! From `[backends.NAME]` to a backend that can be connected.
+
+use serde_json::Value;
+use taskbridge_sdk::Registry;
+
+use super::Backend;
+use super::problem::{listed, unknown};
+use super::reader::{Fault, Reader};
+use super::source::join;
+
+/// Reads one backend. `None` if something is wrong with it.
+pub(super) fn read(
+    reader: &mut Reader<'_>,
+    registry: &Registry,
+    name: &str,
+    value: Value,
+) -> Option<Backend> {
+    let field = join("backends", name);
+    if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c)) {
+        reader.problem(&field, "a backend's name has letters, digits, `_` and `-` only");
+    }
+    let mut fields = reader.table(&field, Some(value));
+    let max_running = reader.field(&join(&field, "max_running"), fields.remove("max_running"));
+    let kinds: Vec<&str> = registry.iter().map(|adapter| adapter.kind).collect();
+    let kind: String = match fields.remove("kind") {
+        Some(kind) => reader.read(&join(&field, "kind"), kind)?,
+        None => {
+            reader.problem(&field, format!("missing field `kind`: one of {}", listed(kinds)));
+            return None;
+        }
+    };
+    let Some(adapter) = registry.get(&kind) else {
+        reader.problem(join(&field, "kind"), unknown("kind", &kind, &kinds));
+        return None;
+    };
+    let fields = Value::Object(fields);
+    reader.read_with(&field, fields.clone(), |fields| (adapter.check_config)(fields).map_err(Fault::from))?;
+    let line = reader.line(&field);
+    reader.is_clean(&field).then_some(Backend { kind, fields, max_running, line })
+}

@@ -1,0 +1,94 @@
+//! What the shapes of the server's own tables cannot say.
+
+use std::net::SocketAddr;
+
+use super::reader::Reader;
+use super::shape::{Auth, AuthMode, Lifetime, Reconciler, Server};
+use crate::tasks::machine::in_words;
+
+/// Checks the server's own tables.
+pub(super) fn all(
+    reader: &mut Reader<'_>,
+    server: &Server,
+    auth: &Auth,
+    reconciler: &Reconciler,
+    lifetime: &Lifetime,
+) {
+    check_auth(reader, auth);
+    if reader.is_clean("auth")
+        && let Err(message) = reachable(server.listen, auth)
+    {
+        reader.problem("server.listen", message);
+    }
+    for (field, zero) in [
+        ("server.progress_every", server.progress_every.is_zero()),
+        ("server.session_lifetime", server.session_lifetime.is_zero()),
+        ("reconciler.quickest_look", reconciler.quickest_look.is_zero()),
+    ] {
+        if zero {
+            reader.problem(field, "it must not be zero");
+        }
+    }
+    if reconciler.lease.as_secs() < 2 {
+        reader.problem("reconciler.lease", "it is too short to work in: at least 2s");
+    }
+    if reconciler.quickest_look > reconciler.slowest_look {
+        let message = format!("it is longer than `slowest_look` ({})", in_words(reconciler.slowest_look));
+        reader.problem("reconciler.quickest_look", message);
+    }
+    if lifetime.min_ttl > lifetime.max_ttl {
+        let message = format!("it is longer than `max_ttl` ({})", in_words(lifetime.max_ttl));
+        reader.problem("lifetime.min_ttl", message);
+    }
+    for origin in server.allowed_origins.iter().enumerate() {
+        check_origin(reader, origin);
+    }
+}
+
+/// Says why a server with this config must not listen there, if it must not.
+pub(super) fn reachable(address: SocketAddr, auth: &Auth) -> Result<(), String> {
+    if address.ip().is_loopback() || auth.mode != AuthMode::None {
+        return Ok(());
+    }
+    Err(format!(
+        "other machines can reach {address}, and [auth] lets anybody in: listen on 127.0.0.1, or set mode = \
+         \"api_keys\" in [auth] and list keys"
+    ))
+}
+
+fn check_auth(reader: &mut Reader<'_>, auth: &Auth) {
+    match auth.mode {
+        AuthMode::None if !auth.keys.is_empty() => {
+            reader.problem(
+                "auth.mode",
+                "keys are listed, and nobody would ask for them: set mode = \"api_keys\"",
+            );
+        }
+        AuthMode::ApiKeys if auth.keys.is_empty() => {
+            reader.problem("auth.mode", "no keys are listed, so nobody could call: add [[auth.keys]]");
+        }
+        AuthMode::ApiKeys if auth.single_user => {
+            let message = "it goes with mode = \"none\": with keys, each principal is an owner";
+            reader.problem("auth.single_user", message);
+        }
+        _ => {}
+    }
+    for (index, key) in auth.keys.iter().enumerate() {
+        if key.principal.trim().is_empty() {
+            reader.problem(format!("auth.keys[{index}].principal"), "it is empty: name whose key it is");
+        }
+        if let Some(other) = auth.keys[..index].iter().find(|other| other.sha256 == key.sha256) {
+            let message = format!("this key is listed before, for `{}`", other.principal);
+            reader.problem(format!("auth.keys[{index}].sha256"), message);
+        }
+    }
+}
+
+/// An origin is a scheme, a host and at most a port (RFC 6454): a path would never match.
+fn check_origin(reader: &mut Reader<'_>, (index, origin): (usize, &String)) {
+    let rest = origin.split_once("://").filter(|(scheme, _)| !scheme.is_empty()).map(|(_, rest)| rest);
+    if rest.is_none_or(|rest| rest.is_empty() || rest.contains('/')) {
+        let message = format!("\"{origin}\" is not an origin: write one such as \"https://app.example.com\"");
+        reader.problem(format!("server.allowed_origins[{index}]"), message);
+    }
+}

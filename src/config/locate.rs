@@ -1,0 +1,96 @@
+//! Where the config file is, and where state goes: what the environment says. Nothing else reads it, except that an
+//! adapter may pass variables on to jobs.
+
+use std::path::{Path, PathBuf};
+
+use etcetera::BaseStrategy;
+use etcetera::base_strategy::Xdg;
+
+/// The variable that names the config file.
+pub const CONFIG_VARIABLE: &str = "TASKBRIDGE_CONFIG";
+/// The variable that says what is logged.
+pub const LOG_VARIABLE: &str = "TASKBRIDGE_LOG";
+
+/// What the environment says.
+#[derive(Clone, Debug, Default)]
+pub struct Environment {
+    /// `$TASKBRIDGE_CONFIG`.
+    pub config: Option<PathBuf>,
+    /// `$TASKBRIDGE_LOG`.
+    pub log: Option<String>,
+    /// Where configs are by XDG: `~/.config`.
+    pub config_home: Option<PathBuf>,
+    /// Where state is by XDG: `~/.local/state`.
+    pub state_home: Option<PathBuf>,
+}
+
+impl Environment {
+    /// The environment of this process.
+    #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the environment")]
+    pub fn of_process() -> Self {
+        let xdg = Xdg::new().ok();
+        let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        Self {
+            config: set(CONFIG_VARIABLE).map(PathBuf::from),
+            log: set(LOG_VARIABLE).and_then(|value| value.into_string().ok()),
+            config_home: xdg.as_ref().map(BaseStrategy::config_dir),
+            state_home: xdg.as_ref().and_then(BaseStrategy::state_dir),
+        }
+    }
+
+    /// The config file: the one that was asked for, else the first that exists of the usual places.
+    ///
+    /// # Errors
+    /// Where it was looked for, in words.
+    pub fn find_config(&self, asked: Option<&Path>, working_dir: &Path) -> Result<PathBuf, String> {
+        if let Some(file) = asked.or(self.config.as_deref()) {
+            return Ok(file.to_owned());
+        }
+        let here = Path::new("config").join("taskbridge.toml");
+        let there = self.config_home.as_ref().map(|home| home.join("taskbridge").join("taskbridge.toml"));
+        if working_dir.join(&here).is_file() {
+            return Ok(here);
+        }
+        match there {
+            Some(there) if there.is_file() => Ok(there),
+            there => {
+                let also = there.map(|there| format!(" nor {}", there.display())).unwrap_or_default();
+                Err(format!(
+                    "no config file: there is no {}{also}. Name one with --config FILE or ${CONFIG_VARIABLE}; the \
+                     source tree has one to begin with, config/taskbridge.toml",
+                    here.display()
+                ))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_places_are_tried_in_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = folder.path().join("home");
+        let mut environment = Environment { config_home: Some(home.clone()), ..Environment::default() };
+        let find = |environment: &Environment, asked: Option<&str>| {
+            environment.find_config(asked.map(Path::new), folder.path())
+        };
+        let text = find(&environment, None).unwrap_err();
+        assert!(text.contains("config/taskbridge.toml") && text.contains("home/taskbridge/"), "{text}");
+
+        let there = home.join("taskbridge/taskbridge.toml");
+        std::fs::create_dir_all(there.parent().unwrap()).unwrap();
+        std::fs::write(&there, "").unwrap();
+        assert_eq!(find(&environment, None), Ok(there));
+
+        std::fs::create_dir(folder.path().join("config")).unwrap();
+        std::fs::write(folder.path().join("config/taskbridge.toml"), "").unwrap();
+        assert_eq!(find(&environment, None), Ok(PathBuf::from("config/taskbridge.toml")));
+
+        environment.config = Some(PathBuf::from("from_variable.toml"));
+        assert_eq!(find(&environment, None), Ok(PathBuf::from("from_variable.toml")));
+        assert_eq!(find(&environment, Some("asked.toml")), Ok(PathBuf::from("asked.toml")));
+    }
+}

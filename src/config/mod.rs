@@ -1,0 +1,200 @@
+//! The config: strict TOML into a resolved [`Config`], and the only reader of the environment. Everything that can
+//! be found wrong without starting anything is found here, all of it at once, with file, line, field and the fix.
+//!
+//! [`locate`] finds the file, `source` parses it, `reader` gathers what is wrong, the shapes say what may stand in
+//! it, and `tools` makes the catalog's definitions of it. It must not connect to anything.
+
+mod backends;
+mod check;
+mod duration;
+pub mod locate;
+mod parameters;
+mod problem;
+mod reader;
+pub mod schema;
+mod shape;
+mod slots;
+mod source;
+mod tool_shape;
+mod tools;
+
+pub use problem::{Problem, Problems};
+pub use shape::{ApiKey, Auth, AuthMode, CompanionTools, Log, LogFormat, Reconciler, Server, StoreKind};
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use taskbridge_sdk::Registry;
+
+use crate::catalog::Definition;
+use reader::Reader;
+use shape::{ConcurrencyGroup, Lifetime, Store};
+use source::Source;
+
+/// A config that was found right.
+#[derive(Debug)]
+pub struct Config {
+    /// The file.
+    pub file: PathBuf,
+    /// Its folder, where relative paths in it start; absolute.
+    pub dir: PathBuf,
+    /// Where the server listens, and the bounds of what it answers.
+    pub server: Server,
+    /// What the server says about its own work.
+    pub log: Log,
+    /// Who may call.
+    pub auth: Auth,
+    /// Where tasks are kept.
+    pub store: StorePlace,
+    /// How jobs are watched.
+    pub reconciler: Reconciler,
+    /// The backends, by name.
+    pub backends: BTreeMap<String, Backend>,
+    /// The tools.
+    pub tools: Vec<Definition>,
+    /// The most jobs that may hold each slot.
+    pub limits: BTreeMap<String, u32>,
+}
+
+/// Where tasks are kept. Both paths are absolute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StorePlace {
+    /// The kind of store.
+    pub kind: StoreKind,
+    /// The database file.
+    pub path: PathBuf,
+    /// The folder for what backends keep.
+    pub backends_dir: PathBuf,
+}
+
+/// A backend, not connected yet.
+#[derive(Clone, Debug)]
+pub struct Backend {
+    /// The kind of its adapter.
+    pub kind: String,
+    /// What the adapter reads.
+    pub fields: Value,
+    /// The most jobs at the same time.
+    pub max_running: Option<NonZeroU32>,
+    /// Where it stands in the file.
+    pub line: Option<usize>,
+}
+
+/// The tables of a config file.
+const TABLES: [&str; 9] =
+    ["server", "log", "auth", "store", "reconciler", "lifetime", "concurrency_groups", "backends", "tools"];
+
+/// Reads a config file.
+///
+/// # Errors
+/// All that is wrong with it.
+pub fn load(file: &Path, registry: &Registry, state_home: Option<&Path>) -> Result<Config, Problems> {
+    let unreadable = |error: std::io::Error| {
+        let message = format!("the config file cannot be read: {error}");
+        Problems(vec![Problem { file: file.to_owned(), line: None, field: String::new(), message }])
+    };
+    let text = std::fs::read_to_string(file).map_err(unreadable)?;
+    let dir = std::path::absolute(file).map_err(unreadable)?;
+    let dir = dir.parent().unwrap_or(Path::new("/"));
+    parse(file, dir, &text, registry, state_home)
+}
+
+/// Reads a config file's text. `dir` is where relative paths in it start.
+///
+/// # Errors
+/// All that is wrong with it.
+pub fn parse(
+    file: &Path,
+    dir: &Path,
+    text: &str,
+    registry: &Registry,
+    state_home: Option<&Path>,
+) -> Result<Config, Problems> {
+    let source = Source::parse(file, text)?;
+    let mut reader = Reader::new(&source);
+    let mut fields = source.fields.clone();
+    let mut part = |name: &str| fields.remove(name);
+
+    let server: Server = reader.section("server", part("server"));
+    let log: Log = reader.section("log", part("log"));
+    let auth: Auth = reader.section("auth", part("auth"));
+    let store: Store = reader.section("store", part("store"));
+    let reconciler: Reconciler = reader.section("reconciler", part("reconciler"));
+    let lifetime: Lifetime = reader.section("lifetime", part("lifetime"));
+    let groups: BTreeMap<String, ConcurrencyGroup> =
+        reader.section("concurrency_groups", part("concurrency_groups"));
+    let backend_tables = reader.table("backends", part("backends"));
+    let tool_tables = reader.table("tools", part("tools"));
+    reader.leftovers("", &fields, &TABLES);
+
+    check::all(&mut reader, &server, &auth, &reconciler, &lifetime);
+    let backend_names: Vec<String> = backend_tables.keys().cloned().collect();
+    let mut backends = BTreeMap::new();
+    for (name, value) in backend_tables {
+        if let Some(backend) = backends::read(&mut reader, registry, &name, value) {
+            backends.insert(name, backend);
+        }
+    }
+    let context = tools::Context {
+        registry,
+        dir,
+        backends: &backends,
+        backend_names: &backend_names,
+        groups: &groups,
+        lifetime: &lifetime,
+    };
+    let mut definitions = Vec::new();
+    let mut limits = BTreeMap::new();
+    for (name, value) in tool_tables {
+        if let Some((definition, slots)) = tools::read(&mut reader, &context, &name, value) {
+            definitions.push(definition);
+            limits.extend(slots);
+        }
+    }
+    let store = place(&mut reader, store, dir, state_home);
+    reader.finish(Config {
+        file: file.to_owned(),
+        dir: dir.to_owned(),
+        server,
+        log,
+        auth,
+        store,
+        reconciler,
+        backends,
+        tools: definitions,
+        limits,
+    })
+}
+
+impl Config {
+    /// Makes the server listen somewhere else than the file says.
+    ///
+    /// # Errors
+    /// If other machines could reach that address and the config does not tell callers apart.
+    pub fn listen_on(&mut self, address: SocketAddr) -> Result<(), String> {
+        check::reachable(address, &self.auth)?;
+        self.server.listen = address;
+        Ok(())
+    }
+}
+
+/// Where the store is. Without a folder for state the place is empty, and that is a problem.
+fn place(reader: &mut Reader<'_>, store: Store, dir: &Path, state_home: Option<&Path>) -> StorePlace {
+    let path = match (store.path, state_home) {
+        (Some(path), _) => dir.join(path),
+        (None, Some(home)) => home.join("taskbridge").join("taskbridge.db"),
+        (None, None) => {
+            let message = "no folder for state is known ($XDG_STATE_HOME and $HOME are not set): set `path`";
+            reader.problem("store.path", message);
+            PathBuf::new()
+        }
+    };
+    let backends_dir = path.parent().unwrap_or(dir).join("backends");
+    StorePlace { kind: store.kind, path, backends_dir }
+}
+
+#[cfg(test)]
+mod tests;

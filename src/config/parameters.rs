@@ -1,0 +1,186 @@
+//! The short form of an input schema: one table per parameter, turned into JSON Schema.
+
+use serde_json::{Map, Value, json};
+
+use super::reader::Reader;
+use super::source::join;
+use super::tool_shape::{Parameter, ParameterType};
+use crate::catalog::{FileRule, Schema};
+
+const MIB: u64 = 1024 * 1024;
+
+/// What a parameter became.
+pub(super) struct Read {
+    /// Its schema as clients see it.
+    pub(super) published: Value,
+    /// Its schema for checking arguments.
+    pub(super) checked: Value,
+    /// Whether it must be given.
+    pub(super) required: bool,
+    /// Set for a file.
+    pub(super) file: Option<FileRule>,
+}
+
+/// Turns one parameter into a schema. `None` if something is wrong with it.
+pub(super) fn read(
+    reader: &mut Reader<'_>,
+    field: &str,
+    parameter: &Parameter,
+    dir: &std::path::Path,
+) -> Option<Read> {
+    // Of a parameter with a misspelt field no more can be said: that field is missing here.
+    if reader.is_clean(field) {
+        check_fields(reader, field, parameter, false);
+    }
+    if !reader.is_clean(field) {
+        return None;
+    }
+    let required = parameter.required.unwrap_or(parameter.default.is_none());
+    if parameter.kind == Some(ParameterType::File) {
+        let file = FileRule {
+            roots: parameter.roots.iter().map(|root| dir.join(root)).collect(),
+            max_bytes: parameter.max_bytes.map_or(MIB, u64::from),
+        };
+        let published = described(parameter, file.published());
+        // What the published schema says of a file is checked by its rule, in clearer words.
+        return Some(Read { published, checked: json!({}), required, file: Some(file) });
+    }
+    let schema = described(parameter, constraints(parameter));
+    let probe = json!({"type": "object", "properties": {"value": schema}});
+    match Schema::compile(probe) {
+        Err(message) => reader.problem(field, message.replace("`properties.value.", "`")),
+        Ok(probe) => {
+            if let Some(default) = &parameter.default
+                && let Err(message) = probe.check(&json!({"value": default}), "value", |_| false)
+            {
+                reader.problem(join(field, "default"), format!("it does not fit the parameter: {message}"));
+            }
+        }
+    }
+    reader.is_clean(field).then(|| Read { published: schema.clone(), checked: schema, required, file: None })
+}
+
+fn described(parameter: &Parameter, mut schema: Map<String, Value>) -> Value {
+    for (name, text) in [("title", &parameter.title), ("description", &parameter.description)] {
+        if let Some(text) = text {
+            schema.insert(name.to_owned(), Value::from(text.as_str()));
+        }
+    }
+    if let Some(default) = &parameter.default {
+        schema.insert("default".to_owned(), default.clone());
+    }
+    Value::Object(schema)
+}
+
+/// What JSON Schema calls the rules of a parameter.
+fn constraints(parameter: &Parameter) -> Map<String, Value> {
+    let mut schema = Map::new();
+    let mut rule = |name: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            schema.insert(name.to_owned(), value);
+        }
+    };
+    rule("type", parameter.kind.map(|kind| Value::from(kind.name())));
+    rule("enum", parameter.choices.clone().map(Value::Array));
+    rule("minimum", parameter.minimum.clone().map(Value::Number));
+    rule("maximum", parameter.maximum.clone().map(Value::Number));
+    rule("minLength", parameter.min_length.map(Value::from));
+    rule("maxLength", parameter.max_length.map(Value::from));
+    rule("pattern", parameter.pattern.clone().map(Value::from));
+    rule("format", parameter.format.clone().map(Value::from));
+    rule("minItems", parameter.min_items.map(Value::from));
+    rule("maxItems", parameter.max_items.map(Value::from));
+    rule("items", parameter.items.as_ref().map(|items| described(items, constraints(items))));
+    if parameter.kind.is_none()
+        && let Some(kind) = parameter.choices.as_deref().and_then(kind_of)
+    {
+        schema.insert("type".to_owned(), Value::from(kind));
+    }
+    schema
+}
+
+/// The type that all choices have, if they have one.
+fn kind_of(choices: &[Value]) -> Option<&'static str> {
+    [
+        ("string", Value::is_string as fn(&Value) -> bool),
+        ("integer", Value::is_i64),
+        ("number", Value::is_number),
+    ]
+    .into_iter()
+    .find(|(_, is)| choices.iter().all(is))
+    .map(|(name, _)| name)
+}
+
+/// Which fields go with which type.
+fn check_fields(reader: &mut Reader<'_>, field: &str, parameter: &Parameter, is_item: bool) {
+    use ParameterType::{Array, Boolean, File, Integer, Number, String};
+    let p = parameter;
+    if p.kind.is_none() && p.choices.is_none() {
+        reader.problem(
+            field,
+            "missing field `type`: \"string\", \"integer\", \"number\", \"boolean\", \"array\" or \"file\" (or list \
+             its values in `enum`)",
+        );
+        return;
+    }
+    let kind = p.kind.unwrap_or(String);
+    let goes_with: [(&str, bool, &[ParameterType]); 13] = [
+        ("enum", p.choices.is_some(), &[String, Integer, Number]),
+        ("minimum", p.minimum.is_some(), &[Integer, Number]),
+        ("maximum", p.maximum.is_some(), &[Integer, Number]),
+        ("min_length", p.min_length.is_some(), &[String]),
+        ("max_length", p.max_length.is_some(), &[String]),
+        ("pattern", p.pattern.is_some(), &[String]),
+        ("format", p.format.is_some(), &[String]),
+        ("items", p.items.is_some(), &[Array]),
+        ("min_items", p.min_items.is_some(), &[Array]),
+        ("max_items", p.max_items.is_some(), &[Array]),
+        ("roots", !p.roots.is_empty(), &[File]),
+        ("max_bytes", p.max_bytes.is_some(), &[File]),
+        ("default", p.default.is_some(), &[String, Integer, Number, Boolean, Array]),
+    ];
+    for (name, given, kinds) in goes_with {
+        if given && !kinds.contains(&kind) {
+            let kinds: Vec<_> = kinds.iter().map(|kind| format!("\"{}\"", kind.name())).collect();
+            let message =
+                format!("it does not go with type = \"{}\", only with {}", kind.name(), kinds.join(", "));
+            reader.problem(join(field, name), message);
+        }
+    }
+    if p.choices.as_ref().is_some_and(Vec::is_empty) {
+        reader.problem(join(field, "enum"), "it is empty: list at least one value");
+    }
+    if p.sensitive && p.default.is_some() {
+        reader.problem(
+            join(field, "default"),
+            "a sensitive parameter has no default: it would stand here for all to read",
+        );
+    }
+    if p.required == Some(true) && p.default.is_some() {
+        reader
+            .problem(join(field, "default"), "a required parameter needs no default: remove one of the two");
+    }
+    if is_item {
+        for (name, given) in
+            [("required", p.required.is_some()), ("default", p.default.is_some()), ("sensitive", p.sensitive)]
+        {
+            if given {
+                reader.problem(join(field, name), "it belongs to the parameter, not to its items");
+            }
+        }
+        if matches!(kind, Array | File) {
+            reader.problem(
+                join(field, "type"),
+                format!(
+                    "items cannot be of type \"{}\": write the tool's `input_schema` instead",
+                    kind.name()
+                ),
+            );
+        }
+    } else if kind == Array {
+        match &p.items {
+            Some(items) => check_fields(reader, &join(field, "items"), items, true),
+            None => reader.problem(field, "missing field `items`, such as items = { type = \"string\" }"),
+        }
+    }
+}

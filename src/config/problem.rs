@@ -1,0 +1,104 @@
+//! [`Problem`]: one thing that is wrong with a config file, in words that lead to its mending.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// One thing that is wrong with a config file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The file.
+    pub file: PathBuf,
+    /// The line, counted from 1; `None` if it is about the file as a whole.
+    pub line: Option<usize>,
+    /// The field, such as `tools.hash_tree.backend`; empty if it is about the file as a whole.
+    pub field: String,
+    /// What is wrong with its value, and how to mend it.
+    pub message: String,
+}
+
+/// All that is wrong with a config file, in the order of its lines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problems(pub Vec<Problem>);
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.file.display())?;
+        if let Some(line) = self.line {
+            write!(f, ":{line}")?;
+        }
+        if !self.field.is_empty() {
+            write!(f, ": {}", self.field)?;
+        }
+        write!(f, ": {}", self.message)
+    }
+}
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (n, problem) in self.0.iter().enumerate() {
+            if n > 0 {
+                f.write_str("\n")?;
+            }
+            problem.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Problems {}
+
+/// What a reader may have meant: the nearest of the known names, if one is near.
+pub(super) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    known
+        .into_iter()
+        .map(|candidate| {
+            (strsim::damerau_levenshtein(&name.to_lowercase(), &candidate.to_lowercase()), candidate)
+        })
+        .filter(|(distance, candidate)| *distance <= 1 + candidate.len().max(name.len()) / 5)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// "`a`, `b`, `c`"
+pub(super) fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    names.into_iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+/// What to say about a name that is not one of the known ones.
+pub(super) fn unknown(what: &str, name: &str, known: &[&str]) -> String {
+    let hint = nearest(name, known.iter().copied()).map(|near| format!("; did you mean `{near}`?"));
+    let choices = match known {
+        [] => format!("there is no {what}"),
+        _ => format!("known: {}", listed(known.iter().copied())),
+    };
+    format!("unknown {what} `{name}`{} ({choices})", hint.unwrap_or_default())
+}
+
+/// Puts a suggestion behind serde's words about an unknown field or variant.
+pub(super) fn with_suggestion(message: &str) -> String {
+    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+    let names_one = message.starts_with("unknown field `") || message.starts_with("unknown variant `");
+    if let ([name, known @ ..], true) = (quoted.as_slice(), names_one)
+        && let Some(near) = nearest(name, known.iter().copied())
+    {
+        return format!("{message}; did you mean `{near}`?");
+    }
+    message.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn suggests_what_is_near_and_nothing_else() {
+        assert_eq!(nearest("lisen", ["listen", "allowed_hosts"]), Some("listen"));
+        assert_eq!(nearest("Listne", ["listen"]), Some("listen"));
+        assert_eq!(nearest("port", ["listen", "page_size"]), None);
+        assert_eq!(
+            with_suggestion("unknown field `lisen`, expected `listen` or `page_size`"),
+            "unknown field `lisen`, expected `listen` or `page_size`; did you mean `listen`?"
+        );
+        assert_eq!(with_suggestion("missing field `a`"), "missing field `a`");
+    }
+}

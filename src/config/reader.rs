@@ -1,0 +1,206 @@
+//! [`Reader`]: turns parts of a file into types and gathers what is wrong, so that one typo does not hide the next.
+
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::problem::{Problem, Problems, unknown, with_suggestion};
+use super::source::{Source, join};
+
+/// Reads one file and gathers what is wrong with it.
+pub(super) struct Reader<'a> {
+    source: &'a Source,
+    problems: Vec<Problem>,
+}
+
+/// Why something could not be parsed: the field within it, and words.
+pub(super) struct Fault {
+    pub(super) field: String,
+    pub(super) message: String,
+}
+
+impl From<taskbridge_sdk::Problem> for Fault {
+    fn from(problem: taskbridge_sdk::Problem) -> Self {
+        Self { field: problem.field, message: problem.message }
+    }
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(source: &'a Source) -> Self {
+        Self { source, problems: Vec::new() }
+    }
+
+    /// Notes a problem of a field.
+    pub(super) fn problem(&mut self, field: impl Into<String>, message: impl Into<String>) {
+        let field = field.into();
+        let line = self.source.line(&field);
+        self.problems.push(Problem { file: self.source.file.clone(), line, field, message: message.into() });
+    }
+
+    /// The line of a field.
+    pub(super) fn line(&self, field: &str) -> Option<usize> {
+        self.source.line(field)
+    }
+
+    /// True if nothing was found wrong so far at this field or within it.
+    pub(super) fn is_clean(&self, field: &str) -> bool {
+        !self.problems.iter().any(|problem| {
+            problem
+                .field
+                .strip_prefix(field)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        })
+    }
+
+    /// What was read, unless something was wrong with it.
+    pub(super) fn finish<T>(mut self, read: T) -> Result<T, Problems> {
+        if self.problems.is_empty() {
+            return Ok(read);
+        }
+        self.problems.sort_by_key(|problem| problem.line);
+        self.problems.dedup();
+        Err(Problems(self.problems))
+    }
+
+    /// The members of a table. Anything else is a problem, and reads as an empty one.
+    pub(super) fn table(&mut self, field: &str, value: Option<Value>) -> Map<String, Value> {
+        match value {
+            None => Map::new(),
+            Some(Value::Object(members)) => members,
+            Some(other) => {
+                self.problem(field, format!("{other} is not a table: write [{field}] above its fields"));
+                Map::new()
+            }
+        }
+    }
+
+    /// Says that what is left in a table is unknown.
+    pub(super) fn leftovers(&mut self, field: &str, left: &Map<String, Value>, known: &[&str]) {
+        for name in left.keys() {
+            self.problem(join(field, name), unknown("field", name, known));
+        }
+    }
+
+    /// A table that can be absent.
+    pub(super) fn section<T: DeserializeOwned + Default>(&mut self, field: &str, value: Option<Value>) -> T {
+        self.field(field, value).unwrap_or_default()
+    }
+
+    /// One field of a type's own. `None` if it is absent or wrong.
+    pub(super) fn field<T: DeserializeOwned>(&mut self, field: &str, value: Option<Value>) -> Option<T> {
+        self.read(field, value?)
+    }
+
+    /// A part of the file as a type. `None` if it cannot be read at all.
+    pub(super) fn read<T: DeserializeOwned>(&mut self, field: &str, value: Value) -> Option<T> {
+        self.read_with(field, value, |value| {
+            serde_path_to_error::deserialize(value).map_err(|error| {
+                let path = error.path().to_string();
+                let field = if path == "." { String::new() } else { path };
+                Fault { field, message: error.into_inner().to_string() }
+            })
+        })
+    }
+
+    /// A part of the file through a parser that stops at the first fault: what is wrong is noted, taken out, and the
+    /// rest is parsed again.
+    pub(super) fn read_with<T>(
+        &mut self,
+        field: &str,
+        mut value: Value,
+        parse: impl Fn(&Value) -> Result<T, Fault>,
+    ) -> Option<T> {
+        let mut taken_out: Vec<String> = Vec::new();
+        loop {
+            let fault = match parse(&value) {
+                Ok(read) => return Some(read),
+                Err(fault) => fault,
+            };
+            // A required field that was taken out above is missing now: that was told already.
+            let follows = taken_out.iter().any(|name| fault.message == format!("missing field `{name}`"));
+            if !follows {
+                let path = match fault.field.as_str() {
+                    "" => field.to_owned(),
+                    inner if inner.starts_with('[') => format!("{field}{inner}"),
+                    inner => format!("{field}.{inner}"),
+                };
+                self.problem(path, with_suggestion(&fault.message));
+            }
+            taken_out.push(take_out(&mut value, &fault.field)?);
+        }
+    }
+}
+
+/// Removes the innermost table member that a path leads to or through, and returns its name.
+fn take_out(value: &mut Value, path: &str) -> Option<String> {
+    // Items of an array stay where they are, so that the places of the others remain right: their array goes.
+    let mut path = path;
+    while path.ends_with(']') {
+        path = &path[..path.rfind('[')?];
+    }
+    let mut steps: Vec<&str> = path.split(['.', '[']).collect();
+    let last = steps.pop().filter(|last| !last.is_empty() && !last.ends_with(']'))?;
+    let mut at = value;
+    for step in steps {
+        at = match step.strip_suffix(']') {
+            Some(index) => at.get_mut(index.parse::<usize>().ok()?)?,
+            None => at.get_mut(step)?,
+        };
+    }
+    at.as_object_mut()?.remove(last)?;
+    Some(last.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Deserialize;
+    use std::collections::BTreeMap;
+    use std::path::Path;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    #[allow(dead_code, reason = "only that it can be read matters")]
+    struct Shape {
+        size: u32,
+        #[serde(default)]
+        names: Vec<String>,
+        #[serde(default)]
+        inner: BTreeMap<String, Inner>,
+        #[serde(default)]
+        list: Vec<Inner>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    #[allow(dead_code, reason = "only that it can be read matters")]
+    struct Inner {
+        on: bool,
+    }
+
+    fn problems(text: &str) -> String {
+        let source = Source::parse(Path::new("x.toml"), text).unwrap();
+        let mut reader = Reader::new(&source);
+        let read = reader.field::<Shape>("part", source.fields.get("part").cloned());
+        let clean = read.is_some();
+        reader.finish(clean).map_or_else(|problems| problems.to_string(), |clean| clean.to_string())
+    }
+
+    #[test]
+    fn one_fault_does_not_hide_the_next() {
+        assert_eq!(
+            problems(
+                "[part]\nsize = \"x\"\nnames = [\"a\", 2]\nsiez = 1\ncolour = 2\n[part.inner.a]\non = 1\n\
+                 [part.inner.b]\noff = 1\n[[part.list]]\non = true\n[[part.list]]\non = 3\n"
+            ),
+            "x.toml:2: part.size: invalid type: string \"x\", expected u32\n\
+             x.toml:3: part.names[1]: invalid type: integer `2`, expected a string\n\
+             x.toml:4: part.siez: unknown field `siez`, expected one of `size`, `names`, `inner`, `list`; \
+             did you mean `size`?\n\
+             x.toml:5: part.colour: unknown field `colour`, expected one of `size`, `names`, `inner`, `list`\n\
+             x.toml:7: part.inner.a.on: invalid type: integer `1`, expected a boolean\n\
+             x.toml:9: part.inner.b.off: unknown field `off`, expected `on`\n\
+             x.toml:13: part.list[1].on: invalid type: integer `3`, expected a boolean"
+        );
+        assert_eq!(problems("[part]\nsize = 1\n"), "true");
+    }
+}

@@ -1,0 +1,132 @@
+//! The JSON Schema of config files, for editors: the shapes of this folder and of the compiled-in adapters.
+
+use std::collections::BTreeSet;
+
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, SchemaGenerator};
+use serde_json::{Map, Value, json};
+use taskbridge_sdk::Registry;
+
+use super::shape::{Auth, ConcurrencyGroup, Lifetime, Log, Reconciler, Server, Store};
+use super::tool_shape::Tool;
+
+/// The JSON Schema 2020-12 of a config file for a program with these adapters.
+pub fn generate(registry: &Registry) -> Value {
+    let mut generator = SchemaSettings::draft2020_12().into_generator();
+    let mut inlined = BTreeSet::new();
+    let mut properties = Map::new();
+    let mut table = |name: &str, schema: Value| properties.insert(name.to_owned(), schema);
+    table("server", shape::<Server>(&mut generator));
+    table("log", shape::<Log>(&mut generator));
+    table("auth", shape::<Auth>(&mut generator));
+    table("store", shape::<Store>(&mut generator));
+    table("reconciler", shape::<Reconciler>(&mut generator));
+    table("lifetime", shape::<Lifetime>(&mut generator));
+    let groups = shape::<ConcurrencyGroup>(&mut generator);
+    table("concurrency_groups", tables("Limits that several tools share, by name.", groups));
+    let backends = registry.iter().map(|adapter| {
+        let schema = (adapter.config_schema)(&mut generator).to_value();
+        backend(adapter.kind, whole(&schema, &mut generator, &mut inlined))
+    });
+    let backends: Vec<Value> = backends.collect();
+    table("backends", tables("The engines that jobs run in, by name.", json!({"oneOf": backends})));
+    let tool = tool(registry, &mut generator, &mut inlined);
+    table("tools", tables("The tools that clients can call, by name.", tool));
+    let mut definitions = generator.take_definitions(true);
+    definitions.retain(|name, _| !inlined.contains(name));
+    let mut schema = json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "taskbridge config",
+        "type": "object",
+        "properties": properties,
+        "additionalProperties": false,
+    });
+    schema["$defs"] = Value::Object(definitions);
+    without_null(&mut schema);
+    schema
+}
+
+fn shape<T: JsonSchema>(generator: &mut SchemaGenerator) -> Value {
+    generator.subschema_for::<T>().to_value()
+}
+
+fn tables(description: &str, each: Value) -> Value {
+    json!({"description": description, "type": "object", "additionalProperties": each})
+}
+
+/// What a reference stands for, so that fields can be added to it. Its name is added to `inlined`.
+fn whole(
+    schema: &Value,
+    generator: &mut SchemaGenerator,
+    inlined: &mut BTreeSet<String>,
+) -> Map<String, Value> {
+    let name = schema.get("$ref").and_then(Value::as_str).and_then(|at| at.strip_prefix("#/$defs/"));
+    let whole = name.and_then(|name| {
+        inlined.insert(name.to_owned());
+        generator.definitions().get(name)
+    });
+    whole.unwrap_or(schema).as_object().cloned().unwrap_or_default()
+}
+
+/// Takes null out of a schema: TOML has none, so an optional field is just left out.
+fn without_null(schema: &mut Value) {
+    match schema {
+        Value::Array(items) => items.iter_mut().for_each(without_null),
+        Value::Object(members) => {
+            members.retain(|name, member| name != "default" || !member.is_null());
+            if let Some(Value::Array(types)) = members.get_mut("type") {
+                types.retain(|name| name != "null");
+                if let [only] = types.as_slice() {
+                    let only = only.clone();
+                    members.insert("type".to_owned(), only);
+                }
+            }
+            if let Some(Value::Array(choices)) = members.get_mut("anyOf") {
+                choices.retain(|choice| *choice != json!({"type": "null"}));
+                if let [Value::Object(only)] = choices.as_slice() {
+                    let only = only.clone();
+                    members.remove("anyOf");
+                    members.extend(only);
+                }
+            }
+            members.values_mut().for_each(without_null);
+        }
+        _ => {}
+    }
+}
+
+/// What an adapter reads of a backend, with what the server reads.
+fn backend(kind: &str, mut schema: Map<String, Value>) -> Value {
+    let own = [
+        ("kind", json!({"const": kind, "description": "The kind of engine."})),
+        (
+            "max_running",
+            json!({
+                "description": "The most jobs at the same time.", "type": "integer", "minimum": 1,
+            }),
+        ),
+    ];
+    let properties = schema.entry("properties").or_insert_with(|| json!({}));
+    for (name, property) in own {
+        properties[name] = property;
+    }
+    let required = schema.entry("required").or_insert_with(|| json!([]));
+    if let Some(required) = required.as_array_mut() {
+        required.push(Value::from("kind"));
+    }
+    Value::Object(schema)
+}
+
+/// A tool, with the targets of all adapters.
+fn tool(registry: &Registry, generator: &mut SchemaGenerator, inlined: &mut BTreeSet<String>) -> Value {
+    let schema = shape::<Tool>(generator);
+    let mut tool = whole(&schema, generator, inlined);
+    let targets: Vec<Value> =
+        registry.iter().map(|adapter| (adapter.target_schema)(generator).to_value()).collect();
+    if let Some(target) = tool.get_mut("properties").and_then(|properties| properties.get_mut("target")) {
+        *target = json!({
+            "description": "What to run: the fields depend on the kind of the tool's backend.", "anyOf": targets,
+        });
+    }
+    Value::Object(tool)
+}

@@ -1,0 +1,272 @@
+//! What a config file may hold, tools apart: shapes and defaults. The comments become the config's JSON Schema.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer};
+
+use super::duration;
+
+const MINUTE: Duration = Duration::from_secs(60);
+const HOUR: Duration = Duration::from_secs(3_600);
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// Where the server listens, and the bounds of what it answers. Durations are written as `25s`, `5m`, `1h 30m`, `7d`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Server {
+    /// The address and port. One that other machines can reach is refused unless `[auth]` tells callers apart.
+    #[serde(deserialize_with = "address")]
+    #[schemars(with = "String")]
+    pub listen: SocketAddr,
+    /// Web pages that may call the server, beside those of this machine: their origins, such as
+    /// `https://app.example.com`. A request from any other page is refused.
+    pub allowed_origins: Vec<String>,
+    /// Names in `Host` headers that are accepted beside the loopback names, such as `bridge.example.com`. While the
+    /// server listens on loopback, any other is refused.
+    pub allowed_hosts: Vec<String>,
+    /// How long a plain call waits for its job before it answers with the task instead. Hosts give up after 30 to 60
+    /// seconds.
+    #[serde(with = "duration")]
+    #[schemars(with = "String")]
+    pub call_budget: Duration,
+    /// How often a plain call reports progress while it waits.
+    #[serde(with = "duration")]
+    #[schemars(with = "String")]
+    pub progress_every: Duration,
+    /// When the companion tools (`task_wait`, ...) are listed.
+    pub companion_tools: CompanionTools,
+    /// Entries on one page of a list.
+    pub page_size: NonZeroUsize,
+    /// The largest request body, in bytes.
+    pub max_body_bytes: NonZeroUsize,
+    /// How long a session id is good for.
+    #[serde(with = "duration")]
+    #[schemars(with = "String")]
+    pub session_lifetime: Duration,
+    /// The most bytes of a log in one answer.
+    pub max_log_bytes: NonZeroUsize,
+    /// The largest artifact that can be read through the server, in bytes.
+    pub max_artifact_bytes: u64,
+    /// Polls of one owner in a second, beyond which they are slowed down.
+    pub max_polls_per_second: NonZeroU32,
+    /// How long a stopping server lets requests and engine calls finish.
+    #[serde(with = "duration")]
+    #[schemars(with = "String")]
+    pub stop_within: Duration,
+}
+
+/// When the companion tools are listed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CompanionTools {
+    /// To clients that cannot hold tasks by the protocol itself.
+    #[default]
+    Auto,
+    /// To all clients.
+    Always,
+    /// To none.
+    Never,
+}
+
+impl Default for Server {
+    fn default() -> Self {
+        let at_least_one = |n| NonZeroUsize::new(n).expect("the defaults are not zero");
+        Self {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8808)),
+            allowed_origins: Vec::new(),
+            allowed_hosts: Vec::new(),
+            call_budget: Duration::from_secs(25),
+            progress_every: Duration::from_secs(5),
+            companion_tools: CompanionTools::Auto,
+            page_size: at_least_one(50),
+            max_body_bytes: at_least_one(4 * 1024 * 1024),
+            session_lifetime: 30 * DAY,
+            max_log_bytes: at_least_one(64 * 1024),
+            max_artifact_bytes: 32 * 1024 * 1024,
+            max_polls_per_second: NonZeroU32::new(100).expect("it is not zero"),
+            stop_within: Duration::from_secs(10),
+        }
+    }
+}
+
+fn address<'de, D: Deserializer<'de>>(from: D) -> Result<SocketAddr, D::Error> {
+    let text = String::deserialize(from)?;
+    text.parse().map_err(|_| {
+        serde::de::Error::custom(format!(
+            "\"{text}\" is not an address and port: write one such as \"127.0.0.1:8808\""
+        ))
+    })
+}
+
+/// What the server says about its own work, on standard error.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Log {
+    /// What is written: `error`, `warn`, `info`, `debug`, `trace`, or a list such as `info,taskbridge::store=debug`.
+    /// `$TASKBRIDGE_LOG` wins over it.
+    pub filter: String,
+    /// How it is written.
+    pub format: LogFormat,
+}
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object on each line.
+    Json,
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self { filter: "info".to_owned(), format: LogFormat::Text }
+    }
+}
+
+/// Who may call.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Auth {
+    /// How callers prove who they are.
+    pub mode: AuthMode,
+    /// With `mode = "none"`: all callers are one owner, so that tasks can be listed. Over stdio this is always so.
+    pub single_user: bool,
+    /// With `mode = "api_keys"`: the keys. A principal can have several.
+    pub keys: Vec<ApiKey>,
+}
+
+/// How callers prove who they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AuthMode {
+    /// They do not: whoever reaches the server may call, and whoever holds a task id may use the task.
+    #[default]
+    None,
+    /// By a key, sent as `Authorization: Bearer KEY`.
+    ApiKeys,
+}
+
+/// An API key. Only its digest stands here, so that the file is of no use to a thief.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ApiKey {
+    /// Whose key it is: the owner of the tasks that it makes.
+    pub principal: String,
+    /// The SHA-256 of the key in hexadecimal: `printf %s "$KEY" | sha256sum`. Use long random keys.
+    #[serde(deserialize_with = "digest")]
+    #[schemars(with = "String", regex(pattern = "^[0-9a-fA-F]{64}$"))]
+    pub sha256: [u8; 32],
+}
+
+fn digest<'de, D: Deserializer<'de>>(from: D) -> Result<[u8; 32], D::Error> {
+    let text = String::deserialize(from)?;
+    let bytes = data_encoding::HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok();
+    // What stands here may be the key itself by mistake, so it is not repeated.
+    bytes.and_then(|bytes| bytes.try_into().ok()).ok_or_else(|| {
+        serde::de::Error::custom(
+            "it is not a SHA-256 in hexadecimal (64 digits): write what `printf %s \"$KEY\" | sha256sum` prints",
+        )
+    })
+}
+
+/// Where tasks are kept.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Store {
+    /// The kind of store.
+    pub kind: StoreKind,
+    /// The database file; a relative path starts at the folder of this config file. Backends keep what is theirs in
+    /// a folder beside it. Without a path it is `taskbridge/taskbridge.db` under `$XDG_STATE_HOME`, or under
+    /// `~/.local/state`.
+    pub path: Option<PathBuf>,
+}
+
+/// The kinds of stores.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StoreKind {
+    /// A SQLite database file.
+    #[default]
+    Sqlite,
+}
+
+/// How jobs are watched.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Reconciler {
+    /// How long one process may work on a task before another may take over. Every call to an engine is given up
+    /// before that.
+    #[serde(with = "duration")]
+    #[schemars(with = "String")]
+    pub lease: Duration,
+    /// The shortest time between two looks at a job.
+    #[serde(with = "duration")]
+    #[schemars(with = "String")]
+    pub quickest_look: Duration,
+    /// The longest.
+    #[serde(with = "duration")]
+    #[schemars(with = "String")]
+    pub slowest_look: Duration,
+    /// The most calls to one backend at the same time.
+    pub max_concurrent_calls: NonZeroUsize,
+}
+
+impl Default for Reconciler {
+    fn default() -> Self {
+        Self {
+            lease: Duration::from_secs(15),
+            quickest_look: Duration::from_millis(100),
+            slowest_look: Duration::from_secs(30),
+            max_concurrent_calls: NonZeroUsize::new(16).expect("it is not zero"),
+        }
+    }
+}
+
+/// How long tasks are kept. A tool may have its own `keep_result`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Lifetime {
+    /// The lifetime of a task whose client asks for none, from its creation.
+    #[serde(with = "duration")]
+    #[schemars(with = "String")]
+    pub default_ttl: Duration,
+    /// The shortest lifetime that a client can ask for.
+    #[serde(with = "duration")]
+    #[schemars(with = "String")]
+    pub min_ttl: Duration,
+    /// The longest.
+    #[serde(with = "duration")]
+    #[schemars(with = "String")]
+    pub max_ttl: Duration,
+    /// How long a result is kept after the job's end, whatever lifetime was asked for.
+    #[serde(with = "duration")]
+    #[schemars(with = "String")]
+    pub keep_result: Duration,
+}
+
+impl Default for Lifetime {
+    fn default() -> Self {
+        Self { default_ttl: HOUR, min_ttl: MINUTE, max_ttl: 30 * DAY, keep_result: HOUR }
+    }
+}
+
+/// Tools of one group share a limit: deploys to production, one at a time.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct ConcurrencyGroup {
+    /// The most jobs of the group at the same time.
+    pub limit: NonZeroU32,
+}
+
+impl Default for ConcurrencyGroup {
+    fn default() -> Self {
+        Self { limit: NonZeroU32::MIN }
+    }
+}

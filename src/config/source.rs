@@ -1,0 +1,170 @@
+//! A TOML file as JSON, with the line of every field. It must not know what the fields mean.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::problem::{Problem, Problems};
+
+/// A file that is valid TOML.
+pub(super) struct Source {
+    /// The file.
+    pub(super) file: PathBuf,
+    /// Its fields.
+    pub(super) fields: Map<String, Value>,
+    lines: HashMap<String, usize>,
+}
+
+impl Source {
+    /// Parses a file's text.
+    ///
+    /// # Errors
+    /// All that is not TOML in it.
+    pub(super) fn parse(file: &Path, text: &str) -> Result<Self, Problems> {
+        let (table, errors) = DeTable::parse_recoverable(text);
+        let mut parsing = Parsing { file, text, lines: HashMap::new(), problems: Vec::new() };
+        for error in errors {
+            let message = format!("not valid TOML: {}", error.message().replace('\n', ", "));
+            parsing.problem("", error.span(), message);
+        }
+        if !parsing.problems.is_empty() {
+            return Err(Problems(parsing.problems));
+        }
+        let fields = parsing.table("", table.get_ref());
+        if parsing.problems.is_empty() {
+            Ok(Self { file: file.to_owned(), fields, lines: parsing.lines })
+        } else {
+            Err(Problems(parsing.problems))
+        }
+    }
+
+    /// The line of a field, or of what it would stand in.
+    pub(super) fn line(&self, field: &str) -> Option<usize> {
+        let mut path = field;
+        loop {
+            if let Some(line) = self.lines.get(path) {
+                return Some(*line);
+            }
+            path = &path[..path.rfind(['.', '['])?];
+        }
+    }
+}
+
+/// The path of a member: `parent.key`.
+pub(super) fn join(parent: &str, key: &str) -> String {
+    let bare = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c));
+    let key = if bare { key.to_owned() } else { Value::from(key).to_string() };
+    if parent.is_empty() { key } else { format!("{parent}.{key}") }
+}
+
+struct Parsing<'a> {
+    file: &'a Path,
+    text: &'a str,
+    lines: HashMap<String, usize>,
+    problems: Vec<Problem>,
+}
+
+impl Parsing<'_> {
+    fn problem(&mut self, field: &str, span: Option<Range<usize>>, message: String) {
+        let line = span.map(|span| self.line(span.start));
+        self.problems.push(Problem { file: self.file.to_owned(), line, field: field.to_owned(), message });
+    }
+
+    fn line(&self, at: usize) -> usize {
+        1 + self.text.as_bytes()[..at.min(self.text.len())].iter().filter(|byte| **byte == b'\n').count()
+    }
+
+    fn table(&mut self, path: &str, table: &DeTable<'_>) -> Map<String, Value> {
+        let mut members = Map::new();
+        for (key, value) in table {
+            let path = join(path, key.get_ref());
+            let line = self.line(key.span().start);
+            self.lines.insert(path.clone(), line);
+            let value = self.value(&path, value);
+            members.insert(key.get_ref().to_string(), value);
+        }
+        members
+    }
+
+    fn value(&mut self, path: &str, value: &Spanned<DeValue<'_>>) -> Value {
+        match value.get_ref() {
+            DeValue::String(text) => Value::from(text.as_ref()),
+            DeValue::Boolean(boolean) => Value::from(*boolean),
+            DeValue::Datetime(datetime) => Value::from(datetime.to_string()),
+            DeValue::Integer(integer) => match i64::from_str_radix(integer.as_str(), integer.radix()) {
+                Ok(number) => Value::from(number),
+                Err(_) => {
+                    let message = format!("{integer} is not a whole number of 64 bits");
+                    self.problem(path, Some(value.span()), message);
+                    Value::Null
+                }
+            },
+            DeValue::Float(float) => match float.as_str().parse::<f64>() {
+                Ok(number) if number.is_finite() => Value::from(number),
+                _ => {
+                    self.problem(path, Some(value.span()), format!("{float} is not a finite number"));
+                    Value::Null
+                }
+            },
+            DeValue::Array(items) => {
+                let mut array = Vec::with_capacity(items.len());
+                for (index, item) in items.iter().enumerate() {
+                    let path = format!("{path}[{index}]");
+                    let line = self.line(item.span().start);
+                    self.lines.insert(path.clone(), line);
+                    array.push(self.value(&path, item));
+                }
+                Value::Array(array)
+            }
+            DeValue::Table(table) => Value::Object(self.table(path, table)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn every_field_has_its_line() {
+        let text = "a = 1\n[b]\nc = [\n  1,\n  { d = 0x1f },\n]\n[b.\"e f\"]\ng = 1.5\n[[k]]\nx = true\n[[k]]\nx = 1979-05-27\n";
+        let source = Source::parse(Path::new("x.toml"), text).unwrap();
+        assert_eq!(
+            Value::Object(source.fields.clone()),
+            json!({"a": 1, "b": {"c": [1, {"d": 31}], "e f": {"g": 1.5}}, "k": [{"x": true}, {"x": "1979-05-27"}]})
+        );
+        for (field, line) in [
+            ("a", Some(1)),
+            ("b", Some(2)),
+            ("b.c", Some(3)),
+            ("b.c[1]", Some(5)),
+            ("b.c[1].d", Some(5)),
+            ("b.c[1].none", Some(5)),
+            ("b.\"e f\".g", Some(8)),
+            ("k[1].x", Some(12)),
+            ("none", None),
+        ] {
+            assert_eq!(source.line(field), line, "{field}");
+        }
+    }
+
+    #[test]
+    fn all_that_is_not_toml_is_told_with_its_line() {
+        let problems = Source::parse(Path::new("x.toml"), "a = \nb = 1\nc = nope\n").err().unwrap();
+        let lines: Vec<_> = problems.0.iter().map(|problem| problem.line).collect();
+        assert_eq!(lines, [Some(1), Some(3)]);
+        assert!(problems.0.iter().all(|problem| problem.message.starts_with("not valid TOML: ")));
+        let problems = Source::parse(Path::new("x.toml"), "a = nan\nb = 9223372036854775808").err().unwrap();
+        let text = problems.to_string();
+        assert_eq!(
+            text,
+            "x.toml:1: a: nan is not a finite number\n\
+             x.toml:2: b: 9223372036854775808 is not a whole number of 64 bits"
+        );
+    }
+}

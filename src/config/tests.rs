@@ -1,0 +1,371 @@
+//! Every kind of mistake, with the exact words that lead to its mending.
+
+use std::path::Path;
+
+use taskbridge_sdk::Registry;
+use taskbridge_sdk::sim::Sim;
+
+use super::{Config, Problems, parse};
+
+fn registry() -> Registry {
+    Registry::new().with::<Sim>()
+}
+
+fn read(text: &str) -> Result<Config, Problems> {
+    parse(Path::new("x.toml"), Path::new("/etc/bridge"), text, &registry(), Some(Path::new("/state")))
+}
+
+fn words(text: &str) -> String {
+    read(text).expect_err("the config is wrong").to_string()
+}
+
+/// A config with one sound backend and this behind it.
+fn with_backend(rest: &str) -> String {
+    words(&format!("[backends.here]\nkind = \"sim\"\n{rest}"))
+}
+
+/// A config with one tool that has this in it, from line 6 on.
+fn with_tool(rest: &str) -> String {
+    with_backend(&format!("[tools.t]\nbackend = \"here\"\ntarget = {{}}\n{rest}"))
+}
+
+#[test]
+fn an_empty_config_is_a_config() {
+    let config = read("").unwrap();
+    assert_eq!(config.server.listen.to_string(), "127.0.0.1:8808");
+    assert_eq!(config.store.path, Path::new("/state/taskbridge/taskbridge.db"));
+    assert_eq!(config.store.backends_dir, Path::new("/state/taskbridge/backends"));
+    assert!(config.tools.is_empty() && config.backends.is_empty() && config.limits.is_empty());
+}
+
+#[test]
+fn relative_paths_start_at_the_config_file() {
+    let config = read("[store]\npath = \"db/x.db\"\n").unwrap();
+    assert_eq!(config.store.path, Path::new("/etc/bridge/db/x.db"));
+    assert_eq!(config.store.backends_dir, Path::new("/etc/bridge/db/backends"));
+}
+
+#[test]
+fn limits_become_slots() {
+    let config = read(
+        "[backends.here]\nkind = \"sim\"\nmax_running = 9\n[concurrency_groups.prod]\nlimit = 3\n\
+         [tools.a]\nbackend = \"here\"\ntarget = {}\nmax_running = 2\nconcurrency_group = \"prod\"\n\
+         [tools.b]\nbackend = \"here\"\ntarget = {}\nconcurrency_group = \"other\"\n",
+    )
+    .unwrap();
+    assert_eq!(config.tools[0].slots, ["tool:a", "backend:here", "group:prod"]);
+    assert_eq!(config.tools[1].slots, ["backend:here", "group:other"]);
+    let limits: Vec<_> = config.limits.iter().map(|(slot, limit)| (slot.as_str(), *limit)).collect();
+    assert_eq!(limits, [("backend:here", 9), ("group:other", 1), ("group:prod", 3), ("tool:a", 2)]);
+}
+
+#[test]
+fn mistakes_in_the_servers_own_tables() {
+    for (text, expected) in [
+        (
+            "[sever]\n",
+            "x.toml:1: sever: unknown field `sever`; did you mean `server`? (known: `server`, `log`, `auth`, `store`, `reconciler`, `lifetime`, `concurrency_groups`, `backends`, `tools`)",
+        ),
+        ("server = 3\n", "x.toml:1: server: invalid type: integer `3`, expected struct Server"),
+        (
+            "[server]\nlisten = \"localhost\"\n",
+            "x.toml:2: server.listen: \"localhost\" is not an address and port: write one such as \"127.0.0.1:8808\"",
+        ),
+        (
+            "[server]\ncall_budget = \"25 secnds\"\n",
+            "x.toml:2: server.call_budget: invalid value: string \"25 secnds\", expected a duration such as \"25s\", \"5m\", \"1h 30m\" or \"7d\", at most a hundred years",
+        ),
+        (
+            "[server]\ncall_budget = 25\n",
+            "x.toml:2: server.call_budget: invalid type: integer `25`, expected a duration such as \"25s\", \"5m\", \"1h 30m\" or \"7d\", at most a hundred years",
+        ),
+        (
+            "[lifetime]\nkeep_result = \"101 years\"\n",
+            "x.toml:2: lifetime.keep_result: invalid value: string \"101 years\", expected a duration such as \"25s\", \"5m\", \"1h 30m\" or \"7d\", at most a hundred years",
+        ),
+        (
+            "[server]\npage_size = 0\n",
+            "x.toml:2: server.page_size: invalid value: integer `0`, expected a nonzero usize",
+        ),
+        (
+            "[server]\ncompanion_tools = \"allways\"\n",
+            "x.toml:2: server.companion_tools: unknown variant `allways`, expected one of `auto`, `always`, `never`; did you mean `always`?",
+        ),
+        (
+            "[server]\nallowed_origins = [\n  \"http://a\",\n  \"http://b/\",\n]\n",
+            "x.toml:4: server.allowed_origins[1]: \"http://b/\" is not an origin: write one such as \"https://app.example.com\"",
+        ),
+        (
+            "[server]\nlisten = \"0.0.0.0:80\"\n",
+            "x.toml:2: server.listen: other machines can reach 0.0.0.0:80, and [auth] lets anybody in: listen on 127.0.0.1, or set mode = \"api_keys\" in [auth] and list keys",
+        ),
+        (
+            "[auth]\nmode = \"api_keys\"\n",
+            "x.toml:2: auth.mode: no keys are listed, so nobody could call: add [[auth.keys]]",
+        ),
+        (
+            "[[auth.keys]]\nprincipal = \"ann\"\nsha256 = \"my secret key\"\n",
+            "x.toml:3: auth.keys[0].sha256: it is not a SHA-256 in hexadecimal (64 digits): write what `printf %s \"$KEY\" | sha256sum` prints",
+        ),
+        (
+            "[store]\nkind = \"postgres\"\n",
+            "x.toml:2: store.kind: unknown variant `postgres`, expected `sqlite`",
+        ),
+        (
+            "[reconciler]\nlease = \"1s\"\n",
+            "x.toml:2: reconciler.lease: it is too short to work in: at least 2s",
+        ),
+        (
+            "[reconciler]\nquickest_look = \"1m\"\n",
+            "x.toml:2: reconciler.quickest_look: it is longer than `slowest_look` (30s)",
+        ),
+        ("[lifetime]\nmin_ttl = \"60d\"\n", "x.toml:2: lifetime.min_ttl: it is longer than `max_ttl` (30d)"),
+        (
+            "[concurrency_groups.a]\nlimit = 0\n",
+            "x.toml:2: concurrency_groups.a.limit: invalid value: integer `0`, expected a nonzero u32",
+        ),
+        ("a = \n", "x.toml:1: not valid TOML: string values must be quoted, expected literal string"),
+    ] {
+        assert_eq!(words(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn mistakes_in_backends() {
+    for (text, expected) in [
+        ("[backends.here]\n", "x.toml:1: backends.here: missing field `kind`: one of `sim`"),
+        (
+            "[backends.here]\nkind = \"slrum\"\n",
+            "x.toml:2: backends.here.kind: unknown kind `slrum` (known: `sim`)",
+        ),
+        (
+            "[backends.here]\nkind = \"sims\"\n",
+            "x.toml:2: backends.here.kind: unknown kind `sims`; did you mean `sim`? (known: `sim`)",
+        ),
+        (
+            "[backends.here]\nkind = \"sim\"\nmax_running = -1\n",
+            "x.toml:3: backends.here.max_running: invalid value: integer `-1`, expected a nonzero u32",
+        ),
+        (
+            "[backends.here]\nkind = \"sim\"\nsede = 1\n",
+            "x.toml:3: backends.here.sede: unknown field `sede`, expected one of `address`, `mode`, `remember`, `seed`, `faults`; did you mean `seed`?",
+        ),
+        (
+            "[backends.here]\nkind = \"sim\"\nfaults = { outage = 2.0 }\n",
+            "x.toml:3: backends.here.faults.outage: 2 is not a probability: give a number from 0 to 1",
+        ),
+        (
+            "[backends.\"a b\"]\nkind = \"sim\"\n",
+            "x.toml:1: backends.\"a b\": a backend's name has letters, digits, `_` and `-` only",
+        ),
+        ("backends = 3\n", "x.toml:1: backends: 3 is not a table: write [backends] above its fields"),
+    ] {
+        assert_eq!(words(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn mistakes_in_tools() {
+    for (text, expected) in [
+        (
+            "backed = 1\n",
+            "x.toml:6: tools.t.backed: unknown field `backed`, expected one of `title`, `description`, `annotations`, `backend`, `target`, `parameters`, `input_schema`, `sensitive`, `output_schema`, `task_support`, `confirm`, `confirm_default`, `max_running`, `when_full`, `concurrency_group`, `max_runtime`, `on_expiry`, `keep_result`, `start_within`, `settle_window`, `on_abandon`, `answer_by_model`; did you mean `backend`?",
+        ),
+        (
+            "annotations = { readonly = true }\n",
+            "x.toml:6: tools.t.annotations.readonly: unknown field `readonly`, expected one of `read_only`, `destructive`, `idempotent`, `open_world`; did you mean `read_only`?",
+        ),
+        (
+            "task_support = \"requird\"\n",
+            "x.toml:6: tools.t.task_support: unknown variant `requird`, expected one of `required`, `optional`, `forbidden`; did you mean `required`?",
+        ),
+        ("max_runtime = \"0s\"\n", "x.toml:6: tools.t.max_runtime: it is zero: nothing could ever run"),
+        (
+            "confirm = \"\"\n",
+            "x.toml:6: tools.t.confirm: it is empty: say what is asked, such as \"Really delete {{ path }}?\"",
+        ),
+        (
+            "confirm = \"Delete {{ pth }}?\"\nparameters = { path = { type = \"string\" } }\n",
+            "x.toml:6: tools.t.confirm: unknown parameter `pth`; did you mean `path`? (known: `path`)",
+        ),
+        (
+            "confirm = \"Use {{ key }}?\"\nparameters = { key = { type = \"string\", sensitive = true } }\n",
+            "x.toml:6: tools.t.confirm: it must not name `key`: secrets and files are not shown",
+        ),
+        (
+            "confirm_default = \"accept\"\n",
+            "x.toml:6: tools.t.confirm_default: it goes with `confirm`: say what is asked there, or remove this",
+        ),
+        (
+            "input_schema = { type = \"array\" }\n",
+            "x.toml:6: tools.t.input_schema: the schema's own `type` must be \"object\"",
+        ),
+        (
+            "input_schema = 3\n",
+            "x.toml:6: tools.t.input_schema: a JSON Schema (a table) or the path of a .json file",
+        ),
+        (
+            "input_schema = \"none.json\"\n",
+            "x.toml:6: tools.t.input_schema: /etc/bridge/none.json cannot be read: No such file or directory (os error 2)",
+        ),
+        (
+            "input_schema = { type = \"object\" }\nparameters = { a = { type = \"string\" } }\n",
+            "x.toml:7: tools.t.parameters: a tool has either `parameters` or `input_schema`: remove one of the two",
+        ),
+        (
+            "input_schema = { type = \"object\", properties = { a = {} } }\nsensitive = [\"b\"]\n",
+            "x.toml:7: tools.t.sensitive[0]: unknown property `b`; did you mean `a`? (known: `a`)",
+        ),
+        (
+            "[tools.t.output_schema]\ntype = \"object\"\n[tools.t.output_schema.properties.a]\n\"$ref\" = \"https://example.com/a\"\n",
+            "x.toml:6: tools.t.output_schema: it refers to https://example.com/a, and nothing is fetched: copy what is there into `$defs` and refer to that",
+        ),
+    ] {
+        assert_eq!(with_tool(text), expected, "{text}");
+    }
+    assert_eq!(with_backend("[tools.t]\nbackend = \"hre\"\n"), "x.toml:3: tools.t: missing field `target`");
+    assert_eq!(
+        with_backend("[tools.t]\nbackend = \"hre\"\ntarget = {}\n"),
+        "x.toml:4: tools.t.backend: unknown backend `hre`; did you mean `here`? (known: `here`)"
+    );
+    assert_eq!(
+        with_backend("[tools.t]\nbackend = \"here\"\ntarget = { delay = 1, outcome = \"fial\" }\n"),
+        "x.toml:5: tools.t.target.delay: unknown field `delay`, expected one of `delay_ms`, `steps`, `outcome`, `text`, `structured`, `question`, `ignore_cancel`, `lines`, `files`\n\
+         x.toml:5: tools.t.target.outcome: unknown variant `fial`, expected one of `succeed`, `fail`, `gone`, `refuse`; did you mean `fail`?"
+    );
+    assert_eq!(
+        with_backend(
+            "[tools.t]\nbackend = \"here\"\n[tools.t.target]\nquestion = { message = \"?\", schema = {} }\n"
+        ),
+        "x.toml:6: tools.t.target.question.schema: must be a JSON Schema with \"type\": \"object\", not {}"
+    );
+    assert_eq!(
+        with_backend(
+            "[tools.\"a b\"]\nbackend = \"here\"\ntarget = {}\n[tools.task_wait]\nbackend = \"here\"\ntarget = {}\n"
+        ),
+        "x.toml:3: tools.\"a b\": a tool's name has 1 to 128 letters, digits, `_`, `-` or `.`\n\
+         x.toml:6: tools.task_wait: the server has a tool of this name itself: choose another"
+    );
+}
+
+#[test]
+fn mistakes_in_parameters() {
+    for (text, expected) in [
+        (
+            "{}",
+            "x.toml:7: tools.t.parameters.p: missing field `type`: \"string\", \"integer\", \"number\", \"boolean\", \"array\" or \"file\" (or list its values in `enum`)",
+        ),
+        (
+            "{ type = \"int\" }",
+            "x.toml:7: tools.t.parameters.p.type: unknown variant `int`, expected one of `string`, `integer`, `number`, `boolean`, `array`, `file`",
+        ),
+        (
+            "{ type = \"string\", minimum = 1 }",
+            "x.toml:7: tools.t.parameters.p.minimum: it does not go with type = \"string\", only with \"integer\", \"number\"",
+        ),
+        (
+            "{ type = \"integer\", default = \"x\" }",
+            "x.toml:7: tools.t.parameters.p.default: it does not fit the parameter: `value`: \"x\" is not of type \"integer\" (rule `type`)",
+        ),
+        (
+            "{ type = \"integer\", default = 1, required = true }",
+            "x.toml:7: tools.t.parameters.p.default: a required parameter needs no default: remove one of the two",
+        ),
+        (
+            "{ type = \"string\", default = \"hush\", sensitive = true }",
+            "x.toml:7: tools.t.parameters.p.default: a sensitive parameter has no default: it would stand here for all to read",
+        ),
+        ("{ enum = [] }", "x.toml:7: tools.t.parameters.p.enum: it is empty: list at least one value"),
+        (
+            "{ type = \"array\" }",
+            "x.toml:7: tools.t.parameters.p: missing field `items`, such as items = { type = \"string\" }",
+        ),
+        (
+            "{ type = \"array\", items = { type = \"file\" } }",
+            "x.toml:7: tools.t.parameters.p.items.type: items cannot be of type \"file\": write the tool's `input_schema` instead",
+        ),
+        (
+            "{ type = \"array\", items = { type = \"string\", required = true } }",
+            "x.toml:7: tools.t.parameters.p.items.required: it belongs to the parameter, not to its items",
+        ),
+        (
+            "{ type = \"string\", roots = [\"/\"] }",
+            "x.toml:7: tools.t.parameters.p.roots: it does not go with type = \"string\", only with \"file\"",
+        ),
+    ] {
+        assert_eq!(with_tool(&format!("[tools.t.parameters]\np = {text}\n")), expected, "{text}");
+    }
+    let pattern = with_tool("[tools.t.parameters]\np = { type = \"string\", pattern = \"(\" }\n");
+    assert!(
+        pattern.starts_with("x.toml:7: tools.t.parameters.p: not a valid JSON Schema: `pattern`: "),
+        "{pattern}"
+    );
+}
+
+#[test]
+fn every_mistake_is_told_at_once_in_the_order_of_lines() {
+    let text = words(
+        "[server]\nlisen = \"x\"\npage_size = 0\n[store]\nkind = \"x\"\n[backends.a]\nkind = \"x\"\n\
+         [tools.t]\nbackend = \"b\"\ntarget = {}\ntask_support = \"x\"\n[tolls]\n",
+    );
+    let lines: Vec<_> =
+        text.lines().map(|line| line.split(' ').take(2).collect::<Vec<_>>().join(" ")).collect();
+    assert_eq!(
+        lines,
+        [
+            "x.toml:2: server.lisen:",
+            "x.toml:3: server.page_size:",
+            "x.toml:5: store.kind:",
+            "x.toml:7: backends.a.kind:",
+            "x.toml:9: tools.t.backend:",
+            "x.toml:11: tools.t.task_support:",
+            "x.toml:12: tolls:",
+        ]
+    );
+}
+
+#[test]
+fn the_short_form_becomes_a_schema() {
+    let config = read(
+        "[backends.here]\nkind = \"sim\"\n[tools.t]\nbackend = \"here\"\ntarget = {}\n[tools.t.parameters]\n\
+         path = { type = \"string\", description = \"Where.\", min_length = 1, pattern = \"^/\" }\n\
+         depth = { type = \"integer\", default = 3, minimum = 0, maximum = 9 }\n\
+         mode = { enum = [\"fast\", \"slow\"], required = false }\n\
+         names = { type = \"array\", items = { type = \"string\", format = \"email\" }, max_items = 2 }\n\
+         doc = { type = \"file\", required = false, roots = [\"in\"], max_bytes = 10 }\n",
+    )
+    .unwrap();
+    let tool = &config.tools[0];
+    let schema = &tool.published;
+    assert_eq!(schema["required"], serde_json::json!(["names", "path"]));
+    assert_eq!(schema["additionalProperties"], false);
+    let properties = &schema["properties"];
+    assert_eq!(
+        properties["path"],
+        serde_json::json!({"type": "string", "description": "Where.", "minLength": 1, "pattern": "^/"})
+    );
+    assert_eq!(
+        properties["depth"],
+        serde_json::json!({"type": "integer", "default": 3, "minimum": 0, "maximum": 9})
+    );
+    assert_eq!(properties["mode"], serde_json::json!({"type": "string", "enum": ["fast", "slow"]}));
+    assert_eq!(
+        properties["names"],
+        serde_json::json!({"type": "array", "items": {"type": "string", "format": "email"}, "maxItems": 2})
+    );
+    assert_eq!(properties["doc"]["oneOf"].as_array().map(Vec::len), Some(2));
+    assert_eq!(tool.files["doc"].roots, [Path::new("/etc/bridge/in")]);
+    assert_eq!(tool.files["doc"].max_bytes, 10);
+}
+
+#[test]
+fn another_address_needs_auth_also_when_it_comes_from_the_command_line() {
+    let mut config = read("").unwrap();
+    assert!(config.listen_on("0.0.0.0:1".parse().unwrap()).unwrap_err().contains("other machines can reach"));
+    assert_eq!(config.listen_on("[::1]:1".parse().unwrap()), Ok(()));
+    let key = "0".repeat(64);
+    let mut config =
+        read(&format!("[auth]\nmode = \"api_keys\"\n[[auth.keys]]\nprincipal = \"a\"\nsha256 = \"{key}\"\n"))
+            .unwrap();
+    assert_eq!(config.listen_on("0.0.0.0:1".parse().unwrap()), Ok(()));
+}

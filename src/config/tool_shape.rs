@@ -1,0 +1,217 @@
+//! What a config file may hold about a tool: shapes and defaults. The comments become the config's JSON Schema.
+
+use std::collections::BTreeMap;
+use std::num::{NonZeroU32, NonZeroU64};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Number, Value};
+
+use super::duration;
+use crate::catalog::{ConfirmDefault, OnAbandon, TaskSupport};
+
+/// A tool: what a client may call, and what runs then.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Tool {
+    /// A title for people.
+    pub title: Option<String>,
+    /// What it does and when to use it, for models.
+    pub description: Option<String>,
+    /// Hints about its behaviour. Clients use them to decide whether to ask their user first.
+    #[serde(default)]
+    pub annotations: Annotations,
+    /// The name of the backend that runs it.
+    pub backend: String,
+    /// What to run there: the fields depend on the kind of the backend.
+    pub target: Value,
+    /// The parameters, one table each: the short form of an input schema.
+    #[serde(default)]
+    pub parameters: BTreeMap<String, Parameter>,
+    /// The input schema in full, instead of `parameters`: JSON Schema 2020-12, as a table or as the path of a `.json`
+    /// file (relative to this file).
+    pub input_schema: Option<SchemaSource>,
+    /// With `input_schema`: the top-level properties whose values are secrets.
+    #[serde(default)]
+    pub sensitive: Vec<String>,
+    /// What the structured result looks like: JSON Schema 2020-12, as a table or as the path of a `.json` file.
+    pub output_schema: Option<SchemaSource>,
+    /// Whether clients can call it as a task, and whether they must.
+    #[serde(default)]
+    pub task_support: TaskSupport,
+    /// Ask the client for consent, in these words, before anything starts. May name parameters: `Delete {{ path }}?`
+    pub confirm: Option<String>,
+    /// What happens then with a client that cannot be asked.
+    pub confirm_default: Option<ConfirmDefault>,
+    /// The most jobs of this tool at the same time.
+    pub max_running: Option<NonZeroU32>,
+    /// What happens to a call beyond a limit.
+    #[serde(default)]
+    pub when_full: WhenFull,
+    /// Jobs of all tools in this group share a limit: that of `[concurrency_groups.NAME]`, or 1.
+    pub concurrency_group: Option<String>,
+    /// How long a task may take, from its creation.
+    #[serde(default = "seven_days", with = "duration")]
+    #[schemars(with = "String")]
+    pub max_runtime: Duration,
+    /// What happens to its job then.
+    #[serde(default)]
+    pub on_expiry: OnExpiry,
+    /// How long its results are kept; without it, as `[lifetime]` says.
+    #[serde(default, deserialize_with = "duration::optional")]
+    #[schemars(with = "Option<String>")]
+    pub keep_result: Option<Duration>,
+    /// How long an engine that cannot be reached is tried for a start.
+    #[serde(default = "five_minutes", with = "duration")]
+    #[schemars(with = "String")]
+    pub start_within: Duration,
+    /// How long a job whose start was not confirmed is looked for.
+    #[serde(default = "two_minutes", with = "duration")]
+    #[schemars(with = "String")]
+    pub settle_window: Duration,
+    /// What becomes of the job of a plain call whose client goes away before the answer.
+    #[serde(default)]
+    pub on_abandon: OnAbandon,
+    /// Whether a model may answer the job's questions in place of a person.
+    #[serde(default)]
+    pub answer_by_model: bool,
+}
+
+fn seven_days() -> Duration {
+    Duration::from_secs(7 * 86_400)
+}
+
+fn five_minutes() -> Duration {
+    Duration::from_secs(300)
+}
+
+fn two_minutes() -> Duration {
+    Duration::from_secs(120)
+}
+
+/// Hints about a tool's behaviour; one that is absent says nothing.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Annotations {
+    /// It changes nothing.
+    pub read_only: Option<bool>,
+    /// It may destroy something.
+    pub destructive: Option<bool>,
+    /// To call it again with the same arguments changes nothing more.
+    pub idempotent: Option<bool>,
+    /// It reaches beyond a closed world, such as the web.
+    pub open_world: Option<bool>,
+}
+
+/// A JSON Schema.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "a JSON Schema (a table) or the path of a .json file")]
+pub(super) enum SchemaSource {
+    /// The path of a `.json` file.
+    File(PathBuf),
+    /// The schema itself.
+    Inline(serde_json::Map<String, Value>),
+}
+
+/// What happens to a call beyond a limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum WhenFull {
+    /// It waits in line.
+    #[default]
+    Queue,
+    /// It is refused.
+    Refuse,
+}
+
+/// What happens to a job that outlives its task's `max_runtime`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum OnExpiry {
+    /// It is cancelled.
+    #[default]
+    Cancel,
+    /// It is left alone and no longer watched.
+    Abandon,
+}
+
+/// One parameter of a tool.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Parameter {
+    /// What it is; `enum` says as much.
+    #[serde(rename = "type")]
+    pub kind: Option<ParameterType>,
+    /// A title for people.
+    pub title: Option<String>,
+    /// What it means, for models.
+    pub description: Option<String>,
+    /// Whether it must be given. It must, unless it has a default.
+    pub required: Option<bool>,
+    /// Its value where none is given.
+    pub default: Option<Value>,
+    /// The values that it can have.
+    #[serde(rename = "enum")]
+    pub choices: Option<Vec<Value>>,
+    /// The smallest number.
+    pub minimum: Option<Number>,
+    /// The largest number.
+    pub maximum: Option<Number>,
+    /// The fewest characters.
+    pub min_length: Option<u64>,
+    /// The most characters.
+    pub max_length: Option<u64>,
+    /// A regular expression that the text must match somewhere; anchor it with `^` and `$`.
+    pub pattern: Option<String>,
+    /// A format that the text must have, as JSON Schema names them: `date`, `date-time`, `email`, `uri`, ...
+    pub format: Option<String>,
+    /// For an array: what its items are.
+    pub items: Option<Box<Parameter>>,
+    /// For an array: the fewest items.
+    pub min_items: Option<u64>,
+    /// For an array: the most items.
+    pub max_items: Option<u64>,
+    /// A secret: sealed until the job ends, and never shown.
+    #[serde(default)]
+    pub sensitive: bool,
+    /// For a file: the folders under which a client may name one by a `file:` URI. Without any, clients send the
+    /// content.
+    #[serde(default)]
+    pub roots: Vec<PathBuf>,
+    /// For a file: the most bytes (default 1 MiB).
+    pub max_bytes: Option<NonZeroU64>,
+}
+
+/// What a parameter is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ParameterType {
+    /// Text.
+    String,
+    /// A whole number.
+    Integer,
+    /// A number.
+    Number,
+    /// True or false.
+    Boolean,
+    /// A list; `items` says of what.
+    Array,
+    /// A file: the job is given its path.
+    File,
+}
+
+impl ParameterType {
+    /// Its name in the file and in JSON Schema.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            ParameterType::String => "string",
+            ParameterType::Integer => "integer",
+            ParameterType::Number => "number",
+            ParameterType::Boolean => "boolean",
+            ParameterType::Array => "array",
+            ParameterType::File => "file",
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! From `[tools.NAME]` to a tool's [`Definition`]: everything that can be found wrong before the server starts.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+use taskbridge_sdk::Registry;
+
+use super::parameters;
+use super::problem::unknown;
+use super::reader::{Fault, Reader};
+use super::shape::{ConcurrencyGroup, Lifetime};
+use super::source::join;
+use super::tool_shape::{Annotations, OnExpiry, SchemaSource, Tool, WhenFull};
+use super::{Backend, slots};
+use crate::catalog::{COMPANIONS, Confirm, Definition, Schema, TermsRule};
+use crate::tasks::{service, task};
+
+/// What tools refer to.
+pub(super) struct Context<'a> {
+    /// The adapters.
+    pub(super) registry: &'a Registry,
+    /// The folder of the config file.
+    pub(super) dir: &'a Path,
+    /// The backends that were found right.
+    pub(super) backends: &'a BTreeMap<String, Backend>,
+    /// The names of all backends, right or wrong.
+    pub(super) backend_names: &'a [String],
+    /// The groups that have a table of their own.
+    pub(super) groups: &'a BTreeMap<String, ConcurrencyGroup>,
+    /// The bounds of lifetimes.
+    pub(super) lifetime: &'a Lifetime,
+}
+
+/// A tool with the slots of its jobs, and the most jobs that may hold each.
+type Read = (Definition, Vec<(String, u32)>);
+
+/// Reads one tool. `None` if something is wrong with it.
+pub(super) fn read(reader: &mut Reader<'_>, context: &Context<'_>, name: &str, value: Value) -> Option<Read> {
+    let field = join("tools", name);
+    check_name(reader, &field, name);
+    let tool: Tool = reader.read(&field, value)?;
+    let input = input(reader, &field, &tool, context.dir);
+    let output = output_schema(reader, &field, &tool, context.dir);
+    let confirm = confirm(reader, &field, &tool, input.as_ref());
+    check_backend(reader, &field, &tool, context, input.as_ref());
+    if tool.max_runtime.is_zero() {
+        reader.problem(join(&field, "max_runtime"), "it is zero: nothing could ever run");
+    }
+    let input = input.filter(|_| reader.is_clean(&field))?;
+    let slots = slots::of(name, &tool, context.backends, context.groups);
+    let definition = Definition {
+        name: name.to_owned(),
+        title: tool.title,
+        description: tool.description,
+        annotations: annotations(&tool.annotations),
+        published: input.published,
+        input: input.checked,
+        output,
+        sensitive: input.sensitive,
+        files: input.files,
+        backend: tool.backend,
+        target: tool.target,
+        task_support: tool.task_support,
+        confirm,
+        slots: slots.iter().map(|(slot, _)| slot.clone()).collect(),
+        when_full: match tool.when_full {
+            WhenFull::Queue => service::WhenFull::Queue,
+            WhenFull::Refuse => service::WhenFull::Refuse,
+        },
+        terms: TermsRule {
+            default_ttl: context.lifetime.default_ttl,
+            min_ttl: context.lifetime.min_ttl,
+            max_ttl: context.lifetime.max_ttl,
+            keep_result: tool.keep_result.unwrap_or(context.lifetime.keep_result),
+            max_runtime: tool.max_runtime,
+            on_expiry: match tool.on_expiry {
+                OnExpiry::Cancel => task::OnExpiry::Cancel,
+                OnExpiry::Abandon => task::OnExpiry::Abandon,
+            },
+            start_within: tool.start_within,
+            settle_window: tool.settle_window,
+        },
+        on_abandon: tool.on_abandon,
+        answer_by_model: tool.answer_by_model,
+    };
+    Some((definition, slots))
+}
+
+/// A tool's input, read.
+struct Input {
+    published: Value,
+    checked: Schema,
+    sensitive: BTreeSet<String>,
+    files: BTreeMap<String, crate::catalog::FileRule>,
+}
+
+/// MCP's rule for tool names (2025-11-25, server/tools: 1 to 128 of `A-Za-z0-9_-.`).
+fn check_name(reader: &mut Reader<'_>, field: &str, name: &str) {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+    if name.is_empty() || name.len() > 128 || !name.chars().all(allowed) {
+        reader.problem(field, "a tool's name has 1 to 128 letters, digits, `_`, `-` or `.`");
+    }
+    if COMPANIONS.contains(&name) {
+        reader.problem(field, "the server has a tool of this name itself: choose another");
+    }
+}
+
+fn input(reader: &mut Reader<'_>, field: &str, tool: &Tool, dir: &Path) -> Option<Input> {
+    match &tool.input_schema {
+        None => {
+            if !tool.sensitive.is_empty() {
+                let message = "it goes with `input_schema`: set `sensitive = true` on the parameter instead";
+                reader.problem(join(field, "sensitive"), message);
+            }
+            short_form(reader, field, tool, dir)
+        }
+        Some(source) => {
+            if !tool.parameters.is_empty() {
+                let message = "a tool has either `parameters` or `input_schema`: remove one of the two";
+                reader.problem(join(field, "parameters"), message);
+            }
+            let checked = schema(reader, &join(field, "input_schema"), source, dir)?;
+            let known: Vec<&str> = checked.properties().map(|(name, _)| name.as_str()).collect();
+            for (index, name) in tool.sensitive.iter().enumerate() {
+                if !known.contains(&name.as_str()) {
+                    reader.problem(format!("{field}.sensitive[{index}]"), unknown("property", name, &known));
+                }
+            }
+            Some(Input {
+                published: checked.value().clone(),
+                sensitive: tool.sensitive.iter().cloned().collect(),
+                files: BTreeMap::new(),
+                checked,
+            })
+        }
+    }
+}
+
+fn short_form(reader: &mut Reader<'_>, field: &str, tool: &Tool, dir: &Path) -> Option<Input> {
+    let (mut published, mut checked) = (Map::new(), Map::new());
+    let (mut required, mut files) = (Vec::new(), BTreeMap::new());
+    for (name, parameter) in &tool.parameters {
+        let field = join(&join(field, "parameters"), name);
+        let Some(read) = parameters::read(reader, &field, parameter, dir) else { continue };
+        published.insert(name.clone(), read.published);
+        checked.insert(name.clone(), read.checked);
+        if read.required {
+            required.push(Value::from(name.as_str()));
+        }
+        if let Some(file) = read.file {
+            files.insert(name.clone(), file);
+        }
+    }
+    let object = |properties: Map<String, Value>| {
+        let mut schema = json!({"type": "object", "properties": properties, "additionalProperties": false});
+        if !required.is_empty() {
+            schema["required"] = Value::Array(required.clone());
+        }
+        schema
+    };
+    let published = object(published);
+    match Schema::compile(object(checked)) {
+        Ok(checked) => {
+            let secret = tool.parameters.iter().filter(|(_, parameter)| parameter.sensitive);
+            let sensitive = secret.map(|(name, _)| name.clone()).collect();
+            Some(Input { published, checked, sensitive, files })
+        }
+        Err(message) => {
+            reader.problem(join(field, "parameters"), message);
+            None
+        }
+    }
+}
+
+fn output_schema(reader: &mut Reader<'_>, field: &str, tool: &Tool, dir: &Path) -> Option<Schema> {
+    schema(reader, &join(field, "output_schema"), tool.output_schema.as_ref()?, dir)
+}
+
+fn schema(reader: &mut Reader<'_>, field: &str, source: &SchemaSource, dir: &Path) -> Option<Schema> {
+    let value = match source {
+        SchemaSource::Inline(schema) => Ok(Value::Object(schema.clone())),
+        SchemaSource::File(path) => from_file(&dir.join(path)),
+    };
+    match value.and_then(Schema::compile) {
+        Ok(schema) => Some(schema),
+        Err(message) => {
+            reader.problem(field, message);
+            None
+        }
+    }
+}
+
+fn from_file(path: &Path) -> Result<Value, String> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
+    serde_json::from_str(&text).map_err(|error| format!("{} is not JSON: {error}", path.display()))
+}
+
+fn confirm(reader: &mut Reader<'_>, field: &str, tool: &Tool, input: Option<&Input>) -> Option<Confirm> {
+    let Some(message) = &tool.confirm else {
+        if tool.confirm_default.is_some() && reader.is_clean(&join(field, "confirm")) {
+            let message = "it goes with `confirm`: say what is asked there, or remove this";
+            reader.problem(join(field, "confirm_default"), message);
+        }
+        return None;
+    };
+    let field = join(field, "confirm");
+    let confirm = match Confirm::new(message.clone(), tool.confirm_default.unwrap_or_default()) {
+        Ok(confirm) => confirm,
+        Err(message) => {
+            reader.problem(field, message);
+            return None;
+        }
+    };
+    let input = input?;
+    let shown: Vec<&str> = input
+        .checked
+        .properties()
+        .map(|(name, _)| name.as_str())
+        .filter(|name| !input.sensitive.contains(*name) && !input.files.contains_key(*name))
+        .collect();
+    for name in confirm.names() {
+        if input.sensitive.contains(name) || input.files.contains_key(name) {
+            reader.problem(&field, format!("it must not name `{name}`: secrets and files are not shown"));
+        } else if !shown.contains(&name.as_str()) {
+            reader.problem(&field, unknown("parameter", name, &shown));
+        }
+    }
+    Some(confirm)
+}
+
+fn check_backend(
+    reader: &mut Reader<'_>,
+    field: &str,
+    tool: &Tool,
+    context: &Context<'_>,
+    input: Option<&Input>,
+) {
+    let names: Vec<&str> = context.backend_names.iter().map(String::as_str).collect();
+    if !names.contains(&tool.backend.as_str()) {
+        reader.problem(join(field, "backend"), unknown("backend", &tool.backend, &names));
+    }
+    // What is wrong with a backend was told where it stands.
+    let Some(backend) = context.backends.get(&tool.backend) else { return };
+    let Some(adapter) = context.registry.get(&backend.kind) else { return };
+    let field = join(field, "target");
+    let read = reader.read_with(&field, tool.target.clone(), |target| {
+        (adapter.check_target_shape)(target).map_err(Fault::from)
+    });
+    let (Some(()), Some(input), true) = (read, input, reader.is_clean(&field)) else { return };
+    let parameters: Vec<&str> = input.checked.properties().map(|(name, _)| name.as_str()).collect();
+    for problem in (adapter.check_target)(&backend.fields, &tool.target, &parameters) {
+        let inner =
+            if problem.field.is_empty() { field.clone() } else { format!("{field}.{}", problem.field) };
+        reader.problem(inner, problem.message);
+    }
+}
+
+/// MCP's names for the hints.
+fn annotations(hints: &Annotations) -> Value {
+    let members: Map<String, Value> = [
+        ("readOnlyHint", hints.read_only),
+        ("destructiveHint", hints.destructive),
+        ("idempotentHint", hints.idempotent),
+        ("openWorldHint", hints.open_world),
+    ]
+    .into_iter()
+    .filter_map(|(name, hint)| hint.map(|hint| (name.to_owned(), Value::from(hint))))
+    .collect();
+    if members.is_empty() { Value::Null } else { Value::Object(members) }
+}

@@ -1,0 +1,32 @@
+//! taskbridge: durable MCP tasks over the workflow engines that already exist.
+//!
+//! A client calls a tool; the bridge keeps a durable row, starts a job in the engine that the tool is bound to, watches
+//! it, and translates. The map: [`cli`] parses and [`app`] wires; [`config`] becomes the [`catalog`] of tools;
+//! [`mcp`] speaks the protocol over HTTP and stdio to whomever [`auth`] lets in; [`tasks`] is the core (rows, the
+//! state machine, the loops); [`store`] keeps the rows. Engines are reached through the adapters in [`adapters`].
+//! ARCHITECTURE.md has the words, the invariants and walkthroughs.
+//!
+//! A program with one more adapter is a `main` of one line:
+//!
+//! ```no_run
+//! # use taskbridge_sdk::sim::Sim as Mine;
+//! fn main() -> std::process::ExitCode {
+//!     taskbridge::main_with(taskbridge::adapters::all().with::<Mine>())
+//! }
+//! ```
+
+pub mod adapters;
+pub mod app;
+pub mod auth;
+pub mod catalog;
+mod cli;
+pub mod clock;
+pub mod config;
+pub mod mcp;
+pub mod seal;
+mod shutdown;
+pub mod store;
+pub mod tasks;
+mod telemetry;
+
+pub use cli::main_with;

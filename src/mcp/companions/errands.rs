@@ -1,0 +1,193 @@
+//! What the companion tools do at once, against the verbs of the service.
+
+use serde::Serialize;
+use serde_json::json;
+use taskbridge_sdk::Answer;
+
+use super::orders::Errand;
+use super::{Companion, Said};
+use crate::auth::Principal;
+use crate::mcp::fallback::{self, Handle};
+use crate::mcp::resources::{self, ReadError};
+use crate::mcp::{Bridge, cursor};
+use crate::tasks::machine::Cancel;
+use crate::tasks::service::{AnswerError, Cancelled, View};
+use crate::tasks::store::StoreError;
+use crate::tasks::task::{Asked, Task, TaskId};
+
+/// The list that cursors of `task_list` are for.
+const LIST: &str = "task_list";
+
+/// A task in a list.
+#[derive(Serialize)]
+struct Listed<'a> {
+    #[serde(flatten)]
+    handle: Handle<'a>,
+    tool: &'a str,
+    created_at: String,
+}
+
+/// Does it, for this caller. `can_ask` says whether the caller can be asked questions by the protocol itself.
+///
+/// # Errors
+/// If the store cannot be used.
+pub async fn run(
+    bridge: &Bridge,
+    caller: &Principal,
+    can_ask: bool,
+    errand: Errand,
+) -> Result<Said, StoreError> {
+    match errand {
+        Errand::Cancel(id) => cancel(bridge, caller, can_ask, &id).await,
+        Errand::Answer { id, question, answer } => {
+            answer_question(bridge, caller, can_ask, &id, question, answer).await
+        }
+        Errand::List { cursor } => list(bridge, caller, can_ask, cursor).await,
+        Errand::Logs { id, search, max_bytes } => logs(bridge, caller, &id, search, max_bytes).await,
+    }
+}
+
+async fn cancel(bridge: &Bridge, caller: &Principal, can_ask: bool, id: &TaskId) -> Result<Said, StoreError> {
+    match bridge.service.cancel(&caller.owner, id, Cancel::Settle).await? {
+        Cancelled::Done(task) => {
+            let text = format!("Task {id} is cancelled. {}", fallback::job_of_cancelled(&task));
+            told(bridge, can_ask, task, text).await
+        }
+        Cancelled::AlreadyEnded(task) => Ok(Said::refusal(format!(
+            "Task {id} had already ended ({}). Call {} for its result.",
+            fallback::word(task.state),
+            Companion::Wait.name()
+        ))),
+        Cancelled::NotFound => Ok(Said::no_task(id)),
+    }
+}
+
+async fn answer_question(
+    bridge: &Bridge,
+    caller: &Principal,
+    can_ask: bool,
+    id: &TaskId,
+    question: Option<String>,
+    answer: Answer,
+) -> Result<Said, StoreError> {
+    let Some(view) = bridge.service.get(&caller.owner, id).await? else { return Ok(Said::no_task(id)) };
+    let key = match pick(bridge, &view, question.as_deref()) {
+        Ok(asked) => asked.key.clone(),
+        Err(problem) => return Ok(Said::refusal(problem)),
+    };
+    match bridge.service.answer(&caller.owner, id, &key, answer).await {
+        Ok(task) => {
+            let next = Companion::Wait.name();
+            let text = format!("The answer to {key:?} is on its way to the job. Call {next} for the result.");
+            told(bridge, can_ask, task, text).await
+        }
+        Err(AnswerError::Store(error)) => Err(error),
+        Err(problem) => Ok(Said::refusal(format!("{problem}."))),
+    }
+}
+
+/// The question that is meant, if a model may answer it.
+fn pick<'a>(bridge: &Bridge, view: &'a View, named: Option<&str>) -> Result<&'a Asked, String> {
+    let id = &view.task.id;
+    let mut open = view.task.open_questions().filter(|asked| named.is_none_or(|named| asked.key == named));
+    match (open.next(), open.next()) {
+        (Some(asked), None) if fallback::for_models(bridge, &view.task, asked) => Ok(asked),
+        (Some(_), None) => Err(format!(
+            "Task {id} asks for a person's answer: a model must not give it. A client that shows forms to its user \
+             (elicitation) can."
+        )),
+        (Some(_), Some(_)) => Err(format!("Task {id} asks several questions: name one as `question`.")),
+        (None, _) => Err(match named {
+            Some(named) => format!("Task {id} has no open question {named:?}."),
+            None => format!("Task {id} asks nothing now."),
+        }),
+    }
+}
+
+async fn list(
+    bridge: &Bridge,
+    caller: &Principal,
+    can_ask: bool,
+    cursor: Option<String>,
+) -> Result<Said, StoreError> {
+    let after = match cursor {
+        None => None,
+        Some(cursor) => match cursor::position(&bridge.seal, LIST, &caller.owner, &cursor) {
+            Some(after) => Some(after),
+            None => return Ok(Said::refusal("`cursor` is not one that this tool gave you; leave it out.")),
+        },
+    };
+    let size = bridge.settings.page_size;
+    let mut views = bridge.service.list(&caller.owner, after.as_ref(), size + 1).await?;
+    let more = views.len() > size;
+    views.truncate(size);
+    let last = views.last().filter(|_| more);
+    let next_cursor = last.map(|view| cursor::after(&bridge.seal, LIST, &view.task));
+    let tasks: Vec<Listed<'_>> = views
+        .iter()
+        .map(|view| Listed {
+            handle: fallback::handle(bridge, view, can_ask),
+            tool: &view.task.tool,
+            created_at: view.task.created_at.to_string(),
+        })
+        .collect();
+    let mut lines: Vec<String> = tasks.iter().map(line).collect();
+    if lines.is_empty() {
+        lines.push("There are no tasks.".to_owned());
+    }
+    let mut structured = json!({ "tasks": tasks });
+    if let Some(next) = next_cursor {
+        lines.push(format!("There are more: call {} with cursor {next:?}.", Companion::List.name()));
+        structured["next_cursor"] = next.into();
+    }
+    Ok(Said { text: lines.join("\n"), structured: Some(structured), is_error: false })
+}
+
+fn line(task: &Listed<'_>) -> String {
+    let Listed { handle, tool, created_at } = task;
+    let message = handle.status_message.as_deref().unwrap_or_default();
+    let line = format!("{} {tool}, made {created_at}: {} {message}", handle.task_id, handle.status);
+    line.trim_end().to_owned()
+}
+
+async fn logs(
+    bridge: &Bridge,
+    caller: &Principal,
+    id: &TaskId,
+    search: Option<String>,
+    max_bytes: Option<usize>,
+) -> Result<Said, StoreError> {
+    let Some(view) = bridge.service.get(&caller.owner, id).await? else { return Ok(Said::no_task(id)) };
+    let searched = search.clone();
+    let max_bytes = max_bytes.unwrap_or(bridge.settings.max_log_bytes);
+    match resources::log(bridge, &view.task, max_bytes, search).await {
+        Ok(log) => {
+            let mut text = match (&searched, log.cut) {
+                (Some(searched), true) => format!("[the last lines with {searched:?}; there are more]\n"),
+                (None, true) => "[earlier output is left out]\n".to_owned(),
+                (_, false) => String::new(),
+            };
+            match searched {
+                Some(searched) if log.text.is_empty() => text = format!("No line contains {searched:?}."),
+                None if log.text.is_empty() => text = format!("Task {id} has printed nothing yet."),
+                _ => text.push_str(&log.text),
+            }
+            Ok(Said { text, structured: None, is_error: false })
+        }
+        Err(ReadError::NotFound) => {
+            Ok(Said::refusal(format!("Task {id} has no log: its engine keeps none.")))
+        }
+        Err(ReadError::Store(error)) => Err(error),
+        Err(problem) => {
+            if let ReadError::Denied(cause) = &problem {
+                tracing::warn!(task = ?id, error = %cause, "a log cannot be read");
+            }
+            Ok(Said::refusal(format!("{problem}.")))
+        }
+    }
+}
+
+async fn told(bridge: &Bridge, can_ask: bool, task: Task, text: String) -> Result<Said, StoreError> {
+    let view = bridge.service.view(task).await?;
+    Ok(Said::about(text, &fallback::handle(bridge, &view, can_ask)))
+}

@@ -1,0 +1,94 @@
+//! The companion tools: what a model goes on with when its call was answered with a handle. They work on the same
+//! rows as the protocol's own tasks, for any generation. [`Order::read`] says what is wanted; to wait needs the
+//! caller's stream, so a generation does that itself, and hands all else to [`run`]. It must not know how a generation
+//! writes a tool result.
+
+mod definitions;
+mod errands;
+mod orders;
+
+use serde_json::{Value, json};
+
+use super::fallback::Handle;
+use super::{Bridge, CompanionTools};
+use crate::auth::Principal;
+use crate::tasks::task::TaskId;
+
+pub use definitions::Definition;
+pub use errands::run;
+pub use orders::{Errand, Order, WaitOrder};
+
+/// One of the companion tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Companion {
+    /// Waits for a task, and gives its result.
+    Wait,
+    /// Stops a task.
+    Cancel,
+    /// Answers what a task asks.
+    Answer,
+    /// Lists the caller's tasks.
+    List,
+    /// Shows what a task's job printed.
+    Logs,
+}
+
+/// What a companion tool says.
+#[derive(Debug)]
+pub struct Said {
+    /// For the model.
+    pub text: String,
+    /// The same as data.
+    pub structured: Option<Value>,
+    /// True if it could not do what was asked.
+    pub is_error: bool,
+}
+
+impl Companion {
+    /// All of them, in the order in which they are listed.
+    pub const ALL: [Companion; 5] = [Self::Wait, Self::Cancel, Self::Answer, Self::List, Self::Logs];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Wait => "task_wait",
+            Self::Cancel => "task_cancel",
+            Self::Answer => "task_answer",
+            Self::List => "task_list",
+            Self::Logs => "task_logs",
+        }
+    }
+
+    /// The companion of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|companion| companion.name() == name)
+    }
+
+    /// True if this caller is offered the tool. `automatic` says whether its generation offers the tools that stand
+    /// in for the protocol's own to it where the config leaves that open.
+    pub fn is_offered(self, bridge: &Bridge, caller: &Principal, automatic: bool) -> bool {
+        match (bridge.settings.companion_tools, self) {
+            (CompanionTools::Never, _) => false,
+            (_, Self::List) => caller.identified,
+            (_, Self::Logs) | (CompanionTools::Always, _) => true,
+            (CompanionTools::Auto, Self::Wait | Self::Cancel | Self::Answer) => automatic,
+        }
+    }
+}
+
+impl Said {
+    /// A line on why it could not be done.
+    pub fn refusal(text: impl Into<String>) -> Self {
+        Self { text: text.into(), structured: None, is_error: true }
+    }
+
+    /// There is no such task.
+    pub fn no_task(id: &TaskId) -> Self {
+        Self::refusal(format!("There is no task {id}. It may have expired."))
+    }
+
+    /// A line on a task, with its handle.
+    pub fn about(text: String, handle: &Handle<'_>) -> Self {
+        Self { text, structured: Some(json!(handle)), is_error: false }
+    }
+}

@@ -1,0 +1,323 @@
+//! For clients that cannot hold tasks: the handle that a call answers with when its job takes longer than the call may
+//! wait, the schema of it, and the line that tells a model what to do next. Every generation answers with these. It
+//! must not know how a generation writes a tool result.
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use taskbridge_sdk::Progress;
+
+use super::Bridge;
+use super::companions::Companion;
+use crate::catalog::TaskSupport;
+use crate::tasks::service::View;
+use crate::tasks::task::{Asked, Asker, Job, Outcome, Task, TaskId, TaskState};
+
+/// What a caller that cannot hold tasks is told of one. The same words for every generation.
+#[derive(Debug, Serialize)]
+pub struct Handle<'a> {
+    /// Names the task.
+    pub task_id: &'a TaskId,
+    /// Where it stands: a word of [`word`].
+    pub status: &'static str,
+    /// One line on where it stands.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status_message: Option<String>,
+    /// How far it has come.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub progress: Option<Progress>,
+    /// How long to wait before asking again; absent once it has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub poll_after_seconds: Option<u64>,
+    /// What a model may answer, with `task_answer`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub questions: Vec<OpenQuestion<'a>>,
+}
+
+/// A question that a model may answer.
+#[derive(Debug, Serialize)]
+pub struct OpenQuestion<'a> {
+    /// Names it within the task.
+    pub question: &'a str,
+    /// What is asked.
+    pub message: &'a str,
+    /// The form of the answer.
+    pub schema: &'a Value,
+}
+
+/// Where a task stands, as a caller is told that perhaps cannot be asked what the task asks.
+pub struct Standing {
+    /// The state; `Working` for an open question that this caller cannot be asked.
+    pub state: TaskState,
+    /// One line on it.
+    pub message: Option<String>,
+}
+
+/// Where the task stands, for a caller that can be asked (`can_ask`) or not.
+pub fn standing(bridge: &Bridge, view: &View, can_ask: bool) -> Standing {
+    let task = &view.task;
+    match task.open_questions().next() {
+        Some(asked) if !can_ask && task.state == TaskState::InputRequired => {
+            let who = if for_models(bridge, task, asked) {
+                "answer it with task_answer"
+            } else {
+                "a person can answer it, in any client of the same owner that shows forms (elicitation)"
+            };
+            let message = format!("waiting for an answer to {:?}: {who}", asked.question.message);
+            Standing { state: TaskState::Working, message: Some(message) }
+        }
+        _ => Standing { state: task.state, message: view.status_message() },
+    }
+}
+
+/// The handle of a task, for a caller that can be asked or not.
+pub fn handle<'a>(bridge: &Bridge, view: &'a View, can_ask: bool) -> Handle<'a> {
+    let task = &view.task;
+    let standing = standing(bridge, view, can_ask);
+    let questions: Vec<_> = task
+        .open_questions()
+        .filter(|asked| for_models(bridge, task, asked))
+        .map(|asked| OpenQuestion {
+            question: &asked.key,
+            message: &asked.question.message,
+            schema: &asked.question.schema,
+        })
+        .collect();
+    let state = if questions.is_empty() { standing.state } else { TaskState::InputRequired };
+    Handle {
+        task_id: &task.id,
+        status: word(state),
+        status_message: standing.message,
+        progress: task.progress,
+        poll_after_seconds: (!task.has_ended()).then(|| seconds_up(view.poll_interval)),
+        questions,
+    }
+}
+
+/// The word for a state.
+pub fn word(state: TaskState) -> &'static str {
+    match state {
+        TaskState::Working => "working",
+        TaskState::InputRequired => "input_required",
+        TaskState::Ended(Outcome::Succeeded) => "completed",
+        TaskState::Ended(Outcome::Failed | Outcome::Broken) => "failed",
+        TaskState::Ended(Outcome::Cancelled) => "cancelled",
+    }
+}
+
+/// One line that tells a model where its call stands and what to do next. `companions` says whether the companion
+/// tools are listed to its client.
+pub fn next_step(handle: &Handle<'_>, tool: &str, companions: bool) -> String {
+    let mut line = format!("{tool} is still running as task {}", handle.task_id);
+    if let Some(message) = &handle.status_message {
+        line.push_str(&format!(": {message}"));
+    }
+    line.push_str(". ");
+    if !companions {
+        line.push_str("It goes on in the background, and its result is kept under that task id.");
+    } else if let Some(asked) = handle.questions.first() {
+        line.push_str(&format!(
+            "Answer question {:?} with {} and then call {} with this task_id for the result.",
+            asked.question,
+            Companion::Answer.name(),
+            Companion::Wait.name()
+        ));
+    } else {
+        line.push_str(&format!(
+            "Call {} with this task_id to wait for the result, or {} to stop it. Do not call {tool} again for it.",
+            Companion::Wait.name(),
+            Companion::Cancel.name()
+        ));
+    }
+    line
+}
+
+/// The line for a call that was attached to the task of an equal one.
+pub fn attached(task: &Task) -> String {
+    format!(
+        "An equal call to {} had started task {} and went away before it was answered: this answer is of that task, and \
+         nothing was started a second time.",
+        task.tool, task.id
+    )
+}
+
+/// What is known of the job of a cancelled task.
+pub fn job_of_cancelled(task: &Task) -> &'static str {
+    match &task.job {
+        Job::Pending { .. } | Job::Closed { handle: None } => "Its job was never started.",
+        Job::Starting { .. } => "Its job may have started; if so, it is stopped.",
+        Job::Open { .. } => "Its job was asked to stop and may still be running.",
+        Job::Closed { handle: Some(_) } => "Its job is no longer running.",
+    }
+}
+
+/// The output schema that a tool publishes: what it declares, or, where a call can be answered with a handle, either
+/// of the two.
+pub fn output_schema(declared: &Value, support: TaskSupport) -> Value {
+    // A result that is no object goes out as `{"result": ...}`, and the schema must describe what goes out.
+    let declared_type = declared.get("type").and_then(Value::as_str);
+    let mut forms = Vec::new();
+    if matches!(declared_type, None | Some("object")) {
+        forms.push((declared, false));
+    }
+    if declared_type != Some("object") {
+        forms.push((declared, true));
+    }
+    let alone = support == TaskSupport::Required && forms.len() == 1;
+    let mut written: Vec<Value> = Vec::new();
+    for (form, (schema, wrapped)) in forms.into_iter().enumerate() {
+        let place = if alone { String::new() } else { format!("/anyOf/{form}") };
+        written.push(if wrapped {
+            let inner = moved(schema, &format!("{place}/properties/result"));
+            json!({"type": "object", "properties": {"result": inner}, "required": ["result"]})
+        } else {
+            moved(schema, &place)
+        });
+    }
+    if support != TaskSupport::Required {
+        written.push(handle_schema());
+    }
+    let mut published =
+        if alone { written.swap_remove(0) } else { json!({"type": "object", "anyOf": written}) };
+    if let Some(dialect) = declared.get("$schema") {
+        published["$schema"] = dialect.clone();
+    }
+    published
+}
+
+/// The schema of a [`Handle`].
+pub fn handle_schema() -> Value {
+    json!({
+        "type": "object",
+        "description": "The job takes longer than a call may wait; it goes on as a task.",
+        "properties": {
+            "task_id": {"type": "string", "description": "Names the task."},
+            "status": {"enum": ["working", "input_required", "completed", "failed", "cancelled"]},
+            "status_message": {"type": "string"},
+            "progress": {
+                "type": "object",
+                "properties": {"done": {"type": "number"}, "total": {"type": "number"}},
+                "required": ["done"]
+            },
+            "poll_after_seconds": {"type": "integer", "minimum": 1},
+            "questions": {"type": "array", "items": {"type": "object"}}
+        },
+        "required": ["task_id", "status"],
+        "additionalProperties": false
+    })
+}
+
+/// A schema that was the root of its document, as it must read at `place`: references into itself follow it, unless
+/// it names its own base.
+fn moved(schema: &Value, place: &str) -> Value {
+    let mut schema = schema.clone();
+    if let Some(root) = schema.as_object_mut() {
+        root.remove("$schema");
+        if !place.is_empty() && !root.contains_key("$id") {
+            point_at(root, place);
+        }
+    }
+    schema
+}
+
+/// The keywords of JSON Schema whose value holds schemas by names.
+const NAMED_SCHEMAS: [&str; 5] =
+    ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
+
+fn point_at(schema: &mut Map<String, Value>, place: &str) {
+    for (key, value) in schema {
+        match value {
+            // These hold values, which are not read as schemas.
+            _ if matches!(key.as_str(), "const" | "enum" | "default" | "examples") => {}
+            // These hold schemas by names, which are not read as keywords.
+            Value::Object(named) if NAMED_SCHEMAS.contains(&key.as_str()) => {
+                named.values_mut().filter_map(Value::as_object_mut).for_each(|inner| point_at(inner, place));
+            }
+            Value::String(to) if key == "$ref" && (to == "#" || to.starts_with("#/")) => {
+                to.insert_str(1, place);
+            }
+            Value::Object(inner) => point_at(inner, place),
+            Value::Array(items) => {
+                items.iter_mut().filter_map(Value::as_object_mut).for_each(|inner| point_at(inner, place));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// True if a model may answer this question: the tool says so, and it is the job that asks. Consent before a start is
+/// a person's.
+pub fn for_models(bridge: &Bridge, task: &Task, asked: &Asked) -> bool {
+    asked.asker == Asker::Job && bridge.catalog.get(&task.tool).is_some_and(|tool| tool.answer_by_model)
+}
+
+fn seconds_up(duration: std::time::Duration) -> u64 {
+    duration.as_millis().div_ceil(1000).max(1).try_into().unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fits(schema: &Value, value: &Value) -> bool {
+        jsonschema::options().build(schema).unwrap().is_valid(value)
+    }
+
+    fn tree() -> Value {
+        json!({
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "type": "object",
+            "properties": {"name": {"$ref": "#/$defs/name"}, "next": {"$ref": "#"}},
+            "required": ["name"],
+            "$defs": {"name": {"type": "string"}}
+        })
+    }
+
+    #[test]
+    fn a_tool_that_can_answer_with_a_handle_publishes_either() {
+        let schema = output_schema(&tree(), TaskSupport::Optional);
+        assert_eq!(schema["type"], "object");
+        assert_eq!(schema["$schema"], tree()["$schema"]);
+        assert!(fits(&schema, &json!({"name": "a", "next": {"name": "b"}})));
+        assert!(!fits(&schema, &json!({"name": "a", "next": {"name": 1}})), "references follow the move");
+        assert!(fits(&schema, &json!({"task_id": "x", "status": "working", "poll_after_seconds": 1})));
+        assert!(!fits(&schema, &json!({"task_id": "x", "status": "resting"})));
+    }
+
+    #[test]
+    fn a_tool_that_runs_only_as_a_task_publishes_what_it_declares() {
+        assert_eq!(output_schema(&tree(), TaskSupport::Required), tree());
+    }
+
+    #[test]
+    fn values_in_a_schema_do_not_move() {
+        let value = json!({"$ref": "#/kept"});
+        let declared = json!({
+            "type": "object",
+            "properties": {
+                "default": {"$ref": "#/$defs/n"},
+                "other": {"const": value, "enum": [value], "default": value, "examples": [value]}
+            },
+            "$defs": {"n": {"type": "integer"}}
+        });
+        let schema = output_schema(&declared, TaskSupport::Optional);
+        let moved = &schema["anyOf"][0]["properties"];
+        assert_eq!(moved["other"], declared["properties"]["other"]);
+        assert_eq!(moved["default"]["$ref"], "#/anyOf/0/$defs/n");
+    }
+
+    #[test]
+    fn results_that_are_no_objects_are_described_as_they_go_out() {
+        let list =
+            json!({"type": "array", "items": {"$ref": "#/$defs/n"}, "$defs": {"n": {"type": "integer"}}});
+        for support in [TaskSupport::Required, TaskSupport::Optional] {
+            let schema = output_schema(&list, support);
+            assert_eq!(schema["type"], "object");
+            assert!(fits(&schema, &json!({"result": [1, 2]})));
+            assert!(!fits(&schema, &json!({"result": ["1"]})));
+        }
+        let any = json!({"anyOf": [{"type": "object", "required": ["a"]}, {"type": "integer"}]});
+        let schema = output_schema(&any, TaskSupport::Required);
+        assert!(fits(&schema, &json!({"result": 1})) && fits(&schema, &json!({"a": 1})));
+        assert!(!fits(&schema, &json!({"b": 1})));
+    }
+}

@@ -1,0 +1,121 @@
+//! [`Feed`]: the outlet of one stream. The handler puts messages in, the stream that runs the handler takes them out.
+//! It holds a few messages at most: a handler waits while the client does not read.
+
+use std::collections::VecDeque;
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::sync::Notify;
+
+use super::outlet::{Outlet, Resume};
+
+/// How many messages wait before their sender does.
+const ROOM: usize = 16;
+
+/// Messages on their way to a stream.
+#[derive(Default)]
+pub(super) struct Feed {
+    state: Mutex<State>,
+    news: Notify,
+    room: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    messages: VecDeque<Value>,
+    resume: Option<Resume>,
+    gave_way: bool,
+}
+
+impl Feed {
+    /// The next message, if one is there.
+    pub(super) fn take(&self) -> Option<Value> {
+        let message = self.state.lock().messages.pop_front()?;
+        self.room.notify_one();
+        Some(message)
+    }
+
+    /// The next message.
+    pub(super) async fn next(&self) -> Value {
+        loop {
+            if let Some(message) = self.take() {
+                return message;
+            }
+            self.news.notified().await;
+        }
+    }
+
+    /// True if no message is there.
+    pub(super) fn is_empty(&self) -> bool {
+        self.state.lock().messages.is_empty()
+    }
+
+    /// Waits until there is a message, and leaves it.
+    pub(super) async fn has_some(&self) {
+        while self.is_empty() {
+            self.news.notified().await;
+        }
+    }
+
+    /// How the stream can be taken up again, if it can.
+    pub(super) fn resume(&self) -> Option<Resume> {
+        self.state.lock().resume.clone()
+    }
+
+    /// Notes that a newer stream has taken over.
+    pub(super) fn give_way(&self) {
+        self.state.lock().gave_way = true;
+    }
+}
+
+#[async_trait]
+impl Outlet for Feed {
+    async fn send(&self, message: Value) -> bool {
+        let mut message = Some(message);
+        loop {
+            {
+                let mut state = self.state.lock();
+                if state.messages.len() < ROOM {
+                    state.messages.extend(message.take());
+                    break;
+                }
+            }
+            self.room.notified().await;
+        }
+        self.news.notify_one();
+        // Whoever sends is run by the stream: once that is gone, so is the sender.
+        true
+    }
+
+    fn resumable(&self, resume: Resume) {
+        self.state.lock().resume = Some(resume);
+    }
+
+    fn gave_way(&self) -> bool {
+        self.state.lock().gave_way
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_sender_waits_for_room_and_loses_nothing() {
+        let feed = Feed::default();
+        let sent = async {
+            for n in 0..100 {
+                feed.send(Value::from(n)).await;
+                assert!(feed.state.lock().messages.len() <= ROOM);
+            }
+        };
+        let received = async {
+            for n in 0..100 {
+                assert_eq!(feed.next().await, Value::from(n));
+            }
+        };
+        futures_util::future::join(sent, received).await;
+        assert_eq!(feed.take(), None);
+    }
+}

@@ -1,0 +1,118 @@
+//! [`Exchange`]: a handler at work for one HTTP request. It is run by the connection that waits for it, so that it is
+//! dropped when the client goes away, and no task is spawned for it.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::response::Response;
+
+use super::{Http, post, stream};
+use crate::mcp::feed::Feed;
+use crate::mcp::jsonrpc::{Id, Outcome, Request};
+use crate::mcp::live::{Open, Over};
+use crate::mcp::session::{Caller, Session};
+use crate::mcp::sse::Place;
+use crate::mcp::v2025_11_25;
+
+/// How long an answer may take before the client gets a stream to wait on. Answers that wait for nothing take a
+/// few milliseconds; whatever takes this long waits for a job, and its client should see at once how to come back.
+const QUICK: Duration = Duration::from_millis(250);
+
+/// What an exchange ends with: the response to a request, or nothing.
+pub(super) type Ending = Option<(Id, Outcome)>;
+
+/// A handler at work.
+pub(super) struct Exchange {
+    pub(super) http: Arc<Http>,
+    pub(super) caller: Arc<Caller>,
+    pub(super) feed: Arc<Feed>,
+    pub(super) work: Pin<Box<dyn Future<Output = Ending> + Send>>,
+    /// Where the stream stands, once it can be taken up again.
+    pub(super) place: Option<Place>,
+    /// Lets the exchange end when its request is cancelled, or its session ends.
+    pub(super) open: Option<Open>,
+}
+
+impl Exchange {
+    fn new<W>(
+        http: &Arc<Http>,
+        caller: Caller,
+        place: Option<Place>,
+        work: impl FnOnce(Arc<Http>, Arc<Caller>, Arc<Feed>) -> W,
+    ) -> Self
+    where
+        W: Future<Output = Ending> + Send + 'static,
+    {
+        let (http, caller, feed) = (Arc::clone(http), Arc::new(caller), Arc::new(Feed::default()));
+        let work = Box::pin(work(Arc::clone(&http), Arc::clone(&caller), Arc::clone(&feed)));
+        Self { http, caller, feed, work, place, open: None }
+    }
+
+    /// Answers a request with a response of its own, or with a stream if that takes a while.
+    pub(super) async fn handle(http: &Arc<Http>, caller: Caller, request: Request) -> Response {
+        let id = request.id.clone();
+        let mut exchange = Self::new(http, caller, None, |http, caller, feed| async move {
+            let id = request.id.clone();
+            Some((id, v2025_11_25::handle(&http.bridge, &caller, request, &*feed).await))
+        });
+        // Most handlers are done before they wait for anything: they need no entry in a register and no timer.
+        if let std::task::Poll::Ready(ending) = futures_util::poll!(&mut exchange.work) {
+            return exchange.finish(ending);
+        }
+        exchange.open_as(Some(&id));
+        tokio::select! {
+            biased;
+            _ = over(exchange.open.as_ref()) => stream::empty(),
+            ending = &mut exchange.work => exchange.finish(ending),
+            () = exchange.feed.has_some() => stream::respond(exchange, None),
+            () = tokio::time::sleep(QUICK) => stream::respond(exchange, None),
+        }
+    }
+
+    /// Takes up the stream of a request again.
+    pub(super) fn resume(http: &Arc<Http>, caller: Caller, place: Place, id: &Id) -> Response {
+        let resume = place.resume.clone();
+        let mut exchange = Self::new(http, caller, Some(place), |http, caller, feed| async move {
+            v2025_11_25::resume(&http.bridge, &caller, resume, &*feed).await
+        });
+        exchange.open_as(Some(id));
+        stream::respond(exchange, None)
+    }
+
+    /// Listens for what the server has to say to the session.
+    pub(super) fn listen(http: &Arc<Http>, caller: Caller, place: Place) -> Response {
+        let mut exchange = Self::new(http, caller, Some(place), |http, caller, feed| async move {
+            v2025_11_25::listen(&http.bridge, &caller, &*feed).await;
+            None
+        });
+        exchange.open_as(None);
+        stream::respond(exchange, None)
+    }
+
+    /// The session.
+    pub(super) fn session(&self) -> Option<&Session> {
+        self.caller.session.as_ref()
+    }
+
+    fn open_as(&mut self, waits_for: Option<&Id>) {
+        let stream = self.place.as_ref().map(|place| place.stream.as_str());
+        self.open = self.session().map(|session| self.http.live.open(&session.nonce, waits_for, stream));
+    }
+
+    /// The handler is done before a stream was begun. One is needed still if it sent something before its answer.
+    fn finish(self, ending: Ending) -> Response {
+        match ending {
+            Some((id, outcome)) if self.feed.is_empty() => post::json(&id, &outcome),
+            ending => stream::respond(self, Some(ending)),
+        }
+    }
+}
+
+/// Waits until the client no longer wants the answer here.
+pub(super) async fn over(open: Option<&Open>) -> Over {
+    match open {
+        Some(open) => open.over().await,
+        None => std::future::pending().await,
+    }
+}

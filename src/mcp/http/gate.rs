@@ -1,0 +1,137 @@
+//! What every request must pass, whatever it asks for: `Origin`, `Host`, `Accept`, the version header and the session;
+//! and what browsers need to be let in (CORS).
+
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+
+use super::refusal::Refusal;
+use super::{Http, METHODS, Result};
+use crate::auth::Principal;
+use crate::mcp::generation::Revision;
+use crate::mcp::origin::Doors;
+use crate::mcp::session::Session;
+
+pub(super) static SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+static VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+
+const REQUEST_HEADERS: &str =
+    "Content-Type, Accept, Authorization, Mcp-Session-Id, MCP-Protocol-Version, Last-Event-ID";
+const RESPONSE_HEADERS: &str = "Mcp-Session-Id, WWW-Authenticate, Retry-After";
+
+/// Refuses pages that are not let in. A client that is no browser sends no `Origin`.
+pub(super) fn check_origin(doors: &Doors, head: &Parts) -> Result<()> {
+    match head.headers.get(header::ORIGIN) {
+        Some(origin) if !lets_in(doors, origin) => Err(Refusal::forbidden(format!(
+            "pages of {:?} may not use this server; its config can allow them (allowed_origins)",
+            String::from_utf8_lossy(origin.as_bytes())
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// True if pages of this origin are let in.
+pub(super) fn lets_in(doors: &Doors, origin: &HeaderValue) -> bool {
+    origin.to_str().is_ok_and(|origin| doors.lets_in(origin))
+}
+
+/// Refuses requests that were addressed to another name than the server's.
+pub(super) fn check_host(doors: &Doors, head: &Parts) -> Result<()> {
+    let in_target = head.uri.authority().map(|authority| authority.as_str());
+    let in_header = head.headers.get(header::HOST).map(|host| host.to_str().unwrap_or_default());
+    for host in [in_target, Some(in_header.unwrap_or_default())].into_iter().flatten() {
+        if !doors.answers_to(host) {
+            return Err(Refusal::forbidden(format!(
+                "this server does not answer to the Host {host:?}; call it localhost or 127.0.0.1, or name it in \
+                 its config (allowed_hosts)"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Answers a browser that asks what it may send.
+pub(super) fn preflight(head: &Parts) -> Response {
+    let mut response = StatusCode::NO_CONTENT.into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::ALLOW, HeaderValue::from_static(METHODS));
+    if head.headers.contains_key(header::ORIGIN) {
+        headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(METHODS));
+        headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(REQUEST_HEADERS));
+        headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("3600"));
+    }
+    response
+}
+
+/// Lets pages of this origin read the response.
+pub(super) fn share_with(origin: HeaderValue, response: &mut Response) {
+    let headers = response.headers_mut();
+    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(RESPONSE_HEADERS));
+    headers.append(header::VARY, HeaderValue::from_static("Origin"));
+}
+
+/// Refuses a version that is not spoken here. One that is spoken but is not the session's is let pass: the session
+/// decides.
+pub(super) fn check_version(headers: &HeaderMap) -> Result<()> {
+    let Some(version) = headers.get(&VERSION) else { return Ok(()) };
+    let text = String::from_utf8_lossy(version.as_bytes());
+    match Revision::parse(&text) {
+        Some(_) => Ok(()),
+        None => Err(Refusal::invalid(format!(
+            "MCP-Protocol-Version {text:?} is not supported; this server speaks {}",
+            Revision::ALL.map(Revision::as_str).join(", ")
+        ))),
+    }
+}
+
+/// Refuses a client that does not take what it would get. No `Accept` at all means anything.
+pub(super) fn check_accept(headers: &HeaderMap, wanted: &[&str]) -> Result<()> {
+    if !headers.contains_key(header::ACCEPT) {
+        return Ok(());
+    }
+    let missing: Vec<&str> = wanted.iter().copied().filter(|kind| !accepts(headers, kind)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(Refusal::not_acceptable(&format!("the Accept header must list {}", missing.join(" and "))))
+}
+
+fn accepts(headers: &HeaderMap, kind: &str) -> bool {
+    headers
+        .get_all(header::ACCEPT)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(|range| range.split(';').next().unwrap_or_default().trim())
+        .any(|range| match range.split_once('/') {
+            Some(("*", "*")) => true,
+            Some((main, "*")) => {
+                kind.split_once('/').is_some_and(|(wanted, _)| wanted.eq_ignore_ascii_case(main))
+            }
+            _ => range.eq_ignore_ascii_case(kind),
+        })
+}
+
+/// The session of a request.
+pub(super) async fn session(http: &Http, principal: &Principal, headers: &HeaderMap) -> Result<Session> {
+    let Some(token) = headers.get(&SESSION_ID) else {
+        return Err(Refusal::invalid(
+            "the header Mcp-Session-Id is missing: begin with initialize and send the id of its answer",
+        ));
+    };
+    let bridge = &http.bridge;
+    let session = token
+        .to_str()
+        .ok()
+        .and_then(|token| http.opened.open(&bridge.seal, token, bridge.clock.now()))
+        // Another caller's session is not even confirmed to exist.
+        .filter(|session| session.owner == principal.owner)
+        .ok_or_else(|| {
+            Refusal::no_session("there is no such session, or it has expired: begin with initialize")
+        })?;
+    if bridge.store.has_ended(&session.nonce).await.map_err(Refusal::store)? {
+        return Err(Refusal::no_session("this session was ended: begin with initialize"));
+    }
+    Ok(session)
+}

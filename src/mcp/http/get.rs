@@ -1,0 +1,38 @@
+//! GET: a stream that listens, or one that is taken up again where it broke.
+
+use std::sync::Arc;
+
+use axum::http::HeaderMap;
+use axum::response::Response;
+
+use super::exchange::Exchange;
+use super::refusal::Refusal;
+use super::{Http, Result, gate};
+use crate::auth::Principal;
+use crate::mcp::outlet::Resume;
+use crate::mcp::session::Caller;
+use crate::mcp::sse::Place;
+
+/// Answers a GET.
+pub(super) async fn get(http: &Arc<Http>, principal: Principal, headers: &HeaderMap) -> Result<Response> {
+    gate::check_accept(headers, &["text/event-stream"])?;
+    gate::check_version(headers)?;
+    let session = gate::session(http, &principal, headers).await?;
+    let place = match headers.get("last-event-id") {
+        None => Place::start(&session.nonce, Resume::Listen, &*http.bridge.entropy),
+        Some(id) => id
+            .to_str()
+            .ok()
+            .and_then(|id| Place::open(&http.bridge.seal, &session.nonce, id))
+            .ok_or_else(|| Refusal::invalid("Last-Event-ID is not the id of an event of this session"))?,
+    };
+    // To open such a stream once more and close it at once would only bring the client back again.
+    if place.last || http.live.was_cancelled(&place.stream) {
+        return Err(Refusal::stream_over());
+    }
+    let caller = Caller { principal, session: Some(session) };
+    match place.resume.clone() {
+        Resume::Listen => Ok(Exchange::listen(http, caller, place)),
+        Resume::Wait { id, .. } => Ok(Exchange::resume(http, caller, place, &id)),
+    }
+}

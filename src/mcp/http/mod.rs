@@ -1,0 +1,109 @@
+//! Streamable HTTP: one endpoint for POST, GET, DELETE and OPTIONS. What every request must pass is in [`gate`]; the
+//! methods have a file each. It must not know what the methods of the protocol do, beyond the few that are the
+//! transport's own: `initialize`, because it makes a session, `notifications/cancelled`, and `tasks/get`, because
+//! polls are counted.
+
+mod body;
+mod exchange;
+mod gate;
+mod get;
+mod post;
+mod refusal;
+mod serve;
+mod stream;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::any;
+use tokio_util::sync::CancellationToken;
+
+use self::refusal::Refusal;
+pub use self::serve::serve;
+use super::Bridge;
+use super::live::Live;
+use super::origin::Doors;
+use super::polls::Polls;
+use super::session::{Opened, Session};
+use crate::auth::Authenticator;
+
+const METHODS: &str = "POST, GET, DELETE, OPTIONS";
+
+/// What the config says about HTTP.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Which pages may talk to the server, and by which names.
+    pub doors: Doors,
+    /// The largest body of a request, in bytes.
+    pub max_body_bytes: usize,
+}
+
+/// All that a request works with.
+struct Http {
+    bridge: Arc<Bridge>,
+    auth: Arc<Authenticator>,
+    options: Options,
+    opened: Opened,
+    live: Live,
+    polls: Polls,
+    shutdown: CancellationToken,
+}
+
+type Result<T, E = Box<Refusal>> = std::result::Result<T, E>;
+
+/// The endpoint at `/mcp`. Its streams end when `shutdown` is cancelled.
+pub fn router(
+    bridge: Arc<Bridge>,
+    auth: Arc<Authenticator>,
+    options: Options,
+    shutdown: CancellationToken,
+) -> Router {
+    bridge.service.stops_with(shutdown.clone());
+    let polls = Polls::new(bridge.settings.max_polls_per_second);
+    let (opened, live) = (Opened::default(), Live::default());
+    let http = Http { bridge, auth, options, opened, live, polls, shutdown };
+    Router::new().route("/mcp", any(endpoint)).with_state(Arc::new(http))
+}
+
+async fn endpoint(State(http): State<Arc<Http>>, request: Request) -> Response {
+    let origin = request.headers().get(header::ORIGIN).cloned();
+    let mut response = match answer(&http, request).await {
+        Ok(response) => response,
+        Err(refusal) => refusal.into_response(),
+    };
+    if let Some(origin) = origin.filter(|origin| gate::lets_in(&http.options.doors, origin)) {
+        gate::share_with(origin, &mut response);
+    }
+    response
+}
+
+async fn answer(http: &Arc<Http>, request: Request) -> Result<Response> {
+    let (head, body) = request.into_parts();
+    gate::check_origin(&http.options.doors, &head)?;
+    gate::check_host(&http.options.doors, &head)?;
+    if head.method == Method::OPTIONS {
+        return Ok(gate::preflight(&head));
+    }
+    let authorization = head.headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
+    let principal = http.auth.authenticate(authorization).map_err(Refusal::unauthorized)?;
+    match head.method {
+        Method::POST => post::post(http, principal, &head.headers, body).await,
+        Method::GET => get::get(http, principal, &head.headers).await,
+        Method::DELETE => {
+            gate::check_version(&head.headers)?;
+            let session = gate::session(http, &principal, &head.headers).await?;
+            end_session(http, &session).await
+        }
+        _ => Err(Refusal::method_not_allowed()),
+    }
+}
+
+/// Ends a session: everywhere, and what is open of it here at once. Its tasks live on.
+async fn end_session(http: &Http, session: &Session) -> Result<Response> {
+    http.bridge.store.end(&session.nonce, session.expires).await.map_err(Refusal::store)?;
+    http.live.end(&session.nonce);
+    Ok(StatusCode::NO_CONTENT.into_response())
+}

@@ -1,0 +1,134 @@
+//! POST: one message from the client.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::body::Body;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use serde::Deserialize as _;
+use serde_json::Value;
+
+use super::exchange::Exchange;
+use super::refusal::Refusal;
+use super::{Http, Result, body, gate};
+use crate::auth::Principal;
+use crate::mcp::generation::Replied;
+use crate::mcp::jsonrpc::{self, Id, Message, Outcome, Request};
+use crate::mcp::polls::Turn;
+use crate::mcp::session::Caller;
+use crate::mcp::v2025_11_25;
+
+const JSON: &str = "application/json";
+const EVENTS: &str = "text/event-stream";
+
+/// Answers a POST.
+pub(super) async fn post(
+    http: &Arc<Http>,
+    principal: Principal,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<Response> {
+    if !is_json(headers) {
+        return Err(Refusal::media_type());
+    }
+    gate::check_accept(headers, &[JSON, EVENTS])?;
+    let body = body::read(body, http.options.max_body_bytes).await?;
+    let message = jsonrpc::parse(&body).map_err(Refusal::malformed)?;
+    let to_request = |refusal: Box<Refusal>| refusal.to(id_of(&message).cloned());
+    gate::check_version(headers).map_err(to_request)?;
+    if let Message::Request(request) = &message
+        && request.method == "initialize"
+    {
+        return Ok(initialize(http, &principal, request));
+    }
+    let session = gate::session(http, &principal, headers).await.map_err(to_request)?;
+    let caller = Caller { principal, session: Some(session) };
+    match message {
+        Message::Request(request) => request_of(http, caller, request).await,
+        Message::Notification { method, params } => {
+            notification_of(http, &caller, &method, &params).await;
+            Ok(StatusCode::ACCEPTED.into_response())
+        }
+        Message::Response { id, outcome } => response_of(http, &caller, id, outcome).await,
+    }
+}
+
+/// The id of a request; the other kinds are not answered.
+fn id_of(message: &Message) -> Option<&Id> {
+    match message {
+        Message::Request(request) => Some(&request.id),
+        Message::Notification { .. } | Message::Response { .. } => None,
+    }
+}
+
+fn initialize(http: &Http, principal: &Principal, request: &Request) -> Response {
+    match v2025_11_25::initialize(&http.bridge, principal, &request.params) {
+        Ok((session, result)) => {
+            let mut response = json(&request.id, &Ok(result));
+            let token = session.token(&http.bridge.seal);
+            let token = HeaderValue::try_from(token).expect("a sealed token is visible ASCII");
+            response.headers_mut().insert(&gate::SESSION_ID, token);
+            response
+        }
+        Err(error) => json(&request.id, &Err(error)),
+    }
+}
+
+async fn request_of(http: &Arc<Http>, caller: Caller, request: Request) -> Result<Response> {
+    if request.method == "tasks/get" {
+        match http.polls.turn(counted_as(&caller), Instant::now()) {
+            Turn::Now => {}
+            Turn::After(pause) => tokio::time::sleep(pause).await,
+            Turn::Never => {
+                let most = http.bridge.settings.max_polls_per_second;
+                return Err(Refusal::too_many_polls(most).to(Some(request.id)));
+            }
+        }
+    }
+    Ok(Exchange::handle(http, caller, request).await)
+}
+
+/// Whose polls these are. Callers who are not told apart are counted by session: one must not slow down all.
+fn counted_as(caller: &Caller) -> &str {
+    match &caller.session {
+        Some(session) if !caller.principal.identified => &session.nonce,
+        _ => caller.principal.owner.as_str(),
+    }
+}
+
+async fn notification_of(http: &Http, caller: &Caller, method: &str, params: &Value) {
+    if method != "notifications/cancelled" {
+        return v2025_11_25::notified(&http.bridge, caller, method, params).await;
+    }
+    if let (Some(session), Ok(id)) = (&caller.session, Id::deserialize(&params["requestId"])) {
+        tracing::debug!(?id, reason = params["reason"].as_str(), "a request was cancelled");
+        http.live.cancel(&session.nonce, &id);
+    }
+}
+
+async fn response_of(http: &Http, caller: &Caller, id: Option<Id>, outcome: Outcome) -> Result<Response> {
+    let Some(id) = id else {
+        let code = outcome.err().map(|error| error.code);
+        tracing::debug!(code, "the client could not read a message");
+        return Ok(StatusCode::ACCEPTED.into_response());
+    };
+    match v2025_11_25::replied(&http.bridge, caller, id, outcome).await {
+        Replied::Taken | Replied::Late => Ok(StatusCode::ACCEPTED.into_response()),
+        Replied::Unknown => Err(Refusal::invalid("no request with this id was sent to you")),
+    }
+}
+
+/// One JSON-RPC response as a whole HTTP response.
+pub(super) fn json(id: &Id, outcome: &Outcome) -> Response {
+    let json = HeaderValue::from_static(JSON);
+    ([(header::CONTENT_TYPE, json)], jsonrpc::response(id, outcome)).into_response()
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .and_then(|value| value.split(';').next())
+        .is_some_and(|kind| kind.trim().eq_ignore_ascii_case(JSON))
+}

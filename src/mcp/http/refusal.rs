@@ -1,0 +1,145 @@
+//! [`Refusal`]: why the transport does not take a message. It becomes an HTTP error status with a JSON-RPC error as
+//! its body, which says what to do about it.
+
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+
+use crate::auth::Unauthorized;
+use crate::mcp::jsonrpc::{self, Error, INTERNAL_ERROR, INVALID_REQUEST, Id, Malformed};
+use crate::tasks::store::StoreError;
+
+/// The transport refuses; JSON-RPC has no code of its own for it.
+const REFUSED: i32 = -32000;
+/// The session is not there. The code that the official SDKs give it.
+const NO_SESSION: i32 = -32001;
+
+/// Why a message is not taken.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    status: StatusCode,
+    id: Option<Id>,
+    error: Error,
+    header: Option<(HeaderName, HeaderValue)>,
+}
+
+impl Refusal {
+    fn new(status: StatusCode, code: i32, message: impl Into<String>) -> Box<Self> {
+        Box::new(Self { status, id: None, error: Error::new(code, message), header: None })
+    }
+
+    fn with(mut self: Box<Self>, name: HeaderName, value: &'static str) -> Box<Self> {
+        self.header = Some((name, HeaderValue::from_static(value)));
+        self
+    }
+
+    /// The same as an answer to the request of this id.
+    pub(super) fn to(mut self: Box<Self>, id: Option<Id>) -> Box<Self> {
+        // A request that is well formed is answered as one: to some clients any other status is the end of the session.
+        if id.is_some() && self.status == StatusCode::SERVICE_UNAVAILABLE {
+            self.status = StatusCode::OK;
+            self.header = None;
+        }
+        self.id = id;
+        self
+    }
+
+    /// 400: a message or a header that cannot be acted on.
+    pub(super) fn invalid(message: impl Into<String>) -> Box<Self> {
+        Self::new(StatusCode::BAD_REQUEST, INVALID_REQUEST, message)
+    }
+
+    /// 400: a body that is no message.
+    pub(super) fn malformed(malformed: Malformed) -> Box<Self> {
+        let Malformed { id, error } = malformed;
+        Box::new(Self { status: StatusCode::BAD_REQUEST, id, error, header: None })
+    }
+
+    /// 401.
+    pub(super) fn unauthorized(why: Unauthorized) -> Box<Self> {
+        let challenge = match why {
+            Unauthorized::Missing => "Bearer",
+            Unauthorized::Form => "Bearer error=\"invalid_request\"",
+            Unauthorized::Unknown => "Bearer error=\"invalid_token\"",
+        };
+        Self::new(StatusCode::UNAUTHORIZED, REFUSED, why.to_string())
+            .with(header::WWW_AUTHENTICATE, challenge)
+    }
+
+    /// 403.
+    pub(super) fn forbidden(message: impl Into<String>) -> Box<Self> {
+        Self::new(StatusCode::FORBIDDEN, REFUSED, message)
+    }
+
+    /// 404: the session cannot be used, and the client begins a new one.
+    pub(super) fn no_session(message: &str) -> Box<Self> {
+        Self::new(StatusCode::NOT_FOUND, NO_SESSION, message)
+    }
+
+    /// 405: another HTTP method.
+    pub(super) fn method_not_allowed() -> Box<Self> {
+        let message = format!("this endpoint serves {}", super::METHODS);
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, REFUSED, message).with(header::ALLOW, super::METHODS)
+    }
+
+    /// 405: a stream that is over. The status that tells a client not to come back.
+    pub(super) fn stream_over() -> Box<Self> {
+        let message = "this stream is over: its request was answered or cancelled";
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, REFUSED, message).with(header::ALLOW, super::METHODS)
+    }
+
+    /// 406.
+    pub(super) fn not_acceptable(message: &str) -> Box<Self> {
+        Self::new(StatusCode::NOT_ACCEPTABLE, REFUSED, message)
+    }
+
+    /// 408: the body came too slowly.
+    pub(super) fn too_slow() -> Box<Self> {
+        Self::new(StatusCode::REQUEST_TIMEOUT, REFUSED, "the body did not arrive in time")
+            .with(header::CONNECTION, "close")
+    }
+
+    /// 413.
+    pub(super) fn too_large(limit: usize) -> Box<Self> {
+        let message = format!("the message is larger than the {limit} bytes that this server takes");
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, INVALID_REQUEST, message)
+    }
+
+    /// 415.
+    pub(super) fn media_type() -> Box<Self> {
+        Self::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            INVALID_REQUEST,
+            "send the message with Content-Type: application/json",
+        )
+    }
+
+    /// 429.
+    pub(super) fn too_many_polls(most: u32) -> Box<Self> {
+        let message = format!("more than {most} polls a second; poll at the task's pollInterval");
+        Self::new(StatusCode::TOO_MANY_REQUESTS, REFUSED, message).with(header::RETRY_AFTER, "1")
+    }
+
+    /// 503, or 200 as an answer to a request: the store does not work. The reason is the operator's.
+    pub(super) fn store(error: StoreError) -> Box<Self> {
+        tracing::error!(%error, "a session cannot be looked up");
+        Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            INTERNAL_ERROR,
+            "the server's database does not answer; its log says why",
+        )
+        .with(header::RETRY_AFTER, "1")
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        tracing::debug!(status = self.status.as_u16(), message = self.error.message, "refused");
+        let json = HeaderValue::from_static("application/json");
+        let body = jsonrpc::failure(self.id.as_ref(), &self.error);
+        let mut response = (self.status, [(header::CONTENT_TYPE, json)], body).into_response();
+        if let Some((name, value)) = self.header {
+            response.headers_mut().insert(name, value);
+        }
+        response
+    }
+}

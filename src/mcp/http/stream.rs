@@ -1,0 +1,162 @@
+//! The body of an event stream: it runs the exchange, and turns what comes of it into events.
+//!
+//! The first event tells the client how to come back. While nothing happens, a comment every few seconds keeps the
+//! connection open and finds out whether the client and its session are still there.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse as _, Response};
+use tokio::time::{Instant, Interval, MissedTickBehavior};
+
+use super::exchange::{Ending, Exchange, over};
+use crate::mcp::live::Over;
+use crate::mcp::session::Session;
+use crate::mcp::sse::{self, Place};
+use crate::mcp::{Bridge, jsonrpc};
+
+/// How long a quiet stream stays quiet.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// How long a client waits before it comes back to a stream that broke. Some try twice only: a server that is started
+/// again has twice this time.
+const RETRY_MS: u32 = 2_500;
+
+/// A stream with its exchange.
+struct EventStream {
+    exchange: Exchange,
+    quiet: Interval,
+    stage: Stage,
+}
+
+enum Stage {
+    /// Nothing was sent. The ending is there if the handler is done already.
+    Opening(Option<Ending>),
+    /// The handler is at work.
+    Running,
+    /// The handler is done: what it sent goes out, then its answer.
+    Ending(Ending),
+    /// Nothing more comes.
+    Over,
+}
+
+/// A stream that goes on with the exchange, or that ends it if the handler is done.
+pub(super) fn respond(exchange: Exchange, ending: Option<Ending>) -> Response {
+    let mut quiet = tokio::time::interval_at(Instant::now() + KEEP_ALIVE, KEEP_ALIVE);
+    quiet.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let stream = EventStream { exchange, quiet, stage: Stage::Opening(ending) };
+    let events = futures_util::stream::unfold(stream, |mut stream| async move {
+        let event = stream.next().await?;
+        Some((Ok::<_, Infallible>(event), stream))
+    });
+    with_headers(Body::from_stream(events))
+}
+
+/// The stream of a request that nobody wants answered any more.
+pub(super) fn empty() -> Response {
+    with_headers(Body::empty())
+}
+
+fn with_headers(body: Body) -> Response {
+    let headers = [
+        (header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
+        (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
+    ];
+    // Proxies of the nginx family hold a response back until it is whole, unless they are told not to.
+    let unbuffered = [("x-accel-buffering", HeaderValue::from_static("no"))];
+    (headers, unbuffered, body).into_response()
+}
+
+impl EventStream {
+    async fn next(&mut self) -> Option<Bytes> {
+        if let Stage::Opening(ending) = &mut self.stage {
+            self.stage = ending.take().map_or(Stage::Running, Stage::Ending);
+            return Some(self.opening());
+        }
+        if let Stage::Running = self.stage
+            && let Some(event) = self.run().await
+        {
+            return Some(event);
+        }
+        let Stage::Ending(ending) = &mut self.stage else { return None };
+        if let Some(message) = self.exchange.feed.take() {
+            return Some(self.message(message.to_string().as_bytes()));
+        }
+        let ending = ending.take();
+        self.stage = Stage::Over;
+        let (id, outcome) = ending?;
+        if let Some(place) = &mut self.exchange.place {
+            place.last = true;
+        }
+        Some(self.message(&jsonrpc::response(&id, &outcome)))
+    }
+
+    /// The next event of a handler at work. `None` once the stage is another.
+    async fn run(&mut self) -> Option<Bytes> {
+        let Exchange { open, feed, work, http, caller, place } = &mut self.exchange;
+        // The others are answered while the server stops: their clients could not come back for it.
+        let resumable = place.is_some() || feed.resume().is_some();
+        tokio::select! {
+            biased;
+            why = over(open.as_ref()) => {
+                self.stage = Stage::Over;
+                match (why, place) {
+                    (Over::Unwanted, Some(place)) => http.live.note_cancelled(&place.stream),
+                    (Over::TakenUp, _) => feed.give_way(),
+                    (Over::Unwanted, None) => {}
+                }
+            }
+            message = feed.next() => return Some(self.message(message.to_string().as_bytes())),
+            ending = work => self.stage = Stage::Ending(ending),
+            () = http.shutdown.cancelled(), if resumable => {
+                self.stage = Stage::Over;
+                return Some(sse::retry(RETRY_MS));
+            }
+            _ = self.quiet.tick() => {
+                if lives(caller.session.as_ref(), &http.bridge).await {
+                    return Some(sse::COMMENT);
+                }
+                self.stage = Stage::Over;
+            }
+        }
+        None
+    }
+
+    /// What a stream begins with. Clients of older revisions try to read an event without data, so they get a comment.
+    fn opening(&mut self) -> Bytes {
+        let primes = self.exchange.session().is_some_and(|session| session.revision.primes_streams());
+        match self.next_id() {
+            Some(id) if primes => sse::priming(&id, RETRY_MS),
+            _ => sse::COMMENT,
+        }
+    }
+
+    fn message(&mut self, json: &[u8]) -> Bytes {
+        self.quiet.reset();
+        let id = self.next_id();
+        sse::message(id.as_deref(), json)
+    }
+
+    /// An id for the next event, if the stream can be taken up again there.
+    fn next_id(&mut self) -> Option<String> {
+        let Exchange { http, caller, feed, place, open, .. } = &mut self.exchange;
+        if place.is_none() {
+            let nonce = &caller.session.as_ref()?.nonce;
+            let started = Place::start(nonce, feed.resume()?, &*http.bridge.entropy);
+            if let Some(open) = open {
+                open.name(&started.stream);
+            }
+            *place = Some(started);
+        }
+        Some(place.as_mut()?.advance(&http.bridge.seal))
+    }
+}
+
+/// False once the session was ended, perhaps by another process, or has expired.
+async fn lives(session: Option<&Session>, bridge: &Bridge) -> bool {
+    let Some(Session { nonce, expires, .. }) = session else { return true };
+    // A store that does not answer says nothing about the session.
+    bridge.clock.now() < *expires && !bridge.store.has_ended(nonce).await.unwrap_or(false)
+}

@@ -1,0 +1,94 @@
+//! JSON-RPC 2.0 envelopes. It must not know a method.
+
+mod parse;
+
+pub use parse::{Malformed, Message, parse};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+const VERSION: &str = "2.0";
+
+/// What came is not JSON.
+pub const PARSE_ERROR: i32 = -32700;
+/// What came is JSON, but not a message that can be acted on.
+pub const INVALID_REQUEST: i32 = -32600;
+/// There is no such method, or not for this caller.
+pub const METHOD_NOT_FOUND: i32 = -32601;
+/// The parameters do not fit.
+pub const INVALID_PARAMS: i32 = -32602;
+/// The fault is ours.
+pub const INTERNAL_ERROR: i32 = -32603;
+
+/// The id of a request: echoed exactly as it came.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Id {
+    /// An integer.
+    Integer(i64),
+    /// A string.
+    Text(String),
+}
+
+/// A request that wants an answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Request {
+    /// Its id.
+    pub id: Id,
+    /// The method.
+    pub method: String,
+    /// The parameters: an object, or null where there are none.
+    pub params: Value,
+}
+
+/// An error object.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Error {
+    /// The code.
+    pub code: i32,
+    /// What happened, for people.
+    pub message: String,
+    /// More, for programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Value>,
+}
+
+/// What a request is answered with.
+pub type Outcome = Result<Value, Error>;
+
+impl Error {
+    /// An error without data.
+    pub fn new(code: i32, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), data: None }
+    }
+}
+
+/// A response to a request, as JSON text.
+pub fn response(id: &Id, outcome: &Outcome) -> Vec<u8> {
+    match outcome {
+        Ok(result) => text(&Envelope { jsonrpc: VERSION, id: Some(id), result: Some(result), error: None }),
+        Err(error) => failure(Some(id), error),
+    }
+}
+
+/// An error response, as JSON text. It has no id only where that of the request could not be read.
+pub fn failure(id: Option<&Id>, error: &Error) -> Vec<u8> {
+    text(&Envelope { jsonrpc: VERSION, id, result: None, error: Some(error) })
+}
+
+#[derive(Serialize)]
+struct Envelope<'a> {
+    jsonrpc: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'a Id>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<&'a Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a Error>,
+}
+
+fn text(envelope: &Envelope<'_>) -> Vec<u8> {
+    let mut text = Vec::with_capacity(512);
+    serde_json::to_writer(&mut text, envelope).expect("strings and JSON values always serialize");
+    text
+}

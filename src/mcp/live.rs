@@ -1,0 +1,229 @@
+//! What is open in this process, by session: waits that `notifications/cancelled` can end, streams, and all of them
+//! when the session ends. Nothing here outlives the process or is needed after it.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+
+use super::jsonrpc::Id;
+
+/// How many streams are remembered whose requests were cancelled.
+const CANCELLED: usize = 1024;
+
+/// The register. Cheap to clone.
+#[derive(Clone, Default)]
+pub(super) struct Live {
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    sessions: HashMap<String, Entry>,
+    /// Names of streams. Some clients come back to the stream of a request that they cancelled; these are told that
+    /// it is over.
+    cancelled: VecDeque<String>,
+    serial: u64,
+}
+
+/// A session in which something is open.
+#[derive(Default)]
+struct Entry {
+    over: CancellationToken,
+    waits: HashMap<Id, (u64, CancellationToken)>,
+    /// Streams by name, with what tells them that they were taken up again elsewhere.
+    streams: HashMap<String, (u64, CancellationToken)>,
+    /// Guards of this entry.
+    open: usize,
+}
+
+/// Something that is open. Dropping it closes it.
+pub(super) struct Open {
+    live: Live,
+    session: String,
+    serial: u64,
+    waits_for: Option<Id>,
+    stream: Option<String>,
+    over: CancellationToken,
+    taken_up: CancellationToken,
+}
+
+/// Why something is to be closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Over {
+    /// The request was cancelled, or the session has ended.
+    Unwanted,
+    /// The client has taken the stream up again on another connection.
+    TakenUp,
+}
+
+impl Live {
+    /// Opens something in a session: the wait for a request, or a stream that listens; the stream of this name, if it
+    /// is taken up again.
+    pub(super) fn open(&self, session: &str, waits_for: Option<&Id>, stream: Option<&str>) -> Open {
+        let mut state = self.state.lock();
+        state.serial += 1;
+        let serial = state.serial;
+        let entry = state.sessions.entry(session.to_owned()).or_default();
+        entry.open += 1;
+        let (over, taken_up) = (entry.over.child_token(), CancellationToken::new());
+        if let Some(id) = waits_for {
+            entry.waits.insert(id.clone(), (serial, over.clone()));
+        }
+        drop(state);
+        let (session, waits_for) = (session.to_owned(), waits_for.cloned());
+        let mut open = Open { live: self.clone(), session, serial, waits_for, stream: None, over, taken_up };
+        if let Some(stream) = stream {
+            open.name(stream);
+        }
+        open
+    }
+
+    /// Ends the wait for this request, if there is one.
+    pub(super) fn cancel(&self, session: &str, id: &Id) {
+        let mut state = self.state.lock();
+        if let Some((_, over)) = state.sessions.get_mut(session).and_then(|entry| entry.waits.remove(id)) {
+            over.cancel();
+        }
+    }
+
+    /// Notes that the request of this stream was cancelled.
+    pub(super) fn note_cancelled(&self, stream: &str) {
+        let mut state = self.state.lock();
+        if state.cancelled.len() == CANCELLED {
+            state.cancelled.pop_front();
+        }
+        state.cancelled.push_back(stream.to_owned());
+    }
+
+    /// True if the request of this stream was cancelled a while ago.
+    pub(super) fn was_cancelled(&self, stream: &str) -> bool {
+        self.state.lock().cancelled.iter().any(|cancelled| cancelled == stream)
+    }
+
+    /// Ends all that is open in a session.
+    pub(super) fn end(&self, session: &str) {
+        if let Some(entry) = self.state.lock().sessions.get(session) {
+            entry.over.cancel();
+        }
+    }
+}
+
+impl Open {
+    /// Gives its stream a name; an earlier stream of this name is over.
+    pub(super) fn name(&mut self, stream: &str) {
+        self.stream = Some(stream.to_owned());
+        let mut state = self.live.state.lock();
+        let Some(entry) = state.sessions.get_mut(&self.session) else { return };
+        let named = entry.streams.insert(stream.to_owned(), (self.serial, self.taken_up.clone()));
+        if let Some((_, earlier)) = named {
+            earlier.cancel();
+        }
+    }
+
+    /// Waits until it is to be closed.
+    pub(super) async fn over(&self) -> Over {
+        tokio::select! {
+            biased;
+            () = self.over.cancelled() => Over::Unwanted,
+            () = self.taken_up.cancelled() => Over::TakenUp,
+        }
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let mut state = self.live.state.lock();
+        let Some(entry) = state.sessions.get_mut(&self.session) else { return };
+        entry.open -= 1;
+        if entry.open == 0 {
+            state.sessions.remove(&self.session);
+            return;
+        }
+        // A client that uses an id twice has only its later request cancelled, and a name is its latest stream's.
+        if let Some(id) = &self.waits_for
+            && entry.waits.get(id).is_some_and(|(serial, _)| *serial == self.serial)
+        {
+            entry.waits.remove(id);
+        }
+        if let Some(stream) = &self.stream
+            && entry.streams.get(stream).is_some_and(|(serial, _)| *serial == self.serial)
+        {
+            entry.streams.remove(stream);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    fn is_over(open: &Open) -> bool {
+        open.over().now_or_never() == Some(Over::Unwanted)
+    }
+
+    #[test]
+    fn a_stream_that_is_taken_up_again_ends_the_one_before() {
+        let live = Live::default();
+        let mut first = live.open("a", None, None);
+        first.name("s");
+        let other = live.open("a", None, Some("t"));
+        assert_eq!(first.over().now_or_never(), None);
+        let second = live.open("a", None, Some("s"));
+        assert_eq!(first.over().now_or_never(), Some(Over::TakenUp));
+        assert_eq!((second.over().now_or_never(), other.over().now_or_never()), (None, None));
+        drop(first);
+        let third = live.open("a", None, Some("s"));
+        assert_eq!(second.over().now_or_never(), Some(Over::TakenUp), "the name is the second's still");
+        live.end("a");
+        assert!(is_over(&third) && is_over(&other));
+    }
+
+    #[test]
+    fn cancels_the_wait_of_that_session_only() {
+        let live = Live::default();
+        let id = Id::Integer(1);
+        let (mine, theirs) = (live.open("a", Some(&id), None), live.open("b", Some(&id), None));
+        live.cancel("a", &Id::Text("1".to_owned()));
+        assert!(!is_over(&mine));
+        live.cancel("a", &id);
+        assert!(is_over(&mine) && !is_over(&theirs));
+        drop((mine, theirs));
+        assert!(live.state.lock().sessions.is_empty());
+        live.cancel("b", &id);
+    }
+
+    #[test]
+    fn remembers_the_newest_cancelled_streams() {
+        let live = Live::default();
+        for stream in 0..=CANCELLED {
+            live.note_cancelled(&stream.to_string());
+        }
+        assert!(!live.was_cancelled("0") && live.was_cancelled("1") && live.was_cancelled("1024"));
+    }
+
+    #[test]
+    fn of_two_requests_with_one_id_the_later_can_be_cancelled() {
+        let live = Live::default();
+        let id = Id::Text("x".to_owned());
+        let (first, second) = (live.open("a", Some(&id), None), live.open("a", Some(&id), None));
+        live.cancel("a", &id);
+        assert!(!is_over(&first) && is_over(&second));
+        let third = live.open("a", Some(&id), None);
+        drop(first);
+        live.cancel("a", &id);
+        assert!(is_over(&third));
+    }
+
+    #[test]
+    fn a_session_that_ends_closes_all_that_is_open_in_it() {
+        let live = Live::default();
+        let (listens, waits) = (live.open("a", None, None), live.open("a", Some(&Id::Integer(1)), None));
+        let other = live.open("b", None, None);
+        live.end("a");
+        assert!(is_over(&listens) && is_over(&waits) && !is_over(&other));
+    }
+}

@@ -1,0 +1,99 @@
+//! The protocol: transports and envelopes here, one module per generation below. A request comes in through
+//! [`http`] or [`stdio`], [`generation`] decides once which generation speaks, and that generation's handlers
+//! translate between the wire and [`crate::tasks::service`]. It must not reach an engine but to read logs and
+//! artifacts.
+
+pub mod companions;
+pub mod cursor;
+pub mod fallback;
+mod feed;
+pub mod generation;
+pub mod http;
+pub mod jsonrpc;
+mod live;
+pub mod origin;
+pub mod outlet;
+mod polls;
+pub mod resources;
+pub mod session;
+pub mod speakers;
+mod sse;
+pub mod stdio;
+pub mod v2025_11_25;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use taskbridge_sdk::Backend;
+
+use crate::catalog::Catalog;
+use crate::clock::{Clock, Entropy};
+use crate::seal::Seal;
+use crate::tasks::service::Service;
+use crate::tasks::store::Store;
+
+/// All that the handlers of every generation work with. Shared by every connection.
+pub struct Bridge {
+    /// The verbs.
+    pub service: Service,
+    /// The tools.
+    pub catalog: Arc<Catalog>,
+    /// The backends by name, to read logs and artifacts from.
+    pub backends: HashMap<String, Arc<dyn Backend>>,
+    /// Seals what clients hold for us.
+    pub seal: Seal,
+    /// Ended sessions.
+    pub store: Arc<dyn Store>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Randomness.
+    pub entropy: Arc<dyn Entropy>,
+    /// The streams that clients opened to listen.
+    pub speakers: speakers::Speakers,
+    /// What the config says about the protocol.
+    pub settings: Settings,
+}
+
+impl Bridge {
+    /// Logs a fault of ours under a random name, and makes the error that tells a client this name and nothing else.
+    pub fn fault(&self, error: &dyn std::error::Error) -> jsonrpc::Error {
+        let name: [u8; 5] = crate::clock::random(&*self.entropy);
+        let name = data_encoding::BASE32_NOPAD.encode(&name).to_ascii_lowercase();
+        tracing::error!(fault = name, error = %error, "a request failed by a fault of ours");
+        let message = format!("internal error: the server's log says more under fault={name}");
+        jsonrpc::Error::new(jsonrpc::INTERNAL_ERROR, message)
+    }
+}
+
+/// What the config says about the protocol.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// How long a plain call waits for its job.
+    pub call_budget: Duration,
+    /// How often a waiting plain call reports progress.
+    pub progress_every: Duration,
+    /// When the companion tools are listed.
+    pub companion_tools: CompanionTools,
+    /// Entries on one page of a list.
+    pub page_size: usize,
+    /// How long a session id is good for.
+    pub session_lifetime: Duration,
+    /// The most bytes of a log in one answer.
+    pub max_log_bytes: usize,
+    /// The largest artifact that is read.
+    pub max_artifact_bytes: u64,
+    /// Polls of one owner in a second beyond which they are held back.
+    pub max_polls_per_second: u32,
+}
+
+/// When the companion tools are listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CompanionTools {
+    /// To those who cannot hold tasks by the protocol itself.
+    Auto,
+    /// To everybody.
+    Always,
+    /// To nobody.
+    Never,
+}

@@ -1,0 +1,225 @@
+//! What jobs print and leave behind, as resources: `taskbridge://tasks/{id}/log` and
+//! `taskbridge://tasks/{id}/artifacts/{name}`. Reads through the backend's narrow ways, bounded in size and time,
+//! for the task's owner only. It must not change a row, and must not know how a generation writes a resource.
+
+use std::time::Duration;
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use taskbridge_sdk::{ArtifactData, ErrorKind, LogRequest, LogText, Output};
+
+use super::Bridge;
+use crate::auth::Principal;
+use crate::tasks::store::StoreError;
+use crate::tasks::task::{Task, TaskId};
+
+/// The template of a log's address.
+pub const LOG_TEMPLATE: &str = "taskbridge://tasks/{task_id}/log";
+/// The template of an artifact's address; a name can have several parts.
+pub const ARTIFACT_TEMPLATE: &str = "taskbridge://tasks/{task_id}/artifacts/{+name}";
+/// The longest that an engine is waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// What stays as it is in the name of an artifact: RFC 3986's unreserved characters, and `/` between its parts.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
+
+/// Something that can be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Its address.
+    pub uri: String,
+    /// A short name.
+    pub name: String,
+    /// What it is, for people.
+    pub description: String,
+    /// Its media type, where known.
+    pub mime_type: Option<String>,
+    /// Its size in bytes, where known.
+    pub size: Option<u64>,
+}
+
+/// What was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Contents {
+    /// Its media type, where known.
+    pub mime_type: Option<String>,
+    /// The bytes: text where they are text.
+    pub body: Body,
+}
+
+/// The bytes of a resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Body {
+    /// Text.
+    Text(String),
+    /// Anything else.
+    Bytes(Vec<u8>),
+}
+
+/// Why something could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// There is no such thing, or it is not the caller's.
+    #[error("there is no such resource, or it has expired")]
+    NotFound,
+    /// It is there, but cannot be had like this.
+    #[error("{0}")]
+    Refused(String),
+    /// The engine does not serve us now.
+    #[error("it cannot be read now: {0}")]
+    Unavailable(String),
+    /// The deployment is wrong; what is wrong is the operator's business.
+    #[error("the engine does not let us read it")]
+    Denied(#[source] taskbridge_sdk::Error),
+    /// The store cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// A part of a task that has an address.
+#[derive(Debug, PartialEq, Eq)]
+enum Part {
+    Log,
+    Artifact(String),
+}
+
+/// The address of a task's log.
+pub fn log_uri(id: &TaskId) -> String {
+    format!("taskbridge://tasks/{id}/log")
+}
+
+/// The address of one artifact of a task.
+pub fn artifact_uri(id: &TaskId, name: &str) -> String {
+    format!("taskbridge://tasks/{id}/artifacts/{}", utf8_percent_encode(name, ESCAPED))
+}
+
+/// All that can be read of a task: its artifacts, then its log.
+pub fn links(bridge: &Bridge, task: &Task, output: Option<&Output>) -> Vec<Link> {
+    let backend = bridge.backends.get(&task.backend);
+    let artifacts = output.into_iter().flat_map(|output| &output.artifacts).map(|artifact| Link {
+        uri: artifact_uri(&task.id, &artifact.name),
+        name: artifact.name.clone(),
+        description: format!("left by {}", task.tool),
+        mime_type: artifact.mime_type.clone(),
+        size: artifact.size,
+    });
+    let log = Link {
+        uri: log_uri(&task.id),
+        name: "log".to_owned(),
+        description: format!("what the job of {} printed", task.tool),
+        mime_type: Some("text/plain".to_owned()),
+        size: None,
+    };
+    let has_artifacts = backend.is_some_and(|backend| backend.artifacts().is_some());
+    let has_log = task.handle().is_some() && backend.is_some_and(|backend| backend.logs().is_some());
+    artifacts.filter(|_| has_artifacts).chain(has_log.then_some(log)).collect()
+}
+
+/// Reads what lies at an address of ours.
+///
+/// # Errors
+/// See [`ReadError`].
+pub async fn read(bridge: &Bridge, caller: &Principal, uri: &str) -> Result<Contents, ReadError> {
+    let (id, part) = parse(uri).ok_or(ReadError::NotFound)?;
+    let view = bridge.service.get(&caller.owner, &id).await?.ok_or(ReadError::NotFound)?;
+    match part {
+        Part::Log => {
+            let log = log(bridge, &view.task, bridge.settings.max_log_bytes, None).await?;
+            let text = if log.cut { format!("[earlier output is left out]\n{}", log.text) } else { log.text };
+            Ok(Contents { mime_type: Some("text/plain".to_owned()), body: Body::Text(text) })
+        }
+        Part::Artifact(name) => artifact(bridge, &view.task, &name).await,
+    }
+}
+
+/// The end of a task's log; empty while nothing has been started. `search` keeps the lines that contain it.
+///
+/// # Errors
+/// See [`ReadError`].
+pub async fn log(
+    bridge: &Bridge,
+    task: &Task,
+    max_bytes: usize,
+    search: Option<String>,
+) -> Result<LogText, ReadError> {
+    let backend = bridge.backends.get(&task.backend).ok_or(ReadError::NotFound)?;
+    let logs = backend.logs().ok_or(ReadError::NotFound)?;
+    let Some(handle) = task.handle() else { return Ok(LogText::default()) };
+    let request = LogRequest { max_bytes: max_bytes.min(bridge.settings.max_log_bytes), search };
+    in_time(logs.tail(handle, &request)).await
+}
+
+async fn artifact(bridge: &Bridge, task: &Task, name: &str) -> Result<Contents, ReadError> {
+    let backend = bridge.backends.get(&task.backend).ok_or(ReadError::NotFound)?;
+    let (Some(artifacts), Some(handle)) = (backend.artifacts(), task.handle()) else {
+        return Err(ReadError::NotFound);
+    };
+    let read = artifacts.read(handle, name, bridge.settings.max_artifact_bytes);
+    let ArtifactData { bytes, mime_type } = in_time(read).await?.ok_or(ReadError::NotFound)?;
+    let may_be_text = mime_type.as_deref().is_none_or(is_text);
+    let body = match String::from_utf8(bytes) {
+        Ok(text) if may_be_text => Body::Text(text),
+        Ok(text) => Body::Bytes(text.into_bytes()),
+        Err(error) => Body::Bytes(error.into_bytes()),
+    };
+    Ok(Contents { mime_type, body })
+}
+
+fn is_text(mime_type: &str) -> bool {
+    let essence = mime_type.split(';').next().unwrap_or_default().trim();
+    essence.starts_with("text/")
+        || essence.ends_with("+json")
+        || essence.ends_with("+xml")
+        || ["application/json", "application/xml", "application/yaml", "application/toml"].contains(&essence)
+}
+
+async fn in_time<T>(reading: impl Future<Output = taskbridge_sdk::Result<T>>) -> Result<T, ReadError> {
+    match tokio::time::timeout(PATIENCE, reading).await {
+        Ok(Ok(read)) => Ok(read),
+        Ok(Err(error)) => Err(match error.kind() {
+            ErrorKind::Rejected => ReadError::Refused(error.to_string()),
+            ErrorKind::Denied | ErrorKind::Config => ReadError::Denied(error),
+            ErrorKind::Limited { .. } | ErrorKind::Unavailable | ErrorKind::Uncertain => {
+                ReadError::Unavailable(error.to_string())
+            }
+        }),
+        Err(_) => Err(ReadError::Unavailable(format!("no answer within {} s", PATIENCE.as_secs()))),
+    }
+}
+
+fn parse(uri: &str) -> Option<(TaskId, Part)> {
+    let (id, rest) = uri.strip_prefix("taskbridge://tasks/")?.split_once('/')?;
+    let part = match rest.strip_prefix("artifacts/") {
+        Some(name) => Part::Artifact(percent_decode_str(name).decode_utf8().ok()?.into_owned()),
+        None if rest == "log" => Part::Log,
+        None => return None,
+    };
+    Some((TaskId::from_wire(id), part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_lead_back_to_what_they_were_made_of() {
+        let id = TaskId::from_bytes([3; 20]);
+        assert_eq!(parse(&log_uri(&id)), Some((id.clone(), Part::Log)));
+        for name in ["a.txt", "reports/März 50%.csv", "x?y#z", "..", "a//b"] {
+            let uri = artifact_uri(&id, name);
+            assert!(uri.bytes().all(|byte| byte.is_ascii_graphic()), "{uri}");
+            assert_eq!(parse(&uri), Some((id.clone(), Part::Artifact(name.to_owned()))), "{uri}");
+        }
+        for other in ["", "file:///etc/passwd", "taskbridge://tasks/x", "taskbridge://tasks/x/logs"] {
+            assert_eq!(parse(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn text_is_told_from_other_types() {
+        for text in ["text/plain; charset=utf-8", "application/json", "image/svg+xml"] {
+            assert!(is_text(text), "{text}");
+        }
+        for bytes in ["image/png", "application/octet-stream", "application/gzip"] {
+            assert!(!is_text(bytes), "{bytes}");
+        }
+    }
+}

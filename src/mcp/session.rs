@@ -1,0 +1,157 @@
+//! A session as the client holds it: a sealed token that any replica can open. It must not be kept anywhere; what
+//! little a session can change is the store's ([`crate::tasks::store::Sessions`]).
+
+use std::collections::HashMap;
+
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use taskbridge_sdk::Timestamp;
+
+use super::Bridge;
+use super::generation::Revision;
+use crate::auth::Principal;
+use crate::clock;
+use crate::seal::{Purpose, Seal};
+use crate::tasks::task::Owner;
+
+/// The form of the token. A token of another form, made by an older or a newer server, does not open.
+const FORM: u8 = 1;
+
+/// How many opened sessions are remembered before all are forgotten.
+const MOST_OPENED: usize = 1024;
+
+/// What a client said that it can do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Abilities {
+    /// It can show a form to its user (`elicitation`, or `elicitation.form`).
+    #[serde(rename = "f", skip_serializing_if = "std::ops::Not::not")]
+    pub elicitation_form: bool,
+    /// It can send its user to a page (`elicitation.url`).
+    #[serde(rename = "u", skip_serializing_if = "std::ops::Not::not")]
+    pub elicitation_url: bool,
+    /// It can ask its model (`sampling`).
+    #[serde(rename = "s", skip_serializing_if = "std::ops::Not::not")]
+    pub sampling: bool,
+    /// It declared `tasks` of its own.
+    #[serde(rename = "t", skip_serializing_if = "std::ops::Not::not")]
+    pub tasks: bool,
+}
+
+/// A session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Session {
+    #[serde(rename = "v")]
+    form: u8,
+    /// The revision that was negotiated.
+    #[serde(rename = "p")]
+    pub revision: Revision,
+    /// What the client can do.
+    #[serde(rename = "c")]
+    pub client: Abilities,
+    /// Who began it; nobody else can use it.
+    #[serde(rename = "o")]
+    pub owner: Owner,
+    /// Names the session within the server: 128 random bits, base 32. It never goes out unsealed.
+    #[serde(rename = "n")]
+    pub nonce: String,
+    /// When it began.
+    #[serde(rename = "i")]
+    pub issued: Timestamp,
+    /// When it is over at the latest.
+    #[serde(rename = "e")]
+    pub expires: Timestamp,
+}
+
+/// Who sends a message.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// Who it is.
+    pub principal: Principal,
+    /// In which session; `None` before there is one.
+    pub session: Option<Session>,
+}
+
+impl Session {
+    /// Begins a session.
+    pub fn begin(bridge: &Bridge, principal: &Principal, revision: Revision, client: Abilities) -> Self {
+        let nonce: [u8; 16] = clock::random(&*bridge.entropy);
+        let issued = bridge.clock.now();
+        Self {
+            form: FORM,
+            revision,
+            client,
+            owner: principal.owner.clone(),
+            nonce: data_encoding::BASE32_NOPAD.encode(&nonce).to_ascii_lowercase(),
+            issued,
+            expires: issued + bridge.settings.session_lifetime,
+        }
+    }
+
+    /// The token: what `Mcp-Session-Id` carries. Visible ASCII.
+    pub fn token(&self, seal: &Seal) -> String {
+        seal.seal(Purpose::Session, self)
+    }
+
+    /// Opens a token; `None` if it was not made with this seal, has another form or has expired.
+    pub fn open(seal: &Seal, text: &str, now: Timestamp) -> Option<Self> {
+        let session: Self = seal.open(Purpose::Session, text)?;
+        (session.form == FORM && now < session.expires).then_some(session)
+    }
+}
+
+/// Sessions that were opened lately, by token: most requests come in a session that was just used, and to open its
+/// token again would cost as much as to read the request. Whether a session was ended is not known here.
+#[derive(Default)]
+pub(super) struct Opened {
+    sessions: Mutex<HashMap<String, Session>>,
+}
+
+impl Opened {
+    /// As [`Session::open`].
+    pub(super) fn open(&self, seal: &Seal, text: &str, now: Timestamp) -> Option<Session> {
+        if let Some(session) = self.sessions.lock().get(text) {
+            return (now < session.expires).then(|| session.clone());
+        }
+        let session = Session::open(seal, text, now)?;
+        let mut sessions = self.sessions.lock();
+        if sessions.len() == MOST_OPENED {
+            sessions.clear();
+        }
+        sessions.insert(text.to_owned(), session.clone());
+        Some(session)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::System;
+
+    #[test]
+    fn a_remembered_session_expires_like_any_other() {
+        let seal = Seal::new(&[1; 32], System::entropy());
+        let (issued, expires) = (Timestamp::from_millis(0), Timestamp::from_millis(10));
+        let session = Session {
+            form: FORM,
+            revision: Revision::ALL[0],
+            client: Abilities { elicitation_url: true, ..Abilities::default() },
+            owner: Owner::new("ann"),
+            nonce: "n".to_owned(),
+            issued,
+            expires,
+        };
+        let token = session.token(&seal);
+        let opened = Opened::default();
+        let at = |millis| opened.open(&seal, &token, Timestamp::from_millis(millis));
+        assert_eq!((at(9).as_ref(), at(9), at(10)), (Some(&session), Some(session.clone()), None));
+        assert_eq!(opened.open(&seal, "other", issued), None);
+        let older = Session { form: FORM + 1, ..session };
+        assert_eq!(opened.open(&seal, &older.token(&seal), issued), None, "a token of another form");
+        for n in 0..=MOST_OPENED {
+            let session = Session { form: FORM, nonce: n.to_string(), ..older.clone() };
+            assert!(opened.open(&seal, &session.token(&seal), issued).is_some());
+        }
+        assert!(opened.sessions.lock().len() <= MOST_OPENED);
+    }
+}

@@ -1,0 +1,123 @@
+//! One stream of a session speaks at a time: a client may hold several streams that it opened to listen, and every
+//! message goes out on exactly one of them. The newest speaks, since an older one may hang on a connection that is
+//! gone. It must not know how anything is said.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use taskbridge_sdk::Timestamp;
+use tokio::sync::watch;
+
+use crate::tasks::task::TaskId;
+
+/// The listening streams of all sessions.
+#[derive(Clone, Default)]
+pub struct Speakers {
+    floors: Arc<Mutex<HashMap<String, Arc<Floor>>>>,
+}
+
+/// What a session was last told of one task, on whichever of its streams.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Told {
+    /// [`crate::tasks::task::Task::changed_at`] of the row that was told of.
+    pub changed_at: Timestamp,
+    /// A short form of where it was said to stand.
+    pub words: u64,
+    /// The last progress that was reported.
+    pub progress: Option<f64>,
+}
+
+/// The listening streams of one session.
+#[derive(Default)]
+struct Floor {
+    streams: watch::Sender<Streams>,
+    told: Mutex<HashMap<TaskId, Told>>,
+}
+
+#[derive(Default)]
+struct Streams {
+    opened: u64,
+    open: Vec<u64>,
+}
+
+/// One listening stream's part in its session. Dropped, the stream is gone and the next newest speaks.
+pub struct Turn {
+    session: String,
+    stream: u64,
+    floor: Arc<Floor>,
+    speakers: Speakers,
+}
+
+impl Speakers {
+    /// A new stream of this session: from now on it is the one that speaks.
+    pub fn enter(&self, session: &str) -> Turn {
+        let mut floors = self.floors.lock();
+        let floor = Arc::clone(floors.entry(session.to_owned()).or_default());
+        let mut stream = 0;
+        floor.streams.send_modify(|streams| {
+            streams.opened += 1;
+            stream = streams.opened;
+            streams.open.push(stream);
+        });
+        Turn { session: session.to_owned(), stream, floor, speakers: self.clone() }
+    }
+}
+
+impl Turn {
+    /// Waits until it is this stream's turn to speak.
+    pub async fn begins(&self) {
+        self.until(true).await;
+    }
+
+    /// Waits until it no longer is.
+    pub async fn ends(&self) {
+        self.until(false).await;
+    }
+
+    /// What the session was told, to be read and changed by the stream that speaks.
+    pub fn told<T>(&self, act: impl FnOnce(&mut HashMap<TaskId, Told>) -> T) -> T {
+        act(&mut self.floor.told.lock())
+    }
+
+    async fn until(&self, speaks: bool) {
+        let mut streams = self.floor.streams.subscribe();
+        let own = self.stream;
+        // The sender lives in the floor, which this holds.
+        let _ = streams.wait_for(|streams| (streams.open.last() == Some(&own)) == speaks).await;
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let mut floors = self.speakers.floors.lock();
+        let own = self.stream;
+        self.floor.streams.send_modify(|streams| streams.open.retain(|stream| *stream != own));
+        if self.floor.streams.borrow().open.is_empty() {
+            floors.remove(&self.session);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt as _;
+
+    #[test]
+    fn the_newest_stream_speaks_and_the_next_newest_after_it() {
+        let speakers = Speakers::default();
+        let first = speakers.enter("s");
+        assert!(first.begins().now_or_never().is_some());
+        let second = speakers.enter("s");
+        assert!(first.ends().now_or_never().is_some());
+        assert!(first.begins().now_or_never().is_none());
+        assert!(second.begins().now_or_never().is_some());
+        let other = speakers.enter("t");
+        assert!(other.begins().now_or_never().is_some());
+        drop(second);
+        assert!(first.begins().now_or_never().is_some());
+        drop((first, other));
+        assert!(speakers.floors.lock().is_empty());
+    }
+}

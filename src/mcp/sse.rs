@@ -1,0 +1,109 @@
+//! Server-sent events: their text, and their ids. An id is sealed and holds all that is needed to take its stream up
+//! again, so that no log of events is kept and any replica can do it. It must not know what the messages mean.
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use super::outlet::Resume;
+use crate::clock::{self, Entropy};
+use crate::seal::{Purpose, Seal};
+
+/// Keeps a quiet connection open, and finds out whether anybody is still there.
+pub(super) const COMMENT: Bytes = Bytes::from_static(b": still here\n\n");
+
+/// A place in a stream. Sealed, it is the id of an event.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Place {
+    /// The nonce of the session that the stream belongs to.
+    #[serde(rename = "s")]
+    pub(super) session: String,
+    /// Names the stream; the same after it was taken up again.
+    #[serde(rename = "t")]
+    pub(super) stream: String,
+    /// Counts the events of the stream.
+    #[serde(rename = "n")]
+    count: u64,
+    /// How the stream is taken up again.
+    #[serde(rename = "r")]
+    pub(super) resume: Resume,
+    /// True if nothing comes after this event.
+    #[serde(rename = "l", default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) last: bool,
+}
+
+impl Place {
+    /// The beginning of a new stream.
+    pub(super) fn start(session: &str, resume: Resume, entropy: &dyn Entropy) -> Self {
+        let stream: [u8; 10] = clock::random(entropy);
+        let stream = data_encoding::BASE32_NOPAD.encode(&stream).to_ascii_lowercase();
+        Self { session: session.to_owned(), stream, count: 0, resume, last: false }
+    }
+
+    /// The place that an event id of this session stands for. `None` if it is of another session, or none of ours.
+    pub(super) fn open(seal: &Seal, session: &str, id: &str) -> Option<Self> {
+        seal.open(Purpose::Event, id).filter(|place: &Self| place.session == session)
+    }
+
+    /// The id of the next event.
+    pub(super) fn advance(&mut self, seal: &Seal) -> String {
+        self.count += 1;
+        seal.seal(Purpose::Event, self)
+    }
+}
+
+/// The first event of a stream: its id for the client to come back with, and no data.
+pub(super) fn priming(id: &str, retry_ms: u32) -> Bytes {
+    format!("id: {id}\nretry: {retry_ms}\ndata:\n\n").into()
+}
+
+/// The last words of a connection whose stream goes on elsewhere: how long to wait before coming back.
+pub(super) fn retry(retry_ms: u32) -> Bytes {
+    format!("retry: {retry_ms}\n\n").into()
+}
+
+/// One JSON-RPC message. Its text must not contain a line break, as no compact JSON does.
+pub(super) fn message(id: Option<&str>, json: &[u8]) -> Bytes {
+    let mut event = Vec::with_capacity(json.len() + id.map_or(0, str::len) + 32);
+    event.extend_from_slice(b"event: message\n");
+    if let Some(id) = id {
+        event.extend_from_slice(b"id: ");
+        event.extend_from_slice(id.as_bytes());
+        event.push(b'\n');
+    }
+    event.extend_from_slice(b"data: ");
+    event.extend_from_slice(json);
+    event.extend_from_slice(b"\n\n");
+    event.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+    use crate::clock::System;
+
+    #[test]
+    fn an_event_is_a_few_lines_and_an_empty_one() {
+        assert_eq!(message(Some("7"), b"{}"), "event: message\nid: 7\ndata: {}\n\n");
+        assert_eq!(message(None, b"{}"), "event: message\ndata: {}\n\n");
+        assert_eq!(priming("7", 5), "id: 7\nretry: 5\ndata:\n\n");
+    }
+
+    #[test]
+    fn an_event_id_is_unique_and_opens_in_its_session_only() {
+        let seal = Seal::new(&[1; 32], System::entropy());
+        let mut place = Place::start("mine", Resume::Listen, &System);
+        let ids: HashSet<String> = (0..100).map(|_| place.advance(&seal)).collect();
+        assert_eq!(ids.len(), 100);
+        for id in &ids {
+            assert!(id.bytes().all(|byte| byte.is_ascii_graphic()));
+            let opened = Place::open(&seal, "mine", id).unwrap();
+            assert_eq!((opened.stream, opened.resume), (place.stream.clone(), Resume::Listen));
+            assert_eq!(Place::open(&seal, "other", id), None);
+        }
+        assert_eq!(Place::open(&seal, "mine", "nonsense"), None);
+        let other = Seal::new(&[2; 32], System::entropy());
+        assert_eq!(Place::open(&other, "mine", &place.advance(&seal)), None);
+    }
+}

@@ -1,0 +1,305 @@
+//! MCP over stdio: one message a line, in and out, one client. The same handlers as over HTTP, all run by one future.
+//! Nothing but messages may be written to the output.
+//!
+//! The end of the input ends the server, never a job.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::StreamExt as _;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use serde::Deserialize as _;
+use serde_json::Value;
+use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::Bridge;
+use super::jsonrpc::{self, Error, INTERNAL_ERROR, INVALID_REQUEST, Id, Message, Outcome, Request};
+use super::live::Live;
+use super::outlet::{Outlet, Resume};
+use super::session::Caller;
+use super::v2025_11_25;
+use crate::auth::Principal;
+
+/// How many lines wait to be written before whoever writes does.
+const ROOM: usize = 64;
+
+/// How many messages are handled at once. Beyond it requests are refused, until the refusals wait to be written too.
+const MOST_AT_ONCE: usize = 4096;
+
+/// How long answers may take after the end of the input, or once the server is to stop.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Serves one client until the input ends or `shutdown` is cancelled.
+///
+/// # Errors
+/// If the input cannot be read or the output cannot be written.
+pub async fn serve(
+    input: impl AsyncBufRead + Unpin + Send,
+    output: impl AsyncWrite + Unpin + Send,
+    bridge: &Bridge,
+    max_line_bytes: usize,
+    shutdown: CancellationToken,
+) -> io::Result<()> {
+    let (lines, to_write) = mpsc::channel(ROOM);
+    // The end of the input ends the server too.
+    let stop = shutdown.child_token();
+    bridge.service.stops_with(stop.clone());
+    let desk = Desk {
+        bridge,
+        live: Live::default(),
+        lines,
+        caller: None,
+        at_work: FuturesUnordered::new(),
+        listening: None,
+    };
+    let mut writing = std::pin::pin!(write(output, to_write));
+    // All that is written goes through one queue of whole lines, so that a handler which is dropped while it sends
+    // leaves no broken line.
+    let ended = tokio::select! {
+        biased;
+        written = &mut writing => return written,
+        ended = desk.read(Lines { input, line: Vec::new(), most: max_line_bytes, too_long: false }, stop) => ended,
+    };
+    writing.await?;
+    ended
+}
+
+/// The client and all that is being done for it.
+struct Desk<'a> {
+    bridge: &'a Bridge,
+    live: Live,
+    lines: mpsc::Sender<Vec<u8>>,
+    /// Set by `initialize`.
+    caller: Option<Arc<Caller>>,
+    at_work: FuturesUnordered<BoxFuture<'a, ()>>,
+    /// Set by `notifications/initialized`.
+    listening: Option<BoxFuture<'a, ()>>,
+}
+
+impl<'a> Desk<'a> {
+    async fn read(
+        mut self,
+        mut input: Lines<impl AsyncBufRead + Unpin + Send>,
+        stop: CancellationToken,
+    ) -> io::Result<()> {
+        loop {
+            let listening = async {
+                match &mut self.listening {
+                    Some(listening) => listening.await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                Some(()) = self.at_work.next() => {}
+                () = listening => self.listening = None,
+                line = input.next(), if self.at_work.len() < MOST_AT_ONCE + ROOM => match line? {
+                    Some(line) => self.take(line),
+                    None => break,
+                },
+            }
+        }
+        stop.cancel();
+        self.listening = None;
+        // Whoever pipes a few requests in wants their answers; one that waits for a job is not waited for.
+        let _ = tokio::time::timeout(GRACE, async { while self.at_work.next().await.is_some() {} }).await;
+        Ok(())
+    }
+
+    fn take(&mut self, line: Result<Vec<u8>, TooLong>) {
+        let message = match line.map(|line| jsonrpc::parse(&line)) {
+            Ok(Ok(message)) => message,
+            Ok(Err(malformed)) => {
+                return self.write(jsonrpc::failure(malformed.id.as_ref(), &malformed.error));
+            }
+            Err(TooLong(most)) => {
+                let message = format!("the message is larger than the {most} bytes that this server takes");
+                return self.write(jsonrpc::failure(None, &Error::new(INVALID_REQUEST, message)));
+            }
+        };
+        match (message, self.caller.clone()) {
+            // What is no request may be what ends or answers one, and is never refused.
+            (Message::Request(request), _) if self.at_work.len() >= MOST_AT_ONCE => {
+                let message = format!("more than {MOST_AT_ONCE} requests are open: wait for some of them");
+                let error = Error::new(INTERNAL_ERROR, message);
+                self.write(jsonrpc::response(&request.id, &Err(error)));
+            }
+            (Message::Request(request), None) => self.begin(&request),
+            (Message::Request(request), Some(_)) if request.method == "initialize" => {
+                self.refuse(
+                    &request.id,
+                    "this session has begun already: start the server again for another",
+                );
+            }
+            (Message::Request(request), Some(caller)) => self.handle(caller, request),
+            (Message::Notification { method, params }, Some(caller)) => self.notified(caller, method, params),
+            (Message::Response { id: Some(id), outcome }, Some(caller)) => self.replied(caller, id, outcome),
+            // What a message holds may be a secret.
+            (Message::Notification { method, .. }, None) => {
+                tracing::debug!(method, "a notification before the session");
+            }
+            (Message::Response { .. }, _) => tracing::debug!("a response to nothing that was asked"),
+        }
+    }
+
+    /// A request before there is a session.
+    fn begin(&mut self, request: &Request) {
+        match request.method.as_str() {
+            "initialize" => {
+                let principal = Principal::single_user();
+                let outcome = v2025_11_25::initialize(self.bridge, &principal, &request.params);
+                let outcome = outcome.map(|(session, result)| {
+                    self.caller = Some(Arc::new(Caller { principal, session: Some(session) }));
+                    result
+                });
+                self.write(jsonrpc::response(&request.id, &outcome));
+            }
+            "ping" => self.write(jsonrpc::response(&request.id, &Ok(Value::Object(serde_json::Map::new())))),
+            _ => self.refuse(&request.id, "begin with initialize"),
+        }
+    }
+
+    fn handle(&mut self, caller: Arc<Caller>, request: Request) {
+        let (bridge, lines) = (self.bridge, self.lines.clone());
+        let open = self.live.open(nonce(&caller), Some(&request.id), None);
+        self.at_work.push(Box::pin(async move {
+            let id = request.id.clone();
+            let outlet = Stdout(lines);
+            tokio::select! {
+                biased;
+                _ = open.over() => {}
+                outcome = v2025_11_25::handle(bridge, &caller, request, &outlet) => {
+                    outlet.line(jsonrpc::response(&id, &outcome)).await;
+                }
+            }
+        }));
+    }
+
+    fn notified(&mut self, caller: Arc<Caller>, method: String, params: Value) {
+        let bridge = self.bridge;
+        match method.as_str() {
+            "notifications/cancelled" => {
+                if let Ok(id) = Id::deserialize(&params["requestId"]) {
+                    tracing::debug!(?id, reason = params["reason"].as_str(), "a request was cancelled");
+                    self.live.cancel(nonce(&caller), &id);
+                }
+                return;
+            }
+            // Nothing is asked of a client before it says that it is ready.
+            "notifications/initialized" if self.listening.is_none() => {
+                let (caller, outlet) = (Arc::clone(&caller), Stdout(self.lines.clone()));
+                self.listening =
+                    Some(Box::pin(async move { v2025_11_25::listen(bridge, &caller, &outlet).await }));
+            }
+            _ => {}
+        }
+        self.at_work.push(Box::pin(async move {
+            v2025_11_25::notified(bridge, &caller, &method, &params).await;
+        }));
+    }
+
+    fn replied(&mut self, caller: Arc<Caller>, id: Id, outcome: Outcome) {
+        let bridge = self.bridge;
+        self.at_work.push(Box::pin(async move {
+            let replied = v2025_11_25::replied(bridge, &caller, id, outcome).await;
+            tracing::debug!(?replied, "a response to a request of ours");
+        }));
+    }
+
+    fn refuse(&mut self, id: &Id, message: &str) {
+        self.write(jsonrpc::response(id, &Err(Error::new(INVALID_REQUEST, message))));
+    }
+
+    /// Has a line written without waiting for it: the input must not wait for the output.
+    fn write(&mut self, line: Vec<u8>) {
+        let outlet = Stdout(self.lines.clone());
+        self.at_work.push(Box::pin(async move {
+            outlet.line(line).await;
+        }));
+    }
+}
+
+fn nonce(caller: &Caller) -> &str {
+    caller.session.as_ref().map_or("", |session| &session.nonce)
+}
+
+/// The way to the client: always open, and never to be taken up again.
+struct Stdout(mpsc::Sender<Vec<u8>>);
+
+impl Stdout {
+    async fn line(&self, mut line: Vec<u8>) -> bool {
+        line.push(b'\n');
+        self.0.send(line).await.is_ok()
+    }
+}
+
+#[async_trait]
+impl Outlet for Stdout {
+    async fn send(&self, message: Value) -> bool {
+        self.line(message.to_string().into_bytes()).await
+    }
+
+    fn resumable(&self, _resume: Resume) {}
+
+    fn gave_way(&self) -> bool {
+        false
+    }
+}
+
+async fn write(mut output: impl AsyncWrite + Unpin, mut lines: mpsc::Receiver<Vec<u8>>) -> io::Result<()> {
+    while let Some(line) = lines.recv().await {
+        output.write_all(&line).await?;
+        while let Ok(line) = lines.try_recv() {
+            output.write_all(&line).await?;
+        }
+        output.flush().await?;
+    }
+    Ok(())
+}
+
+/// Lines of the input. One that is too long is skipped.
+struct Lines<R> {
+    input: R,
+    line: Vec<u8>,
+    most: usize,
+    too_long: bool,
+}
+
+/// A line was longer than so many bytes.
+struct TooLong(usize);
+
+impl<R: AsyncBufRead + Unpin> Lines<R> {
+    /// The next line that is not blank; `None` at the end. Dropped before it is done, it loses nothing.
+    async fn next(&mut self) -> io::Result<Option<Result<Vec<u8>, TooLong>>> {
+        loop {
+            let chunk = self.input.fill_buf().await?;
+            let at_end = chunk.is_empty();
+            let newline = chunk.iter().position(|byte| *byte == b'\n');
+            let text = &chunk[..newline.unwrap_or(chunk.len())];
+            self.too_long |= self.line.len() + text.len() > self.most;
+            if !self.too_long {
+                self.line.extend_from_slice(text);
+            }
+            let used = newline.map_or(chunk.len(), |newline| newline + 1);
+            self.input.consume(used);
+            if newline.is_some() || at_end {
+                let line = std::mem::take(&mut self.line);
+                if std::mem::take(&mut self.too_long) {
+                    return Ok(Some(Err(TooLong(self.most))));
+                }
+                if !line.trim_ascii().is_empty() {
+                    return Ok(Some(Ok(line)));
+                }
+                if at_end {
+                    return Ok(None);
+                }
+            }
+        }
+    }
+}

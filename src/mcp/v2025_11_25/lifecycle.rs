@@ -1,0 +1,79 @@
+//! `initialize`: which revision is spoken, what the client can do, what it is offered.
+
+use serde_json::Value;
+
+use super::{from_wire, to_wire, wire};
+use crate::auth::Principal;
+use crate::mcp::Bridge;
+use crate::mcp::companions::Companion;
+use crate::mcp::generation::Revision;
+use crate::mcp::jsonrpc::Error;
+use crate::mcp::session::{Abilities, Session};
+
+/// Begins a session.
+pub(super) fn initialize(
+    bridge: &Bridge,
+    principal: &Principal,
+    params: &Value,
+) -> Result<(Session, Value), Error> {
+    let asked = from_wire::text(params, "protocolVersion", "the revision that the client speaks")?;
+    let revision = Revision::negotiate(asked);
+    let session = Session::begin(bridge, principal, revision, abilities(params, revision)?);
+    let tasks = revision.has_tasks().then(|| wire::TasksCapability {
+        list: principal.identified.then_some(wire::Empty {}),
+        cancel: wire::Empty {},
+        requests: wire::TaskRequests::default(),
+    });
+    let result = wire::InitializeResult {
+        protocol_version: revision.as_str(),
+        capabilities: wire::ServerCapabilities { tools: wire::Empty {}, resources: wire::Empty {}, tasks },
+        server_info: wire::Implementation {
+            name: env!("CARGO_PKG_NAME"),
+            title: "taskbridge",
+            version: env!("CARGO_PKG_VERSION"),
+        },
+        instructions: instructions(bridge, principal),
+    };
+    Ok((session, to_wire::value(&result)))
+}
+
+/// What the client declares that it can do, as far as it matters here.
+fn abilities(params: &Value, revision: Revision) -> Result<Abilities, Error> {
+    let declared = match params.get("capabilities") {
+        None | Some(Value::Null | Value::Object(_)) => &params["capabilities"],
+        Some(_) => return Err(from_wire::invalid("`capabilities` must be an object")),
+    };
+    let has = |at: &Value, name: &str| at.get(name).is_some_and(Value::is_object);
+    let asks = revision >= Revision::V2025_06_18 && has(declared, "elicitation");
+    let elicitation = &declared["elicitation"];
+    Ok(Abilities {
+        // Without a mode, forms are meant: that is all there was at first.
+        elicitation_form: asks && (has(elicitation, "form") || !has(elicitation, "url")),
+        elicitation_url: asks && has(elicitation, "url"),
+        sampling: has(declared, "sampling"),
+        tasks: has(declared, "tasks"),
+    })
+}
+
+/// What a host may tell its model about this server.
+fn instructions(bridge: &Bridge, principal: &Principal) -> String {
+    let mut text =
+        "Each tool starts a job in a workflow engine. A job that takes longer than a call may wait goes on \
+                    as a task: the call then answers with a task_id instead of a result."
+            .to_owned();
+    let offered = |companion: Companion| companion.is_offered(bridge, principal, super::OFFERS_COMPANIONS);
+    if offered(Companion::Wait) {
+        text.push_str(&format!(
+            " Do not call the tool again then; call {} with that task_id until it gives the result. {} stops a task.",
+            Companion::Wait.name(),
+            Companion::Cancel.name()
+        ));
+    }
+    if offered(Companion::List) {
+        text.push_str(&format!(" {} finds tasks that were started earlier.", Companion::List.name()));
+    }
+    if offered(Companion::Logs) {
+        text.push_str(&format!(" {} shows what a job has printed.", Companion::Logs.name()));
+    }
+    text
+}

@@ -1,0 +1,197 @@
+//! What is said to a session without being asked: how its tasks move, how far they have come, and the questions that
+//! no waiting request carries. It goes out on a GET stream, or beside everything else on stdio. Everything is derived
+//! from the rows, so that a stream which opens anew misses nothing that still matters.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::time::Duration;
+
+use taskbridge_sdk::Timestamp;
+
+use super::questions::Carrier;
+use super::{Call, to_wire, wire};
+use crate::mcp::fallback::{self, Standing};
+use crate::mcp::outlet::Outlet;
+use crate::mcp::session::Session;
+use crate::mcp::speakers::{Told, Turn};
+use crate::tasks::service::View;
+use crate::tasks::store::StoreError;
+use crate::tasks::task::{Task, TaskId, TaskState};
+
+/// The shortest time between two rounds of messages: of what changes faster, the newest is told.
+const SPACING: Duration = Duration::from_millis(200);
+/// How long a new question is left to streams that wait for its task; they come first.
+const GRACE: Duration = Duration::from_millis(500);
+/// How long to wait after a fault of the store.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Speaks to the session until it is dropped.
+pub(super) async fn listen(call: &Call<'_>, session: &Session, outlet: &dyn Outlet) {
+    let turn = call.bridge.speakers.enter(&session.nonce);
+    loop {
+        turn.begins().await;
+        // What this stream has asked is asked anew by the one that takes over, and dropped here.
+        let carrier = call.can_ask().then(|| Carrier::new(call.bridge, outlet, session.revision, GRACE));
+        let mut speaker = Speaker { call, turn: &turn, outlet, carrier, looks: HashMap::new() };
+        tokio::select! {
+            biased;
+            () = turn.ends() => {}
+            Err(error) = speaker.speak(&session.nonce) => {
+                tracing::error!(%error, "a listening stream cannot read its tasks");
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+/// The stream that speaks now.
+struct Speaker<'a> {
+    call: &'a Call<'a>,
+    turn: &'a Turn,
+    outlet: &'a dyn Outlet,
+    carrier: Option<Carrier<'a>>,
+    /// When tasks with questions must be looked at again, hint or not.
+    looks: HashMap<TaskId, Timestamp>,
+}
+
+impl Speaker<'_> {
+    /// Speaks for as long as the store can be read.
+    async fn speak(&mut self, session: &str) -> Result<std::convert::Infallible, StoreError> {
+        let bridge = self.call.bridge;
+        let mut changes = bridge.service.changes(session);
+        let tasks = bridge.service.of_session(session).await?;
+        self.take_up(&tasks);
+        let mut behind = self.behind(&tasks);
+        loop {
+            for id in behind.drain() {
+                self.catch_up(&id).await?;
+            }
+            tokio::time::sleep(SPACING).await;
+            let now = bridge.clock.now();
+            let next = self.looks.values().min().copied();
+            tokio::select! {
+                biased;
+                changed = changes.next() => {
+                    behind.extend(changed.tasks);
+                    if changed.others {
+                        let tasks = bridge.service.of_session(session).await?;
+                        behind.extend(self.behind(&tasks));
+                    }
+                }
+                () = sleep_until(next, now) => {}
+            }
+            let now = bridge.clock.now();
+            behind.extend(self.looks.iter().filter(|(_, at)| **at <= now).map(|(id, _)| id.clone()));
+        }
+    }
+
+    /// Takes up what is known when a stream opens. Where the tasks stand is told anew, since changes may have been
+    /// missed; how far they have come counts as told, for under a progress token nothing must be reported twice.
+    fn take_up(&self, tasks: &[Task]) {
+        self.turn.told(|told| {
+            for task in tasks {
+                let nothing = Standing { state: TaskState::Working, message: None };
+                told.entry(task.id.clone()).or_insert_with(|| Told {
+                    changed_at: task.created_at,
+                    words: words(&nothing),
+                    progress: task.furthest,
+                });
+            }
+        });
+    }
+
+    /// Which tasks there is something to say of, where these are all of the session that have not ended.
+    fn behind(&self, tasks: &[Task]) -> HashSet<TaskId> {
+        self.turn.told(|told| {
+            let mut ended: HashSet<TaskId> = told.keys().cloned().collect();
+            let mut behind = HashSet::new();
+            for task in tasks {
+                ended.remove(&task.id);
+                let is_told = told.get(&task.id).is_some_and(|told| told.changed_at == task.changed_at);
+                if !is_told || task.open_questions().next().is_some() {
+                    behind.insert(task.id.clone());
+                }
+            }
+            behind.extend(ended);
+            behind
+        })
+    }
+
+    /// Tells what is new of a task.
+    async fn catch_up(&mut self, id: &TaskId) -> Result<(), StoreError> {
+        let Some(view) = self.call.bridge.service.get(self.call.owner(), id).await? else {
+            self.turn.told(|told| told.remove(id));
+            self.looks.remove(id);
+            return Ok(());
+        };
+        // A plain call whose job is still waited for is nothing that its client knows as a task.
+        if self.call.has_tasks() && view.task.undelivered.is_none() {
+            self.tell(&view).await;
+        }
+        if let Some(carrier) = &mut self.carrier {
+            match carrier.attend(&view.task).await? {
+                Some(look) => self.looks.insert(id.clone(), look),
+                None => self.looks.remove(id),
+            };
+        }
+        Ok(())
+    }
+
+    async fn tell(&self, view: &View) {
+        let task = &view.task;
+        let standing = fallback::standing(self.call.bridge, view, self.call.can_ask());
+        let before =
+            self.turn.told(|told| told.get(&task.id).copied()).unwrap_or_else(|| first(task, &standing));
+        let mut now =
+            Told { changed_at: task.changed_at, words: words(&standing), progress: before.progress };
+        if let (Some(token), Some(reached), false) =
+            (&task.origin.progress_token, task.furthest, task.has_ended())
+            && before.progress.is_none_or(|told| reached > told)
+        {
+            now.progress = Some(reached);
+            self.remember(task, now);
+            let progress = wire::Progress {
+                progress_token: token,
+                progress: reached,
+                total: task.progress.and_then(|progress| progress.total).filter(|total| *total >= reached),
+                message: standing.message,
+                meta: Some(to_wire::related_meta(&task.id)),
+            };
+            self.outlet.send(to_wire::notification("notifications/progress", progress)).await;
+        }
+        self.remember(task, now);
+        if now.words != before.words {
+            let told = to_wire::task(self.call.bridge, view, self.call.can_ask());
+            self.outlet.send(to_wire::notification("notifications/tasks/status", told)).await;
+        }
+    }
+
+    fn remember(&self, task: &Task, now: Told) {
+        self.turn.told(|told| match task.has_ended() {
+            true => told.remove(&task.id),
+            false => told.insert(task.id.clone(), now),
+        });
+    }
+}
+
+/// What the answer to its call told of a task.
+fn first(task: &Task, standing: &Standing) -> Told {
+    let message = standing.message.clone().filter(|_| task.changed_at == task.created_at);
+    let words = words(&Standing { state: TaskState::Working, message });
+    Told { changed_at: task.created_at, words, progress: None }
+}
+
+/// A short form of what a status says, to tell whether it says something new.
+fn words(standing: &Standing) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    fallback::word(standing.state).hash(&mut hasher);
+    standing.message.hash(&mut hasher);
+    hasher.finish()
+}
+
+async fn sleep_until(at: Option<Timestamp>, now: Timestamp) {
+    match at {
+        Some(at) => tokio::time::sleep(at.since(now)).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,173 @@
+//! The generation that begins with `initialize`: 2025-11-25, and its predecessors 2025-06-18 and 2025-03-26, which
+//! are the same without tasks. It must not know a transport or another generation.
+
+mod from_wire;
+mod lifecycle;
+mod listen;
+mod questions;
+mod resources;
+mod tasks;
+mod to_wire;
+mod tools;
+mod wait;
+mod wire;
+
+use serde_json::Value;
+use taskbridge_sdk::Timestamp;
+
+use self::tools::PlainWait;
+use super::Bridge;
+use super::companions::Companion;
+use super::generation::{Replied, Revision};
+use super::jsonrpc::{self, INVALID_REQUEST, Id, METHOD_NOT_FOUND, Outcome, Request};
+use super::outlet::{Outlet, Resume};
+use super::session::{Caller, Session};
+use crate::auth::Principal;
+use crate::tasks::service::Waiting;
+use crate::tasks::task::{Owner, Task};
+
+/// Where the config leaves it open, every session of this generation is offered the companion tools: a client that
+/// could hold tasks need not do so for every call.
+const OFFERS_COMPANIONS: bool = true;
+
+/// Answers `initialize`: the session that begins, and the `InitializeResult`.
+///
+/// # Errors
+/// The JSON-RPC error to answer with.
+pub fn initialize(
+    bridge: &Bridge,
+    principal: &Principal,
+    params: &Value,
+) -> Result<(Session, Value), jsonrpc::Error> {
+    lifecycle::initialize(bridge, principal, params)
+}
+
+/// Answers any other request. Dropped when the client goes away or cancels the request.
+pub async fn handle(bridge: &Bridge, caller: &Caller, request: Request, outlet: &dyn Outlet) -> Outcome {
+    let Request { id, method, params } = request;
+    let call = match &caller.session {
+        Some(session) => Call { bridge, caller, session },
+        None if method == "ping" => return Ok(Value::Object(serde_json::Map::new())),
+        None => {
+            let message = format!("{method} came before `initialize`: a session begins with it");
+            return Err(jsonrpc::Error::new(INVALID_REQUEST, message));
+        }
+    };
+    match method.as_str() {
+        "ping" => Ok(Value::Object(serde_json::Map::new())),
+        "tools/list" => tools::list(&call, &params),
+        "tools/call" => tools::call(&call, id, params, outlet).await,
+        "tasks/get" if call.has_tasks() => tasks::get(&call, &params).await,
+        "tasks/result" if call.has_tasks() => tasks::result(&call, id, &params, outlet).await,
+        "tasks/list" if call.has_tasks() => tasks::list(&call, &params).await,
+        "tasks/cancel" if call.has_tasks() => tasks::cancel(&call, &params).await,
+        "resources/list" => resources::list(&call, &params).await,
+        "resources/templates/list" => resources::templates(&params),
+        "resources/read" => resources::read(&call, &params).await,
+        "initialize" => Err(jsonrpc::Error::new(INVALID_REQUEST, "this session has begun already")),
+        _ => Err(jsonrpc::Error::new(
+            METHOD_NOT_FOUND,
+            format!("there is no method {method:?} in a session of {}", call.revision().as_str()),
+        )),
+    }
+}
+
+/// Takes a notification; `notifications/cancelled` never comes here, it is the transport's. None of the others asks
+/// for anything: that a session is initialized is known from the request that begins it, and what changes in a client
+/// (its roots, its own tasks) is nothing that this server uses.
+pub async fn notified(_bridge: &Bridge, _caller: &Caller, method: &str, _params: &Value) {
+    tracing::trace!(method, "notified");
+}
+
+/// Takes a response to a request of ours.
+pub async fn replied(bridge: &Bridge, caller: &Caller, id: Id, outcome: Outcome) -> Replied {
+    questions::replied(bridge, caller, &id, outcome).await
+}
+
+/// Sends what is meant for the caller's session until it is dropped; it never returns before.
+pub async fn listen(bridge: &Bridge, caller: &Caller, outlet: &dyn Outlet) {
+    if let Some(session) = &caller.session {
+        listen::listen(&Call { bridge, caller, session }, session, outlet).await;
+    }
+    std::future::pending().await
+}
+
+/// Takes up a request again whose stream broke: the id and the answer of that request, or `None` if there is
+/// nothing to take up.
+pub async fn resume(
+    bridge: &Bridge,
+    caller: &Caller,
+    resume: Resume,
+    outlet: &dyn Outlet,
+) -> Option<(Id, Outcome)> {
+    let session = caller.session.as_ref()?;
+    let call = Call { bridge, caller, session };
+    match resume {
+        Resume::Listen => {
+            listen::listen(&call, session, outlet).await;
+            None
+        }
+        Resume::Wait { id, task, until: None, .. } => {
+            Some((id, tasks::wait_and_give(&call, &task, outlet).await))
+        }
+        Resume::Wait { id, task, began, until: Some(until), progress_token } => {
+            let began = began.map_or_else(|| bridge.clock.now(), Timestamp::from_millis);
+            let until = Timestamp::from_millis(until);
+            let wait = PlainWait { id: task, began, until, resumed: true, progress_token, preface: None };
+            Some((id, wait.run(&call, None, outlet).await))
+        }
+    }
+}
+
+/// A request within a session.
+struct Call<'a> {
+    bridge: &'a Bridge,
+    caller: &'a Caller,
+    session: &'a Session,
+}
+
+impl Call<'_> {
+    fn owner(&self) -> &Owner {
+        &self.caller.principal.owner
+    }
+
+    fn revision(&self) -> Revision {
+        self.session.revision
+    }
+
+    fn has_tasks(&self) -> bool {
+        self.revision().has_tasks()
+    }
+
+    fn has_structured_content(&self) -> bool {
+        self.revision() >= Revision::V2025_06_18
+    }
+
+    /// True if this client can be asked questions.
+    fn can_ask(&self) -> bool {
+        self.session.client.elicitation_form
+    }
+
+    fn is_offered(&self, companion: Companion) -> bool {
+        companion.is_offered(self.bridge, &self.caller.principal, OFFERS_COMPANIONS)
+    }
+
+    /// What the client is told of a fault of ours: where the operator finds it, and nothing else.
+    fn fault(&self, error: &dyn std::error::Error) -> jsonrpc::Error {
+        self.bridge.fault(error)
+    }
+
+    /// Notes that a plain call was given its answer. If that cannot be noted, an equal call may get the answer too.
+    async fn note_answered(&self, waiting: Waiting) {
+        if let Err(error) = waiting.answered().await {
+            tracing::warn!(%error, "it could not be noted that a call was answered");
+        }
+    }
+
+    /// Notes that somebody has the result of a call that went away, if it did.
+    async fn note_delivered(&self, task: &Task) {
+        if task.undelivered.is_some() {
+            self.note_answered(self.bridge.service.waiting(task, false)).await;
+        }
+    }
+}

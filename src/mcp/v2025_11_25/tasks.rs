@@ -1,0 +1,105 @@
+//! `tasks/get`, `tasks/result`, `tasks/list` and `tasks/cancel`. A task that is not the caller's is not found, in the
+//! same words as one that never was.
+
+use serde_json::Value;
+
+use super::wait::{Patience, wait};
+use super::{Call, from_wire, to_wire, wire};
+use crate::mcp::cursor;
+use crate::mcp::jsonrpc::{Error, Id, METHOD_NOT_FOUND, Outcome};
+use crate::mcp::outlet::{Outlet, Resume};
+use crate::tasks::audit;
+use crate::tasks::machine::Cancel;
+use crate::tasks::service::{Cancelled, View};
+use crate::tasks::task::TaskId;
+
+/// The list that cursors of `tasks/list` are for.
+const LIST: &str = "tasks/list";
+
+/// `tasks/get`: answers from the row, and never waits.
+pub(super) async fn get(call: &Call<'_>, params: &Value) -> Outcome {
+    let id = from_wire::task_id(params)?;
+    let view = call.bridge.service.get(call.owner(), &id).await.map_err(|error| call.fault(&error))?;
+    let view = view.ok_or_else(|| not_found(call, &id))?;
+    Ok(to_wire::value(&to_wire::task(call.bridge, &view, call.can_ask())))
+}
+
+/// `tasks/result`: waits until the task has ended, however long that takes.
+pub(super) async fn result(call: &Call<'_>, request: Id, params: &Value, outlet: &dyn Outlet) -> Outcome {
+    let id = from_wire::task_id(params)?;
+    from_wire::progress_token(params)?;
+    let view = call.bridge.service.get(call.owner(), &id).await.map_err(|error| call.fault(&error))?;
+    let view = view.ok_or_else(|| not_found(call, &id))?;
+    if view.task.has_ended() {
+        return give(call, &view).await;
+    }
+    let task = id.clone();
+    outlet.resumable(Resume::Wait { id: request, task, began: None, until: None, progress_token: None });
+    wait_and_give(call, &id, outlet).await
+}
+
+/// The part of `tasks/result` that can be taken up again on another connection.
+pub(super) async fn wait_and_give(call: &Call<'_>, id: &TaskId, outlet: &dyn Outlet) -> Outcome {
+    let patience = Patience { until: None, reports: None };
+    let view = wait(call, id, patience, outlet).await.map_err(|error| call.fault(&error))?;
+    let view = view.ok_or_else(|| not_found(call, id))?;
+    give(call, &view).await
+}
+
+/// The result of a task that has ended.
+async fn give(call: &Call<'_>, view: &View) -> Outcome {
+    let output = call.bridge.service.output(&view.task).await.map_err(|error| call.fault(&error))?;
+    call.note_delivered(&view.task).await;
+    audit::retrieved(&view.task);
+    let style = to_wire::Style { revision: call.revision(), related: true, preface: None };
+    to_wire::ended(call.bridge, view, output, style)
+}
+
+/// `tasks/list`: the caller's own, newest first.
+pub(super) async fn list(call: &Call<'_>, params: &Value) -> Outcome {
+    if !call.caller.principal.identified {
+        return Err(Error::new(
+            METHOD_NOT_FOUND,
+            "tasks/list is not offered: callers cannot be told apart here, and a list would tell strangers of tasks",
+        ));
+    }
+    let bridge = call.bridge;
+    let after = match from_wire::cursor(params)? {
+        None => None,
+        Some(cursor) => Some(
+            cursor::position(&bridge.seal, LIST, call.owner(), cursor).ok_or_else(from_wire::bad_cursor)?,
+        ),
+    };
+    let size = bridge.settings.page_size;
+    let listed = bridge.service.list(call.owner(), after.as_ref(), size + 1).await;
+    let mut views = listed.map_err(|error| call.fault(&error))?;
+    let more = views.len() > size;
+    views.truncate(size);
+    let next_cursor = views.last().filter(|_| more).map(|view| cursor::after(&bridge.seal, LIST, &view.task));
+    let tasks = views.iter().map(|view| to_wire::task(bridge, view, call.can_ask())).collect();
+    Ok(to_wire::value(&wire::ListTasksResult { tasks, next_cursor }))
+}
+
+/// `tasks/cancel`: the task is cancelled when this answers, and stays so.
+pub(super) async fn cancel(call: &Call<'_>, params: &Value) -> Outcome {
+    let id = from_wire::task_id(params)?;
+    let service = &call.bridge.service;
+    let cancelled = service.cancel(call.owner(), &id, Cancel::Settle).await;
+    match cancelled.map_err(|error| call.fault(&error))? {
+        Cancelled::Done(task) => {
+            let view = service.view(task).await.map_err(|error| call.fault(&error))?;
+            Ok(to_wire::value(&to_wire::task(call.bridge, &view, call.can_ask())))
+        }
+        Cancelled::AlreadyEnded(task) => Err(from_wire::invalid(format!(
+            "Cannot cancel task: already in terminal status '{}'",
+            crate::mcp::fallback::word(task.state)
+        ))),
+        Cancelled::NotFound => Err(not_found(call, &id)),
+    }
+}
+
+/// What an unknown, an expired and somebody else's task are answered with.
+pub(super) fn not_found(call: &Call<'_>, id: &TaskId) -> Error {
+    audit::not_found(call.owner(), id);
+    from_wire::invalid("Failed to retrieve task: Task not found")
+}

@@ -1,0 +1,338 @@
+//! `tools/list` and `tools/call`.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use taskbridge_sdk::{Output, Timestamp};
+
+use super::from_wire::AsTask;
+use super::wait::{Patience, Reports, wait};
+use super::{Call, from_wire, tasks, to_wire, wire};
+use crate::catalog::{OnAbandon, Refused, Request, TaskSupport, Tool};
+use crate::mcp::companions::{self, Companion, Order, Said, WaitOrder};
+use crate::mcp::jsonrpc::{Error, Id, METHOD_NOT_FOUND, Outcome};
+use crate::mcp::outlet::{Outlet, Resume};
+use crate::mcp::{cursor, fallback};
+use crate::tasks::audit;
+use crate::tasks::service::{CallError, Called, View, Waiting};
+use crate::tasks::task::{Origin, TaskId};
+
+/// The list that cursors of `tools/list` are for.
+const LIST: &str = "tools/list";
+/// A tool that is in use up to its limit refuses calls with this code.
+const BUSY: i32 = -32000;
+
+/// A place in the list: after a tool of the catalog, or after some of the companions.
+#[derive(Serialize, Deserialize)]
+enum Place {
+    Tool(String),
+    Companions(usize),
+}
+
+/// `tools/list`: the catalog by name, then the companion tools.
+pub(super) fn list(call: &Call<'_>, params: &Value) -> Outcome {
+    let bridge = call.bridge;
+    let place = match from_wire::cursor(params)? {
+        None => None,
+        Some(text) => {
+            Some(cursor::open(&bridge.seal, LIST, call.owner(), text).ok_or_else(from_wire::bad_cursor)?)
+        }
+    };
+    let companions: Vec<Companion> = Companion::ALL.into_iter().filter(|c| call.is_offered(*c)).collect();
+    let size = bridge.settings.page_size;
+    let (mut page, skipped) = match &place {
+        None => (bridge.catalog.page(None, size + 1), 0),
+        Some(Place::Tool(after)) => (bridge.catalog.page(Some(after), size + 1), 0),
+        Some(Place::Companions(count)) => (Vec::new(), *count),
+    };
+    let more_tools = page.len() > size;
+    page.truncate(size);
+    let mut tools: Vec<Value> = page.iter().map(|tool| listed(call, tool)).collect();
+    let taken = if more_tools { 0 } else { size - tools.len() };
+    let shown = companions.iter().skip(skipped).take(taken);
+    tools.extend(shown.map(|companion| listed_companion(call, *companion)));
+    let reached = (skipped + taken).min(companions.len());
+    let next = if more_tools {
+        page.last().map(|tool| Place::Tool(tool.name.clone()))
+    } else {
+        (reached < companions.len()).then_some(Place::Companions(reached))
+    };
+    let next_cursor = next.map(|place| cursor::seal(&bridge.seal, LIST, call.owner(), place));
+    Ok(to_wire::value(&wire::ListToolsResult { tools, next_cursor }))
+}
+
+fn listed(call: &Call<'_>, tool: &Tool) -> Value {
+    let declared = tool.output_schema.as_ref().filter(|_| call.has_structured_content());
+    let task_support = match tool.task_support {
+        TaskSupport::Required => "required",
+        TaskSupport::Optional => "optional",
+        TaskSupport::Forbidden => "forbidden",
+    };
+    to_wire::value(&wire::Tool {
+        name: &tool.name,
+        title: tool.title.as_deref(),
+        description: tool.description.as_deref(),
+        input_schema: &tool.input_schema,
+        output_schema: declared.map(|declared| fallback::output_schema(declared, tool.task_support)),
+        annotations: Some(&tool.annotations).filter(|annotations| annotations.is_object()),
+        execution: call.has_tasks().then_some(wire::ToolExecution { task_support }),
+    })
+}
+
+fn listed_companion(call: &Call<'_>, companion: Companion) -> Value {
+    let definition = companion.definition(&call.bridge.settings);
+    to_wire::value(&wire::Tool {
+        name: definition.name,
+        title: Some(definition.title),
+        description: Some(&definition.description),
+        input_schema: &definition.input_schema,
+        output_schema: definition.output_schema.filter(|_| call.has_structured_content()),
+        annotations: Some(&definition.annotations),
+        execution: call.has_tasks().then_some(wire::ToolExecution { task_support: "forbidden" }),
+    })
+}
+
+/// `tools/call`.
+pub(super) async fn call(call: &Call<'_>, request: Id, params: Value, outlet: &dyn Outlet) -> Outcome {
+    let wanted = from_wire::call(params, call.has_tasks())?;
+    if let Some(companion) = Companion::named(&wanted.name).filter(|companion| call.is_offered(*companion)) {
+        if wanted.task.is_some() {
+            return Err(not_as_task(&wanted.name));
+        }
+        return run_companion(call, request, companion, wanted, outlet).await;
+    }
+    let Some(tool) = call.bridge.catalog.get(&wanted.name) else {
+        let message = format!("Unknown tool: {:?}. tools/list has the tools there are.", wanted.name);
+        return Err(from_wire::invalid(message));
+    };
+    match (&wanted.task, tool.task_support) {
+        (Some(_), TaskSupport::Forbidden) => Err(not_as_task(&tool.name)),
+        (None, TaskSupport::Required) => Err(Error::new(
+            METHOD_NOT_FOUND,
+            format!("tool {:?} runs only as a task: call it with `params.task`", tool.name),
+        )),
+        (Some(_), _) => call_as_task(call, tool, wanted).await,
+        (None, _) => call_plain(call, request, tool, wanted, outlet).await,
+    }
+}
+
+fn not_as_task(tool: &str) -> Error {
+    let message = format!("tool {tool:?} cannot be called as a task: call it without `params.task`");
+    Error::new(METHOD_NOT_FOUND, message)
+}
+
+async fn call_as_task(call: &Call<'_>, tool: &Tool, wanted: from_wire::Call) -> Outcome {
+    match make(call, tool, wanted).await {
+        Ok(called) => {
+            let is_new = matches!(called, Called::Created(_));
+            let task = called.into_task();
+            // A plain call under the same key may have made it: the task is told of now.
+            call.note_delivered(&task).await;
+            let view = call.bridge.service.view(task).await;
+            let view = view.map_err(|error| call.fault(&error))?;
+            Ok(to_wire::created(call.bridge, &view, is_new, call.can_ask()))
+        }
+        // There is no task, and so no result that a client which expects one could read.
+        Err(Unmade::ForTheModel(message)) => Err(from_wire::invalid(message)),
+        Err(Unmade::Busy(message)) => Err(Error::new(BUSY, message)),
+        Err(Unmade::Error(error)) => Err(error),
+    }
+}
+
+async fn call_plain(
+    call: &Call<'_>,
+    request: Id,
+    tool: &Tool,
+    wanted: from_wire::Call,
+    outlet: &dyn Outlet,
+) -> Outcome {
+    let progress_token = wanted.progress_token.clone();
+    let called = match make(call, tool, wanted).await {
+        Ok(called) => called,
+        Err(Unmade::ForTheModel(message) | Unmade::Busy(message)) => {
+            return Ok(to_wire::tool_error(message));
+        }
+        Err(Unmade::Error(error)) => return Err(error),
+    };
+    let (attached, existing) = (matches!(called, Called::Attached(_)), matches!(called, Called::Existing(_)));
+    let task = called.into_task();
+    let waiting = if existing {
+        // Whoever has the key finds the task again. The call that made it may still wait, and neither of the two may
+        // stop the job of the other by going away.
+        call.note_delivered(&task).await;
+        None
+    } else {
+        Some(call.bridge.service.waiting(&task, tool.on_abandon == OnAbandon::Cancel))
+    };
+    let preface = attached.then(|| fallback::attached(&task));
+    let began = call.bridge.clock.now();
+    let until = began + call.bridge.settings.call_budget;
+    let wait = PlainWait { id: task.id, began, until, resumed: false, progress_token, preface };
+    wait.announce(request, outlet);
+    wait.run(call, waiting, outlet).await
+}
+
+/// Why a call made no task.
+enum Unmade {
+    /// A model can do better next time.
+    ForTheModel(String),
+    /// It can be tried again later.
+    Busy(String),
+    /// Neither.
+    Error(Error),
+}
+
+/// Makes a task of a call.
+async fn make(call: &Call<'_>, tool: &Tool, wanted: from_wire::Call) -> Result<Called, Unmade> {
+    let from_wire::Call { arguments, task, progress_token, idempotency_key, .. } = wanted;
+    let waits = task.is_none().then_some(call.bridge.settings.call_budget);
+    // The progress of a plain call ends with its answer; that of a task goes on for as long as the task.
+    let origin = Origin {
+        session: call.caller.session.as_ref().map(|session| session.nonce.clone()),
+        progress_token: progress_token.filter(|_| task.is_some()),
+    };
+    let prepared = tool.prepare(Request {
+        principal: call.caller.principal.clone(),
+        origin,
+        arguments,
+        ttl: task.and_then(|AsTask { ttl }| ttl),
+        idempotency_key,
+        waits,
+        can_ask: call.can_ask(),
+    });
+    let prepared = prepared.map_err(|refused| match refused {
+        Refused::Arguments(message) | Refused::CannotAsk(message) => Unmade::ForTheModel(message),
+    })?;
+    match call.bridge.service.call(prepared).await {
+        Ok(called) => Ok(called),
+        Err(full @ CallError::Full { .. }) => Err(Unmade::Busy(full.to_string())),
+        Err(reused @ CallError::KeyReused { .. }) => {
+            Err(Unmade::Error(from_wire::invalid(reused.to_string())))
+        }
+        Err(CallError::Store(error)) => Err(Unmade::Error(call.fault(&error))),
+    }
+}
+
+/// A request that waits for a task within the budget of a plain call.
+pub(super) struct PlainWait {
+    pub(super) id: TaskId,
+    pub(super) began: Timestamp,
+    pub(super) until: Timestamp,
+    /// True if another stream reported progress before.
+    pub(super) resumed: bool,
+    pub(super) progress_token: Option<Value>,
+    pub(super) preface: Option<String>,
+}
+
+impl PlainWait {
+    /// Tells the stream how the wait can be taken up again.
+    fn announce(&self, request: Id, outlet: &dyn Outlet) {
+        outlet.resumable(Resume::Wait {
+            id: request,
+            task: self.id.clone(),
+            began: Some(self.began.as_millis()),
+            until: Some(self.until.as_millis()),
+            progress_token: self.progress_token.clone(),
+        });
+    }
+
+    /// Waits, and answers with the result, or with a handle if there is none yet.
+    pub(super) async fn run(self, call: &Call<'_>, waiting: Option<Waiting>, outlet: &dyn Outlet) -> Outcome {
+        let waiting = waiting.map(|waiting| Kept { waiting: Some(waiting), outlet });
+        let (view, output) = match self.reach(call, outlet).await {
+            Ok(reached) => reached,
+            Err(error) => {
+                if let Some(waiting) = waiting {
+                    waiting.take().spare();
+                }
+                return Err(error);
+            }
+        };
+        match waiting {
+            Some(waiting) => call.note_answered(waiting.take()).await,
+            None => call.note_delivered(&view.task).await,
+        }
+        answer(call, &view, output, self.preface.as_deref())
+    }
+
+    /// Waits, and fetches what the answer is made of.
+    async fn reach(&self, call: &Call<'_>, outlet: &dyn Outlet) -> Result<(View, Option<Output>), Error> {
+        let reports = self.progress_token.clone().map(|token| Reports {
+            token,
+            began: self.began,
+            resumed: self.resumed,
+        });
+        let patience = Patience { until: Some(self.until), reports };
+        let view = wait(call, &self.id, patience, outlet).await.map_err(|error| call.fault(&error))?;
+        let view = view.ok_or_else(|| tasks::not_found(call, &self.id))?;
+        let output = match view.task.has_ended() {
+            true => call.bridge.service.output(&view.task).await.map_err(|error| call.fault(&error))?,
+            false => None,
+        };
+        Ok((view, output))
+    }
+}
+
+/// A guard of a plain call, kept while its stream is open. A stream that gave way to a newer one of the same call
+/// was not given up by its client.
+struct Kept<'a> {
+    waiting: Option<Waiting>,
+    outlet: &'a dyn Outlet,
+}
+
+impl Kept<'_> {
+    fn take(mut self) -> Waiting {
+        self.waiting.take().expect("only this takes it, and it takes the whole")
+    }
+}
+
+impl Drop for Kept<'_> {
+    fn drop(&mut self) {
+        if let Some(waiting) = self.waiting.take()
+            && self.outlet.gave_way()
+        {
+            waiting.spare();
+        }
+    }
+}
+
+/// What a call is answered with whose task stands like this.
+fn answer(call: &Call<'_>, view: &View, output: Option<Output>, preface: Option<&str>) -> Outcome {
+    let style = to_wire::Style { revision: call.revision(), related: false, preface };
+    if !view.task.has_ended() {
+        let companions = call.is_offered(Companion::Wait);
+        return Ok(to_wire::handle(call.bridge, view, call.can_ask(), companions, style));
+    }
+    audit::retrieved(&view.task);
+    to_wire::ended(call.bridge, view, output, style)
+}
+
+async fn run_companion(
+    call: &Call<'_>,
+    request: Id,
+    companion: Companion,
+    wanted: from_wire::Call,
+    outlet: &dyn Outlet,
+) -> Outcome {
+    let said = match Order::read(companion, &wanted.arguments) {
+        Err(problem) => Said::refusal(problem),
+        Ok(Order::Errand(errand)) => {
+            let done = companions::run(call.bridge, &call.caller.principal, call.can_ask(), errand).await;
+            done.map_err(|error| call.fault(&error))?
+        }
+        Ok(Order::Wait(WaitOrder { id, patience })) => {
+            let found = call.bridge.service.get(call.owner(), &id).await;
+            if found.map_err(|error| call.fault(&error))?.is_none() {
+                Said::no_task(&id)
+            } else {
+                let budget = call.bridge.settings.call_budget;
+                let began = call.bridge.clock.now();
+                let until = began + patience.map_or(budget, |patience| patience.min(budget));
+                let progress_token = wanted.progress_token;
+                let wait = PlainWait { id, began, until, resumed: false, progress_token, preface: None };
+                wait.announce(request, outlet);
+                return wait.run(call, None, outlet).await;
+            }
+        }
+    };
+    Ok(to_wire::said(call.revision(), said))
+}

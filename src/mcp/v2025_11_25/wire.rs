@@ -1,0 +1,278 @@
+//! The messages of 2025-11-25 exactly as they are on the wire, those that this server sends. Field names and shapes
+//! are the schema's; nothing here decides what they hold.
+
+use serde::Serialize;
+use serde_json::Value;
+use taskbridge_sdk::Content;
+
+/// The name of a caller's idempotency key.
+pub(super) const IDEMPOTENCY_KEY: &str = "io.taskbridge/idempotency-key";
+
+/// `TaskStatus`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum TaskStatus {
+    Working,
+    InputRequired,
+    Completed,
+    Failed,
+    Cancelled,
+}
+
+/// `Task`, and with it `GetTaskResult`, `CancelTaskResult` and `TaskStatusNotificationParams`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Task<'a> {
+    pub(super) task_id: &'a str,
+    pub(super) status: TaskStatus,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) status_message: Option<String>,
+    pub(super) created_at: String,
+    pub(super) last_updated_at: String,
+    pub(super) ttl: u64,
+    pub(super) poll_interval: u64,
+}
+
+/// `CreateTaskResult`.
+#[derive(Debug, Serialize)]
+pub(super) struct CreateTaskResult<'a> {
+    pub(super) task: Task<'a>,
+    /// Not in the schema: clients from before the release want it, and it says nothing.
+    pub(super) content: [(); 0],
+    #[serde(rename = "_meta")]
+    pub(super) meta: CreateTaskMeta<'a>,
+}
+
+/// `_meta` of a `CreateTaskResult`.
+#[derive(Debug, Serialize)]
+pub(super) struct CreateTaskMeta<'a> {
+    #[serde(rename = "io.modelcontextprotocol/related-task")]
+    pub(super) related_task: RelatedTask<'a>,
+    #[serde(rename = "io.modelcontextprotocol/model-immediate-response")]
+    pub(super) model_immediate_response: String,
+}
+
+/// `RelatedTaskMetadata`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct RelatedTask<'a> {
+    pub(super) task_id: &'a str,
+}
+
+/// `_meta` of what belongs to a task.
+#[derive(Debug, Serialize)]
+pub(super) struct RelatedMeta<'a> {
+    #[serde(rename = "io.modelcontextprotocol/related-task")]
+    pub(super) related_task: RelatedTask<'a>,
+}
+
+/// `ListTasksResult`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ListTasksResult<'a> {
+    pub(super) tasks: Vec<Task<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) next_cursor: Option<String>,
+}
+
+/// `CallToolResult`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct CallToolResult<'a> {
+    pub(super) content: Vec<Content>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) structured_content: Option<Value>,
+    pub(super) is_error: bool,
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub(super) meta: Option<RelatedMeta<'a>>,
+}
+
+/// `Tool`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Tool<'a> {
+    pub(super) name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) title: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) description: Option<&'a str>,
+    pub(super) input_schema: &'a Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) output_schema: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) annotations: Option<&'a Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) execution: Option<ToolExecution>,
+}
+
+/// `ToolExecution`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ToolExecution {
+    pub(super) task_support: &'static str,
+}
+
+/// `ListToolsResult`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ListToolsResult {
+    pub(super) tools: Vec<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) next_cursor: Option<String>,
+}
+
+/// `InitializeResult`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct InitializeResult {
+    pub(super) protocol_version: &'static str,
+    pub(super) capabilities: ServerCapabilities,
+    pub(super) server_info: Implementation,
+    pub(super) instructions: String,
+}
+
+/// `ServerCapabilities`.
+#[derive(Debug, Serialize)]
+pub(super) struct ServerCapabilities {
+    pub(super) tools: Empty,
+    pub(super) resources: Empty,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) tasks: Option<TasksCapability>,
+}
+
+/// `ServerCapabilities.tasks`.
+#[derive(Debug, Serialize)]
+pub(super) struct TasksCapability {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) list: Option<Empty>,
+    pub(super) cancel: Empty,
+    pub(super) requests: TaskRequests,
+}
+
+/// `ServerCapabilities.tasks.requests`.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct TaskRequests {
+    pub(super) tools: TaskToolRequests,
+}
+
+/// `ServerCapabilities.tasks.requests.tools`.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct TaskToolRequests {
+    pub(super) call: Empty,
+}
+
+/// `{}`.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Empty {}
+
+/// `Implementation`.
+#[derive(Debug, Serialize)]
+pub(super) struct Implementation {
+    pub(super) name: &'static str,
+    pub(super) title: &'static str,
+    pub(super) version: &'static str,
+}
+
+/// `ProgressNotificationParams`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Progress<'a> {
+    pub(super) progress_token: &'a Value,
+    pub(super) progress: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) total: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) message: Option<String>,
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub(super) meta: Option<RelatedMeta<'a>>,
+}
+
+/// `ElicitRequestFormParams`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Elicit<'a> {
+    /// Absent for clients of revisions that knew one mode only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) mode: Option<&'static str>,
+    pub(super) message: &'a str,
+    pub(super) requested_schema: &'a Value,
+    #[serde(rename = "_meta")]
+    pub(super) meta: RelatedMeta<'a>,
+}
+
+/// `CancelledNotificationParams`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Cancelled<'a> {
+    pub(super) request_id: &'a str,
+    pub(super) reason: &'static str,
+}
+
+/// A request of ours, or a notification (without `id`).
+#[derive(Debug, Serialize)]
+pub(super) struct Message<'a, P> {
+    pub(super) jsonrpc: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) id: Option<&'a str>,
+    pub(super) method: &'static str,
+    pub(super) params: P,
+}
+
+/// `Resource`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Resource {
+    pub(super) uri: String,
+    pub(super) name: String,
+    pub(super) description: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) mime_type: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) size: Option<u64>,
+}
+
+/// `ListResourcesResult`.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ListResourcesResult {
+    pub(super) resources: Vec<Resource>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) next_cursor: Option<String>,
+}
+
+/// `ResourceTemplate`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ResourceTemplate {
+    pub(super) uri_template: &'static str,
+    pub(super) name: &'static str,
+    pub(super) description: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) mime_type: Option<&'static str>,
+}
+
+/// `ListResourceTemplatesResult`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ListResourceTemplatesResult {
+    pub(super) resource_templates: Vec<ResourceTemplate>,
+}
+
+/// `TextResourceContents` or `BlobResourceContents`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ResourceContents<'a> {
+    pub(super) uri: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) mime_type: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) text: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) blob: Option<String>,
+}
+
+/// `ReadResourceResult`.
+#[derive(Debug, Serialize)]
+pub(super) struct ReadResourceResult<'a> {
+    pub(super) contents: [ResourceContents<'a>; 1],
+}

@@ -1,0 +1,108 @@
+//! Opening the file: made for its user alone, in WAL mode, with every commit on the disk before it counts.
+
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rusqlite::{Connection, OpenFlags};
+
+use super::fault::{self, Fault};
+use super::{BUSY_WAIT, Mode, schema};
+use crate::tasks::store::StoreError;
+
+/// Every statement of this store fits, so that none is ever prepared twice.
+const STATEMENTS: usize = 64;
+
+/// The most memory for pages of the writing connection: enough for the indexes of tens of thousands of rows, which
+/// are written all over, because ids are random.
+const CACHE_KIB: i64 = 16 << 10;
+
+/// How often a file that is locked is looked at.
+pub(super) const BUSY_LOOK: Duration = Duration::from_millis(1);
+
+/// How many pages (4 KiB each) the log takes before they are put into the database. Most are written again and again
+/// meanwhile, and each is put there once.
+const CHECKPOINT_PAGES: i64 = 4000;
+
+/// Where the log is cut back to when a burst is over, in bytes.
+const WAL_KEPT: i64 = 32 << 20;
+
+/// Opens the connection that writes; makes the file if there is none, and brings its schema up to date.
+pub(super) fn writer(path: &Path, mode: Mode) -> Result<Connection, StoreError> {
+    // SQLite gives its side files the mode of this one.
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path)
+        .map_err(|error| fault::cannot_open(path, &error))?;
+    prepare_writer(path, mode).map_err(|fault| fault.at(path))
+}
+
+fn prepare_writer(path: &Path, mode: Mode) -> Result<Connection, Fault> {
+    let mut db = open(path)?;
+    db.busy_handler(Some(try_again))?;
+    // Before anything is written: the file may not be ours.
+    schema::version(&db)?;
+    let synchronous = match mode {
+        Mode::Threaded => "FULL",
+        Mode::Inline => "OFF",
+    };
+    db.pragma_update(None, "synchronous", synchronous)?;
+    use_wal(&db)?;
+    db.pragma_update(None, "foreign_keys", true)?;
+    db.pragma_update(None, "cache_size", -CACHE_KIB)?;
+    db.pragma_update_and_check(None, "wal_autocheckpoint", CHECKPOINT_PAGES, |_| Ok(()))?;
+    db.pragma_update_and_check(None, "journal_size_limit", WAL_KEPT, |_| Ok(()))?;
+    schema::migrate(&mut db)?;
+    Ok(db)
+}
+
+/// Opens a connection that only reads.
+pub(super) fn reader(path: &Path) -> Result<Connection, StoreError> {
+    let prepare = || -> Result<Connection, Fault> {
+        let db = open(path)?;
+        db.pragma_update(None, "query_only", true)?;
+        Ok(db)
+    };
+    prepare().map_err(|fault| fault.at(path))
+}
+
+fn open(path: &Path) -> Result<Connection, Fault> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let db = Connection::open_with_flags(path, flags)?;
+    db.busy_timeout(BUSY_WAIT)?;
+    db.set_prepared_statement_cache_capacity(STATEMENTS);
+    Ok(db)
+}
+
+/// Waits for another process that writes. SQLite's own waits grow to 100 ms, and against a neighbour that writes all
+/// the time nearly every look would find it at it; the moments between its transactions are short.
+fn try_again(looks: i32) -> bool {
+    std::thread::sleep(BUSY_LOOK);
+    BUSY_LOOK * looks.unsigned_abs() < BUSY_WAIT
+}
+
+/// Switches the file to WAL. Where two processes do it at the same time, one is told "busy" at once, whatever the
+/// busy timeout says, so the wait is made here.
+fn use_wal(db: &Connection) -> Result<(), Fault> {
+    let since = Instant::now();
+    loop {
+        let switched = db.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get::<_, String>(0));
+        match switched.map_err(Fault::from) {
+            Ok(mode) if mode == "wal" => return Ok(()),
+            Ok(mode) => {
+                return Err(Fault::Row(format!(
+                    "SQLite cannot keep a write-ahead log here (it stays in mode {mode}): use a local disk"
+                )));
+            }
+            Err(fault) if fault.is_busy() && since.elapsed() < BUSY_WAIT => {
+                std::thread::sleep(BUSY_LOOK);
+            }
+            Err(fault) => return Err(fault),
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! What can go wrong with the file, said so that whoever runs the server knows what to do.
+
+use std::io;
+use std::path::Path;
+
+use rusqlite::ErrorCode;
+
+use crate::tasks::store::StoreError;
+
+/// A failure inside one piece of work, before it is known which file it happened to.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// The database engine says so.
+    Sql(rusqlite::Error),
+    /// A row is there and cannot be understood.
+    Row(String),
+}
+
+impl From<rusqlite::Error> for Fault {
+    fn from(error: rusqlite::Error) -> Self {
+        Fault::Sql(error)
+    }
+}
+
+impl Fault {
+    /// True if another connection has the file locked.
+    pub(super) fn is_busy(&self) -> bool {
+        matches!(self, Fault::Sql(error) if matches!(
+            error.sqlite_error_code(),
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
+        ))
+    }
+
+    /// The failure with the file's name and what to do about it.
+    pub(super) fn at(self, path: &Path) -> StoreError {
+        let path = path.display();
+        let error = match self {
+            Fault::Row(what) => return StoreError::Broken(format!("{path}: {what}")),
+            Fault::Sql(error) => error,
+        };
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Unavailable(format!(
+                "another process has kept {path} locked for more than {} s",
+                super::BUSY_WAIT.as_secs()
+            )),
+            Some(ErrorCode::DiskFull) => StoreError::Unavailable(disk_full(&path)),
+            Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => {
+                StoreError::Unavailable(not_writable(&path, &error))
+            }
+            Some(ErrorCode::SystemIoFailure | ErrorCode::FileLockingProtocolFailed) => {
+                StoreError::Unavailable(format!("reading or writing {path} failed: {error}"))
+            }
+            Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => StoreError::Broken(format!(
+                "{path} is damaged or no SQLite database ({error}): put a backup in its place, or move it and \
+                 its -wal file away to begin with an empty one"
+            )),
+            _ => StoreError::Broken(format!("{path}: {error}")),
+        }
+    }
+}
+
+/// Why a file could not be opened or made.
+pub(super) fn cannot_open(path: &Path, error: &io::Error) -> StoreError {
+    let shown = path.display();
+    StoreError::Unavailable(match error.kind() {
+        io::ErrorKind::NotFound => {
+            let parent = path.parent().unwrap_or(path).display();
+            format!("{shown} cannot be made: the directory {parent} does not exist; create it")
+        }
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => disk_full(&shown),
+        _ => not_writable(&shown, error),
+    })
+}
+
+fn disk_full(path: &impl std::fmt::Display) -> String {
+    format!("the disk that holds {path} is full: free some space; nothing was written")
+}
+
+fn not_writable(path: &impl std::fmt::Display, error: &impl std::fmt::Display) -> String {
+    format!(
+        "{path} cannot be opened for writing ({error}): this user needs to write the file and its directory, \
+         where SQLite keeps two more files beside it"
+    )
+}

@@ -1,0 +1,165 @@
+//! Adding a row: the checks and the write are one transaction, so that of two equal calls one finds the other's row.
+
+use rusqlite::{OptionalExtension, params};
+
+use super::Db;
+use super::fault::Fault;
+use super::row::{self, Row, Slots};
+use crate::tasks::store::{Attach, Holder, Inserted, NewTask, Once, SlotLimit};
+use crate::tasks::task::Task;
+use std::time::Duration;
+
+/// What an insert comes to inside the transaction; the caller has the task itself.
+pub(super) enum Found {
+    Nothing,
+    Existing { task: Task, same: bool },
+    Abandoned(Task),
+    NoSlot,
+}
+
+/// All that an insert needs, without the task.
+pub(super) struct Wish {
+    row: Row,
+    limits: Vec<SlotLimit>,
+    once: Option<Once>,
+    attach: Option<Attach>,
+    lease: Option<(Holder, Duration)>,
+}
+
+impl Wish {
+    /// Splits the row to be written from the task to be handed back.
+    pub(super) fn of(new: NewTask) -> Result<(Self, Task), serde_json::Error> {
+        let NewTask { task, limits, once, attach, lease } = new;
+        Ok((Self { row: Row::of(&task)?, limits, once, attach, lease }, task))
+    }
+}
+
+impl Found {
+    pub(super) fn with(self, task: Task) -> Inserted {
+        match self {
+            Found::Nothing => Inserted::Created(Task { version: 1, ..task }),
+            Found::Existing { task, same } => Inserted::Existing { task, same },
+            Found::Abandoned(task) => Inserted::Abandoned(task),
+            Found::NoSlot => Inserted::NoSlot,
+        }
+    }
+}
+
+/// Looks for a row that serves as well, and writes the new one if there is none.
+pub(super) fn insert(db: &Db<'_>, wish: &Wish) -> Result<Found, Fault> {
+    if let Some(once) = &wish.once
+        && let Some((task, digest)) = holder_of(db, once)?
+    {
+        return Ok(Found::Existing { task, same: digest == once.digest });
+    }
+    if let Some(attach) = &wish.attach
+        && let Some(task) = abandoned(db, attach, &wish.row.owner)?
+    {
+        // The call's key stands for the task that serves it, as it would for one of its own.
+        note_key(db, wish.once.as_ref(), task.id.as_str())?;
+        return Ok(Found::Abandoned(task));
+    }
+    if let Slots::Held(slots) = &wish.row.slots
+        && (taken_up(db, &wish.limits)? || somebody_waits(db, &row::line(slots))?)
+    {
+        return Ok(Found::NoSlot);
+    }
+    write(db, wish)?;
+    Ok(Found::Nothing)
+}
+
+/// The row that a key stands for, and the digest it was made with. An expired row counts as gone.
+fn holder_of(db: &Db<'_>, once: &Once) -> Result<Option<(Task, String)>, Fault> {
+    let mut statement = db.sql(
+        "SELECT t.version, t.body, t.n, o.digest FROM once o JOIN tasks t ON t.id = o.task
+         WHERE o.scope = ?1 AND o.key = ?2 AND t.expires_at > ?3",
+    )?;
+    let mut rows = statement.query(params![once.scope, once.key, db.now_ms()])?;
+    match rows.next()? {
+        Some(found) => Ok(Some((row::task(found)?, found.get(3)?))),
+        None => Ok(None),
+    }
+}
+
+/// The newest row of this digest whose call has gone away, and not too long ago.
+fn abandoned(db: &Db<'_>, attach: &Attach, owner: &str) -> Result<Option<Task>, Fault> {
+    let mut statement = db.sql(
+        "SELECT version, body, n FROM tasks
+         WHERE digest = ?1 AND waiting_until <= ?2 AND waiting_until > ?3 AND owner = ?4 AND expires_at > ?2
+         ORDER BY created_at DESC, id DESC LIMIT 1",
+    )?;
+    let earliest = db.now - attach.within;
+    let mut rows = statement.query(params![attach.digest, db.now_ms(), earliest.as_millis(), owner])?;
+    rows.next()?.map(row::task).transpose()
+}
+
+/// True if one of these slots has no place left.
+pub(super) fn taken_up(db: &Db<'_>, limits: &[SlotLimit]) -> Result<bool, Fault> {
+    for SlotLimit { slot, limit } in limits {
+        let mut statement =
+            db.sql("SELECT count(*) >= ?2 FROM (SELECT 1 FROM slots WHERE slot = ?1 LIMIT ?2)")?;
+        if statement.query_row(params![slot, limit], |row| row.get(0))? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn somebody_waits(db: &Db<'_>, line: &str) -> Result<bool, Fault> {
+    let mut statement = db.sql("SELECT 1 FROM tasks WHERE line = ?1 LIMIT 1")?;
+    Ok(statement.query_row([line], |_| Ok(())).optional()?.is_some())
+}
+
+fn write(db: &Db<'_>, wish: &Wish) -> Result<(), Fault> {
+    let Wish { row, once, lease, .. } = wish;
+    let (holder, until) = match lease {
+        Some((holder, lease)) => (Some(&holder.0), Some(db.until(*lease))),
+        None => (None, None),
+    };
+    db.sql(
+        "INSERT INTO tasks (id, owner, tool, created_at, version, expires_at, due_at, lease_until, lease_holder,
+                            backend, grp, opened_at, handle, closed, line, digest, waiting_until, body, session)
+         VALUES (?1, ?2, ?3, ?4, 1, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)",
+    )?
+    .execute(params![
+        row.id,
+        row.owner,
+        row.tool,
+        row.created_at,
+        row.expires_at,
+        row.due_at,
+        until,
+        holder,
+        row.open.backend,
+        row.open.group,
+        row.open.opened_at,
+        row.open.handle,
+        row.closed,
+        row.line,
+        row.digest,
+        row.waiting_until,
+        row.body,
+        row.session,
+    ])?;
+    if let Slots::Held(slots) = &row.slots {
+        hold(db, slots, &row.id)?;
+    }
+    note_key(db, once.as_ref(), &row.id)
+}
+
+/// Notes which row an idempotency key stands for. One that stood for an expired row stands for this one from now on.
+fn note_key(db: &Db<'_>, once: Option<&Once>, task: &str) -> Result<(), Fault> {
+    if let Some(Once { scope, key, digest }) = once {
+        db.sql("INSERT OR REPLACE INTO once (scope, key, digest, task) VALUES (?1, ?2, ?3, ?4)")?
+            .execute(params![scope, key, digest, task])?;
+    }
+    Ok(())
+}
+
+/// Notes that a row holds its slots; it may have held them before.
+pub(super) fn hold(db: &Db<'_>, slots: &[String], task: &str) -> Result<(), Fault> {
+    for slot in slots {
+        db.sql("INSERT OR IGNORE INTO slots (slot, task) VALUES (?1, ?2)")?.execute([slot, task])?;
+    }
+    Ok(())
+}

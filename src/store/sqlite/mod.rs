@@ -1,0 +1,159 @@
+//! The store over one SQLite file. Several processes can use the file at once.
+//!
+//! - `writer`: one connection writes, many operations to a transaction; `turn`: and lets other processes write.
+//! - `readers`: a small pool of connections reads.
+//! - `schema`: what is in the file, by version. `row`: how a task becomes a row and back.
+//! - `tasks` with `insert` and `update`, `queue`, `groups`, `notes`: the traits of [`crate::tasks::store`].
+
+mod connect;
+mod fault;
+mod groups;
+mod insert;
+mod notes;
+mod queue;
+mod readers;
+mod row;
+mod schema;
+mod tasks;
+#[cfg(test)]
+mod tests;
+mod turn;
+mod update;
+mod writer;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rusqlite::{CachedStatement, Connection};
+use taskbridge_sdk::Timestamp;
+
+use self::fault::Fault;
+use self::readers::Readers;
+use self::writer::{Desk, Writer};
+use crate::clock::Clock;
+use crate::tasks::store::{Result, StoreError};
+
+/// How long an operation waits for another process that has the file locked.
+const BUSY_WAIT: Duration = Duration::from_secs(5);
+
+/// How the store does its work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Writes are gathered by a thread of their own, and are on the disk when they return. For servers, within tokio.
+    Threaded,
+    /// Every call is done at once by the thread that makes it, in one order that can be replayed. What was written
+    /// survives the end of the process, but not a power cut. For simulations.
+    Inline,
+}
+
+/// A store over one SQLite file.
+pub struct SqliteStore {
+    readers: Arc<Readers>,
+    writer: Writer,
+    mode: Mode,
+    commits: Arc<AtomicU64>,
+    /// The last [`notes::data_version`] that was seen.
+    seen: AtomicI64,
+}
+
+impl SqliteStore {
+    /// Opens the file, or makes it (readable by its user alone), and brings its schema up to date. Blocks for as long
+    /// as that takes.
+    ///
+    /// # Errors
+    /// `Unavailable` if the directory is missing, the file cannot be written or stays locked, or the disk is full;
+    /// `Broken` if the file is damaged, another program's, or written by a newer version. The text says what to do.
+    pub fn open(path: &Path, clock: Arc<dyn Clock>, mode: Mode) -> Result<Self> {
+        let path = &std::path::absolute(path)
+            .map_err(|error| StoreError::Unavailable(format!("{}: {error}", path.display())))?;
+        let db = connect::writer(path, mode)?;
+        let count = match mode {
+            Mode::Threaded => std::thread::available_parallelism().map_or(2, |cores| cores.get()).clamp(2, 8),
+            Mode::Inline => 1,
+        };
+        let readers = Arc::new(Readers::open(path, Arc::clone(&clock), count)?);
+        let commits = Arc::new(AtomicU64::new(0));
+        let seen = notes::data_version(&db).map_err(|error| Fault::from(error).at(path))?;
+        let desk = Desk { db, clock, path: path.clone(), commits: Arc::clone(&commits) };
+        let writer = match mode {
+            Mode::Threaded => Writer::threaded(desk)?,
+            Mode::Inline => Writer::Inline(Mutex::new(desk)),
+        };
+        Ok(Self { readers, writer, mode, commits, seen: AtomicI64::new(seen) })
+    }
+
+    /// How many transactions have written something. Together with the number of operations it tells how many share
+    /// one flush to the disk.
+    pub fn commits(&self) -> u64 {
+        self.commits.load(Ordering::Relaxed)
+    }
+
+    /// A short read, on the caller's thread: a page that is in the cache is read within microseconds, and going to
+    /// another thread and back would cost more than the read.
+    fn read<T>(&self, query: impl FnOnce(&Db<'_>) -> Result<T, Fault>) -> Result<T> {
+        self.readers.read(query)
+    }
+
+    /// A read that may take milliseconds, away from the threads that serve requests.
+    async fn read_long<T: Send + 'static>(
+        &self,
+        query: impl FnOnce(&Db<'_>) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T> {
+        match self.mode {
+            Mode::Inline => self.readers.read(query),
+            Mode::Threaded => {
+                let readers = Arc::clone(&self.readers);
+                tokio::task::spawn_blocking(move || readers.read(query))
+                    .await
+                    .map_err(|error| StoreError::Unavailable(format!("a read was given up: {error}")))?
+            }
+        }
+    }
+
+    /// A write, as soon as it can be.
+    async fn write<T: Send + 'static>(
+        &self,
+        work: impl FnMut(&Db<'_>) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T> {
+        self.writer.write(Duration::ZERO, work).await
+    }
+
+    /// A write that may be put off for so long: see [`Writer::write`].
+    async fn write_within<T: Send + 'static>(
+        &self,
+        patience: Duration,
+        work: impl FnMut(&Db<'_>) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T> {
+        self.writer.write(patience, work).await
+    }
+}
+
+/// One connection within one piece of work, and the moment that counts as now for all of it.
+struct Db<'c> {
+    conn: &'c Connection,
+    now: Timestamp,
+}
+
+impl<'c> Db<'c> {
+    fn new(conn: &'c Connection, clock: &dyn Clock) -> Self {
+        Self { conn, now: clock.now() }
+    }
+
+    /// A statement, prepared when it is first used.
+    fn sql(&self, statement: &str) -> Result<CachedStatement<'c>, Fault> {
+        Ok(self.conn.prepare_cached(statement)?)
+    }
+
+    /// The store's time in the unit of the columns.
+    fn now_ms(&self) -> i64 {
+        self.now.as_millis()
+    }
+
+    /// When a lease that is taken now runs out.
+    fn until(&self, lease: Duration) -> i64 {
+        (self.now + lease).as_millis()
+    }
+}

@@ -1,0 +1,118 @@
+//! The small traits over SQLite: [`History`], [`Sessions`], [`Keys`] and [`Hints`].
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use rusqlite::{OptionalExtension, params};
+use taskbridge_sdk::Timestamp;
+
+use super::fault::Fault;
+use super::{Db, Mode, SqliteStore};
+use crate::tasks::store::{Hints, History, Keys, Result, Sessions};
+
+/// How many durations of a tool are remembered.
+const REMEMBERED: usize = 100;
+
+/// How often the file is looked at for writes of other processes.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+#[async_trait]
+impl History for SqliteStore {
+    async fn record(&self, tool: &str, took: Duration) -> Result<()> {
+        let tool = tool.to_owned();
+        let took = i64::try_from(took.as_millis()).unwrap_or(i64::MAX);
+        self.write(move |db| record(db, &tool, took)).await
+    }
+
+    async fn typical(&self, tool: &str) -> Result<Option<Duration>> {
+        self.read(|db| {
+            let mut statement = db.sql("SELECT median FROM history WHERE tool = ?1")?;
+            let median: Option<i64> = statement.query_row([tool], |row| row.get(0)).optional()?;
+            Ok(median.map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0))))
+        })
+    }
+}
+
+/// The median is worked out here, where a job ends, and not where it is read, with every poll.
+fn record(db: &Db<'_>, tool: &str, took: i64) -> Result<(), Fault> {
+    let known: Option<String> =
+        db.sql("SELECT took FROM history WHERE tool = ?1")?.query_row([tool], |row| row.get(0)).optional()?;
+    let mut all: Vec<i64> = match known {
+        Some(json) => serde_json::from_str(&json)
+            .map_err(|error| Fault::Row(format!("the history of {tool} cannot be understood ({error})")))?,
+        None => Vec::new(),
+    };
+    all.push(took);
+    let newest = &all[all.len().saturating_sub(REMEMBERED)..];
+    let mut sorted = newest.to_vec();
+    sorted.sort_unstable();
+    let median = sorted[(sorted.len() - 1) / 2];
+    let json = serde_json::Value::from(newest).to_string();
+    db.sql("INSERT OR REPLACE INTO history (tool, took, median) VALUES (?1, ?2, ?3)")?
+        .execute(params![tool, json, median])?;
+    Ok(())
+}
+
+#[async_trait]
+impl Sessions for SqliteStore {
+    async fn end(&self, nonce: &str, forget_after: Timestamp) -> Result<()> {
+        let nonce = nonce.to_owned();
+        self.write(move |db| {
+            db.sql("INSERT OR REPLACE INTO sessions (nonce, forget_after) VALUES (?1, ?2)")?
+                .execute(params![nonce, forget_after.as_millis()])?;
+            Ok(())
+        })
+        .await
+    }
+
+    async fn has_ended(&self, nonce: &str) -> Result<bool> {
+        self.read(|db| {
+            let mut statement = db.sql("SELECT EXISTS (SELECT 1 FROM sessions WHERE nonce = ?1)")?;
+            Ok(statement.query_row([nonce], |row| row.get(0))?)
+        })
+    }
+}
+
+#[async_trait]
+impl Keys for SqliteStore {
+    async fn seal_key(&self, fresh: [u8; 32]) -> Result<[u8; 32]> {
+        self.write(move |db| {
+            db.sql("INSERT OR IGNORE INTO keys (name, value) VALUES ('seal', ?1)")?.execute([fresh])?;
+            Ok(db.sql("SELECT value FROM keys WHERE name = 'seal'")?.query_row([], |row| row.get(0))?)
+        })
+        .await
+    }
+}
+
+#[async_trait]
+impl Hints for SqliteStore {
+    async fn changed_elsewhere(&self) {
+        // A simulation hands out hints itself, if it wants any.
+        if self.mode == Mode::Inline {
+            return std::future::pending().await;
+        }
+        loop {
+            // First, so that a busy neighbour does not keep us busy as well.
+            tokio::time::sleep(LOOK_EVERY).await;
+            if self.others_wrote().await.unwrap_or(false) {
+                return;
+            }
+        }
+    }
+}
+
+impl SqliteStore {
+    /// True if another process has written since this was last asked. A hint, so that two who ask at the same time
+    /// need not both hear of it.
+    pub(super) async fn others_wrote(&self) -> Result<bool> {
+        let version = self.write(|db| Ok(data_version(db.conn)?)).await?;
+        Ok(self.seen.swap(version, Ordering::Relaxed) != version)
+    }
+}
+
+/// A number that changes when somebody else has written to the file. On the connection that makes all writes of this
+/// process, that is another process.
+pub(super) fn data_version(db: &rusqlite::Connection) -> rusqlite::Result<i64> {
+    db.pragma_query_value(None, "data_version", |row| row.get(0))
+}

@@ -1,0 +1,45 @@
+//! The connections that read. In WAL mode a reader never waits for a writer, nor a writer for a reader.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::{Mutex, MutexGuard};
+use rusqlite::Connection;
+
+use super::fault::Fault;
+use super::{Db, connect};
+use crate::clock::Clock;
+use crate::tasks::store::Result;
+
+/// A small pool of connections, used on the caller's own thread.
+pub(super) struct Readers {
+    pool: Vec<Mutex<Connection>>,
+    next: AtomicUsize,
+    clock: Arc<dyn Clock>,
+    path: PathBuf,
+}
+
+impl Readers {
+    /// Opens `count` connections.
+    pub(super) fn open(path: &Path, clock: Arc<dyn Clock>, count: usize) -> Result<Self> {
+        let pool: Result<Vec<_>> = (0..count).map(|_| connect::reader(path).map(Mutex::new)).collect();
+        Ok(Self { pool: pool?, next: AtomicUsize::new(0), clock, path: path.to_owned() })
+    }
+
+    /// Runs a query. Each of its statements sees the newest commit.
+    pub(super) fn read<T>(&self, query: impl FnOnce(&Db<'_>) -> Result<T, Fault>) -> Result<T> {
+        let db = self.free();
+        query(&Db::new(&db, &*self.clock)).map_err(|fault| fault.at(&self.path))
+    }
+
+    /// The first connection that is free; where none is, they are waited for in turn.
+    fn free(&self) -> MutexGuard<'_, Connection> {
+        // From the front, so that a quiet server keeps using the one whose pages are in its cache.
+        if let Some(free) = self.pool.iter().find_map(Mutex::try_lock) {
+            return free;
+        }
+        let turn = self.next.fetch_add(1, Ordering::Relaxed) % self.pool.len();
+        self.pool[turn].lock()
+    }
+}

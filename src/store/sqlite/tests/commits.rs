@@ -1,0 +1,319 @@
+//! Group commit, and what becomes of writes that fail.
+
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::future::{join, join_all, join3};
+use rusqlite::Connection;
+
+use super::super::fault::Fault;
+use super::super::{Db, SqliteStore};
+use super::opened;
+use crate::clock::Clock;
+use crate::store::suite::Bench;
+use crate::tasks::store::{
+    Change, Groups, Holder, Inserted, Keys, Lease, NewTask, Result, SlotLimit, StoreError, TaskStore, Updated,
+};
+use crate::tasks::task::{Job, Task};
+
+struct Setup {
+    store: Arc<SqliteStore>,
+    bench: Bench,
+    directory: tempfile::TempDir,
+}
+
+fn setup() -> Setup {
+    let directory = tempfile::tempdir().unwrap();
+    let (store, bench) = opened(&directory.path().join("tasks.db"));
+    Setup { store, bench, directory }
+}
+
+impl Setup {
+    async fn insert(&self, task: &Task) -> Result<Inserted> {
+        let new = NewTask { task: task.clone(), limits: Vec::new(), once: None, attach: None, lease: None };
+        self.store.insert(new).await
+    }
+
+    /// Hands everything in while the writer is busy with something else, so that it is written together.
+    async fn together(
+        &self,
+        tasks: &[Task],
+        other: impl FnMut(&Db<'_>) -> Result<(), Fault> + Send + 'static,
+    ) -> (Vec<Result<Inserted>>, Result<()>) {
+        let (free, until_free) = mpsc::channel();
+        let (busy, until_busy) = mpsc::channel();
+        let gate = self.store.write(move |_| {
+            busy.send(()).unwrap();
+            until_free.recv().unwrap();
+            Ok(())
+        });
+        let writes = async {
+            until_busy.recv().unwrap();
+            futures_util::future::join(
+                join_all(tasks.iter().map(|task| self.insert(task))),
+                self.store.write(other),
+            )
+            .await
+        };
+        let (gate, writes, ()) = join3(gate, writes, async { free.send(()).unwrap() }).await;
+        gate.unwrap();
+        writes
+    }
+
+    fn tasks(&self, count: usize) -> Vec<Task> {
+        (0..count).map(|_| self.bench.task()).collect()
+    }
+}
+
+#[tokio::test]
+async fn writes_that_wait_share_one_commit() {
+    let setup = setup();
+    let before = setup.store.commits();
+    let tasks = setup.tasks(100);
+    let (inserted, _) = setup.together(&tasks, |_| Ok(())).await;
+    assert!(inserted.iter().all(|inserted| matches!(inserted, Ok(Inserted::Created(_)))));
+    assert_eq!(setup.store.commits() - before, 1);
+}
+
+#[tokio::test]
+async fn a_write_that_can_wait_is_made_with_one_that_cannot() {
+    let setup = setup();
+    let patient = setup.bench.add(setup.bench.task()).await;
+    let before = setup.store.commits();
+    // Handed in first, and without the other it would wait for an hour.
+    let patient = Task { message: Some("put off".to_owned()), ..patient };
+    let (patience, lease) = (Duration::from_secs(3_600), Lease::Keep);
+    let change = Change { task: &patient, output: None, limits: &[], lease, patience };
+    let (put_off, _) = join(setup.store.update(change), setup.bench.add(setup.bench.task())).await;
+    assert!(matches!(put_off, Ok(Updated::Written(2))), "{put_off:?}");
+    assert_eq!(setup.store.commits() - before, 1);
+}
+
+#[tokio::test]
+async fn a_write_that_can_wait_is_made_alone_when_its_time_is_over() {
+    let setup = setup();
+    let task = setup.bench.add(setup.bench.task()).await;
+    let (patience, lease) = (Duration::from_millis(5), Lease::Keep);
+    let change = Change { task: &task, output: None, limits: &[], lease, patience };
+    assert!(matches!(setup.store.update(change).await, Ok(Updated::Written(2))));
+}
+
+#[tokio::test]
+async fn a_write_that_can_wait_is_made_when_the_store_is_closed() {
+    let Setup { store, bench, directory } = setup();
+    let task = bench.add(bench.task()).await;
+    let task = Task { message: Some("put off".to_owned()), ..task };
+    let (patience, lease) = (Duration::from_secs(3_600), Lease::Keep);
+    let change = Change { task: &task, output: None, limits: &[], lease, patience };
+    assert!(store.update(change).now_or_never().is_none());
+    drop((store, bench));
+    let (_store, bench) = opened(&directory.path().join("tasks.db"));
+    assert_eq!(bench.read(&task.id).await.unwrap().message, task.message);
+}
+
+#[tokio::test]
+async fn what_writes_nothing_flushes_nothing() {
+    let setup = setup();
+    let task = setup.bench.add(setup.bench.closed_task()).await;
+    let before = setup.store.commits();
+    setup.store.seal_key([1; 32]).await.unwrap();
+    assert_eq!(setup.store.commits() - before, 1);
+    setup.store.seal_key([1; 32]).await.unwrap();
+    setup.bench.update(&Task { version: 7, ..task }).await;
+    assert!(setup.bench.claim("a").await.is_empty());
+    assert_eq!(setup.store.purge(10).await.unwrap(), 0);
+    setup.store.others_wrote().await.unwrap();
+    assert_eq!(setup.store.commits() - before, 1);
+}
+
+#[tokio::test]
+async fn groups_that_are_held_are_renewed_when_a_third_of_the_lease_is_gone() {
+    let setup = setup();
+    setup.bench.add(setup.bench.open_task("g")).await;
+    let (lease, holder) = (Duration::from_secs(30), Holder("a".to_owned()));
+    let mut before = setup.store.commits();
+    let mut writes = async |after: Duration| {
+        setup.bench.clock.advance(after);
+        assert_eq!(setup.store.hold(&holder, lease).await.unwrap().len(), 1);
+        let now = setup.store.commits();
+        now - std::mem::replace(&mut before, now)
+    };
+    assert_eq!(writes(Duration::ZERO).await, 1);
+    assert_eq!(writes(lease / 6).await, 0);
+    assert_eq!(writes(lease / 6).await, 1);
+    assert_eq!(writes(lease / 6).await, 0);
+}
+
+#[tokio::test]
+async fn a_row_that_cannot_be_understood_does_not_hide_the_others() {
+    let setup = setup();
+    let broken = setup.bench.add(setup.bench.task()).await;
+    let sound = setup.bench.add(setup.bench.task()).await;
+    let id = broken.id.as_str().to_owned();
+    let spoil =
+        move |db: &Db<'_>| Ok(db.conn.execute("UPDATE tasks SET body = '{}' WHERE id = ?1", [&id])?);
+    setup.store.write(spoil).await.unwrap();
+    let error = setup.store.get(&broken.id, None).await.unwrap_err();
+    assert!(error.to_string().contains("the task in row 1 cannot be understood"), "{error}");
+    let listed = setup.store.list(&sound.owner, None, 10).await.unwrap();
+    assert_eq!(listed, std::slice::from_ref(&sound));
+    assert_eq!(setup.bench.claim("a").await, [sound.id]);
+    assert!(
+        setup.store.next_due().await.unwrap() > Some(setup.bench.clock.now()),
+        "it is not tried again at once"
+    );
+}
+
+#[tokio::test]
+async fn a_write_that_fails_harms_no_other() {
+    let setup = setup();
+    let tasks = setup.tasks(10);
+    let lost = "INSERT INTO keys (name, value) VALUES ('half', x'00')";
+    let (inserted, failed) = setup
+        .together(&tasks, move |db| {
+            db.conn.execute(lost, [])?;
+            Err(Fault::Row("on purpose".to_owned()))
+        })
+        .await;
+    assert!(matches!(failed, Err(StoreError::Broken(why)) if why.contains("on purpose")));
+    for (inserted, task) in inserted.iter().zip(&tasks) {
+        assert!(matches!(inserted, Ok(Inserted::Created(_))), "{inserted:?}");
+        assert!(setup.bench.read(&task.id).await.is_some());
+    }
+    let half = setup.store.write(|db| {
+        Ok(db
+            .conn
+            .query_row("SELECT count(*) FROM keys WHERE name = 'half'", [], |row| row.get::<_, i64>(0))?)
+    });
+    assert_eq!(half.await.unwrap(), 0, "nothing of the failed one was written");
+}
+
+#[tokio::test]
+async fn a_commit_that_fails_is_told_to_all_of_it() {
+    let setup = setup();
+    let tasks = setup.tasks(3);
+    let (inserted, failed) = setup
+        .together(&tasks, |db| {
+            // An orphan that is only noticed at the commit.
+            db.conn.pragma_update(None, "defer_foreign_keys", true)?;
+            db.conn.execute("INSERT INTO slots (slot, task) VALUES ('s', 'nobody')", [])?;
+            Ok(())
+        })
+        .await;
+    assert!(failed.is_err());
+    for (inserted, task) in inserted.iter().zip(&tasks) {
+        assert!(inserted.is_err());
+        assert_eq!(setup.bench.read(&task.id).await, None);
+    }
+    setup.bench.add(setup.bench.task()).await;
+}
+
+#[tokio::test]
+async fn a_full_disk_is_said_and_leaves_nothing_half_written() {
+    let setup = setup();
+    let first = setup.bench.add(setup.bench.task()).await;
+    let limit = |pages: Option<i64>| {
+        setup.store.write(move |db| {
+            let used: i64 = db.conn.pragma_query_value(None, "page_count", |row| row.get(0))?;
+            let most = pages.map_or(1_000_000, |more| used + more);
+            db.conn.pragma_update_and_check(None, "max_page_count", most, |_| Ok(()))?;
+            Ok(())
+        })
+    };
+    limit(Some(4)).await.unwrap();
+    let big = Task {
+        message: Some("x".repeat(20_000)),
+        slots: vec!["s".to_owned()],
+        job: match setup.bench.task().job {
+            Job::Pending { spec, not_before, .. } => {
+                Job::Starting { spec, attempts: 1, sought: None, not_before }
+            }
+            other => other,
+        },
+        ..setup.bench.task()
+    };
+    let wish = || NewTask {
+        task: big.clone(),
+        limits: vec![SlotLimit { slot: "s".to_owned(), limit: 1 }],
+        once: None,
+        attach: None,
+        lease: None,
+    };
+    let full = setup.store.insert(wish()).await;
+    assert!(
+        matches!(&full, Err(StoreError::Unavailable(why)) if why.contains("full") && why.contains("tasks.db")),
+        "{full:?}"
+    );
+    assert_eq!(setup.bench.read(&big.id).await, None);
+    assert_eq!(setup.bench.read(&first.id).await, Some(first));
+    limit(None).await.unwrap();
+    let inserted = setup.store.insert(wish()).await;
+    assert!(
+        matches!(inserted, Ok(Inserted::Created(_))),
+        "it works again, and the slot was not lost: {inserted:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_file_that_stays_locked_is_said() {
+    let setup = setup();
+    setup.store.write(|db| Ok(db.conn.busy_timeout(Duration::from_millis(10))?)).await.unwrap();
+    let other = Connection::open(setup.directory.path().join("tasks.db")).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let task = setup.bench.task();
+    let locked = setup.insert(&task).await;
+    assert!(matches!(&locked, Err(StoreError::Unavailable(why)) if why.contains("locked")), "{locked:?}");
+    assert_eq!(setup.bench.read(&task.id).await, None, "reading goes on");
+    other.execute_batch("COMMIT").unwrap();
+    setup.bench.add(task).await;
+}
+
+#[tokio::test]
+async fn what_was_not_committed_is_not_there_after_a_crash() {
+    let setup = setup();
+    let kept = setup.bench.add(setup.bench.task()).await;
+    let lost = setup.bench.task();
+    // The files as a kill would leave them in the middle of a transaction whose pages are on the disk already.
+    let (from, to) = (setup.directory.path().to_owned(), tempfile::tempdir().unwrap());
+    let image = to.path().join("tasks.db");
+    let copy = image.clone();
+    let row = (lost.id.as_str().to_owned(), serde_json::to_string(&lost).unwrap());
+    let failed = setup.store.write(move |db| {
+        db.conn.execute(
+            "INSERT INTO tasks (id, owner, tool, created_at, version, expires_at, closed, body)
+             VALUES (?1, 'alice', 'build', 1, 1, 9, 0, ?2)",
+            [&row.0, &row.1],
+        )?;
+        db.conn.cache_flush()?;
+        for file in ["tasks.db", "tasks.db-wal"] {
+            std::fs::copy(from.join(file), copy.with_file_name(file)).unwrap();
+        }
+        Err::<(), _>(Fault::Row("killed".to_owned()))
+    });
+    failed.await.unwrap_err();
+    let wal = |path: &std::path::Path| std::fs::read(path.with_file_name("tasks.db-wal")).unwrap();
+    let needle = lost.id.as_str().as_bytes();
+    assert!(wal(&image).windows(needle.len()).any(|bytes| bytes == needle), "its pages are in the log");
+    let (_, after) = opened(&image);
+    assert_eq!(after.read(&kept.id).await, Some(kept));
+    assert_eq!(after.read(&lost.id).await, None);
+}
+
+#[tokio::test]
+async fn what_was_handed_in_is_written_before_the_store_closes() {
+    let setup = setup();
+    let path = setup.directory.path().join("tasks.db");
+    let task = setup.bench.task();
+    {
+        let mut insert = std::pin::pin!(setup.insert(&task));
+        // Handed in, and then nobody waits for it any more.
+        let _ = futures_util::poll!(&mut insert);
+    }
+    let Setup { store, bench, directory } = setup;
+    drop((store, bench));
+    let (_, again) = opened(&path);
+    assert!(again.read(&task.id).await.is_some());
+    drop(directory);
+}

@@ -1,0 +1,154 @@
+//! Files that cannot be used, and what is said about each.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Barrier;
+
+use rusqlite::Connection;
+
+use super::{open, opened};
+use crate::tasks::store::{Keys, StoreError, TaskStore};
+
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn file(&self) -> PathBuf {
+        self.0.path().join("tasks.db")
+    }
+}
+
+/// What opening this file fails with.
+fn refusal(path: &Path) -> StoreError {
+    match open(path) {
+        Ok(_) => panic!("{} was opened", path.display()),
+        Err(error) => error,
+    }
+}
+
+#[track_caller]
+fn says(error: &StoreError, words: &[&str]) {
+    let text = error.to_string();
+    for word in words {
+        assert!(text.contains(word), "{word:?} is not in {text:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_file_is_its_users_alone() {
+    let place = Place::new();
+    let (_, bench) = opened(&place.file());
+    bench.add(bench.task()).await;
+    let files: Vec<_> = fs::read_dir(place.0.path()).unwrap().map(|entry| entry.unwrap()).collect();
+    assert_eq!(files.len(), 3, "the database, its log and the index of that: {files:?}");
+    for file in files {
+        assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600, "{file:?}");
+    }
+}
+
+#[tokio::test]
+async fn rows_outlive_the_store() {
+    let place = Place::new();
+    let (store, bench) = opened(&place.file());
+    let task = bench.add(bench.task()).await;
+    drop((store, bench));
+    assert!(!place.file().with_file_name("tasks.db-wal").exists(), "the log was put into the database");
+    let (_, bench) = opened(&place.file());
+    assert_eq!(bench.read(&task.id).await, Some(task));
+}
+
+#[tokio::test]
+async fn many_can_make_the_file_at_the_same_time() {
+    let place = Place::new();
+    let path = &place.file();
+    let start = &Barrier::new(8);
+    let stores: Vec<_> = std::thread::scope(|scope| {
+        let open = |_| {
+            scope.spawn(move || {
+                start.wait();
+                open(path).unwrap()
+            })
+        };
+        let threads: Vec<_> = (0..8).map(open).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let mut keys = Vec::new();
+    for (n, store) in stores.iter().enumerate() {
+        keys.push(store.seal_key([n as u8; 32]).await.unwrap());
+    }
+    keys.dedup();
+    assert_eq!(keys.len(), 1);
+}
+
+#[test]
+fn a_newer_schema_is_left_alone() {
+    let place = Place::new();
+    drop(open(&place.file()).unwrap());
+    let db = Connection::open(place.file()).unwrap();
+    db.pragma_update(None, "user_version", 99).unwrap();
+    drop(db);
+    let error = refusal(&place.file());
+    assert!(matches!(error, StoreError::Broken(_)));
+    says(&error, &["tasks.db", "version 99", "up to 1", "newer taskbridge", "name another file"]);
+}
+
+#[test]
+fn the_database_of_another_program_is_left_alone() {
+    let place = Place::new();
+    let db = Connection::open(place.file()).unwrap();
+    db.execute_batch("CREATE TABLE songs (title TEXT)").unwrap();
+    says(&refusal(&place.file()), &["tasks.db", "another program", "name another file"]);
+    let tables: i64 = db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).unwrap();
+    let mode: String = db.pragma_query_value(None, "journal_mode", |row| row.get(0)).unwrap();
+    assert_eq!((tables, mode.as_str()), (1, "delete"));
+}
+
+#[test]
+fn a_file_that_is_no_database_is_left_alone() {
+    let place = Place::new();
+    let text = "to do: buy milk\n".repeat(500);
+    fs::write(place.file(), &text).unwrap();
+    let error = refusal(&place.file());
+    assert!(matches!(error, StoreError::Broken(_)));
+    says(&error, &["tasks.db", "damaged or no SQLite database", "backup"]);
+    assert_eq!(fs::read_to_string(place.file()).unwrap(), text);
+}
+
+#[tokio::test]
+async fn a_damaged_file_is_said_to_be_damaged() {
+    let place = Place::new();
+    let (store, bench) = opened(&place.file());
+    let task = bench.add(bench.task()).await;
+    drop((store, bench));
+    let mut bytes = fs::read(place.file()).unwrap();
+    let id = task.id.as_str().as_bytes();
+    for page in bytes.chunks_mut(4096).filter(|page| page.windows(id.len()).any(|bytes| bytes == id)) {
+        page.fill(0xff);
+    }
+    fs::write(place.file(), bytes).unwrap();
+    let error = open(&place.file()).unwrap().get(&task.id, None).await.unwrap_err();
+    assert!(matches!(error, StoreError::Broken(_)), "{error:?}");
+    says(&error, &["tasks.db", "damaged", "backup"]);
+}
+
+#[test]
+fn a_missing_directory_is_named() {
+    let place = Place::new();
+    let error = refusal(&place.0.path().join("none/tasks.db"));
+    assert!(matches!(error, StoreError::Unavailable(_)));
+    says(&error, &["none/tasks.db", "the directory", "does not exist", "create it"]);
+}
+
+#[test]
+fn a_place_that_cannot_be_written_is_named() {
+    // Nobody may make files here, whoever runs this.
+    let error = refusal(Path::new("/sys/tasks.db"));
+    assert!(matches!(error, StoreError::Unavailable(_)));
+    says(&error, &["/sys/tasks.db", "cannot be opened for writing", "this user needs to write"]);
+    let place = Place::new();
+    says(&refusal(place.0.path()), &["cannot be opened for writing"]);
+}

@@ -1,0 +1,53 @@
+//! Every statement finds its rows by an index, so that it costs the same among a hundred thousand rows as among ten.
+
+use rusqlite::Connection;
+
+use super::super::schema;
+
+/// The sources that hold statements.
+const SOURCES: [&str; 6] = [
+    include_str!("../tasks.rs"),
+    include_str!("../insert.rs"),
+    include_str!("../update.rs"),
+    include_str!("../queue.rs"),
+    include_str!("../groups.rs"),
+    include_str!("../notes.rs"),
+];
+
+/// Steps that go through all there is on purpose, because it is little: groups that are watched, places up to a
+/// limit, abandoned rows of one digest.
+const FEW: [(&str, &str); 3] =
+    [("SCAN groups", ""), ("SCAN (subquery-1)", "FROM slots"), ("USE TEMP B-TREE", "digest = ?1")];
+
+#[test]
+fn every_statement_uses_an_index() {
+    let mut db = Connection::open_in_memory().expect("a database in memory");
+    schema::migrate(&mut db).expect("the schema");
+    let mut walked = Vec::new();
+    for statement in SOURCES.iter().flat_map(|source| statements(source)) {
+        let mut explain = db.prepare(&format!("EXPLAIN QUERY PLAN {statement}")).expect("a statement");
+        let count = explain.parameter_count();
+        let nulls = rusqlite::params_from_iter(std::iter::repeat_n(None::<i64>, count));
+        let steps = explain.query_map(nulls, |row| row.get::<_, String>(3)).expect("a plan");
+        for step in steps.map(|step| step.expect("a step")) {
+            let walks = step.starts_with("SCAN ") && step != "SCAN CONSTANT ROW";
+            let few = FEW.iter().any(|(this, of)| step.starts_with(this) && statement.contains(of));
+            if (walks || step.contains("TEMP B-TREE")) && !few {
+                walked.push(format!("{step}: {statement}"));
+            }
+        }
+    }
+    assert!(walked.is_empty(), "{walked:#?}");
+}
+
+fn statements(source: &str) -> impl Iterator<Item = &str> {
+    let literals = source.split('"').skip(1).step_by(2);
+    literals.filter(|text| ["SELECT", "INSERT", "UPDATE", "DELETE"].iter().any(|verb| text.starts_with(verb)))
+}
+
+#[test]
+fn all_statements_are_seen() {
+    let seen = SOURCES.iter().flat_map(|source| statements(source)).count();
+    let made = SOURCES.iter().map(|source| source.matches(".sql(").count()).sum::<usize>();
+    assert_eq!(seen, made, "a statement is not written as one literal");
+}

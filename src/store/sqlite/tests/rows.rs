@@ -1,0 +1,183 @@
+//! Whatever a task holds, it reads back as it was written.
+
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use proptest::option::of;
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+use taskbridge_sdk::{Answer, Artifact, Content, GroupKey, JobHandle, Output, Progress, Question, Timestamp};
+
+use super::super::Mode;
+use super::bench;
+use crate::store::suite::Bench;
+use crate::tasks::task::{
+    Asked, AskedStatus, Asker, Cancelling, Delivery, Job, Origin, Outcome, Owner, Sought, Spec, Task,
+    TaskState, Trouble, Undelivered,
+};
+
+/// Text that is hard on databases: quotes, line ends, zero bytes, every script.
+fn text() -> impl Strategy<Value = String> {
+    prop_oneof!["[a-z]{0,8}", "\\PC{0,12}", Just("'; DROP TABLE tasks; --\0\r\n\"".to_owned())]
+}
+
+fn moment() -> impl Strategy<Value = Timestamp> {
+    (0..Timestamp::MAX.as_millis()).prop_map(Timestamp::from_millis)
+}
+
+fn number() -> impl Strategy<Value = f64> {
+    prop_oneof![any::<u32>().prop_map(f64::from), prop::num::f64::NORMAL | prop::num::f64::ZERO]
+}
+
+fn value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        number().prop_map(Value::from),
+        text().prop_map(Value::from),
+    ];
+    leaf.prop_recursive(3, 12, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::vec((text(), inner), 0..4)
+                .prop_map(|fields| Value::Object(fields.into_iter().collect::<Map<_, _>>())),
+        ]
+    })
+}
+
+/// A value where none at all can be said as well; JSON's null says none.
+fn some_value() -> impl Strategy<Value = Value> {
+    value().prop_filter("null is none", |value| !value.is_null())
+}
+
+fn job() -> impl Strategy<Value = Job> {
+    let spec = || {
+        (value(), value(), of(text())).prop_map(|(target, arguments, sealed)| Spec {
+            target,
+            arguments,
+            sealed,
+        })
+    };
+    let sought = (moment(), any::<u32>()).prop_map(|(since, times)| Sought { since, times });
+    prop_oneof![
+        (spec(), any::<bool>(), any::<u32>(), moment()).prop_map(|(spec, queued, attempts, not_before)| {
+            Job::Pending { spec, queued, attempts, not_before }
+        }),
+        (spec(), any::<u32>(), of(sought), moment()).prop_map(|(spec, attempts, sought, not_before)| {
+            Job::Starting { spec, attempts, sought, not_before }
+        }),
+        (text(), text(), moment()).prop_map(|(handle, group, started_at)| Job::Open {
+            handle: JobHandle::new(handle),
+            group: GroupKey::new(group),
+            started_at
+        }),
+        of(text()).prop_map(|handle| Job::Closed { handle: handle.map(JobHandle::new) }),
+    ]
+}
+
+fn asked() -> impl Strategy<Value = Asked> {
+    let status = prop_oneof![
+        Just(AskedStatus::Open),
+        Just(AskedStatus::Closed),
+        (value(), any::<u32>(), moment()).prop_map(|(said, attempts, not_before)| {
+            let answer = Answer::Accept(Map::from_iter([("said".to_owned(), said)]));
+            AskedStatus::Answered { answer, attempts, not_before }
+        }),
+    ];
+    let delivery =
+        of((any::<u32>(), moment(), any::<bool>()).prop_map(|(n, until, over)| Delivery { n, until, over }));
+    (text(), value(), moment(), status, delivery).prop_map(|(message, schema, at, status, delivery)| Asked {
+        key: "q1".to_owned(),
+        question: Question { id: message.clone(), message, schema },
+        asker: Asker::Job,
+        at,
+        status,
+        delivery,
+    })
+}
+
+fn output() -> impl Strategy<Value = Output> {
+    (text(), of(some_value()), of(any::<u64>())).prop_map(|(text, structured, size)| Output {
+        content: vec![Content::text(text.clone())],
+        structured,
+        artifacts: vec![Artifact { name: text, mime_type: None, size }],
+    })
+}
+
+/// Rows of which every part that can be anything is.
+fn tasks(plain: Task) -> impl Strategy<Value = Task> {
+    let words = (text(), text(), text(), of(text()), of(some_value()));
+    let facts = (of(moment()), of(moment()), of((number(), of(number()))), of(number()), any::<bool>());
+    let parts = (job(), prop::collection::vec(asked(), 0..3), of((moment(), text())), of((moment(), text())));
+    let slots = prop::collection::vec(text(), 0..3);
+    (words, facts, parts, slots).prop_map(move |(words, facts, parts, slots)| {
+        let (owner, tool, backend, session, progress_token) = words;
+        let (ended_at, due_at, progress, furthest, taken) = facts;
+        let (job, questions, trouble, undelivered) = parts;
+        Task {
+            owner: Owner::new(owner),
+            tool,
+            backend,
+            message: session.clone(),
+            origin: Origin { session, progress_token },
+            slots,
+            refused_when_full: false,
+            ended_at,
+            state: ended_at.map_or(TaskState::Working, |_| TaskState::Ended(Outcome::Broken)),
+            progress: progress.map(|(done, total)| Progress { done, total }),
+            furthest,
+            job,
+            cancel: due_at.map(|at| Cancelling { at, taken, attempts: 3, not_before: at }),
+            questions,
+            trouble: trouble.map(|(since, reason)| Trouble { since, reason }),
+            undelivered: undelivered.map(|(waiting_until, digest)| Undelivered { digest, waiting_until }),
+            due_at,
+            ..plain.clone()
+        }
+    })
+}
+
+/// In inline mode nothing is ever waited for.
+fn now<T>(done: impl Future<Output = T>) -> T {
+    done.now_or_never().expect("an inline store does its work at once")
+}
+
+fn check(bench: &Bench, before: Task, after: &Task, output: &Output) -> Result<(), TestCaseError> {
+    let added = now(bench.add(before.clone()));
+    let read = now(bench.read(&added.id));
+    prop_assert_eq!(read, Some(Task { version: 1, ..before }));
+    let after = Task { id: added.id.clone(), owner: added.owner, version: 1, ..after.clone() };
+    now(bench.end_with(&after, output));
+    let read = now(bench.read(&added.id));
+    prop_assert_eq!(read, Some(Task { version: 2, ..after }));
+    let kept = now(bench.store.output(&added.id)).expect("the output can be read");
+    prop_assert_eq!(kept.as_ref(), Some(output));
+    Ok(())
+}
+
+#[test]
+fn a_task_reads_back_as_it_was_written() {
+    let bench = bench(Mode::Inline);
+    let any_task = || tasks(bench.task());
+    proptest!(|(before in any_task(), after in any_task(), output in output())| {
+        let (mut before, mut after) = (Task { id: bench.task().id, ..before }, after);
+        // Every case queues in lines of its own.
+        for slot in before.slots.iter_mut().chain(&mut after.slots) {
+            slot.push_str(before.id.as_str());
+        }
+        check(&bench, before, &after, &output)?;
+    });
+}
+
+#[test]
+fn spans_and_ids_read_back_as_they_were_written() {
+    let bench = bench(Mode::Inline);
+    let mut task = bench.task();
+    task.terms.ttl = Duration::from_nanos(1_000_000_001);
+    task.terms.keep_result = Duration::MAX;
+    task.origin.progress_token = Some(json!(7));
+    let added = now(bench.add(task.clone()));
+    assert_eq!(now(bench.read(&added.id)), Some(Task { version: 1, ..task }));
+}

@@ -1,0 +1,241 @@
+//! The one connection that writes. What waits to be written is written together: one transaction, one flush to the
+//! disk, and then everybody is told (group commit). While the disk is busy with one batch, the next one gathers; and
+//! what need not be written at once is written with what must.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+
+use super::Db;
+use super::fault::Fault;
+use super::turn::Turn;
+use crate::clock::Clock;
+use crate::tasks::store::{Result, StoreError};
+
+/// The most operations in one transaction, so that the first of a burst is not kept waiting for the last.
+const BATCH: usize = 512;
+
+/// Takes work that writes, and answers when it is on the disk.
+pub(super) enum Writer {
+    /// A thread of its own has the connection.
+    Thread(Thread),
+    /// The caller's thread does the work at once.
+    Inline(Mutex<Desk>),
+}
+
+/// The connection and what a transaction needs beside it.
+pub(super) struct Desk {
+    pub(super) db: Connection,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) path: PathBuf,
+    pub(super) commits: Arc<AtomicU64>,
+}
+
+/// A running writer thread. Dropping it finishes what was handed in and closes the connection.
+pub(super) struct Thread {
+    // Unbounded, because everybody who hands something in waits for the answer.
+    queue: Option<mpsc::Sender<Handed>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Work, and by when it is to be done; `None`: as soon as it can be.
+type Handed = (Box<dyn Operation>, Option<Instant>);
+
+/// The writer thread's end of the queue.
+struct Waiting {
+    queue: mpsc::Receiver<Handed>,
+    /// What can wait, in the order in which it came, and until when.
+    patient: Vec<Box<dyn Operation>>,
+    until: Option<Instant>,
+}
+
+/// One piece of work, with whoever waits for it.
+trait Operation: Send {
+    /// Does the work inside a transaction. It is done again from the start if that transaction was rolled back.
+    fn run(&mut self, db: &Db<'_>) -> Result<(), Fault>;
+    /// Hands over what came of it.
+    fn answer(self: Box<Self>, written: Result<(), StoreError>);
+}
+
+struct Awaited<T, F> {
+    work: F,
+    value: Option<T>,
+    reply: oneshot::Sender<Result<T>>,
+}
+
+impl<T: Send, F: FnMut(&Db<'_>) -> Result<T, Fault> + Send> Operation for Awaited<T, F> {
+    fn run(&mut self, db: &Db<'_>) -> Result<(), Fault> {
+        self.value = Some((self.work)(db)?);
+        Ok(())
+    }
+
+    fn answer(self: Box<Self>, written: Result<(), StoreError>) {
+        let Self { value, reply, .. } = *self;
+        let value = written.map(|()| value.expect("work that was committed left its value"));
+        // Whoever asked may have gone away; what was written stays.
+        let _ = reply.send(value);
+    }
+}
+
+/// Where a transaction failed.
+enum Failed {
+    /// It could not begin.
+    Begin(Fault),
+    /// The work failed, and the transaction was rolled back.
+    Work(Fault),
+    /// The commit failed. What was in the transaction counts as not written.
+    Commit(Fault),
+}
+
+impl Writer {
+    /// A writer with a thread of its own.
+    pub(super) fn threaded(mut desk: Desk) -> Result<Self> {
+        let (queue, waiting) = mpsc::channel();
+        let thread = std::thread::Builder::new()
+            .name("sqlite-writer".to_owned())
+            .spawn(move || {
+                let mut turn = Turn::begin(Instant::now());
+                let mut waiting = Waiting { queue: waiting, patient: Vec::new(), until: None };
+                while let Some(mut batch) = waiting.next() {
+                    if turn.is_over(Instant::now()) {
+                        std::thread::sleep(Turn::GAP);
+                    }
+                    waiting.fill(&mut batch);
+                    desk.write_together(batch);
+                    turn.wrote(Instant::now());
+                }
+            })
+            .map_err(|error| StoreError::Unavailable(format!("cannot start the writer thread: {error}")))?;
+        Ok(Writer::Thread(Thread { queue: Some(queue), thread: Some(thread) }))
+    }
+
+    /// Does work in a transaction, for which it may wait as long as `patience`; it is on the disk when this returns.
+    /// Work that was handed in is done even if the future is dropped.
+    pub(super) async fn write<T, F>(&self, patience: Duration, mut work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnMut(&Db<'_>) -> Result<T, Fault> + Send + 'static,
+    {
+        let thread = match self {
+            Writer::Inline(desk) => return desk.lock().write(&mut work),
+            Writer::Thread(thread) => thread,
+        };
+        let (reply, answer) = oneshot::channel();
+        let stopped = || StoreError::Broken("the writer thread has stopped; restart the server".to_owned());
+        let queue = thread.queue.as_ref().expect("the queue is only closed when the writer is dropped");
+        let until = (!patience.is_zero()).then(|| Instant::now() + patience);
+        queue.send((Box::new(Awaited { work, value: None, reply }), until)).map_err(|_| stopped())?;
+        answer.await.map_err(|_| stopped())?
+    }
+}
+
+impl Waiting {
+    /// Waits until something must be written: it, with all that can wait. `None` once nothing will come any more.
+    fn next(&mut self) -> Option<Vec<Box<dyn Operation>>> {
+        loop {
+            let handed = match self.until {
+                None => self.queue.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                Some(until) => self.queue.recv_timeout(until.saturating_duration_since(Instant::now())),
+            };
+            match handed {
+                Ok((operation, Some(until))) => {
+                    self.patient.push(operation);
+                    self.until = Some(self.until.map_or(until, |earlier| earlier.min(until)));
+                    if self.patient.len() < BATCH {
+                        continue;
+                    }
+                }
+                Ok((operation, None)) => self.patient.push(operation),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) if self.patient.is_empty() => return None,
+                Err(RecvTimeoutError::Disconnected) => {}
+            }
+            self.until = None;
+            return Some(std::mem::take(&mut self.patient));
+        }
+    }
+
+    /// Adds what is there by now.
+    fn fill(&mut self, batch: &mut Vec<Box<dyn Operation>>) {
+        let room = BATCH.saturating_sub(batch.len());
+        batch.extend(self.queue.try_iter().take(room).map(|(operation, _)| operation));
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        self.queue = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread was reported when it happened.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Desk {
+    /// One transaction for all. If one operation fails, each gets a transaction of its own, so that a failing one
+    /// harms no other; that is rare, and the common case is spared a savepoint for each.
+    fn write_together(&mut self, mut batch: Vec<Box<dyn Operation>>) {
+        let outcome = self.transact(|db| batch.iter_mut().try_for_each(|operation| operation.run(db)));
+        match outcome {
+            Ok(()) => batch.into_iter().for_each(|operation| operation.answer(Ok(()))),
+            Err(Failed::Work(_)) if batch.len() > 1 => {
+                for mut operation in batch {
+                    let alone = self.transact(|db| operation.run(db));
+                    operation.answer(alone.map_err(|failed| failed.at(&self.path)));
+                }
+            }
+            Err(failed) => {
+                let error = failed.at(&self.path);
+                batch.into_iter().for_each(|operation| operation.answer(Err(error.clone())));
+            }
+        }
+    }
+
+    /// One transaction for one operation, now.
+    pub(super) fn write<T>(&mut self, work: &mut dyn FnMut(&Db<'_>) -> Result<T, Fault>) -> Result<T> {
+        self.transact(work).map_err(|failed| failed.at(&self.path))
+    }
+
+    fn transact<T>(&mut self, work: impl FnOnce(&Db<'_>) -> Result<T, Fault>) -> Result<T, Failed> {
+        let before = self.db.total_changes();
+        self.execute("BEGIN IMMEDIATE").map_err(Failed::Begin)?;
+        let done = work(&Db::new(&self.db, &*self.clock))
+            .map_err(Failed::Work)
+            .and_then(|value| self.execute("COMMIT").map(|()| value).map_err(Failed::Commit));
+        match &done {
+            Ok(_) if self.db.total_changes() != before => {
+                self.commits.fetch_add(1, Ordering::Relaxed);
+            }
+            Ok(_) => {}
+            // Some failures (a full disk) roll back by themselves.
+            Err(_) if self.db.is_autocommit() => {}
+            Err(_) => {
+                if let Err(fault) = self.execute("ROLLBACK") {
+                    tracing::error!(path = %self.path.display(), ?fault, "a transaction could not be rolled back");
+                }
+            }
+        }
+        done
+    }
+
+    fn execute(&self, statement: &str) -> Result<(), Fault> {
+        self.db.prepare_cached(statement)?.execute([])?;
+        Ok(())
+    }
+}
+
+impl Failed {
+    fn at(self, path: &Path) -> StoreError {
+        match self {
+            Failed::Begin(fault) | Failed::Work(fault) | Failed::Commit(fault) => fault.at(path),
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! What the behaviours work with: a store, a clock that is moved by hand, and rows to put into it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
+use std::time::Duration;
+
+use serde_json::json;
+use taskbridge_sdk::{GroupKey, JobHandle, JobKey, Output, Timestamp};
+
+use crate::clock::Clock;
+use crate::tasks::store::{
+    Attach, Change, Holder, Inserted, Lease, NewTask, Once, SlotLimit, Store, StoreError, Updated,
+};
+use crate::tasks::task::{
+    Job, OnExpiry, Origin, Outcome, Owner, Spec, Task, TaskId, TaskState, Terms, Undelivered,
+};
+
+/// How long leases last in here.
+pub(super) const LEASE: Duration = Duration::from_secs(30);
+
+/// A clock that stands still until it is moved.
+#[derive(Debug)]
+pub struct ManualClock(AtomicI64);
+
+impl ManualClock {
+    /// A clock that stands at this moment.
+    pub fn at(now: Timestamp) -> Arc<Self> {
+        Arc::new(Self(AtomicI64::new(now.as_millis())))
+    }
+
+    /// Moves it on.
+    pub fn advance(&self, by: Duration) {
+        self.0.store((self.now() + by).as_millis(), Ordering::SeqCst);
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(self.0.load(Ordering::SeqCst))
+    }
+}
+
+/// An empty store and the clock that it goes by.
+pub struct Bench {
+    /// The store.
+    pub store: Arc<dyn Store>,
+    /// Its clock.
+    pub clock: Arc<ManualClock>,
+    /// What must live as long as the store (a directory).
+    pub keep: Option<Box<dyn Send + Sync>>,
+    made: AtomicU32,
+}
+
+impl Bench {
+    /// A bench over this store.
+    pub fn new(store: Arc<dyn Store>, clock: Arc<ManualClock>) -> Self {
+        Self { store, clock, keep: None, made: AtomicU32::new(0) }
+    }
+
+    /// The same bench, which also keeps something alive.
+    #[must_use]
+    pub fn keeping(self, keep: impl Send + Sync + 'static) -> Self {
+        Self { keep: Some(Box::new(keep)), ..self }
+    }
+
+    /// A row that can be started now, due now: of `alice`, kept for an hour.
+    pub fn task(&self) -> Task {
+        let n = self.made.fetch_add(1, Ordering::SeqCst);
+        let mut bytes = [0; 20];
+        bytes[..4].copy_from_slice(&n.to_be_bytes());
+        let mut key = [0; 16];
+        key[..4].copy_from_slice(&n.to_be_bytes());
+        let now = self.clock.now();
+        Task {
+            id: TaskId::from_bytes(bytes),
+            owner: Owner::new("alice"),
+            tool: "build".to_owned(),
+            backend: "forge".to_owned(),
+            key: JobKey::from_bytes(key),
+            origin: Origin::default(),
+            terms: Terms {
+                ttl: Duration::from_secs(3600),
+                keep_result: Duration::from_secs(600),
+                max_runtime: Duration::from_secs(1800),
+                on_expiry: OnExpiry::Cancel,
+                start_within: Duration::from_secs(300),
+                settle_window: Duration::from_secs(120),
+            },
+            slots: Vec::new(),
+            refused_when_full: false,
+            created_at: now,
+            changed_at: now,
+            ended_at: None,
+            state: TaskState::Working,
+            message: None,
+            progress: None,
+            furthest: None,
+            job: pending(false, now),
+            cancel: None,
+            questions: Vec::new(),
+            trouble: None,
+            undelivered: None,
+            due_at: Some(now),
+            version: 0,
+        }
+    }
+
+    /// [`Bench::task`], with its job started and open in this group.
+    pub fn open_task(&self, group: &str) -> Task {
+        let task = self.task();
+        let handle = JobHandle::new(format!("run-{}", task.id));
+        let job = Job::Open { handle, group: GroupKey::new(group), started_at: self.clock.now() };
+        Task { job, due_at: Some(self.clock.now() + task.terms.max_runtime), ..task }
+    }
+
+    /// [`Bench::task`], ended, with nothing left to do for it.
+    pub fn closed_task(&self) -> Task {
+        closed(self.task(), self.clock.now())
+    }
+
+    /// Adds a row with nothing special about it.
+    pub async fn add(&self, task: Task) -> Task {
+        match self.store.insert(new(task)).await {
+            Ok(Inserted::Created(task)) => task,
+            other => panic!("the row was not created: {other:?}"),
+        }
+    }
+
+    /// Reads a row whoever owns it.
+    pub async fn read(&self, id: &TaskId) -> Option<Task> {
+        self.store.get(id, None).await.expect("the store can be read")
+    }
+
+    /// Writes a row and leaves its lease alone.
+    pub async fn update(&self, task: &Task) -> Updated {
+        self.change(task, Lease::Keep).await
+    }
+
+    /// Writes a row.
+    pub async fn change(&self, task: &Task, lease: Lease<'_>) -> Updated {
+        let change = Change { task, output: None, limits: &[], lease, patience: Duration::ZERO };
+        self.store.update(change).await.expect("the store can be written")
+    }
+
+    /// Writes a row with a result.
+    pub async fn end_with(&self, task: &Task, output: &Output) -> Updated {
+        let change =
+            Change { task, output: Some(output), limits: &[], lease: Lease::Keep, patience: Duration::ZERO };
+        self.store.update(change).await.expect("the store can be written")
+    }
+
+    /// The ids of the rows that this holder can claim now.
+    pub async fn claim(&self, holder: &str) -> Vec<TaskId> {
+        let rows = self.store.claim(&Holder(holder.to_owned()), LEASE, 100).await;
+        rows.expect("rows can be claimed").into_iter().map(|task| task.id).collect()
+    }
+}
+
+/// A job that was not started.
+pub(super) fn pending(queued: bool, not_before: Timestamp) -> Job {
+    let spec = Spec { target: json!({"argv": ["make"]}), arguments: json!({"jobs": 4}), sealed: None };
+    Job::Pending { spec, queued, attempts: 0, not_before }
+}
+
+/// The row with its job about to be started, so that it holds its slots.
+pub(super) fn starting(task: Task) -> Task {
+    let Job::Pending { spec, not_before, .. } = task.job else { panic!("only a pending job can be started") };
+    Task { job: Job::Starting { spec, attempts: 1, sought: None, not_before }, ..task }
+}
+
+/// The row, ended now.
+pub(super) fn closed(task: Task, now: Timestamp) -> Task {
+    Task {
+        state: TaskState::Ended(Outcome::Succeeded),
+        ended_at: Some(now),
+        job: Job::Closed { handle: None },
+        due_at: None,
+        ..task
+    }
+}
+
+/// The row with slots.
+pub(super) fn with_slots(task: Task, slots: &[&str]) -> Task {
+    Task { slots: slots.iter().map(|slot| (*slot).to_owned()).collect(), ..task }
+}
+
+/// The row of a plain call that waits until then.
+pub(super) fn waiting(task: Task, digest: &str, waiting_until: Timestamp) -> Task {
+    Task { undelivered: Some(Undelivered { digest: digest.to_owned(), waiting_until }), ..task }
+}
+
+/// A row to be added with nothing special about it.
+pub(super) fn new(task: Task) -> NewTask {
+    NewTask { task, limits: Vec::new(), once: None, attach: None, lease: None }
+}
+
+/// One limit for each of the slots.
+pub(super) fn limits(slots: &[&str], limit: u32) -> Vec<SlotLimit> {
+    slots.iter().map(|slot| SlotLimit { slot: (*slot).to_owned(), limit }).collect()
+}
+
+pub(super) fn once(scope: &str, key: &str, digest: &str) -> Option<Once> {
+    Some(Once { scope: scope.to_owned(), key: key.to_owned(), digest: digest.to_owned() })
+}
+
+pub(super) fn attach(digest: &str, within: Duration) -> Option<Attach> {
+    Some(Attach { digest: digest.to_owned(), within })
+}
+
+pub(super) fn holder(name: &str) -> Holder {
+    Holder(name.to_owned())
+}
+
+/// What came of an insert, in one word.
+pub(super) fn verdict(inserted: &Result<Inserted, StoreError>) -> &'static str {
+    match inserted {
+        Ok(Inserted::Created(_)) => "created",
+        Ok(Inserted::Existing { same: true, .. }) => "existing",
+        Ok(Inserted::Existing { same: false, .. }) => "other",
+        Ok(Inserted::Abandoned(_)) => "abandoned",
+        Ok(Inserted::NoSlot) => "no slot",
+        Err(_) => "error",
+    }
+}

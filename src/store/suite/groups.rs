@@ -1,0 +1,96 @@
+//! The groups that open jobs are watched in.
+
+use std::time::Duration;
+
+use taskbridge_sdk::{GroupKey, Timestamp};
+
+use super::Bench;
+use super::bench::{LEASE, closed, holder};
+use crate::clock::Clock;
+use crate::tasks::store::{Group, OpenJob};
+use crate::tasks::task::Task;
+
+/// The keys of the groups that this holder holds now.
+async fn hold(bench: &Bench, name: &str) -> Vec<String> {
+    let held = bench.store.hold(&holder(name), LEASE).await.expect("groups can be held");
+    assert!(held.iter().all(|group| group.backend == "forge"));
+    let mut keys: Vec<String> = held.iter().map(|group| group.key.to_string()).collect();
+    keys.sort();
+    keys
+}
+
+pub async fn one_holder_at_a_time_watches_a_group(bench: &Bench) {
+    assert!(hold(bench, "a").await.is_empty());
+    for group in ["x", "y", "x"] {
+        bench.add(bench.open_task(group)).await;
+    }
+    assert_eq!(hold(bench, "a").await, ["x", "y"]);
+    assert!(hold(bench, "b").await.is_empty());
+    bench.add(bench.open_task("z")).await;
+    assert_eq!(hold(bench, "b").await, ["z"]);
+    assert_eq!(hold(bench, "a").await, ["x", "y"]);
+}
+
+pub async fn a_group_without_open_jobs_is_let_go(bench: &Bench) {
+    let x = bench.add(bench.open_task("x")).await;
+    bench.add(bench.open_task("y")).await;
+    assert_eq!(hold(bench, "a").await, ["x", "y"]);
+    bench.update(&closed(x, bench.clock.now())).await;
+    assert_eq!(hold(bench, "a").await, ["y"]);
+    bench.add(bench.open_task("x")).await;
+    assert_eq!(hold(bench, "b").await, ["x"], "it was free");
+}
+
+pub async fn a_group_can_be_held_when_its_lease_ran_out(bench: &Bench) {
+    bench.add(bench.open_task("x")).await;
+    // A holder that calls often keeps it for as long as it likes.
+    for _ in 0..10 {
+        assert_eq!(hold(bench, "a").await, ["x"]);
+        bench.clock.advance(LEASE / 4);
+        assert!(hold(bench, "b").await.is_empty());
+    }
+    assert_eq!(hold(bench, "a").await, ["x"]);
+    bench.clock.advance(LEASE);
+    assert_eq!(hold(bench, "b").await, ["x"]);
+    assert!(hold(bench, "a").await.is_empty());
+}
+
+pub async fn letting_go_frees_groups_and_rows(bench: &Bench) {
+    bench.add(bench.open_task("x")).await;
+    bench.add(bench.open_task("y")).await;
+    let first = bench.add(bench.task()).await;
+    assert_eq!(hold(bench, "a").await, ["x", "y"]);
+    assert_eq!(bench.claim("a").await, std::slice::from_ref(&first.id));
+    let second = bench.add(bench.task()).await;
+    assert_eq!(bench.claim("b").await, [second.id]);
+    bench.store.let_go(&holder("a")).await.expect("leases can be let go");
+    assert_eq!(hold(bench, "c").await, ["x", "y"]);
+    assert_eq!(bench.claim("c").await, [first.id], "and nobody else's row");
+}
+
+pub async fn open_jobs_are_told_from_a_moment_on(bench: &Bench) {
+    let group = Group { backend: "forge".to_owned(), key: GroupKey::new("x") };
+    let jobs = async |since| {
+        let jobs = bench.store.open_jobs(&group, since).await.expect("open jobs can be read");
+        let mut jobs: Vec<OpenJob> = jobs;
+        jobs.sort_by_key(|job| job.started_at);
+        jobs
+    };
+    let seen = |task: &Task| OpenJob {
+        id: task.id.clone(),
+        tool: task.tool.clone(),
+        handle: task.handle().expect("the job is open").clone(),
+        started_at: task.created_at,
+    };
+    let older = bench.add(bench.open_task("x")).await;
+    bench.clock.advance(Duration::from_secs(1));
+    let since = bench.clock.now();
+    let newer = bench.add(bench.open_task("x")).await;
+    bench.add(bench.open_task("y")).await;
+    bench.add(Task { backend: "other".to_owned(), ..bench.open_task("x") }).await;
+    bench.add(bench.task()).await;
+    assert_eq!(jobs(Timestamp::from_millis(0)).await, [seen(&older), seen(&newer)]);
+    assert_eq!(jobs(since).await, [seen(&newer)]);
+    bench.update(&closed(newer, since)).await;
+    assert_eq!(jobs(since).await, []);
+}

@@ -1,0 +1,158 @@
+//! Adding rows: idempotency keys, abandoned rows, slots, and being born leased.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+
+use super::Bench;
+use super::bench::{
+    LEASE, attach, closed, holder, limits, new, once, pending, starting, verdict, waiting, with_slots,
+};
+use crate::clock::Clock;
+use crate::tasks::store::{Inserted, NewTask};
+use crate::tasks::task::Task;
+
+pub async fn a_new_row_has_version_1_and_reads_back_as_it_was_written(bench: &Bench) {
+    let task = waiting(bench.open_task("g"), "d", bench.clock.now());
+    let added = bench.add(task.clone()).await;
+    assert_eq!(added, Task { version: 1, ..task });
+    assert_eq!(bench.read(&added.id).await, Some(added));
+}
+
+pub async fn an_idempotency_key_stands_for_its_row(bench: &Bench) {
+    let insert = |scope, key, digest| {
+        bench.store.insert(NewTask { once: once(scope, key, digest), ..new(bench.task()) })
+    };
+    let Ok(Inserted::Created(first)) = insert("alice", "k", "d").await else { panic!("not created") };
+    let Ok(Inserted::Existing { task, same: true }) = insert("alice", "k", "d").await else {
+        panic!("the first row was not found")
+    };
+    assert_eq!(task, first);
+    assert_eq!(verdict(&insert("alice", "k", "other arguments").await), "other");
+    assert_eq!(verdict(&insert("alice", "other key", "d").await), "created");
+    assert_eq!(verdict(&insert("bob", "k", "d").await), "created");
+    let rows = bench.store.list(&first.owner, None, 10).await.expect("the rows are listed");
+    assert_eq!(rows.len(), 3, "nothing was written for a key that stood");
+}
+
+pub async fn a_key_is_free_again_when_its_row_has_expired(bench: &Bench) {
+    let insert = || bench.store.insert(NewTask { once: once("alice", "k", "d"), ..new(bench.closed_task()) });
+    let Ok(Inserted::Created(first)) = insert().await else { panic!("not created") };
+    bench.clock.advance(first.expires_at().since(first.created_at));
+    let Ok(Inserted::Created(second)) = insert().await else { panic!("an expired row was found") };
+    bench.store.purge(10).await.expect("the first row is purged");
+    let Ok(Inserted::Existing { task, .. }) = insert().await else {
+        panic!("the key was purged with the row")
+    };
+    assert_eq!(task.id, second.id);
+}
+
+pub async fn equal_keys_at_the_same_time_make_one_row(bench: &Bench) {
+    let inserted = join_all(
+        (0..20).map(|_| bench.store.insert(NewTask { once: once("alice", "k", "d"), ..new(bench.task()) })),
+    )
+    .await;
+    assert_eq!(inserted.iter().filter(|inserted| verdict(inserted) == "created").count(), 1);
+    assert_eq!(inserted.iter().filter(|inserted| verdict(inserted) == "existing").count(), 19);
+}
+
+pub async fn a_row_that_holds_slots_is_refused_where_one_is_taken_up(bench: &Bench) {
+    let insert = |slots: &'static [&'static str]| {
+        let task = with_slots(starting(bench.task()), slots);
+        bench.store.insert(NewTask { limits: limits(slots, 2), ..new(task) })
+    };
+    assert_eq!(verdict(&insert(&["deploy", "forge"]).await), "created");
+    assert_eq!(verdict(&insert(&["deploy"]).await), "created");
+    assert_eq!(verdict(&insert(&["deploy"]).await), "no slot");
+    assert_eq!(verdict(&insert(&["forge", "deploy"]).await), "no slot");
+    assert_eq!(verdict(&insert(&["forge"]).await), "created");
+    // A row that holds none is not refused: it waits, or takes them later.
+    let task = with_slots(bench.task(), &["deploy"]);
+    let inserted = bench.store.insert(NewTask { limits: limits(&["deploy"], 2), ..new(task) }).await;
+    assert_eq!(verdict(&inserted), "created");
+    let rows = bench.store.list(&bench.task().owner, None, 10).await.expect("the rows are listed");
+    assert_eq!(rows.len(), 4, "a refused row is not written");
+}
+
+pub async fn a_newcomer_does_not_overtake_those_who_wait(bench: &Bench) {
+    let insert = |slots: &'static [&'static str]| {
+        let task = with_slots(starting(bench.task()), slots);
+        bench.store.insert(NewTask { limits: limits(slots, 5), ..new(task) })
+    };
+    let queued = Task { job: pending(true, bench.clock.now()), ..with_slots(bench.task(), &["b", "a"]) };
+    let queued = bench.add(queued).await;
+    assert_eq!(
+        verdict(&insert(&["a", "b"]).await),
+        "no slot",
+        "the same line, in whatever order it is named"
+    );
+    assert_eq!(verdict(&insert(&["a"]).await), "created", "another line");
+    bench.update(&closed(queued, bench.clock.now())).await;
+    assert_eq!(verdict(&insert(&["a", "b"]).await), "created");
+}
+
+pub async fn slots_are_exact_when_many_want_them(bench: &Bench) {
+    let inserted = join_all((0..30).map(|_| {
+        let task = with_slots(starting(bench.task()), &["s"]);
+        bench.store.insert(NewTask { limits: limits(&["s"], 7), ..new(task) })
+    }))
+    .await;
+    assert_eq!(inserted.iter().filter(|inserted| verdict(inserted) == "created").count(), 7);
+    assert_eq!(inserted.iter().filter(|inserted| verdict(inserted) == "no slot").count(), 23);
+}
+
+pub async fn an_abandoned_row_is_found_by_its_digest(bench: &Bench) {
+    let within = Duration::from_secs(60);
+    let look = |digest| async move {
+        let wish = NewTask {
+            attach: attach(digest, within),
+            ..new(waiting(bench.task(), "another", bench.clock.now()))
+        };
+        match bench.store.insert(wish).await {
+            Ok(Inserted::Abandoned(task)) => Some(task),
+            Ok(Inserted::Created(_)) => None,
+            other => panic!("neither found nor created: {other:?}"),
+        }
+    };
+    let until = bench.clock.now() + Duration::from_secs(10);
+    let older = bench.add(waiting(bench.task(), "d", until)).await;
+    bench.clock.advance(Duration::from_secs(1));
+    let newer = bench.add(waiting(bench.task(), "d", until)).await;
+    let other = Task { owner: crate::tasks::task::Owner::new("bob"), ..bench.task() };
+    bench.add(waiting(other, "d", until)).await;
+    assert_eq!(look("d").await, None, "its call still waits");
+    bench.clock.advance(Duration::from_secs(9));
+    assert_eq!(look("d").await, Some(newer.clone()), "the newest of the same owner");
+    assert_eq!(look("e").await, None, "another digest");
+    assert_eq!(bench.read(&newer.id).await, Some(newer.clone()), "nothing was changed on it");
+    bench.update(&Task { undelivered: None, ..newer }).await;
+    assert_eq!(look("d").await, Some(older), "what was delivered is not taken over");
+    bench.clock.advance(within);
+    assert_eq!(look("d").await, None, "it was abandoned too long ago");
+}
+
+pub async fn a_key_goes_before_an_abandoned_row_and_that_before_slots(bench: &Bench) {
+    let now = bench.clock.now();
+    let held = with_slots(starting(bench.task()), &["s"]);
+    bench
+        .store
+        .insert(NewTask { once: once("alice", "k", "d"), ..new(held) })
+        .await
+        .expect("the slot is taken");
+    bench.add(waiting(bench.task(), "d", now)).await;
+    let wish = || NewTask { limits: limits(&["s"], 1), ..new(with_slots(starting(bench.task()), &["s"])) };
+    let attach = || attach("d", LEASE);
+    let both = NewTask { once: once("alice", "k", "d"), attach: attach(), ..wish() };
+    assert_eq!(verdict(&bench.store.insert(both).await), "existing");
+    assert_eq!(verdict(&bench.store.insert(NewTask { attach: attach(), ..wish() }).await), "abandoned");
+    assert_eq!(verdict(&bench.store.insert(wish()).await), "no slot");
+}
+
+pub async fn a_row_can_be_born_leased(bench: &Bench) {
+    let wish = NewTask { lease: Some((holder("a"), LEASE)), ..new(bench.task()) };
+    let Ok(Inserted::Created(task)) = bench.store.insert(wish).await else { panic!("not created") };
+    assert_eq!(task.version, 1);
+    assert!(bench.claim("b").await.is_empty(), "the creator has it");
+    bench.clock.advance(LEASE);
+    assert_eq!(bench.claim("b").await, [task.id]);
+}

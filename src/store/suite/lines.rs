@@ -1,0 +1,40 @@
+//! Rows that wait for slots.
+
+use std::time::Duration;
+
+use super::Bench;
+use super::bench::{closed, pending, with_slots};
+use crate::clock::Clock;
+use crate::tasks::task::Task;
+
+async fn queue(bench: &Bench, slots: &[&str]) -> Task {
+    bench.clock.advance(Duration::from_millis(1));
+    let job = pending(true, bench.clock.now());
+    bench.add(Task { job, ..with_slots(bench.task(), slots) }).await
+}
+
+pub async fn the_head_of_a_line_is_its_oldest_row(bench: &Bench) {
+    let heads = async || bench.store.heads().await.expect("the lines can be read");
+    assert_eq!(heads().await, []);
+    bench.add(with_slots(bench.task(), &["a"])).await;
+    assert_eq!(heads().await, [], "it does not wait");
+    let first = queue(bench, &["b"]).await;
+    let second = queue(bench, &["a", "b"]).await;
+    queue(bench, &["b", "a"]).await;
+    let third = queue(bench, &["a"]).await;
+    let behind = queue(bench, &["b"]).await;
+    assert_eq!(heads().await, [first.clone(), second.clone(), third.clone()]);
+    bench.update(&closed(first, bench.clock.now())).await;
+    assert_eq!(heads().await, [second, third, behind], "the oldest line is first");
+}
+
+pub async fn a_row_knows_how_many_wait_before_it(bench: &Bench) {
+    let ahead = async |task: &Task| bench.store.ahead(task).await.expect("the line can be read");
+    let first = queue(bench, &["a"]).await;
+    let second = queue(bench, &["a"]).await;
+    queue(bench, &["b"]).await;
+    let third = queue(bench, &["a"]).await;
+    assert_eq!((ahead(&first).await, ahead(&second).await, ahead(&third).await), (0, 1, 2));
+    bench.update(&closed(second, bench.clock.now())).await;
+    assert_eq!(ahead(&third).await, 1);
+}

@@ -1,0 +1,85 @@
+//! The contract of [`crate::tasks::store`] as tests, one for each of its bullets. Every store runs all of them:
+//!
+//! ```text
+//! taskbridge::store_suite!(open_my_store());
+//! ```
+//!
+//! where the expression gives a [`Bench`] over an empty store. The tests assert; they must not know a store's insides.
+
+#![allow(missing_docs, reason = "the name of a behaviour says all of it")]
+
+mod bench;
+mod groups;
+mod insert;
+mod leases;
+mod lines;
+mod notes;
+mod rows;
+mod shared;
+
+pub use bench::{Bench, ManualClock};
+pub use groups::*;
+pub use insert::*;
+pub use leases::*;
+pub use lines::*;
+pub use notes::*;
+pub use rows::*;
+pub use shared::*;
+
+/// Makes one test of every behaviour. Takes an expression that gives a [`Bench`] over an empty store, within tokio.
+#[macro_export]
+macro_rules! store_suite {
+    ($bench:expr) => {
+        $crate::store_suite! {
+            $bench;
+            a_new_row_has_version_1_and_reads_back_as_it_was_written
+            an_idempotency_key_stands_for_its_row
+            a_key_is_free_again_when_its_row_has_expired
+            equal_keys_at_the_same_time_make_one_row
+            a_row_that_holds_slots_is_refused_where_one_is_taken_up
+            a_newcomer_does_not_overtake_those_who_wait
+            slots_are_exact_when_many_want_them
+            an_abandoned_row_is_found_by_its_digest
+            a_key_goes_before_an_abandoned_row_and_that_before_slots
+            a_row_can_be_born_leased
+
+            a_row_is_found_by_its_owner_only_and_until_it_expires
+            a_list_has_an_owners_rows_newest_first
+            a_list_goes_on_after_a_position
+            a_session_has_its_unended_rows_oldest_first
+            an_update_needs_the_version_that_is_there
+            an_output_is_written_once
+            an_update_takes_slots_only_where_places_are_left
+            slots_are_free_when_the_job_is_closed
+            a_purge_deletes_what_has_expired_and_is_closed
+            a_purge_leaves_nothing_of_a_row
+
+            a_claim_leases_what_is_due
+            a_claim_begins_with_what_is_due_longest
+            rows_are_claimed_once_when_many_claim
+            a_lease_that_ran_out_is_claimed_by_another
+            an_update_releases_only_the_holders_own_lease
+            an_update_holds_a_lease_that_nobody_else_has
+            the_next_due_time_respects_leases
+
+            the_head_of_a_line_is_its_oldest_row
+            a_row_knows_how_many_wait_before_it
+
+            one_holder_at_a_time_watches_a_group
+            a_group_without_open_jobs_is_let_go
+            a_group_can_be_held_when_its_lease_ran_out
+            letting_go_frees_groups_and_rows
+            open_jobs_are_told_from_a_moment_on
+
+            typical_is_the_median_of_the_newest_hundred
+            an_ended_session_is_not_found_until_it_is_forgotten
+            the_first_seal_key_stays
+        }
+    };
+    ($bench:expr; $($behaviour:ident)*) => {$(
+        #[tokio::test]
+        async fn $behaviour() {
+            $crate::store::suite::$behaviour(&$bench).await;
+        }
+    )*};
+}

@@ -1,0 +1,53 @@
+//! What a store keeps beside rows.
+
+use std::time::Duration;
+
+use super::Bench;
+use crate::clock::Clock;
+
+pub async fn typical_is_the_median_of_the_newest_hundred(bench: &Bench) {
+    let typical = async |tool| bench.store.typical(tool).await.expect("the history can be read");
+    let record = async |tool, seconds| {
+        let took = Duration::from_secs(seconds);
+        bench.store.record(tool, took).await.expect("the history can be written");
+    };
+    assert_eq!(typical("build").await, None);
+    for seconds in [9, 1, 5] {
+        record("build", seconds).await;
+    }
+    assert_eq!(typical("build").await, Some(Duration::from_secs(5)));
+    assert_eq!(typical("deploy").await, None, "every tool has its own");
+    for _ in 0..100 {
+        record("build", 60).await;
+    }
+    for seconds in 1..=49 {
+        record("build", seconds).await;
+    }
+    assert_eq!(typical("build").await, Some(Duration::from_secs(60)), "51 of the newest hundred");
+    for _ in 1..=2 {
+        record("build", 49).await;
+    }
+    assert_eq!(typical("build").await, Some(Duration::from_secs(49)), "49 of the newest hundred");
+}
+
+pub async fn an_ended_session_is_not_found_until_it_is_forgotten(bench: &Bench) {
+    let ended = async |nonce| bench.store.has_ended(nonce).await.expect("the store can be read");
+    let forget_after = bench.clock.now() + Duration::from_secs(60);
+    assert!(!ended("n").await);
+    bench.store.end("n", forget_after).await.expect("a session can be ended");
+    bench.store.end("n", forget_after).await.expect("and once more");
+    assert!(ended("n").await);
+    assert!(!ended("m").await);
+    bench.clock.advance(Duration::from_secs(59));
+    bench.store.purge(10).await.expect("the store can be written");
+    assert!(ended("n").await);
+    bench.clock.advance(Duration::from_secs(1));
+    bench.store.purge(10).await.expect("the store can be written");
+    assert!(!ended("n").await);
+}
+
+pub async fn the_first_seal_key_stays(bench: &Bench) {
+    let key = async |fresh| bench.store.seal_key(fresh).await.expect("the key can be read");
+    assert_eq!(key([1; 32]).await, [1; 32]);
+    assert_eq!(key([2; 32]).await, [1; 32]);
+}

@@ -1,0 +1,185 @@
+//! Reading, listing, writing and deleting rows.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use taskbridge_sdk::Output;
+
+use super::Bench;
+use super::bench::{closed, limits, new, once, starting, verdict, with_slots};
+use crate::clock::Clock;
+use crate::tasks::store::{Change, Lease, NewTask, Position, Updated};
+use crate::tasks::task::{Origin, Owner, Task, TaskId};
+
+pub async fn a_row_is_found_by_its_owner_only_and_until_it_expires(bench: &Bench) {
+    let task = bench.add(bench.closed_task()).await;
+    let (alice, bob) = (Owner::new("alice"), Owner::new("bob"));
+    let get = async |id: &TaskId, owner| bench.store.get(id, owner).await.expect("the store can be read");
+    assert_eq!(get(&task.id, Some(&alice)).await, Some(task.clone()));
+    assert_eq!(get(&task.id, Some(&bob)).await, None);
+    assert_eq!(get(&bench.task().id, Some(&alice)).await, None);
+    assert_eq!(get(&TaskId::from_wire("' OR 1 = 1 --"), Some(&alice)).await, None);
+    bench.clock.advance(task.expires_at().since(bench.clock.now()) - Duration::from_millis(1));
+    assert_eq!(get(&task.id, Some(&alice)).await, Some(task.clone()));
+    bench.clock.advance(Duration::from_millis(1));
+    assert_eq!(get(&task.id, Some(&alice)).await, None);
+    assert_eq!(get(&task.id, None).await, Some(task), "the reconciler finds it still");
+}
+
+pub async fn a_list_has_an_owners_rows_newest_first(bench: &Bench) {
+    let owner = Owner::new("alice");
+    let list = async |limit| bench.store.list(&owner, None, limit).await.expect("the rows are listed");
+    let expires = bench.add(bench.closed_task()).await;
+    bench.clock.advance(Duration::from_secs(1));
+    let older = bench.add(bench.task()).await;
+    bench.add(Task { owner: Owner::new("bob"), ..bench.task() }).await;
+    bench.clock.advance(Duration::from_secs(1));
+    let newer = bench.add(bench.task()).await;
+    assert_eq!(list(10).await, [newer.clone(), older.clone(), expires.clone()]);
+    assert_eq!(list(2).await, [newer.clone(), older.clone()]);
+    bench.clock.advance(expires.expires_at().since(bench.clock.now()));
+    assert_eq!(list(10).await, [newer, older], "an expired row is not listed");
+}
+
+pub async fn a_list_goes_on_after_a_position(bench: &Bench) {
+    let mut made = Vec::new();
+    for n in 0..7 {
+        made.push(bench.add(bench.task()).await);
+        // Some rows share a moment.
+        bench.clock.advance(Duration::from_millis(n % 2));
+    }
+    made.sort_by(|a, b| (b.created_at, &b.id).cmp(&(a.created_at, &a.id)));
+    let owner = &made[0].owner;
+    let mut seen: Vec<Task> = Vec::new();
+    loop {
+        let after = seen.last().map(|last| Position { created_at: last.created_at, id: last.id.clone() });
+        let page = bench.store.list(owner, after.as_ref(), 3).await.expect("the rows are listed");
+        if page.is_empty() {
+            break;
+        }
+        assert!(page.len() <= 3);
+        seen.extend(page);
+        // What is added meanwhile is newer than every position, and moves nothing.
+        bench.clock.advance(Duration::from_millis(1));
+        bench.add(bench.task()).await;
+    }
+    assert_eq!(seen, made);
+}
+
+pub async fn a_session_has_its_unended_rows_oldest_first(bench: &Bench) {
+    let of = |session: &str, task: Task| Task {
+        origin: Origin { session: Some(session.to_owned()), progress_token: None },
+        ..task
+    };
+    let rows = async |session| bench.store.of_session(session).await.expect("the rows are listed");
+    let older = bench.add(of("s", bench.task())).await;
+    bench.add(of("t", bench.task())).await;
+    bench.add(bench.task()).await;
+    bench.add(of("s", bench.closed_task())).await;
+    bench.clock.advance(Duration::from_millis(1));
+    let newer = bench.add(Task { owner: Owner::new("bob"), ..of("s", bench.task()) }).await;
+    assert_eq!(rows("s").await, [older.clone(), newer.clone()]);
+    bench.update(&closed(older, bench.clock.now())).await;
+    assert_eq!(rows("s").await, [newer]);
+    assert_eq!(rows("u").await, []);
+}
+
+pub async fn an_update_needs_the_version_that_is_there(bench: &Bench) {
+    let read = bench.add(bench.task()).await;
+    let message = |text: &str, row: &Task| Task { message: Some(text.to_owned()), ..row.clone() };
+    let updated = bench.update(&message("first", &read)).await;
+    assert!(matches!(updated, Updated::Written(2)), "{updated:?}");
+    let updated = bench.update(&message("second", &read)).await;
+    assert!(matches!(updated, Updated::Conflict), "{updated:?}");
+    let now = bench.read(&read.id).await.expect("the row is there");
+    assert_eq!(now, Task { version: 2, ..message("first", &read) });
+    let nobody = Task { version: 1, ..bench.task() };
+    assert!(matches!(bench.update(&nobody).await, Updated::Conflict), "a row that is gone");
+
+    let writes = (0..10).map(|n| message(&n.to_string(), &now)).collect::<Vec<_>>();
+    let written = join_all(writes.iter().map(|row| bench.update(row))).await;
+    assert_eq!(written.iter().filter(|updated| matches!(updated, Updated::Written(3))).count(), 1);
+}
+
+pub async fn an_output_is_written_once(bench: &Bench) {
+    let task = bench.add(bench.task()).await;
+    let output = async || bench.store.output(&task.id).await.expect("the store can be read");
+    assert_eq!(output().await, None);
+    let ended = closed(task.clone(), bench.clock.now());
+    bench.end_with(&ended, &Output::text("lost")).await;
+    assert_eq!(output().await, Some(Output::text("lost")));
+    bench.end_with(&ended, &Output::text("conflict")).await;
+    bench.end_with(&Task { version: 2, ..ended }, &Output::text("second")).await;
+    assert_eq!(output().await, Some(Output::text("lost")), "the first one stays");
+}
+
+pub async fn an_update_takes_slots_only_where_places_are_left(bench: &Bench) {
+    let take = async |task: &Task| {
+        let limits = limits(&["s"], 1);
+        let change =
+            Change { task, output: None, limits: &limits, lease: Lease::Keep, patience: Duration::ZERO };
+        bench.store.update(change).await.expect("the store can be written")
+    };
+    let first = bench.add(with_slots(bench.task(), &["s"])).await;
+    let second = bench.add(with_slots(bench.task(), &["s"])).await;
+    let taken = Task { version: 2, ..starting(first.clone()) };
+    assert!(matches!(take(&starting(first.clone())).await, Updated::Written(2)));
+    assert!(matches!(take(&starting(second.clone())).await, Updated::NoSlot));
+    assert!(matches!(take(&Task { version: 9, ..starting(second.clone()) }).await, Updated::Conflict));
+    assert_eq!(bench.read(&second.id).await, Some(second.clone()), "nothing was written");
+    assert!(matches!(take(&taken).await, Updated::Written(3)), "it has its place already");
+    bench.update(&closed(Task { version: 3, ..taken }, bench.clock.now())).await;
+    // Those who wait do not keep the head of their own line from a free place.
+    let behind =
+        Task { job: super::bench::pending(true, bench.clock.now()), ..with_slots(bench.task(), &["s"]) };
+    bench.add(behind).await;
+    assert!(matches!(take(&starting(second)).await, Updated::Written(2)));
+}
+
+pub async fn slots_are_free_when_the_job_is_closed(bench: &Bench) {
+    let insert = async || {
+        let task = with_slots(starting(bench.task()), &["s"]);
+        let id = task.id.clone();
+        let wish = NewTask { limits: limits(&["s"], 1), ..new(task) };
+        (verdict(&bench.store.insert(wish).await), id)
+    };
+    let (made, id) = insert().await;
+    assert_eq!(made, "created");
+    assert_eq!(insert().await.0, "no slot");
+    let held = bench.read(&id).await.expect("the row is there");
+    bench.update(&closed(held, bench.clock.now())).await;
+    assert_eq!(insert().await.0, "created");
+}
+
+pub async fn a_purge_deletes_what_has_expired_and_is_closed(bench: &Bench) {
+    let purge = async |limit| bench.store.purge(limit).await.expect("the store can be written");
+    let ended = [bench.add(bench.closed_task()).await, bench.add(bench.closed_task()).await];
+    let open = bench.add(bench.open_task("g")).await;
+    assert_eq!(purge(10).await, 0, "nothing has expired");
+    bench.clock.advance(Duration::from_secs(7 * 86_400));
+    let young = bench.add(bench.closed_task()).await;
+    assert_eq!(purge(1).await, 1);
+    assert_eq!(purge(10).await, 1);
+    assert_eq!(purge(10).await, 0);
+    for gone in ended {
+        assert_eq!(bench.read(&gone.id).await, None);
+    }
+    assert!(bench.read(&open.id).await.is_some(), "its job may still run");
+    assert!(bench.read(&young.id).await.is_some());
+}
+
+pub async fn a_purge_leaves_nothing_of_a_row(bench: &Bench) {
+    let keyed = async |task: Task| {
+        let wish = NewTask { limits: limits(&["s"], 1), once: once("alice", "k", "d"), ..new(task) };
+        verdict(&bench.store.insert(wish).await)
+    };
+    let task = with_slots(starting(bench.task()), &["s"]);
+    assert_eq!(keyed(task.clone()).await, "created");
+    bench.end_with(&closed(Task { version: 1, ..task.clone() }, bench.clock.now()), &Output::text("x")).await;
+    bench.clock.advance(Duration::from_secs(7 * 86_400));
+    assert_eq!(bench.store.purge(10).await.expect("the store can be written"), 1);
+    assert_eq!(bench.store.output(&task.id).await.expect("the store can be read"), None);
+    assert!(bench.store.next_due().await.expect("the store can be read").is_none());
+    // The same id, key and slot are as if they had never been.
+    assert_eq!(keyed(task).await, "created");
+}

@@ -1,0 +1,128 @@
+//! Two processes over one store: what must be exact is exact between them as well.
+//!
+//! Each behaviour is handed two benches over the same rows, and makes its rows with the first.
+
+use std::time::Duration;
+
+use futures_util::future::{join, join_all};
+
+use super::Bench;
+use super::bench::{LEASE, holder, limits, new, once, starting, verdict, with_slots};
+use crate::tasks::store::{NewTask, Updated};
+use crate::tasks::task::Task;
+
+/// As [`crate::store_suite`], for two stores over the same rows. Takes an expression that gives two benches.
+#[macro_export]
+macro_rules! shared_store_suite {
+    ($benches:expr) => {
+        $crate::shared_store_suite! {
+            $benches;
+            what_one_writes_the_other_reads
+            two_processes_never_claim_the_same_row
+            two_processes_make_one_row_of_a_key
+            two_processes_never_take_more_slots_than_there_are
+            of_two_processes_one_writes_a_version
+            of_two_processes_one_watches_a_group
+            two_processes_have_one_seal_key
+            one_process_hears_that_the_other_wrote
+        }
+    };
+    ($benches:expr; $($behaviour:ident)*) => {$(
+        #[tokio::test]
+        async fn $behaviour() {
+            let (a, b) = $benches;
+            $crate::store::suite::$behaviour(&a, &b).await;
+        }
+    )*};
+}
+
+pub async fn what_one_writes_the_other_reads(a: &Bench, b: &Bench) {
+    let task = a.add(a.task()).await;
+    assert_eq!(b.read(&task.id).await, Some(task.clone()));
+    b.update(&Task { message: Some("by b".to_owned()), ..task.clone() }).await;
+    let read = a.read(&task.id).await.expect("the row is there");
+    assert_eq!((read.version, read.message.as_deref()), (2, Some("by b")));
+}
+
+pub async fn two_processes_never_claim_the_same_row(a: &Bench, b: &Bench) {
+    for _ in 0..100 {
+        a.add(a.task()).await;
+    }
+    let claim_all = async |bench: &Bench, name: &str| {
+        let mut claimed = Vec::new();
+        loop {
+            let rows = bench.store.claim(&holder(name), LEASE, 3).await.expect("rows can be claimed");
+            if rows.is_empty() {
+                return claimed;
+            }
+            claimed.extend(rows.into_iter().map(|task| task.id));
+        }
+    };
+    let (mut claimed, others) = join(claim_all(a, "a"), claim_all(b, "b")).await;
+    claimed.extend(others);
+    claimed.sort();
+    claimed.dedup_by(|a, b| {
+        assert_ne!(a, b, "a row was claimed by both");
+        false
+    });
+    assert_eq!(claimed.len(), 100);
+}
+
+pub async fn two_processes_make_one_row_of_a_key(a: &Bench, b: &Bench) {
+    for key in ["k", "l", "m"] {
+        let wishes: Vec<_> =
+            (0..20).map(|_| NewTask { once: once("alice", key, "d"), ..new(a.task()) }).collect();
+        let inserts = wishes.into_iter().zip([a, b].into_iter().cycle());
+        let inserted = join_all(inserts.map(|(wish, bench)| bench.store.insert(wish))).await;
+        assert_eq!(inserted.iter().filter(|inserted| verdict(inserted) == "created").count(), 1);
+        assert_eq!(inserted.iter().filter(|inserted| verdict(inserted) == "existing").count(), 19);
+    }
+}
+
+pub async fn two_processes_never_take_more_slots_than_there_are(a: &Bench, b: &Bench) {
+    let wish = |_| NewTask { limits: limits(&["s"], 7), ..new(with_slots(starting(a.task()), &["s"])) };
+    let inserts = (0..40).map(wish).zip([a, b].into_iter().cycle()).collect::<Vec<_>>();
+    let inserted = join_all(inserts.into_iter().map(|(wish, bench)| bench.store.insert(wish))).await;
+    assert_eq!(inserted.iter().filter(|inserted| verdict(inserted) == "created").count(), 7);
+    assert_eq!(inserted.iter().filter(|inserted| verdict(inserted) == "no slot").count(), 33);
+}
+
+pub async fn of_two_processes_one_writes_a_version(a: &Bench, b: &Bench) {
+    let mut row = a.add(a.task()).await;
+    for round in 0..20 {
+        let by = |name: &str| Task { message: Some(format!("{name} {round}")), ..row.clone() };
+        let (by_a, by_b) = (by("a"), by("b"));
+        let written = join(a.update(&by_a), b.update(&by_b)).await;
+        row = match written {
+            (Updated::Written(version), Updated::Conflict) => Task { version, ..by_a },
+            (Updated::Conflict, Updated::Written(version)) => Task { version, ..by_b },
+            other => panic!("not exactly one was written: {other:?}"),
+        };
+        assert_eq!(a.read(&row.id).await.as_ref(), Some(&row));
+    }
+}
+
+pub async fn of_two_processes_one_watches_a_group(a: &Bench, b: &Bench) {
+    for n in 0..10 {
+        a.add(a.open_task(&n.to_string())).await;
+    }
+    let (by_a, by_b) = (holder("a"), holder("b"));
+    let (held, others) = join(a.store.hold(&by_a, LEASE), b.store.hold(&by_b, LEASE)).await;
+    let (held, others) = (held.expect("groups can be held"), others.expect("groups can be held"));
+    assert_eq!(held.len() + others.len(), 10);
+    assert!(!held.iter().any(|group| others.contains(group)));
+}
+
+pub async fn two_processes_have_one_seal_key(a: &Bench, b: &Bench) {
+    let (by_a, by_b) = join(a.store.seal_key([1; 32]), b.store.seal_key([2; 32])).await;
+    assert_eq!(by_a.expect("the key can be read"), by_b.expect("the key can be read"));
+}
+
+pub async fn one_process_hears_that_the_other_wrote(a: &Bench, b: &Bench) {
+    for bench in [a, b] {
+        let other = if std::ptr::eq(bench, a) { b } else { a };
+        let heard = tokio::time::timeout(Duration::from_secs(30), bench.store.changed_elsewhere());
+        let (heard, _) = join(heard, other.add(a.task())).await;
+        heard.expect("the other's write is noticed");
+    }
+}

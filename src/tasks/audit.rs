@@ -1,0 +1,25 @@
+//! What is logged of tasks for whoever must account for them: who made, ended, fetched or looked in vain for which. All
+//! under the target `audit`, so that it can be kept apart or turned off. Of a task id only the beginning is shown.
+
+use super::task::{Owner, Task, TaskId};
+
+/// A task was made.
+pub fn created(task: &Task) {
+    tracing::info!(target: "audit", task = ?task.id, owner = ?task.owner, tool = task.tool, "task created");
+}
+
+/// A task has ended.
+pub fn ended(task: &Task) {
+    let outcome = task.outcome();
+    tracing::info!(target: "audit", task = ?task.id, owner = ?task.owner, tool = task.tool, ?outcome, "task ended");
+}
+
+/// Somebody was given the result of a task.
+pub fn retrieved(task: &Task) {
+    tracing::info!(target: "audit", task = ?task.id, owner = ?task.owner, "result retrieved");
+}
+
+/// Somebody asked for a task that they do not have. Many of these are somebody who guesses.
+pub fn not_found(caller: &Owner, id: &TaskId) {
+    tracing::info!(target: "audit", task = ?id, owner = ?caller, "task not found");
+}

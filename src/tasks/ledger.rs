@@ -1,0 +1,235 @@
+//! The one way to change a row: read, [`machine::next`], compare-and-set, tell the watchers. Both the reconciler and
+//! the verbs of the service go through it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use taskbridge_sdk::{JobHandle, Timestamp};
+use tokio::sync::Notify;
+
+use super::audit;
+use super::machine::{self, Event};
+use super::store::{Change, Group, Lease, OpenJob, Result, SlotLimit, Store, Updated};
+use super::task::{Job, Task, TaskId};
+use super::tools::Tools;
+use super::watch::Watch;
+use crate::clock::Clock;
+
+/// The store, with all that must happen around a write.
+#[derive(Clone)]
+pub struct Ledger {
+    /// Where the rows are.
+    pub store: Arc<dyn Store>,
+    /// Who wants to know.
+    pub watch: Watch,
+    /// The time that the machine is told.
+    pub clock: Arc<dyn Clock>,
+    /// The limits of slots.
+    pub tools: Arc<dyn Tools>,
+    /// Wakes the reconciler: a row is due, a slot is free, a job is open.
+    pub nudge: Arc<Nudge>,
+}
+
+/// What the reconciler can be woken for. All of it is hints: a lost one makes it slower by a tick.
+#[derive(Debug)]
+pub struct Nudge {
+    /// A row became due, or will be earlier than was known.
+    pub due: Notify,
+    /// A slot became free, or a row began to wait for one.
+    pub slot: Notify,
+    /// Another process may have opened jobs, or let go of some.
+    pub open: Notify,
+    /// Jobs that this process opened.
+    pub opened: Inbox<(Group, OpenJob)>,
+    /// Jobs that are worth a look now.
+    pub looks: Inbox<Look>,
+    /// Until when the claiming loop sleeps anyway, in milliseconds since the epoch.
+    sleeps_until: AtomicI64,
+}
+
+/// A job that is worth a look now.
+#[derive(Clone, Debug)]
+pub enum Look {
+    /// By its row: it was asked to stop, or was given an answer.
+    Task(TaskId),
+    /// By its backend and handle: the engine gave a hint.
+    Job(String, JobHandle),
+}
+
+/// Things that wait to be fetched, all at once.
+#[derive(Debug)]
+pub struct Inbox<T> {
+    waiting: Mutex<Vec<T>>,
+    filled: Notify,
+}
+
+impl<T> Inbox<T> {
+    /// Puts something in.
+    pub fn put(&self, thing: T) {
+        self.waiting.lock().push(thing);
+        self.filled.notify_one();
+    }
+
+    /// Waits until something is there, and takes all of it. Dropped while it waits, it loses nothing.
+    pub async fn take(&self) -> Vec<T> {
+        loop {
+            let things = std::mem::take(&mut *self.waiting.lock());
+            if !things.is_empty() {
+                return things;
+            }
+            self.filled.notified().await;
+        }
+    }
+}
+
+impl<T> Default for Inbox<T> {
+    fn default() -> Self {
+        Self { waiting: Mutex::default(), filled: Notify::new() }
+    }
+}
+
+impl Default for Nudge {
+    fn default() -> Self {
+        Self {
+            due: Notify::new(),
+            slot: Notify::new(),
+            open: Notify::new(),
+            opened: Inbox::default(),
+            looks: Inbox::default(),
+            sleeps_until: AtomicI64::new(i64::MAX),
+        }
+    }
+}
+
+impl Nudge {
+    /// Wakes the claiming loop if it would sleep past this moment.
+    pub fn due_at(&self, due: Timestamp) {
+        if due.as_millis() < self.sleeps_until.load(Ordering::Relaxed) {
+            self.due.notify_one();
+        }
+    }
+
+    /// Notes until when the claiming loop is about to sleep.
+    pub fn sleeps_until(&self, until: Timestamp) {
+        self.sleeps_until.store(until.as_millis(), Ordering::Relaxed);
+    }
+
+    /// Wakes everything: another process wrote, and nobody knows what.
+    pub fn all(&self) {
+        self.due.notify_one();
+        self.slot.notify_one();
+        self.open.notify_one();
+    }
+}
+
+/// How long a write that nobody waits for is put off, so that it shares a commit with one that somebody waits for.
+const COMPANY: Duration = Duration::from_millis(10);
+
+/// True if a client, or a stream that carries a question to one, has to do with the difference.
+fn is_seen(before: &Task, after: &Task) -> bool {
+    before.changed_at != after.changed_at
+        || before.state != after.state
+        || before.questions != after.questions
+}
+
+/// What became of one attempt to write.
+#[derive(Debug)]
+pub enum Commit {
+    /// The row is now this.
+    Done(Task),
+    /// Somebody else wrote first.
+    Conflict,
+    /// The row would need a slot that is taken up.
+    NoSlot,
+}
+
+impl Ledger {
+    /// Applies an event to the row as it was read, once.
+    ///
+    /// # Errors
+    /// If the store cannot be used; nothing was written then, or nobody can tell.
+    pub async fn commit(&self, task: &Task, event: Event, lease: Lease<'_>) -> Result<Commit> {
+        // Only a start that is about to be sent needs a free slot. A fact takes its slots even where that overfills them.
+        let needs_slots = matches!(event, Event::Intended);
+        let step = machine::next(task, event, self.clock.now());
+        if step.task == *task && matches!(lease, Lease::Keep) {
+            return Ok(Commit::Done(step.task));
+        }
+        let takes_slots = needs_slots && step.task.holds_slots() && !task.holds_slots();
+        let limits: Vec<SlotLimit> =
+            if takes_slots { self.tools.limits(&step.task.slots) } else { Vec::new() };
+        let gives_back = matches!(lease, Lease::Release(_));
+        let patience = if gives_back && !is_seen(task, &step.task) { COMPANY } else { Duration::ZERO };
+        let change =
+            Change { task: &step.task, output: step.output.as_ref(), limits: &limits, lease, patience };
+        match self.store.update(change).await? {
+            Updated::Conflict => Ok(Commit::Conflict),
+            Updated::NoSlot => Ok(Commit::NoSlot),
+            Updated::Written(version) => {
+                let written = Task { version, ..step.task };
+                self.tell(task, &written);
+                Ok(Commit::Done(written))
+            }
+        }
+    }
+
+    /// Applies an event for as long as it takes: on a conflict the row is read again and the same event applied to
+    /// what it is now. `None` if the row is gone.
+    ///
+    /// # Errors
+    /// If the store cannot be used.
+    pub async fn apply(&self, mut task: Task, event: Event, lease: Lease<'_>) -> Result<Option<Task>> {
+        loop {
+            match self.commit(&task, event.clone(), lease).await? {
+                Commit::Done(task) => return Ok(Some(task)),
+                // Only Event::Intended needs slots, and it is never applied blindly.
+                Commit::Conflict | Commit::NoSlot => match self.read(&task.id).await? {
+                    Some(fresh) => task = fresh,
+                    None => return Ok(None),
+                },
+            }
+        }
+    }
+
+    /// Reads a row whoever owns it.
+    ///
+    /// # Errors
+    /// If the store cannot be used.
+    pub async fn read(&self, id: &TaskId) -> Result<Option<Task>> {
+        self.store.get(id, None).await
+    }
+
+    /// The current moment.
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Gives the hints that follow from a write.
+    fn tell(&self, before: &Task, after: &Task) {
+        if before.changed_at != after.changed_at
+            || before.state != after.state
+            || (before.questions != after.questions && !after.has_ended())
+        {
+            self.watch.changed(after);
+        }
+        if after.has_ended() && !before.has_ended() {
+            audit::ended(after);
+        }
+        if let Some(due) = after.due_at.filter(|_| after.due_at != before.due_at) {
+            self.nudge.due_at(due);
+        }
+        if (before.holds_slots() && !after.holds_slots()) || (after.is_queued() && !before.is_queued()) {
+            self.nudge.slot.notify_one();
+        }
+        if let Job::Open { handle, group, started_at } = &after.job
+            && !matches!(before.job, Job::Open { .. })
+        {
+            let group = Group { backend: after.backend.clone(), key: group.clone() };
+            let (id, tool) = (after.id.clone(), after.tool.clone());
+            let job = OpenJob { id, tool, handle: handle.clone(), started_at: *started_at };
+            self.nudge.opened.put((group, job));
+        }
+    }
+}

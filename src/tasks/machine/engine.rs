@@ -1,0 +1,218 @@
+//! The half of the machine that hears from the engine: starts, looks, cancellations. Pure.
+
+use std::time::Duration;
+
+use taskbridge_sdk::{ErrorKind, GroupKey, JobHandle, JobState, Observation, Output, Timestamp};
+
+use super::{ASK_AGAIN, Failure, Step, backoff, end, end_with, questions, wait_after};
+use crate::tasks::task::{Job, Outcome, Sought, Task, Trouble};
+
+pub(super) fn intended(task: &mut Task, now: Timestamp) {
+    if let Job::Pending { spec, attempts, .. } = &task.job {
+        task.job =
+            Job::Starting { spec: spec.clone(), attempts: attempts + 1, sought: None, not_before: now };
+    }
+}
+
+/// An attempt that its own sender took back before it went out.
+pub(super) fn unsent(task: &mut Task, now: Timestamp) {
+    if let Job::Starting { spec, attempts, .. } = &task.job {
+        let (spec, attempts) = (spec.clone(), attempts.saturating_sub(1));
+        task.job = Job::Pending { spec, queued: false, attempts, not_before: now + PLACE_WAIT };
+    }
+}
+
+/// How long what found no place at a backend waits, so that a backend that hangs keeps no other's rows from being
+/// claimed.
+const PLACE_WAIT: Duration = Duration::from_secs(2);
+
+pub(super) fn no_place(task: &mut Task, now: Timestamp) {
+    let later = now + PLACE_WAIT;
+    match &mut task.job {
+        Job::Pending { not_before, .. } | Job::Starting { not_before, .. } => {
+            *not_before = later.max(*not_before);
+        }
+        Job::Open { .. } => {
+            if let Some(cancel) = &mut task.cancel {
+                cancel.not_before = later.max(cancel.not_before);
+            }
+            questions::put_off(task, later);
+        }
+        Job::Closed { .. } => {}
+    }
+}
+
+pub(super) fn no_slot(step: &mut Step, now: Timestamp) {
+    let refused = step.task.refused_when_full;
+    let Job::Pending { queued, .. } = &mut step.task.job else { return };
+    if refused {
+        step.task.job = Job::Closed { handle: None };
+        let message = format!("not started: `{}` is taken up; try again later", step.task.slots.join("`, `"));
+        end_with(step, Outcome::Failed, message.clone(), Output::text(message), now);
+    } else {
+        *queued = true;
+    }
+}
+
+/// The job exists. Also heard after the row was given up on: then it is followed to its end like any other.
+pub(super) fn started(
+    step: &mut Step,
+    handle: JobHandle,
+    group: GroupKey,
+    first: Option<Observation>,
+    now: Timestamp,
+) {
+    let task = &mut step.task;
+    match &task.job {
+        Job::Pending { .. } | Job::Starting { .. } | Job::Closed { handle: None } => {
+            task.job = Job::Open { handle, group, started_at: now };
+            task.trouble = None;
+        }
+        Job::Open { .. } | Job::Closed { handle: Some(_) } => {}
+    }
+    if let Some(seen) = first {
+        observed(step, seen, now);
+    }
+}
+
+pub(super) fn start_failed(step: &mut Step, attempt: u32, may_exist: bool, failure: Failure, now: Timestamp) {
+    let task = &mut step.task;
+    let Job::Starting { spec, attempts, sought, not_before } = &mut task.job else { return };
+    if *attempts != attempt {
+        // An attempt that was overtaken: what it did not do is known from the later one.
+        return;
+    }
+    let delay = wait_after(&task.key, *attempts, failure.kind);
+    match failure.kind {
+        ErrorKind::Rejected => {
+            task.job = Job::Closed { handle: None };
+            let output = Output::text(failure.message.clone());
+            end_with(step, Outcome::Failed, failure.message, output, now);
+        }
+        ErrorKind::Denied | ErrorKind::Config if !may_exist => {
+            task.job = Job::Closed { handle: None };
+            end(task, Outcome::Broken, format!("not started: {}", failure.message), now);
+        }
+        ErrorKind::Limited { .. } | ErrorKind::Unavailable if !may_exist => {
+            let (spec, attempts) = (spec.clone(), *attempts);
+            task.job = Job::Pending { spec, queued: false, attempts, not_before: now + delay };
+            let began = trouble(task, &failure, now);
+            if now.since(began) >= task.terms.start_within {
+                task.job = Job::Closed { handle: None };
+                end(task, Outcome::Broken, format!("not started: {}", failure.message), now);
+            }
+        }
+        _ => {
+            // The job may exist, and this attempt did not tell. What was looked for and not found counts from the
+            // settle window; what could not be looked for gets the longer of the two deadlines.
+            let looked = failure.kind == ErrorKind::Uncertain;
+            let patience = patience(task.terms.start_within, task.terms.settle_window, looked);
+            if is_over(sought, patience, now) {
+                task.job = Job::Closed { handle: None };
+                let message = format!("it is uncertain whether the job started: {}", failure.message);
+                end(task, Outcome::Broken, message, now);
+            } else {
+                *attempts += 1;
+                *not_before = now + delay.min(LOOK_WITHIN);
+                trouble(task, &failure, now);
+            }
+        }
+    }
+}
+
+/// While a start is unresolved it is looked for at least this often.
+const LOOK_WITHIN: Duration = Duration::from_secs(10);
+
+/// A search is over only after this many looks, however long it has been.
+const LOOKS: u32 = 6;
+
+/// Counts one more look, and says whether the search is over.
+fn is_over(sought: &mut Option<Sought>, patience: Duration, now: Timestamp) -> bool {
+    let sought = sought.get_or_insert(Sought { since: now, times: 0 });
+    sought.times += 1;
+    sought.times >= LOOKS && now.since(sought.since) >= patience
+}
+
+fn patience(start_within: Duration, settle_window: Duration, looked: bool) -> Duration {
+    if looked { settle_window } else { settle_window.max(start_within) }
+}
+
+/// A search for an unwanted job came back without it, or not at all.
+pub(super) fn not_found(task: &mut Task, failure: Option<Failure>, now: Timestamp) {
+    let Job::Starting { attempts, sought, not_before, .. } = &mut task.job else { return };
+    let patience = patience(task.terms.start_within, task.terms.settle_window, failure.is_none());
+    if is_over(sought, patience, now) {
+        task.job = Job::Closed { handle: None };
+        // Where the cancellation was only requested, this is the moment at which it is known to hold.
+        end(task, Outcome::Cancelled, "cancelled before it was started", now);
+    } else {
+        *attempts += 1;
+        *not_before = now + backoff(&task.key, *attempts).min(LOOK_WITHIN);
+    }
+}
+
+pub(super) fn observed(step: &mut Step, seen: Observation, now: Timestamp) {
+    let task = &mut step.task;
+    let Job::Open { handle, .. } = &task.job else { return };
+    let handle = handle.clone();
+    if !task.has_ended() {
+        task.trouble = None;
+        // A number that JSON cannot write would make the row unreadable.
+        let told = seen.progress.filter(|p| p.done.is_finite() && p.total.is_none_or(f64::is_finite));
+        task.progress = told.or(task.progress);
+        task.furthest =
+            task.progress.map(|progress| task.furthest.unwrap_or(progress.done).max(progress.done));
+        if seen.message.is_some() {
+            task.message = seen.message.clone();
+        }
+    }
+    let (outcome, output, otherwise) = match seen.state {
+        JobState::Queued | JobState::Running => {
+            questions::seen(task, seen.questions, now);
+            return;
+        }
+        JobState::Succeeded(output) => (Outcome::Succeeded, Some(output), "succeeded"),
+        JobState::Failed(output) => (Outcome::Failed, Some(output), "the job failed"),
+        JobState::Cancelled(output) => (Outcome::Cancelled, Some(output), "the job was cancelled"),
+        JobState::Gone => {
+            (Outcome::Broken, None, "the engine no longer knows the job, so its end is not known")
+        }
+    };
+    task.job = Job::Closed { handle: Some(handle) };
+    questions::close_all(task);
+    let message = seen.message.unwrap_or_else(|| otherwise.to_owned());
+    match output {
+        Some(output) => end_with(step, outcome, message, output, now),
+        None => end(task, outcome, message, now),
+    }
+}
+
+pub(super) fn look_failed(task: &mut Task, failure: Failure, now: Timestamp) {
+    if matches!(task.job, Job::Open { .. }) && !task.has_ended() {
+        trouble(task, &failure, now);
+    }
+}
+
+pub(super) fn cancel_taken(task: &mut Task, now: Timestamp) {
+    if let Some(cancel) = &mut task.cancel {
+        cancel.taken = true;
+        cancel.not_before = now + ASK_AGAIN;
+    }
+}
+
+pub(super) fn cancel_failed(task: &mut Task, now: Timestamp) {
+    if let Some(cancel) = &mut task.cancel {
+        cancel.attempts += 1;
+        cancel.not_before = now + backoff(&task.key, cancel.attempts);
+    }
+}
+
+/// Notes that the engine does not serve us, and returns since when. The first reason stands until the trouble is
+/// over, so that an outage writes a row once.
+fn trouble(task: &mut Task, failure: &Failure, now: Timestamp) -> Timestamp {
+    if task.has_ended() {
+        return now;
+    }
+    let reason = failure.message.clone();
+    task.trouble.get_or_insert(Trouble { since: now, reason }).since
+}

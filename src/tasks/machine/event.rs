@@ -1,0 +1,131 @@
+//! What can happen to a task, and what comes of it. Plain data.
+
+use taskbridge_sdk::{Answer, Error, ErrorKind, GroupKey, JobHandle, Observation, Output, Timestamp};
+
+use crate::tasks::task::Task;
+
+/// Something that happened.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// A start is about to be sent: commit this first.
+    Intended,
+    /// The job's slots were all taken when its start was to be committed.
+    NoSlot,
+    /// The start that was committed was not sent after all, and never will be.
+    Unsent,
+    /// The backend had no place for a call: it is tried again a little later, after what others owe.
+    NoPlace,
+    /// The engine has the job.
+    Started {
+        /// The engine's name for it.
+        handle: JobHandle,
+        /// The group that it is watched in.
+        group: GroupKey,
+        /// What was already seen of it.
+        first: Option<Observation>,
+    },
+    /// An attempt to start did not bring a handle.
+    StartFailed {
+        /// Which attempt.
+        attempt: u32,
+        /// True if an earlier attempt may have reached the engine.
+        may_exist: bool,
+        /// How it failed.
+        failure: Failure,
+    },
+    /// A search for a job that is no longer wanted did not find it.
+    NotFound,
+    /// Such a search could not be made.
+    FindFailed(Failure),
+    /// A look at the job.
+    Observed(Observation),
+    /// A look that failed.
+    LookFailed(Failure),
+    /// The engine took the request to stop.
+    CancelTaken,
+    /// It did not.
+    CancelFailed,
+    /// A client wants the job stopped.
+    CancelRequested(Cancel),
+    /// A person answered.
+    Answered {
+        /// Which question.
+        key: String,
+        /// What they said; it fits the question's schema.
+        answer: Answer,
+    },
+    /// The engine has the answer.
+    AnswerTaken {
+        /// To which question.
+        key: String,
+    },
+    /// The engine no longer wants the answer.
+    AnswerTooLate {
+        /// To which question.
+        key: String,
+    },
+    /// The answer could not be handed over.
+    AnswerFailed {
+        /// To which question.
+        key: String,
+    },
+    /// A stream is about to carry the question as its `n`-th message, or is still open with it.
+    Delivering {
+        /// Which question.
+        key: String,
+        /// Which message.
+        n: u32,
+        /// Until when the stream counts as open.
+        until: Timestamp,
+    },
+    /// The message is out no longer.
+    DeliveryEnded {
+        /// Which question.
+        key: String,
+        /// Which message.
+        n: u32,
+        /// True if the client has dealt with it; false if its stream broke, and perhaps nobody saw it.
+        over: bool,
+    },
+    /// A plain call was answered.
+    Delivered,
+    /// A plain call went away before it was answered.
+    Abandoned,
+    /// The clock passed the task's deadline.
+    DeadlinePassed,
+    /// Nothing: the row is written for its lease alone.
+    Nothing,
+}
+
+/// What a cancellation means to the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cancel {
+    /// The task is cancelled at once, and stays so whatever the job does.
+    Settle,
+    /// The job is asked to stop, and the task ends as the job does.
+    Request,
+}
+
+/// How an attempt against an engine failed, without its cause.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// What must be done about it.
+    pub kind: ErrorKind,
+    /// What happened, in words.
+    pub message: String,
+}
+
+impl From<&Error> for Failure {
+    fn from(error: &Error) -> Self {
+        Self { kind: error.kind(), message: error.to_string() }
+    }
+}
+
+/// What comes of an event.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    /// The row as it is to be written.
+    pub task: Task,
+    /// The result that is to be written with it, once and for all.
+    pub output: Option<Output>,
+}

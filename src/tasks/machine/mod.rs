@@ -1,0 +1,309 @@
+//! The state machine: pure and total. [`todo`] says what is owed for a row, [`next`] what a row becomes when
+//! something has happened. It must not do anything: no clock, no randomness, no store, no engine.
+//!
+//! The rules that hold for every row and every event, in any order and however late:
+//!
+//! - A final client state never changes.
+//! - A fact from the engine (started, observed, cancel taken) is accepted in every state, final ones included.
+//! - A row that is unfinished, or whose job may still run, has a due time.
+//! - Nothing goes from "may have been sent" back to "never sent" but by the word of the attempt that was sent.
+
+mod engine;
+mod event;
+mod questions;
+
+pub use event::{Cancel, Event, Failure, Step};
+
+use std::time::Duration;
+
+use backon::{BackoffBuilder, ExponentialBuilder};
+use taskbridge_sdk::{ErrorKind, JobKey, Output, Timestamp};
+
+use super::task::{Asked, AskedStatus, Asker, Cancelling, Job, OnExpiry, Outcome, Task, TaskState};
+
+/// A job that was asked to stop and still runs is asked again after this.
+const ASK_AGAIN: Duration = Duration::from_secs(600);
+
+/// What is owed for a row now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Start the job. With `may_exist`, an earlier attempt may have reached the engine.
+    Start {
+        /// See [`taskbridge_sdk::JobSpec::may_exist`].
+        may_exist: bool,
+    },
+    /// Look for a job that may have started and is no longer wanted.
+    Find,
+    /// Ask the engine to stop the job.
+    Cancel,
+    /// Hand the answer to this question (its `key`) to the engine.
+    Answer {
+        /// [`Asked::key`].
+        key: String,
+    },
+    /// Apply [`Event::DeadlinePassed`].
+    Expire,
+    /// Nothing before the row's due time.
+    Rest,
+}
+
+/// What is owed for this row at this moment.
+pub fn todo(task: &Task, now: Timestamp) -> Action {
+    match &task.job {
+        Job::Closed { .. } => Action::Rest,
+        Job::Pending { queued, not_before, .. } => {
+            if now >= deadline(task) {
+                Action::Expire
+            } else if *queued || awaits_consent(task) || now < *not_before {
+                Action::Rest
+            } else {
+                Action::Start { may_exist: false }
+            }
+        }
+        Job::Starting { not_before, .. } => {
+            if now < *not_before {
+                Action::Rest
+            } else if task.has_ended() || task.cancel.is_some() {
+                Action::Find
+            } else {
+                Action::Start { may_exist: true }
+            }
+        }
+        Job::Open { .. } => {
+            if owes_deadline(task) && now >= deadline(task) {
+                return Action::Expire;
+            }
+            if task.cancel.as_ref().is_some_and(|cancel| now >= cancel.not_before) {
+                return Action::Cancel;
+            }
+            match task.questions.iter().find(|asked| answer_due(asked).is_some_and(|due| now >= due)) {
+                Some(asked) => Action::Answer { key: asked.key.clone() },
+                None => Action::Rest,
+            }
+        }
+    }
+}
+
+/// What the row becomes when `event` has happened. An event that says nothing new leaves the row as it is.
+pub fn next(task: &Task, event: Event, now: Timestamp) -> Step {
+    let mut step = Step { task: task.clone(), output: None };
+    apply(&mut step, event, now);
+    let row = &mut step.task;
+    if matches!(row.job, Job::Pending { .. }) && (row.has_ended() || row.cancel.is_some()) {
+        // What was never sent, or is known not to have started, and is no longer wanted, never will be.
+        row.job = Job::Closed { handle: None };
+        end(row, Outcome::Cancelled, "cancelled before it was started", now);
+    }
+    if !row.has_ended() {
+        let asks = row.open_questions().next().is_some();
+        row.state = if asks { TaskState::InputRequired } else { TaskState::Working };
+    }
+    row.due_at = due(row);
+    if client_sees(row) != client_sees(task) {
+        row.changed_at = now;
+    }
+    step
+}
+
+/// A new row, with its due time set.
+pub fn born(mut task: Task) -> Task {
+    task.due_at = due(&task);
+    task
+}
+
+fn apply(step: &mut Step, event: Event, now: Timestamp) {
+    match event {
+        Event::Intended => engine::intended(&mut step.task, now),
+        Event::Unsent => engine::unsent(&mut step.task, now),
+        Event::NoPlace => engine::no_place(&mut step.task, now),
+        Event::NoSlot => engine::no_slot(step, now),
+        Event::Started { handle, group, first } => engine::started(step, handle, group, first, now),
+        Event::StartFailed { attempt, may_exist, failure } => {
+            engine::start_failed(step, attempt, may_exist, failure, now);
+        }
+        Event::NotFound => engine::not_found(&mut step.task, None, now),
+        Event::FindFailed(failure) => engine::not_found(&mut step.task, Some(failure), now),
+        Event::Observed(seen) => engine::observed(step, seen, now),
+        Event::LookFailed(failure) => engine::look_failed(&mut step.task, failure, now),
+        Event::CancelTaken => engine::cancel_taken(&mut step.task, now),
+        Event::CancelFailed => engine::cancel_failed(&mut step.task, now),
+        Event::CancelRequested(mode) => cancel_requested(&mut step.task, mode, now),
+        Event::Answered { key, answer } => questions::answered(&mut step.task, &key, answer, now),
+        Event::AnswerTaken { key } => questions::handed_over(&mut step.task, &key),
+        Event::AnswerTooLate { key } => questions::too_late(&mut step.task, &key),
+        Event::AnswerFailed { key } => questions::hand_over_failed(&mut step.task, &key, now),
+        Event::Delivering { key, n, until } => questions::delivering(&mut step.task, &key, n, until, now),
+        Event::DeliveryEnded { key, n, over } => {
+            questions::delivery_ended(&mut step.task, &key, n, over, now);
+        }
+        Event::Delivered => step.task.undelivered = None,
+        Event::Abandoned => {
+            if let Some(undelivered) = &mut step.task.undelivered {
+                undelivered.waiting_until = undelivered.waiting_until.min(now);
+            }
+        }
+        Event::DeadlinePassed => deadline_passed(&mut step.task, now),
+        Event::Nothing => {}
+    }
+}
+
+/// A client wants the job stopped.
+fn cancel_requested(task: &mut Task, mode: Cancel, now: Timestamp) {
+    if task.has_ended() {
+        return;
+    }
+    if matches!(task.job, Job::Pending { .. }) {
+        task.job = Job::Closed { handle: None };
+        end(task, Outcome::Cancelled, "cancelled before it was started", now);
+        return;
+    }
+    wish_cancel(task, now);
+    match mode {
+        Cancel::Settle => end(task, Outcome::Cancelled, "cancelled by request", now),
+        Cancel::Request => task.message = Some("cancelling".to_owned()),
+    }
+}
+
+/// `max_runtime` is over.
+fn deadline_passed(task: &mut Task, now: Timestamp) {
+    if now < deadline(task) {
+        return;
+    }
+    match &task.job {
+        Job::Pending { .. } => {
+            let why = if awaits_consent(task) { "nobody confirmed it" } else { "it could not be started" };
+            let message = format!("not started: {why} within {}", in_words(task.terms.max_runtime));
+            task.job = Job::Closed { handle: None };
+            end(task, Outcome::Broken, message, now);
+        }
+        Job::Open { handle, .. } => {
+            let handle = handle.clone();
+            match task.terms.on_expiry {
+                OnExpiry::Cancel => wish_cancel(task, now),
+                OnExpiry::Abandon => task.job = Job::Closed { handle: Some(handle) },
+            }
+            let message = format!("ran longer than max_runtime ({})", in_words(task.terms.max_runtime));
+            end(task, Outcome::Broken, message, now);
+        }
+        Job::Starting { .. } | Job::Closed { .. } => {}
+    }
+}
+
+fn wish_cancel(task: &mut Task, now: Timestamp) {
+    task.cancel.get_or_insert(Cancelling { at: now, taken: false, attempts: 0, not_before: now });
+}
+
+/// Makes the client's state final, unless it is already.
+fn end(task: &mut Task, outcome: Outcome, message: impl Into<String>, now: Timestamp) {
+    if task.has_ended() {
+        return;
+    }
+    task.state = TaskState::Ended(outcome);
+    task.ended_at = Some(now);
+    task.message = Some(message.into());
+    task.trouble = None;
+    if outcome == Outcome::Cancelled {
+        // An equal call wants its job run; a task that was cancelled cannot serve it.
+        task.undelivered = None;
+    }
+    for asked in &mut task.questions {
+        if asked.status == AskedStatus::Open {
+            asked.status = AskedStatus::Closed;
+        }
+    }
+}
+
+fn end_with(step: &mut Step, outcome: Outcome, message: String, output: Output, now: Timestamp) {
+    if !step.task.has_ended() {
+        step.output = Some(output);
+        end(&mut step.task, outcome, message, now);
+    }
+}
+
+/// The moment at which `max_runtime` is over.
+fn deadline(task: &Task) -> Timestamp {
+    task.created_at + task.terms.max_runtime
+}
+
+/// True while the deadline of an open job is still to be acted on: a task that waits for its job to stop ends then too,
+/// and a job that outlives its ended task is stopped or let go.
+fn owes_deadline(task: &Task) -> bool {
+    task.cancel.is_none() || !task.has_ended()
+}
+
+/// True while our own question before the start is open.
+fn awaits_consent(task: &Task) -> bool {
+    task.open_questions().any(|asked| asked.asker == Asker::Confirm)
+}
+
+fn answer_due(asked: &Asked) -> Option<Timestamp> {
+    match asked.status {
+        AskedStatus::Answered { not_before, .. } => Some(not_before),
+        AskedStatus::Open | AskedStatus::Closed => None,
+    }
+}
+
+/// When the reconciler must look at the row again; `None` only where nothing is owed any more.
+fn due(task: &Task) -> Option<Timestamp> {
+    match &task.job {
+        Job::Closed { .. } => None,
+        Job::Pending { queued, not_before, .. } => {
+            let waits = *queued || awaits_consent(task);
+            Some(if waits { deadline(task) } else { (*not_before).min(deadline(task)) })
+        }
+        Job::Starting { not_before, .. } => Some(*not_before),
+        Job::Open { .. } => {
+            let stop = match &task.cancel {
+                Some(cancel) if owes_deadline(task) => cancel.not_before.min(deadline(task)),
+                Some(cancel) => cancel.not_before,
+                None => deadline(task),
+            };
+            Some(task.questions.iter().filter_map(answer_due).fold(stop, Timestamp::min))
+        }
+    }
+}
+
+/// All that a client can see of a row, to tell whether it changed.
+fn client_sees(task: &Task) -> impl PartialEq {
+    (task.state, task.status_message(), task.progress.map(|p| (p.done.to_bits(), p.total.map(f64::to_bits))))
+}
+
+/// How long to wait after the `attempts`-th failure: doubling from 250 ms to a minute, spread by a quarter either
+/// way. The spread comes from the key, so that many jobs that failed together do not come back together, and the
+/// machine stays pure.
+fn backoff(key: &JobKey, attempts: u32) -> Duration {
+    let longest = Duration::from_secs(60);
+    let plain = ExponentialBuilder::default()
+        .with_min_delay(Duration::from_millis(250))
+        .with_max_delay(longest)
+        .with_max_times(16)
+        .build()
+        .nth(attempts.saturating_sub(1).min(15) as usize)
+        .unwrap_or(longest);
+    let digest =
+        key.as_str().bytes().fold(attempts, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
+    plain.mul_f64(0.75 + f64::from(digest % 1000) / 2000.0)
+}
+
+/// How long to wait after this failure; an engine that names a time is believed.
+fn wait_after(key: &JobKey, attempts: u32, kind: ErrorKind) -> Duration {
+    match kind {
+        ErrorKind::Limited { after: Some(after) } => after.max(backoff(key, attempts.min(3))),
+        _ => backoff(key, attempts),
+    }
+}
+
+/// A duration as the config writes it: `90s`, `5m`, `7d`.
+pub(crate) fn in_words(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match seconds {
+        0 => format!("{}ms", duration.as_millis()),
+        s if s % 86_400 == 0 => format!("{}d", s / 86_400),
+        s if s % 3_600 == 0 => format!("{}h", s / 3_600),
+        s if s % 60 == 0 => format!("{}m", s / 60),
+        s => format!("{s}s"),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

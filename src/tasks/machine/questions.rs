@@ -1,0 +1,134 @@
+//! The half of the machine that hears from people: what is asked, who carries it, what was answered. Pure.
+
+use taskbridge_sdk::{Answer, Question, Timestamp};
+
+use super::{backoff, end, wish_cancel};
+use crate::tasks::task::{Asked, AskedStatus, Asker, Delivery, Job, Outcome, Task};
+
+/// The job's open questions, as the engine has them now.
+pub(super) fn seen(task: &mut Task, questions: Vec<Question>, now: Timestamp) {
+    for asked in &mut task.questions {
+        let gone = !questions.iter().any(|question| question.id == asked.question.id);
+        if asked.asker == Asker::Job && gone {
+            asked.status = AskedStatus::Closed;
+        }
+    }
+    if task.has_ended() {
+        return;
+    }
+    for question in questions {
+        // A question that is known is not asked again, also where the engine is slow to hear the answer.
+        let known = task.questions.iter().any(|a| a.asker == Asker::Job && a.question.id == question.id);
+        if !known {
+            let key = format!("q{}", task.questions.len() + 1);
+            task.questions.push(Asked {
+                key,
+                question,
+                asker: Asker::Job,
+                at: now,
+                status: AskedStatus::Open,
+                delivery: None,
+            });
+        }
+    }
+}
+
+pub(super) fn close_all(task: &mut Task) {
+    for asked in &mut task.questions {
+        asked.status = AskedStatus::Closed;
+    }
+}
+
+/// The first answer to an open question stands; every other is without effect. The message that carries the question
+/// is over with it, while that of a question which is closed without an answer is still to be withdrawn.
+pub(super) fn answered(task: &mut Task, key: &str, answer: Answer, now: Timestamp) {
+    if task.has_ended() {
+        return;
+    }
+    let Some(asked) = find(task, key) else { return };
+    if asked.status != AskedStatus::Open {
+        return;
+    }
+    if let Some(delivery) = &mut asked.delivery {
+        end_delivery(delivery, true, now);
+    }
+    match asked.asker {
+        Asker::Job => asked.status = AskedStatus::Answered { answer, attempts: 0, not_before: now },
+        Asker::Confirm => {
+            asked.status = AskedStatus::Closed;
+            if let Answer::Accept(_) = answer {
+                if let Job::Pending { not_before, .. } = &mut task.job {
+                    *not_before = now;
+                }
+                return;
+            }
+            match task.job {
+                Job::Pending { .. } => task.job = Job::Closed { handle: None },
+                _ => wish_cancel(task, now),
+            }
+            end(task, Outcome::Cancelled, "declined: the job was not started", now);
+        }
+    }
+}
+
+pub(super) fn handed_over(task: &mut Task, key: &str) {
+    if let Some(asked) = find(task, key) {
+        asked.status = AskedStatus::Closed;
+    }
+}
+
+pub(super) fn too_late(task: &mut Task, key: &str) {
+    handed_over(task, key);
+    if !task.has_ended() {
+        task.message = Some("an answer came too late: the job no longer waited for it".to_owned());
+    }
+}
+
+pub(super) fn hand_over_failed(task: &mut Task, key: &str, now: Timestamp) {
+    let job = task.key.clone();
+    if let Some(Asked { status: AskedStatus::Answered { attempts, not_before, .. }, .. }) = find(task, key) {
+        *attempts += 1;
+        *not_before = now + backoff(&job, *attempts);
+    }
+}
+
+/// No answer is handed over before this moment.
+pub(super) fn put_off(task: &mut Task, later: Timestamp) {
+    for asked in &mut task.questions {
+        if let AskedStatus::Answered { not_before, .. } = &mut asked.status {
+            *not_before = later.max(*not_before);
+        }
+    }
+}
+
+/// Claims the question for one stream (a new `n`), or says that the stream is still open (the same `n`). A message
+/// that is over cannot be prolonged, whoever missed that it is.
+pub(super) fn delivering(task: &mut Task, key: &str, n: u32, until: Timestamp, now: Timestamp) {
+    if let Some(asked) = find(task, key) {
+        let newest = asked.delivery.as_ref().map_or(0, |delivery| delivery.n);
+        if asked.status == AskedStatus::Open && (n == newest + 1 || (n == newest && asked.is_out(now))) {
+            asked.delivery = Some(Delivery { n, until, over: false });
+        }
+    }
+}
+
+pub(super) fn delivery_ended(task: &mut Task, key: &str, n: u32, over: bool, now: Timestamp) {
+    let Some(asked) = find(task, key) else { return };
+    if let Some(delivery) = &mut asked.delivery
+        && delivery.n == n
+        && asked.status == AskedStatus::Open
+    {
+        end_delivery(delivery, over, now);
+    }
+}
+
+fn end_delivery(delivery: &mut Delivery, over: bool, now: Timestamp) {
+    if !delivery.over {
+        delivery.over = over;
+        delivery.until = delivery.until.min(now);
+    }
+}
+
+fn find<'a>(task: &'a mut Task, key: &str) -> Option<&'a mut Asked> {
+    task.questions.iter_mut().find(|asked| asked.key == key)
+}

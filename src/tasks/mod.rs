@@ -1,0 +1,15 @@
+//! The core: durable tasks over jobs. It knows what a task is ([`task`]), how one moves ([`machine`]), where rows
+//! live ([`store`], as a trait), and does what is owed ([`reconciler`]); [`service`] has the verbs that every
+//! protocol generation speaks. It must not know a protocol, a transport, a database or an engine: it imports the
+//! sdk and the clock, and nothing else of ours.
+
+pub mod audit;
+pub mod ledger;
+pub mod machine;
+pub mod pace;
+pub mod reconciler;
+pub mod service;
+pub mod store;
+pub mod task;
+pub mod tools;
+pub mod watch;

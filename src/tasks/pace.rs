@@ -1,0 +1,68 @@
+//! How often to look: pure. Quick at first, then spaced by the job's age and by how long its tool usually takes.
+
+use std::time::Duration;
+
+use taskbridge_sdk::JobHandle;
+
+/// The bounds of looking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// The shortest time between two looks at a job.
+    pub quickest: Duration,
+    /// The longest.
+    pub slowest: Duration,
+}
+
+impl Pace {
+    /// The time from one look at a job to the next.
+    ///
+    /// A tenth of its age, so that the end is seen with a tenth of delay at most; but where its tool usually takes
+    /// much longer, half of what is left until shortly before that end, and around that end a tenth of the usual
+    /// time at most. Spread by a tenth either way, by the handle, so that jobs started together drift apart.
+    pub fn next_look(&self, age: Duration, typical: Option<Duration>, handle: &JobHandle) -> Duration {
+        let by_age = age / 10;
+        let wait = match typical {
+            Some(typical) if age < typical.mul_f64(0.8) && age > typical / 10 => (typical - age) / 2,
+            Some(typical) if age < typical.mul_f64(1.5) => by_age.min(typical / 10),
+            _ => by_age,
+        };
+        let digest =
+            handle.as_str().bytes().fold(7u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
+        let spread = 0.9 + f64::from(digest % 1000) / 5000.0;
+        wait.clamp(self.quickest, self.slowest).mul_f64(spread)
+    }
+
+    /// What a client is told to wait between two polls: it starts small and grows with the job's age.
+    pub fn poll_interval(&self, age: Duration, typical: Option<Duration>) -> Duration {
+        let wait = match typical {
+            Some(typical) if age < typical => (typical - age) / 4,
+            _ => age / 5,
+        };
+        wait.clamp(Duration::from_millis(500), Duration::from_secs(15))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PACE: Pace = Pace { quickest: Duration::from_millis(50), slowest: Duration::from_secs(30) };
+
+    fn look(age_ms: u64, typical_ms: Option<u64>) -> u128 {
+        let typical = typical_ms.map(Duration::from_millis);
+        PACE.next_look(Duration::from_millis(age_ms), typical, &JobHandle::new("x")).as_millis()
+    }
+
+    #[test]
+    fn a_new_job_is_looked_at_quickly_and_an_old_one_rarely() {
+        assert!(look(0, None) <= 55);
+        assert!((900..=1100).contains(&look(10_000, None)));
+        assert!(look(86_400_000, None) <= 33_000);
+    }
+
+    #[test]
+    fn a_job_that_usually_takes_long_is_left_alone_in_the_middle() {
+        assert!(look(20_000, Some(60_000)) > 15_000, "a third of the way: wait for half of what is left");
+        assert!(look(58_000, Some(60_000)) < 6_700, "near its usual end it is looked at more often");
+    }
+}

@@ -1,0 +1,358 @@
+//! Acts: start, find, cancel, answer, settle. Claim due rows, perform the one impure line that each calls for, write
+//! what came of it.
+
+use std::time::Duration;
+
+use futures_util::stream::{self, FuturesUnordered, StreamExt};
+use taskbridge_sdk::{Answer, Error, JobSpec, Result, Started, Taken};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::Core;
+use crate::tasks::ledger::{Commit, Look};
+use crate::tasks::machine::{self, Action, Event, Failure};
+use crate::tasks::store::Lease;
+use crate::tasks::task::{AskedStatus, Job, Spec, Task};
+
+/// A row that this process has leased.
+pub(super) struct Leased {
+    task: Task,
+    /// When the lease began, or a moment before.
+    since: Instant,
+    /// True if the row says "may have been sent" because we wrote so and have not sent yet.
+    unsent: bool,
+}
+
+impl Core {
+    /// Acts on rows until `stop`, then finishes what is under way.
+    pub(super) async fn acts(&self, fresh: &mut mpsc::Receiver<(Task, Instant)>, stop: &CancellationToken) {
+        let mut running = FuturesUnordered::new();
+        // A stream keeps its place between polls, so a claim that is under way is never dropped with its rows.
+        let claims = stream::unfold((), |()| async { Some((self.claim_due().await, ())) });
+        let mut claims = std::pin::pin!(claims);
+        loop {
+            let room = running.len() < self.settings.max_acts;
+            // In this order always, so that a simulation can replay it. A flood of due rows goes before fresh ones,
+            // which are claimed like any other if that takes longer than their lease.
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                Some(()) = running.next(), if !running.is_empty() => {}
+                Some((rows, since)) = claims.next(), if room => {
+                    running.extend(rows.into_iter().map(|task| self.act(Leased::claimed(task, since))));
+                }
+                Some((task, since)) = fresh.recv(), if room => running.push(self.act(Leased::unsent(task, since))),
+            }
+        }
+        // What was handed over was promised a start; the promise is in the row, but it is quicker kept here.
+        while let Ok((task, since)) = fresh.try_recv() {
+            running.push(self.act(Leased::unsent(task, since)));
+        }
+        while running.next().await.is_some() {}
+    }
+
+    /// Waits until rows are due, and claims them. The moment is one before their leases began.
+    async fn claim_due(&self) -> (Vec<Task>, Instant) {
+        let batch = self.settings.max_acts.clamp(1, 64);
+        loop {
+            let store = &self.ledger.store;
+            let since = Instant::now();
+            let due = match store.claim(&self.holder, self.settings.lease, batch).await {
+                Ok(rows) if !rows.is_empty() => return (rows, since),
+                Ok(_) => store.next_due().await,
+                Err(error) => Err(error),
+            };
+            let now = self.ledger.now();
+            let tick = now + self.settings.tick;
+            let wake = match due {
+                Ok(due) => due.map_or(tick, |due| due.min(tick)),
+                Err(error) => {
+                    tracing::warn!(%error, "due rows cannot be claimed");
+                    tick
+                }
+            };
+            self.ledger.nudge.sleeps_until(wake);
+            tokio::select! {
+                biased;
+                () = tokio::time::sleep(wake.since(now).max(Duration::from_millis(1))) => {}
+                () = self.ledger.nudge.due.notified() => {}
+            }
+        }
+    }
+
+    /// Does what is owed for one row now, and gives it back.
+    async fn act(&self, mut leased: Leased) {
+        match self.owed(&leased) {
+            Action::Rest => return self.release(&leased.task).await,
+            Action::Expire => return self.finish(&leased.task, Event::DeadlinePassed).await,
+            _ => {}
+        }
+        let wait = self.settings.lease / 6;
+        let Ok(place) = tokio::time::timeout(wait, self.engines.place(&leased.task.backend)).await else {
+            return self.put_back(&leased).await;
+        };
+        // The place in the backend's line comes first. What is owed is asked again once the row is known as it is now
+        // and the lease is known to outlast a call, so that nothing lies between them and the call.
+        if !self.hold(&mut leased).await {
+            return;
+        }
+        let event = match self.owed(&leased) {
+            Action::Rest => return self.release(&leased.task).await,
+            Action::Expire => Event::DeadlinePassed,
+            Action::Start { may_exist } => {
+                let pending = matches!(leased.task.job, Job::Pending { .. });
+                if pending && !self.intend(&mut leased).await {
+                    return;
+                }
+                self.start(&leased.task, may_exist).await
+            }
+            // Nobody wants it any more, and it was not sent.
+            Action::Find if leased.unsent => return self.put_back(&leased).await,
+            Action::Find => self.find(&leased.task).await,
+            Action::Cancel => self.cancel(&leased.task).await,
+            Action::Answer { key } => self.answer(&leased.task, &key).await,
+        };
+        drop(place);
+        self.finish(&leased.task, event).await;
+    }
+
+    /// What is owed for a leased row. A start that this process committed and has not sent is a first one, unless
+    /// nobody wants it any more.
+    fn owed(&self, leased: &Leased) -> Action {
+        match machine::todo(&leased.task, self.ledger.now()) {
+            Action::Start { .. } if leased.unsent => Action::Start { may_exist: false },
+            action => action,
+        }
+    }
+
+    /// Gives back a row that cannot be acted on now. That a start was not sent is said only while nobody else can have
+    /// claimed the row: it is written on the very version that was leased, or not at all.
+    pub(super) async fn put_back(&self, leased: &Leased) {
+        let event = if leased.unsent { Event::Unsent } else { Event::NoPlace };
+        match self.ledger.commit(&leased.task, event, Lease::Release(&self.holder)).await {
+            Ok(Commit::Done(_)) => {}
+            Ok(Commit::Conflict | Commit::NoSlot) => self.give_back(&leased.task).await,
+            Err(error) => tracing::warn!(%error, task = ?leased.task.id, "a row cannot be put back"),
+        }
+    }
+
+    /// Writes what came of an act and gives the row back. What is owed next, if anything, is claimed like any other
+    /// row: a lease ends with its act.
+    async fn finish(&self, task: &Task, event: Event) {
+        let wants_look = matches!(event, Event::CancelTaken | Event::AnswerTaken { .. });
+        let written = self.note(task, event, Lease::Release(&self.holder)).await;
+        if wants_look {
+            self.ledger.nudge.looks.put(Look::Task(task.id.clone()));
+        }
+        if written.is_some_and(|task| machine::todo(&task, self.ledger.now()) != Action::Rest) {
+            self.ledger.nudge.due.notify_one();
+        }
+    }
+
+    /// Makes sure that the row is as it is now, and that the lease outlives one more call to an engine. False if the row
+    /// is somebody else's.
+    async fn hold(&self, leased: &mut Leased) -> bool {
+        let row = match self.ledger.read(&leased.task.id).await {
+            Ok(Some(row)) => row,
+            Ok(None) => return false,
+            Err(error) => {
+                tracing::warn!(%error, task = ?leased.task.id, "a leased row cannot be read");
+                return false;
+            }
+        };
+        let age = leased.since.elapsed();
+        if row.version == leased.task.version && age < self.settings.lease / 6 {
+            return true;
+        }
+        // Somebody wrote the row, or the lease is old: take it anew, unless it is another's by now. Within the lease
+        // nobody else can have acted on the row, so what was not sent still was not.
+        let unsent = leased.unsent && row.job == leased.task.job && age < self.settings.lease;
+        let since = Instant::now();
+        let lease = Lease::Hold(&self.holder, self.settings.lease);
+        match self.ledger.commit(&row, Event::Nothing, lease).await {
+            Ok(Commit::Done(task)) => {
+                *leased = Leased { task, since, unsent };
+                true
+            }
+            Ok(Commit::Conflict | Commit::NoSlot) => {
+                tracing::debug!(task = ?row.id, "a leased row was changed before it was acted on");
+                self.give_back(&row).await;
+                false
+            }
+            Err(error) => {
+                tracing::warn!(%error, task = ?row.id, "a lease cannot be prolonged");
+                false
+            }
+        }
+    }
+
+    /// Ends our lease, if it still is ours, whatever has become of the row.
+    async fn give_back(&self, task: &Task) {
+        self.note(task, Event::Nothing, Lease::Release(&self.holder)).await;
+        self.ledger.nudge.due.notify_one();
+    }
+
+    /// Commits that a start is about to be sent. False if it must not be.
+    async fn intend(&self, leased: &mut Leased) -> bool {
+        let hold = Lease::Hold(&self.holder, self.settings.lease);
+        let since = Instant::now();
+        match self.ledger.commit(&leased.task, Event::Intended, hold).await {
+            Ok(Commit::Done(task)) => {
+                *leased = Leased::unsent(task, since);
+                true
+            }
+            Ok(Commit::NoSlot) => {
+                self.note(&leased.task, Event::NoSlot, Lease::Release(&self.holder)).await;
+                false
+            }
+            Ok(Commit::Conflict) => {
+                self.give_back(&leased.task).await;
+                false
+            }
+            Err(error) => {
+                tracing::warn!(%error, task = ?leased.task.id, "a start cannot be committed, so it is not sent");
+                false
+            }
+        }
+    }
+
+    async fn start(&self, task: &Task, may_exist: bool) -> Event {
+        let Job::Starting { spec, attempts, .. } = &task.job else { return Event::Nothing };
+        let attempt = *attempts;
+        let sent = match self.job(task, spec, may_exist) {
+            Ok(job) => {
+                let late = if may_exist { Error::unavailable } else { Error::uncertain };
+                self.call(task, late, |backend| async move { backend.start(&job).await }).await
+            }
+            // Our own refusal says nothing about a job that an earlier attempt may have started.
+            Err(refusal) if may_exist => match self.look_for(task, spec).await {
+                Ok(Some(started)) => Ok(started),
+                Ok(None) => Err(Error::uncertain(refusal.to_string())),
+                Err(error) => Err(error),
+            },
+            Err(refusal) => Err(refusal),
+        };
+        match sent {
+            Ok(started) => self.started(task, started),
+            Err(error) => {
+                self.tell_operator(task, &error, "a job could not be started");
+                Event::StartFailed { attempt, may_exist, failure: Failure::from(&error) }
+            }
+        }
+    }
+
+    async fn find(&self, task: &Task) -> Event {
+        let Job::Starting { spec, .. } = &task.job else { return Event::Nothing };
+        match self.look_for(task, spec).await {
+            Ok(Some(started)) => self.started(task, started),
+            Ok(None) => Event::NotFound,
+            Err(error) => {
+                self.tell_operator(task, &error, "a job could not be looked for");
+                Event::FindFailed(Failure::from(&error))
+            }
+        }
+    }
+
+    /// Looks for the job by its key. What it was to be started with plays no part, so nothing is unsealed for it.
+    async fn look_for(&self, task: &Task, spec: &Spec) -> Result<Option<Started>> {
+        let job = JobSpec {
+            key: task.key.clone(),
+            target: spec.target.clone(),
+            arguments: spec.arguments.clone(),
+            files: Vec::new(),
+            may_exist: true,
+        };
+        self.call(task, Error::unavailable, |backend| async move { backend.find(&job).await }).await
+    }
+
+    async fn cancel(&self, task: &Task) -> Event {
+        let Some(handle) = task.handle() else { return Event::Nothing };
+        match self.call(task, Error::unavailable, |backend| backend.cancel(handle)).await {
+            Ok(()) => Event::CancelTaken,
+            Err(error) => {
+                self.tell_operator(task, &error, "a job could not be cancelled");
+                Event::CancelFailed
+            }
+        }
+    }
+
+    async fn answer(&self, task: &Task, key: &str) -> Event {
+        let asked = task.questions.iter().find(|asked| asked.key == key);
+        let (Some(handle), Some(asked)) = (task.handle(), asked) else { return Event::Nothing };
+        let AskedStatus::Answered { answer, .. } = &asked.status else { return Event::Nothing };
+        let key = key.to_owned();
+        match self.hand_over(task, handle, &asked.question.id, answer).await {
+            Ok(Taken::Accepted) => Event::AnswerTaken { key },
+            Ok(Taken::TooLate) => Event::AnswerTooLate { key },
+            Err(error) => {
+                self.tell_operator(task, &error, "an answer could not be handed over");
+                Event::AnswerFailed { key }
+            }
+        }
+    }
+
+    async fn hand_over(
+        &self,
+        task: &Task,
+        handle: &taskbridge_sdk::JobHandle,
+        question: &str,
+        answer: &Answer,
+    ) -> Result<Taken> {
+        self.call(task, Error::unavailable, |backend| async move {
+            match backend.questions() {
+                Some(questions) => questions.answer(handle, question, answer).await,
+                // The backend was replaced by one whose jobs cannot be answered.
+                None => Ok(Taken::TooLate),
+            }
+        })
+        .await
+    }
+
+    /// One call to the task's engine, shorter than what is left of the lease. The caller holds a place in its line.
+    async fn call<'a, T, F>(
+        &'a self,
+        task: &Task,
+        late: fn(String) -> Error,
+        make: impl FnOnce(&'a dyn taskbridge_sdk::Backend) -> F,
+    ) -> Result<T>
+    where
+        F: Future<Output = Result<T>>,
+    {
+        self.engines.call(&task.backend, self.settings.lease / 2, late, make).await
+    }
+
+    fn job(&self, task: &Task, spec: &Spec, may_exist: bool) -> Result<JobSpec> {
+        let opened = self.ledger.tools.open(spec)?;
+        Ok(JobSpec {
+            key: task.key.clone(),
+            target: spec.target.clone(),
+            arguments: opened.arguments,
+            files: opened.files,
+            may_exist,
+        })
+    }
+
+    /// Errors that only the operator can mend go to the operator's log.
+    fn tell_operator(&self, task: &Task, error: &Error, what: &str) {
+        use taskbridge_sdk::ErrorKind::{Config, Denied};
+        if matches!(error.kind(), Denied | Config) {
+            let cause = std::error::Error::source(error).map(ToString::to_string);
+            tracing::error!(task = ?task.id, tool = task.tool, backend = task.backend, kind = %error.kind(), %error, cause, "{what}");
+        } else {
+            tracing::debug!(task = ?task.id, tool = task.tool, backend = task.backend, kind = %error.kind(), %error, "{what}");
+        }
+    }
+}
+
+impl Leased {
+    /// A row that this process wrote as "about to be sent".
+    pub(super) fn unsent(task: Task, since: Instant) -> Self {
+        Self { task, since, unsent: true }
+    }
+
+    /// A row that was found due.
+    fn claimed(task: Task, since: Instant) -> Self {
+        Self { task, since, unsent: false }
+    }
+}

@@ -1,0 +1,305 @@
+//! The agenda of one group: which open job is to be looked at when. Memory only, and pure but for the instants that it
+//! is handed; losing it costs one extra look at each job.
+
+use std::collections::hash_map::DefaultHasher;
+use std::collections::{BTreeSet, HashMap};
+use std::hash::Hasher;
+use std::io;
+use std::time::Duration;
+
+use taskbridge_sdk::{ErrorKind, JobHandle, Observation, Timestamp};
+use tokio::time::Instant;
+
+use crate::tasks::pace::Pace;
+use crate::tasks::store::OpenJob;
+use crate::tasks::task::TaskId;
+
+/// Where the engine says when a job changes, a look is only for hints that were lost, and there is no hurry.
+const HINTED: Duration = Duration::from_millis(250);
+/// What a change that no hint told of adds to the doubt in them; a change that one told of takes 1 from it.
+const MISSED: u32 = 4;
+/// With this doubt, hints are not relied on.
+const DOUBTED: u32 = 8;
+
+/// When to look at the open jobs of one group.
+pub(super) struct Agenda {
+    pace: Pace,
+    /// How little hints are to be relied on; `None` if there are none.
+    doubt: Option<u32>,
+    jobs: HashMap<TaskId, Entry>,
+    by_handle: HashMap<JobHandle, TaskId>,
+    order: BTreeSet<(Instant, TaskId)>,
+    typical: HashMap<String, Option<Duration>>,
+    sweeping: bool,
+    paused_until: Option<Instant>,
+    /// Up to when the group's rows were read.
+    pub(super) read_at: Timestamp,
+    /// When they are read again, whatever anybody says.
+    pub(super) read_again: Instant,
+    /// When they are read from the beginning, whatever was read before.
+    pub(super) read_whole_again: Instant,
+    /// True while the last sweep met a failing engine.
+    pub(super) in_trouble: bool,
+}
+
+struct Entry {
+    tool: String,
+    handle: JobHandle,
+    /// Where the job's age is counted from: its start, or when something last happened to it.
+    since: Instant,
+    /// True once something happened to the job, so that its tool's usual duration tells nothing about its next event.
+    stirred: bool,
+    next: Instant,
+    digest: Option<u64>,
+    failures: u32,
+    /// True if somebody said that the job changed, or will, since it was last seen.
+    prompted: bool,
+    /// True if that was said while it was being looked at, so that it must be looked at again.
+    again: bool,
+}
+
+/// Digests what is written to it.
+struct Digest(DefaultHasher);
+
+impl io::Write for Digest {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A job that is due for a look.
+pub(super) struct Sighting {
+    pub(super) id: TaskId,
+    pub(super) tool: String,
+    pub(super) handle: JobHandle,
+    /// What was last seen and written.
+    pub(super) digest: Option<u64>,
+    /// True if the last look failed, and the row says so.
+    pub(super) troubled: bool,
+}
+
+/// What a look came to.
+pub(super) enum Seen {
+    /// The job was seen, and the row says what was seen.
+    Observed { digest: u64, ended: bool },
+    /// The engine failed; `told` if the row says so.
+    Failed { told: bool, kind: ErrorKind },
+    /// The row could not be read, so nothing was written.
+    Unwritten,
+    /// The row is gone.
+    RowGone,
+}
+
+impl Seen {
+    pub(super) fn digest(&self) -> Option<u64> {
+        match self {
+            Seen::Observed { digest, .. } => Some(*digest),
+            _ => None,
+        }
+    }
+
+    pub(super) fn failure(&self) -> Option<ErrorKind> {
+        match self {
+            Seen::Failed { kind, .. } => Some(*kind),
+            _ => None,
+        }
+    }
+}
+
+impl Agenda {
+    pub(super) fn new(pace: Pace, hints: bool, now: Instant) -> Self {
+        Self {
+            pace,
+            doubt: hints.then_some(0),
+            jobs: HashMap::new(),
+            by_handle: HashMap::new(),
+            order: BTreeSet::new(),
+            typical: HashMap::new(),
+            sweeping: false,
+            paused_until: None,
+            read_at: Timestamp::from_millis(0),
+            read_again: now,
+            read_whole_again: now,
+            in_trouble: false,
+        }
+    }
+
+    /// Tells two observations apart.
+    pub(super) fn digest(seen: &Observation) -> u64 {
+        let mut digest = Digest(DefaultHasher::new());
+        serde_json::to_writer(&mut digest, seen)
+            .expect("observations have string keys and no failing serializers");
+        digest.0.finish()
+    }
+
+    /// Adds a job of this age, unless it is known. One that was not seen yet is looked at after the quickest pace;
+    /// one that is older than that (it was taken over) at once.
+    pub(super) fn add(&mut self, job: OpenJob, now: Instant, age: Duration) {
+        if self.jobs.contains_key(&job.id) {
+            return;
+        }
+        let quickest = self.pace().quickest;
+        let next = if age > quickest { now } else { now + quickest };
+        let entry = Entry {
+            tool: job.tool,
+            handle: job.handle.clone(),
+            since: now.checked_sub(age).unwrap_or(now),
+            stirred: false,
+            next,
+            digest: None,
+            failures: 0,
+            prompted: false,
+            again: false,
+        };
+        self.by_handle.insert(job.handle, job.id.clone());
+        self.order.insert((next, job.id.clone()));
+        self.jobs.insert(job.id, entry);
+    }
+
+    /// The next moment at which a look is due; none while a sweep is under way.
+    pub(super) fn next_look(&self) -> Option<Instant> {
+        if self.sweeping {
+            return None;
+        }
+        let first = self.order.first().map(|(at, _)| *at)?;
+        Some(self.paused_until.map_or(first, |until| first.max(until)))
+    }
+
+    /// Takes up to `most` jobs that are due, if no sweep is under way; with them those that would be due a moment later,
+    /// so that many jobs make few sweeps.
+    pub(super) fn begin_sweep(&mut self, now: Instant, most: usize) -> Option<Vec<Sighting>> {
+        if self.next_look().is_none_or(|at| at > now) {
+            return None;
+        }
+        let soon = now + self.pace().quickest / 4;
+        let mut due = Vec::new();
+        while due.len() < most && self.order.first().is_some_and(|(at, _)| *at <= soon) {
+            let Some((_, id)) = self.order.pop_first() else { break };
+            let Some(entry) = self.jobs.get(&id) else { continue };
+            due.push(Sighting {
+                tool: entry.tool.clone(),
+                handle: entry.handle.clone(),
+                digest: entry.digest,
+                troubled: entry.failures > 0,
+                id,
+            });
+        }
+        self.sweeping = !due.is_empty();
+        self.sweeping.then_some(due)
+    }
+
+    /// The tools of some jobs, each once.
+    pub(super) fn tools_of<'a>(&self, ids: impl Iterator<Item = &'a TaskId>) -> Vec<String> {
+        let tools: BTreeSet<&str> =
+            ids.filter_map(|id| self.jobs.get(id)).map(|entry| entry.tool.as_str()).collect();
+        tools.into_iter().map(str::to_owned).collect()
+    }
+
+    /// Notes how long jobs of a tool usually take.
+    pub(super) fn set_typical(&mut self, tool: String, typical: Option<Duration>) {
+        self.typical.insert(tool, typical);
+    }
+
+    /// Plans the next looks after a sweep.
+    pub(super) fn end_sweep(&mut self, looks: Vec<(TaskId, Seen)>, pause: Option<Duration>, now: Instant) {
+        self.sweeping = false;
+        self.paused_until = pause.map(|pause| now + pause);
+        for (id, seen) in looks {
+            match seen {
+                Seen::RowGone => self.forget(&id),
+                Seen::Observed { ended: true, .. } => {
+                    self.changed(&id);
+                    self.forget(&id);
+                }
+                Seen::Observed { digest, ended: false } => self.saw(id, digest, now),
+                Seen::Failed { told, .. } => self.failed(id, told, now),
+                Seen::Unwritten => self.plan(id, now, self.pace.slowest.min(Duration::from_secs(1))),
+            }
+        }
+    }
+
+    /// Moves the next look at a job to now, and counts its age anew: something happened to it.
+    pub(super) fn look_now(&mut self, id: &TaskId, now: Instant) {
+        if let Some(entry) = self.jobs.get_mut(id) {
+            entry.since = now;
+            entry.stirred = true;
+            entry.prompted = true;
+            // A job in the sweep that is under way is not in the order.
+            if self.order.remove(&(entry.next, id.clone())) {
+                entry.next = now;
+                self.order.insert((now, id.clone()));
+            } else {
+                entry.again = true;
+            }
+        }
+    }
+
+    /// The same, by the engine's name for it. False if there is no such job here.
+    pub(super) fn hinted_at(&mut self, handle: &JobHandle, now: Instant) -> bool {
+        let id = self.by_handle.get(handle).cloned();
+        id.inspect(|id| self.look_now(id, now)).is_some()
+    }
+
+    /// How often to look, by how far hints can be relied on.
+    fn pace(&self) -> Pace {
+        match self.doubt {
+            Some(doubt) if doubt < DOUBTED => {
+                Pace { quickest: HINTED.min(self.pace.slowest).max(self.pace.quickest), ..self.pace }
+            }
+            _ => self.pace,
+        }
+    }
+
+    /// A job was seen to have changed.
+    fn changed(&mut self, id: &TaskId) {
+        let (Some(doubt), Some(entry)) = (&mut self.doubt, self.jobs.get(id)) else { return };
+        *doubt = if entry.prompted { doubt.saturating_sub(1) } else { (*doubt + MISSED).min(2 * DOUBTED) };
+    }
+
+    fn saw(&mut self, id: TaskId, digest: u64, now: Instant) {
+        if self.jobs.get(&id).is_some_and(|entry| entry.digest.is_some_and(|before| before != digest)) {
+            self.changed(&id);
+        }
+        let pace = self.pace();
+        let Some(entry) = self.jobs.get_mut(&id) else { return };
+        if entry.digest.is_some_and(|before| before != digest) {
+            entry.since = now;
+            entry.stirred = true;
+        }
+        entry.digest = Some(digest);
+        entry.failures = 0;
+        entry.prompted = entry.again;
+        let typical = if entry.stirred { None } else { self.typical.get(&entry.tool).copied().flatten() };
+        let wait = pace.next_look(now.duration_since(entry.since), typical, &entry.handle);
+        self.plan(id, now, wait);
+    }
+
+    fn failed(&mut self, id: TaskId, told: bool, now: Instant) {
+        let Some(entry) = self.jobs.get_mut(&id) else { return };
+        entry.failures = if told { entry.failures.saturating_add(1) } else { 0 };
+        entry.digest = None;
+        let doubled = self.pace.quickest.max(Duration::from_millis(250)) * 2u32.pow(entry.failures.min(10));
+        let spread = self.pace.next_look(Duration::ZERO, None, &entry.handle);
+        self.plan(id, now, doubled.min(Duration::from_secs(60)) + spread);
+    }
+
+    /// Plans the next look at a job that is not in the order.
+    fn plan(&mut self, id: TaskId, now: Instant, wait: Duration) {
+        if let Some(entry) = self.jobs.get_mut(&id) {
+            entry.next = if std::mem::take(&mut entry.again) { now } else { now + wait };
+            self.order.insert((entry.next, id));
+        }
+    }
+
+    fn forget(&mut self, id: &TaskId) {
+        if let Some(entry) = self.jobs.remove(id) {
+            self.order.remove(&(entry.next, id.clone()));
+            self.by_handle.remove(&entry.handle);
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! Groups: open jobs are watched group by group, each by one process at a time. What is due for a look is asked for
+//! with one call, and only rows whose observation changed are written. When to look next is kept in memory alone:
+//! whoever takes the group over looks at all of it at once and paces it anew.
+
+use std::time::Duration;
+
+use futures_util::stream::{self, FuturesUnordered, StreamExt};
+use taskbridge_sdk::{Error, ErrorKind, JobHandle, Observation, Timestamp};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::Core;
+use super::agenda::{Agenda, Seen, Sighting};
+use super::watched::Watched;
+use crate::tasks::ledger::Look;
+use crate::tasks::machine::{Event, Failure};
+use crate::tasks::store::{Group, Lease};
+use crate::tasks::task::{Job, TaskId};
+
+/// The most jobs that one call asks for.
+const SWEEP: usize = 500;
+/// Rows of one sweep that are written at a time, so that they share the store's commits.
+const WRITES: usize = 64;
+/// How far back a group is read again for rows that were opened: longer than any write is under way. It is read as
+/// rarely while nothing says that another process opened any; what this process opens, it is told of.
+const OVERLAP: Duration = Duration::from_secs(5);
+
+/// A group is read whole this often: whatever was missed between two partial reads is found then.
+const READ_WHOLE: Duration = Duration::from_secs(60);
+/// The longest that an engine is believed to want to be left alone.
+const LONGEST_PAUSE: Duration = Duration::from_secs(900);
+
+/// What came of one sweep.
+struct Swept {
+    group: Group,
+    looks: Vec<(TaskId, Seen)>,
+    /// How long the whole group is to be left alone.
+    pause: Option<Duration>,
+}
+
+impl Core {
+    /// Watches groups until `stop`.
+    pub(super) async fn groups(&self, stop: &CancellationToken) {
+        let mut watched = Watched::default();
+        let mut sweeps = FuturesUnordered::new();
+        let mut hints = std::pin::pin!(self.engine_hints());
+        let mut hold_again = Instant::now();
+        let mut others_opened = false;
+        loop {
+            let now = Instant::now();
+            if hold_again <= now {
+                self.hold_groups(&mut watched, std::mem::take(&mut others_opened)).await;
+                hold_again = Instant::now() + self.settings.tick.min(self.settings.lease / 3);
+            }
+            for (group, agenda) in &mut watched.agendas {
+                if let Some(due) = agenda.begin_sweep(Instant::now(), SWEEP) {
+                    sweeps.push(self.sweep(group.clone(), due));
+                }
+            }
+            let wake = watched.next_look().map_or(hold_again, |look| look.min(hold_again));
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                Some(swept) = sweeps.next(), if !sweeps.is_empty() => self.settle_sweep(&mut watched, swept).await,
+                () = self.ledger.nudge.open.notified() => {
+                    others_opened = true;
+                    hold_again = Instant::now();
+                }
+                opened = self.ledger.nudge.opened.take() => {
+                    // A group that is another's is asked for now and then, and not for every job in it.
+                    if !watched.add(opened, Instant::now()) {
+                        hold_again = hold_again.min(Instant::now() + self.settings.pace.quickest);
+                    }
+                }
+                looks = self.ledger.nudge.looks.take() => {
+                    looks.into_iter().for_each(|look| watched.look_now(look, Instant::now()));
+                }
+                Some(look) = hints.next() => watched.look_now(look, Instant::now()),
+                () = tokio::time::sleep_until(wake) => {}
+            }
+        }
+    }
+
+    /// The hints of all engines that give any.
+    fn engine_hints(&self) -> impl futures_util::Stream<Item = Look> {
+        stream::select_all(self.engines.with_wakeups().map(|(name, backend)| {
+            Box::pin(stream::unfold((), move |()| async move {
+                let handle = backend.wakeups()?.next().await;
+                Some((Look::Job(name.to_owned(), handle), ()))
+            }))
+        }))
+    }
+
+    /// Takes and renews groups, and reads what was opened in those that are new, or may have been in all of them.
+    async fn hold_groups(&self, watched: &mut Watched, others_opened: bool) {
+        let held = match self.ledger.store.hold(&self.holder, self.settings.lease).await {
+            Ok(held) => held,
+            Err(error) => {
+                // Watching goes on meanwhile: looking twice at a job is harmless, only writes decide.
+                tracing::warn!(%error, "the groups of open jobs cannot be read");
+                return;
+            }
+        };
+        watched.agendas.retain(|group, _| held.contains(group));
+        for group in held {
+            let now = Instant::now();
+            if watched.agendas.get(&group).is_some_and(|agenda| !others_opened && now < agenda.read_again) {
+                continue;
+            }
+            let read_at = self.ledger.now();
+            let known = watched.agendas.get(&group).filter(|agenda| now < agenda.read_whole_again);
+            let whole = known.is_none();
+            let since = known.map_or(Timestamp::from_millis(0), |agenda| agenda.read_at - OVERLAP);
+            match self.ledger.store.open_jobs(&group, since).await {
+                Ok(jobs) => {
+                    let hints = self.engines.gives_hints(&group.backend);
+                    let agenda = watched
+                        .agendas
+                        .entry(group.clone())
+                        .or_insert_with(|| Agenda::new(self.settings.pace, hints, now));
+                    agenda.read_at = read_at;
+                    agenda.read_again = now + OVERLAP;
+                    if whole {
+                        agenda.read_whole_again = now + READ_WHOLE;
+                    }
+                    for job in jobs {
+                        let age = read_at.since(job.started_at);
+                        watched.add_to(&group, job, Instant::now(), age);
+                    }
+                }
+                Err(error) => tracing::warn!(%error, backend = group.backend, "open jobs cannot be read"),
+            }
+        }
+    }
+
+    /// Looks at some jobs of a group and writes what changed.
+    async fn sweep(&self, group: Group, due: Vec<Sighting>) -> Swept {
+        let handles: Vec<JobHandle> = due.iter().map(|sighting| sighting.handle.clone()).collect();
+        let _place = self.engines.place(&group.backend).await;
+        let answers = self
+            .engines
+            .call(&group.backend, self.settings.lease / 2, Error::unavailable, |backend| {
+                let (key, handles) = (&group.key, &handles);
+                async move { Ok(backend.observe_all(key, handles).await) }
+            })
+            .await;
+        let answers = match answers {
+            Ok(mut answers) => {
+                // A backend that answers for too few must not make us forget the others.
+                let missing = || Err(Error::unavailable("the backend gave no answer for this job"));
+                answers.resize_with(due.len(), missing);
+                answers
+            }
+            Err(error) => {
+                let failure = Failure::from(&error);
+                due.iter().map(|_| Err(Error::new(failure.kind, failure.message.clone()))).collect()
+            }
+        };
+        let pause = answers.iter().filter_map(|answer| pause(answer.as_ref().err()?)).max();
+        let looks = stream::iter(due.into_iter().zip(answers))
+            .map(|(sighting, answer)| self.heard(sighting, answer))
+            .buffer_unordered(WRITES)
+            .collect()
+            .await;
+        Swept { group, looks, pause }
+    }
+
+    /// Writes one answer, if it says anything new.
+    async fn heard(&self, sighting: Sighting, answer: Result<Observation, Error>) -> (TaskId, Seen) {
+        let Sighting { id, tool, digest, troubled, .. } = sighting;
+        let (event, seen) = match answer {
+            Ok(observation) => {
+                let now = Seen::Observed { digest: Agenda::digest(&observation), ended: false };
+                if digest.is_some() && now.digest() == digest && !troubled {
+                    return (id, now);
+                }
+                (Event::Observed(self.judged(&tool, observation)), now)
+            }
+            Err(error) if troubled => return (id, Seen::Failed { told: true, kind: error.kind() }),
+            Err(error) => {
+                (Event::LookFailed(Failure::from(&error)), Seen::Failed { told: true, kind: error.kind() })
+            }
+        };
+        let row = match self.ledger.read(&id).await {
+            Ok(Some(row)) => row,
+            Ok(None) => return (id, Seen::RowGone),
+            Err(_) => return (id, Seen::Unwritten),
+        };
+        match self.note(&row, event, Lease::Keep).await {
+            Some(after) if matches!(after.job, Job::Open { .. }) => (id, seen),
+            Some(_) => (id, Seen::Observed { digest: 0, ended: true }),
+            // The row is gone, which the next look finds, or it could not be written.
+            None => (id, Seen::Unwritten),
+        }
+    }
+
+    /// Plans the next looks after a sweep.
+    async fn settle_sweep(&self, watched: &mut Watched, swept: Swept) {
+        let Some(agenda) = watched.agendas.get_mut(&swept.group) else { return };
+        let failing = swept.looks.iter().find_map(|(_, seen)| seen.failure());
+        if let Some(kind) = failing.filter(|_| !agenda.in_trouble) {
+            tracing::warn!(backend = swept.group.backend, %kind, "jobs cannot be looked at; they are tried again");
+        } else if failing.is_none() && agenda.in_trouble {
+            tracing::info!(backend = swept.group.backend, "jobs can be looked at again");
+        }
+        agenda.in_trouble = failing.is_some();
+        let tools: Vec<String> = agenda.tools_of(swept.looks.iter().map(|(id, _)| id));
+        for tool in tools {
+            // Pacing is worth no failure: without a history it goes by age.
+            let typical = self.ledger.store.typical(&tool).await.ok().flatten();
+            agenda.set_typical(tool, typical);
+        }
+        agenda.end_sweep(swept.looks, swept.pause, Instant::now());
+    }
+}
+
+/// How long an engine wants to be left alone.
+fn pause(error: &Error) -> Option<Duration> {
+    match error.kind() {
+        ErrorKind::Limited { after } => Some(after.unwrap_or(Duration::from_secs(5)).min(LONGEST_PAUSE)),
+        _ => None,
+    }
+}

@@ -1,0 +1,93 @@
+//! Housekeeping: queued rows are let into free slots in the order of their line, expired rows are deleted, and what
+//! dropped guards left is noted.
+
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::Core;
+use crate::tasks::ledger::Commit;
+use crate::tasks::machine::Event;
+use crate::tasks::service::Afterwards;
+use crate::tasks::store::{Lease, Result};
+
+/// Rows that are deleted in one transaction.
+const PURGE_BATCH: usize = 500;
+
+impl Core {
+    /// Keeps house until `stop`.
+    pub(super) async fn housekeeping(
+        &self,
+        afterwards: &mut mpsc::UnboundedReceiver<Afterwards>,
+        stop: &CancellationToken,
+    ) {
+        tokio::join!(self.admit_loop(stop), self.purge_loop(stop), self.note_loop(afterwards, stop));
+    }
+
+    async fn admit_loop(&self, stop: &CancellationToken) {
+        loop {
+            if let Err(error) = self.admit().await {
+                tracing::warn!(%error, "queued tasks cannot be let into free slots");
+            }
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                () = self.ledger.nudge.slot.notified() => {}
+                () = tokio::time::sleep(self.settings.tick) => {}
+            }
+        }
+    }
+
+    /// Lets the first rows of every line start, until every line's slots are taken up.
+    async fn admit(&self) -> Result<()> {
+        loop {
+            let mut admitted = false;
+            for head in self.ledger.store.heads().await? {
+                // The row becomes ours with the same write that takes its slots, as if it were born now.
+                let Ok(place) = self.outbox.fresh.reserve().await else { return Ok(()) };
+                let since = Instant::now();
+                let hold = Lease::Hold(&self.holder, self.settings.lease);
+                if let Commit::Done(task) = self.ledger.commit(&head, Event::Intended, hold).await? {
+                    place.send((task, since));
+                    admitted = true;
+                }
+            }
+            if !admitted {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn purge_loop(&self, stop: &CancellationToken) {
+        loop {
+            match self.ledger.store.purge(PURGE_BATCH).await {
+                Ok(PURGE_BATCH..) => continue,
+                Ok(_) => {}
+                Err(error) => tracing::warn!(%error, "expired tasks cannot be deleted"),
+            }
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(self.settings.tick) => {}
+            }
+        }
+    }
+
+    async fn note_loop(
+        &self,
+        afterwards: &mut mpsc::UnboundedReceiver<Afterwards>,
+        stop: &CancellationToken,
+    ) {
+        loop {
+            let note = tokio::select! {
+                biased;
+                Some(note) = afterwards.recv() => note,
+                // Whoever was served is gone by now: what is there is all that comes.
+                () = stop.cancelled() => return,
+            };
+            if let Err(error) = note.note(&self.ledger).await {
+                tracing::warn!(%error, "what a closed connection left cannot be noted; it runs out by itself");
+            }
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! The loops that do what rows say is owed: nothing else starts, observes, cancels or answers a job.
+//!
+//! *Acts* claims due rows and performs what [`todo`](super::machine::todo) says of each. *Groups* watches open jobs. *Housekeeping*
+//! lets queued rows into free slots, deletes expired ones and notes what dropped guards left. Creating, polling,
+//! cancelling, answering, recovering after a crash and taking over from a dead process are all these three: there is
+//! no rarely run path. Everything here may be dropped at any await point; the rows say what is left to do.
+
+mod acts;
+mod agenda;
+mod engine;
+mod groups;
+mod housekeeping;
+mod watched;
+
+pub use engine::Engines;
+
+use std::time::Duration;
+
+use taskbridge_sdk::{JobState, Observation, Started};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::ledger::Ledger;
+use super::machine::Event;
+use super::pace::Pace;
+use super::service::{Afterwards, Outbox};
+use super::store::{Holder, Lease, StoreError};
+use super::task::{Job, Outcome, Task};
+
+/// How the loops run.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// How long a claimed row or group belongs to this process. A call to an engine gets half of it at most.
+    pub lease: Duration,
+    /// The longest time between two looks into the store for what no hint told of.
+    pub tick: Duration,
+    /// How often jobs are looked at.
+    pub pace: Pace,
+    /// Rows that are acted on at once.
+    pub max_acts: usize,
+}
+
+/// The loops of one process.
+pub struct Reconciler {
+    ledger: Ledger,
+    engines: Engines,
+    holder: Holder,
+    settings: Settings,
+    outbox: Outbox,
+    fresh: mpsc::Receiver<(Task, Instant)>,
+    afterwards: mpsc::UnboundedReceiver<Afterwards>,
+}
+
+/// What the parts of the loops share.
+struct Core {
+    ledger: Ledger,
+    engines: Engines,
+    holder: Holder,
+    settings: Settings,
+    outbox: Outbox,
+}
+
+impl Reconciler {
+    /// The loops over a ledger, for a process that leases rows as `holder`.
+    pub fn new(ledger: Ledger, engines: Engines, holder: Holder, settings: Settings) -> Self {
+        let (fresh, fresh_in) = mpsc::channel(settings.max_acts.max(1));
+        let (afterwards, afterwards_in) = mpsc::unbounded_channel();
+        let outbox = Outbox { fresh, afterwards };
+        Self { ledger, engines, holder, settings, outbox, fresh: fresh_in, afterwards: afterwards_in }
+    }
+
+    /// The ways in, for the service.
+    pub fn outbox(&self) -> Outbox {
+        self.outbox.clone()
+    }
+
+    /// Runs until `stop`, then finishes the acts that are under way and lets go of all leases.
+    pub async fn run(self, stop: CancellationToken) {
+        let Self { ledger, engines, holder, settings, outbox, mut fresh, mut afterwards } = self;
+        let core = Core { ledger, engines, holder, settings, outbox };
+        tokio::join!(
+            core.acts(&mut fresh, &stop),
+            core.groups(&stop),
+            core.housekeeping(&mut afterwards, &stop),
+            core.hints(&stop),
+        );
+        // What was let into a slot while the loops ended was not sent.
+        while let Ok((task, since)) = fresh.try_recv() {
+            core.put_back(&acts::Leased::unsent(task, since)).await;
+        }
+        if let Err(error) = core.ledger.store.let_go(&core.holder).await {
+            tracing::warn!(%error, "leases could not be let go; they run out by themselves");
+        }
+    }
+}
+
+impl Core {
+    /// Passes on that another process wrote.
+    async fn hints(&self, stop: &CancellationToken) {
+        loop {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                () = self.ledger.store.changed_elsewhere() => {
+                    self.ledger.watch.all_changed();
+                    self.ledger.nudge.all();
+                }
+            }
+        }
+    }
+
+    /// Writes a fact. A fact is never dropped: while the store cannot be used, it is kept and tried again.
+    async fn note(&self, task: &Task, event: Event, lease: Lease<'_>) -> Option<Task> {
+        let mut told = false;
+        loop {
+            match self.ledger.apply(task.clone(), event.clone(), lease).await {
+                Ok(Some(after)) => {
+                    self.remember_duration(task, &after).await;
+                    return Some(after);
+                }
+                Ok(None) => {
+                    tracing::warn!(task = ?task.id, "a row is gone while its job was being acted on");
+                    return None;
+                }
+                Err(StoreError::Unavailable(reason)) => {
+                    if !std::mem::replace(&mut told, true) {
+                        tracing::error!(task = ?task.id, %reason, "a fact cannot be written yet");
+                    }
+                    tokio::time::sleep(self.settings.tick).await;
+                }
+                Err(error @ StoreError::Broken(_)) => {
+                    tracing::error!(task = ?task.id, %error, "a fact cannot be written");
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// Remembers how long a job took, to pace the next ones of its tool. Of what ends within a second nothing can be
+    /// learnt that is worth a write.
+    async fn remember_duration(&self, before: &Task, after: &Task) {
+        let (Job::Open { started_at, .. }, Some(ended)) = (&before.job, after.ended_at) else { return };
+        let took = ended.since(*started_at);
+        let ended_now = !before.has_ended() && after.outcome() == Some(Outcome::Succeeded);
+        if ended_now
+            && took >= Duration::from_secs(1)
+            && let Err(error) = self.ledger.store.record(&after.tool, took).await
+        {
+            tracing::warn!(%error, tool = after.tool, "a duration could not be remembered");
+        }
+    }
+
+    /// Holds an output against the tool's schema: a job that hands back what its tool does not promise has failed.
+    fn judged(&self, tool: &str, mut seen: Observation) -> Observation {
+        let JobState::Succeeded(output) = &seen.state else { return seen };
+        if let Err(misfit) = self.ledger.tools.judge(tool, output) {
+            let output = output.clone();
+            seen.message = Some(format!("the job's result does not fit the tool's output schema: {misfit}"));
+            seen.state = JobState::Failed(output);
+        }
+        seen
+    }
+
+    /// The event that a successful start or find is.
+    fn started(&self, task: &Task, started: Started) -> Event {
+        let group = self.engines.group(&task.backend, &started.handle);
+        let first = started.first.map(|seen| self.judged(&task.tool, seen));
+        Event::Started { handle: started.handle, group, first }
+    }
+
+    /// Gives a row back when nothing is left to do on it for now.
+    async fn release(&self, task: &Task) {
+        if let Err(error) = self.ledger.commit(task, Event::Nothing, Lease::Release(&self.holder)).await {
+            tracing::warn!(%error, task = ?task.id, "a lease could not be given back; it runs out by itself");
+        }
+    }
+}

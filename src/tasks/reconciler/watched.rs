@@ -1,0 +1,169 @@
+//! The groups that this process watches, and what finds its way to their agendas from outside: jobs that were opened,
+//! and wishes for a look. Memory only, like the agendas.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::time::Duration;
+
+use taskbridge_sdk::JobHandle;
+use tokio::time::Instant;
+
+use super::agenda::Agenda;
+use crate::tasks::ledger::Look;
+use crate::tasks::store::{Group, OpenJob};
+
+/// How many hints are kept for jobs that are not on an agenda yet.
+const EARLY: usize = 1024;
+
+/// The groups that this process watches.
+#[derive(Default)]
+pub(super) struct Watched {
+    pub(super) agendas: BTreeMap<Group, Agenda>,
+    /// Hints about jobs that are on no agenda: an engine can be quicker to say that a job ended than the store is to
+    /// keep that it began.
+    early: HashMap<JobHandle, String>,
+    early_order: VecDeque<JobHandle>,
+}
+
+impl Watched {
+    /// The next moment at which a look is due.
+    pub(super) fn next_look(&self) -> Option<Instant> {
+        self.agendas.values().filter_map(Agenda::next_look).min()
+    }
+
+    /// Adds jobs that this process opened. False if one of them is in no group that it watches.
+    pub(super) fn add(&mut self, opened: Vec<(Group, OpenJob)>, now: Instant) -> bool {
+        let mut all = true;
+        for (group, job) in opened {
+            all &= self.agendas.contains_key(&group);
+            self.add_to(&group, job, now, Duration::ZERO);
+        }
+        all
+    }
+
+    /// Adds a job of this age to the agenda of its group, if there is one.
+    pub(super) fn add_to(&mut self, group: &Group, job: OpenJob, now: Instant, age: Duration) {
+        let Some(agenda) = self.agendas.get_mut(group) else { return };
+        let hinted = self.early.get(&job.handle).is_some_and(|backend| *backend == group.backend);
+        let handle = hinted.then(|| job.handle.clone());
+        agenda.add(job, now, age);
+        if let Some(handle) = handle {
+            self.early.remove(&handle);
+            agenda.hinted_at(&handle, now);
+        }
+    }
+
+    /// Moves a wanted look to now.
+    pub(super) fn look_now(&mut self, look: Look, now: Instant) {
+        match look {
+            Look::Task(id) => self.agendas.values_mut().for_each(|agenda| agenda.look_now(&id, now)),
+            Look::Job(backend, handle) => {
+                let mut agendas = self.agendas.iter_mut().filter(|(group, _)| group.backend == backend);
+                if !agendas.any(|(_, agenda)| agenda.hinted_at(&handle, now)) {
+                    self.keep(backend, handle);
+                }
+            }
+        }
+    }
+
+    fn keep(&mut self, backend: String, handle: JobHandle) {
+        if self.early_order.len() == EARLY
+            && let Some(oldest) = self.early_order.pop_front()
+        {
+            self.early.remove(&oldest);
+        }
+        self.early_order.push_back(handle.clone());
+        self.early.insert(handle, backend);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use taskbridge_sdk::{GroupKey, Timestamp};
+
+    use super::*;
+    use crate::tasks::pace::Pace;
+    use crate::tasks::reconciler::agenda::Seen;
+    use crate::tasks::task::TaskId;
+
+    const QUICKEST: Duration = Duration::from_millis(100);
+    const PACE: Pace = Pace { quickest: QUICKEST, slowest: Duration::from_secs(30) };
+
+    fn group() -> Group {
+        Group { backend: "engine".to_owned(), key: GroupKey::new("") }
+    }
+
+    fn job(name: &str) -> OpenJob {
+        OpenJob {
+            id: TaskId::from_wire(name),
+            tool: "tool".to_owned(),
+            handle: JobHandle::new(name),
+            started_at: Timestamp::from_millis(0),
+        }
+    }
+
+    fn hint(name: &str) -> Look {
+        Look::Job("engine".to_owned(), JobHandle::new(name))
+    }
+
+    /// A group of an engine that gives hints.
+    fn watched(now: Instant) -> Watched {
+        let mut watched = Watched::default();
+        watched.agendas.insert(group(), Agenda::new(PACE, true, now));
+        watched
+    }
+
+    /// Looks at what is due and sees each job ended.
+    fn see_ends(watched: &mut Watched, now: Instant) -> usize {
+        let agenda = watched.agendas.get_mut(&group()).unwrap();
+        let due = agenda.begin_sweep(now, 10).unwrap_or_default();
+        let seen: Vec<_> =
+            due.into_iter().map(|job| (job.id, Seen::Observed { digest: 0, ended: true })).collect();
+        let count = seen.len();
+        agenda.end_sweep(seen, None, now);
+        count
+    }
+
+    #[tokio::test]
+    async fn hints_are_relied_on_until_they_are_missing() {
+        let now = Instant::now();
+        let mut watched = watched(now);
+        let wait = |watched: &mut Watched, name: &str| {
+            watched.add(vec![(group(), job(name))], now);
+            watched.next_look().unwrap().duration_since(now)
+        };
+        for name in ["one", "two"] {
+            assert!(wait(&mut watched, name) >= Duration::from_secs(1));
+            assert_eq!(see_ends(&mut watched, now + Duration::from_secs(2)), 1, "no hint told of this end");
+        }
+        assert_eq!(wait(&mut watched, "three"), QUICKEST);
+        watched.look_now(hint("three"), now);
+        assert_eq!(see_ends(&mut watched, now), 1);
+        assert!(wait(&mut watched, "four") >= Duration::from_secs(1), "a hint told of the last end");
+    }
+
+    #[tokio::test]
+    async fn a_hint_that_comes_before_its_job_is_kept() {
+        let now = Instant::now();
+        let mut watched = watched(now);
+        watched.look_now(hint("early"), now);
+        watched.add(vec![(group(), job("early"))], now);
+        assert_eq!(watched.next_look(), Some(now));
+        for n in 0..2 * EARLY {
+            watched.look_now(hint(&n.to_string()), now);
+        }
+        assert_eq!((watched.early.len(), watched.early_order.len()), (EARLY, EARLY));
+    }
+
+    #[tokio::test]
+    async fn a_hint_during_a_look_makes_another() {
+        let now = Instant::now();
+        let mut watched = watched(now);
+        watched.add(vec![(group(), job("a"))], now);
+        let later = now + Duration::from_secs(1);
+        let due = watched.agendas.get_mut(&group()).unwrap().begin_sweep(later, 10).unwrap();
+        watched.look_now(hint("a"), later);
+        let agenda = watched.agendas.get_mut(&group()).unwrap();
+        agenda.end_sweep(vec![(due[0].id.clone(), Seen::Observed { digest: 1, ended: false })], None, later);
+        assert_eq!(watched.next_look(), Some(later));
+    }
+}

@@ -1,0 +1,118 @@
+//! Questions on their way to people, and answers on their way back.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use taskbridge_sdk::Answer;
+
+use super::Service;
+use crate::tasks::ledger::Commit;
+use crate::tasks::machine::Event;
+use crate::tasks::store::{Lease, Result, StoreError};
+use crate::tasks::task::{Asked, AskedStatus, Owner, Task, TaskId};
+
+/// A question that this caller has claimed for one of its streams.
+#[derive(Clone, Debug)]
+pub struct Carried {
+    /// The task.
+    pub task: TaskId,
+    /// The question's key.
+    pub key: String,
+    /// Which message about the question this is.
+    pub n: u32,
+    /// What to ask.
+    pub asked: Asked,
+}
+
+/// Why an answer was not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum AnswerError {
+    /// The owner has no such task, or the task never asked this.
+    #[error("no such question")]
+    NotFound,
+    /// The question is over: it was answered, or the task no longer wants an answer. Nothing was changed.
+    #[error("the question is no longer open")]
+    Closed,
+    /// The answer does not fit the question's schema.
+    #[error("the answer does not fit the question: {0}")]
+    Invalid(String),
+    /// The store cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Service {
+    /// Answers a question of this owner's task. The first valid answer stands.
+    ///
+    /// # Errors
+    /// See [`AnswerError`]; the question then stands as it stood.
+    pub async fn answer(
+        &self,
+        owner: &Owner,
+        id: &TaskId,
+        key: &str,
+        answer: Answer,
+    ) -> Result<Task, AnswerError> {
+        let mut task = self.ledger.store.get(id, Some(owner)).await?.ok_or(AnswerError::NotFound)?;
+        loop {
+            let asked = task.questions.iter().find(|asked| asked.key == key).ok_or(AnswerError::NotFound)?;
+            if asked.status != AskedStatus::Open {
+                return Err(AnswerError::Closed);
+            }
+            fits(asked, &answer)?;
+            let event = Event::Answered { key: key.to_owned(), answer: answer.clone() };
+            match self.ledger.commit(&task, event, Lease::Keep).await? {
+                Commit::Done(after) => return Ok(after),
+                Commit::Conflict | Commit::NoSlot => {
+                    task = self.ledger.store.get(id, Some(owner)).await?.ok_or(AnswerError::NotFound)?;
+                }
+            }
+        }
+    }
+
+    /// Claims the task's next question that no open stream carries and that `wanted` chooses, for a stream that counts
+    /// as open for `lease`. The claim is committed when this returns, so a question is on one stream at a time.
+    ///
+    /// # Errors
+    /// If the store cannot be used.
+    pub async fn carry(
+        &self,
+        task: &Task,
+        lease: Duration,
+        wanted: impl Fn(&Asked) -> bool,
+    ) -> Result<Option<Carried>> {
+        let mut task = task.clone();
+        loop {
+            let now = self.ledger.now();
+            let free = task.open_questions().find(|asked| !asked.is_out(now) && wanted(asked)).cloned();
+            let Some(asked) = free else { return Ok(None) };
+            let n = asked.delivery.as_ref().map_or(0, |delivery| delivery.n) + 1;
+            let event = Event::Delivering { key: asked.key.clone(), n, until: now + lease };
+            match self.ledger.commit(&task, event, Lease::Keep).await? {
+                Commit::Done(after) => {
+                    return Ok(Some(Carried { task: after.id, key: asked.key.clone(), n, asked }));
+                }
+                Commit::Conflict | Commit::NoSlot => match self.ledger.read(&task.id).await? {
+                    Some(fresh) => task = fresh,
+                    None => return Ok(None),
+                },
+            }
+        }
+    }
+}
+
+/// Holds an answer against the question's schema.
+fn fits(asked: &Asked, answer: &Answer) -> Result<(), AnswerError> {
+    let Answer::Accept(content) = answer else { return Ok(()) };
+    let validator = jsonschema::validator_for(&asked.question.schema)
+        .map_err(|_| AnswerError::Invalid("the question's own schema is not valid".to_owned()))?;
+    validator.validate(&Value::Object(content.clone())).map_err(|error| {
+        let place = error.instance_path().to_string();
+        // The value is what a person typed, so the message names the place and the rule and not the value.
+        AnswerError::Invalid(format!(
+            "{} {}",
+            if place.is_empty() { "(form)" } else { &place },
+            error.masked()
+        ))
+    })
+}

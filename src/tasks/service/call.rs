@@ -1,0 +1,222 @@
+//! Calling a tool: the row is committed first, then the reconciler acts on it.
+
+use std::time::Duration;
+
+use taskbridge_sdk::{JobKey, Question};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::Service;
+use crate::clock;
+use crate::tasks::audit;
+use crate::tasks::machine::{self, Event};
+use crate::tasks::store::{Attach, Inserted, NewTask, Once, StoreError};
+use crate::tasks::task::{
+    Asked, AskedStatus, Asker, Job, Origin, Owner, Spec, Task, TaskId, TaskState, Terms, Undelivered,
+};
+
+/// A call that was found right: the arguments fit the tool's schema, and the caller may make it.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// Whose task it will be.
+    pub owner: Owner,
+    /// Where it came from.
+    pub origin: Origin,
+    /// The tool.
+    pub tool: String,
+    /// The tool's backend.
+    pub backend: String,
+    /// What to start.
+    pub spec: Spec,
+    /// The deadlines.
+    pub terms: Terms,
+    /// The slots that the job takes.
+    pub slots: Vec<String>,
+    /// What to do when one of them is taken up.
+    pub when_full: WhenFull,
+    /// What to ask before the start.
+    pub confirm: Option<Question>,
+    /// The caller's idempotency key.
+    pub once: Option<Once>,
+    /// Set for a call that waits for its answer.
+    pub plain: Option<Plain>,
+}
+
+/// What to do with a call when a slot is taken up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhenFull {
+    /// It waits in line.
+    Queue,
+    /// It is refused.
+    Refuse,
+}
+
+/// A call that waits for its answer.
+#[derive(Clone, Debug)]
+pub struct Plain {
+    /// Digest of owner, tool and arguments.
+    pub digest: String,
+    /// How long it waits at most.
+    pub waits: Duration,
+    /// How long after it went away an equal call can take its task over.
+    pub attach_within: Duration,
+}
+
+/// What became of a call.
+#[derive(Clone, Debug)]
+pub enum Called {
+    /// A new task.
+    Created(Task),
+    /// The task that the same call under the same idempotency key made.
+    Existing(Task),
+    /// The task of an equal call that went away before it was answered.
+    Attached(Task),
+}
+
+/// Why a call made no task.
+#[derive(Debug, thiserror::Error)]
+pub enum CallError {
+    /// A slot is taken up, and the tool refuses calls then.
+    #[error("tool {tool} refuses calls while `{}` is taken up: try again when a running task has ended", slots.join("`, `"))]
+    Full {
+        /// The tool.
+        tool: String,
+        /// Its slots.
+        slots: Vec<String>,
+    },
+    /// The idempotency key stands for a call of another tool or with other arguments.
+    #[error("idempotency key `{key}` was used before with another tool or other arguments: use a new key")]
+    KeyReused {
+        /// The key.
+        key: String,
+    },
+    /// The store cannot be used. No task was made.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// A place at the reconciler for a row that is born leased, and when the lease began.
+struct Place<'a> {
+    permit: mpsc::Permit<'a, (Task, Instant)>,
+    since: Instant,
+}
+
+impl Called {
+    /// The task.
+    pub fn into_task(self) -> Task {
+        match self {
+            Called::Created(task) | Called::Existing(task) | Called::Attached(task) => task,
+        }
+    }
+}
+
+impl Service {
+    /// Makes a task of a call, or finds the one that the call made before.
+    ///
+    /// When it returns, the row is committed and somebody is bound to act on it.
+    ///
+    /// # Errors
+    /// See [`CallError`]; no task was made.
+    pub async fn call(&self, call: Call) -> Result<Called, CallError> {
+        let asks = call.confirm.is_some();
+        let pending = self.row(&call);
+        // A row that the reconciler can act on at once is born as if it had claimed it, so that a start costs no
+        // second write. Without a free place there it is born due, and claimed like any other.
+        let permit = if asks { None } else { self.outbox.fresh.try_reserve().ok() };
+        let place = permit.map(|permit| Place { permit, since: Instant::now() });
+        let row = match &place {
+            Some(_) => machine::next(&pending, Event::Intended, pending.created_at).task,
+            None => pending.clone(),
+        };
+        let lease = place.is_some().then(|| (self.holder.clone(), self.lease));
+        match self.insert(&call, row, lease).await? {
+            Inserted::NoSlot if call.when_full == WhenFull::Refuse => {
+                Err(CallError::Full { tool: call.tool, slots: call.slots })
+            }
+            Inserted::NoSlot => {
+                let queued = machine::next(&pending, Event::NoSlot, pending.created_at).task;
+                let inserted = self.insert(&call, queued, None).await?;
+                self.called(&call, inserted, None)
+            }
+            inserted => self.called(&call, inserted, place),
+        }
+    }
+
+    async fn insert(
+        &self,
+        call: &Call,
+        task: Task,
+        lease: Option<(crate::tasks::store::Holder, Duration)>,
+    ) -> Result<Inserted, StoreError> {
+        let limits = self.ledger.tools.limits(&task.slots);
+        let attach = call
+            .plain
+            .as_ref()
+            .map(|plain| Attach { digest: plain.digest.clone(), within: plain.attach_within });
+        self.ledger.store.insert(NewTask { task, limits, once: call.once.clone(), attach, lease }).await
+    }
+
+    fn called(&self, call: &Call, inserted: Inserted, place: Option<Place<'_>>) -> Result<Called, CallError> {
+        match inserted {
+            Inserted::Created(task) => {
+                audit::created(&task);
+                self.ledger.watch.changed(&task);
+                match place {
+                    Some(Place { permit, since }) => permit.send((task.clone(), since)),
+                    None if task.is_queued() => self.ledger.nudge.slot.notify_one(),
+                    None => self.ledger.nudge.due_at(task.due_at.unwrap_or(task.created_at)),
+                }
+                Ok(Called::Created(task))
+            }
+            Inserted::Existing { task, same: true } => Ok(Called::Existing(task)),
+            Inserted::Existing { same: false, .. } => Err(CallError::KeyReused {
+                key: call.once.as_ref().map_or_else(String::new, |o| o.key.clone()),
+            }),
+            Inserted::Abandoned(task) => Ok(Called::Attached(task)),
+            // A row that waits in line takes no slot, so the store cannot have found one taken up.
+            Inserted::NoSlot => Err(CallError::Full { tool: call.tool.clone(), slots: call.slots.clone() }),
+        }
+    }
+
+    /// The row of a call, with nothing sent yet.
+    fn row(&self, call: &Call) -> Task {
+        let now = self.ledger.now();
+        let questions = call.confirm.iter().map(|question| Asked {
+            key: "q1".to_owned(),
+            question: question.clone(),
+            asker: Asker::Confirm,
+            at: now,
+            status: AskedStatus::Open,
+            delivery: None,
+        });
+        let task = Task {
+            id: TaskId::from_bytes(clock::random(&*self.entropy)),
+            owner: call.owner.clone(),
+            tool: call.tool.clone(),
+            backend: call.backend.clone(),
+            key: JobKey::from_bytes(clock::random(&*self.entropy)),
+            origin: call.origin.clone(),
+            terms: call.terms.clone(),
+            slots: call.slots.clone(),
+            refused_when_full: call.when_full == WhenFull::Refuse,
+            created_at: now,
+            changed_at: now,
+            ended_at: None,
+            state: if call.confirm.is_some() { TaskState::InputRequired } else { TaskState::Working },
+            message: None,
+            progress: None,
+            furthest: None,
+            job: Job::Pending { spec: call.spec.clone(), queued: false, attempts: 0, not_before: now },
+            cancel: None,
+            questions: questions.collect(),
+            trouble: None,
+            undelivered: call
+                .plain
+                .as_ref()
+                .map(|plain| Undelivered { digest: plain.digest.clone(), waiting_until: now + plain.waits }),
+            due_at: None,
+            version: 0,
+        };
+        machine::born(task)
+    }
+}

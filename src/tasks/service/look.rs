@@ -1,0 +1,138 @@
+//! The verbs that only look. They read rows; they never reach an engine.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::Service;
+use crate::tasks::store::{Position, Result};
+use crate::tasks::task::{Job, Owner, Task, TaskId};
+use crate::tasks::watch::{Changes, Listener};
+
+/// A task with what is derived from more than its row.
+#[derive(Clone, Debug)]
+pub struct View {
+    /// The row.
+    pub task: Task,
+    /// How many wait in line before it, if it waits.
+    pub ahead: Option<u64>,
+    /// How long to wait before asking again.
+    pub poll_interval: Duration,
+}
+
+impl View {
+    /// One line on where the task stands, for people and models.
+    pub fn status_message(&self) -> Option<String> {
+        match self.ahead {
+            Some(0) => Some("waiting for a free slot, next in line".to_owned()),
+            Some(ahead) => Some(format!("waiting for a free slot, position {} in line", ahead + 1)),
+            None => self.task.status_message(),
+        }
+    }
+}
+
+impl Service {
+    /// One task of this owner; `None` if the owner has no such task, or it has expired.
+    ///
+    /// # Errors
+    /// If the store cannot be used.
+    pub async fn get(&self, owner: &Owner, id: &TaskId) -> Result<Option<View>> {
+        match self.ledger.store.get(id, Some(owner)).await? {
+            Some(task) => self.view(task).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Waits until `enough` says so of the task, or `patience` is over (without one: for as long as it takes).
+    ///
+    /// Returns what the task is then; `None` once the owner has no such task.
+    ///
+    /// # Errors
+    /// If the store cannot be used.
+    pub async fn wait(
+        &self,
+        owner: &Owner,
+        id: &TaskId,
+        patience: Option<Duration>,
+        enough: impl Fn(&Task) -> bool,
+    ) -> Result<Option<View>> {
+        let deadline = patience.map(|patience| Instant::now() + patience);
+        let mut listener = self.listen(id);
+        loop {
+            let Some(task) = self.ledger.store.get(id, Some(owner)).await? else { return Ok(None) };
+            let out_of_time = deadline.is_some_and(|deadline| Instant::now() >= deadline);
+            if out_of_time || enough(&task) {
+                return self.view(task).await.map(Some);
+            }
+            // A task that expires while somebody waits for it becomes "not found", and no write says so.
+            let lives = task.expires_at().since(self.ledger.now()) + Duration::from_millis(1);
+            let until_expiry = Instant::now() + lives.min(Duration::from_secs(86_400));
+            let wake = deadline.map_or(until_expiry, |deadline| deadline.min(until_expiry));
+            tokio::select! {
+                biased;
+                () = listener.hint() => {}
+                () = tokio::time::sleep_until(wake) => {}
+            }
+        }
+    }
+
+    /// Up to `limit` tasks of this owner, newest first, those after `after`.
+    ///
+    /// # Errors
+    /// If the store cannot be used.
+    pub async fn list(&self, owner: &Owner, after: Option<&Position>, limit: usize) -> Result<Vec<View>> {
+        let rows = self.ledger.store.list(owner, after, limit).await?;
+        let mut views = Vec::with_capacity(rows.len());
+        for task in rows {
+            views.push(self.view(task).await?);
+        }
+        Ok(views)
+    }
+
+    /// Hints about a task, from now on.
+    pub fn listen(&self, id: &TaskId) -> Listener {
+        self.ledger.watch.listen(id)
+    }
+
+    /// Hints about the tasks of a session, from now on.
+    pub fn changes(&self, session: &str) -> Changes {
+        self.ledger.watch.changes(session)
+    }
+
+    /// The tasks that a session made and that have not ended.
+    ///
+    /// # Errors
+    /// If the store cannot be used.
+    pub async fn of_session(&self, session: &str) -> Result<Vec<Task>> {
+        self.ledger.store.of_session(session).await
+    }
+
+    /// A row with what a client is told beside it.
+    ///
+    /// # Errors
+    /// If the store cannot be used.
+    pub async fn view(&self, task: Task) -> Result<View> {
+        let ahead = if task.is_queued() { Some(self.ledger.store.ahead(&task).await?) } else { None };
+        let since = match &task.job {
+            Job::Open { started_at, .. } => *started_at,
+            _ => task.created_at,
+        };
+        let age = self.ledger.now().since(since);
+        let typical = self.typical(&task.tool).await?;
+        let poll_interval = self.pace.poll_interval(age, typical);
+        Ok(View { task, ahead, poll_interval })
+    }
+
+    /// How long jobs of a tool usually take, as it was known ten seconds ago at the earliest: a poll shall not pay
+    /// for a second query.
+    async fn typical(&self, tool: &str) -> Result<Option<Duration>> {
+        if let Some((read_at, typical)) = self.typical.lock().get(tool)
+            && read_at.elapsed() < Duration::from_secs(10)
+        {
+            return Ok(*typical);
+        }
+        let typical = self.ledger.store.typical(tool).await?;
+        self.typical.lock().insert(tool.to_owned(), (Instant::now(), typical));
+        Ok(typical)
+    }
+}

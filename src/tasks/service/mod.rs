@@ -1,0 +1,118 @@
+//! The verbs that every protocol generation speaks: call, get, wait, list, cancel, answer. It must not know a
+//! protocol, and a verb that only looks never reaches an engine.
+
+mod answer;
+mod call;
+mod guard;
+mod look;
+
+pub use answer::{AnswerError, Carried};
+pub use call::{Call, CallError, Called, Plain, WhenFull};
+pub use guard::{Afterwards, Carrying, Waiting};
+pub use look::View;
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use taskbridge_sdk::Output;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::ledger::Ledger;
+use super::machine::{Cancel, Event};
+use super::pace::Pace;
+use super::store::{Holder, Lease, Result};
+use super::task::{Outcome, Owner, Task, TaskId};
+use crate::clock::Entropy;
+
+/// The verbs. Cheap to clone.
+#[derive(Clone)]
+pub struct Service {
+    ledger: Ledger,
+    entropy: Arc<dyn Entropy>,
+    holder: Holder,
+    lease: Duration,
+    pace: Pace,
+    outbox: Outbox,
+    typical: Arc<Mutex<Durations>>,
+    stop: Arc<OnceLock<CancellationToken>>,
+}
+
+/// How long jobs of each tool usually take, and when that was read.
+type Durations = HashMap<String, (Instant, Option<Duration>)>;
+
+/// The ways from the verbs to the reconciler.
+#[derive(Clone)]
+pub struct Outbox {
+    /// Rows that were born leased to this process, and when: to be acted on at once.
+    pub fresh: mpsc::Sender<(Task, Instant)>,
+    /// What is to be noted although whoever would have noted it is gone.
+    pub afterwards: mpsc::UnboundedSender<Afterwards>,
+}
+
+/// What became of a wish to cancel.
+#[derive(Clone, Debug)]
+pub enum Cancelled {
+    /// The wish is on record (and, with [`Cancel::Settle`], the task is cancelled).
+    Done(Task),
+    /// The task had ended before.
+    AlreadyEnded(Task),
+    /// The owner has no such task.
+    NotFound,
+}
+
+impl Service {
+    /// The verbs over a ledger, for a process that leases rows as `holder`, for `lease` at a time.
+    pub fn new(
+        ledger: Ledger,
+        entropy: Arc<dyn Entropy>,
+        holder: Holder,
+        lease: Duration,
+        pace: Pace,
+        outbox: Outbox,
+    ) -> Self {
+        Self { ledger, entropy, holder, lease, pace, outbox, typical: Arc::default(), stop: Arc::default() }
+    }
+
+    /// Says what ends the serving of clients: once it is cancelled, a call that is dropped was not given up by its
+    /// client, and its job goes on. The first to say it is heard.
+    pub fn stops_with(&self, stop: CancellationToken) {
+        self.stop.get_or_init(|| stop);
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.stop.get().is_some_and(CancellationToken::is_cancelled)
+    }
+
+    /// Cancels a task of this owner.
+    ///
+    /// # Errors
+    /// If the store cannot be used.
+    pub async fn cancel(&self, owner: &Owner, id: &TaskId, mode: Cancel) -> Result<Cancelled> {
+        let Some(task) = self.ledger.store.get(id, Some(owner)).await? else {
+            return Ok(Cancelled::NotFound);
+        };
+        if task.has_ended() {
+            return Ok(Cancelled::AlreadyEnded(task));
+        }
+        match self.ledger.apply(task, Event::CancelRequested(mode), Lease::Keep).await? {
+            // The job may have ended between the read and the write.
+            Some(after) if after.outcome().is_some_and(|outcome| outcome != Outcome::Cancelled) => {
+                Ok(Cancelled::AlreadyEnded(after))
+            }
+            Some(after) => Ok(Cancelled::Done(after)),
+            None => Ok(Cancelled::NotFound),
+        }
+    }
+
+    /// The result that a task ended with; `None` if it ended without one.
+    ///
+    /// # Errors
+    /// If the store cannot be used.
+    pub async fn output(&self, task: &Task) -> Result<Option<Output>> {
+        self.ledger.store.output(&task.id).await
+    }
+}

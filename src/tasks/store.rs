@@ -1,0 +1,270 @@
+//! Where rows live, as traits. A store keeps and compares; it must not decide anything about a task.
+//!
+//! Times are compared by the store's own clock, so that processes whose clocks differ agree about leases. Every
+//! method is one transaction: it happens as a whole or not at all, and when it has returned it survives a crash.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use taskbridge_sdk::{GroupKey, JobHandle, Output, Timestamp};
+
+use super::task::{Owner, Task, TaskId};
+
+/// The result of a store's work.
+pub type Result<T, E = StoreError> = std::result::Result<T, E>;
+
+/// Why a store could not do its work.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum StoreError {
+    /// It cannot be used now (locked, out of reach, out of space). Nothing was written.
+    #[error("the store cannot be used now: {0}")]
+    Unavailable(String),
+    /// What it holds cannot be understood, or it refuses what cannot be. Trying again will not help.
+    #[error("the store is broken: {0}")]
+    Broken(String),
+}
+
+/// A process that holds leases: random, made anew at each start.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Holder(pub String);
+
+/// Tasks. The behaviour suite (`store::suite`) has a test for every bullet.
+///
+/// A row that cannot be understood is an error where it is asked for by id; everywhere else it is told to the operator
+/// and left out, so that it keeps no other row from being found.
+#[async_trait]
+pub trait TaskStore: Send + Sync {
+    /// Adds a row with version 1.
+    ///
+    /// - If `once` names a key that a row of its scope already holds, nothing is written and that row comes back. A
+    ///   row that has expired holds no key any more.
+    /// - If the row holds slots of which one is taken up, or others queue for the same slots, nothing is written.
+    /// - If `attach` names a digest under which an abandoned row is kept, that row comes back as it is, and nothing is
+    ///   written but that the key of `once` stands for it.
+    /// - With `lease`, the row is born leased: nobody else can claim it before the lease runs out.
+    async fn insert(&self, new: NewTask) -> Result<Inserted>;
+
+    /// One row, by id and owner in one query: somebody else's row, an expired one and none at all look the same.
+    /// Without an owner the row is found whoever owns it, expired or not (for the reconciler).
+    async fn get(&self, id: &TaskId, owner: Option<&Owner>) -> Result<Option<Task>>;
+
+    /// The result that was written with the row's end.
+    async fn output(&self, id: &TaskId) -> Result<Option<Output>>;
+
+    /// An owner's rows that have not expired, newest first, `limit` at most, those after `after` in that order.
+    async fn list(&self, owner: &Owner, after: Option<&Position>, limit: usize) -> Result<Vec<Task>>;
+
+    /// The rows of a session ([`super::task::Origin::session`]) that have not ended, oldest first.
+    async fn of_session(&self, session: &str) -> Result<Vec<Task>>;
+
+    /// Writes the row if its version still is `task.version`, and raises the version by one.
+    ///
+    /// - An output is kept with it; if one was kept before, that one stays.
+    /// - If the row holds slots now and did not before, and one of them is taken up, nothing is written.
+    /// - With `Lease::Release` the lease ends if the holder has it; with `Lease::Hold` the holder has it from now on,
+    ///   and it is a conflict if somebody else has it. With `Lease::Keep` it stays as it was.
+    async fn update(&self, change: Change<'_>) -> Result<Updated>;
+
+    /// Leases up to `limit` rows that are due and not leased, the longest due first; raises their versions.
+    async fn claim(&self, holder: &Holder, lease: Duration, limit: usize) -> Result<Vec<Task>>;
+
+    /// Deletes rows that have expired and whose job is closed, with all that belongs to them. Returns how many, at
+    /// most `limit`. Writes nothing where nothing has expired.
+    async fn purge(&self, limit: usize) -> Result<usize>;
+
+    /// The earliest moment at which an unleased row is due or a lease runs out on a row that is.
+    async fn next_due(&self) -> Result<Option<Timestamp>>;
+}
+
+/// The rows that wait for slots. A waiting line is all rows that wait for the same set of slots.
+#[async_trait]
+pub trait Queue: Send + Sync {
+    /// The first row of every waiting line, oldest first.
+    async fn heads(&self) -> Result<Vec<Task>>;
+
+    /// How many rows of its line wait before this one.
+    async fn ahead(&self, task: &Task) -> Result<u64>;
+}
+
+/// The groups that open jobs are watched in. One process at a time watches a group.
+#[async_trait]
+pub trait Groups: Send + Sync {
+    /// Leases the groups that have open jobs and that nobody else holds, and renews those that `holder` has. All
+    /// that it holds now comes back; a group without open jobs is let go.
+    async fn hold(&self, holder: &Holder, lease: Duration) -> Result<Vec<Group>>;
+
+    /// Lets go of every lease of this holder, on groups and on rows.
+    async fn let_go(&self, holder: &Holder) -> Result<()>;
+
+    /// The open jobs of a group whose rows were opened at or after `opened_since`.
+    async fn open_jobs(&self, group: &Group, opened_since: Timestamp) -> Result<Vec<OpenJob>>;
+}
+
+/// How long jobs of a tool usually take.
+#[async_trait]
+pub trait History: Send + Sync {
+    /// Remembers one job's duration; the newest hundred of a tool are kept.
+    async fn record(&self, tool: &str, took: Duration) -> Result<()>;
+
+    /// The median of what is remembered.
+    async fn typical(&self, tool: &str) -> Result<Option<Duration>>;
+}
+
+/// The little that a session can change.
+#[async_trait]
+pub trait Sessions: Send + Sync {
+    /// Ends a session: from now on it is not found. The note is kept until `forget_after`.
+    async fn end(&self, nonce: &str, forget_after: Timestamp) -> Result<()>;
+
+    /// True if the session was ended.
+    async fn has_ended(&self, nonce: &str) -> Result<bool>;
+}
+
+/// Secrets that all processes over one store share.
+#[async_trait]
+pub trait Keys: Send + Sync {
+    /// The seal key. If there is none yet, `fresh` becomes it.
+    async fn seal_key(&self, fresh: [u8; 32]) -> Result<[u8; 32]>;
+}
+
+/// Hints that somebody else wrote.
+#[async_trait]
+pub trait Hints: Send + Sync {
+    /// Waits until another process may have written. Never resolves where none can.
+    async fn changed_elsewhere(&self);
+}
+
+/// All that the server needs of a store.
+pub trait Store: TaskStore + Queue + Groups + History + Sessions + Keys + Hints {}
+
+impl<T: TaskStore + Queue + Groups + History + Sessions + Keys + Hints> Store for T {}
+
+/// A row to be added.
+#[derive(Clone, Debug)]
+pub struct NewTask {
+    /// The row.
+    pub task: Task,
+    /// The most rows that may hold each of the row's slots at once.
+    pub limits: Vec<SlotLimit>,
+    /// The idempotency key of the call, if it has one.
+    pub once: Option<Once>,
+    /// Whether an abandoned row with this digest serves as well.
+    pub attach: Option<Attach>,
+    /// Who acts on the row at once, and for how long nobody else may.
+    pub lease: Option<(Holder, Duration)>,
+}
+
+/// A caller's idempotency key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Once {
+    /// Whose key it is: the owner, or the session where callers cannot be identified.
+    pub scope: String,
+    /// The key.
+    pub key: String,
+    /// Digest of the tool and its arguments.
+    pub digest: String,
+}
+
+/// The wish to take over a task that nobody was told of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attach {
+    /// [`super::task::Undelivered::digest`].
+    pub digest: String,
+    /// How long after its call went away a row can be taken over.
+    pub within: Duration,
+}
+
+/// The most rows that may hold a slot at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlotLimit {
+    /// The slot's name.
+    pub slot: String,
+    /// How many.
+    pub limit: u32,
+}
+
+/// What became of an insert.
+#[derive(Clone, Debug)]
+pub enum Inserted {
+    /// The row is there.
+    Created(Task),
+    /// The idempotency key already stands for this row.
+    Existing {
+        /// The row.
+        task: Task,
+        /// True if it was made with the same tool and arguments.
+        same: bool,
+    },
+    /// This abandoned row can be taken over; nothing was changed on it.
+    Abandoned(Task),
+    /// A slot is taken up, or others queue for it. Nothing was written.
+    NoSlot,
+}
+
+/// A change of a row.
+#[derive(Debug)]
+pub struct Change<'a> {
+    /// The row as it shall be; `version` is that of the row it was made from.
+    pub task: &'a Task,
+    /// Its result, if it has one now.
+    pub output: Option<&'a Output>,
+    /// The limits of its slots; read only if the row takes slots with this change.
+    pub limits: &'a [SlotLimit],
+    /// What happens to the lease.
+    pub lease: Lease<'a>,
+    /// How long the write may be put off, to be made together with others. The method returns when it was made.
+    pub patience: Duration,
+}
+
+/// What a change does to a row's lease.
+#[derive(Clone, Copy, Debug)]
+pub enum Lease<'a> {
+    /// Nothing.
+    Keep,
+    /// It ends, if this holder has it.
+    Release(&'a Holder),
+    /// This holder has it for this long from now. If somebody else has it, that is a conflict.
+    Hold(&'a Holder, Duration),
+}
+
+/// What became of a change.
+#[derive(Clone, Debug)]
+pub enum Updated {
+    /// Written; the row's version now is this.
+    Written(u64),
+    /// Somebody else wrote the row first, or it is gone. Nothing was written.
+    Conflict,
+    /// A slot is taken up. Nothing was written.
+    NoSlot,
+}
+
+/// A place in an owner's list, to go on from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// The creation time of the last row seen.
+    pub created_at: Timestamp,
+    /// Its id.
+    pub id: TaskId,
+}
+
+/// A group of open jobs.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Group {
+    /// The backend.
+    pub backend: String,
+    /// The backend's key for it.
+    pub key: GroupKey,
+}
+
+/// An open job, as far as watching needs it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenJob {
+    /// The row.
+    pub id: TaskId,
+    /// The tool.
+    pub tool: String,
+    /// The engine's name for the job.
+    pub handle: JobHandle,
+    /// When the engine took it.
+    pub started_at: Timestamp,
+}

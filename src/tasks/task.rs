@@ -1,0 +1,432 @@
+//! A task as it is kept: plain data, written to the store as it stands. Only [`super::machine`] changes the parts
+//! that move; nothing here decides.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use taskbridge_sdk::{Answer, GroupKey, JobHandle, JobKey, Progress, Question, Timestamp};
+
+/// Names a task to its owner. 160 random bits, because without authentication the id is the only secret.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct TaskId(String);
+
+/// Whose task it is. Every look-up by a caller names the owner; somebody else's task is "not found".
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Owner(String);
+
+impl TaskId {
+    /// The id made of these random bytes: 32 lower-case base-32 characters.
+    pub fn from_bytes(bytes: [u8; 20]) -> Self {
+        Self(data_encoding::BASE32_NOPAD.encode(&bytes).to_ascii_lowercase())
+    }
+
+    /// An id as a caller sent it. Any text is accepted: one that we never made is simply not found.
+    pub fn from_wire(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The id as callers see it.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Owner {
+    /// An owner by name.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self(name.into())
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for TaskId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Shows the beginning only: logs are read by more people than may use the task.
+impl fmt::Debug for TaskId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}..", self.0.chars().take(8).collect::<String>())
+    }
+}
+
+impl fmt::Debug for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The durable promise made to a client, and what is still owed to the engine for it.
+///
+/// What the client sees (`state`) and what is owed to the engine (`job`, `cancel`, `questions`) are separate: a
+/// cancelled task stays due until its job is known to have ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Task {
+    /// Names the task.
+    pub id: TaskId,
+    /// Whose it is.
+    pub owner: Owner,
+    /// The tool that was called.
+    pub tool: String,
+    /// The backend that runs the job.
+    pub backend: String,
+    /// The key that the job starts under.
+    pub key: JobKey,
+    /// Where the call came from, for messages that go back there.
+    pub origin: Origin,
+    /// The deadlines that were in force when the task was made.
+    pub terms: Terms,
+    /// The counted places that the job takes while it may run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slots: Vec<String>,
+    /// True if the call is to be refused, and not to wait, where one of them is taken up.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub refused_when_full: bool,
+    /// When the row was made.
+    pub created_at: Timestamp,
+    /// When anything that the client can see last changed.
+    pub changed_at: Timestamp,
+    /// When the client's state became final.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<Timestamp>,
+    /// What the client sees.
+    pub state: TaskState,
+    /// What the job, or whatever ended the task, last said in one line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// How far the job has come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<Progress>,
+    /// The furthest that `progress.done` ever was: what is reported under a progress token never goes back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub furthest: Option<f64>,
+    /// How the engine stands to this task.
+    pub job: Job,
+    /// Set when the job is to be stopped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cancel: Option<Cancelling>,
+    /// All that was ever asked for this task, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub questions: Vec<Asked>,
+    /// Set while the engine does not serve us.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<Trouble>,
+    /// Set while nobody has been given the answer to a plain call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undelivered: Option<Undelivered>,
+    /// When the reconciler must look at this row again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub due_at: Option<Timestamp>,
+    /// Counts the writes of the row; the store compares it.
+    #[serde(skip)]
+    pub version: u64,
+}
+
+/// Where a call came from.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Origin {
+    /// The nonce of the session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// The token that progress of this task is reported under: a string or an integer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress_token: Option<Value>,
+}
+
+/// Deadlines, taken from the tool when the task was made, so that a changed config moves no running task.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Terms {
+    /// How long the client asked to keep the task, after clamping; counted from its creation.
+    pub ttl: Duration,
+    /// How long the result is kept, counted from the end.
+    pub keep_result: Duration,
+    /// How long the task may take, counted from its creation.
+    pub max_runtime: Duration,
+    /// What happens to the job when `max_runtime` is over.
+    pub on_expiry: OnExpiry,
+    /// How long an engine that cannot be reached is tried for a start.
+    pub start_within: Duration,
+    /// How long a job whose start was not confirmed is looked for.
+    pub settle_window: Duration,
+}
+
+/// What happens to a job that outlives its task's `max_runtime`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnExpiry {
+    /// It is cancelled.
+    Cancel,
+    /// It is left alone and no longer watched.
+    Abandon,
+}
+
+/// What the client sees. Ours alone: wire statuses are rendered from it, never stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskState {
+    /// Not ended, and nothing is asked.
+    Working,
+    /// Not ended, and a question is open.
+    InputRequired,
+    /// Final.
+    Ended(Outcome),
+}
+
+/// How a task ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// The job ended well.
+    Succeeded,
+    /// The job ran and failed, or the engine refused it.
+    Failed,
+    /// Somebody cancelled it.
+    Cancelled,
+    /// It could not be run or tracked.
+    Broken,
+}
+
+/// How the engine stands to a task.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Job {
+    /// Nothing of it is in the engine.
+    Pending {
+        /// What to start.
+        spec: Spec,
+        /// True while it waits for a slot.
+        queued: bool,
+        /// Attempts that the engine turned away without starting.
+        attempts: u32,
+        /// No attempt before this moment.
+        not_before: Timestamp,
+    },
+    /// An attempt was committed, and its reply is not known here.
+    Starting {
+        /// What to start.
+        spec: Spec,
+        /// Which attempt this is, counted from 1.
+        attempts: u32,
+        /// Set once the job was looked for and nothing settled it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        sought: Option<Sought>,
+        /// No further look before this moment.
+        not_before: Timestamp,
+    },
+    /// The engine has it, and it may still run.
+    Open {
+        /// The engine's name for it.
+        handle: JobHandle,
+        /// The group that it is watched in.
+        group: GroupKey,
+        /// When the engine took it, by our clock.
+        started_at: Timestamp,
+    },
+    /// It is known to run no more, or not to be ours to follow any longer. The handle still leads to its log.
+    Closed {
+        /// The engine's name for it, if it ever had one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        handle: Option<JobHandle>,
+    },
+}
+
+/// A search for a job that may have started. Time alone does not count: processes may be away while it passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sought {
+    /// Since when.
+    pub since: Timestamp,
+    /// How many times it was looked for.
+    pub times: u32,
+}
+
+/// What to start: the part of a row that is dropped as soon as the engine has the job.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+pub struct Spec {
+    /// What to run in the engine, as the config had it when the call was made.
+    pub target: Value,
+    /// The arguments, without the sensitive ones.
+    pub arguments: Value,
+    /// The sensitive arguments, sealed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sealed: Option<String>,
+}
+
+impl fmt::Debug for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Spec").finish_non_exhaustive()
+    }
+}
+
+/// A wish to stop the job.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cancelling {
+    /// When it was wished.
+    pub at: Timestamp,
+    /// True once the engine took the request.
+    pub taken: bool,
+    /// Requests that failed so far.
+    pub attempts: u32,
+    /// No request before this moment.
+    pub not_before: Timestamp,
+}
+
+/// Something that was asked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Asked {
+    /// Names the question to clients; never used twice within a task.
+    pub key: String,
+    /// What is asked; `question.id` is the job's own name for it.
+    pub question: Question,
+    /// Who asks.
+    pub asker: Asker,
+    /// When it was first seen.
+    pub at: Timestamp,
+    /// Where it stands.
+    pub status: AskedStatus,
+    /// The newest message that carried it to a client, so that it is on one stream at a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delivery: Option<Delivery>,
+}
+
+/// Who asks a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Asker {
+    /// The bridge, before it starts the job.
+    Confirm,
+    /// The job.
+    Job,
+}
+
+/// Where a question stands.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AskedStatus {
+    /// Waiting for a person.
+    Open,
+    /// Answered; the answer is still to be handed to the engine.
+    Answered {
+        /// What they said.
+        answer: Answer,
+        /// Attempts to hand it over that failed.
+        attempts: u32,
+        /// No attempt before this moment.
+        not_before: Timestamp,
+    },
+    /// Over: the engine has the answer, or no longer wants one.
+    Closed,
+}
+
+/// One message that carries a question to a client.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Delivery {
+    /// Counts the messages of this question, from 1.
+    pub n: u32,
+    /// Until when its stream counts as open, unless it says so again.
+    pub until: Timestamp,
+    /// True once the client has dealt with it: it was answered, or the request that it went out with. A message that
+    /// is not over and whose time has run out was perhaps never seen.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub over: bool,
+}
+
+/// The engine does not serve us.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Trouble {
+    /// Since when.
+    pub since: Timestamp,
+    /// Why, in words.
+    pub reason: String,
+}
+
+/// Nobody has been given the answer to a plain call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Undelivered {
+    /// Digest of owner, tool and arguments: an equal call may attach to this task.
+    pub digest: String,
+    /// Until when the call that made the task counts as waiting.
+    pub waiting_until: Timestamp,
+}
+
+impl Asked {
+    /// True while a message that carries the question is out on a stream that counts as open.
+    pub fn is_out(&self, now: Timestamp) -> bool {
+        self.delivery.as_ref().is_some_and(|delivery| !delivery.over && delivery.until > now)
+    }
+}
+
+impl Task {
+    /// True if the client's state is final.
+    pub fn has_ended(&self) -> bool {
+        matches!(self.state, TaskState::Ended(_))
+    }
+
+    /// How it ended, if it has.
+    pub fn outcome(&self) -> Option<Outcome> {
+        match self.state {
+            TaskState::Ended(outcome) => Some(outcome),
+            TaskState::Working | TaskState::InputRequired => None,
+        }
+    }
+
+    /// The engine's name for the job, once it has one.
+    pub fn handle(&self) -> Option<&JobHandle> {
+        match &self.job {
+            Job::Open { handle, .. } => Some(handle),
+            Job::Closed { handle } => handle.as_ref(),
+            Job::Pending { .. } | Job::Starting { .. } => None,
+        }
+    }
+
+    /// True while the job waits for a slot.
+    pub fn is_queued(&self) -> bool {
+        matches!(self.job, Job::Pending { queued: true, .. })
+    }
+
+    /// True while the job takes its slots: from the first attempt until it is known to have ended.
+    pub fn holds_slots(&self) -> bool {
+        !self.slots.is_empty() && matches!(self.job, Job::Starting { .. } | Job::Open { .. })
+    }
+
+    /// The questions that wait for a person.
+    pub fn open_questions(&self) -> impl Iterator<Item = &Asked> {
+        self.questions.iter().filter(|asked| asked.status == AskedStatus::Open)
+    }
+
+    /// When the task is no longer found. While it has not ended, this is the latest moment that it can be.
+    pub fn expires_at(&self) -> Timestamp {
+        match self.ended_at {
+            Some(ended) => (self.created_at + self.terms.ttl).max(ended + self.terms.keep_result),
+            None => {
+                let latest_end = self.created_at + self.terms.max_runtime;
+                (self.created_at + self.terms.ttl).max(latest_end + self.terms.keep_result)
+            }
+        }
+    }
+
+    /// One line on where the task stands, for people and models.
+    pub fn status_message(&self) -> Option<String> {
+        if !self.has_ended() {
+            if let Some(trouble) = &self.trouble {
+                return Some(format!("{} (since {})", trouble.reason, trouble.since));
+            }
+            if self.is_queued() {
+                return Some("waiting for a free slot".to_owned());
+            }
+            if let Some(asked) = self.open_questions().next() {
+                return Some(asked.question.message.clone());
+            }
+        }
+        self.message.clone()
+    }
+}

@@ -1,0 +1,168 @@
+//! "This task changed": hints within one process. A hint may be lost or given for nothing; whoever waits reads the
+//! row before it waits and again after each hint.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::{Notify, watch};
+
+use super::task::{Task, TaskId};
+
+/// Who is interested in what.
+#[derive(Clone, Default)]
+pub struct Watch {
+    topics: Arc<Mutex<Topics>>,
+}
+
+#[derive(Default)]
+struct Topics {
+    tasks: HashMap<TaskId, watch::Sender<u64>>,
+    sessions: HashMap<String, Vec<Arc<Inbox>>>,
+}
+
+/// What changed of a session's tasks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changed {
+    /// These.
+    pub tasks: HashSet<TaskId>,
+    /// Perhaps others too: another process wrote.
+    pub others: bool,
+}
+
+#[derive(Default)]
+struct Inbox {
+    changed: Mutex<Changed>,
+    filled: Notify,
+}
+
+/// Waits for hints about one task.
+pub struct Listener {
+    receiver: watch::Receiver<u64>,
+    task: TaskId,
+    topics: Arc<Mutex<Topics>>,
+}
+
+/// Waits for hints about all tasks that a session made.
+pub struct Changes {
+    inbox: Arc<Inbox>,
+    session: String,
+    topics: Arc<Mutex<Topics>>,
+}
+
+impl Watch {
+    /// Listens to one task from now on.
+    pub fn listen(&self, task: &TaskId) -> Listener {
+        let mut topics = self.topics.lock();
+        let sender = topics.tasks.entry(task.clone()).or_insert_with(|| watch::Sender::new(0));
+        Listener { receiver: sender.subscribe(), task: task.clone(), topics: Arc::clone(&self.topics) }
+    }
+
+    /// Listens to all tasks of a session from now on.
+    pub fn changes(&self, session: &str) -> Changes {
+        let inbox = Arc::new(Inbox::default());
+        self.topics.lock().sessions.entry(session.to_owned()).or_default().push(Arc::clone(&inbox));
+        Changes { inbox, session: session.to_owned(), topics: Arc::clone(&self.topics) }
+    }
+
+    /// Tells those who listen to this task or its session.
+    pub fn changed(&self, task: &Task) {
+        let topics = self.topics.lock();
+        if let Some(sender) = topics.tasks.get(&task.id) {
+            sender.send_modify(|count| *count = count.wrapping_add(1));
+        }
+        let inboxes = task.origin.session.as_ref().and_then(|session| topics.sessions.get(session));
+        for inbox in inboxes.into_iter().flatten() {
+            inbox.changed.lock().tasks.insert(task.id.clone());
+            inbox.filled.notify_one();
+        }
+    }
+
+    /// Tells everybody: another process wrote, and nobody knows which rows.
+    pub fn all_changed(&self) {
+        let topics = self.topics.lock();
+        for sender in topics.tasks.values() {
+            sender.send_modify(|count| *count = count.wrapping_add(1));
+        }
+        for inbox in topics.sessions.values().flatten() {
+            inbox.changed.lock().others = true;
+            inbox.filled.notify_one();
+        }
+    }
+}
+
+impl Listener {
+    /// Waits for the next hint; one that was given since the last call counts.
+    pub async fn hint(&mut self) {
+        // The sender lives in the map for as long as anybody listens, so this cannot fail while `self` exists.
+        if self.receiver.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+impl Changes {
+    /// Waits until there are hints, and takes all that were given since the last call. Dropped while it waits, it
+    /// loses none.
+    pub async fn next(&mut self) -> Changed {
+        loop {
+            let changed = std::mem::take(&mut *self.inbox.changed.lock());
+            if changed != Changed::default() {
+                return changed;
+            }
+            self.inbox.filled.notified().await;
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        let mut topics = self.topics.lock();
+        // This listener's own receiver still counts.
+        if topics.tasks.get(&self.task).is_some_and(|sender| sender.receiver_count() <= 1) {
+            topics.tasks.remove(&self.task);
+        }
+    }
+}
+
+impl Drop for Changes {
+    fn drop(&mut self) {
+        let mut topics = self.topics.lock();
+        if let Some(inboxes) = topics.sessions.get_mut(&self.session) {
+            inboxes.retain(|inbox| !Arc::ptr_eq(inbox, &self.inbox));
+            if inboxes.is_empty() {
+                topics.sessions.remove(&self.session);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+    use crate::tasks::machine::tests::row_of;
+
+    #[tokio::test]
+    async fn a_session_hears_of_its_tasks_and_of_nothing_else() {
+        let watch = Watch::default();
+        let mut changes = watch.changes("s");
+        assert!(changes.next().now_or_never().is_none());
+
+        let id = TaskId::from_wire("one");
+        watch.changed(&row_of(&id, "other"));
+        assert!(changes.next().now_or_never().is_none());
+        watch.changed(&row_of(&id, "s"));
+        watch.changed(&row_of(&id, "s"));
+        assert_eq!(changes.next().await, Changed { tasks: HashSet::from([id]), others: false });
+        assert!(changes.next().now_or_never().is_none());
+
+        watch.all_changed();
+        assert_eq!(changes.next().await, Changed { tasks: HashSet::new(), others: true });
+        let mut late = watch.changes("s");
+        assert!(late.next().now_or_never().is_none());
+        drop((changes, late));
+        assert!(watch.topics.lock().sessions.is_empty());
+    }
+}

@@ -1,0 +1,24 @@
+//! What the server says about its own work: lines on standard error, never on standard output, which can belong to
+//! the protocol.
+
+use std::io::IsTerminal as _;
+
+use tracing_subscriber::EnvFilter;
+
+use crate::config::{Log, LogFormat};
+
+/// Begins to write log lines. `filter` wins over the config's.
+///
+/// # Errors
+/// If the filter cannot be understood.
+pub(crate) fn begin(log: &Log, filter: Option<&str>) -> Result<(), String> {
+    let text = filter.unwrap_or(&log.filter);
+    let filter = EnvFilter::try_new(text).map_err(|error| format!("the log filter \"{text}\": {error}"))?;
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // It fails only where lines are written already, as in a program that embeds this one.
+    let _ = match log.format {
+        LogFormat::Text => lines.with_ansi(std::io::stderr().is_terminal()).try_init(),
+        LogFormat::Json => lines.json().flatten_event(true).try_init(),
+    };
+    Ok(())
+}

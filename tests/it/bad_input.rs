@@ -1,0 +1,193 @@
+//! What can be wrong around the server before any client has said a word, and a disk that fills up while it runs. Each
+//! gets a clear answer, and nothing is lost. What clients can get wrong is tested beside the transports and handlers.
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
+
+use serde_json::json;
+
+use crate::support::{BASICS, Client, Ended, Fault, Place};
+
+const ENGINE: &str = r#"
+[backends.engine]
+kind = "sim"
+
+[tools.job]
+backend = "engine"
+target = {}
+parameters.delay_ms.type = "integer"
+"#;
+
+fn place() -> Place {
+    Place::new(&format!("{BASICS}{ENGINE}"))
+}
+
+/// Runs a server that must not start, and gives what it says. It says it on stderr, at once, and once.
+async fn refused(place: &Place) -> String {
+    let Ended { code, stdout, stderr } = place.run(place.command("serve")).await;
+    assert_eq!(code, Some(1), "{stdout}{stderr}");
+    assert_eq!(stdout, "", "a server that does not start says nothing about how to connect");
+    stderr
+}
+
+fn says(message: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(message.contains(part), "no `{part}` in: {message}");
+    }
+}
+
+#[tokio::test]
+async fn a_typo_is_named_with_its_line_and_the_fix() {
+    let text = format!("{BASICS}{ENGINE}").replace("delay_ms.type", "delay_ms.tpye");
+    let line = 1 + text.lines().position(|line| line.contains("tpye")).unwrap();
+    let place = Place::new(&text);
+    let place_of_typo = format!("taskbridge.toml:{line}: tools.job.parameters.delay_ms.tpye");
+    says(&refused(&place).await, &[&place_of_typo, "did you mean `type`?"]);
+    let checked = place.run(place.command("check")).await;
+    assert_eq!(checked.code, Some(1));
+    says(&checked.stderr, &[&place_of_typo, "did you mean `type`?"]);
+    assert!(!place.path("state").exists(), "nothing is made for a config that is wrong");
+}
+
+#[tokio::test]
+async fn a_config_that_is_not_there_is_named() {
+    let place = place();
+    fs::remove_file(place.config()).unwrap();
+    says(&refused(&place).await, &["taskbridge.toml", "cannot be read"]);
+}
+
+#[tokio::test]
+async fn a_port_in_use_is_named() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let place = Place::new(&format!("{BASICS}{ENGINE}").replace("127.0.0.1:0", &address));
+    says(&refused(&place).await, &[&address, "something else listens there", "--listen"]);
+    assert!(!place.path("state").exists(), "a second server by mistake touches nothing");
+}
+
+#[tokio::test]
+async fn an_address_that_others_reach_is_refused_without_auth() {
+    let place = Place::new(&format!("{BASICS}{ENGINE}").replace("127.0.0.1:0", "0.0.0.0:0"));
+    says(&refused(&place).await, &["server.listen", "0.0.0.0:0", "[auth]"]);
+}
+
+#[tokio::test]
+async fn a_folder_that_cannot_be_made_is_named() {
+    let place = place();
+    fs::write(place.path("state"), "a file where the folder should be").unwrap();
+    says(&refused(&place).await, &["state", "[store]"]);
+}
+
+#[tokio::test]
+async fn a_database_that_cannot_be_written_is_named() {
+    let place = place();
+    let database = place.path("state/taskbridge.db");
+    // Nobody can write a folder as a file, root included.
+    fs::create_dir_all(&database).unwrap();
+    says(&refused(&place).await, &["state/taskbridge.db", "cannot be opened for writing"]);
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_database_is_left_alone() {
+    let place = place();
+    let database = place.path("state/taskbridge.db");
+    fs::create_dir(place.path("state")).unwrap();
+    let content = "these are my notes\n".repeat(500);
+    fs::write(&database, &content).unwrap();
+    says(&refused(&place).await, &["state/taskbridge.db", "no SQLite database", "backup"]);
+    assert_eq!(fs::read_to_string(&database).unwrap(), content);
+}
+
+#[tokio::test]
+async fn a_damaged_database_is_told_apart_from_none() {
+    let place = place();
+    started_once(&place).await;
+    let database = place.path("state/taskbridge.db");
+    let mut bytes = fs::read(&database).unwrap();
+    bytes[100..].fill(0xA5);
+    fs::write(&database, &bytes).unwrap();
+    says(&refused(&place).await, &["state/taskbridge.db", "damaged"]);
+    assert_eq!(fs::read(&database).unwrap(), bytes, "it is left as it was found");
+}
+
+#[tokio::test]
+async fn a_database_of_a_newer_version_is_left_alone() {
+    let place = place();
+    started_once(&place).await;
+    let database = rusqlite::Connection::open(place.path("state/taskbridge.db")).unwrap();
+    database.pragma_update(None, "user_version", 1_000).unwrap();
+    says(&refused(&place).await, &["state/taskbridge.db", "version 1000", "a newer taskbridge"]);
+    let version: i64 = database.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
+    assert_eq!(version, 1_000);
+}
+
+#[tokio::test]
+async fn a_database_of_another_program_is_left_alone() {
+    let place = place();
+    fs::create_dir(place.path("state")).unwrap();
+    let database = rusqlite::Connection::open(place.path("state/taskbridge.db")).unwrap();
+    database.execute_batch("CREATE TABLE recipes (name TEXT); INSERT INTO recipes VALUES ('bread')").unwrap();
+    says(&refused(&place).await, &["state/taskbridge.db", "another program"]);
+    let tables: i64 = database.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).unwrap();
+    assert_eq!(tables, 1);
+}
+
+/// Makes a database with one ended task.
+async fn started_once(place: &Place) {
+    let mut server = place.serve();
+    let client = Client::open(server.url()).await.unwrap();
+    let task = client.start("job", json!({"delay_ms": 0})).await.unwrap();
+    client.result(&task).await.unwrap();
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[tokio::test]
+async fn state_is_for_its_user_alone() {
+    let place = place();
+    started_once(&place).await;
+    for name in ["state", "state/taskbridge.db"] {
+        let mode = fs::metadata(place.path(name)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{name} is open to others: {mode:o}");
+    }
+}
+
+#[tokio::test]
+async fn on_a_full_disk_no_task_is_handed_out() {
+    let place = place();
+    // Files that cannot grow beyond 512 KiB are to SQLite a disk on which nothing more can be written. The signal that
+    // would end the process is ignored, and stays so across exec.
+    let mut server = place.serve_under("trap '' XFSZ; ulimit -f 1024");
+    let client = Client::open(server.url()).await.unwrap();
+    let mut told = Vec::new();
+    let fault = loop {
+        assert!(told.len() < 5_000, "the disk is never full");
+        match client.start("job", json!({"delay_ms": 3_600_000})).await {
+            Ok(task) => told.push(task),
+            Err(fault) => break fault,
+        }
+    };
+    // The client learns that it is not its fault, and nothing about the server's insides.
+    let Fault::Refused { code, message } = fault else { panic!("{fault:?}") };
+    assert_eq!(code, -32603, "{message}");
+    assert!(!message.contains("state/taskbridge.db"), "{message}");
+    assert!(!told.is_empty());
+    // Whoever runs the server finds what is wrong and where, by the reference that the client was given.
+    let reference = message.split("fault=").nth(1).unwrap().to_owned();
+    let log = fs::read_to_string(place.path("server.log")).unwrap();
+    let line = log.lines().find(|line| line.contains(&reference)).unwrap();
+    says(line, &["ERROR", "state/taskbridge.db"]);
+
+    // What was there can still be read, and what was refused was not made.
+    client.get(&told[0]).await.unwrap();
+    server.kill();
+    let server = place.serve();
+    let client = client.at(server.url());
+    let mut listed: Vec<String> =
+        client.list().await.unwrap().iter().map(|task| task["taskId"].as_str().unwrap().to_owned()).collect();
+    listed.sort();
+    told.sort();
+    assert_eq!(listed, told);
+    let task = client.start("job", json!({"delay_ms": 0})).await.unwrap();
+    client.result(&task).await.unwrap();
+}

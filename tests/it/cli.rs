@@ -1,0 +1,227 @@
+//! The command line: what is printed where, how a config is found, and how the program ends. What keeps a server from
+//! starting is tested in `bad_input`.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::support::{BASICS, Client, Ended, PROGRAM, Place};
+
+const SIM: &str =
+    "[backends.sim]\nkind = \"sim\"\n[tools.nap]\nbackend = \"sim\"\ntarget = { delay_ms = 1 }\n";
+
+fn program(place: &Place, arguments: &[&str]) -> Command {
+    let mut command = Command::new(PROGRAM);
+    place.settle(command.args(arguments));
+    command
+}
+
+async fn run(place: &Place, arguments: &[&str]) -> Ended {
+    place.run(program(place, arguments)).await
+}
+
+#[tokio::test]
+async fn help_names_every_command_and_not_the_helper() {
+    let help = run(&Place::new(""), &["--help"]).await;
+    for word in ["serve", "check", "schema", "--config", "--listen", "--stdio", "TASKBRIDGE_CONFIG"] {
+        assert!(help.stdout.contains(word), "{}", help.stdout);
+    }
+    assert!(help.code == Some(0) && !help.stdout.contains("adapter-helper"));
+}
+
+#[tokio::test]
+async fn check_says_what_is_right() {
+    let checked = run(&Place::new(SIM), &["check", "--config", "taskbridge.toml"]).await;
+    assert_eq!(checked.code, Some(0));
+    assert_eq!(checked.stdout, "taskbridge.toml: all right: 1 tool on 1 backend\n");
+    assert_eq!(checked.stderr, "");
+}
+
+#[tokio::test]
+async fn check_says_everything_that_is_wrong() {
+    let place = Place::new(
+        "[server]\nlisen = \"x\"\n[tools.t]\nbackend = \"hre\"\ntarget = {}\n[backends.here]\nkind = \"locla\"\n",
+    );
+    let checked = run(&place, &["check", "--config", "taskbridge.toml"]).await;
+    assert_eq!((checked.code, checked.stdout.as_str()), (Some(1), ""));
+    let lines: Vec<&str> = checked.stderr.lines().collect();
+    assert_eq!(lines.len(), 3, "{}", checked.stderr);
+    assert!(lines[0].starts_with("taskbridge.toml:2: server.lisen: unknown field `lisen`"), "{}", lines[0]);
+    assert!(lines[0].ends_with("did you mean `listen`?"), "{}", lines[0]);
+    assert_eq!(
+        lines[1],
+        "taskbridge.toml:4: tools.t.backend: unknown backend `hre`; did you mean `here`? (known: `here`)"
+    );
+    assert_eq!(
+        lines[2],
+        "taskbridge.toml:7: backends.here.kind: unknown kind `locla`; did you mean `local`? (known: `local`, `sim`)"
+    );
+}
+
+#[tokio::test]
+async fn the_config_is_looked_for_in_the_usual_places() {
+    let place = Place::new("");
+    let nowhere = run(&place, &["check"]).await;
+    assert_eq!(nowhere.code, Some(1));
+    let begin = "taskbridge: no config file: there is no config/taskbridge.toml nor ";
+    assert!(nowhere.stderr.starts_with(begin), "{}", nowhere.stderr);
+
+    let put = |path: &str| {
+        fs::create_dir_all(place.path(path).parent().unwrap()).unwrap();
+        fs::write(place.path(path), SIM).unwrap();
+    };
+    put(".config/taskbridge/taskbridge.toml");
+    let found = run(&place, &["check"]).await;
+    assert!(found.stdout.contains(".config/taskbridge/taskbridge.toml: all right"), "{found:?}");
+
+    put("config/taskbridge.toml");
+    let found = run(&place, &["check"]).await;
+    assert!(found.stdout.starts_with("config/taskbridge.toml: all right"), "{found:?}");
+
+    put("other.toml");
+    let mut command = program(&place, &["check"]);
+    command.env("TASKBRIDGE_CONFIG", "other.toml");
+    let found = place.run(command).await;
+    assert!(found.stdout.starts_with("other.toml: all right"), "{found:?}");
+}
+
+#[tokio::test]
+async fn the_default_config_is_found_from_the_tree() {
+    let place = Place::new("");
+    let mut command = program(&place, &["check"]);
+    command.current_dir(env!("CARGO_MANIFEST_DIR"));
+    let found = place.run(command).await;
+    assert!(found.stdout.starts_with("config/taskbridge.toml: all right: "), "{found:?}");
+}
+
+#[test]
+fn a_server_says_how_to_connect_and_stops_in_order() {
+    // Without a path in [store], state is where XDG says, and nothing is written anywhere else.
+    let place = Place::new(&format!("[server]\nlisten = \"127.0.0.1:0\"\n{SIM}"));
+    let mut server = place.serve();
+    let url = server.url().to_owned();
+    assert_eq!(server.stop(), Some(0));
+    let printed = server.printed();
+    let snippet = printed.lines().find(|line| line.contains("mcpServers")).unwrap();
+    let snippet: Value = serde_json::from_str(snippet).unwrap();
+    assert_eq!(snippet["mcpServers"]["taskbridge"], serde_json::json!({"type": "http", "url": url.as_str()}));
+    assert!(printed.contains(&format!("curl -i {url} ")), "{printed}");
+    assert!(fs::read_to_string(place.path("server.log")).unwrap().contains("stopping"));
+    assert!(place.path(".local/state/taskbridge/taskbridge.db").is_file());
+    let mut names: Vec<_> =
+        fs::read_dir(place.path("")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, [".local", "server.log", "taskbridge.toml"]);
+}
+
+#[tokio::test]
+async fn an_address_from_the_command_line_is_held_to_the_same_rules() {
+    let place = Place::new(&format!("{BASICS}{SIM}"));
+    let refused = run(&place, &["--config", "taskbridge.toml", "--listen", "0.0.0.0:0"]).await;
+    assert_eq!(refused.code, Some(1));
+    assert!(refused.stderr.starts_with("taskbridge: --listen 0.0.0.0:0: other machines can reach "));
+}
+
+#[tokio::test]
+async fn a_backend_that_cannot_be_connected_is_told_with_its_line() {
+    let there = "[backends.there]\nkind = \"sim\"\naddress = \"192.0.2.1:80\"\n";
+    let text = format!("{BASICS}{there}{SIM}");
+    let line = 1 + text.lines().position(|line| line == "[backends.there]").unwrap();
+    let refused = run(&Place::new(&text), &["--config", "taskbridge.toml"]).await;
+    assert_eq!((refused.code, refused.stdout.as_str()), (Some(1), ""));
+    let begin = format!(
+        "taskbridge: taskbridge.toml:{line}: backends.there: address = 192.0.2.1:80: give a loopback"
+    );
+    assert!(refused.stderr.starts_with(&begin), "{}", refused.stderr);
+}
+
+#[test]
+fn over_stdio_nothing_but_the_protocol_is_on_standard_output() {
+    let place = Place::new(&format!("{BASICS}{SIM}"));
+    let mut child = program(&place, &["serve", "--stdio", "--config", "taskbridge.toml"])
+        .env("TASKBRIDGE_LOG", "debug")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let initialize = serde_json::json!({
+        "jsonrpc": "2.0", "id": 1, "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"},
+        },
+    });
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(format!("{initialize}\n").as_bytes()).unwrap();
+    drop(stdin);
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let messages: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(messages.len(), 1, "{text}");
+    assert_eq!(messages[0]["id"], 1);
+    assert_eq!(messages[0]["result"]["protocolVersion"], "2025-11-25");
+}
+
+#[tokio::test]
+async fn an_unknown_helper_is_told() {
+    let refused = run(&Place::new(""), &["adapter-helper", "none"]).await;
+    assert_eq!(refused.code, Some(1));
+    assert_eq!(refused.stderr, "taskbridge: no adapter of kind `none` has a helper\n");
+}
+
+/// Connects and sends half a request, so that the server has something in hand.
+fn half_a_request(url: &str) -> TcpStream {
+    let address = url.trim_start_matches("http://").trim_end_matches("/mcp");
+    let mut stream = TcpStream::connect(address).unwrap();
+    let head = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+                Accept: application/json, text/event-stream\r\nExpect: 100-continue\r\nContent-Length: 100\r\n\r\n";
+    stream.write_all(head.as_bytes()).unwrap();
+    // It says so when it has begun to read the body.
+    let mut answer = [0; 12];
+    stream.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 100");
+    stream
+}
+
+#[test]
+fn a_second_signal_leaves_at_once() {
+    let place = Place::new(&format!("{BASICS}{SIM}"));
+    let mut server = place.serve();
+    let _busy = half_a_request(server.url());
+    server.signal(Signal::TERM);
+    let stopping = || fs::read_to_string(place.path("server.log")).unwrap().contains("stopping");
+    let until = Instant::now() + Duration::from_secs(30);
+    while !stopping() {
+        assert!(Instant::now() < until, "it never says that it stops");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let told_again = Instant::now();
+    assert_eq!(server.stop(), Some(0));
+    // Without the second signal it would wait five seconds for that request.
+    assert!(told_again.elapsed() < Duration::from_secs(4), "{:?}", told_again.elapsed());
+}
+
+#[tokio::test]
+async fn a_server_that_stops_ends_its_streams_and_keeps_its_tasks() {
+    let place = Place::new(&format!("{BASICS}{SIM}parameters.delay_ms.type = \"integer\"\n"));
+    let mut server = place.serve();
+    let client = Client::open(server.url()).await.unwrap();
+    let task = client.start("nap", serde_json::json!({"delay_ms": 3_600_000})).await.unwrap();
+    let mut blocked = client.stream("tasks/result", serde_json::json!({"taskId": task})).await.unwrap();
+    let listening = client.listen().await.unwrap();
+    server.signal(Signal::TERM);
+    while let Ok(Some(message)) = blocked.next().await {
+        assert!(message.get("result").is_none(), "nobody knows the result: {message}");
+    }
+    drop(listening);
+    assert_eq!(server.stop(), Some(0));
+    let server = place.serve();
+    let found = client.at(server.url()).get(&task).await.unwrap();
+    assert_eq!(found["taskId"], task.as_str());
+}

@@ -1,0 +1,104 @@
+//! The configs in the tree, and the schema that is generated for them.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::support::{BASICS, Client, Ended, PROGRAM, Place};
+
+/// The repository.
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+async fn run(arguments: &[&str]) -> Ended {
+    let place = Place::new("");
+    let mut command = Command::new(PROGRAM);
+    place.settle(command.args(arguments));
+    place.run(command).await
+}
+
+async fn schema() -> Value {
+    let output = run(&["schema"]).await;
+    assert_eq!(output.code, Some(0));
+    serde_json::from_str(&output.stdout).unwrap()
+}
+
+/// Every config that this program understands; the example of an adapter of one's own has its own program.
+fn configs() -> Vec<PathBuf> {
+    fn collect(folder: &Path, into: &mut Vec<PathBuf>) {
+        for entry in std::fs::read_dir(folder).into_iter().flatten() {
+            let path = entry.unwrap().path();
+            if path.is_dir() && path.file_name().is_some_and(|name| name != "custom_adapter") {
+                collect(&path, into);
+            } else if path.extension().is_some_and(|e| e == "toml") && !path.ends_with("Cargo.toml") {
+                into.push(path);
+            }
+        }
+    }
+    let mut all = Vec::new();
+    for folder in ["config", "examples", "tests", "benches"] {
+        collect(&root().join(folder), &mut all);
+    }
+    assert!(all.contains(&root().join("config/taskbridge.toml")));
+    all
+}
+
+#[tokio::test]
+async fn the_schema_in_the_tree_is_current() {
+    let kept = std::fs::read_to_string(root().join("config/schema.json")).unwrap();
+    let kept: Value = serde_json::from_str(&kept).unwrap();
+    assert!(kept == schema().await, "it is out of date: cargo run -- schema > config/schema.json");
+}
+
+#[tokio::test]
+async fn every_config_in_the_tree_is_right_and_fits_the_schema() {
+    let validator = jsonschema::validator_for(&schema().await).unwrap();
+    for file in configs() {
+        let output = run(&["check", "--config", file.to_str().unwrap()]).await;
+        assert_eq!(output.code, Some(0), "{}", output.stderr);
+        let text = std::fs::read_to_string(&file).unwrap();
+        let value: Value = toml::from_str(&text).unwrap();
+        let faults: Vec<String> = validator
+            .iter_errors(&value)
+            .map(|fault| format!("{}: {fault}", fault.instance_path()))
+            .collect();
+        assert!(faults.is_empty(), "{}: {}", file.display(), faults.join("\n"));
+    }
+}
+
+#[tokio::test]
+async fn the_schema_refuses_what_the_program_refuses() {
+    let validator = jsonschema::validator_for(&schema().await).unwrap();
+    for (text, fits) in [
+        ("[backends.a]\nkind = \"sim\"\nseed = 1\nmax_running = 2\n", true),
+        ("[backends.a]\nkind = \"sim\"\nsed = 1\n", false),
+        ("[backends.a]\nkind = \"simulated\"\n", false),
+        ("[server]\nlisen = \"127.0.0.1:1\"\n", false),
+        ("[tools.a]\nbackend = \"a\"\ntarget = {}\n", true),
+        ("[tools.a]\nbackend = \"a\"\n", false),
+        ("[tools.a]\nbackend = \"a\"\ntarget = { colour = 1 }\n", false),
+    ] {
+        let value: Value = toml::from_str(text).unwrap();
+        assert_eq!(validator.is_valid(&value), fits, "{text}");
+    }
+}
+
+#[tokio::test]
+async fn no_tool_can_have_the_name_of_one_of_the_servers_own() {
+    let sim = "[backends.sim]\nkind = \"sim\"\n";
+    let always = BASICS.replace("[server]\n", "[server]\ncompanion_tools = \"always\"\n");
+    let place = Place::new(&format!("{always}{sim}"));
+    let server = place.serve();
+    let client = Client::open(server.url()).await.unwrap();
+    let listed = client.request("tools/list", serde_json::json!({})).await.unwrap();
+    let names: Vec<&str> =
+        listed["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+    assert_eq!(names.len(), 5, "{names:?}");
+    for name in names {
+        let place = Place::new(&format!("{sim}[tools.{name}]\nbackend = \"sim\"\ntarget = {{}}\n"));
+        let checked = place.run(place.command("check")).await;
+        assert!(checked.stderr.contains("the server has a tool of this name itself"), "{name}: {checked:?}");
+    }
+}

@@ -1,0 +1,126 @@
+//! Many live tasks and many blocked `tasks/result` calls in one server: no error, bounded memory, a finished task
+//! wakes only who waits for it, and whoever waits costs no CPU.
+//!
+//! `$TASKBRIDGE_CROWD_TASKS` and `$TASKBRIDGE_CROWD_BLOCKED` say how many, `$TASKBRIDGE_CROWD_IDLE_PERCENT` how much
+//! of one core an idle server may use, measured for `$TASKBRIDGE_CROWD_IDLE_SECONDS` after as many to come to rest.
+
+#![allow(clippy::print_stdout, reason = "the figures are part of the test's output")]
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use crate::support::{BASICS, Client, Fault, Place, TestApp, knob, raise_file_limit, text};
+
+/// Requests at the same time while tasks are made and cancelled.
+const HANDS: usize = 32;
+
+/// How many tasks are ended one by one to see what an end costs.
+const ENDS: usize = 200;
+
+/// The most memory that the server may hold, in MiB.
+const MOST_MIB: u64 = 150;
+
+/// Looks are spaced from the first one as they are for jobs that are older than five minutes, so that the test need not
+/// wait that long for what lasts. Ends are seen at once all the same: the engine gives hints.
+const CONFIG: &str = r#"
+[reconciler]
+quickest_look = "30s"
+
+[backends.engine]
+kind = "sim"
+
+[tools.job]
+backend = "engine"
+target = {}
+parameters.delay_ms.type = "integer"
+parameters.text.type = "string"
+"#;
+
+/// A job that no part of this test waits for.
+const ENDLESS_MS: u64 = 3_600_000;
+
+/// Makes tasks, several at a time.
+async fn start(client: &Client, numbers: std::ops::Range<usize>, delay_ms: u64) -> Vec<(usize, String)> {
+    let (mut running, mut tasks, mut numbers) = (JoinSet::new(), Vec::new(), numbers);
+    loop {
+        while running.len() < HANDS
+            && let Some(number) = numbers.next()
+        {
+            let client = client.clone();
+            let arguments = json!({"delay_ms": delay_ms, "text": number.to_string()});
+            running.spawn(async move { (number, client.start("job", arguments).await.unwrap()) });
+        }
+        match running.join_next().await {
+            Some(task) => tasks.push(task.unwrap()),
+            None => return tasks,
+        }
+    }
+}
+
+/// The server's CPU time for one end of a task, ended one after the other.
+async fn cost_of_an_end(app: &TestApp, client: &Client, numbers: std::ops::Range<usize>) -> Duration {
+    let tasks = start(client, numbers, ENDLESS_MS).await;
+    let before = app.server.cpu();
+    for (_, task) in &tasks {
+        client.cancel(task).await.unwrap();
+    }
+    (app.server.cpu() - before) / u32::try_from(tasks.len()).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crowd_is_borne() {
+    let live: usize = knob("TASKBRIDGE_CROWD_TASKS", 2_000);
+    let blocked: usize = knob("TASKBRIDGE_CROWD_BLOCKED", 200);
+    let idle_percent: f64 = knob("TASKBRIDGE_CROWD_IDLE_PERCENT", 5.0);
+    let idle_seconds: u64 = knob("TASKBRIDGE_CROWD_IDLE_SECONDS", 3);
+    raise_file_limit();
+    let place = Place::new(&format!("{BASICS}{CONFIG}"));
+    // A session of a user has a soft limit that is too small for a crowd, as a rule: the server raises it.
+    let app = TestApp { server: place.serve_under("ulimit -S -n 100"), place };
+    let client = app.client().await;
+
+    let began = Instant::now();
+    start(&client, 0..live - blocked, ENDLESS_MS).await;
+    let alone = cost_of_an_end(&app, &client, 0..ENDS).await;
+    println!("crowd: {live} tasks made within {:.1} s", began.elapsed().as_secs_f64());
+
+    // These end while they are waited for, all at once.
+    let long_enough = u64::try_from(blocked).unwrap() * 10 + (idle_seconds * 2 + 15) * 1_000;
+    let watched = start(&client, 0..blocked, long_enough).await;
+    let made = Instant::now();
+    let mut waiting: JoinSet<(usize, Result<Value, Fault>)> = JoinSet::new();
+    for (number, task) in watched {
+        let client = client.clone();
+        waiting.spawn(async move { (number, client.result(&task).await) });
+    }
+    let amid = cost_of_an_end(&app, &client, 0..ENDS).await;
+    println!(
+        "crowd: the end of a task costs {alone:?} alone, {amid:?} while {blocked} others are waited for"
+    );
+    assert!(amid < alone * 3 + Duration::from_millis(1), "an end wakes more than those who wait for it");
+
+    // The first look at a job writes down what was seen; those that follow find nothing new.
+    tokio::time::sleep(Duration::from_secs(idle_seconds)).await;
+    let (before, since) = (app.server.cpu(), Instant::now());
+    tokio::time::sleep(Duration::from_secs(idle_seconds)).await;
+    let idle = (app.server.cpu() - before).as_secs_f64() / since.elapsed().as_secs_f64() * 100.0;
+    println!("crowd: {idle:.2} % of a core while nothing happens");
+    assert!(idle < idle_percent, "a server that has nothing to do uses {idle:.2} % of a core");
+    assert!(
+        made.elapsed() < Duration::from_millis(long_enough),
+        "the machine is too slow for this measurement"
+    );
+    assert!(waiting.try_join_next().is_none(), "a result came before its job had ended");
+
+    let mib = app.server.memory_kib() / 1024;
+    println!("crowd: {mib} MiB with {live} live tasks and {blocked} blocked calls");
+    assert!(mib < MOST_MIB, "the server holds {mib} MiB");
+
+    while let Some(answer) = waiting.join_next().await {
+        let (number, result) = answer.unwrap();
+        assert_eq!(text(&result.unwrap()), number.to_string(), "everybody gets the result that is theirs");
+    }
+    println!("crowd: all results came {:.1} s after the tasks were made", made.elapsed().as_secs_f64());
+}

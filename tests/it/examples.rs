@@ -1,0 +1,111 @@
+//! The examples, as their READMEs tell to use them.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+
+use crate::support::{Client, Fault, PROGRAM, Place, Server, text};
+
+fn local(place: &Place) -> Server {
+    let mut command = Command::new(PROGRAM);
+    let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/local/taskbridge.toml");
+    place.settle(command.args(["--listen", "127.0.0.1:0", "--config"]).arg(config));
+    let mut server = Server::spawn(command, &place.path("server.log"));
+    server.wait_until_it_listens();
+    server
+}
+
+/// All that lies under a folder, as one text.
+fn everything_under(folder: &Path) -> String {
+    let mut all = String::new();
+    for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        if entry.is_dir() {
+            all.push_str(&everything_under(&entry));
+        } else if entry.is_file() {
+            all.push_str(&String::from_utf8_lossy(&fs::read(&entry).unwrap()));
+        }
+    }
+    all
+}
+
+#[tokio::test]
+async fn keys_tell_callers_apart() {
+    let place = Place::new("");
+    let server = local(&place);
+    match Client::open(server.url()).await {
+        Err(Fault::Status(StatusCode::UNAUTHORIZED, _)) => {}
+        other => panic!("without a key, {:?}", other.map(drop)),
+    }
+    let ann = Client::open_with(server.url(), "ann-key").await.unwrap();
+    let bob = Client::open_with(server.url(), "bob-key").await.unwrap();
+    let task = ann.start("sort_lines", json!({"text": {"content": "b\na\nb\n"}})).await.unwrap();
+    assert!(matches!(bob.get(&task).await, Err(Fault::Refused { code: -32602, .. })));
+    assert!(bob.list().await.unwrap().is_empty());
+    assert!(text(&ann.result(&task).await.unwrap()).contains("2 different lines"));
+}
+
+#[tokio::test]
+async fn files_come_from_the_inbox_and_from_nowhere_else() {
+    let place = Place::new("");
+    let server = local(&place);
+    let client = Client::open_with(server.url(), "ann-key").await.unwrap();
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/local");
+    let uri = |name: &str| json!({"text": {"uri": format!("file://{}/{name}", examples.display())}});
+    let result = client.call("sort_lines", uri("inbox/fruit.txt")).await.unwrap();
+    assert!(text(&result).contains("3 different lines"), "{result}");
+    for outside in ["taskbridge.toml", "inbox/../taskbridge.toml", "inbox/%2e%2e/taskbridge.toml"] {
+        let refused = format!("{:?}", client.call("sort_lines", uri(outside)).await);
+        assert!(refused.contains("is not a file under a folder that this parameter allows"), "{refused}");
+    }
+}
+
+#[tokio::test]
+async fn a_route_is_planned_from_json() {
+    let place = Place::new("");
+    let server = local(&place);
+    let client = Client::open_with(server.url(), "ann-key").await.unwrap();
+    let named = |name: &str, x: i64, y: i64| json!({"name": name, "x": x, "y": y});
+    let places = json!({"places": [named("Home", 0, 0), named("Far End", 9, 0), named("Near", -3, 4)]});
+    let result = client.call("plan_route", places).await.unwrap();
+    assert_eq!(
+        result["structuredContent"],
+        json!({"order": ["Home", "Near", "Far End"], "length": 17.6}),
+        "{result}"
+    );
+    let refused = format!("{:?}", client.call("plan_route", json!({"places": [{"name": "x"}]})).await);
+    assert!(refused.contains("places[0]") && refused.contains("required"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_deployment_waits_for_approval_and_keeps_its_secret() {
+    let place = Place::new("");
+    let server = local(&place);
+    let client = Client::open_with(server.url(), "ann-key").await.unwrap();
+    let deploy =
+        |services: Value| json!({"version": "v1.2.3", "token": "hunter2-hunter2", "services": services});
+    let first = client.start("deploy", deploy(json!(["api"]))).await.unwrap();
+    let second = client.start("deploy", deploy(json!(["web"]))).await.unwrap();
+
+    let mut stream = client.stream("tasks/result", json!({"taskId": first})).await.unwrap();
+    let question = loop {
+        let message = stream.next().await.unwrap().expect("the job asks");
+        if message["method"] == "elicitation/create" {
+            break message;
+        }
+    };
+    assert_eq!(question["params"]["message"], "Deploy v1.2.3 of 1 services (api)?");
+    let waiting = client.get(&second).await.unwrap();
+    assert_eq!(waiting["statusMessage"], "waiting for a free slot, next in line", "{waiting}");
+    // The one runs and the other waits in line: of both, the secret is nowhere that it can be read.
+    assert!(!everything_under(&place.path("")).contains("hunter2"));
+
+    client.cancel(&second).await.unwrap();
+    let answer = json!({"action": "accept", "content": {"reason": "tests"}});
+    client.tell(&json!({"jsonrpc": "2.0", "id": question["id"], "result": answer})).await.unwrap();
+    let result = client.result(&first).await.unwrap();
+    assert!(text(&result).contains("api is now at v1.2.3"), "{result}");
+    assert!(!everything_under(&place.path("")).contains("hunter2"));
+}

@@ -1,0 +1,340 @@
+//! `kill -9` of the real server at random moments under load. Whatever the moment: a task that a client was told of
+//! exists afterwards, no call has two jobs, each job's result arrives, and what has ended stays as it was.
+//!
+//! The jobs run outside of the server, so that they can be counted: commands that each append a line to a file of
+//! their own, and jobs of simulated engines that are processes of their own and keep a journal. Calls to an engine
+//! that are cut off half-way are the rule here. `$TASKBRIDGE_KILLS` says how often, `$TASKBRIDGE_KILL_SEED` when.
+
+#![allow(clippy::print_stdout, reason = "the figures are part of the test's output")]
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use serde_json::json;
+use tokio::task::JoinSet;
+
+use crate::support::{BASICS, Client, Fault, Place, Random, SimProcess, knob, text};
+
+/// Clients of one server that call at the same time.
+const CALLERS: u64 = 6;
+
+/// The most calls between two kills, so that no mountain of jobs is left to wait for at the end.
+const CALLS_PER_LIFE: usize = 60;
+
+/// The longest life of a server that was let begin to listen.
+const LIFE_MS: u64 = 500;
+
+/// How long the last result may take to arrive when no kill comes any more.
+const DRAIN: Duration = Duration::from_secs(180);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// A command on this machine.
+    Command,
+    /// A job of an engine with keys.
+    Keyed,
+    /// A job of an engine without.
+    Unkeyed,
+}
+
+/// One call: what was asked for, and what is known of it.
+#[derive(Clone, Debug)]
+struct Call {
+    kind: Kind,
+    /// Made under an idempotency key, and again until its task is known.
+    repeated: bool,
+    /// Some caller is at it.
+    busy: bool,
+    task: Option<String>,
+    /// The status in which its task ended, once that was seen.
+    ended: Option<String>,
+}
+
+/// What the clients know. A call's number is its place in here.
+#[derive(Default)]
+struct Book {
+    calls: Vec<Call>,
+    /// Calls that may still be made before the next kill.
+    allowed: usize,
+}
+
+impl Book {
+    /// The next call to make: one whose reply was lost and that can be repeated, or else a new one.
+    fn next(&mut self, random: &mut Random) -> Option<(usize, Call)> {
+        self.allowed = self.allowed.checked_sub(1)?;
+        let lost = self.calls.iter().position(|call| call.repeated && !call.busy && call.task.is_none());
+        let number = lost.unwrap_or_else(|| {
+            let kind = [Kind::Command, Kind::Keyed, Kind::Unkeyed][random.below(3) as usize];
+            let repeated = random.below(2) == 0;
+            self.calls.push(Call { kind, repeated, busy: false, task: None, ended: None });
+            self.calls.len() - 1
+        });
+        self.calls[number].busy = true;
+        Some((number, self.calls[number].clone()))
+    }
+
+    /// The calls whose task is known.
+    fn told(&self) -> Vec<(usize, Call, String)> {
+        let calls = self.calls.iter().enumerate();
+        calls.filter_map(|(number, call)| Some((number, call.clone(), call.task.clone()?))).collect()
+    }
+}
+
+/// The words that belong to one call: its file's name, and what its job says.
+fn name(number: usize) -> String {
+    format!("call-{number}")
+}
+
+async fn make(client: &Client, number: usize, call: &Call) -> Result<String, Fault> {
+    let name = name(number);
+    let delay_ms = 20 + number % 7 * 90;
+    let (tool, arguments) = match call.kind {
+        Kind::Command => ("command", json!({"file": name})),
+        Kind::Keyed => ("keyed", json!({"text": name, "delay_ms": delay_ms})),
+        Kind::Unkeyed => ("unkeyed", json!({"text": name, "delay_ms": delay_ms})),
+    };
+    match call.repeated {
+        true => client.start_once(&name, tool, arguments).await,
+        false => client.start(tool, arguments).await,
+    }
+}
+
+/// Looks at a task that was told. What was seen ended is so for ever.
+async fn look(
+    client: &Client,
+    book: &Mutex<Book>,
+    (number, call, task): (usize, Call, String),
+) -> Result<(), Fault> {
+    let seen = client.get(&task).await?;
+    let status = seen["status"].as_str().unwrap().to_owned();
+    if let Some(ended) = &call.ended {
+        assert_eq!(&status, ended, "the task of call {number} had ended: {seen}");
+    }
+    if ["completed", "failed", "cancelled"].contains(&status.as_str()) {
+        book.lock().calls[number].ended = Some(status);
+    }
+    Ok(())
+}
+
+/// One call, if one may still be made, and a look at another.
+async fn step(client: &Client, book: &Mutex<Book>, random: &mut Random) -> Result<(), Fault> {
+    let next = book.lock().next(random);
+    if let Some((number, call)) = next {
+        let made = make(client, number, &call).await;
+        let mut book = book.lock();
+        book.calls[number].busy = false;
+        book.calls[number].task = Some(made?);
+    }
+    let mut told = book.lock().told();
+    if told.is_empty() {
+        return Ok(());
+    }
+    let any = random.below(told.len() as u64) as usize;
+    look(client, book, told.swap_remove(any)).await
+}
+
+/// Calls and looks until the server is gone.
+async fn caller(client: Client, book: Arc<Mutex<Book>>, mut random: Random) {
+    loop {
+        match step(&client, &book, &mut random).await {
+            Ok(()) => {}
+            Err(Fault::Lost(_)) => return,
+            Err(fault) => panic!("a request was not answered as it should be: {fault:?}"),
+        }
+    }
+}
+
+fn config(keyed: &SimProcess, unkeyed: &SimProcess) -> String {
+    format!(
+        r#"{BASICS}
+[reconciler]
+lease = "2s"
+quickest_look = "20ms"
+slowest_look = "1s"
+
+[backends.machine]
+kind = "local"
+working_dir = "runs"
+
+[backends.keyed]
+kind = "sim"
+address = "{}"
+
+[backends.unkeyed]
+kind = "sim"
+address = "{}"
+
+[tools.command]
+backend = "machine"
+target.command = ["sh", "-c", "echo ran >>\"$0\"; sleep 0.1; echo \"$0\"", "{{{{ file }}}}"]
+parameters.file.type = "string"
+
+[tools.keyed]
+backend = "keyed"
+target = {{}}
+parameters.text.type = "string"
+parameters.delay_ms.type = "integer"
+
+[tools.unkeyed]
+backend = "unkeyed"
+target = {{}}
+settle_window = "5s"
+parameters.text.type = "string"
+parameters.delay_ms.type = "integer"
+"#,
+        keyed.address, unkeyed.address
+    )
+}
+
+/// What stands at the end.
+#[derive(Default, Debug)]
+struct Figures {
+    tasks: usize,
+    told: usize,
+    commands: usize,
+    keyed: usize,
+    unkeyed: usize,
+    uncertain: usize,
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_lost_and_nothing_runs_twice() {
+    let kills: u64 = knob("TASKBRIDGE_KILLS", 8);
+    let seed: u64 = knob("TASKBRIDGE_KILL_SEED", 1);
+    println!("kill: {kills} kills, replay with TASKBRIDGE_KILL_SEED={seed}");
+    let mut random = Random::new(seed);
+    let place = Place::new("");
+    let (keyed, unkeyed) = (SimProcess::start(&place, "keyed"), SimProcess::start(&place, "unkeyed"));
+    std::fs::write(place.config(), config(&keyed, &unkeyed)).unwrap();
+    std::fs::create_dir(place.path("runs")).unwrap();
+
+    let book = Arc::new(Mutex::new(Book::default()));
+    let mut session: Option<Client> = None;
+    for kill in 1..=kills {
+        let mut server = place.launch();
+        if kill % 5 == 0 {
+            // Before it listens, or just then: what it does first must bear it too.
+            tokio::time::sleep(random.millis(150)).await;
+            server.kill();
+            continue;
+        }
+        // Now and then two of them share the file, as several stdio servers do.
+        let mut servers = vec![server];
+        if random.below(3) == 0 {
+            servers.push(place.launch());
+        }
+        book.lock().allowed = CALLS_PER_LIFE;
+        let mut callers = JoinSet::new();
+        for server in &mut servers {
+            server.wait_until_it_listens();
+            // The session outlives the server, too, and is good for another one.
+            let client = match &session {
+                Some(session) => session.at(server.url()),
+                None => Client::open(server.url()).await.unwrap(),
+            };
+            for _ in 0..CALLERS {
+                callers.spawn(caller(client.clone(), Arc::clone(&book), Random::new(random.next())));
+            }
+            session = Some(client);
+        }
+        for server in &mut servers {
+            tokio::time::sleep(random.millis(LIFE_MS)).await;
+            server.kill();
+        }
+        while let Some(ended) = callers.join_next().await {
+            ended.expect("a caller ends when its server is gone");
+        }
+    }
+
+    let mut server = place.serve();
+    let client = session.expect("some server lived").at(server.url());
+    let began = Instant::now();
+    let figures = tokio::time::timeout(DRAIN, settle(&client, &book, &place, &keyed, &unkeyed)).await;
+    let figures = figures.expect("the results arrive in time");
+    println!("kill: {figures:?}, settled within {:.1} s", began.elapsed().as_secs_f64());
+    assert!(
+        figures.told > 0 && figures.commands > 0 && figures.keyed > 0 && figures.unkeyed > 0,
+        "{figures:?}"
+    );
+    assert_eq!(server.stop(), Some(0), "it stops when it is told to");
+}
+
+/// Waits for all that was ever begun, and holds it against what was told and what ran.
+async fn settle(
+    client: &Client,
+    book: &Mutex<Book>,
+    place: &Place,
+    keyed: &SimProcess,
+    unkeyed: &SimProcess,
+) -> Figures {
+    // Who has lost a reply asks again, and gets the task that the first call made, if that made one.
+    let lost: Vec<_> = {
+        let book = book.lock();
+        let calls = book.calls.iter().enumerate().filter(|(_, call)| call.repeated && call.task.is_none());
+        calls.map(|(number, call)| (number, call.clone())).collect()
+    };
+    for (number, call) in lost {
+        let task = make(client, number, &call).await.unwrap();
+        book.lock().calls[number].task = Some(task);
+    }
+
+    let tasks: HashSet<String> =
+        client.list().await.unwrap().iter().map(|task| task["taskId"].as_str().unwrap().to_owned()).collect();
+    let told = book.lock().told();
+    let distinct: HashSet<&String> = told.iter().map(|(_, _, task)| task).collect();
+    assert_eq!(distinct.len(), told.len(), "two calls were told the same task");
+    let missing: Vec<_> = distinct.iter().filter(|task| !tasks.contains(**task)).collect();
+    assert!(missing.is_empty(), "tasks that were told are not listed: {missing:?}");
+
+    let mut figures = Figures { tasks: tasks.len(), told: told.len(), ..Figures::default() };
+    for (number, call, task) in told {
+        let result = client.result(&task).await;
+        look(client, book, (number, call.clone(), task)).await.expect("it exists");
+        match result {
+            Ok(result) => {
+                assert_eq!(text(&result).trim_end(), name(number), "the result of {call:?}");
+                assert_ne!(result["isError"], true, "{result}");
+            }
+            // Nobody can know whether an engine without keys took a start whose reply was lost.
+            Err(Fault::Refused { message, .. }) if call.kind == Kind::Unkeyed => {
+                assert!(message.contains("uncertain"), "call {number} ended so: {message}");
+                figures.uncertain += 1;
+            }
+            Err(fault) => panic!("call {number} ({call:?}) has no result: {fault:?}"),
+        }
+    }
+    // What was committed and not told any more is waited for as well: its job counts below.
+    let mut untold = 0;
+    for task in &tasks {
+        if let Err(fault) = client.result(task).await {
+            assert!(
+                matches!(&fault, Fault::Refused { message, .. } if message.contains("uncertain")),
+                "{fault:?}"
+            );
+            untold += 1;
+        }
+    }
+    figures.uncertain = figures.uncertain.max(untold);
+
+    for entry in std::fs::read_dir(place.path("runs")).unwrap() {
+        let file = entry.unwrap().path();
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "ran\n", "{} ran more than once", file.display());
+        figures.commands += 1;
+    }
+    figures.keyed = each_once(keyed);
+    figures.unkeyed = each_once(unkeyed);
+    // Every job belongs to a task, and every task has a job, save those that are uncertain: they may have one.
+    let jobs = figures.commands + figures.keyed + figures.unkeyed;
+    assert!(jobs <= figures.tasks && figures.tasks <= jobs + figures.uncertain, "{jobs} jobs: {figures:?}");
+    figures
+}
+
+/// The number of an engine's jobs, none of which has another's key.
+fn each_once(engine: &SimProcess) -> usize {
+    let started = engine.started();
+    let keys: HashSet<&String> = started.iter().collect();
+    assert_eq!(keys.len(), started.len(), "a key was started twice: {started:?}");
+    started.len()
+}

@@ -1,0 +1,18 @@
+//! The integration tests, as one binary.
+
+#![allow(clippy::unwrap_used, reason = "a test that finds nothing to unwrap has failed")]
+
+mod bad_input;
+mod cli;
+mod configs;
+mod crowd;
+mod defaults;
+mod examples;
+mod kill;
+mod readme;
+mod simulation;
+mod stage;
+mod support;
+mod tidy;
+mod transport;
+mod v2025;

@@ -1,0 +1,37 @@
+//! What README.md shows, done as it says.
+
+use std::process::Command;
+
+use crate::support::{PROGRAM, Place, Server};
+
+/// The block of README.md that begins with this fence.
+fn block(fence: &str) -> String {
+    let text = include_str!("../../README.md");
+    let (_, rest) = text.split_once(&format!("```{fence}\n")).unwrap();
+    rest.split_once("```").unwrap().0.to_owned()
+}
+
+#[tokio::test]
+async fn the_walkthrough_ends_with_a_result() {
+    let place = Place::new("");
+    let mut command = Command::new(PROGRAM);
+    place.settle(command.args(["--listen", "127.0.0.1:0"]));
+    command.current_dir(env!("CARGO_MANIFEST_DIR"));
+    let mut server = Server::spawn(command, &place.path("server.log"));
+    server.wait_until_it_listens();
+
+    let mut walk = Command::new("sh");
+    place.settle(walk.args(["-eu", "-c", &block("sh walkthrough")]));
+    walk.env("URL", server.url());
+    let ended = place.run(walk).await;
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.stdout.contains("\"status\":\"working\""), "{}", ended.stdout);
+    assert!(ended.stdout.contains("Lift-off after 3 seconds."), "{}", ended.stdout);
+}
+
+#[tokio::test]
+async fn the_config_that_it_shows_is_right() {
+    let place = Place::new(&block("toml config"));
+    let checked = place.run(place.command("check")).await;
+    assert!(checked.stdout.ends_with("all right: 1 tool on 1 backend\n"), "{}", checked.stderr);
+}

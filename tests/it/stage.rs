@@ -1,0 +1,286 @@
+//! A backend whose jobs do what a test says, when it says so. A job runs until the test ends it, unless its arguments
+//! say how it ended: `{"end": <JobState>}`, with an optional `"message"`.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+use taskbridge_sdk::{
+    Adapter, Answer, ArtifactData, Artifacts, Backend, Connect, Error, JobHandle, JobKey, JobSpec, JobState,
+    LogRequest, LogText, Logs, Observation, Output, Problem, Question, Questions, Result, Started, Taken,
+    Wakeups,
+};
+use tokio::sync::{mpsc, watch};
+
+/// The stages of all tests, by name, so that a config can name one.
+static STAGES: LazyLock<Mutex<HashMap<String, Stage>>> = LazyLock::new(Mutex::default);
+
+/// The longest that a test waits for something.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A stage. Clones are the same stage.
+#[derive(Clone)]
+pub(crate) struct Stage(Arc<Inner>);
+
+struct Inner {
+    jobs: Mutex<BTreeMap<String, Job>>,
+    count: watch::Sender<usize>,
+    hints: (mpsc::UnboundedSender<JobHandle>, tokio::sync::Mutex<mpsc::UnboundedReceiver<JobHandle>>),
+}
+
+struct Job {
+    key: JobKey,
+    seen: Observation,
+    cancels: usize,
+    log: String,
+    files: BTreeMap<String, Vec<u8>>,
+    answers: Vec<Answer>,
+}
+
+/// One job, in a test's hand.
+#[derive(Clone)]
+pub(crate) struct Handle {
+    stage: Stage,
+    name: String,
+}
+
+impl Stage {
+    /// A new stage, which a config reaches as `kind = "stage"` and `name = NAME`.
+    pub(crate) fn named(name: &str) -> Self {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let stage = Self(Arc::new(Inner {
+            jobs: Mutex::default(),
+            count: watch::Sender::new(0),
+            hints: (sender, tokio::sync::Mutex::new(receiver)),
+        }));
+        STAGES.lock().insert(name.to_owned(), stage.clone());
+        stage
+    }
+
+    /// How many jobs were started.
+    pub(crate) fn starts(&self) -> usize {
+        self.0.jobs.lock().len()
+    }
+
+    /// Waits for something to happen on the stage. What does not happen ends the test.
+    async fn wait(&self, mut happened: impl FnMut(usize) -> bool) {
+        let mut count = self.0.count.subscribe();
+        let waiting = count.wait_for(|count| happened(*count));
+        tokio::time::timeout(PATIENCE, waiting).await.expect("it never happens").unwrap();
+    }
+
+    /// Waits for the `n`-th job, counted from 1.
+    pub(crate) async fn job(&self, n: usize) -> Handle {
+        self.wait(|count| count >= n).await;
+        Handle { stage: self.clone(), name: format!("job-{n}") }
+    }
+}
+
+impl Handle {
+    fn with<T>(&self, act: impl FnOnce(&mut Job) -> T) -> T {
+        act(self.stage.0.jobs.lock().get_mut(&self.name).unwrap())
+    }
+
+    /// Lets the job be seen like this from now on.
+    pub(crate) fn show(&self, seen: Observation) {
+        self.with(|job| job.seen = seen);
+        self.stage.0.hints.0.send(JobHandle::new(&self.name)).unwrap();
+    }
+
+    /// Lets it be seen as running, this far.
+    pub(crate) fn progress(&self, done: f64, total: f64) {
+        self.show(Observation::new(JobState::Running).with_progress(done, Some(total)));
+    }
+
+    /// Lets it ask.
+    pub(crate) fn ask(&self, id: &str, message: &str, schema: Value) {
+        let mut seen = Observation::new(JobState::Running);
+        seen.questions = vec![Question { id: id.to_owned(), message: message.to_owned(), schema }];
+        self.show(seen);
+    }
+
+    /// Ends it well, with this text.
+    pub(crate) fn succeed(&self, text: &str) {
+        self.show(Observation::new(JobState::Succeeded(Output::text(text))));
+    }
+
+    /// What it has printed.
+    pub(crate) fn prints(&self, log: &str) {
+        self.with(|job| log.clone_into(&mut job.log));
+    }
+
+    /// A file that it leaves.
+    pub(crate) fn leaves(&self, name: &str, bytes: &[u8]) {
+        self.with(|job| job.files.insert(name.to_owned(), bytes.to_vec()));
+    }
+
+    /// The answers that it was given.
+    pub(crate) fn answers(&self) -> Vec<Answer> {
+        self.with(|job| job.answers.clone())
+    }
+
+    /// Waits until it was asked to stop.
+    pub(crate) async fn cancelled(&self) {
+        self.stage.wait(|_| self.with(|job| job.cancels > 0)).await;
+    }
+
+    /// Waits until it was given an answer.
+    pub(crate) async fn answered(&self) -> Answer {
+        self.stage.wait(|_| !self.answers().is_empty()).await;
+        self.answers().swap_remove(0)
+    }
+}
+
+struct Played(Stage);
+
+impl Played {
+    fn with<T>(&self, handle: &JobHandle, act: impl FnOnce(&mut Job) -> T) -> Option<T> {
+        let done = self.0.0.jobs.lock().get_mut(handle.as_str()).map(act);
+        self.0.0.count.send_modify(|_| {});
+        done
+    }
+}
+
+#[async_trait]
+impl Backend for Played {
+    async fn start(&self, job: &JobSpec) -> Result<Started> {
+        let mut jobs = self.0.0.jobs.lock();
+        if let Some((name, known)) = jobs.iter().find(|(_, known)| known.key == job.key) {
+            return Ok(Started { handle: JobHandle::new(name), first: Some(known.seen.clone()) });
+        }
+        let state = match job.arguments.get("end") {
+            Some(end) => JobState::deserialize(end).map_err(|e| Error::rejected(e.to_string()))?,
+            None => JobState::Running,
+        };
+        let mut seen = Observation::new(state);
+        seen.message = job.arguments.get("message").and_then(Value::as_str).map(str::to_owned);
+        let name = format!("job-{}", jobs.len() + 1);
+        let row = Job {
+            key: job.key.clone(),
+            seen: seen.clone(),
+            cancels: 0,
+            log: String::new(),
+            files: BTreeMap::new(),
+            answers: Vec::new(),
+        };
+        jobs.insert(name.clone(), row);
+        self.0.0.count.send_replace(jobs.len());
+        Ok(Started { handle: JobHandle::new(name), first: Some(seen) })
+    }
+
+    async fn find(&self, job: &JobSpec) -> Result<Option<Started>> {
+        let jobs = self.0.0.jobs.lock();
+        let found = jobs.iter().find(|(_, known)| known.key == job.key);
+        Ok(found
+            .map(|(name, known)| Started { handle: JobHandle::new(name), first: Some(known.seen.clone()) }))
+    }
+
+    async fn observe(&self, handle: &JobHandle) -> Result<Observation> {
+        Ok(self.with(handle, |job| job.seen.clone()).unwrap_or(Observation::new(JobState::Gone)))
+    }
+
+    async fn cancel(&self, handle: &JobHandle) -> Result<()> {
+        self.with(handle, |job| job.cancels += 1);
+        Ok(())
+    }
+
+    fn questions(&self) -> Option<&dyn Questions> {
+        Some(self)
+    }
+
+    fn logs(&self) -> Option<&dyn Logs> {
+        Some(self)
+    }
+
+    fn artifacts(&self) -> Option<&dyn Artifacts> {
+        Some(self)
+    }
+
+    fn wakeups(&self) -> Option<&dyn Wakeups> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl Questions for Played {
+    async fn answer(&self, handle: &JobHandle, question: &str, answer: &Answer) -> Result<Taken> {
+        let taken = self.with(handle, |job| {
+            let asked = job.seen.questions.iter().any(|open| open.id == question);
+            if asked {
+                job.seen.questions.retain(|open| open.id != question);
+                job.answers.push(answer.clone());
+            }
+            asked
+        });
+        Ok(if taken == Some(true) { Taken::Accepted } else { Taken::TooLate })
+    }
+}
+
+#[async_trait]
+impl Logs for Played {
+    async fn tail(&self, handle: &JobHandle, request: &LogRequest) -> Result<LogText> {
+        let log = self.with(handle, |job| job.log.clone()).unwrap_or_default();
+        let search = request.search.as_deref().unwrap_or_default().to_lowercase();
+        let kept: String =
+            log.split_inclusive('\n').filter(|line| line.to_lowercase().contains(&search)).collect();
+        let from = kept.len().saturating_sub(request.max_bytes);
+        Ok(LogText { text: kept[from..].to_owned(), cut: from > 0 })
+    }
+}
+
+#[async_trait]
+impl Artifacts for Played {
+    async fn read(&self, handle: &JobHandle, name: &str, max_bytes: u64) -> Result<Option<ArtifactData>> {
+        let bytes = self.with(handle, |job| job.files.get(name).cloned()).flatten();
+        match bytes {
+            Some(bytes) if bytes.len() as u64 > max_bytes => {
+                Err(Error::rejected(format!("{name} has {} bytes, more than {max_bytes}", bytes.len())))
+            }
+            Some(bytes) => Ok(Some(ArtifactData { bytes, mime_type: None })),
+            None => Ok(None),
+        }
+    }
+}
+
+#[async_trait]
+impl Wakeups for Played {
+    async fn next(&self) -> JobHandle {
+        self.0.0.hints.1.lock().await.recv().await.unwrap()
+    }
+}
+
+/// The adapter.
+pub(crate) struct StageAdapter;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Config {
+    name: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Target {}
+
+#[async_trait]
+impl Adapter for StageAdapter {
+    const KIND: &'static str = "stage";
+
+    type Config = Config;
+    type Target = Target;
+
+    fn check(_config: &Config, _target: &Target, _parameters: &[&str]) -> Vec<Problem> {
+        Vec::new()
+    }
+
+    async fn connect(config: Config, _context: &Connect) -> Result<Arc<dyn Backend>> {
+        let stage = STAGES.lock().get(&config.name).cloned();
+        let stage = stage.ok_or_else(|| Error::config("no test made this stage"))?;
+        Ok(Arc::new(Played(stage)))
+    }
+}

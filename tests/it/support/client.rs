@@ -1,0 +1,214 @@
+//! [`Client`]: one session of MCP 2025-11-25 over HTTP, as small as a client can be. It sends what it is told to and
+//! hands back what comes; a fault of the network, a refusal by HTTP and a JSON-RPC error can be told apart.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use reqwest::{Method, RequestBuilder, Response, StatusCode};
+use serde_json::{Value, json};
+
+use super::Events;
+
+const VERSION: &str = "2025-11-25";
+
+/// How long an answer may take, streams included.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// One session. Clones share it.
+#[derive(Clone)]
+pub(crate) struct Client {
+    http: reqwest::Client,
+    url: String,
+    session: String,
+    key: Option<String>,
+    next_id: Arc<AtomicU64>,
+}
+
+/// Why a request has no result.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    /// A JSON-RPC error.
+    Refused { code: i64, message: String },
+    /// An HTTP status without a JSON-RPC answer to the request.
+    Status(StatusCode, String),
+    /// The network: it is not known whether the request arrived.
+    Lost(String),
+}
+
+impl Client {
+    /// Opens a session for a client that can be asked.
+    pub(crate) async fn open(url: &str) -> Result<Self, Fault> {
+        Self::begin(url, None).await
+    }
+
+    /// The same, with an API key.
+    pub(crate) async fn open_with(url: &str, key: &str) -> Result<Self, Fault> {
+        Self::begin(url, Some(key.to_owned())).await
+    }
+
+    async fn begin(url: &str, key: Option<String>) -> Result<Self, Fault> {
+        let http = reqwest::Client::builder().no_proxy().timeout(PATIENCE).pool_idle_timeout(None);
+        let http = http.build().unwrap();
+        let mut client =
+            Self { http, url: url.to_owned(), session: String::new(), key, next_id: Arc::default() };
+        let params = json!({
+            "protocolVersion": VERSION,
+            "capabilities": {"elicitation": {"form": {}}},
+            "clientInfo": {"name": "taskbridge-tests", "version": "1.0.0"},
+        });
+        let response = client.post(&client.message("initialize", params)).await?;
+        let session = response.headers().get("mcp-session-id").expect("initialize gives a session id");
+        client.session = session.to_str().unwrap().to_owned();
+        client.answer(response, 0).await?;
+        client.post(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await?;
+        Ok(client)
+    }
+
+    /// The same session at another address: of the server that came after.
+    pub(crate) fn at(&self, url: &str) -> Self {
+        Self { url: url.to_owned(), ..self.clone() }
+    }
+
+    /// A request's result.
+    pub(crate) async fn request(&self, method: &str, params: Value) -> Result<Value, Fault> {
+        let message = self.message(method, params);
+        let id = message["id"].as_u64().unwrap();
+        let response = self.post(&message).await?;
+        self.answer(response, id).await
+    }
+
+    /// Sends a request whose answer is an event stream, and gives the stream.
+    pub(crate) async fn stream(&self, method: &str, params: Value) -> Result<Events, Fault> {
+        Ok(Events::new(self.post(&self.message(method, params)).await?))
+    }
+
+    /// The GET stream.
+    pub(crate) async fn listen(&self) -> Result<Events, Fault> {
+        let request = self.prepared(Method::GET).header("accept", "text/event-stream");
+        Ok(Events::new(accepted(sent(request).await?).await?))
+    }
+
+    /// Sends a notification, or the response to a request of the server's.
+    pub(crate) async fn tell(&self, message: &Value) -> Result<(), Fault> {
+        self.post(message).await.map(drop)
+    }
+
+    /// A plain call.
+    pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Result<Value, Fault> {
+        self.request("tools/call", json!({"name": tool, "arguments": arguments})).await
+    }
+
+    /// Starts a task and gives its id.
+    pub(crate) async fn start(&self, tool: &str, arguments: Value) -> Result<String, Fault> {
+        let params = json!({"name": tool, "arguments": arguments, "task": {}});
+        self.request("tools/call", params).await.map(|result| task_id(&result))
+    }
+
+    /// Starts a task under an idempotency key and gives its id.
+    pub(crate) async fn start_once(&self, key: &str, tool: &str, arguments: Value) -> Result<String, Fault> {
+        let meta = json!({"io.taskbridge/idempotency-key": key});
+        let params = json!({"name": tool, "arguments": arguments, "task": {}, "_meta": meta});
+        self.request("tools/call", params).await.map(|result| task_id(&result))
+    }
+
+    /// `tasks/get`.
+    pub(crate) async fn get(&self, task: &str) -> Result<Value, Fault> {
+        self.request("tasks/get", json!({"taskId": task})).await
+    }
+
+    /// `tasks/result`: waits until the task has ended.
+    pub(crate) async fn result(&self, task: &str) -> Result<Value, Fault> {
+        self.request("tasks/result", json!({"taskId": task})).await
+    }
+
+    /// `tasks/cancel`.
+    pub(crate) async fn cancel(&self, task: &str) -> Result<Value, Fault> {
+        self.request("tasks/cancel", json!({"taskId": task})).await
+    }
+
+    /// All tasks, by `tasks/list`.
+    pub(crate) async fn list(&self) -> Result<Vec<Value>, Fault> {
+        let (mut tasks, mut params) = (Vec::new(), json!({}));
+        loop {
+            let mut page = self.request("tasks/list", params).await?;
+            let Value::Array(found) = page["tasks"].take() else { panic!("a page has tasks: {page}") };
+            tasks.extend(found);
+            match page.get("nextCursor") {
+                Some(cursor) => params = json!({"cursor": cursor}),
+                None => return Ok(tasks),
+            }
+        }
+    }
+
+    fn message(&self, method: &str, params: Value) -> Value {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+    }
+
+    fn prepared(&self, method: Method) -> RequestBuilder {
+        let mut request = self.http.request(method, &self.url);
+        if let Some(key) = &self.key {
+            request = request.bearer_auth(key);
+        }
+        if self.session.is_empty() {
+            return request;
+        }
+        request.header("mcp-session-id", &self.session).header("mcp-protocol-version", VERSION)
+    }
+
+    async fn post(&self, message: &Value) -> Result<Response, Fault> {
+        let request = self.prepared(Method::POST).header("accept", "application/json, text/event-stream");
+        accepted(sent(request.json(message)).await?).await
+    }
+
+    async fn answer(&self, response: Response, id: u64) -> Result<Value, Fault> {
+        let kind = response.headers().get("content-type").and_then(|kind| kind.to_str().ok());
+        let answer = if kind.is_some_and(|kind| kind.starts_with("text/event-stream")) {
+            let mut events = Events::new(response);
+            loop {
+                match events.next().await? {
+                    Some(message) if message["id"] == id && message.get("method").is_none() => break message,
+                    Some(_) => {}
+                    None => return Err(Fault::Lost("the stream ended without an answer".to_owned())),
+                }
+            }
+        } else {
+            response.json().await.map_err(|e| Fault::Lost(e.to_string()))?
+        };
+        outcome(answer)
+    }
+}
+
+fn outcome(mut answer: Value) -> Result<Value, Fault> {
+    if let Some(error) = answer.get("error") {
+        let code = error["code"].as_i64().unwrap();
+        return Err(Fault::Refused { code, message: error["message"].as_str().unwrap().to_owned() });
+    }
+    Ok(answer["result"].take())
+}
+
+async fn sent(request: RequestBuilder) -> Result<Response, Fault> {
+    request.send().await.map_err(|e| Fault::Lost(e.to_string()))
+}
+
+/// The response, unless its status says that there is none.
+async fn accepted(response: Response) -> Result<Response, Fault> {
+    let status = response.status();
+    if status.is_success() {
+        return Ok(response);
+    }
+    let body = response.text().await.unwrap_or_default();
+    Err(Fault::Status(status, body))
+}
+
+fn task_id(result: &Value) -> String {
+    let id = result["task"]["taskId"].as_str();
+    id.unwrap_or_else(|| panic!("no task was made: {result}")).to_owned()
+}
+
+/// The text blocks of a tool's result.
+pub(crate) fn text(result: &Value) -> String {
+    let blocks = result["content"].as_array().into_iter().flatten();
+    blocks.filter_map(|block| block["text"].as_str()).collect()
+}

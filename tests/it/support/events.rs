@@ -1,0 +1,50 @@
+//! [`Events`]: the messages of an event stream, as `text/event-stream` in the HTML standard has them.
+
+use reqwest::Response;
+use serde_json::Value;
+
+use super::Fault;
+
+/// An open event stream.
+pub(crate) struct Events {
+    response: Response,
+    unread: Vec<u8>,
+    /// The id of the last event, for `Last-Event-ID`.
+    pub(crate) last_id: Option<String>,
+}
+
+impl Events {
+    pub(crate) fn new(response: Response) -> Self {
+        Self { response, unread: Vec::new(), last_id: None }
+    }
+
+    /// The next JSON-RPC message; `None` at the end of the stream. Events without data are passed over.
+    pub(crate) async fn next(&mut self) -> Result<Option<Value>, Fault> {
+        loop {
+            while let Some(end) = self.unread.windows(2).position(|pair| pair == b"\n\n") {
+                let event: Vec<u8> = self.unread.drain(..end + 2).collect();
+                if let Some(message) = self.read(&String::from_utf8(event).unwrap()) {
+                    return Ok(Some(message));
+                }
+            }
+            match self.response.chunk().await.map_err(|e| Fault::Lost(e.to_string()))? {
+                Some(bytes) => self.unread.extend_from_slice(&bytes),
+                None => return Ok(None),
+            }
+        }
+    }
+
+    fn read(&mut self, event: &str) -> Option<Value> {
+        let mut data = String::new();
+        for line in event.lines() {
+            let (field, value) = line.split_once(':').unwrap_or((line, ""));
+            let value = value.strip_prefix(' ').unwrap_or(value);
+            match field {
+                "data" => data.push_str(value),
+                "id" => self.last_id = Some(value.to_owned()),
+                _ => {}
+            }
+        }
+        (!data.is_empty()).then(|| serde_json::from_str(&data).unwrap())
+    }
+}

@@ -1,0 +1,112 @@
+//! [`Server`]: the program under test as a process: started, measured, and killed by its process id.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read as _};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// A server process. It is killed when it is dropped.
+pub(crate) struct Server {
+    child: Child,
+    /// Kept open, so that the server can go on writing.
+    stdout: BufReader<ChildStdout>,
+    url: Option<String>,
+}
+
+impl Server {
+    /// Starts it; what it says on stderr is appended to `log`.
+    pub(crate) fn spawn(mut command: Command, log: &Path) -> Self {
+        let log = File::options().create(true).append(true).open(log).unwrap();
+        let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        Self { child, stdout, url: None }
+    }
+
+    /// Reads the address from what the server prints about how to connect.
+    pub(crate) fn wait_until_it_listens(&mut self) {
+        let mut printed = String::new();
+        while self.url.is_none() {
+            let line_start = printed.len();
+            let length = self.stdout.read_line(&mut printed).unwrap();
+            assert!(length > 0, "the server ended without an address: {:?}\n{printed}", self.child.wait());
+            self.url = endpoint(&printed[line_start..]);
+        }
+    }
+
+    /// The endpoint.
+    pub(crate) fn url(&self) -> &str {
+        self.url.as_deref().expect("the server listens")
+    }
+
+    /// Its process id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Kills it as `kill -9` does, and waits until it is gone.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Asks it to stop and gives its exit code. One that has ended already has no ear for it.
+    pub(crate) fn stop(&mut self) -> Option<i32> {
+        if self.child.try_wait().unwrap().is_none() {
+            self.signal(rustix::process::Signal::TERM);
+        }
+        self.child.wait().unwrap().code()
+    }
+
+    /// Sends it a signal. Until it is waited for, its process id is its own.
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
+        rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// What it printed on stdout behind its address. It must have ended.
+    pub(crate) fn printed(&mut self) -> String {
+        let mut text = String::new();
+        self.stdout.read_to_string(&mut text).unwrap();
+        text
+    }
+
+    /// The memory that it holds now, in KiB.
+    pub(crate) fn memory_kib(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse().unwrap()
+    }
+
+    /// The CPU time that it has used so far.
+    pub(crate) fn cpu(&self) -> Duration {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap();
+        // The name in parentheses may hold anything; utime and stime are fields 14 and 15 (proc(5)).
+        let fields: Vec<&str> = stat[stat.rfind(')').unwrap() + 2..].split(' ').collect();
+        let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
+        // A tick of proc(5) is a hundredth of a second on every architecture that Linux still supports.
+        Duration::from_millis(ticks * 10)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // One that ended or was killed before is no failure of this.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The endpoint in a line, if it names one.
+fn endpoint(line: &str) -> Option<String> {
+    let start = line.find("http://")?;
+    let word = line[start..].split(|c: char| c.is_whitespace() || "\"'`<>,)".contains(c)).next()?;
+    word.ends_with("/mcp").then(|| word.to_owned())
+}
+
+/// Lets this process hold as many connections as it may.
+pub(crate) fn raise_file_limit() {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
+}

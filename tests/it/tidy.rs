@@ -1,0 +1,209 @@
+//! Holds the arrows and the habits that ARCHITECTURE.md promises, by reading the source as text. It must not judge
+//! behaviour. A breach is named with its file and line.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A source file, by its path from the root.
+struct Source {
+    path: String,
+    text: String,
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn sources(folders: &[&str]) -> Vec<Source> {
+    let mut files = Vec::new();
+    for folder in folders {
+        collect(&root().join(folder), &mut files);
+    }
+    files.sort();
+    let read = |file: PathBuf| {
+        let path = file.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
+        Source { path, text: fs::read_to_string(file).unwrap() }
+    };
+    files.into_iter().map(read).collect()
+}
+
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() && !path.ends_with("target") {
+            collect(&path, files);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+}
+
+impl Source {
+    /// The lines that are neither comments nor in a trailing test module, with their numbers.
+    fn code(&self) -> impl Iterator<Item = (usize, &str)> {
+        let lines = self.text.lines().enumerate().map(|(at, line)| (at + 1, line));
+        lines
+            .take_while(|(_, line)| !line.starts_with("#[cfg(test)]"))
+            .filter(|(_, line)| !line.trim_start().starts_with("//"))
+    }
+
+    fn is_test(&self) -> bool {
+        self.path.starts_with("tests/") || self.path.contains("/tests/") || self.path.ends_with("tests.rs")
+    }
+}
+
+/// Every line of the files under `folder` that holds one of `words`, but for files that `allowed` names.
+fn breaches(folder: &str, words: &[&str], allowed: &[&str]) -> Vec<String> {
+    let mut found = Vec::new();
+    for source in sources(&[folder]) {
+        if source.is_test() || allowed.iter().any(|prefix| source.path.starts_with(prefix)) {
+            continue;
+        }
+        for (line, text) in source.code() {
+            if words.iter().any(|word| text.contains(word)) {
+                found.push(format!("{}:{line}: {}", source.path, text.trim()));
+            }
+        }
+    }
+    found
+}
+
+fn none(what: &str, found: &[String]) {
+    assert!(found.is_empty(), "{what}:\n{}", found.join("\n"));
+}
+
+/// The rooms of the server, and which others each may enter.
+const ARROWS: [(&str, &[&str]); 7] = [
+    ("src/clock.rs", &[]),
+    ("src/tasks", &["tasks", "clock"]),
+    // The last two are the macros by which a store runs the suite.
+    ("src/store", &["store", "tasks", "clock", "store_suite", "shared_store_suite"]),
+    ("src/seal.rs", &["clock"]),
+    ("src/auth", &["auth", "tasks"]),
+    ("src/catalog", &["catalog", "auth", "seal", "clock", "tasks"]),
+    ("src/mcp", &["mcp", "catalog", "auth", "seal", "clock", "tasks"]),
+];
+
+#[test]
+fn modules_reach_only_where_the_map_lets_them() {
+    let mut found = Vec::new();
+    for source in sources(&["src"]) {
+        let Some((_, allowed)) = ARROWS.iter().find(|(room, _)| source.path.starts_with(room)) else {
+            continue;
+        };
+        if source.is_test() {
+            continue;
+        }
+        for (line, text) in source.code() {
+            for reached in text.split("crate::").skip(1) {
+                let module: String =
+                    reached.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+                if !module.is_empty() && !allowed.contains(&module.as_str()) {
+                    found.push(format!("{}:{line}: reaches `{module}`", source.path));
+                }
+            }
+        }
+    }
+    none("arrows that the map in ARCHITECTURE.md does not have", &found);
+}
+
+#[test]
+fn adapters_know_the_sdk_and_nothing_else_of_ours() {
+    let found = breaches("adapters/local/src", &["taskbridge::"], &[]);
+    none("an adapter that reaches into the server", &found);
+    let sdk = fs::read_to_string(root().join("adapters/sdk/Cargo.toml")).unwrap();
+    assert!(!sdk.contains("taskbridge.workspace"), "the sdk depends on the server");
+    let words = ["axum", "rusqlite", "jsonrpc", "JSON-RPC"];
+    none("a word in the sdk that is not its own", &breaches("adapters/sdk/src", &words, &[]));
+}
+
+#[test]
+fn protocol_versions_are_named_in_two_rooms() {
+    let words = ["\"2024-", "\"2025-", "\"2026-"];
+    let rooms = ["src/mcp/generation.rs", "src/mcp/v20"];
+    none("protocol version literals outside their rooms", &breaches("src", &words, &rooms));
+}
+
+#[test]
+fn the_core_knows_no_wire_status_and_no_engine() {
+    let words = ["\"working\"", "\"completed\"", "-32", "taskId", "Mcp-", "sqlite", "rusqlite", "\"local\""];
+    none("words of the protocol, a store or an engine in the core", &breaches("src/tasks", &words, &[]));
+}
+
+#[test]
+fn only_the_app_spawns() {
+    let words = ["tokio::spawn", "JoinSet::new", "thread::spawn", "thread::Builder"];
+    // Connections come and go with clients, and the store's writer is a thread because a flush blocks.
+    let places = ["src/app.rs", "src/mcp/http/serve.rs", "src/store/sqlite/writer.rs"];
+    none("spawning outside of its places", &breaches("src", &words, &places));
+}
+
+#[test]
+fn every_file_says_what_it_is_for() {
+    let silent: Vec<_> = sources(&["src", "adapters", "tests", "examples", "benches"])
+        .into_iter()
+        .filter(|source| !source.text.starts_with("//!"))
+        .map(|source| source.path)
+        .collect();
+    none("files that do not open with `//!`", &silent);
+}
+
+#[test]
+fn files_stay_readable() {
+    let all = sources(&["src", "adapters"]);
+    let mut lengths: Vec<(usize, &str)> = all
+        .iter()
+        .filter(|source| !source.is_test())
+        .map(|source| {
+            (source.text.lines().take_while(|l| !l.starts_with("#[cfg(test)]")).count(), &*source.path)
+        })
+        .collect();
+    lengths.sort_unstable();
+    let median = lengths[lengths.len() / 2].0;
+    let (longest, path) = lengths[lengths.len() - 1];
+    assert!(longest <= 600, "{path} has {longest} lines: what second thing does it do?");
+    assert!(median <= 180, "the median file has {median} lines");
+}
+
+#[test]
+fn nothing_is_left_for_later() {
+    let words = ["TODO", "FIXME", "XXX", "todo!(", "unimplemented!(", "#[ignore"];
+    let mut found = Vec::new();
+    for source in sources(&["src", "adapters", "tests", "examples", "benches"]) {
+        if source.path == "tests/it/tidy.rs" {
+            continue;
+        }
+        for (at, line) in source.text.lines().enumerate() {
+            if words.iter().any(|word| line.contains(word)) {
+                found.push(format!("{}:{}: {}", source.path, at + 1, line.trim()));
+            }
+        }
+    }
+    none("left for later", &found);
+}
+
+/// `docs/conformance.md` names tests as `function` or `module::function` in its last column; each must exist.
+#[test]
+fn the_tests_that_the_conformance_table_names_exist() {
+    let table = fs::read_to_string(root().join("docs/conformance.md")).unwrap();
+    let all: String = sources(&["src", "adapters", "tests"]).into_iter().map(|source| source.text).collect();
+    let mut missing = Vec::new();
+    let mut named = 0;
+    for row in table.lines().filter(|line| line.starts_with("| ")) {
+        let Some(cell) = row.trim_end_matches('|').rsplit('|').next() else { continue };
+        for name in cell.split('`').skip(1).step_by(2) {
+            let function = name.rsplit("::").next().unwrap_or(name);
+            let is_name = !function.is_empty()
+                && function.chars().all(|c| c.is_ascii_lowercase() || c == '_' || c.is_ascii_digit());
+            if !is_name || !function.contains('_') || function.starts_with('_') {
+                continue;
+            }
+            named += 1;
+            if !all.contains(&format!("fn {function}(")) && !all.contains(&format!("fn {function}<")) {
+                missing.push(format!("{name} in {}", row.split('|').nth(1).unwrap_or("").trim()));
+            }
+        }
+    }
+    assert!(named > 50, "the table names only {named} tests");
+    none("tests that are named in docs/conformance.md and do not exist", &missing);
+}

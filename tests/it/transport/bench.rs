@@ -1,0 +1,323 @@
+//! What the transport's tests work with: a bridge over a store of its own, served on a free port of this machine.
+
+use std::collections::HashMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use reqwest::header::{ACCEPT, CONTENT_TYPE};
+use reqwest::{Client, RequestBuilder, Response};
+use serde_json::{Value, json};
+use taskbridge::auth::Authenticator;
+use taskbridge::catalog::Catalog;
+use taskbridge::clock::{Clock, System};
+use taskbridge::mcp::http::{self, Options};
+use taskbridge::mcp::origin::Doors;
+use taskbridge::mcp::speakers::Speakers;
+use taskbridge::mcp::{Bridge, CompanionTools, Settings};
+use taskbridge::seal::Seal;
+use taskbridge::store::sqlite::{Mode, SqliteStore};
+use taskbridge::tasks::ledger::{Ledger, Nudge};
+use taskbridge::tasks::pace::Pace;
+use taskbridge::tasks::service::{Outbox, Service};
+use taskbridge::tasks::store::{Holder, Store};
+use taskbridge::tasks::watch::Watch;
+use taskbridge::{adapters, config};
+use taskbridge_sdk::Timestamp;
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+/// The tools: one that never ends, and one that asks before it begins.
+const CONFIG: &str = r#"
+[backends.sim]
+kind = "sim"
+
+[tools.run]
+backend = "sim"
+target = { delay_ms = 3600000 }
+
+[tools.ask]
+backend = "sim"
+target = {}
+confirm = "Really?"
+"#;
+
+/// The largest body that the server takes.
+pub(super) const MAX_BODY: usize = 64 * 1024;
+
+/// Polls of one owner in a second.
+pub(super) const MOST_POLLS: u32 = 5;
+
+/// The machine's clock, which can be put forward.
+#[derive(Default)]
+pub(super) struct Ahead(AtomicI64);
+
+impl Ahead {
+    pub(super) fn by(&self, time: Duration) {
+        self.0.store(i64::try_from(time.as_millis()).unwrap(), Ordering::SeqCst);
+    }
+}
+
+impl Clock for Ahead {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(System.now().as_millis() + self.0.load(Ordering::SeqCst))
+    }
+}
+
+/// A server. Dropped, it is gone.
+pub(super) struct Server {
+    pub(super) clock: Arc<Ahead>,
+    pub(super) client: Client,
+    pub(super) address: SocketAddr,
+    pub(super) shutdown: CancellationToken,
+    serving: Option<JoinHandle<()>>,
+    dir: Arc<TempDir>,
+}
+
+/// What the server says of itself at the beginning of a session.
+pub(super) struct Session {
+    pub(super) id: String,
+}
+
+/// A bridge over the database in this directory. Nothing runs jobs.
+pub(super) fn bridge(dir: &Path, clock: Arc<dyn Clock>) -> Bridge {
+    let store: Arc<dyn Store> =
+        Arc::new(SqliteStore::open(&dir.join("tasks.db"), Arc::clone(&clock), Mode::Threaded).unwrap());
+    let seal = Seal::new(&[7; 32], System::entropy());
+    let config = config::parse(Path::new("test.toml"), dir, CONFIG, &adapters::all(), Some(dir)).unwrap();
+    let catalog = Arc::new(Catalog::new(config.tools, config.limits, seal.clone()));
+    let ledger = Ledger {
+        store: Arc::clone(&store),
+        watch: Watch::default(),
+        clock: Arc::clone(&clock),
+        tools: catalog.clone(),
+        nudge: Arc::new(Nudge::default()),
+    };
+    let outbox = Outbox { fresh: mpsc::channel(16).0, afterwards: mpsc::unbounded_channel().0 };
+    let pace = Pace { quickest: Duration::from_millis(50), slowest: Duration::from_secs(30) };
+    let holder = Holder("test".to_owned());
+    Bridge {
+        service: Service::new(ledger, System::entropy(), holder, Duration::from_secs(30), pace, outbox),
+        catalog,
+        backends: HashMap::new(),
+        seal,
+        store,
+        clock,
+        entropy: System::entropy(),
+        speakers: Speakers::default(),
+        settings: Settings {
+            call_budget: Duration::from_secs(25),
+            progress_every: Duration::from_secs(5),
+            companion_tools: CompanionTools::Auto,
+            page_size: 50,
+            session_lifetime: Duration::from_secs(3600),
+            max_log_bytes: 1024,
+            max_artifact_bytes: 1024,
+            max_polls_per_second: MOST_POLLS,
+        },
+    }
+}
+
+impl Server {
+    /// A server that asks nobody who they are.
+    pub(super) async fn start() -> Self {
+        Self::with(Authenticator::None { single_user: true }).await
+    }
+
+    /// A server with this authentication.
+    pub(super) async fn with(auth: Authenticator) -> Self {
+        Self::over(Arc::new(TempDir::new().unwrap()), auth).await
+    }
+
+    /// Another server over the same database.
+    pub(super) async fn twin(&self) -> Self {
+        Self::over(Arc::clone(&self.dir), Authenticator::None { single_user: true }).await
+    }
+
+    #[allow(clippy::disallowed_methods, reason = "a test serves beside its own requests")]
+    async fn over(dir: Arc<TempDir>, auth: Authenticator) -> Self {
+        let clock = Arc::new(Ahead::default());
+        let bridge = Arc::new(bridge(dir.path(), clock.clone()));
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let origins = ["https://app.example".to_owned()];
+        let hosts = ["tasks.internal".to_owned()];
+        let options =
+            Options { doors: Doors::new(address.ip(), origins, hosts).unwrap(), max_body_bytes: MAX_BODY };
+        let shutdown = CancellationToken::new();
+        let serving = tokio::spawn(http::serve(listener, bridge, Arc::new(auth), options, shutdown.clone()));
+        let client = Client::builder().no_proxy().build().unwrap();
+        Self { clock, client, address, shutdown, serving: Some(serving), dir }
+    }
+
+    /// Stops it, and waits until it has stopped.
+    pub(super) async fn stop(mut self) {
+        self.shutdown.cancel();
+        self.serving.take().unwrap().await.unwrap();
+    }
+
+    pub(super) fn url(&self) -> String {
+        format!("http://{}/mcp", self.address)
+    }
+
+    /// A POST with the headers that every client sends.
+    pub(super) fn post(&self, body: impl Into<reqwest::Body>) -> RequestBuilder {
+        self.client
+            .post(self.url())
+            .header(CONTENT_TYPE, "application/json")
+            .header(ACCEPT, "application/json, text/event-stream")
+            .body(body)
+    }
+
+    /// A POST in a session.
+    pub(super) fn say(&self, session: &Session, message: &Value) -> RequestBuilder {
+        self.post(message.to_string()).header("Mcp-Session-Id", &session.id)
+    }
+
+    /// A GET in a session.
+    pub(super) fn listen(&self, session: &Session) -> RequestBuilder {
+        self.client.get(self.url()).header(ACCEPT, "text/event-stream").header("Mcp-Session-Id", &session.id)
+    }
+
+    /// Begins a session.
+    pub(super) async fn session(&self) -> Session {
+        let response = self.post(initialize("2025-11-25").to_string()).send().await.unwrap();
+        assert_eq!(response.status(), 200);
+        Session { id: response.headers()["mcp-session-id"].to_str().unwrap().to_owned() }
+    }
+
+    /// Begins a session of a client that can ask its user.
+    pub(super) async fn session_that_asks(&self) -> Session {
+        let mut begin = initialize("2025-11-25");
+        begin["params"]["capabilities"]["elicitation"] = json!({});
+        let response = self.post(begin.to_string()).send().await.unwrap();
+        Session { id: response.headers()["mcp-session-id"].to_str().unwrap().to_owned() }
+    }
+
+    /// The result of a request that is answered at once.
+    pub(super) async fn result(&self, session: &Session, method: &str, params: &Value) -> Value {
+        let response = self.say(session, &request("quick", method, params)).send().await.unwrap();
+        assert_eq!(response.headers()[CONTENT_TYPE], "application/json", "{method}");
+        let mut answer: Value = response.json().await.unwrap();
+        assert!(answer.get("result").is_some(), "{method}: {answer}");
+        answer["result"].take()
+    }
+
+    /// Calls a tool as a task, and gives the task's id.
+    pub(super) async fn task(&self, session: &Session, tool: &str) -> String {
+        let call = json!({ "name": tool, "arguments": {}, "task": {} });
+        let created = self.result(session, "tools/call", &call).await;
+        created["task"]["taskId"].as_str().unwrap().to_owned()
+    }
+
+    /// Waits for the result of a task.
+    pub(super) async fn wait(&self, session: &Session, id: impl Into<Value>, task: &str) -> Events {
+        let wait = request(id, "tasks/result", &json!({ "taskId": task }));
+        Events::of(self.say(session, &wait).send().await.unwrap())
+    }
+
+    /// Ends a session.
+    pub(super) async fn delete(&self, session: &Session) -> Response {
+        self.client.delete(self.url()).header("Mcp-Session-Id", &session.id).send().await.unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.shutdown.cancel();
+    }
+}
+
+pub(super) fn initialize(version: &str) -> Value {
+    json!({
+        "jsonrpc": "2.0",
+        "id": 0,
+        "method": "initialize",
+        "params": {
+            "protocolVersion": version,
+            "capabilities": {},
+            "clientInfo": { "name": "test", "version": "1" },
+        },
+    })
+}
+
+pub(super) fn request(id: impl Into<Value>, method: &str, params: &Value) -> Value {
+    json!({ "jsonrpc": "2.0", "id": id.into(), "method": method, "params": params })
+}
+
+pub(super) fn notification(method: &str, params: &Value) -> Value {
+    json!({ "jsonrpc": "2.0", "method": method, "params": params })
+}
+
+/// The status, and the code and the message of the JSON-RPC error in the body, which is checked to be one.
+pub(super) async fn refusal(response: Response) -> (u16, i64, String) {
+    let status = response.status().as_u16();
+    assert_eq!(response.headers()[CONTENT_TYPE], "application/json", "status {status}");
+    let body: Value = response.json().await.unwrap();
+    assert_eq!(body["jsonrpc"], "2.0");
+    let code = body["error"]["code"].as_i64().unwrap_or_else(|| panic!("no error code: {body}"));
+    (status, code, body["error"]["message"].as_str().unwrap().to_owned())
+}
+
+/// One event of a stream.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Event {
+    pub(super) id: Option<String>,
+    pub(super) retry: Option<u64>,
+    pub(super) data: Option<String>,
+    pub(super) comment: bool,
+}
+
+impl Event {
+    pub(super) fn message(&self) -> Value {
+        serde_json::from_str(self.data.as_deref().unwrap()).unwrap()
+    }
+}
+
+/// The events of a response.
+pub(super) struct Events {
+    chunks: futures_util::stream::BoxStream<'static, reqwest::Result<bytes::Bytes>>,
+    buffer: String,
+}
+
+impl Events {
+    pub(super) fn of(response: Response) -> Self {
+        assert_eq!(response.status(), 200);
+        assert_eq!(response.headers()[CONTENT_TYPE], "text/event-stream");
+        assert_eq!(response.headers()["cache-control"], "no-cache");
+        Self { chunks: response.bytes_stream().boxed(), buffer: String::new() }
+    }
+
+    /// The next event; `None` once the stream has ended.
+    pub(super) async fn next(&mut self) -> Option<Event> {
+        loop {
+            if let Some(end) = self.buffer.find("\n\n") {
+                let text: String = self.buffer.drain(..end + 2).collect();
+                return Some(parse(text.trim_end()));
+            }
+            let chunk = self.chunks.next().await?.expect("the stream ends in order");
+            self.buffer.push_str(std::str::from_utf8(&chunk).unwrap());
+        }
+    }
+}
+
+fn parse(text: &str) -> Event {
+    let mut event = Event::default();
+    for line in text.lines() {
+        match line.split_once(':').unwrap() {
+            ("", _) => event.comment = true,
+            ("id", id) => event.id = Some(id.trim_start().to_owned()),
+            ("retry", retry) => event.retry = Some(retry.trim().parse().unwrap()),
+            ("data", data) => event.data = Some(data.trim_start().to_owned()),
+            ("event", name) => assert_eq!(name.trim(), "message"),
+            (field, _) => panic!("there is no field {field:?}"),
+        }
+    }
+    event
+}

@@ -1,0 +1,181 @@
+//! Sessions and the version header.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use reqwest::Method;
+use reqwest::header::{ACCEPT, CONTENT_TYPE};
+use serde_json::{Value, json};
+use taskbridge::auth::{ApiKeys, Authenticator};
+
+use super::bench::{Server, Session, initialize, refusal, request};
+
+/// What each method says to a client with this session id.
+async fn statuses(server: &Server, id: Option<&str>) -> Vec<(Method, u16, i64, String)> {
+    let mut said = Vec::new();
+    for method in [Method::POST, Method::GET, Method::DELETE] {
+        let mut ask = server
+            .client
+            .request(method.clone(), server.url())
+            .header(CONTENT_TYPE, "application/json")
+            .header(ACCEPT, "application/json, text/event-stream")
+            .body(request(1, "ping", &json!({})).to_string());
+        if let Some(id) = id {
+            ask = ask.header("Mcp-Session-Id", id);
+        }
+        let (status, code, message) = refusal(ask.send().await.unwrap()).await;
+        said.push((method, status, code, message));
+    }
+    said
+}
+
+#[tokio::test]
+async fn a_session_id_is_random_visible_and_given_once() {
+    let server = Server::start().await;
+    let mut ids = HashSet::new();
+    for _ in 0..20 {
+        let Session { id } = server.session().await;
+        assert!(id.bytes().all(|byte| (0x21..=0x7e).contains(&byte)), "{id}");
+        assert!(ids.insert(id));
+    }
+    let session = server.session().await;
+    let ping = server.say(&session, &request(1, "ping", &json!({}))).send().await.unwrap();
+    assert!(!ping.headers().contains_key("mcp-session-id"));
+}
+
+#[tokio::test]
+async fn without_a_session_there_is_only_initialize() {
+    let server = Server::start().await;
+    for (method, status, code, message) in statuses(&server, None).await {
+        assert_eq!((status, code), (400, -32600), "{method}");
+        assert!(message.contains("Mcp-Session-Id") && message.contains("initialize"), "{message}");
+    }
+    let body: Value =
+        server.post(request("x", "ping", &json!({})).to_string()).send().await.unwrap().json().await.unwrap();
+    assert_eq!(body["id"], "x", "the request could be read, so it is named");
+}
+
+#[tokio::test]
+async fn a_session_that_is_none_is_not_found() {
+    let server = Server::start().await;
+    let Session { id } = server.session().await;
+    let mut forged = id.clone();
+    forged.replace_range(40..41, if &id[40..41] == "A" { "B" } else { "A" });
+    for id in [forged.as_str(), "nonsense", &id[..id.len() - 1]] {
+        for (method, status, code, message) in statuses(&server, Some(id)).await {
+            assert_eq!((status, code), (404, -32001), "{method} with {id}");
+            assert!(message.contains("initialize") && !message.contains(id), "{message}");
+        }
+    }
+    server.clock.by(Duration::from_secs(3601));
+    for (method, status, _, _) in statuses(&server, Some(&id)).await {
+        assert_eq!(status, 404, "{method} after it expired");
+    }
+}
+
+#[tokio::test]
+async fn a_session_belongs_to_whoever_began_it() {
+    let digests = [
+        "ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb", // of "a"
+        "3e23e8160039594a33894f6564e1b1348bbd7a0088d42c4acb73eeaed59c009d", // of "b"
+    ];
+    let keys = ApiKeys::new([("ann", digests[0]), ("bob", digests[1])]).unwrap();
+    let server = Server::with(Authenticator::ApiKeys(keys)).await;
+    let begun = server.post(initialize("2025-11-25").to_string()).bearer_auth("a").send().await.unwrap();
+    let session = Session { id: begun.headers()["mcp-session-id"].to_str().unwrap().to_owned() };
+    for (key, status) in [("a", 200), ("b", 404)] {
+        let ping =
+            server.say(&session, &request(1, "ping", &json!({}))).bearer_auth(key).send().await.unwrap();
+        assert_eq!(ping.status(), status, "with key {key}");
+    }
+    let stranger = server.client.delete(server.url()).bearer_auth("b").header("Mcp-Session-Id", &session.id);
+    assert_eq!(stranger.send().await.unwrap().status(), 404);
+    let ping = server.say(&session, &request(1, "ping", &json!({}))).bearer_auth("a").send().await.unwrap();
+    assert_eq!(ping.status(), 200, "a stranger cannot end it");
+}
+
+#[tokio::test]
+async fn an_ended_session_is_not_found_anywhere() {
+    let server = Server::start().await;
+    let twin = server.twin().await;
+    let (session, other) = (server.session().await, server.session().await);
+    let ping = request(1, "ping", &json!({}));
+    assert_eq!(twin.say(&session, &ping).send().await.unwrap().status(), 200, "any server opens any session");
+    assert_eq!(twin.delete(&session).await.status(), 204);
+    for server in [&server, &twin] {
+        for (method, status, _, message) in statuses(server, Some(&session.id)).await {
+            assert_eq!(status, 404, "{method}");
+            assert!(message.contains("initialize"), "{message}");
+        }
+        assert_eq!(server.say(&other, &ping).send().await.unwrap().status(), 200);
+    }
+    let again = server.session().await;
+    assert_eq!(server.say(&again, &ping).send().await.unwrap().status(), 200, "a new one can begin");
+}
+
+#[tokio::test]
+async fn initialize_begins_a_new_session_whatever_header_it_has() {
+    let server = Server::start().await;
+    let session = server.session().await;
+    server.delete(&session).await;
+    for id in [session.id.as_str(), "nonsense"] {
+        let begin = server.post(initialize("2025-11-25").to_string()).header("Mcp-Session-Id", id);
+        let response = begin.send().await.unwrap();
+        assert_eq!(response.status(), 200);
+        assert_ne!(response.headers()["mcp-session-id"], id);
+    }
+}
+
+#[tokio::test]
+async fn the_version_header_is_one_that_is_spoken_or_absent() {
+    let server = Server::start().await;
+    for (version, status) in [
+        (None, 200),
+        (Some("2025-11-25"), 200),
+        (Some("2025-06-18"), 200),
+        (Some("2025-03-26"), 200),
+        (Some("2026-07-28"), 400),
+        (Some("2024-11-05"), 400),
+        (Some("latest"), 400),
+        (Some(""), 400),
+    ] {
+        for method in [Method::POST, Method::GET, Method::DELETE] {
+            let session = server.session().await;
+            let mut ask = server
+                .client
+                .request(method.clone(), server.url())
+                .header(CONTENT_TYPE, "application/json")
+                .header(ACCEPT, "application/json, text/event-stream")
+                .header("Mcp-Session-Id", &session.id)
+                .body(request(1, "ping", &json!({})).to_string());
+            if let Some(version) = version {
+                ask = ask.header("MCP-Protocol-Version", version);
+            }
+            let response = ask.send().await.unwrap();
+            let expected = if status == 200 && method == Method::DELETE { 204 } else { status };
+            assert_eq!(response.status(), expected, "{method} with {version:?}");
+            if status == 400 {
+                let (_, code, message) = refusal(response).await;
+                assert_eq!(code, -32600);
+                assert!(message.contains("2025-11-25, 2025-06-18, 2025-03-26"), "{message}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn initialize_agrees_on_a_version_that_is_spoken() {
+    let server = Server::start().await;
+    for (asked, agreed) in [
+        ("2025-11-25", "2025-11-25"),
+        ("2025-06-18", "2025-06-18"),
+        ("2025-03-26", "2025-03-26"),
+        ("2026-07-28", "2025-11-25"),
+        ("2024-11-05", "2025-11-25"),
+        ("nonsense", "2025-11-25"),
+    ] {
+        let response = server.post(initialize(asked).to_string()).send().await.unwrap();
+        let body: Value = response.json().await.unwrap();
+        assert_eq!(body["result"]["protocolVersion"], agreed, "{asked}");
+    }
+}

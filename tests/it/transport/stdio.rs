@@ -1,0 +1,190 @@
+//! stdio, over two pipes within the test.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use taskbridge::clock::System;
+use taskbridge::mcp::{Bridge, stdio};
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines, duplex};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::bench::{MAX_BODY, bridge, initialize, notification, request};
+
+/// A client with its server.
+struct Client {
+    input: DuplexStream,
+    output: Lines<BufReader<DuplexStream>>,
+    serving: JoinHandle<std::io::Result<()>>,
+    shutdown: CancellationToken,
+    _bridge: Arc<Bridge>,
+    _dir: TempDir,
+}
+
+impl Client {
+    #[allow(clippy::disallowed_methods, reason = "a test serves beside its own requests")]
+    fn start() -> Self {
+        let dir = TempDir::new().unwrap();
+        let bridge = Arc::new(bridge(dir.path(), System::clock()));
+        let ((input, read), (output, write)) = (duplex(1024), duplex(1024));
+        let shutdown = CancellationToken::new();
+        let serving = {
+            let (bridge, shutdown) = (Arc::clone(&bridge), shutdown.clone());
+            tokio::spawn(async move {
+                stdio::serve(BufReader::new(read), write, &bridge, MAX_BODY, shutdown).await
+            })
+        };
+        let output = BufReader::new(output).lines();
+        Self { input, output, serving, shutdown, _bridge: bridge, _dir: dir }
+    }
+
+    async fn begun() -> Self {
+        let mut client = Self::start();
+        client.say(&initialize("2025-11-25")).await;
+        assert_eq!(client.hear().await["result"]["protocolVersion"], "2025-11-25");
+        client.say(&notification("notifications/initialized", &json!({}))).await;
+        client
+    }
+
+    async fn say(&mut self, message: &Value) {
+        self.write(message.to_string().as_bytes()).await;
+    }
+
+    async fn write(&mut self, line: &[u8]) {
+        self.input.write_all(line).await.unwrap();
+        self.input.write_all(b"\n").await.unwrap();
+    }
+
+    async fn hear(&mut self) -> Value {
+        let line = self.output.next_line().await.unwrap().expect("the server writes a line");
+        serde_json::from_str(&line).expect("a line is one message")
+    }
+
+    /// The next message with this member, beside what else is said.
+    async fn hear_of(&mut self, member: &str, value: &str) -> Value {
+        loop {
+            let message = self.hear().await;
+            if message[member] == value {
+                return message;
+            }
+        }
+    }
+
+    async fn error(&mut self) -> (Value, i64, String) {
+        let mut message = self.hear().await;
+        let code = message["error"]["code"].as_i64().unwrap_or_else(|| panic!("no error: {message}"));
+        (message["id"].take(), code, message["error"]["message"].as_str().unwrap().to_owned())
+    }
+
+    /// Closes the input, and waits until the server has ended; what it still wrote comes back.
+    async fn end(mut self) -> Vec<Value> {
+        self.input.shutdown().await.unwrap();
+        let mut rest = Vec::new();
+        while let Some(line) = self.output.next_line().await.unwrap() {
+            rest.push(serde_json::from_str(&line).unwrap());
+        }
+        self.serving.await.unwrap().unwrap();
+        rest
+    }
+}
+
+#[tokio::test]
+async fn before_initialize_there_is_only_ping() {
+    let mut client = Client::start();
+    client.say(&request("a", "ping", &json!({}))).await;
+    assert_eq!(client.hear().await, json!({ "jsonrpc": "2.0", "id": "a", "result": {} }));
+    client.say(&request(7, "tools/list", &json!({}))).await;
+    assert_eq!(client.error().await, (json!(7), -32600, "begin with initialize".to_owned()));
+    client.say(&notification("notifications/initialized", &json!({}))).await;
+    client.say(&json!({ "jsonrpc": "2.0", "id": 1, "result": {} })).await;
+    client.say(&initialize("2025-06-18")).await;
+    assert_eq!(client.hear().await["result"]["protocolVersion"], "2025-06-18");
+    client.say(&initialize("2025-06-18")).await;
+    let (id, code, message) = client.error().await;
+    assert_eq!((id, code), (json!(0), -32600));
+    assert!(message.contains("begun already"), "{message}");
+    assert_eq!(client.end().await, Vec::<Value>::new());
+}
+
+#[tokio::test]
+async fn a_bad_line_is_answered_and_the_next_one_read() {
+    let mut client = Client::begun().await;
+    let deep = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"ping","params":{}"#, "[".repeat(20_000));
+    let long = request(1, "ping", &json!({ "pad": "x".repeat(MAX_BODY) })).to_string();
+    for (line, code, says) in [
+        (&b"{"[..], -32700, "not JSON"),
+        (b"\xff\xfe", -32700, "not UTF-8"),
+        (b"[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}]", -32600, "batches"),
+        (b"{\"id\":1}", -32600, "jsonrpc"),
+        (deep.as_bytes(), -32600, "nested deeper"),
+        (long.as_bytes(), -32600, "larger than the 65536 bytes"),
+    ] {
+        client.write(line).await;
+        let (_, got, message) = client.error().await;
+        assert_eq!(got, code, "{message}");
+        assert!(message.contains(says), "{message}");
+    }
+    client.write(b"\r").await;
+    client.write(b"").await;
+    client.write(b" {\"jsonrpc\":\"2.0\",\"id\":\"line\\nbreak\",\"method\":\"ping\"}\r").await;
+    assert_eq!(client.hear().await["id"], "line\nbreak");
+    assert_eq!(client.end().await, Vec::<Value>::new());
+}
+
+#[tokio::test]
+async fn the_end_of_the_input_ends_the_server_once_all_is_answered() {
+    let mut client = Client::begun().await;
+    // More than the pipe holds: the answers are written while the requests are read.
+    for id in 0..100 {
+        client.say(&request(id, "ping", &json!({}))).await;
+    }
+    client.input.write_all(request("last", "ping", &json!({})).to_string().as_bytes()).await.unwrap();
+    let mut ids: Vec<Value> = client.end().await.iter().map(|answer| answer["id"].clone()).collect();
+    assert_eq!(ids.pop(), Some(json!("last")), "the last line needs no newline");
+    assert_eq!(ids, (0..100).map(Value::from).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_request_that_waits_holds_nothing_up() {
+    let mut client = Client::start();
+    let mut begin = initialize("2025-11-25");
+    begin["params"]["capabilities"]["elicitation"] = json!({});
+    client.say(&begin).await;
+    client.hear().await;
+    client.say(&notification("notifications/initialized", &json!({}))).await;
+    let task = async |client: &mut Client, tool: &str| {
+        client.say(&request("c", "tools/call", &json!({ "name": tool, "arguments": {}, "task": {} }))).await;
+        client.hear_of("id", "c").await["result"]["task"]["taskId"].as_str().unwrap().to_owned()
+    };
+    let (runs, asks) = (task(&mut client, "run").await, task(&mut client, "ask").await);
+
+    client.say(&request("waits", "tasks/result", &json!({ "taskId": runs }))).await;
+    client.say(&request("asks", "tasks/result", &json!({ "taskId": asks }))).await;
+    let question = client.hear_of("method", "elicitation/create").await;
+    client.say(&request("p", "ping", &json!({}))).await;
+    assert_eq!(client.hear_of("id", "p").await["result"], json!({}), "while two requests wait");
+
+    client.say(&notification("notifications/cancelled", &json!({ "requestId": "waits" }))).await;
+    client.say(&json!({ "jsonrpc": "2.0", "id": question["id"], "result": { "action": "decline" } })).await;
+    assert_eq!(client.hear_of("id", "asks").await["result"]["isError"], true);
+    client.say(&request("get", "tasks/get", &json!({ "taskId": runs }))).await;
+    let rest = client.end().await;
+    let answers: Vec<_> = rest.iter().filter(|message| message.get("id").is_some()).collect();
+    assert_eq!(answers.len(), 1, "the cancelled request is not answered: {rest:?}");
+    assert_eq!((&answers[0]["id"], &answers[0]["result"]["status"]), (&json!("get"), &json!("working")));
+}
+
+#[tokio::test]
+async fn it_stops_when_it_is_told_to_and_when_nobody_reads() {
+    let client = Client::begun().await;
+    client.shutdown.cancel();
+    client.serving.await.unwrap().unwrap();
+
+    let mut client = Client::begun().await;
+    drop(client.output);
+    client.input.write_all(request(1, "ping", &json!({})).to_string().as_bytes()).await.unwrap();
+    client.input.write_all(b"\n").await.unwrap();
+    let error = client.serving.await.unwrap().expect_err("the answer cannot be written");
+    assert_eq!(error.kind(), std::io::ErrorKind::BrokenPipe);
+}

@@ -1,0 +1,121 @@
+//! Streams: how they begin, go on, are taken up again and end.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::bench::{Events, Server, initialize, refusal, request};
+
+#[tokio::test]
+async fn a_stream_begins_with_a_place_to_come_back_to() {
+    let server = Server::start().await;
+    let session = server.session().await;
+    let mut ids = HashSet::new();
+    for _ in 0..3 {
+        // Each is left open: a client may hold several.
+        let mut events = Events::of(server.listen(&session).send().await.unwrap());
+        let first = events.next().await.unwrap();
+        assert_eq!((first.data.as_deref(), first.retry), (Some(""), Some(2500)));
+        let id = first.id.unwrap();
+        assert!(ids.insert(id.clone()), "an event id is never given twice");
+
+        let again = server.listen(&session).header("Last-Event-ID", &id).send().await.unwrap();
+        let second = Events::of(again).next().await.unwrap();
+        assert!(ids.insert(second.id.unwrap()), "not on the same stream either");
+    }
+}
+
+#[tokio::test]
+async fn an_older_client_is_spared_the_event_without_data() {
+    let server = Server::start().await;
+    let begun = server.post(initialize("2025-06-18").to_string()).send().await.unwrap();
+    let session =
+        super::bench::Session { id: begun.headers()["mcp-session-id"].to_str().unwrap().to_owned() };
+    let first = Events::of(server.listen(&session).send().await.unwrap()).next().await.unwrap();
+    assert!(first.comment && first.data.is_none(), "{first:?}");
+}
+
+#[tokio::test]
+async fn an_event_id_opens_in_its_own_session_only() {
+    let server = Server::start().await;
+    let (session, other) = (server.session().await, server.session().await);
+    let id = Events::of(server.listen(&session).send().await.unwrap()).next().await.unwrap().id.unwrap();
+    for (session, id) in [(&other, id.as_str()), (&session, "nonsense"), (&session, &id[1..]), (&session, "")]
+    {
+        let response = server.listen(session).header("Last-Event-ID", id).send().await.unwrap();
+        let (status, code, message) = refusal(response).await;
+        assert_eq!((status, code), (400, -32600));
+        assert!(message.contains("Last-Event-ID"), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn streams_end_with_their_session() {
+    let server = Server::start().await;
+    let (session, other) = (server.session().await, server.session().await);
+    let mut mine = Events::of(server.listen(&session).send().await.unwrap());
+    let mut mine_too = Events::of(server.listen(&session).send().await.unwrap());
+    let mut theirs = Events::of(server.listen(&other).send().await.unwrap());
+    for events in [&mut mine, &mut mine_too, &mut theirs] {
+        assert!(events.next().await.unwrap().id.is_some());
+    }
+    assert_eq!(server.delete(&session).await.status(), 204);
+    assert_eq!((mine.next().await, mine_too.next().await), (None, None));
+    assert_eq!(server.delete(&other).await.status(), 204);
+    assert_eq!(theirs.next().await, None);
+}
+
+#[tokio::test]
+async fn a_server_that_stops_tells_its_streams_when_to_come_back() {
+    let server = Server::start().await;
+    let twin = server.twin().await;
+    let session = server.session().await;
+    let mut events = Events::of(server.listen(&session).send().await.unwrap());
+    let place = events.next().await.unwrap().id.unwrap();
+    server.stop().await;
+    let last = events.next().await.unwrap();
+    assert_eq!((last.retry, last.id, last.data), (Some(2500), None, None));
+    assert_eq!(events.next().await, None);
+
+    let again = twin.listen(&session).header("Last-Event-ID", place).send().await.unwrap();
+    assert!(Events::of(again).next().await.unwrap().id.is_some(), "the next process takes it up");
+}
+
+#[tokio::test]
+async fn a_quick_answer_is_no_stream() {
+    let server = Server::start().await;
+    let session = server.session().await;
+    for method in ["ping", "tools/list", "tasks/get", "no/such"] {
+        let response = server.say(&session, &request(1, method, &json!({}))).send().await.unwrap();
+        assert_eq!(response.headers()["content-type"], "application/json", "{method}");
+    }
+}
+
+#[tokio::test]
+async fn a_quiet_stream_is_kept_open_while_its_session_lasts() {
+    let server = Server::start().await;
+    let twin = server.twin().await;
+    let (session, other) = (server.session().await, server.session().await);
+    let begin = Instant::now();
+    let mut events = Events::of(server.listen(&session).send().await.unwrap());
+    let mut others = Events::of(server.listen(&other).send().await.unwrap());
+    assert!(events.next().await.unwrap().id.is_some() && others.next().await.unwrap().id.is_some());
+    // Time that passes by itself while nothing else happens, so that no test waits for it.
+    tokio::time::pause();
+    for round in 1..=3 {
+        assert!(events.next().await.unwrap().comment);
+        assert!(begin.elapsed() >= Duration::from_secs(15) * round, "comments are not sent in haste");
+    }
+    tokio::time::resume();
+    assert_eq!(twin.delete(&other).await.status(), 204);
+    tokio::time::pause();
+    while let Some(event) = others.next().await {
+        assert!(event.comment, "it ends at its next comment, though another server was told");
+    }
+    server.clock.by(Duration::from_secs(3601));
+    while let Some(event) = events.next().await {
+        assert!(event.comment, "it ends at its next comment, since the session has expired");
+    }
+}

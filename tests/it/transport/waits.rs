@@ -1,0 +1,248 @@
+//! Requests that wait: their streams, how they are cancelled, left and taken up again, and what is asked on them.
+
+use serde_json::{Value, json};
+
+use super::bench::{Event, Events, Server, Session, notification, refusal, request};
+
+const RELATED: &str = "io.modelcontextprotocol/related-task";
+
+/// The first event of a stream: the place to come back to.
+async fn place(events: &mut Events) -> String {
+    let first = events.next().await.unwrap();
+    assert_eq!((first.data.as_deref(), first.retry), (Some(""), Some(2500)), "{first:?}");
+    first.id.unwrap()
+}
+
+/// The last event of a stream: the answer to this request.
+async fn answer(events: &mut Events, id: &Value) -> Value {
+    let last = events.next().await.unwrap();
+    assert!(last.id.is_some(), "{last:?}");
+    assert_eq!(events.next().await, None, "nothing comes after the answer");
+    let message = last.message();
+    assert_eq!(&message["id"], id, "{message}");
+    assert_eq!(message["jsonrpc"], "2.0");
+    message
+}
+
+/// The client is told that nothing more comes after this event, with the status that keeps it from coming back.
+async fn assert_over(server: &Server, session: &Session, place: &str) {
+    let again = server.listen(session).header("Last-Event-ID", place).send().await.unwrap();
+    assert_eq!(again.headers()["allow"], "POST, GET, DELETE, OPTIONS");
+    let (status, _, message) = refusal(again).await;
+    assert_eq!(status, 405);
+    assert!(message.contains("this stream is over"), "{message}");
+}
+
+async fn cancel_task(server: &Server, session: &Session, task: &str) {
+    let cancelled = server.result(session, "tasks/cancel", &json!({ "taskId": task })).await;
+    assert_eq!(cancelled["status"], "cancelled");
+}
+
+async fn status(server: &Server, session: &Session, task: &str) -> Value {
+    server.result(session, "tasks/get", &json!({ "taskId": task })).await["status"].take()
+}
+
+async fn post(server: &Server, session: &Session, message: &Value) -> u16 {
+    server.say(session, message).send().await.unwrap().status().as_u16()
+}
+
+#[tokio::test]
+async fn a_request_that_waits_is_answered_on_a_stream_which_then_ends() {
+    let server = Server::start().await;
+    let session = server.session().await;
+    let task = server.task(&session, "run").await;
+    let mut streams = Vec::new();
+    for id in [json!(1), json!("1"), json!("two")] {
+        let mut events = server.wait(&session, id.clone(), &task).await;
+        place(&mut events).await;
+        streams.push((id, events));
+    }
+    assert_eq!(status(&server, &session, &task).await, "working", "other requests are answered meanwhile");
+    cancel_task(&server, &session, &task).await;
+    for (id, mut events) in streams {
+        let message = answer(&mut events, &id).await;
+        assert_eq!(message["result"]["_meta"][RELATED]["taskId"], task);
+    }
+}
+
+#[tokio::test]
+async fn a_cancelled_request_is_not_answered_and_its_task_goes_on() {
+    let server = Server::start().await;
+    let (session, other) = (server.session().await, server.session().await);
+    let task = server.task(&session, "run").await;
+    let mut events = server.wait(&session, 7, &task).await;
+    let first = place(&mut events).await;
+    let mut others = server.wait(&other, 7, &task).await;
+    assert!(others.next().await.unwrap().id.is_some());
+
+    let cancelled =
+        |id: Value| notification("notifications/cancelled", &json!({ "requestId": id, "reason": "x" }));
+    assert_eq!(post(&server, &session, &cancelled(json!("7"))).await, 202, "that is another id");
+    assert_eq!(post(&server, &session, &cancelled(json!(7))).await, 202);
+    assert_eq!(events.next().await, None, "no answer, no other last word");
+    assert_eq!(post(&server, &session, &cancelled(json!(7))).await, 202, "again has no effect");
+    assert_eq!(status(&server, &session, &task).await, "working");
+    assert_over(&server, &session, &first).await;
+
+    // A client that uses the id again means another request.
+    let mut anew = server.wait(&session, 7, &task).await;
+    let second = place(&mut anew).await;
+    drop(anew);
+    let again = server.listen(&session).header("Last-Event-ID", second).send().await.unwrap();
+    let mut again = Events::of(again);
+    place(&mut again).await;
+
+    cancel_task(&server, &session, &task).await;
+    answer(&mut again, &json!(7)).await;
+    answer(&mut others, &json!(7)).await;
+}
+
+#[tokio::test]
+async fn nobody_comes_back_to_a_stream_that_was_answered() {
+    let server = Server::start().await;
+    let session = server.session().await;
+    let task = server.task(&session, "run").await;
+    let mut events = server.wait(&session, 1, &task).await;
+    place(&mut events).await;
+    cancel_task(&server, &session, &task).await;
+    let last = events.next().await.unwrap();
+    assert_eq!(last.message()["id"], 1);
+    assert_over(&server, &session, &last.id.unwrap()).await;
+}
+
+#[tokio::test]
+async fn a_request_that_is_cancelled_before_its_stream_began_is_not_answered() {
+    let server = Server::start().await;
+    let session = server.session().await;
+    let task = server.task(&session, "run").await;
+    let wait = server.say(&session, &request(1, "tasks/result", &json!({ "taskId": task }))).send();
+    let cancel = async {
+        // The wait may not have reached the server yet: then this has no effect, and is said again.
+        let cancelled = notification("notifications/cancelled", &json!({ "requestId": 1 }));
+        loop {
+            assert_eq!(post(&server, &session, &cancelled).await, 202);
+            tokio::task::yield_now().await;
+        }
+    };
+    let response = tokio::select! {
+        response = wait => response.unwrap(),
+        () = cancel => unreachable!(),
+    };
+    let mut events = Events::of(response);
+    if let Some(first) = events.next().await {
+        assert_eq!(first.data.as_deref(), Some(""), "it had begun");
+        assert_eq!(
+            post(&server, &session, &notification("notifications/cancelled", &json!({ "requestId": 1 })))
+                .await,
+            202
+        );
+        assert_eq!(events.next().await, None);
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_goes_away_cancels_nothing() {
+    let server = Server::start().await;
+    let session = server.session().await;
+    let task = server.task(&session, "run").await;
+    let mut events = server.wait(&session, 1, &task).await;
+    place(&mut events).await;
+    drop(events);
+    assert_eq!(status(&server, &session, &task).await, "working");
+    let mut again = server.wait(&session, 2, &task).await;
+    place(&mut again).await;
+    cancel_task(&server, &session, &task).await;
+    answer(&mut again, &json!(2)).await;
+}
+
+#[tokio::test]
+async fn a_broken_stream_is_taken_up_again_by_get() {
+    let server = Server::start().await;
+    let session = server.session().await;
+    let task = server.task(&session, "run").await;
+    let mut broken = server.wait(&session, "the request", &task).await;
+    let first = place(&mut broken).await;
+    drop(broken);
+    let come_back = async |place: &str| {
+        Events::of(server.listen(&session).header("Last-Event-ID", place).send().await.unwrap())
+    };
+    let mut resumed = come_back(&first).await;
+    let second = place(&mut resumed).await;
+    assert_ne!(first, second);
+    drop(resumed);
+    let mut from_second = come_back(&second).await;
+    let mut from_first = come_back(&first).await;
+    place(&mut from_second).await;
+    place(&mut from_first).await;
+    assert_eq!(from_second.next().await, None, "a stream that is taken up again ends the one before");
+    cancel_task(&server, &session, &task).await;
+    answer(&mut from_first, &json!("the request")).await;
+    // What ended meanwhile is answered at once.
+    let mut late = come_back(&second).await;
+    place(&mut late).await;
+    answer(&mut late, &json!("the request")).await;
+}
+
+#[tokio::test]
+async fn a_wait_outlives_its_server() {
+    let server = Server::start().await;
+    let twin = server.twin().await;
+    let session = server.session().await;
+    let task = server.task(&session, "run").await;
+    let mut events = server.wait(&session, 1, &task).await;
+    let place_before = place(&mut events).await;
+    server.stop().await;
+    let last = events.next().await.unwrap();
+    assert_eq!(last, Event { retry: Some(2500), ..Event::default() });
+    assert_eq!(events.next().await, None);
+
+    let again = twin.listen(&session).header("Last-Event-ID", place_before).send().await.unwrap();
+    let mut events = Events::of(again);
+    place(&mut events).await;
+    cancel_task(&twin, &session, &task).await;
+    answer(&mut events, &json!(1)).await;
+}
+
+#[tokio::test]
+async fn a_wait_ends_with_its_session() {
+    let server = Server::start().await;
+    let (session, other) = (server.session().await, server.session().await);
+    let task = server.task(&session, "run").await;
+    let mut events = server.wait(&session, 1, &task).await;
+    place(&mut events).await;
+    assert_eq!(server.delete(&session).await.status(), 204);
+    assert_eq!(events.next().await, None);
+    assert_eq!(status(&server, &other, &task).await, "working", "the task is its owner's, not the session's");
+}
+
+#[tokio::test]
+async fn a_question_is_asked_on_the_stream_that_waits_and_answered_by_post() {
+    let server = Server::start().await;
+    let twin = server.twin().await;
+    let session = server.session_that_asks().await;
+    let mut listening = Events::of(server.listen(&session).send().await.unwrap());
+    place(&mut listening).await;
+    let task = server.task(&session, "ask").await;
+    let mut events = server.wait(&session, 1, &task).await;
+    let begin = place(&mut events).await;
+    let event = events.next().await.unwrap();
+    assert!(event.id.is_some() && event.id.as_deref() != Some(&begin));
+    let question = event.message();
+    assert_eq!(question["method"], "elicitation/create");
+    assert_eq!(question["params"]["_meta"][RELATED]["taskId"], task);
+
+    let answered = json!({ "jsonrpc": "2.0", "id": question["id"], "result": { "action": "decline" } });
+    let stranger = server.session_that_asks().await;
+    assert_eq!(post(&twin, &session, &answered).await, 202, "any server takes the answer");
+    assert_eq!(post(&server, &session, &answered).await, 202, "a late one changes nothing");
+    let forged = json!({ "jsonrpc": "2.0", "id": "made-up", "result": { "action": "accept" } });
+    assert_eq!(post(&server, &stranger, &forged).await, 400);
+
+    // Had it gone out on the other stream as well, it would be there before that ends.
+    assert_eq!(server.delete(&session).await.status(), 204);
+    while let Some(event) = listening.next().await {
+        let heard = event.message();
+        assert_ne!(heard["method"], "elicitation/create", "{heard}");
+        assert!(heard.get("result").is_none() && heard.get("error").is_none(), "{heard}");
+    }
+}

@@ -1,0 +1,404 @@
+//! What these tests work with: the whole server over a database and a stage of its own, and a client that holds every
+//! message against the official schema.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+
+use reqwest::header::{ACCEPT, CONTENT_TYPE};
+use reqwest::{RequestBuilder, Response};
+use serde_json::{Value, json};
+use taskbridge::app::{self, App};
+use taskbridge::{adapters, config};
+use tempfile::TempDir;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::schema;
+use crate::stage::{Stage, StageAdapter};
+use crate::support::Events;
+
+/// The longest that anything here may take: far more than it does, and an end for a test that hangs.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// `call_budget`, with a little to spare.
+pub(super) const BUDGET: Duration = Duration::from_millis(450);
+
+/// What every server here has: quick looks, a short budget, small pages.
+const CONFIG: &str = r#"
+[server]
+listen = "127.0.0.1:0"
+call_budget = "400ms"
+progress_every = "100ms"
+page_size = 3
+max_polls_per_second = 10000
+max_log_bytes = 200
+max_artifact_bytes = 100
+
+[reconciler]
+quickest_look = "20ms"
+slowest_look = "100ms"
+
+[backends.stage]
+kind = "stage"
+name = "NAME"
+
+[tools.work]
+description = "Does what the test says."
+backend = "stage"
+target = {}
+input_schema = { type = "object" }
+"#;
+
+/// A server. Dropped, it is gone.
+pub(super) struct Server {
+    pub(super) stage: Stage,
+    config: String,
+    dir: Arc<TempDir>,
+    url: String,
+    stop: CancellationToken,
+    serving: Option<JoinHandle<()>>,
+    http: reqwest::Client,
+}
+
+impl Server {
+    /// A server whose callers are all one.
+    pub(super) async fn start() -> Self {
+        Self::with("[auth]\nsingle_user = true\n").await
+    }
+
+    /// A server with more config: tables that the common one does not have.
+    pub(super) async fn with(more: &str) -> Self {
+        Self::configured(&[], more).await
+    }
+
+    /// A server whose common config is changed in places.
+    pub(super) async fn configured(changes: &[(&str, &str)], more: &str) -> Self {
+        static NAMES: AtomicU64 = AtomicU64::new(0);
+        let name = format!("v2025-{}", NAMES.fetch_add(1, Ordering::Relaxed));
+        let mut common = CONFIG.replace("NAME", &name);
+        for (from, to) in changes {
+            assert!(common.contains(from), "the common config has no {from}");
+            common = common.replace(from, to);
+        }
+        let config = format!("{common}\n{more}");
+        Self::over(Stage::named(&name), config, Arc::new(TempDir::new().unwrap())).await
+    }
+
+    /// Another server process over the same database and engine.
+    pub(super) async fn twin(&self) -> Self {
+        Self::over(self.stage.clone(), self.config.clone(), Arc::clone(&self.dir)).await
+    }
+
+    /// Stops it, and starts it again over what it has kept.
+    pub(super) async fn restart(mut self) -> Self {
+        self.stop.cancel();
+        self.serving.take().unwrap().await.unwrap();
+        self.twin().await
+    }
+
+    #[allow(clippy::disallowed_methods, reason = "a test serves beside its own requests")]
+    async fn over(stage: Stage, config: String, dir: Arc<TempDir>) -> Self {
+        let registry = adapters::all().with::<StageAdapter>();
+        let file = dir.path().join("taskbridge.toml");
+        let parsed = config::parse(&file, dir.path(), &config, &registry, Some(dir.path())).unwrap();
+        let listener = app::listen(&parsed).await.unwrap();
+        let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+        let app = App::build(parsed, &registry, PathBuf::new()).await.unwrap();
+        let stop = CancellationToken::new();
+        let stopped = stop.clone();
+        let serving = Some(tokio::spawn(async move { app.serve_http(listener, stopped).await.unwrap() }));
+        let http = reqwest::Client::builder().no_proxy().build().unwrap();
+        Self { stage, config, dir, url, stop, serving, http }
+    }
+
+    /// A client that can show forms.
+    pub(super) async fn client(&self) -> Client {
+        self.client_with("2025-11-25", json!({"elicitation": {}}), None).await
+    }
+
+    /// A client that cannot be asked anything.
+    pub(super) async fn deaf_client(&self) -> Client {
+        self.client_with("2025-11-25", json!({}), None).await
+    }
+
+    /// A client with this API key.
+    pub(super) async fn client_of(&self, key: &str) -> Client {
+        self.client_with("2025-11-25", json!({"elicitation": {}}), Some(key)).await
+    }
+
+    /// A client of this revision with these capabilities.
+    pub(super) async fn client_with(&self, revision: &str, able: Value, key: Option<&str>) -> Client {
+        let mut client = Client {
+            url: self.url.clone(),
+            http: self.http.clone(),
+            session: String::new(),
+            key: key.map(str::to_owned),
+            hello: Value::Null,
+            ids: AtomicI64::new(1),
+        };
+        let params = json!({
+            "protocolVersion": revision,
+            "capabilities": able,
+            "clientInfo": {"name": "test", "version": "1"}
+        });
+        let request = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
+        let response = client.post(&request).send().await.unwrap();
+        let session = response.headers().get("mcp-session-id").map(|id| id.to_str().unwrap().to_owned());
+        let answer: Value = response.json().await.unwrap();
+        schema::check_answer(&request, &answer);
+        client.session = session.unwrap_or_else(|| panic!("no session: {answer}"));
+        client.hello = answer["result"].clone();
+        client
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+/// A client in a session.
+pub(super) struct Client {
+    url: String,
+    http: reqwest::Client,
+    session: String,
+    key: Option<String>,
+    /// The `InitializeResult`.
+    pub(super) hello: Value,
+    ids: AtomicI64,
+}
+
+/// The code and the message of an error.
+pub(super) type Failure = (i64, String);
+
+impl Client {
+    fn post(&self, message: &Value) -> RequestBuilder {
+        let post = self.with_key(self.http.post(&self.url).header(CONTENT_TYPE, "application/json"));
+        let post = post.header(ACCEPT, "application/json, text/event-stream").body(message.to_string());
+        if self.session.is_empty() { post } else { post.header("Mcp-Session-Id", &self.session) }
+    }
+
+    fn with_key(&self, request: RequestBuilder) -> RequestBuilder {
+        match &self.key {
+            Some(key) => request.bearer_auth(key),
+            None => request,
+        }
+    }
+
+    /// The same session, at another server process.
+    pub(super) fn at(&self, server: &Server) -> Client {
+        Client {
+            url: server.url.clone(),
+            http: self.http.clone(),
+            session: self.session.clone(),
+            key: self.key.clone(),
+            hello: self.hello.clone(),
+            ids: AtomicI64::new(1000),
+        }
+    }
+
+    /// Sends a request, and reads its answer message by message.
+    pub(super) async fn open(&self, method: &str, params: Value) -> Exchange {
+        let id = self.ids.fetch_add(1, Ordering::Relaxed);
+        let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        let response = self.post(&request).send().await.unwrap();
+        Exchange::of(request, response).await
+    }
+
+    /// Sends a request, and waits for its result. Nothing else may come before it.
+    pub(super) async fn ask(&self, method: &str, params: Value) -> Result<Value, Failure> {
+        self.open(method, params).await.end().await
+    }
+
+    /// As [`Client::ask`], for a request that must not fail.
+    pub(super) async fn get(&self, method: &str, params: Value) -> Value {
+        let answer = self.ask(method, params).await;
+        answer.unwrap_or_else(|(code, message)| panic!("{method}: {code} {message}"))
+    }
+
+    /// As [`Client::ask`], for a request that must fail.
+    pub(super) async fn refused(&self, method: &str, params: Value) -> Failure {
+        self.ask(method, params).await.expect_err(method)
+    }
+
+    /// Calls a tool as a task, and returns the task's id.
+    pub(super) async fn start(&self, tool: &str, arguments: Value) -> String {
+        let created = self.get("tools/call", json!({"name": tool, "arguments": arguments, "task": {}})).await;
+        created["task"]["taskId"].as_str().unwrap().to_owned()
+    }
+
+    /// `tasks/get`.
+    pub(super) async fn task(&self, id: &str) -> Value {
+        self.get("tasks/get", json!({ "taskId": id })).await
+    }
+
+    /// `tasks/result`.
+    pub(super) async fn result(&self, id: &str) -> Result<Value, Failure> {
+        self.ask("tasks/result", json!({ "taskId": id })).await
+    }
+
+    /// Polls until the task has this status.
+    pub(super) async fn until(&self, id: &str, status: &str) -> Value {
+        self.poll(id, |task| task["status"] == status).await
+    }
+
+    /// Polls until the task says this.
+    pub(super) async fn until_message(&self, id: &str, message: &str) -> Value {
+        self.poll(id, |task| task["statusMessage"] == message).await
+    }
+
+    async fn poll(&self, id: &str, enough: impl Fn(&Value) -> bool) -> Value {
+        let polling = async {
+            loop {
+                let task = self.task(id).await;
+                if enough(&task) {
+                    return task;
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, polling).await.expect("the task never comes to that")
+    }
+
+    /// Opens a GET stream.
+    pub(super) async fn listen(&self) -> Stream {
+        self.stream(None).await
+    }
+
+    /// Takes a stream up again after this event.
+    pub(super) async fn take_up(&self, last_event: &str) -> Stream {
+        self.stream(Some(last_event)).await
+    }
+
+    async fn stream(&self, last_event: Option<&str>) -> Stream {
+        let get = self.with_key(self.http.get(&self.url).header(ACCEPT, "text/event-stream"));
+        let mut get = get.header("Mcp-Session-Id", &self.session);
+        if let Some(id) = last_event {
+            get = get.header("Last-Event-ID", id);
+        }
+        Stream::of(get.send().await.unwrap())
+    }
+
+    /// Answers a request of the server's. Returns the HTTP status.
+    pub(super) async fn reply(&self, question: &Value, result: Value) -> u16 {
+        let message = json!({"jsonrpc": "2.0", "id": question["id"], "result": result});
+        self.post(&message).send().await.unwrap().status().as_u16()
+    }
+
+    /// Answers it with an error.
+    pub(super) async fn reply_error(&self, question: &Value) -> u16 {
+        let error = json!({"code": -32603, "message": "the dialog broke"});
+        let message = json!({"jsonrpc": "2.0", "id": question["id"], "error": error});
+        self.post(&message).send().await.unwrap().status().as_u16()
+    }
+
+    /// Sends a notification.
+    pub(super) async fn notify(&self, method: &str, params: Value) {
+        let message = json!({"jsonrpc": "2.0", "method": method, "params": params});
+        assert_eq!(self.post(&message).send().await.unwrap().status(), 202);
+    }
+}
+
+/// A request and what came of it so far.
+pub(super) struct Exchange {
+    pub(super) request: Value,
+    answer: Option<Value>,
+    /// The stream, if it was answered with one.
+    pub(super) stream: Option<Stream>,
+}
+
+impl Exchange {
+    async fn of(request: Value, response: Response) -> Self {
+        if response.headers()[CONTENT_TYPE] == "application/json" {
+            let answer = Some(response.json().await.unwrap());
+            return Self { request, answer, stream: None };
+        }
+        Self { request, answer: None, stream: Some(Stream::of(response)) }
+    }
+
+    /// The next message before the answer.
+    pub(super) async fn message(&mut self) -> Value {
+        let message = self.stream.as_mut().expect("the answer came at once").any().await;
+        let message = message.expect("the stream ended");
+        schema::check_message(&message);
+        message
+    }
+
+    /// The answer. Nothing else may come before it, and nothing after.
+    pub(super) async fn end(self) -> Result<Value, Failure> {
+        let (messages, answer) = self.all().await;
+        assert_eq!(messages, Vec::<Value>::new());
+        answer
+    }
+
+    /// All messages before the answer, and the answer.
+    pub(super) async fn all(mut self) -> (Vec<Value>, Result<Value, Failure>) {
+        let mut messages = Vec::new();
+        while self.answer.is_none() {
+            let message = self.stream.as_mut().unwrap().any().await.expect("the stream ended early");
+            if message.get("method").is_some() {
+                schema::check_message(&message);
+                messages.push(message);
+            } else {
+                self.answer = Some(message);
+            }
+        }
+        if let Some(mut stream) = self.stream {
+            assert_eq!(stream.any().await, None, "nothing comes after the answer");
+        }
+        let answer = self.answer.unwrap();
+        (messages, read(&self.request, answer))
+    }
+}
+
+/// Reads an answer to a request.
+pub(super) fn read(request: &Value, answer: Value) -> Result<Value, Failure> {
+    schema::check_answer(request, &answer);
+    assert_eq!(answer["id"], request["id"]);
+    match answer.get("error") {
+        Some(error) => Err((error["code"].as_i64().unwrap(), error["message"].as_str().unwrap().to_owned())),
+        None => Ok(answer["result"].clone()),
+    }
+}
+
+/// A stream of messages.
+pub(super) struct Stream(Events);
+
+impl Stream {
+    fn of(response: Response) -> Self {
+        assert_eq!(response.status(), 200);
+        assert_eq!(response.headers()[CONTENT_TYPE], "text/event-stream");
+        Self(Events::new(response))
+    }
+
+    /// The id of the last event.
+    pub(super) fn last(&self) -> String {
+        self.0.last_id.clone().unwrap()
+    }
+
+    /// The next message; `None` at the end of the stream.
+    pub(super) async fn any(&mut self) -> Option<Value> {
+        let next = tokio::time::timeout(PATIENCE, self.0.next()).await.expect("nothing comes");
+        next.expect("the stream ends in order")
+    }
+
+    /// The next message of the server's own.
+    pub(super) async fn message(&mut self) -> Value {
+        let message = self.any().await.expect("the stream ended");
+        schema::check_message(&message);
+        message
+    }
+
+    /// The next message of this method; others are passed over.
+    pub(super) async fn next(&mut self, method: &str) -> Value {
+        loop {
+            let message = self.message().await;
+            if message["method"] == method {
+                return message;
+            }
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Who may see what.
+
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+use taskbridge_sdk::{JobState, Observation};
+
+use super::bench::Server;
+
+async fn with_keys() -> Server {
+    let digest = |key: &str| data_encoding::HEXLOWER.encode(&Sha256::digest(key));
+    Server::with(&format!(
+        "[auth]\nmode = \"api_keys\"\nkeys = [{{ principal = \"ana\", sha256 = \"{}\" }}, {{ principal = \"bob\", sha256 = \"{}\" }}]\n",
+        digest("key-of-ana"),
+        digest("key-of-bob")
+    ))
+    .await
+}
+
+#[tokio::test]
+async fn a_stranger_finds_nothing_of_a_task() {
+    let server = with_keys().await;
+    let (ana, bob) = (server.client_of("key-of-ana").await, server.client_of("key-of-bob").await);
+    let id = ana.start("work", json!({})).await;
+    let job = server.stage.job(1).await;
+    job.leaves("secret.txt", b"secret");
+    job.show(Observation::new(JobState::Running).with_message("it runs"));
+    ana.until_message(&id, "it runs").await;
+    let unknown = ana.refused("tasks/get", json!({"taskId": "never-was"})).await;
+    for method in ["tasks/get", "tasks/result", "tasks/cancel"] {
+        assert_eq!(bob.refused(method, json!({ "taskId": id })).await, unknown, "{method}");
+    }
+    assert_eq!(bob.get("tasks/list", json!({})).await["tasks"], json!([]));
+    assert_eq!(bob.get("resources/list", json!({})).await["resources"], json!([]));
+    for part in ["log", "artifacts/secret.txt"] {
+        let uri = format!("taskbridge://tasks/{id}/{part}");
+        assert_eq!(bob.refused("resources/read", json!({ "uri": uri })).await.0, -32002);
+        assert!(ana.ask("resources/read", json!({ "uri": uri })).await.is_ok());
+    }
+    for tool in ["task_wait", "task_cancel", "task_answer", "task_logs"] {
+        let answer = bob.get("tools/call", json!({"name": tool, "arguments": {"task_id": id}})).await;
+        assert!(answer["content"][0]["text"].as_str().unwrap().contains("There is no task"), "{answer}");
+    }
+    assert_eq!(ana.task(&id).await["status"], "working");
+    assert_eq!(ana.get("tasks/list", json!({})).await["tasks"][0]["taskId"], id);
+}
+
+#[tokio::test]
+async fn a_stranger_cannot_answer_a_question_or_use_a_cursor() {
+    let server = with_keys().await;
+    let (ana, bob) = (server.client_of("key-of-ana").await, server.client_of("key-of-bob").await);
+    let mut ids = Vec::new();
+    for _ in 0..4 {
+        ids.push(ana.start("work", json!({})).await);
+    }
+    let cursor = ana.get("tasks/list", json!({})).await["nextCursor"].clone();
+    assert_eq!(bob.refused("tasks/list", json!({ "cursor": cursor })).await.0, -32602);
+
+    let job = server.stage.job(1).await;
+    let mut waiting = ana.open("tasks/result", json!({"taskId": ids[0]})).await;
+    job.ask("q", "Really?", json!({"type": "object", "properties": {}}));
+    let question = waiting.message().await;
+    assert_eq!(bob.reply(&question, json!({"action": "accept", "content": {}})).await, 202);
+    assert_eq!(job.answers(), []);
+    assert_eq!(ana.reply(&question, json!({"action": "accept", "content": {}})).await, 202);
+    job.answered().await;
+}
+
+#[tokio::test]
+async fn the_same_key_of_different_owners_is_not_the_same() {
+    let server = with_keys().await;
+    let (ana, bob) = (server.client_of("key-of-ana").await, server.client_of("key-of-bob").await);
+    let params = json!({"name": "work", "task": {}, "_meta": {"io.taskbridge/idempotency-key": "k"}});
+    let (one, two) = (ana.get("tools/call", params.clone()).await, bob.get("tools/call", params).await);
+    assert_ne!(one["task"]["taskId"], two["task"]["taskId"]);
+}
+
+#[tokio::test]
+async fn where_callers_cannot_be_told_apart_the_id_is_enough_and_nothing_lists_it() {
+    let server = Server::with("").await;
+    let (one, two) = (server.client().await, server.client().await);
+    let id = one.start("work", json!({})).await;
+    assert_eq!(two.task(&id).await["status"], "working");
+    assert_eq!(two.get("resources/list", json!({})).await["resources"], json!([]));
+    let mut cursor = json!(null);
+    loop {
+        let page = two.get("tools/list", json!({ "cursor": cursor })).await;
+        assert!(page["tools"].as_array().unwrap().iter().all(|tool| tool["name"] != "task_list"));
+        match page.get("nextCursor") {
+            Some(next) => cursor = next.clone(),
+            None => break,
+        }
+    }
+    let (code, _) = two.refused("tools/call", json!({"name": "task_list"})).await;
+    assert_eq!(code, -32602, "it is as unknown as any other tool that is not offered");
+    // Without identity, an idempotency key belongs to its session.
+    let params = json!({"name": "work", "task": {}, "_meta": {"io.taskbridge/idempotency-key": "k"}});
+    let mine = one.get("tools/call", params.clone()).await["task"]["taskId"].clone();
+    assert_eq!(one.get("tools/call", params.clone()).await["task"]["taskId"], mine);
+    assert_ne!(two.get("tools/call", params).await["task"]["taskId"], mine);
+}

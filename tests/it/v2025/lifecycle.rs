@@ -1,0 +1,75 @@
+//! `initialize`, and what follows from what was negotiated.
+
+use serde_json::json;
+
+use super::bench::Server;
+
+#[tokio::test]
+async fn a_supported_revision_is_spoken_and_any_other_answered_with_the_newest() {
+    let server = Server::start().await;
+    for (asked, spoken) in [
+        ("2025-11-25", "2025-11-25"),
+        ("2025-06-18", "2025-06-18"),
+        ("2025-03-26", "2025-03-26"),
+        ("2026-07-28", "2025-11-25"),
+        ("2024-11-05", "2025-11-25"),
+        ("nonsense", "2025-11-25"),
+    ] {
+        let client = server.client_with(asked, json!({}), None).await;
+        assert_eq!(client.hello["protocolVersion"], spoken, "asked for {asked}");
+        let has_tasks = client.hello["capabilities"].get("tasks").is_some();
+        assert_eq!(has_tasks, spoken == "2025-11-25");
+    }
+}
+
+#[tokio::test]
+async fn initialize_declares_what_is_offered_and_says_how_to_use_it() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let tasks = json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}});
+    assert_eq!(client.hello["capabilities"], json!({"tools": {}, "resources": {}, "tasks": tasks}));
+    assert_eq!(client.hello["serverInfo"]["name"], "taskbridge");
+    assert!(client.hello["instructions"].as_str().unwrap().contains("task_wait"));
+    client.notify("notifications/initialized", json!({})).await;
+    assert_eq!(client.get("ping", json!({})).await, json!({}));
+}
+
+#[tokio::test]
+async fn a_list_is_declared_only_where_callers_can_be_told_apart() {
+    let server = Server::with("").await;
+    let client = server.client().await;
+    let tasks = json!({"cancel": {}, "requests": {"tools": {"call": {}}}});
+    assert_eq!(client.hello["capabilities"]["tasks"], tasks);
+    assert_eq!(client.refused("tasks/list", json!({})).await.0, -32601);
+}
+
+#[tokio::test]
+async fn sessions_of_older_revisions_have_no_tasks() {
+    let server = Server::start().await;
+    for revision in ["2025-06-18", "2025-03-26"] {
+        let client = server.client_with(revision, json!({}), None).await;
+        for method in ["tasks/get", "tasks/result", "tasks/list", "tasks/cancel"] {
+            let (code, message) = client.refused(method, json!({"taskId": "x"})).await;
+            assert_eq!(code, -32601);
+            assert!(message.contains(method), "{message}");
+        }
+        let answer = client.get(
+            "tools/call",
+            json!({
+                "name": "work", "arguments": {"end": {"succeeded": {}}, "message": "done"}, "task": "ignored"
+            }),
+        );
+        assert_eq!(answer.await["content"][0]["text"], "done");
+    }
+}
+
+#[tokio::test]
+async fn unknown_methods_are_named() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    for method in ["tasks/delete", "prompts/list", "logging/setLevel", "resources/subscribe", ""] {
+        let (code, message) = client.refused(method, json!({})).await;
+        assert_eq!(code, -32601);
+        assert!(message.contains(&format!("{method:?}")), "{message}");
+    }
+}

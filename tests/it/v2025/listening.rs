@@ -1,0 +1,180 @@
+//! What a session hears unasked: status, progress, and each message on one stream.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use taskbridge_sdk::{JobState, Observation, Output};
+
+use super::bench::{Server, Stream};
+use crate::stage::Handle;
+
+const RELATED: &str = "io.modelcontextprotocol/related-task";
+
+fn with_token(token: Value) -> Value {
+    json!({"name": "work", "task": {}, "_meta": {"progressToken": token}})
+}
+
+/// Lets the job say something, and waits until the stream tells it: from then on the stream is known to listen.
+async fn heard(stream: &mut Stream, job: &Handle) {
+    job.show(Observation::new(JobState::Running).with_message("it runs"));
+    while stream.next("notifications/tasks/status").await["params"]["statusMessage"] != "it runs" {}
+}
+
+#[tokio::test]
+async fn status_changes_are_told_with_the_whole_task() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let mut stream = client.listen().await;
+    let id = client.start("work", json!({})).await;
+    let job = server.stage.job(1).await;
+    heard(&mut stream, &job).await;
+    job.show(Observation::new(JobState::Running).with_message("building"));
+    let told = stream.message().await;
+    assert_eq!(told["method"], "notifications/tasks/status");
+    assert_eq!(told["params"], client.task(&id).await, "what a poll says");
+    assert_eq!(told["params"].get("_meta"), None);
+    job.show(Observation::new(JobState::Failed(Output::default())).with_message("exit code 1"));
+    let told = stream.message().await;
+    assert_eq!(told["params"]["status"], "failed");
+    assert_eq!(told["params"]["statusMessage"], "exit code 1");
+}
+
+#[tokio::test]
+async fn progress_goes_on_for_the_life_of_the_task_and_only_forward() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let mut stream = client.listen().await;
+    for (n, token) in [(1, json!("text")), (2, json!(7))] {
+        let created = client.get("tools/call", with_token(token.clone())).await;
+        let id = created["task"]["taskId"].clone();
+        let job = server.stage.job(n).await;
+        heard(&mut stream, &job).await;
+        job.progress(1.5, 10.0);
+        let report = stream.next("notifications/progress").await;
+        assert_eq!(report["params"]["progressToken"], token);
+        assert_eq!((&report["params"]["progress"], &report["params"]["total"]), (&json!(1.5), &json!(10.0)));
+        assert_eq!(report["params"]["_meta"], json!({RELATED: {"taskId": id}}));
+        job.progress(0.5, 10.0);
+        job.progress(3.0, 10.0);
+        assert_eq!(stream.next("notifications/progress").await["params"]["progress"], 3.0);
+        job.show(Observation::new(JobState::Succeeded(Output::text("x"))).with_progress(10.0, Some(10.0)));
+        let told = stream.message().await;
+        assert_eq!(told["params"]["status"], "completed", "nothing is reported of a task that has ended");
+    }
+}
+
+#[tokio::test]
+async fn what_was_reported_is_not_reported_again_on_a_new_stream_or_after_a_restart() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let mut stream = client.listen().await;
+    client.get("tools/call", with_token(json!("t"))).await;
+    let job = server.stage.job(1).await;
+    heard(&mut stream, &job).await;
+    job.progress(4.0, 10.0);
+    assert_eq!(stream.next("notifications/progress").await["params"]["progress"], 4.0);
+    drop(stream);
+    let server = server.restart().await;
+    let client = client.at(&server);
+    let mut stream = client.listen().await;
+    let current = stream.message().await;
+    assert_eq!(current["params"]["statusMessage"], "it runs", "a new stream tells where its tasks stand");
+    let back = Observation::new(JobState::Running).with_message("a step back").with_progress(2.0, Some(10.0));
+    job.show(back);
+    assert_eq!(stream.message().await["params"]["statusMessage"], "a step back");
+    job.progress(5.0, 10.0);
+    assert_eq!(stream.message().await["params"]["progress"], 5.0);
+}
+
+#[tokio::test]
+async fn without_a_token_there_is_no_progress_and_a_token_of_a_poll_changes_nothing() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let mut stream = client.listen().await;
+    let id = client.start("work", json!({})).await;
+    client.get("tasks/get", json!({"taskId": id, "_meta": {"progressToken": "poll"}})).await;
+    let job = server.stage.job(1).await;
+    job.show(Observation::new(JobState::Running).with_message("it runs").with_progress(1.0, Some(2.0)));
+    client.until_message(&id, "it runs").await;
+    assert_eq!(stream.message().await["params"]["statusMessage"], "it runs");
+    job.succeed("done");
+    assert_eq!(stream.message().await["params"]["status"], "completed");
+}
+
+#[tokio::test]
+async fn two_tasks_with_one_token_do_not_disturb_each_other() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let mut stream = client.listen().await;
+    let mut ids = Vec::new();
+    for n in 1..=2 {
+        let created = client.get("tools/call", with_token(json!("same"))).await;
+        ids.push(created["task"]["taskId"].clone());
+        heard(&mut stream, &server.stage.job(n).await).await;
+    }
+    server.stage.job(1).await.progress(9.0, 10.0);
+    let first = stream.next("notifications/progress").await;
+    server.stage.job(2).await.progress(1.0, 10.0);
+    let second = stream.next("notifications/progress").await;
+    let of = |report: &Value| report["params"]["_meta"][RELATED]["taskId"].clone();
+    assert_eq!([of(&first), of(&second)], ids[..]);
+}
+
+#[tokio::test]
+async fn each_message_goes_out_on_one_stream() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    client.get("tools/call", with_token(json!("t"))).await;
+    let job = server.stage.job(1).await;
+    let mut older = client.listen().await;
+    heard(&mut older, &job).await;
+    let mut newer = client.listen().await;
+    // From some change on it is the newer that tells.
+    for n in 0.. {
+        job.show(Observation::new(JobState::Running).with_message(format!("change {n}")));
+        tokio::select! {
+            _ = newer.message() => break,
+            _ = older.message() => {}
+        }
+    }
+    job.progress(1.0, 3.0);
+    newer.next("notifications/progress").await;
+    job.ask("q", "Really?", json!({"type": "object", "properties": {}}));
+    newer.next("elicitation/create").await;
+    assert!(is_silent(&mut older).await, "the older stream is silent while the newer is open");
+    drop(newer);
+    job.progress(2.0, 3.0);
+    assert_eq!(older.next("notifications/progress").await["params"]["progress"], 2.0);
+}
+
+/// True if nothing comes within the longest time between a change and its message.
+async fn is_silent(stream: &mut Stream) -> bool {
+    tokio::time::timeout(Duration::from_secs(1), stream.message()).await.is_err()
+}
+
+#[tokio::test]
+async fn other_sessions_hear_nothing() {
+    let server = Server::start().await;
+    let (client, other) = (server.client().await, server.client().await);
+    let (mut stream, mut others) = (client.listen().await, other.listen().await);
+    let older = server.client_with("2025-06-18", json!({}), None).await;
+    let mut olders = older.listen().await;
+    older.get("tools/call", json!({"name": "work", "arguments": {"end": {"succeeded": {}}}})).await;
+    client.start("work", json!({})).await;
+    heard(&mut stream, &server.stage.job(2).await).await;
+    assert!(is_silent(&mut others).await);
+    assert!(is_silent(&mut olders).await, "a session without tasks is told of none");
+}
+
+#[tokio::test]
+async fn a_task_that_another_process_finishes_is_told_of() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let mut stream = client.listen().await;
+    let id = client.start("work", json!({})).await;
+    server.stage.job(1).await;
+    let twin = server.twin().await;
+    client.at(&twin).get("tasks/cancel", json!({ "taskId": id })).await;
+    let told = stream.next("notifications/tasks/status").await;
+    assert_eq!((&told["params"]["taskId"], &told["params"]["status"]), (&json!(id), &json!("cancelled")));
+}

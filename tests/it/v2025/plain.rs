@@ -1,0 +1,288 @@
+//! Plain calls: they wait for as long as a call may, and then answer with a handle.
+
+use serde_json::{Value, json};
+use taskbridge_sdk::{JobState, Observation};
+
+use super::TOOLS;
+use super::bench::{BUDGET, Server, read};
+
+fn plain(arguments: &Value) -> Value {
+    json!({"name": "work", "arguments": arguments})
+}
+
+#[tokio::test]
+async fn a_job_that_ends_in_time_is_answered_with_its_result() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let call = client.open("tools/call", plain(&json!({}))).await;
+    server.stage.job(1).await.succeed("in time");
+    let answer = call.end().await.unwrap();
+    assert_eq!(answer["content"][0]["text"], "in time");
+    assert_eq!(answer.get("_meta"), None, "it belongs to no task that the client knows");
+}
+
+#[tokio::test]
+async fn a_job_that_takes_longer_is_answered_with_a_handle_and_goes_on() {
+    let server = Server::with(TOOLS).await;
+    let client = server.client().await;
+    let answer = client.get("tools/call", json!({"name": "typed"})).await;
+    assert_eq!(answer["isError"], false);
+    let handle = &answer["structuredContent"];
+    assert_eq!(handle["status"], "working");
+    assert_eq!(handle["poll_after_seconds"], 1);
+    let id = handle["task_id"].as_str().unwrap();
+    let text = answer["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains(id) && text.contains("task_wait"), "{text}");
+    let tools = client.get("tools/list", json!({})).await;
+    let next = client.get("tools/list", json!({"cursor": tools["nextCursor"]})).await;
+    let last = client.get("tools/list", json!({"cursor": next["nextCursor"]})).await;
+    let schema = &last["tools"][1]["outputSchema"];
+    assert!(jsonschema::is_valid(schema, handle), "clients hold it against {schema}");
+    assert_eq!(client.task(id).await["status"], "working");
+    assert_eq!(server.stage.starts(), 1);
+}
+
+#[tokio::test]
+async fn progress_is_reported_while_it_waits_always_further_and_not_after_its_answer() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let mut listening = client.listen().await;
+    let mut params = plain(&json!({}));
+    params["_meta"] = json!({"progressToken": "p-1"});
+    let mut call = client.open("tools/call", params).await;
+    let job = server.stage.job(1).await;
+    let mut reports = vec![call.message().await];
+    job.progress(5.0, 10.0);
+    reports.push(call.message().await);
+    job.progress(2.0, 10.0);
+    let (rest, answer) = call.all().await;
+    reports.extend(rest);
+    let id = answer.unwrap()["structuredContent"]["task_id"].as_str().unwrap().to_owned();
+    assert!(reports.len() >= 3, "one every 100 ms in 400 ms: {}", reports.len());
+    assert!(reports.iter().all(|report| report["params"]["progressToken"] == "p-1"));
+    let values: Vec<f64> = reports.iter().map(|r| r["params"]["progress"].as_f64().unwrap()).collect();
+    assert!(values.is_sorted_by(|a, b| a < b), "{values:?}");
+    assert!(reports.iter().any(|report| report["params"]["total"] == 10.0));
+    assert!(reports.iter().all(|report| report["params"].get("_meta").is_none()));
+    job.show(Observation::new(JobState::Running).with_message("on its own").with_progress(9.0, Some(10.0)));
+    let mut of_the_task = async |what: &str, value: &str| loop {
+        let message = listening.message().await;
+        assert_eq!(message["method"], "notifications/tasks/status", "nothing under the token of the call");
+        assert_eq!(message["params"]["taskId"], id);
+        if message["params"][what] == value {
+            break;
+        }
+    };
+    of_the_task("statusMessage", "on its own").await;
+    job.succeed("done");
+    of_the_task("status", "completed").await;
+}
+
+#[tokio::test]
+async fn without_a_token_nothing_is_reported() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    client.get("tools/call", plain(&json!({}))).await;
+}
+
+#[tokio::test]
+async fn an_equal_call_takes_over_a_task_that_nobody_was_told_of() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let call = client.open("tools/call", plain(&json!({"a": 1, "b": 2}))).await;
+    let job = server.stage.job(1).await;
+    client.notify("notifications/cancelled", json!({"requestId": call.request["id"]})).await;
+    drop(call);
+    // At the latest when its budget is over, the first call counts as gone.
+    tokio::time::sleep(BUDGET).await;
+    let again = client.open("tools/call", plain(&json!({"b": 2, "a": 1}))).await;
+    assert_eq!(server.stage.starts(), 1);
+    job.succeed("once");
+    let answer = again.end().await.unwrap();
+    let texts: Vec<&str> =
+        answer["content"].as_array().unwrap().iter().filter_map(|block| block["text"].as_str()).collect();
+    assert!(texts[0].contains("nothing was started a second time"), "{texts:?}");
+    assert_eq!(texts[1], "once");
+    let other = client.get("tools/call", plain(&json!({"a": 1, "b": 3}))).await;
+    assert!(other["structuredContent"]["task_id"].is_string());
+    assert_eq!(server.stage.starts(), 2, "other arguments are another call");
+}
+
+#[tokio::test]
+async fn a_call_that_was_answered_is_not_taken_over() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    client.get("tools/call", plain(&json!({}))).await;
+    client.get("tools/call", plain(&json!({}))).await;
+    assert_eq!(server.stage.starts(), 2);
+}
+
+#[tokio::test]
+async fn a_call_that_goes_away_stops_its_job_where_the_tool_says_so() {
+    let server = Server::with(TOOLS).await;
+    let client = server.client().await;
+    let call = client.open("tools/call", json!({"name": "abandoned"})).await;
+    let job = server.stage.job(1).await;
+    drop(call);
+    job.cancelled().await;
+
+    let kept = client.open("tools/call", json!({"name": "work"})).await;
+    let kept_job = server.stage.job(2).await;
+    drop(kept);
+    kept_job.succeed("done all the same");
+    let listed = loop {
+        let listed = client.get("tasks/list", json!({})).await["tasks"].clone();
+        if listed[0]["status"] != "working" {
+            break listed;
+        }
+    };
+    assert_eq!((&listed[0]["status"], &listed[1]["status"]), (&json!("completed"), &json!("cancelled")));
+}
+
+#[tokio::test]
+async fn a_broken_call_is_taken_up_again_within_its_budget() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let mut params = plain(&json!({}));
+    params["_meta"] = json!({"progressToken": 1});
+    let mut call = client.open("tools/call", params).await;
+    call.message().await;
+    let request = call.request.clone();
+    let last = call.stream.as_ref().unwrap().last();
+    drop(call);
+    let mut stream = client.take_up(&last).await;
+    server.stage.job(1).await.succeed("still heard");
+    let answer = loop {
+        let message = stream.any().await.unwrap();
+        if message.get("method").is_none() {
+            break message;
+        }
+    };
+    assert_eq!(read(&request, answer).unwrap()["content"][0]["text"], "still heard");
+}
+
+#[tokio::test]
+async fn the_same_key_gives_the_same_task() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let keyed = |arguments: Value, task: bool| {
+        let mut params = plain(&arguments);
+        params["_meta"] = json!({"io.taskbridge/idempotency-key": "k1"});
+        if task {
+            params["task"] = json!({});
+        }
+        params
+    };
+    let first = client.get("tools/call", keyed(json!({"a": 1}), true)).await;
+    let id = first["task"]["taskId"].clone();
+    let again = client.get("tools/call", keyed(json!({"a": 1}), true)).await;
+    assert_eq!(again["task"]["taskId"], id);
+    let handle = client.get("tools/call", keyed(json!({"a": 1}), false)).await;
+    assert_eq!(handle["structuredContent"]["task_id"], id);
+    let (code, message) = client.refused("tools/call", keyed(json!({"a": 2}), true)).await;
+    assert_eq!(code, -32602);
+    assert!(message.contains("k1"), "{message}");
+    server.stage.job(1).await.succeed("once");
+    client.until(id.as_str().unwrap(), "completed").await;
+    let ended = client.get("tools/call", keyed(json!({"a": 1}), true)).await;
+    assert_eq!(ended["task"]["status"], "completed", "a final state is not taken back");
+    let result = client.get("tools/call", keyed(json!({"a": 1}), false)).await;
+    assert_eq!(result["content"][0]["text"], "once");
+    assert_eq!(server.stage.starts(), 1);
+}
+
+/// A server whose plain calls wait for longer than any test.
+async fn patient() -> Server {
+    Server::configured(&[("call_budget = \"400ms\"", "call_budget = \"60s\"")], TOOLS).await
+}
+
+#[tokio::test]
+async fn a_call_that_goes_away_leaves_a_job_that_somebody_else_holds() {
+    for as_task in [false, true] {
+        let server = patient().await;
+        let client = server.client().await;
+        let mut params =
+            json!({"name": "abandoned", "_meta": {"io.taskbridge/idempotency-key": "k", "progressToken": 1}});
+        let first = client.open("tools/call", params.clone()).await;
+        let job = server.stage.job(1).await;
+        let second = if as_task {
+            params["task"] = json!({});
+            Err(client.get("tools/call", params).await["task"]["taskId"].as_str().unwrap().to_owned())
+        } else {
+            let mut second = client.open("tools/call", params).await;
+            second.message().await;
+            Ok(second)
+        };
+        client.notify("notifications/cancelled", json!({"requestId": first.request["id"]})).await;
+        drop(first);
+        // What the first call left is noted before the server has stopped.
+        let id = match &second {
+            Ok(_) => {
+                client.get("tasks/list", json!({})).await["tasks"][0]["taskId"].as_str().unwrap().to_owned()
+            }
+            Err(id) => id.clone(),
+        };
+        drop(second);
+        let server = server.restart().await;
+        let client = client.at(&server);
+        assert_eq!(client.task(&id).await["status"], "working");
+        job.succeed("kept");
+        client.until(&id, "completed").await;
+        assert_eq!(server.stage.starts(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_stops_stops_no_job_of_a_call_in_hand() {
+    let server = patient().await;
+    let client = server.client().await;
+    let params = json!({"name": "abandoned", "_meta": {"progressToken": 1}});
+    let mut call = client.open("tools/call", params).await;
+    call.message().await;
+    let job = server.stage.job(1).await;
+    let server = server.restart().await;
+    let client = client.at(&server);
+    let listed = client.get("tasks/list", json!({})).await["tasks"].clone();
+    assert_eq!(listed[0]["status"], "working");
+    job.succeed("heard after the restart");
+    let mut stream = client.take_up(&call.stream.as_ref().unwrap().last()).await;
+    let answer = read(&call.request, stream.any().await.unwrap()).unwrap();
+    assert_eq!(answer["content"][0]["text"], "heard after the restart");
+}
+
+#[tokio::test]
+async fn a_stream_that_is_taken_up_ends_the_one_before_and_reports_only_further() {
+    let server = patient().await;
+    let client = server.client().await;
+    let mut params = json!({"name": "abandoned"});
+    params["_meta"] = json!({"progressToken": 1});
+    let mut call = client.open("tools/call", params).await;
+    let job = server.stage.job(1).await;
+    job.progress(5.0, 10.0);
+    let told = loop {
+        let told = call.message().await["params"]["progress"].as_f64().unwrap();
+        if told >= 5.0 {
+            break told;
+        }
+    };
+    job.progress(1.0, 10.0);
+    let mut old = call.stream.take().unwrap();
+    let mut stream = client.take_up(&old.last()).await;
+    let mut newest = told;
+    while let Some(message) = old.any().await {
+        newest = message["params"]["progress"].as_f64().expect("the answer goes to the newer stream");
+    }
+    for _ in 0..2 {
+        let next = stream.message().await["params"]["progress"].as_f64().unwrap();
+        assert!(next > newest, "{next} after {newest}");
+        newest = next;
+    }
+    job.succeed("still wanted");
+    let answer = loop {
+        let message = stream.any().await.unwrap();
+        if message.get("method").is_none() {
+            break message;
+        }
+    };
+    assert_eq!(read(&call.request, answer).unwrap()["content"][0]["text"], "still wanted");
+}

@@ -1,0 +1,169 @@
+//! What a call is answered with: the same, called plainly and as a task.
+
+use serde_json::{Value, json};
+use taskbridge_sdk::{JobState, Observation, Output};
+
+use super::TOOLS;
+use super::bench::{Client, Failure, Server};
+
+/// The answer to a plain call and to the same call as a task, which must not differ but for the metadata.
+async fn both(client: &Client, tool: &str, arguments: Value) -> Result<Value, Failure> {
+    let plain = client.ask("tools/call", json!({"name": tool, "arguments": arguments})).await;
+    let id = client.start(tool, arguments).await;
+    let mut result = client.result(&id).await;
+    if let Ok(result) = &mut result {
+        let meta = result.as_object_mut().unwrap().remove("_meta");
+        assert_eq!(meta, Some(json!({"io.modelcontextprotocol/related-task": {"taskId": id}})));
+    }
+    // The addresses of a task's log and files are its own.
+    let neutral = |answer: &Result<Value, Failure>| match answer {
+        Ok(result) => {
+            let content = result["content"].as_array().unwrap();
+            let kept: Vec<&Value> = content.iter().filter(|block| block["type"] != "resource_link").collect();
+            Ok((json!(kept), result["structuredContent"].clone(), result["isError"].clone()))
+        }
+        Err(failure) => Err(failure.clone()),
+    };
+    assert_eq!(neutral(&plain), neutral(&result), "{tool}");
+    plain
+}
+
+fn succeeded(output: Value) -> Value {
+    json!({"end": {"succeeded": output}, "message": "all went well"})
+}
+
+#[tokio::test]
+async fn content_goes_through_as_the_job_gave_it() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let content = json!([
+        {"type": "text", "text": "see:"},
+        {"type": "image", "data": "aGk=", "mimeType": "image/png"},
+        {"type": "audio", "data": "aGk=", "mimeType": "audio/wav"},
+        {"type": "resource", "resource": {"uri": "file:///a", "mimeType": "text/plain", "text": "hi"}},
+        {"type": "resource_link", "uri": "https://example.org/x", "name": "x"}
+    ]);
+    let answer = both(&client, "work", succeeded(json!({ "content": content }))).await.unwrap();
+    let given = answer["content"].as_array().unwrap();
+    assert_eq!(given[..5], content.as_array().unwrap()[..]);
+    assert_eq!(given[5]["name"], "log");
+    assert_eq!(answer["isError"], false);
+    assert_eq!(answer.get("structuredContent"), None);
+}
+
+#[tokio::test]
+async fn data_goes_out_as_an_object_and_as_text() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let answer = both(&client, "work", succeeded(json!({"structured": {"a": 1}}))).await.unwrap();
+    assert_eq!(answer["structuredContent"], json!({"a": 1}));
+    assert_eq!(answer["content"][0]["text"], "{\"a\":1}");
+    let answer = both(&client, "work", succeeded(json!({"structured": [1, 2]}))).await.unwrap();
+    assert_eq!(answer["structuredContent"], json!({"result": [1, 2]}));
+    let output = json!({"structured": {"a": 1}, "content": [{"type": "text", "text": "one"}]});
+    let answer = both(&client, "work", succeeded(output)).await.unwrap();
+    assert_eq!(answer["content"][0]["text"], "one", "the job's own text stands for the data");
+    let answer = both(&client, "work", succeeded(json!({}))).await.unwrap();
+    assert_eq!(answer["content"][0]["text"], "all went well", "an answer is never empty");
+}
+
+#[tokio::test]
+async fn a_job_that_failed_is_a_result_and_its_status_says_why() {
+    let server = Server::with(TOOLS).await;
+    let client = server.client().await;
+    let output =
+        json!({"content": [{"type": "text", "text": "stderr: no space left"}], "structured": {"a": 1}});
+    let failed = json!({"end": {"failed": output}, "message": "exit code 3"});
+    let answer = both(&client, "work", failed.clone()).await.unwrap();
+    assert_eq!(answer["isError"], true);
+    assert_eq!(answer["content"][0]["text"], "exit code 3");
+    assert_eq!(answer["content"][1]["text"], "stderr: no space left");
+    assert_eq!(answer["structuredContent"], json!({"a": 1}));
+    let typed = both(&client, "typed", failed.clone()).await.unwrap();
+    assert_eq!(typed.get("structuredContent"), None, "it would not fit the schema, and hide the reason");
+    let id = client.start("work", failed).await;
+    assert_eq!(client.until(&id, "failed").await["statusMessage"], "exit code 3");
+}
+
+#[tokio::test]
+async fn a_result_that_does_not_fit_its_schema_says_so() {
+    let server = Server::with(TOOLS).await;
+    let client = server.client().await;
+    let answer = both(&client, "typed", succeeded(json!({"structured": {"answer": 42}}))).await.unwrap();
+    assert_eq!(answer["structuredContent"], json!({"answer": 42}));
+    let answer = both(&client, "typed", succeeded(json!({"structured": {"answer": "42"}}))).await.unwrap();
+    assert_eq!((&answer["isError"], answer.get("structuredContent")), (&json!(true), None));
+    let text = answer["content"].to_string();
+    assert!(text.contains("answer") && text.contains("integer"), "{text}");
+}
+
+#[tokio::test]
+async fn a_job_that_is_gone_is_a_protocol_error_on_both_ways() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let (code, message) = both(&client, "work", json!({"end": "gone"})).await.unwrap_err();
+    assert_eq!(code, -32603);
+    assert!(message.contains("no longer knows the job"), "{message}");
+    let id = client.start("work", json!({"end": "gone"})).await;
+    let task = client.until(&id, "failed").await;
+    assert_eq!(task["statusMessage"], message);
+}
+
+#[tokio::test]
+async fn a_job_that_the_engine_refuses_is_a_result() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let answer = both(&client, "work", json!({"end": "no such state"})).await.unwrap();
+    assert_eq!(answer["isError"], true);
+    assert!(answer["content"][0]["text"].as_str().unwrap().contains("unknown variant"));
+}
+
+#[tokio::test]
+async fn a_job_that_was_cancelled_in_the_engine_says_so() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let output = json!({"content": [{"type": "text", "text": "stopped at 7"}]});
+    let cancelled = json!({"end": {"cancelled": output}, "message": "cancelled by ana"});
+    let answer = both(&client, "work", cancelled).await.unwrap();
+    assert_eq!(answer["isError"], true);
+    assert_eq!(answer["content"][0]["text"], "Cancelled: cancelled by ana. Its job is no longer running.");
+    assert_eq!(answer["content"][1]["text"], "stopped at 7");
+}
+
+#[tokio::test]
+async fn artifacts_and_the_log_are_links() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let output = json!({"artifacts": [{"name": "out/a b.txt", "mime_type": "text/plain", "size": 5}]});
+    let id = client.start("work", succeeded(output)).await;
+    let result = client.result(&id).await.unwrap();
+    let links = &result["content"].as_array().unwrap()[1..];
+    assert_eq!(links[0]["uri"], format!("taskbridge://tasks/{id}/artifacts/out/a%20b.txt"));
+    assert_eq!((&links[0]["name"], &links[0]["size"]), (&json!("out/a b.txt"), &json!(5)));
+    assert_eq!(links[1]["uri"], format!("taskbridge://tasks/{id}/log"));
+    assert_eq!(links.len(), 2);
+}
+
+#[tokio::test]
+async fn the_oldest_revision_gets_neither_links_nor_data() {
+    let server = Server::start().await;
+    let client = server.client_with("2025-03-26", json!({}), None).await;
+    let arguments = succeeded(json!({"structured": {"a": 1}}));
+    let answer = client.get("tools/call", json!({"name": "work", "arguments": arguments})).await;
+    assert_eq!(answer.get("structuredContent"), None);
+    let content = answer["content"].as_array().unwrap();
+    assert!(content.iter().all(|block| block["type"] == "text"));
+    assert!(content[1]["text"].as_str().unwrap().starts_with("log: taskbridge://"));
+}
+
+#[tokio::test]
+async fn either_way_of_calling_runs_one_job() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    both(&client, "work", succeeded(json!({}))).await.unwrap();
+    assert_eq!(server.stage.starts(), 2);
+    let id = client.start("work", json!({})).await;
+    server.stage.job(3).await.show(Observation::new(JobState::Succeeded(Output::text("x"))));
+    assert_eq!(client.result(&id).await.unwrap()["content"][0]["text"], "x");
+    assert_eq!(server.stage.starts(), 3);
+}

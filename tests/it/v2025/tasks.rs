@@ -1,0 +1,321 @@
+//! Tasks: how they begin, are polled, listed, waited for and cancelled.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use taskbridge_sdk::{JobState, Observation};
+
+use super::TOOLS;
+use super::bench::{Server, read};
+
+const RELATED: &str = "io.modelcontextprotocol/related-task";
+
+fn ended() -> Value {
+    json!({"end": {"succeeded": {"content": [{"type": "text", "text": "done"}]}}})
+}
+
+/// Milliseconds since the epoch of a time on the wire.
+fn millis(time: &Value) -> i64 {
+    time.as_str().unwrap().parse::<jiff::Timestamp>().unwrap().as_millisecond()
+}
+
+#[tokio::test]
+async fn a_call_as_a_task_is_answered_at_once_with_a_working_task() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    for arguments in [json!({}), ended()] {
+        let params = json!({"name": "work", "arguments": arguments, "task": {}, "taskId": "mine"});
+        let created = client.get("tools/call", params).await;
+        let task = &created["task"];
+        assert_eq!(task["status"], "working");
+        let id = task["taskId"].as_str().unwrap();
+        assert!(id.len() >= 26, "128 bits at least: {id}");
+        assert!(task["createdAt"].as_str().unwrap().ends_with('Z'));
+        assert_eq!(task["createdAt"], task["lastUpdatedAt"]);
+        assert!(task["pollInterval"].as_u64().unwrap() > 0);
+        assert_eq!(created["_meta"][RELATED], json!({ "taskId": id }));
+        let line = &created["_meta"]["io.modelcontextprotocol/model-immediate-response"];
+        assert!(line.as_str().unwrap().contains(id));
+        assert_eq!(created["content"], json!([]), "for clients from before the release");
+        assert_eq!(created.get("structuredContent"), None, "the result is not in it");
+        assert_eq!(client.task(id).await["taskId"], id, "it can be found at once");
+    }
+}
+
+#[tokio::test]
+async fn task_ids_are_never_the_same() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let mut ids = std::collections::HashSet::new();
+    for _ in 0..20 {
+        assert!(ids.insert(client.start("work", ended()).await));
+    }
+}
+
+#[tokio::test]
+async fn the_ttl_is_a_whole_number_within_bounds_and_ends_the_task() {
+    let server = Server::with(
+        r#"
+        [auth]
+        single_user = true
+        [lifetime]
+        default_ttl = "1h"
+        min_ttl = "1s"
+        max_ttl = "2h"
+        keep_result = "1s"
+        [tools.short]
+        backend = "stage"
+        target = {}
+        max_runtime = "10m"
+        input_schema = { type = "object" }
+        "#,
+    )
+    .await;
+    let client = server.client().await;
+    let ttl = async |ttl: Value| {
+        let params = json!({"name": "short", "arguments": ended(), "task": {"ttl": ttl}});
+        let created = client.get("tools/call", params).await;
+        let id = created["task"]["taskId"].as_str().unwrap();
+        let task = client.until(id, "completed").await;
+        task["ttl"].as_u64().unwrap()
+    };
+    assert_eq!(ttl(Value::Null).await, 3_600_000);
+    assert_eq!(ttl(json!(60_000)).await, 60_000);
+    assert_eq!(ttl(json!(60_000.0)).await, 60_000);
+    assert_eq!(ttl(json!(999_999_999_999_u64)).await, 7_200_000);
+    let running = client.start("short", json!({})).await;
+    let task = client.task(&running).await;
+    assert_eq!(task["ttl"], 3_600_000);
+
+    let params = json!({"name": "short", "arguments": ended(), "task": {"ttl": 1}});
+    let id = client.get("tools/call", params).await["task"]["taskId"].as_str().unwrap().to_owned();
+    let kept = client.until(&id, "completed").await["ttl"].as_u64().unwrap();
+    assert!((1000..3000).contains(&kept), "the result is kept for keep_result at least: {kept}");
+    tokio::time::sleep(Duration::from_millis(kept)).await;
+    let expired = client.refused("tasks/get", json!({ "taskId": id })).await;
+    assert_eq!(expired, client.refused("tasks/get", json!({"taskId": "never-was"})).await);
+    assert_eq!(client.refused("tasks/result", json!({ "taskId": id })).await, expired);
+    let listed = client.get("tasks/list", json!({})).await["tasks"].to_string();
+    assert!(!listed.contains(&id), "what cannot be got is not listed");
+}
+
+#[tokio::test]
+async fn while_a_job_runs_its_task_outlives_the_ttl() {
+    let server = Server::with(
+        r#"
+        [auth]
+        single_user = true
+        [lifetime]
+        keep_result = "1m"
+        [tools.short]
+        backend = "stage"
+        target = {}
+        max_runtime = "10m"
+        input_schema = { type = "object" }
+        "#,
+    )
+    .await;
+    let client = server.client().await;
+    let params = json!({"name": "short", "task": {"ttl": 60_000}});
+    let created = client.get("tools/call", params).await;
+    assert_eq!(created["task"]["ttl"], 660_000, "max_runtime and keep_result");
+}
+
+#[tokio::test]
+async fn polling_tells_what_moves() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let id = client.start("work", json!({})).await;
+    let first = client.task(&id).await;
+    assert_eq!(first["status"], "working");
+    let job = server.stage.job(1).await;
+    job.show(Observation::new(JobState::Running).with_message("half way"));
+    let mut stream = client.listen().await;
+    job.show(Observation::new(JobState::Running).with_message("nearly there"));
+    stream.next("notifications/tasks/status").await;
+    let later = client.task(&id).await;
+    assert_eq!(later["statusMessage"], "nearly there");
+    assert!(millis(&later["lastUpdatedAt"]) > millis(&first["lastUpdatedAt"]));
+    assert_eq!(later["createdAt"], first["createdAt"]);
+    job.succeed("done");
+    let last = client.until(&id, "completed").await;
+    assert_eq!(last.get("_meta"), None, "the task is named in the answer itself");
+}
+
+#[tokio::test]
+async fn the_parameter_decides_whatever_the_metadata_says() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let (one, two) = (client.start("work", ended()).await, client.start("work", json!({})).await);
+    client.until(&one, "completed").await;
+    let meta = json!({RELATED: {"taskId": two}, "progressToken": 1});
+    let params = json!({"taskId": one, "_meta": meta, "task": {"ttl": 5}});
+    assert_eq!(client.get("tasks/get", params.clone()).await["taskId"], *one);
+    let result = client.get("tasks/result", params.clone()).await;
+    assert_eq!(result["_meta"], json!({RELATED: {"taskId": one}}));
+    let (_, message) = client.refused("tasks/cancel", params).await;
+    assert_eq!(message, "Cannot cancel task: already in terminal status 'completed'");
+}
+
+#[tokio::test]
+async fn a_result_is_waited_for_and_can_be_had_again() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let id = client.start("work", json!({})).await;
+    let waiting = client.open("tasks/result", json!({ "taskId": id })).await;
+    assert!(waiting.stream.is_some(), "it waits on a stream");
+    assert_eq!(client.task(&id).await["status"], "working", "polling goes on beside it");
+    assert_eq!(client.get("ping", json!({})).await, json!({}));
+    server.stage.job(1).await.succeed("done");
+    let result = waiting.end().await.unwrap();
+    assert_eq!(result["content"][0], json!({"type": "text", "text": "done"}));
+    assert_eq!(result["isError"], false);
+    assert_eq!(result["_meta"], json!({RELATED: {"taskId": id}}));
+    assert_eq!(client.result(&id).await.unwrap(), result);
+}
+
+#[tokio::test]
+async fn a_broken_wait_is_taken_up_again_and_yields_its_answer() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let id = client.start("work", json!({})).await;
+    let mut waiting = client.open("tasks/result", json!({ "taskId": id })).await;
+    let request = waiting.request.clone();
+    let job = server.stage.job(1).await;
+    job.ask("sure", "Sure?", json!({"type": "object", "properties": {}}));
+    waiting.message().await;
+    let last = waiting.stream.as_ref().unwrap().last();
+    drop(waiting);
+    let server = server.restart().await;
+    let client = client.at(&server);
+    let mut stream = client.take_up(&last).await;
+    let again = stream.message().await;
+    assert_eq!(again["method"], "elicitation/create", "the question is still open");
+    job.succeed("after all");
+    let withdrawn = stream.message().await;
+    assert_eq!(withdrawn["params"]["requestId"], again["id"]);
+    let answer = stream.any().await.unwrap();
+    let result = read(&request, answer).unwrap();
+    assert_eq!(result["content"][0]["text"], "after all");
+    assert_eq!(stream.any().await, None);
+}
+
+#[tokio::test]
+async fn a_cancelled_wait_ends_without_an_answer_and_leaves_the_task() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let id = client.start("work", json!({})).await;
+    let mut waiting = client.open("tasks/result", json!({ "taskId": id })).await;
+    client.notify("notifications/cancelled", json!({"requestId": waiting.request["id"]})).await;
+    assert_eq!(waiting.stream.as_mut().unwrap().any().await, None);
+    assert_eq!(client.task(&id).await["status"], "working");
+}
+
+#[tokio::test]
+async fn cancelling_settles_the_task_and_stops_the_job() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let id = client.start("work", json!({})).await;
+    let job = server.stage.job(1).await;
+    let waiting = client.open("tasks/result", json!({ "taskId": id })).await;
+    let task = client.get("tasks/cancel", json!({ "taskId": id })).await;
+    assert_eq!((&task["taskId"], &task["status"]), (&json!(id), &json!("cancelled")));
+    assert_eq!(task.get("_meta"), None);
+    let result = waiting.end().await.unwrap();
+    assert_eq!(result["isError"], true);
+    let text = result["content"][0]["text"].as_str().unwrap();
+    assert!(text.starts_with("Cancelled: cancelled by request."), "{text}");
+    job.cancelled().await;
+    job.succeed("too late");
+    let (code, message) = client.refused("tasks/cancel", json!({ "taskId": id })).await;
+    assert_eq!(
+        (code, message.as_str()),
+        (-32602, "Cannot cancel task: already in terminal status 'cancelled'")
+    );
+    assert_eq!(client.task(&id).await["status"], "cancelled");
+    assert_eq!(client.result(&id).await.unwrap()["isError"], true, "what the job did later changes nothing");
+}
+
+#[tokio::test]
+async fn a_task_that_has_ended_cannot_be_cancelled() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let failed = json!({"end": {"failed": {}}, "message": "boom"});
+    for (arguments, status) in [(ended(), "completed"), (failed, "failed")] {
+        let id = client.start("work", arguments).await;
+        client.until(&id, status).await;
+        let (code, message) = client.refused("tasks/cancel", json!({ "taskId": id })).await;
+        assert_eq!(code, -32602);
+        assert_eq!(message, format!("Cannot cancel task: already in terminal status '{status}'"));
+    }
+}
+
+#[tokio::test]
+async fn the_list_has_what_can_be_got_newest_first_and_stands_while_tasks_are_added() {
+    let server = Server::with(TOOLS).await;
+    let client = server.client().await;
+    let mut started = Vec::new();
+    for n in 0..7 {
+        if n % 2 == 0 {
+            started.push(client.start("work", json!({})).await);
+        } else {
+            let answer = client.get("tools/call", json!({"name": "work", "arguments": {"n": n}})).await;
+            started.push(answer["structuredContent"]["task_id"].as_str().unwrap().to_owned());
+        }
+    }
+    started.reverse();
+    let other = server.client().await;
+    let (mut listed, mut cursor, mut sizes) = (Vec::new(), Value::Null, Vec::new());
+    loop {
+        let page = other.get("tasks/list", json!({ "cursor": cursor })).await;
+        let tasks = page["tasks"].as_array().unwrap().clone();
+        sizes.push(tasks.len());
+        for task in &tasks {
+            assert_eq!(*task, other.task(task["taskId"].as_str().unwrap()).await);
+            assert_eq!(task.get("_meta"), None);
+        }
+        listed.extend(tasks.iter().map(|task| task["taskId"].as_str().unwrap().to_owned()));
+        client.start("work", ended()).await;
+        match page.get("nextCursor") {
+            Some(next) => cursor = next.clone(),
+            None => break,
+        }
+    }
+    assert_eq!(listed, started);
+    assert_eq!(sizes, [3, 3, 1]);
+}
+
+#[tokio::test]
+async fn unknown_and_wrong_task_ids_are_refused_alike() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    for method in ["tasks/get", "tasks/result", "tasks/cancel"] {
+        let unknown = client.refused(method, json!({"taskId": "never-was"})).await;
+        assert_eq!(unknown, (-32602, "Failed to retrieve task: Task not found".to_owned()));
+        for (params, named) in [
+            (json!({}), "`taskId` is missing"),
+            (json!({"taskId": 5}), "`taskId` is 5"),
+            (json!({"taskId": null}), "`taskId` is null"),
+        ] {
+            let (code, message) = client.refused(method, params).await;
+            assert_eq!(code, -32602);
+            assert!(message.starts_with(named), "{message}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn tasks_survive_a_restart_with_their_results() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let (done, open) = (client.start("work", ended()).await, client.start("work", json!({})).await);
+    client.until(&done, "completed").await;
+    server.stage.job(2).await;
+    let server = server.restart().await;
+    let client = client.at(&server);
+    assert_eq!(client.result(&done).await.unwrap()["content"][0]["text"], "done");
+    assert_eq!(client.task(&open).await["status"], "working");
+    server.stage.job(2).await.succeed("later");
+    assert_eq!(client.result(&open).await.unwrap()["content"][0]["text"], "later");
+    assert_eq!(server.stage.starts(), 2);
+}

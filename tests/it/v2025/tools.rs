@@ -1,0 +1,196 @@
+//! `tools/list`, and which calls of `tools/call` are accepted.
+
+use serde_json::{Value, json};
+
+use super::TOOLS;
+use super::bench::{Client, Server};
+
+async fn all_tools(client: &Client) -> Vec<Value> {
+    let (mut tools, mut cursor) = (Vec::new(), Value::Null);
+    loop {
+        let page = client.get("tools/list", json!({ "cursor": cursor })).await;
+        let listed = page["tools"].as_array().unwrap();
+        assert!((1..=3).contains(&listed.len()), "a page has between one tool and page_size");
+        tools.extend(listed.iter().cloned());
+        match page.get("nextCursor") {
+            Some(next) => cursor = next.clone(),
+            None => return tools,
+        }
+    }
+}
+
+fn names(tools: &[Value]) -> Vec<&str> {
+    tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect()
+}
+
+fn named<'a>(tools: &'a [Value], name: &str) -> &'a Value {
+    tools.iter().find(|tool| tool["name"] == name).unwrap()
+}
+
+#[tokio::test]
+async fn the_list_is_paged_and_its_order_stands() {
+    let server = Server::with(TOOLS).await;
+    let client = server.client().await;
+    let tools = all_tools(&client).await;
+    let expected = [
+        "abandoned",
+        "careful",
+        "modelled",
+        "must",
+        "never",
+        "queued",
+        "single",
+        "typed",
+        "work",
+        "task_wait",
+        "task_cancel",
+        "task_answer",
+        "task_list",
+        "task_logs",
+    ];
+    assert_eq!(names(&tools), expected);
+    assert_eq!(all_tools(&client).await, tools);
+}
+
+#[tokio::test]
+async fn a_cursor_is_good_for_its_own_list_and_unchanged() {
+    let server = Server::with(TOOLS).await;
+    let client = server.client().await;
+    for _ in 0..4 {
+        client.start("work", json!({})).await;
+    }
+    let of_tools = client.get("tools/list", json!({})).await["nextCursor"].clone();
+    let of_tasks = client.get("tasks/list", json!({})).await["nextCursor"].clone();
+    let mut changed = of_tools.as_str().unwrap().to_owned();
+    changed.replace_range(30..31, if &changed[30..31] == "A" { "B" } else { "A" });
+    let bad = [json!("x"), json!(""), json!(5), json!({}), json!(changed)];
+    for (list, foreign) in
+        [("tools/list", &of_tasks), ("tasks/list", &of_tools), ("resources/list", &of_tasks)]
+    {
+        for cursor in bad.iter().chain([foreign]) {
+            let (code, message) = client.refused(list, json!({ "cursor": cursor })).await;
+            assert_eq!(code, -32602, "{list} {cursor}");
+            assert!(message.starts_with("`cursor` is"), "{message}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn each_tool_says_whether_it_can_run_as_a_task() {
+    let server = Server::with(TOOLS).await;
+    let client = server.client().await;
+    let tools = all_tools(&client).await;
+    for (name, support) in
+        [("work", "optional"), ("must", "required"), ("never", "forbidden"), ("task_wait", "forbidden")]
+    {
+        assert_eq!(named(&tools, name)["execution"]["taskSupport"], support);
+    }
+    let never = named(&tools, "never");
+    assert_eq!(never["title"], "Never a task");
+    assert_eq!(never["annotations"]["readOnlyHint"], true);
+    assert_eq!(never["inputSchema"]["properties"]["size"]["minimum"], 1);
+}
+
+#[tokio::test]
+async fn a_tool_that_may_answer_with_a_handle_says_so_in_its_output_schema() {
+    let server = Server::with(TOOLS).await;
+    let client = server.client().await;
+    let tools = all_tools(&client).await;
+    let fits = |tool: &Value, value: Value| jsonschema::is_valid(&tool["outputSchema"], &value);
+    let handle = json!({"task_id": "x", "status": "working", "poll_after_seconds": 1});
+    let (typed, must) = (named(&tools, "typed"), named(&tools, "must"));
+    assert!(fits(typed, json!({"answer": 1})) && fits(typed, handle.clone()));
+    assert!(!fits(typed, json!({"answer": "1"})));
+    assert!(fits(must, json!({"answer": 1})) && !fits(must, handle));
+    assert_eq!(named(&tools, "work").get("outputSchema"), None);
+}
+
+#[tokio::test]
+async fn older_revisions_are_not_shown_what_they_do_not_know() {
+    let server = Server::with(TOOLS).await;
+    let june = server.client_with("2025-06-18", json!({}), None).await;
+    let tools = all_tools(&june).await;
+    assert!(tools.iter().all(|tool| tool.get("execution").is_none()));
+    assert!(named(&tools, "typed").get("outputSchema").is_some());
+    let march = server.client_with("2025-03-26", json!({}), None).await;
+    let tools = all_tools(&march).await;
+    assert!(tools.iter().all(|tool| tool.get("outputSchema").is_none()));
+}
+
+#[tokio::test]
+async fn a_tool_is_called_only_in_the_ways_that_it_supports() {
+    let server = Server::with(TOOLS).await;
+    let client = server.client().await;
+    for (name, way) in [("never", "without `params.task`"), ("task_wait", "without `params.task`")] {
+        let (code, message) = client.refused("tools/call", json!({"name": name, "task": {}})).await;
+        assert_eq!(code, -32601);
+        assert!(message.contains(name) && message.contains(way), "{message}");
+    }
+    for revision in ["2025-11-25", "2025-06-18"] {
+        let client = server.client_with(revision, json!({}), None).await;
+        let (code, message) = client.refused("tools/call", json!({"name": "must"})).await;
+        assert_eq!(code, -32601);
+        assert!(message.contains("\"must\"") && message.contains("`params.task`"), "{message}");
+    }
+    assert_eq!(client.get("tasks/list", json!({})).await["tasks"], json!([]), "no row was written");
+    assert_eq!(server.stage.starts(), 0);
+}
+
+#[tokio::test]
+async fn what_does_not_fit_is_named_and_nothing_starts() {
+    let server = Server::with(TOOLS).await;
+    let client = server.client().await;
+    for (params, named) in [
+        (json!({"name": "nosuch"}), "Unknown tool: \"nosuch\""),
+        (json!({"arguments": {}}), "`name` is missing"),
+        (json!({"name": 7}), "`name` is 7"),
+        (json!({"name": "work", "arguments": "x"}), "`arguments` is a string"),
+        (json!({"name": "work", "task": {"ttl": "1m"}}), "`task.ttl` is a string"),
+        (json!({"name": "work", "task": {"ttl": 0.5}}), "`task.ttl` is 0.5"),
+        (json!({"name": "work", "task": {"ttl": -1}}), "`task.ttl` is -1"),
+        (json!({"name": "work", "task": []}), "`task` is an array"),
+        (json!({"name": "work", "_meta": {"progressToken": 1.5}}), "`_meta.progressToken` is 1.5"),
+        (json!({"name": "work", "_meta": {"progressToken": true}}), "`_meta.progressToken` is true"),
+        (json!({"name": "work", "_meta": "x"}), "`_meta` is a string"),
+        (json!(null), "`params` is missing"),
+    ] {
+        let (code, message) = client.refused("tools/call", params).await;
+        assert_eq!(code, -32602);
+        assert!(message.starts_with(named), "{message}");
+    }
+    assert_eq!(client.get("tasks/list", json!({})).await["tasks"], json!([]));
+    assert_eq!(server.stage.starts(), 0);
+}
+
+#[tokio::test]
+async fn arguments_that_do_not_fit_are_told_to_the_model() {
+    let server = Server::with(TOOLS).await;
+    let client = server.client().await;
+    let answer = client.get("tools/call", json!({"name": "never", "arguments": {"size": 0}})).await;
+    assert_eq!(answer["isError"], true);
+    let text = answer["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains("size") && text.contains('1'), "{text}");
+    assert_eq!(server.stage.starts(), 0);
+}
+
+#[tokio::test]
+async fn a_tool_at_its_limit_refuses_or_queues() {
+    let server = Server::with(TOOLS).await;
+    let client = server.client().await;
+    client.start("single", json!({})).await;
+    server.stage.job(1).await;
+    let (code, message) = client.refused("tools/call", json!({"name": "single", "task": {}})).await;
+    assert_eq!(code, -32000);
+    assert!(message.contains("single"), "{message}");
+    let plain = client.get("tools/call", json!({"name": "single"})).await;
+    assert_eq!(plain["isError"], true);
+
+    client.start("queued", json!({})).await;
+    server.stage.job(2).await;
+    let next = client.start("queued", json!({})).await;
+    let last = client.start("queued", json!({})).await;
+    let message = client.task(&next).await["statusMessage"].clone();
+    assert_eq!(message, "waiting for a free slot, next in line");
+    let message = client.task(&last).await["statusMessage"].clone();
+    assert_eq!(message, "waiting for a free slot, position 2 in line");
+}
