@@ -15,7 +15,7 @@ use crate::tasks::store::OpenJob;
 use crate::tasks::task::TaskId;
 
 /// Where the engine says when a job changes, a look is only for hints that were lost, and there is no hurry.
-const HINTED: Duration = Duration::from_millis(250);
+pub(super) const HINTED: Duration = Duration::from_millis(250);
 /// What a change that no hint told of adds to the doubt in them; a change that one told of takes 1 from it.
 const MISSED: u32 = 4;
 /// With this doubt, hints are not relied on.

@@ -82,7 +82,7 @@ mod tests {
 
     use super::*;
     use crate::tasks::pace::Pace;
-    use crate::tasks::reconciler::agenda::Seen;
+    use crate::tasks::reconciler::agenda::{HINTED, Seen};
     use crate::tasks::task::TaskId;
 
     const QUICKEST: Duration = Duration::from_millis(100);
@@ -132,13 +132,13 @@ mod tests {
             watched.next_look().unwrap().duration_since(now)
         };
         for name in ["one", "two"] {
-            assert!(wait(&mut watched, name) >= Duration::from_secs(1));
+            assert!(wait(&mut watched, name) >= HINTED);
             assert_eq!(see_ends(&mut watched, now + Duration::from_secs(2)), 1, "no hint told of this end");
         }
         assert_eq!(wait(&mut watched, "three"), QUICKEST);
         watched.look_now(hint("three"), now);
         assert_eq!(see_ends(&mut watched, now), 1);
-        assert!(wait(&mut watched, "four") >= Duration::from_secs(1), "a hint told of the last end");
+        assert!(wait(&mut watched, "four") >= HINTED, "a hint told of the last end");
     }
 
     #[tokio::test]
