@@ -18,6 +18,8 @@ use crate::auth::{ApiKeys, Authenticator};
 use crate::catalog::Catalog;
 use crate::clock::{self, System};
 use crate::config::{AuthMode, Config, StoreKind};
+use crate::current::Current;
+use crate::mcp::offers::Offers;
 use crate::mcp::origin::Doors;
 use crate::mcp::speakers::Speakers;
 use crate::mcp::{self, Bridge, http, stdio};
@@ -121,7 +123,8 @@ impl App {
         let backends = connect(&config, registry, program).await?;
 
         let tools = std::mem::take(&mut config.tools);
-        let catalog = Arc::new(Catalog::new(tools, config.limits.clone(), seal.clone()));
+        let catalog = Catalog::new(tools, config.limits.clone(), seal.clone());
+        let catalog = Arc::new(Current::new(catalog));
         let ledger = Ledger {
             store: Arc::clone(&store),
             watch: Watch::default(),
@@ -143,14 +146,13 @@ impl App {
         let service = Service::new(ledger, Arc::clone(&entropy), holder, lease, pace, reconciler.outbox());
         let bridge = Bridge {
             service,
-            catalog,
-            backends,
+            offers: Offers::new(catalog, protocol_settings(&config)),
+            backends: Current::new(backends),
             seal,
             store,
             clock,
             entropy,
             speakers: Speakers::default(),
-            settings: protocol_settings(&config),
         };
         let auth = Arc::new(authenticator(&config)?);
         Ok(Self { bridge: Arc::new(bridge), auth, reconciler, config })

@@ -22,6 +22,7 @@ pub mod catalog;
 mod cli;
 pub mod clock;
 pub mod config;
+pub mod current;
 pub mod mcp;
 pub mod seal;
 mod shutdown;

@@ -21,6 +21,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use taskbridge_sdk::Output;
 
+use crate::current::Current;
 use crate::seal::Seal;
 use crate::tasks::store::SlotLimit;
 use crate::tasks::task::Spec;
@@ -122,6 +123,21 @@ impl Tools for Catalog {
             self.limits.get(slot).map(|limit| SlotLimit { slot: slot.clone(), limit: *limit })
         };
         slots.iter().filter_map(limit).collect()
+    }
+}
+
+/// What the core asks is answered by the catalog in force.
+impl Tools for Current<Catalog> {
+    fn open(&self, spec: &Spec) -> taskbridge_sdk::Result<Opened> {
+        self.get().open(spec)
+    }
+
+    fn judge(&self, tool: &str, output: &Output) -> Result<(), String> {
+        self.get().judge(tool, output)
+    }
+
+    fn limits(&self, slots: &[String]) -> Vec<SlotLimit> {
+        self.get().limits(slots)
     }
 }
 

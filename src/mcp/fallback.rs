@@ -247,7 +247,7 @@ fn point_at(schema: &mut Map<String, Value>, place: &str) {
 /// True if a model may answer this question: the tool says so, and it is the job that asks. Consent before a start is
 /// a person's.
 pub fn for_models(bridge: &Bridge, task: &Task, asked: &Asked) -> bool {
-    asked.asker == Asker::Job && bridge.catalog.get(&task.tool).is_some_and(|tool| tool.answer_by_model)
+    asked.asker == Asker::Job && bridge.catalog().get(&task.tool).is_some_and(|tool| tool.answer_by_model)
 }
 
 fn seconds_up(duration: std::time::Duration) -> u64 {

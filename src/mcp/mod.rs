@@ -11,6 +11,7 @@ pub mod generation;
 pub mod http;
 pub mod jsonrpc;
 mod live;
+pub mod offers;
 pub mod origin;
 pub mod outlet;
 mod polls;
@@ -29,6 +30,7 @@ use taskbridge_sdk::Backend;
 
 use crate::catalog::Catalog;
 use crate::clock::{Clock, Entropy};
+use crate::current::Current;
 use crate::seal::Seal;
 use crate::tasks::service::Service;
 use crate::tasks::store::Store;
@@ -37,10 +39,10 @@ use crate::tasks::store::Store;
 pub struct Bridge {
     /// The verbs.
     pub service: Service,
-    /// The tools.
-    pub catalog: Arc<Catalog>,
+    /// What clients are offered, and what the config says about the protocol.
+    pub offers: offers::Offers,
     /// The backends by name, to read logs and artifacts from.
-    pub backends: HashMap<String, Arc<dyn Backend>>,
+    pub backends: Current<HashMap<String, Arc<dyn Backend>>>,
     /// Seals what clients hold for us.
     pub seal: Seal,
     /// Ended sessions.
@@ -51,11 +53,24 @@ pub struct Bridge {
     pub entropy: Arc<dyn Entropy>,
     /// The streams that clients opened to listen.
     pub speakers: speakers::Speakers,
-    /// What the config says about the protocol.
-    pub settings: Settings,
 }
 
 impl Bridge {
+    /// The tools that are offered now.
+    pub fn catalog(&self) -> Arc<Catalog> {
+        self.offers.catalog()
+    }
+
+    /// What the config says about the protocol now.
+    pub fn settings(&self) -> Arc<Settings> {
+        self.offers.settings()
+    }
+
+    /// The backend of this name, to read logs and artifacts from.
+    pub fn backend(&self, name: &str) -> Option<Arc<dyn Backend>> {
+        self.backends.get().get(name).cloned()
+    }
+
     /// Logs a fault of ours under a random name, and makes the error that tells a client this name and nothing else.
     pub fn fault(&self, error: &dyn std::error::Error) -> jsonrpc::Error {
         let name: [u8; 5] = crate::clock::random(&*self.entropy);
@@ -88,7 +103,7 @@ pub struct Settings {
 }
 
 /// When the companion tools are listed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CompanionTools {
     /// To those who cannot hold tasks by the protocol itself.
     Auto,

@@ -93,7 +93,7 @@ pub fn artifact_uri(id: &TaskId, name: &str) -> String {
 
 /// All that can be read of a task: its artifacts, then its log.
 pub fn links(bridge: &Bridge, task: &Task, output: Option<&Output>) -> Vec<Link> {
-    let backend = bridge.backends.get(&task.backend);
+    let backend = bridge.backend(&task.backend);
     let artifacts = output.into_iter().flat_map(|output| &output.artifacts).map(|artifact| Link {
         uri: artifact_uri(&task.id, &artifact.name),
         name: artifact.name.clone(),
@@ -108,7 +108,7 @@ pub fn links(bridge: &Bridge, task: &Task, output: Option<&Output>) -> Vec<Link>
         mime_type: Some("text/plain".to_owned()),
         size: None,
     };
-    let has_artifacts = backend.is_some_and(|backend| backend.artifacts().is_some());
+    let has_artifacts = backend.as_ref().is_some_and(|backend| backend.artifacts().is_some());
     let has_log = task.handle().is_some() && backend.is_some_and(|backend| backend.logs().is_some());
     artifacts.filter(|_| has_artifacts).chain(has_log.then_some(log)).collect()
 }
@@ -122,7 +122,7 @@ pub async fn read(bridge: &Bridge, caller: &Principal, uri: &str) -> Result<Cont
     let view = bridge.service.get(&caller.owner, &id).await?.ok_or(ReadError::NotFound)?;
     match part {
         Part::Log => {
-            let log = log(bridge, &view.task, bridge.settings.max_log_bytes, None).await?;
+            let log = log(bridge, &view.task, bridge.settings().max_log_bytes, None).await?;
             let text = if log.cut { format!("[earlier output is left out]\n{}", log.text) } else { log.text };
             Ok(Contents { mime_type: Some("text/plain".to_owned()), body: Body::Text(text) })
         }
@@ -140,19 +140,19 @@ pub async fn log(
     max_bytes: usize,
     search: Option<String>,
 ) -> Result<LogText, ReadError> {
-    let backend = bridge.backends.get(&task.backend).ok_or(ReadError::NotFound)?;
+    let backend = bridge.backend(&task.backend).ok_or(ReadError::NotFound)?;
     let logs = backend.logs().ok_or(ReadError::NotFound)?;
     let Some(handle) = task.handle() else { return Ok(LogText::default()) };
-    let request = LogRequest { max_bytes: max_bytes.min(bridge.settings.max_log_bytes), search };
+    let request = LogRequest { max_bytes: max_bytes.min(bridge.settings().max_log_bytes), search };
     in_time(logs.tail(handle, &request)).await
 }
 
 async fn artifact(bridge: &Bridge, task: &Task, name: &str) -> Result<Contents, ReadError> {
-    let backend = bridge.backends.get(&task.backend).ok_or(ReadError::NotFound)?;
+    let backend = bridge.backend(&task.backend).ok_or(ReadError::NotFound)?;
     let (Some(artifacts), Some(handle)) = (backend.artifacts(), task.handle()) else {
         return Err(ReadError::NotFound);
     };
-    let read = artifacts.read(handle, name, bridge.settings.max_artifact_bytes);
+    let read = artifacts.read(handle, name, bridge.settings().max_artifact_bytes);
     let ArtifactData { bytes, mime_type } = in_time(read).await?.ok_or(ReadError::NotFound)?;
     let may_be_text = mime_type.as_deref().is_none_or(is_text);
     let body = match String::from_utf8(bytes) {

@@ -84,7 +84,7 @@ impl Session {
             owner: principal.owner.clone(),
             nonce: data_encoding::BASE32_NOPAD.encode(&nonce).to_ascii_lowercase(),
             issued,
-            expires: issued + bridge.settings.session_lifetime,
+            expires: issued + bridge.settings().session_lifetime,
         }
     }
 

@@ -117,7 +117,7 @@ async fn list(
             None => return Ok(Said::refusal("`cursor` is not one that this tool gave you; leave it out.")),
         },
     };
-    let size = bridge.settings.page_size;
+    let size = bridge.settings().page_size;
     let mut views = bridge.service.list(&caller.owner, after.as_ref(), size + 1).await?;
     let more = views.len() > size;
     views.truncate(size);
@@ -159,7 +159,7 @@ async fn logs(
 ) -> Result<Said, StoreError> {
     let Some(view) = bridge.service.get(&caller.owner, id).await? else { return Ok(Said::no_task(id)) };
     let searched = search.clone();
-    let max_bytes = max_bytes.unwrap_or(bridge.settings.max_log_bytes);
+    let max_bytes = max_bytes.unwrap_or(bridge.settings().max_log_bytes);
     match resources::log(bridge, &view.task, max_bytes, search).await {
         Ok(log) => {
             let mut text = match (&searched, log.cut) {

@@ -67,7 +67,7 @@ impl Companion {
     /// True if this caller is offered the tool. `automatic` says whether its generation offers the tools that stand
     /// in for the protocol's own to it where the config leaves that open.
     pub fn is_offered(self, bridge: &Bridge, caller: &Principal, automatic: bool) -> bool {
-        match (bridge.settings.companion_tools, self) {
+        match (bridge.settings().companion_tools, self) {
             (CompanionTools::Never, _) => false,
             (_, Self::List) => caller.identified,
             (_, Self::Logs) | (CompanionTools::Always, _) => true,

@@ -62,7 +62,7 @@ pub fn router(
     shutdown: CancellationToken,
 ) -> Router {
     bridge.service.stops_with(shutdown.clone());
-    let polls = Polls::new(bridge.settings.max_polls_per_second);
+    let polls = Polls::new(bridge.settings().max_polls_per_second);
     let (opened, live) = (Opened::default(), Live::default());
     let http = Http { bridge, auth, options, opened, live, polls, shutdown };
     Router::new().route("/mcp", any(endpoint)).with_state(Arc::new(http))

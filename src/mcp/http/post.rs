@@ -81,7 +81,7 @@ async fn request_of(http: &Arc<Http>, caller: Caller, request: Request) -> Resul
             Turn::Now => {}
             Turn::After(pause) => tokio::time::sleep(pause).await,
             Turn::Never => {
-                let most = http.bridge.settings.max_polls_per_second;
+                let most = http.bridge.settings().max_polls_per_second;
                 return Err(Refusal::too_many_polls(most).to(Some(request.id)));
             }
         }

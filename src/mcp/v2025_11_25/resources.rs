@@ -30,7 +30,7 @@ pub(super) async fn list(call: &Call<'_>, params: &Value) -> Outcome {
     if !call.caller.principal.identified {
         return Ok(to_wire::value(&wire::ListResourcesResult::default()));
     }
-    let size = bridge.settings.page_size;
+    let size = bridge.settings().page_size;
     let listed = bridge.service.list(call.owner(), after.as_ref(), size + 1).await;
     let mut views = listed.map_err(|error| call.fault(&error))?;
     let more = views.len() > size;
@@ -47,7 +47,7 @@ pub(super) async fn list(call: &Call<'_>, params: &Value) -> Outcome {
 
 /// What names the artifacts of a task; not read where there can be none.
 async fn output(call: &Call<'_>, task: &Task) -> Result<Option<Output>, StoreError> {
-    let backend = call.bridge.backends.get(&task.backend);
+    let backend = call.bridge.backend(&task.backend);
     if task.has_ended() && backend.is_some_and(|backend| backend.artifacts().is_some()) {
         call.bridge.service.output(task).await
     } else {

@@ -70,7 +70,7 @@ pub(super) async fn list(call: &Call<'_>, params: &Value) -> Outcome {
             cursor::position(&bridge.seal, LIST, call.owner(), cursor).ok_or_else(from_wire::bad_cursor)?,
         ),
     };
-    let size = bridge.settings.page_size;
+    let size = bridge.settings().page_size;
     let listed = bridge.service.list(call.owner(), after.as_ref(), size + 1).await;
     let mut views = listed.map_err(|error| call.fault(&error))?;
     let more = views.len() > size;

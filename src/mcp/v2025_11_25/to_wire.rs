@@ -103,7 +103,7 @@ pub(super) fn ended(bridge: &Bridge, view: &View, output: Option<Output>, style:
     content.extend(links.into_iter().map(link));
     // Clients hold the structured content of an error against the output schema too, and hide the error behind
     // their own when it does not fit.
-    let declares = bridge.catalog.get(&task.tool).is_some_and(|tool| tool.output_schema.is_some());
+    let declares = bridge.catalog().get(&task.tool).is_some_and(|tool| tool.output_schema.is_some());
     let structured_content = structured.filter(|_| !(is_error && declares));
     Ok(result(style.revision, content, structured_content, is_error, style.related.then_some(&task.id)))
 }

@@ -38,10 +38,11 @@ pub(super) fn list(call: &Call<'_>, params: &Value) -> Outcome {
         }
     };
     let companions: Vec<Companion> = Companion::ALL.into_iter().filter(|c| call.is_offered(*c)).collect();
-    let size = bridge.settings.page_size;
+    let size = bridge.settings().page_size;
+    let catalog = bridge.catalog();
     let (mut page, skipped) = match &place {
-        None => (bridge.catalog.page(None, size + 1), 0),
-        Some(Place::Tool(after)) => (bridge.catalog.page(Some(after), size + 1), 0),
+        None => (catalog.page(None, size + 1), 0),
+        Some(Place::Tool(after)) => (catalog.page(Some(after), size + 1), 0),
         Some(Place::Companions(count)) => (Vec::new(), *count),
     };
     let more_tools = page.len() > size;
@@ -79,7 +80,7 @@ fn listed(call: &Call<'_>, tool: &Tool) -> Value {
 }
 
 fn listed_companion(call: &Call<'_>, companion: Companion) -> Value {
-    let definition = companion.definition(&call.bridge.settings);
+    let definition = companion.definition(&call.bridge.settings());
     to_wire::value(&wire::Tool {
         name: definition.name,
         title: Some(definition.title),
@@ -100,7 +101,9 @@ pub(super) async fn call(call: &Call<'_>, request: Id, params: Value, outlet: &d
         }
         return run_companion(call, request, companion, wanted, outlet).await;
     }
-    let Some(tool) = call.bridge.catalog.get(&wanted.name) else {
+    // The tool that the call began with is the one that it ends with, whatever the config says meanwhile.
+    let catalog = call.bridge.catalog();
+    let Some(tool) = catalog.get(&wanted.name) else {
         let message = format!("Unknown tool: {:?}. tools/list has the tools there are.", wanted.name);
         return Err(from_wire::invalid(message));
     };
@@ -165,7 +168,7 @@ async fn call_plain(
     };
     let preface = attached.then(|| fallback::attached(&task));
     let began = call.bridge.clock.now();
-    let until = began + call.bridge.settings.call_budget;
+    let until = began + call.bridge.settings().call_budget;
     let wait = PlainWait { id: task.id, began, until, resumed: false, progress_token, preface };
     wait.announce(request, outlet);
     wait.run(call, waiting, outlet).await
@@ -184,7 +187,7 @@ enum Unmade {
 /// Makes a task of a call.
 async fn make(call: &Call<'_>, tool: &Tool, wanted: from_wire::Call) -> Result<Called, Unmade> {
     let from_wire::Call { arguments, task, progress_token, idempotency_key, .. } = wanted;
-    let waits = task.is_none().then_some(call.bridge.settings.call_budget);
+    let waits = task.is_none().then_some(call.bridge.settings().call_budget);
     // The progress of a plain call ends with its answer; that of a task goes on for as long as the task.
     let origin = Origin {
         session: call.caller.session.as_ref().map(|session| session.nonce.clone()),
@@ -324,7 +327,7 @@ async fn run_companion(
             if found.map_err(|error| call.fault(&error))?.is_none() {
                 Said::no_task(&id)
             } else {
-                let budget = call.bridge.settings.call_budget;
+                let budget = call.bridge.settings().call_budget;
                 let began = call.bridge.clock.now();
                 let until = began + patience.map_or(budget, |patience| patience.min(budget));
                 let progress_token = wanted.progress_token;

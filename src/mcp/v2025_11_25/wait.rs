@@ -51,7 +51,7 @@ pub(super) async fn wait(
     let until = patience.until.map(|until| Instant::now() + until.since(now()));
     let mut carrier = call.can_ask().then(|| Carrier::new(bridge, outlet, call.revision(), Duration::ZERO));
     let mut attend_at: Option<Instant> = None;
-    let mut heart = patience.reports.map(|reports| Heart::new(reports, bridge.settings.progress_every));
+    let mut heart = patience.reports.map(|reports| Heart::new(reports, bridge.settings().progress_every));
     loop {
         let wake = [until, attend_at, heart.as_ref().map(|heart| heart.next)].into_iter().flatten().min();
         let at_most = wake.map(|wake| wake.saturating_duration_since(Instant::now()));

@@ -14,7 +14,9 @@ use serde_json::{Value, json};
 use taskbridge::auth::Authenticator;
 use taskbridge::catalog::Catalog;
 use taskbridge::clock::{Clock, System};
+use taskbridge::current::Current;
 use taskbridge::mcp::http::{self, Options};
+use taskbridge::mcp::offers::Offers;
 use taskbridge::mcp::origin::Doors;
 use taskbridge::mcp::speakers::Speakers;
 use taskbridge::mcp::{Bridge, CompanionTools, Settings};
@@ -91,7 +93,7 @@ pub(super) fn bridge(dir: &Path, clock: Arc<dyn Clock>) -> Bridge {
         Arc::new(SqliteStore::open(&dir.join("tasks.db"), Arc::clone(&clock), Mode::Threaded).unwrap());
     let seal = Seal::new(&[7; 32], System::entropy());
     let config = config::parse(Path::new("test.toml"), dir, CONFIG, &adapters::all(), Some(dir)).unwrap();
-    let catalog = Arc::new(Catalog::new(config.tools, config.limits, seal.clone()));
+    let catalog = Arc::new(Current::new(Catalog::new(config.tools, config.limits, seal.clone())));
     let ledger = Ledger {
         store: Arc::clone(&store),
         watch: Watch::default(),
@@ -102,25 +104,25 @@ pub(super) fn bridge(dir: &Path, clock: Arc<dyn Clock>) -> Bridge {
     let outbox = Outbox { fresh: mpsc::channel(16).0, afterwards: mpsc::unbounded_channel().0 };
     let pace = Pace { quickest: Duration::from_millis(50), slowest: Duration::from_secs(30) };
     let holder = Holder("test".to_owned());
+    let settings = Settings {
+        call_budget: Duration::from_secs(25),
+        progress_every: Duration::from_secs(5),
+        companion_tools: CompanionTools::Auto,
+        page_size: 50,
+        session_lifetime: Duration::from_secs(3600),
+        max_log_bytes: 1024,
+        max_artifact_bytes: 1024,
+        max_polls_per_second: MOST_POLLS,
+    };
     Bridge {
         service: Service::new(ledger, System::entropy(), holder, Duration::from_secs(30), pace, outbox),
-        catalog,
-        backends: HashMap::new(),
+        offers: Offers::new(catalog, settings),
+        backends: Current::new(HashMap::new()),
         seal,
         store,
         clock,
         entropy: System::entropy(),
         speakers: Speakers::default(),
-        settings: Settings {
-            call_budget: Duration::from_secs(25),
-            progress_every: Duration::from_secs(5),
-            companion_tools: CompanionTools::Auto,
-            page_size: 50,
-            session_lifetime: Duration::from_secs(3600),
-            max_log_bytes: 1024,
-            max_artifact_bytes: 1024,
-            max_polls_per_second: MOST_POLLS,
-        },
     }
 }
 

@@ -1,0 +1,176 @@
+//! [`Offers`]: what clients are offered now: the catalog, and what the config says about the protocol. A config that
+//! is read again replaces both, and streams learn which of the lists that they may have told of are others now. It
+//! must not know a generation or a stream.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
+
+use serde_json::json;
+use tokio::sync::watch;
+
+use super::Settings;
+use super::companions::Companion;
+use crate::catalog::{Catalog, TaskSupport};
+use crate::current::Current;
+
+/// What is offered now.
+pub struct Offers {
+    catalog: Arc<Current<Catalog>>,
+    settings: Current<Settings>,
+    edition: watch::Sender<Edition>,
+}
+
+/// A short form of what the lists say, to tell whether they say something new. Equal in every process that has the
+/// same config.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Edition {
+    tools: u64,
+    prompts: u64,
+    resources: u64,
+}
+
+/// A list that clients read, and are told of when it changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum List {
+    /// `tools/list`.
+    Tools,
+    /// `prompts/list`.
+    Prompts,
+    /// `resources/list` and `resources/templates/list`.
+    Resources,
+}
+
+impl List {
+    /// All of them.
+    pub const ALL: [List; 3] = [Self::Tools, Self::Prompts, Self::Resources];
+}
+
+impl Offers {
+    /// Offers this. The catalog is shared with the core, for which it is the tools.
+    pub fn new(catalog: Arc<Current<Catalog>>, settings: Settings) -> Self {
+        let edition = Edition::of(&catalog.get(), &settings);
+        Self { catalog, settings: Current::new(settings), edition: watch::Sender::new(edition) }
+    }
+
+    /// The catalog in force.
+    pub fn catalog(&self) -> Arc<Catalog> {
+        self.catalog.get()
+    }
+
+    /// The settings in force.
+    pub fn settings(&self) -> Arc<Settings> {
+        self.settings.get()
+    }
+
+    /// Offers something else from now on, and wakes those who wait for another edition if a list differs. Requests
+    /// that are being answered keep what they have.
+    pub fn replace(&self, catalog: Catalog, settings: Settings) {
+        let edition = Edition::of(&catalog, &settings);
+        self.catalog.replace(catalog);
+        self.settings.replace(settings);
+        self.edition.send_if_modified(|before| std::mem::replace(before, edition) != edition);
+    }
+
+    /// The edition of the lists, now and whenever it changes. It changes after the lists do.
+    pub fn editions(&self) -> watch::Receiver<Edition> {
+        self.edition.subscribe()
+    }
+}
+
+impl Edition {
+    fn of(catalog: &Catalog, settings: &Settings) -> Self {
+        let mut tools = DefaultHasher::new();
+        for tool in catalog.page(None, usize::MAX) {
+            let listed = json!([
+                tool.name,
+                tool.title,
+                tool.description,
+                tool.annotations,
+                tool.input_schema,
+                tool.output_schema,
+                match tool.task_support {
+                    TaskSupport::Required => 0,
+                    TaskSupport::Optional => 1,
+                    TaskSupport::Forbidden => 2,
+                }
+            ]);
+            listed.to_string().hash(&mut tools);
+        }
+        settings.companion_tools.hash(&mut tools);
+        for companion in Companion::ALL {
+            companion.definition(settings).description.hash(&mut tools);
+        }
+        Self { tools: tools.finish(), prompts: 0, resources: 0 }
+    }
+
+    /// The lists that say something else than they did in the other edition.
+    pub fn differing(self, other: Self) -> impl Iterator<Item = List> {
+        let differs = move |list: &List| match list {
+            List::Tools => self.tools != other.tools,
+            List::Prompts => self.prompts != other.prompts,
+            List::Resources => self.resources != other.resources,
+        };
+        List::ALL.into_iter().filter(differs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::clock::System;
+    use crate::mcp::CompanionTools;
+    use crate::seal::Seal;
+    use crate::{adapters, config};
+
+    fn catalog(description: &str) -> Catalog {
+        let text = format!(
+            "[backends.sim]\nkind = \"sim\"\n[tools.run]\ndescription = \"{description}\"\nbackend = \"sim\"\ntarget = {{}}"
+        );
+        let at = Path::new("/");
+        let config = config::parse(Path::new("test.toml"), at, &text, &adapters::all(), Some(at)).unwrap();
+        Catalog::new(config.tools, config.limits, Seal::new(&[1; 32], System::entropy()))
+    }
+
+    fn settings(call_budget: u64) -> Settings {
+        Settings {
+            call_budget: Duration::from_secs(call_budget),
+            progress_every: Duration::from_secs(5),
+            companion_tools: CompanionTools::Auto,
+            page_size: 50,
+            session_lifetime: Duration::from_secs(3600),
+            max_log_bytes: 1024,
+            max_artifact_bytes: 1024,
+            max_polls_per_second: 100,
+        }
+    }
+
+    #[test]
+    fn an_edition_is_another_when_a_list_is() {
+        let offers = Offers::new(Arc::new(Current::new(catalog("runs"))), settings(25));
+        let mut editions = offers.editions();
+        let first = *editions.borrow_and_update();
+        let held = offers.catalog();
+
+        let larger_pages = Settings { page_size: 60, ..settings(25) };
+        offers.replace(catalog("runs"), larger_pages);
+        assert!(!editions.has_changed().unwrap(), "nothing in a list differs");
+        assert_eq!(offers.settings().page_size, 60);
+
+        offers.replace(catalog("runs faster"), settings(25));
+        assert!(editions.has_changed().unwrap());
+        let second = *editions.borrow_and_update();
+        assert_eq!(second.differing(first).collect::<Vec<_>>(), [List::Tools]);
+        assert_eq!(offers.catalog().get("run").unwrap().description.as_deref(), Some("runs faster"));
+        assert_eq!(
+            held.get("run").unwrap().description.as_deref(),
+            Some("runs"),
+            "a call in hand keeps its tool"
+        );
+
+        offers.replace(catalog("runs faster"), settings(30));
+        assert!(editions.has_changed().unwrap(), "the companions say how long they wait");
+    }
+}
