@@ -52,7 +52,7 @@ impl Confirm {
         // A template that fails on these very arguments must not start a job unasked: it is shown as it stands.
         let message =
             environment().render_str(&self.message, Serde(&named)).unwrap_or_else(|_| self.message.clone());
-        Question { id: "confirm".to_owned(), message, schema: json!({"type": "object", "properties": {}}) }
+        Question::form("confirm", message, json!({"type": "object", "properties": {}}))
     }
 }
 
@@ -82,7 +82,7 @@ mod tests {
         let arguments = Map::from_iter([("path".to_owned(), json!("/tmp/<a>"))]);
         let question = confirm.question(&arguments);
         assert_eq!(question.message, "Delete /tmp/<a>?");
-        assert_eq!(question.schema, json!({"type": "object", "properties": {}}));
+        assert_eq!(question.ask.form(), Some(&json!({"type": "object", "properties": {}})));
     }
 
     #[test]

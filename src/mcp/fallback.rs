@@ -4,10 +4,11 @@
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use taskbridge_sdk::Progress;
+use taskbridge_sdk::{Ask, Progress};
 
 use super::Bridge;
 use super::companions::Companion;
+use super::session::Abilities;
 use crate::catalog::TaskSupport;
 use crate::tasks::service::View;
 use crate::tasks::task::{Asked, Asker, Job, Outcome, Task, TaskId, TaskState};
@@ -52,15 +53,23 @@ pub struct Standing {
     pub message: Option<String>,
 }
 
-/// Where the task stands, for a caller that can be asked (`can_ask`) or not.
-pub fn standing(bridge: &Bridge, view: &View, can_ask: bool) -> Standing {
+/// Where the task stands, for a client that can do this. What it cannot be asked is none of its business, and the
+/// message then says who can answer.
+pub fn standing(bridge: &Bridge, view: &View, client: Abilities) -> Standing {
     let task = &view.task;
+    let is_asked = task.open_questions().any(|asked| client.can_ask(&asked.question.ask));
     match task.open_questions().next() {
-        Some(asked) if !can_ask && task.state == TaskState::InputRequired => {
-            let who = if for_models(bridge, task, asked) {
-                "answer it with task_answer"
-            } else {
-                "a person can answer it, in any client of the same owner that shows forms (elicitation)"
+        Some(asked) if !is_asked && task.state == TaskState::InputRequired => {
+            let who = match &asked.question.ask {
+                _ if for_models(bridge, task, asked) => "answer it with task_answer",
+                Ask::Form(_) => {
+                    "a person can answer it, in any client of the same owner that shows forms (elicitation)"
+                }
+                Ask::Url(_) => {
+                    "a person can, in any client of the same owner that sends its user to pages (elicitation.url)"
+                }
+                Ask::Sampling(_) => "any client of the same owner can that lends its model (sampling)",
+                Ask::Roots => "any client of the same owner can that tells its roots (roots)",
             };
             let message = format!("waiting for an answer to {:?}: {who}", asked.question.message);
             Standing { state: TaskState::Working, message: Some(message) }
@@ -69,17 +78,16 @@ pub fn standing(bridge: &Bridge, view: &View, can_ask: bool) -> Standing {
     }
 }
 
-/// The handle of a task, for a caller that can be asked or not.
-pub fn handle<'a>(bridge: &Bridge, view: &'a View, can_ask: bool) -> Handle<'a> {
+/// The handle of a task, for a client that can do this.
+pub fn handle<'a>(bridge: &Bridge, view: &'a View, client: Abilities) -> Handle<'a> {
     let task = &view.task;
-    let standing = standing(bridge, view, can_ask);
+    let standing = standing(bridge, view, client);
     let questions: Vec<_> = task
         .open_questions()
         .filter(|asked| for_models(bridge, task, asked))
-        .map(|asked| OpenQuestion {
-            question: &asked.key,
-            message: &asked.question.message,
-            schema: &asked.question.schema,
+        .filter_map(|asked| {
+            let schema = asked.question.ask.form()?;
+            Some(OpenQuestion { question: &asked.key, message: &asked.question.message, schema })
         })
         .collect();
     let state = if questions.is_empty() { standing.state } else { TaskState::InputRequired };
@@ -244,10 +252,12 @@ fn point_at(schema: &mut Map<String, Value>, place: &str) {
     }
 }
 
-/// True if a model may answer this question: the tool says so, and it is the job that asks. Consent before a start is
-/// a person's.
+/// True if a model may answer this question: the tool says so, it is the job that asks, and it asks for a form to be
+/// filled in. Consent before a start is a person's.
 pub fn for_models(bridge: &Bridge, task: &Task, asked: &Asked) -> bool {
-    asked.asker == Asker::Job && bridge.catalog().get(&task.tool).is_some_and(|tool| tool.answer_by_model)
+    asked.asker == Asker::Job
+        && asked.question.ask.form().is_some()
+        && bridge.catalog().get(&task.tool).is_some_and(|tool| tool.answer_by_model)
 }
 
 fn seconds_up(duration: std::time::Duration) -> u64 {

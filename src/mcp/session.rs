@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use taskbridge_sdk::Timestamp;
+use taskbridge_sdk::{Ask, Timestamp};
 
 use super::Bridge;
 use super::generation::Revision;
@@ -33,9 +33,24 @@ pub struct Abilities {
     /// It can ask its model (`sampling`).
     #[serde(rename = "s", skip_serializing_if = "std::ops::Not::not")]
     pub sampling: bool,
+    /// It tells its roots (`roots`).
+    #[serde(rename = "r", skip_serializing_if = "std::ops::Not::not")]
+    pub roots: bool,
     /// It declared `tasks` of its own.
     #[serde(rename = "t", skip_serializing_if = "std::ops::Not::not")]
     pub tasks: bool,
+}
+
+impl Abilities {
+    /// True if this client can be asked for that.
+    pub fn can_ask(&self, ask: &Ask) -> bool {
+        match ask {
+            Ask::Form(_) => self.elicitation_form,
+            Ask::Url(_) => self.elicitation_url,
+            Ask::Sampling(_) => self.sampling,
+            Ask::Roots => self.roots,
+        }
+    }
 }
 
 /// A session.

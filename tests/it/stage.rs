@@ -100,7 +100,7 @@ impl Handle {
     /// Lets it ask.
     pub(crate) fn ask(&self, id: &str, message: &str, schema: Value) {
         let mut seen = Observation::new(JobState::Running);
-        seen.questions = vec![Question { id: id.to_owned(), message: message.to_owned(), schema }];
+        seen.questions = vec![Question::form(id, message, schema)];
         self.show(seen);
     }
 

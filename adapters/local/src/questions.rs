@@ -59,7 +59,7 @@ pub(crate) fn open(dir: &JobDir) -> io::Result<Open> {
         }
         match read_json::<Asked>(&question_path(dir, id), LARGEST) {
             Ok(Some((Asked { message, schema }, asked))) => {
-                found.push((asked, Question { id: id.to_owned(), message, schema: schema.into() }));
+                found.push((asked, Question::form(id, message, schema.into())));
             }
             Ok(None) => {}
             Err(e) => complaint = Some(format!("the job's question {id}.json cannot be asked: {e}")),

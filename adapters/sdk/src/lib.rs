@@ -29,7 +29,7 @@ pub use job::{
     FileContent, GroupKey, InputFile, JobHandle, JobKey, JobSpec, JobState, Observation, Progress, Started,
 };
 pub use output::{Artifact, ArtifactData, Content, Embedded, Output};
-pub use question::{Answer, Question};
+pub use question::{Answer, Ask, Question};
 pub use registry::{Registration, Registry};
 pub use schemars::JsonSchema;
 pub use time::Timestamp;

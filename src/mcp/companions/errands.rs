@@ -9,6 +9,7 @@ use super::{Companion, Said};
 use crate::auth::Principal;
 use crate::mcp::fallback::{self, Handle};
 use crate::mcp::resources::{self, ReadError};
+use crate::mcp::session::Abilities;
 use crate::mcp::{Bridge, cursor};
 use crate::tasks::machine::Cancel;
 use crate::tasks::service::{AnswerError, Cancelled, View};
@@ -27,31 +28,36 @@ struct Listed<'a> {
     created_at: String,
 }
 
-/// Does it, for this caller. `can_ask` says whether the caller can be asked questions by the protocol itself.
+/// Does it, for this caller. `client` says what the caller can be asked by the protocol itself.
 ///
 /// # Errors
 /// If the store cannot be used.
 pub async fn run(
     bridge: &Bridge,
     caller: &Principal,
-    can_ask: bool,
+    client: Abilities,
     errand: Errand,
 ) -> Result<Said, StoreError> {
     match errand {
-        Errand::Cancel(id) => cancel(bridge, caller, can_ask, &id).await,
+        Errand::Cancel(id) => cancel(bridge, caller, client, &id).await,
         Errand::Answer { id, question, answer } => {
-            answer_question(bridge, caller, can_ask, &id, question, answer).await
+            answer_question(bridge, caller, client, &id, question, answer).await
         }
-        Errand::List { cursor } => list(bridge, caller, can_ask, cursor).await,
+        Errand::List { cursor } => list(bridge, caller, client, cursor).await,
         Errand::Logs { id, search, max_bytes } => logs(bridge, caller, &id, search, max_bytes).await,
     }
 }
 
-async fn cancel(bridge: &Bridge, caller: &Principal, can_ask: bool, id: &TaskId) -> Result<Said, StoreError> {
+async fn cancel(
+    bridge: &Bridge,
+    caller: &Principal,
+    client: Abilities,
+    id: &TaskId,
+) -> Result<Said, StoreError> {
     match bridge.service.cancel(&caller.owner, id, Cancel::Settle).await? {
         Cancelled::Done(task) => {
             let text = format!("Task {id} is cancelled. {}", fallback::job_of_cancelled(&task));
-            told(bridge, can_ask, task, text).await
+            told(bridge, client, task, text).await
         }
         Cancelled::AlreadyEnded(task) => Ok(Said::refusal(format!(
             "Task {id} had already ended ({}). Call {} for its result.",
@@ -65,7 +71,7 @@ async fn cancel(bridge: &Bridge, caller: &Principal, can_ask: bool, id: &TaskId)
 async fn answer_question(
     bridge: &Bridge,
     caller: &Principal,
-    can_ask: bool,
+    client: Abilities,
     id: &TaskId,
     question: Option<String>,
     answer: Answer,
@@ -79,7 +85,7 @@ async fn answer_question(
         Ok(task) => {
             let next = Companion::Wait.name();
             let text = format!("The answer to {key:?} is on its way to the job. Call {next} for the result.");
-            told(bridge, can_ask, task, text).await
+            told(bridge, client, task, text).await
         }
         Err(AnswerError::Store(error)) => Err(error),
         Err(problem) => Ok(Said::refusal(format!("{problem}."))),
@@ -107,7 +113,7 @@ fn pick<'a>(bridge: &Bridge, view: &'a View, named: Option<&str>) -> Result<&'a 
 async fn list(
     bridge: &Bridge,
     caller: &Principal,
-    can_ask: bool,
+    client: Abilities,
     cursor: Option<String>,
 ) -> Result<Said, StoreError> {
     let after = match cursor {
@@ -126,7 +132,7 @@ async fn list(
     let tasks: Vec<Listed<'_>> = views
         .iter()
         .map(|view| Listed {
-            handle: fallback::handle(bridge, view, can_ask),
+            handle: fallback::handle(bridge, view, client),
             tool: &view.task.tool,
             created_at: view.task.created_at.to_string(),
         })
@@ -187,7 +193,7 @@ async fn logs(
     }
 }
 
-async fn told(bridge: &Bridge, can_ask: bool, task: Task, text: String) -> Result<Said, StoreError> {
+async fn told(bridge: &Bridge, client: Abilities, task: Task, text: String) -> Result<Said, StoreError> {
     let view = bridge.service.view(task).await?;
-    Ok(Said::about(text, &fallback::handle(bridge, &view, can_ask)))
+    Ok(Said::about(text, &fallback::handle(bridge, &view, client)))
 }

@@ -51,6 +51,7 @@ fn abilities(params: &Value, revision: Revision) -> Result<Abilities, Error> {
         elicitation_form: asks && (has(elicitation, "form") || !has(elicitation, "url")),
         elicitation_url: asks && has(elicitation, "url"),
         sampling: has(declared, "sampling"),
+        roots: has(declared, "roots"),
         tasks: has(declared, "tasks"),
     })
 }

@@ -31,7 +31,7 @@ pub(super) async fn listen(call: &Call<'_>, session: &Session, outlet: &dyn Outl
     loop {
         turn.begins().await;
         // What this stream has asked is asked anew by the one that takes over, and dropped here.
-        let carrier = call.can_ask().then(|| Carrier::new(call.bridge, outlet, session.revision, GRACE));
+        let carrier = Carrier::new(call, outlet, GRACE);
         let mut speaker = Speaker { call, turn: &turn, outlet, carrier, looks: HashMap::new() };
         tokio::select! {
             biased;
@@ -49,7 +49,7 @@ struct Speaker<'a> {
     call: &'a Call<'a>,
     turn: &'a Turn,
     outlet: &'a dyn Outlet,
-    carrier: Option<Carrier<'a>>,
+    carrier: Carrier<'a>,
     /// When tasks with questions must be looked at again, hint or not.
     looks: HashMap<TaskId, Timestamp>,
 }
@@ -128,18 +128,16 @@ impl Speaker<'_> {
         if self.call.has_tasks() && view.task.undelivered.is_none() {
             self.tell(&view).await;
         }
-        if let Some(carrier) = &mut self.carrier {
-            match carrier.attend(&view.task).await? {
-                Some(look) => self.looks.insert(id.clone(), look),
-                None => self.looks.remove(id),
-            };
-        }
+        match self.carrier.attend(&view.task).await? {
+            Some(look) => self.looks.insert(id.clone(), look),
+            None => self.looks.remove(id),
+        };
         Ok(())
     }
 
     async fn tell(&self, view: &View) {
         let task = &view.task;
-        let standing = fallback::standing(self.call.bridge, view, self.call.can_ask());
+        let standing = fallback::standing(self.call.bridge, view, self.call.client());
         let before =
             self.turn.told(|told| told.get(&task.id).copied()).unwrap_or_else(|| first(task, &standing));
         let mut now =
@@ -161,7 +159,7 @@ impl Speaker<'_> {
         }
         self.remember(task, now);
         if now.words != before.words {
-            let told = to_wire::task(self.call.bridge, view, self.call.can_ask());
+            let told = to_wire::task(self.call.bridge, view, self.call.client());
             self.outlet.send(to_wire::notification("notifications/tasks/status", told)).await;
         }
     }

@@ -21,7 +21,7 @@ use super::companions::Companion;
 use super::generation::{Replied, Revision};
 use super::jsonrpc::{self, INVALID_REQUEST, Id, METHOD_NOT_FOUND, Outcome, Request};
 use super::outlet::{Outlet, Resume};
-use super::session::{Caller, Session};
+use super::session::{Abilities, Caller, Session};
 use crate::auth::Principal;
 use crate::tasks::service::Waiting;
 use crate::tasks::task::{Owner, Task};
@@ -143,9 +143,9 @@ impl Call<'_> {
         self.revision() >= Revision::V2025_06_18
     }
 
-    /// True if this client can be asked questions.
-    fn can_ask(&self) -> bool {
-        self.session.client.elicitation_form
+    /// What this client can do.
+    fn client(&self) -> Abilities {
+        self.session.client
     }
 
     fn is_offered(&self, companion: Companion) -> bool {

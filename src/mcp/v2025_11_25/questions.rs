@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use taskbridge_sdk::Timestamp;
 
-use super::{from_wire, to_wire, wire};
+use super::{Call, from_wire, to_wire, wire};
 use crate::mcp::Bridge;
 use crate::mcp::generation::{Replied, Revision};
 use crate::mcp::jsonrpc::{Id, Outcome};
 use crate::mcp::outlet::Outlet;
-use crate::mcp::session::Caller;
+use crate::mcp::session::{Abilities, Caller};
 use crate::seal::Purpose;
 use crate::tasks::service::{AnswerError, Carried, Carrying};
 use crate::tasks::store::StoreError;
@@ -29,6 +29,7 @@ pub(super) struct Carrier<'a> {
     bridge: &'a Bridge,
     outlet: &'a dyn Outlet,
     revision: Revision,
+    client: Abilities,
     /// How long a new question is left to streams that wait for its task.
     grace: Duration,
     opened: Timestamp,
@@ -56,19 +57,15 @@ enum Fate {
 }
 
 impl<'a> Carrier<'a> {
-    /// A stream that carries questions from now on, those that are older than `grace`.
-    pub(super) fn new(
-        bridge: &'a Bridge,
-        outlet: &'a dyn Outlet,
-        revision: Revision,
-        grace: Duration,
-    ) -> Self {
+    /// A stream that carries the questions that its client can be asked from now on, those that are older than `grace`.
+    pub(super) fn new(call: &Call<'a>, outlet: &'a dyn Outlet, grace: Duration) -> Self {
         Self {
-            bridge,
+            bridge: call.bridge,
             outlet,
-            revision,
+            revision: call.revision(),
+            client: call.client(),
             grace,
-            opened: bridge.clock.now(),
+            opened: call.bridge.clock.now(),
             out: Vec::new(),
             asked: HashMap::new(),
             closed: false,
@@ -140,12 +137,13 @@ impl<'a> Carrier<'a> {
     }
 
     async fn send(&mut self, carried: Carried) {
+        let Some(schema) = carried.asked.question.ask.form() else { return };
         let sealed = (carried.task.as_str(), carried.key.as_str(), carried.n);
         let id = self.bridge.seal.seal(Purpose::Question, &sealed);
         let params = wire::Elicit {
             mode: self.revision.has_tasks().then_some("form"),
             message: &carried.asked.question.message,
-            requested_schema: &carried.asked.question.schema,
+            requested_schema: schema,
             meta: to_wire::related_meta(&carried.task),
         };
         let message = to_wire::value(&wire::Message {
@@ -173,7 +171,13 @@ impl<'a> Carrier<'a> {
             Some(delivery) if delivery.over => times > 0 || delivery.until <= self.opened,
             Some(_) => !asked.is_out(now),
         };
-        !self.closed && free && times < MOST_TIMES && asked.at + self.grace <= now && !self.has_out(id, asked)
+        let can_be_asked = self.client.can_ask(&asked.question.ask) && asked.question.ask.form().is_some();
+        can_be_asked
+            && !self.closed
+            && free
+            && times < MOST_TIMES
+            && asked.at + self.grace <= now
+            && !self.has_out(id, asked)
     }
 
     fn has_out(&self, id: &TaskId, asked: &Asked) -> bool {

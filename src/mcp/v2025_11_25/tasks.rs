@@ -21,7 +21,7 @@ pub(super) async fn get(call: &Call<'_>, params: &Value) -> Outcome {
     let id = from_wire::task_id(params)?;
     let view = call.bridge.service.get(call.owner(), &id).await.map_err(|error| call.fault(&error))?;
     let view = view.ok_or_else(|| not_found(call, &id))?;
-    Ok(to_wire::value(&to_wire::task(call.bridge, &view, call.can_ask())))
+    Ok(to_wire::value(&to_wire::task(call.bridge, &view, call.client())))
 }
 
 /// `tasks/result`: waits until the task has ended, however long that takes.
@@ -76,7 +76,7 @@ pub(super) async fn list(call: &Call<'_>, params: &Value) -> Outcome {
     let more = views.len() > size;
     views.truncate(size);
     let next_cursor = views.last().filter(|_| more).map(|view| cursor::after(&bridge.seal, LIST, &view.task));
-    let tasks = views.iter().map(|view| to_wire::task(bridge, view, call.can_ask())).collect();
+    let tasks = views.iter().map(|view| to_wire::task(bridge, view, call.client())).collect();
     Ok(to_wire::value(&wire::ListTasksResult { tasks, next_cursor }))
 }
 
@@ -88,7 +88,7 @@ pub(super) async fn cancel(call: &Call<'_>, params: &Value) -> Outcome {
     match cancelled.map_err(|error| call.fault(&error))? {
         Cancelled::Done(task) => {
             let view = service.view(task).await.map_err(|error| call.fault(&error))?;
-            Ok(to_wire::value(&to_wire::task(call.bridge, &view, call.can_ask())))
+            Ok(to_wire::value(&to_wire::task(call.bridge, &view, call.client())))
         }
         Cancelled::AlreadyEnded(task) => Err(from_wire::invalid(format!(
             "Cannot cancel task: already in terminal status '{}'",

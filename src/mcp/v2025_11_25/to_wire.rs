@@ -12,6 +12,7 @@ use crate::mcp::fallback::{self, Standing};
 use crate::mcp::generation::Revision;
 use crate::mcp::jsonrpc::{Error, INTERNAL_ERROR, Outcome};
 use crate::mcp::resources::{Link, links};
+use crate::mcp::session::Abilities;
 use crate::tasks::service::View;
 use crate::tasks::task::{self, TaskId, TaskState};
 
@@ -20,9 +21,9 @@ pub(super) fn value(message: &impl Serialize) -> Value {
     serde_json::to_value(message).expect("wire types have string keys and no failing serializers")
 }
 
-/// A task, as a session is told that can be asked questions or not.
-pub(super) fn task<'a>(bridge: &Bridge, view: &'a View, can_ask: bool) -> wire::Task<'a> {
-    let Standing { state, message } = fallback::standing(bridge, view, can_ask);
+/// A task, as a client is told that can do this.
+pub(super) fn task<'a>(bridge: &Bridge, view: &'a View, client: Abilities) -> wire::Task<'a> {
+    let Standing { state, message } = fallback::standing(bridge, view, client);
     let task = &view.task;
     wire::Task {
         task_id: task.id.as_str(),
@@ -37,8 +38,8 @@ pub(super) fn task<'a>(bridge: &Bridge, view: &'a View, can_ask: bool) -> wire::
 
 /// The answer to an accepted task-augmented call. A task that was just made is `working`, whatever has become of it
 /// since.
-pub(super) fn created(bridge: &Bridge, view: &View, is_new: bool, can_ask: bool) -> Value {
-    let mut task = task(bridge, view, can_ask);
+pub(super) fn created(bridge: &Bridge, view: &View, is_new: bool, client: Abilities) -> Value {
+    let mut task = task(bridge, view, client);
     if is_new {
         task.status = wire::TaskStatus::Working;
     }
@@ -112,11 +113,11 @@ pub(super) fn ended(bridge: &Bridge, view: &View, output: Option<Output>, style:
 pub(super) fn handle(
     bridge: &Bridge,
     view: &View,
-    can_ask: bool,
+    client: Abilities,
     companions: bool,
     style: Style<'_>,
 ) -> Value {
-    let handle = fallback::handle(bridge, view, can_ask);
+    let handle = fallback::handle(bridge, view, client);
     let next = fallback::next_step(&handle, &view.task.tool, companions);
     let content = style.preface.into_iter().chain([next.as_str()]).map(Content::text).collect();
     result(style.revision, content, Some(value(&handle)), false, None)

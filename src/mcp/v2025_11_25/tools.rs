@@ -132,7 +132,7 @@ async fn call_as_task(call: &Call<'_>, tool: &Tool, wanted: from_wire::Call) -> 
             call.note_delivered(&task).await;
             let view = call.bridge.service.view(task).await;
             let view = view.map_err(|error| call.fault(&error))?;
-            Ok(to_wire::created(call.bridge, &view, is_new, call.can_ask()))
+            Ok(to_wire::created(call.bridge, &view, is_new, call.client()))
         }
         // There is no task, and so no result that a client which expects one could read.
         Err(Unmade::ForTheModel(message)) => Err(from_wire::invalid(message)),
@@ -200,7 +200,7 @@ async fn make(call: &Call<'_>, tool: &Tool, wanted: from_wire::Call) -> Result<C
         ttl: task.and_then(|AsTask { ttl }| ttl),
         idempotency_key,
         waits,
-        can_ask: call.can_ask(),
+        can_ask: call.client().elicitation_form,
     });
     let prepared = prepared.map_err(|refused| match refused {
         Refused::Arguments(message) | Refused::CannotAsk(message) => Unmade::ForTheModel(message),
@@ -303,7 +303,7 @@ fn answer(call: &Call<'_>, view: &View, output: Option<Output>, preface: Option<
     let style = to_wire::Style { revision: call.revision(), related: false, preface };
     if !view.task.has_ended() {
         let companions = call.is_offered(Companion::Wait);
-        return Ok(to_wire::handle(call.bridge, view, call.can_ask(), companions, style));
+        return Ok(to_wire::handle(call.bridge, view, call.client(), companions, style));
     }
     audit::retrieved(&view.task);
     to_wire::ended(call.bridge, view, output, style)
@@ -319,7 +319,7 @@ async fn run_companion(
     let said = match Order::read(companion, &wanted.arguments) {
         Err(problem) => Said::refusal(problem),
         Ok(Order::Errand(errand)) => {
-            let done = companions::run(call.bridge, &call.caller.principal, call.can_ask(), errand).await;
+            let done = companions::run(call.bridge, &call.caller.principal, call.client(), errand).await;
             done.map_err(|error| call.fault(&error))?
         }
         Ok(Order::Wait(WaitOrder { id, patience })) => {

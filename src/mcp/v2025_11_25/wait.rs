@@ -49,7 +49,7 @@ pub(super) async fn wait(
     let bridge = call.bridge;
     let now = || bridge.clock.now();
     let until = patience.until.map(|until| Instant::now() + until.since(now()));
-    let mut carrier = call.can_ask().then(|| Carrier::new(bridge, outlet, call.revision(), Duration::ZERO));
+    let mut carrier = Carrier::new(call, outlet, Duration::ZERO);
     let mut attend_at: Option<Instant> = None;
     let mut heart = patience.reports.map(|reports| Heart::new(reports, bridge.settings().progress_every));
     loop {
@@ -57,19 +57,13 @@ pub(super) async fn wait(
         let at_most = wake.map(|wake| wake.saturating_duration_since(Instant::now()));
         let view = bridge
             .service
-            .wait(call.owner(), id, at_most, |task| {
-                task.has_ended() || carrier.as_ref().is_some_and(|carrier| carrier.is_behind(task))
-            })
+            .wait(call.owner(), id, at_most, |task| task.has_ended() || carrier.is_behind(task))
             .await?;
         let Some(view) = view else { return Ok(None) };
-        if let Some(carrier) = &mut carrier {
-            let look = carrier.attend(&view.task).await?;
-            attend_at = look.map(|at| Instant::now() + at.since(now()));
-        }
+        let look = carrier.attend(&view.task).await?;
+        attend_at = look.map(|at| Instant::now() + at.since(now()));
         if view.task.has_ended() || until.is_some_and(|until| Instant::now() >= until) {
-            if let Some(carrier) = carrier {
-                carrier.leave().await?;
-            }
+            carrier.leave().await?;
             return Ok(Some(view));
         }
         if let Some(heart) = heart.as_mut().filter(|heart| Instant::now() >= heart.next) {

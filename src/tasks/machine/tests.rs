@@ -15,11 +15,7 @@ use crate::tasks::task::{Origin, Owner, Spec, TaskId, Terms};
 const START: Timestamp = Timestamp::from_millis(1_000_000);
 
 fn question(id: &str) -> Question {
-    Question {
-        id: id.to_owned(),
-        message: format!("{id}?"),
-        schema: json!({"type": "object", "properties": {}}),
-    }
+    Question::form(id, format!("{id}?"), json!({"type": "object", "properties": {}}))
 }
 
 fn row(confirm: bool, on_expiry: OnExpiry) -> Task {

@@ -104,7 +104,8 @@ impl Service {
 /// Holds an answer against the question's schema.
 fn fits(asked: &Asked, answer: &Answer) -> Result<(), AnswerError> {
     let Answer::Accept(content) = answer else { return Ok(()) };
-    let validator = jsonschema::validator_for(&asked.question.schema)
+    let Some(schema) = asked.question.ask.form() else { return Ok(()) };
+    let validator = jsonschema::validator_for(schema)
         .map_err(|_| AnswerError::Invalid("the question's own schema is not valid".to_owned()))?;
     validator.validate(&Value::Object(content.clone())).map_err(|error| {
         let place = error.instance_path().to_string();

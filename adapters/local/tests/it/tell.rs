@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Map, json};
 use taskbridge_sdk::suite::job;
-use taskbridge_sdk::{Answer, JobState, Progress, Question, Taken};
+use taskbridge_sdk::{Answer, Ask, JobState, Progress, Question, Taken};
 
 use crate::world::{World, ended, output, script, texts, until};
 
@@ -51,7 +51,7 @@ async fn a_question_is_asked_answered_once_and_read() {
     let handle = backend.start(&script(ASK)).await.unwrap().handle;
     let asked = until(&*backend, &handle, "a question", |seen| seen.questions.first().cloned()).await;
     let schema = json!({"type": "object", "properties": {"sure": {"type": "boolean"}}});
-    assert_eq!(asked, Question { id: "go".into(), message: "Go on?".into(), schema });
+    assert_eq!(asked, Question::form("go", "Go on?", schema));
 
     for never in ["stop", "../go", "go.json", ""] {
         assert_eq!(questions.answer(&handle, never, &accept(true)).await.unwrap(), Taken::TooLate, "{never}");
@@ -127,6 +127,6 @@ async fn questions_come_oldest_first_and_a_wrong_one_says_why() {
     let seen = seen.await;
     let ids: Vec<&str> = seen.questions.iter().map(|question| question.id.as_str()).collect();
     assert_eq!(ids, ["z", "a"]);
-    assert_eq!(seen.questions[0].schema, json!({"type": "object", "properties": {}}));
+    assert_eq!(seen.questions[0].ask, Ask::Form(json!({"type": "object", "properties": {}})));
     assert!(seen.message.unwrap().contains("wrong.json cannot be asked: unknown field `mesage`"));
 }

@@ -121,11 +121,7 @@ impl Job {
                     .target
                     .question
                     .iter()
-                    .map(|ask| Question {
-                        id: QUESTION.to_owned(),
-                        message: ask.message.clone(),
-                        schema: ask.schema.clone(),
-                    })
+                    .map(|ask| Question::form(QUESTION, ask.message.clone(), ask.schema.clone()))
                     .collect();
                 seen
             }

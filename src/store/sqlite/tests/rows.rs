@@ -6,7 +6,9 @@ use futures_util::FutureExt;
 use proptest::option::of;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
-use taskbridge_sdk::{Answer, Artifact, Content, GroupKey, JobHandle, Output, Progress, Question, Timestamp};
+use taskbridge_sdk::{
+    Answer, Artifact, Ask, Content, GroupKey, JobHandle, Output, Progress, Question, Timestamp,
+};
 
 use super::super::Mode;
 use super::bench;
@@ -77,6 +79,15 @@ fn job() -> impl Strategy<Value = Job> {
     ]
 }
 
+fn ask() -> impl Strategy<Value = Ask> {
+    prop_oneof![
+        value().prop_map(Ask::Form),
+        text().prop_map(Ask::Url),
+        value().prop_map(|value| Ask::Sampling(Map::from_iter([("messages".to_owned(), value)]))),
+        Just(Ask::Roots),
+    ]
+}
+
 fn asked() -> impl Strategy<Value = Asked> {
     let status = prop_oneof![
         Just(AskedStatus::Open),
@@ -88,9 +99,9 @@ fn asked() -> impl Strategy<Value = Asked> {
     ];
     let delivery =
         of((any::<u32>(), moment(), any::<bool>()).prop_map(|(n, until, over)| Delivery { n, until, over }));
-    (text(), value(), moment(), status, delivery).prop_map(|(message, schema, at, status, delivery)| Asked {
+    (text(), ask(), moment(), status, delivery).prop_map(|(message, ask, at, status, delivery)| Asked {
         key: "q1".to_owned(),
-        question: Question { id: message.clone(), message, schema },
+        question: Question { id: message.clone(), message, ask },
         asker: Asker::Job,
         at,
         status,
