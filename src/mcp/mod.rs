@@ -15,11 +15,14 @@ pub mod offers;
 pub mod origin;
 pub mod outlet;
 mod polls;
+pub mod progress;
 pub mod resources;
 pub mod session;
 pub mod speakers;
 mod sse;
 pub mod stdio;
+pub mod tool_list;
+pub mod tool_result;
 pub mod v2025_11_25;
 
 use std::collections::HashMap;

@@ -1,18 +1,16 @@
-//! From what the core has to what goes out. Plain answers and `tasks/result` are written by the same function, so that
-//! they cannot differ. Nothing here looks anything up but the catalog.
+//! From what the core has to what goes out. Nothing here looks anything up or decides anything.
 
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use taskbridge_sdk::{Content, Output};
 
 use super::wire;
 use crate::mcp::Bridge;
-use crate::mcp::companions::Said;
 use crate::mcp::fallback::{self, Standing};
 use crate::mcp::generation::Revision;
-use crate::mcp::jsonrpc::{Error, INTERNAL_ERROR, Outcome};
-use crate::mcp::resources::{Link, links};
+use crate::mcp::jsonrpc::Outcome;
 use crate::mcp::session::Abilities;
+use crate::mcp::tool_result::{ToolResult, wrapped};
 use crate::tasks::service::View;
 use crate::tasks::task::{self, TaskId, TaskState};
 
@@ -67,80 +65,14 @@ pub(super) struct Style<'a> {
 /// What a call is answered with whose task has ended: its tool result, or the JSON-RPC error that stands for a job
 /// that could not be run or tracked.
 pub(super) fn ended(bridge: &Bridge, view: &View, output: Option<Output>, style: Style<'_>) -> Outcome {
-    let task = &view.task;
-    let links = links(bridge, task, output.as_ref());
-    let output = output.unwrap_or_default();
-    let message = task.message.as_deref().unwrap_or_default();
-    let mut content: Vec<Content> = style.preface.map(Content::text).into_iter().collect();
-    let is_error = match task.outcome() {
-        Some(task::Outcome::Succeeded) => false,
-        Some(task::Outcome::Failed) => {
-            if !mentions(&output, message) {
-                content.push(Content::text(message));
-            }
-            true
-        }
-        Some(task::Outcome::Cancelled) => {
-            let job = fallback::job_of_cancelled(task);
-            content.push(Content::text(format!("Cancelled: {message}. {job}")));
-            true
-        }
-        Some(task::Outcome::Broken) | None => return Err(Error::new(INTERNAL_ERROR, message)),
-    };
-    let structured = output.structured.map(|structured| match structured {
-        object @ Value::Object(_) => object,
-        other => json!({ "result": other }),
-    });
-    let has_text = output.content.iter().any(|block| matches!(block, Content::Text { .. }));
-    content.extend(output.content);
-    if let Some(structured) = &structured
-        && !has_text
-    {
-        content.push(Content::text(structured.to_string()));
-    }
-    if content.is_empty() {
-        content.push(Content::text(message));
-    }
-    content.extend(links.into_iter().map(link));
-    // Clients hold the structured content of an error against the output schema too, and hide the error behind
-    // their own when it does not fit.
-    let declares = bridge.catalog().get(&task.tool).is_some_and(|tool| tool.output_schema.is_some());
-    let structured_content = structured.filter(|_| !(is_error && declares));
-    Ok(result(style.revision, content, structured_content, is_error, style.related.then_some(&task.id)))
+    let result = ToolResult::ended(bridge, view, output, style.preface)?;
+    Ok(tool_result(style.revision, result, style.related.then_some(&view.task.id)))
 }
 
-/// A handle, with the line that says what to do next.
-pub(super) fn handle(
-    bridge: &Bridge,
-    view: &View,
-    client: Abilities,
-    companions: bool,
-    style: Style<'_>,
-) -> Value {
-    let handle = fallback::handle(bridge, view, client);
-    let next = fallback::next_step(&handle, &view.task.tool, companions);
-    let content = style.preface.into_iter().chain([next.as_str()]).map(Content::text).collect();
-    result(style.revision, content, Some(value(&handle)), false, None)
-}
-
-/// What a companion tool says.
-pub(super) fn said(revision: Revision, said: Said) -> Value {
-    result(revision, vec![Content::text(said.text)], said.structured, said.is_error, None)
-}
-
-/// A tool result that says why the tool could not do what was asked: for the model, so that it can do better.
-pub(super) fn tool_error(message: impl Into<String>) -> Value {
-    let content = vec![Content::text(message)];
-    value(&wire::CallToolResult { content, structured_content: None, is_error: true, meta: None })
-}
-
-fn result(
-    revision: Revision,
-    mut content: Vec<Content>,
-    mut structured_content: Option<Value>,
-    is_error: bool,
-    related: Option<&TaskId>,
-) -> Value {
+/// A tool result, for a session of this revision.
+pub(super) fn tool_result(revision: Revision, result: ToolResult, related: Option<&TaskId>) -> Value {
+    let ToolResult { mut content, structured, is_error } = result;
+    let mut structured_content = structured.map(wrapped);
     if revision < Revision::V2025_06_18 {
         // Neither links nor structured content were known then, and an unknown block makes a client fail.
         structured_content = None;
@@ -167,20 +99,6 @@ fn status(state: TaskState) -> wire::TaskStatus {
         TaskState::Ended(task::Outcome::Succeeded) => wire::TaskStatus::Completed,
         TaskState::Ended(task::Outcome::Failed | task::Outcome::Broken) => wire::TaskStatus::Failed,
         TaskState::Ended(task::Outcome::Cancelled) => wire::TaskStatus::Cancelled,
-    }
-}
-
-fn mentions(output: &Output, message: &str) -> bool {
-    output.content.iter().any(|block| matches!(block, Content::Text { text } if text.contains(message)))
-}
-
-fn link(link: Link) -> Content {
-    Content::ResourceLink {
-        uri: link.uri,
-        name: link.name,
-        description: Some(link.description),
-        mime_type: link.mime_type,
-        size: link.size,
     }
 }
 

@@ -1,64 +1,36 @@
 //! `tools/list` and `tools/call`.
 
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use taskbridge_sdk::{Output, Timestamp};
 
 use super::from_wire::AsTask;
-use super::wait::{Patience, Reports, wait};
-use super::{Call, from_wire, tasks, to_wire, wire};
+use super::wait::{Patience, wait};
+use super::{Call, OFFERS_COMPANIONS, from_wire, tasks, to_wire, wire};
 use crate::catalog::{OnAbandon, Refused, Request, TaskSupport, Tool};
 use crate::mcp::companions::{self, Companion, Order, Said, WaitOrder};
+use crate::mcp::fallback;
 use crate::mcp::jsonrpc::{Error, Id, METHOD_NOT_FOUND, Outcome};
 use crate::mcp::outlet::{Outlet, Resume};
-use crate::mcp::{cursor, fallback};
+use crate::mcp::progress::Reports;
+use crate::mcp::tool_list::{self, Entry};
+use crate::mcp::tool_result::ToolResult;
 use crate::tasks::audit;
 use crate::tasks::service::{CallError, Called, View, Waiting};
 use crate::tasks::task::{Origin, TaskId};
 
-/// The list that cursors of `tools/list` are for.
-const LIST: &str = "tools/list";
 /// A tool that is in use up to its limit refuses calls with this code.
 const BUSY: i32 = -32000;
 
-/// A place in the list: after a tool of the catalog, or after some of the companions.
-#[derive(Serialize, Deserialize)]
-enum Place {
-    Tool(String),
-    Companions(usize),
-}
-
 /// `tools/list`: the catalog by name, then the companion tools.
 pub(super) fn list(call: &Call<'_>, params: &Value) -> Outcome {
-    let bridge = call.bridge;
-    let place = match from_wire::cursor(params)? {
-        None => None,
-        Some(text) => {
-            Some(cursor::open(&bridge.seal, LIST, call.owner(), text).ok_or_else(from_wire::bad_cursor)?)
-        }
-    };
-    let companions: Vec<Companion> = Companion::ALL.into_iter().filter(|c| call.is_offered(*c)).collect();
-    let size = bridge.settings().page_size;
-    let catalog = bridge.catalog();
-    let (mut page, skipped) = match &place {
-        None => (catalog.page(None, size + 1), 0),
-        Some(Place::Tool(after)) => (catalog.page(Some(after), size + 1), 0),
-        Some(Place::Companions(count)) => (Vec::new(), *count),
-    };
-    let more_tools = page.len() > size;
-    page.truncate(size);
-    let mut tools: Vec<Value> = page.iter().map(|tool| listed(call, tool)).collect();
-    let taken = if more_tools { 0 } else { size - tools.len() };
-    let shown = companions.iter().skip(skipped).take(taken);
-    tools.extend(shown.map(|companion| listed_companion(call, *companion)));
-    let reached = (skipped + taken).min(companions.len());
-    let next = if more_tools {
-        page.last().map(|tool| Place::Tool(tool.name.clone()))
-    } else {
-        (reached < companions.len()).then_some(Place::Companions(reached))
-    };
-    let next_cursor = next.map(|place| cursor::seal(&bridge.seal, LIST, call.owner(), place));
-    Ok(to_wire::value(&wire::ListToolsResult { tools, next_cursor }))
+    let page =
+        tool_list::page(call.bridge, &call.caller.principal, OFFERS_COMPANIONS, from_wire::cursor(params)?);
+    let page = page.ok_or_else(from_wire::bad_cursor)?;
+    let tools = page.entries.iter().map(|entry| match entry {
+        Entry::Tool(tool) => listed(call, tool),
+        Entry::Companion(companion) => listed_companion(call, *companion),
+    });
+    Ok(to_wire::value(&wire::ListToolsResult { tools: tools.collect(), next_cursor: page.next_cursor }))
 }
 
 fn listed(call: &Call<'_>, tool: &Tool) -> Value {
@@ -101,7 +73,6 @@ pub(super) async fn call(call: &Call<'_>, request: Id, params: Value, outlet: &d
         }
         return run_companion(call, request, companion, wanted, outlet).await;
     }
-    // The tool that the call began with is the one that it ends with, whatever the config says meanwhile.
     let catalog = call.bridge.catalog();
     let Some(tool) = catalog.get(&wanted.name) else {
         let message = format!("Unknown tool: {:?}. tools/list has the tools there are.", wanted.name);
@@ -152,7 +123,7 @@ async fn call_plain(
     let called = match make(call, tool, wanted).await {
         Ok(called) => called,
         Err(Unmade::ForTheModel(message) | Unmade::Busy(message)) => {
-            return Ok(to_wire::tool_error(message));
+            return Ok(to_wire::tool_result(call.revision(), ToolResult::error(message), None));
         }
         Err(Unmade::Error(error)) => return Err(error),
     };
@@ -303,7 +274,8 @@ fn answer(call: &Call<'_>, view: &View, output: Option<Output>, preface: Option<
     let style = to_wire::Style { revision: call.revision(), related: false, preface };
     if !view.task.has_ended() {
         let companions = call.is_offered(Companion::Wait);
-        return Ok(to_wire::handle(call.bridge, view, call.client(), companions, style));
+        let handle = ToolResult::handle(call.bridge, view, call.client(), companions, preface);
+        return Ok(to_wire::tool_result(call.revision(), handle, None));
     }
     audit::retrieved(&view.task);
     to_wire::ended(call.bridge, view, output, style)
@@ -337,5 +309,5 @@ async fn run_companion(
             }
         }
     };
-    Ok(to_wire::said(call.revision(), said))
+    Ok(to_wire::tool_result(call.revision(), ToolResult::said(said), None))
 }

@@ -10,12 +10,10 @@ use tokio::time::Instant;
 use super::questions::Carrier;
 use super::{Call, to_wire, wire};
 use crate::mcp::outlet::Outlet;
+use crate::mcp::progress::{Beat, Heart, Reports};
 use crate::tasks::service::View;
 use crate::tasks::store::StoreError;
 use crate::tasks::task::TaskId;
-
-/// What a heartbeat without news adds to the progress: every report must be above the one before.
-const STEP: f64 = 0.001;
 
 /// How long a request waits, and what it hears meanwhile.
 pub(super) struct Patience {
@@ -23,16 +21,6 @@ pub(super) struct Patience {
     pub(super) until: Option<Timestamp>,
     /// What is reported meanwhile, if anything.
     pub(super) reports: Option<Reports>,
-}
-
-/// Progress of a request that waits.
-pub(super) struct Reports {
-    /// The token that it is reported under.
-    pub(super) token: Value,
-    /// When the request began.
-    pub(super) began: Timestamp,
-    /// True if another stream reported before.
-    pub(super) resumed: bool,
 }
 
 /// Waits until the task has ended or patience is over. Returns what the task is then; `None` once the caller has no
@@ -67,51 +55,14 @@ pub(super) async fn wait(
             return Ok(Some(view));
         }
         if let Some(heart) = heart.as_mut().filter(|heart| Instant::now() >= heart.next) {
-            outlet.send(heart.beat(&view, now())).await;
+            outlet.send(report(heart, &view, now())).await;
         }
     }
 }
 
-/// Reports progress at intervals, so that a client which waits sees that somebody still works for it.
-struct Heart {
-    token: Value,
-    every: Duration,
-    began: Timestamp,
-    next: Instant,
-    /// The newest report. Not known of a request that was taken up again, before its first here.
-    last: Option<f64>,
-}
-
-impl Heart {
-    fn new(reports: Reports, every: Duration) -> Self {
-        let Reports { token, began, resumed } = reports;
-        Self { token, every, began, next: Instant::now() + every, last: (!resumed).then_some(0.0) }
-    }
-
-    /// The next report: what the job says if that is news, else a little more than before.
-    fn beat(&mut self, view: &View, now: Timestamp) -> Value {
-        let done = view.task.progress.map_or(0.0, |progress| progress.done);
-        let elapsed = now.since(self.began);
-        let before = self.last.unwrap_or_else(|| {
-            // Earlier streams cannot have reported more than the furthest of the job, and a step for every beat.
-            let beats = elapsed.as_secs_f64() / self.every.as_secs_f64();
-            view.task.furthest.unwrap_or(0.0).max(0.0) + beats.ceil() * STEP
-        });
-        let reached = done.max(before + STEP).max(before.next_up());
-        self.last = Some(reached);
-        self.next = Instant::now() + self.every;
-        let total = view.task.progress.and_then(|progress| progress.total).filter(|total| *total >= reached);
-        let elapsed = elapsed.as_secs();
-        let state = view.status_message().unwrap_or_else(|| "working".to_owned());
-        to_wire::notification(
-            "notifications/progress",
-            wire::Progress {
-                progress_token: &self.token,
-                progress: reached,
-                total,
-                message: Some(format!("{state} ({elapsed} s)")),
-                meta: None,
-            },
-        )
-    }
+fn report(heart: &mut Heart, view: &View, now: Timestamp) -> Value {
+    let Beat { progress, total, message } = heart.beat(view, now);
+    let params =
+        wire::Progress { progress_token: &heart.token, progress, total, message: Some(message), meta: None };
+    to_wire::notification("notifications/progress", params)
 }

@@ -1,0 +1,122 @@
+//! What a call is answered with, before any generation writes it down: the same words, blocks and data for all. Plain
+//! answers and those that are fetched later are made by the same function, so that they cannot differ. Nothing here
+//! looks anything up but the catalog.
+
+use serde_json::{Value, json};
+use taskbridge_sdk::{Content, Output};
+
+use super::Bridge;
+use super::companions::Said;
+use super::fallback;
+use super::jsonrpc::{Error, INTERNAL_ERROR};
+use super::resources::{Link, links};
+use super::session::Abilities;
+use crate::tasks::service::View;
+use crate::tasks::task;
+
+/// A tool result.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolResult {
+    /// Blocks to show.
+    pub content: Vec<Content>,
+    /// The same as data: any JSON value.
+    pub structured: Option<Value>,
+    /// True if the tool could not do what was asked, or failed at it.
+    pub is_error: bool,
+}
+
+impl ToolResult {
+    /// Why the tool could not do what was asked: for the model, so that it can do better.
+    pub fn error(message: impl Into<String>) -> Self {
+        Self { content: vec![Content::text(message)], structured: None, is_error: true }
+    }
+
+    /// What a companion tool says.
+    pub fn said(said: Said) -> Self {
+        Self { content: vec![Content::text(said.text)], structured: said.structured, is_error: said.is_error }
+    }
+
+    /// A handle, with the line that says what to do next. `preface` is said before everything else.
+    pub fn handle(
+        bridge: &Bridge,
+        view: &View,
+        client: Abilities,
+        companions: bool,
+        preface: Option<&str>,
+    ) -> Self {
+        let handle = fallback::handle(bridge, view, client);
+        let next = fallback::next_step(&handle, &view.task.tool, companions);
+        let content = preface.into_iter().chain([next.as_str()]).map(Content::text).collect();
+        Self { content, structured: Some(json!(handle)), is_error: false }
+    }
+
+    /// The result of a task that has ended.
+    ///
+    /// # Errors
+    /// The JSON-RPC error that stands for a job that could not be run or tracked.
+    pub fn ended(
+        bridge: &Bridge,
+        view: &View,
+        output: Option<Output>,
+        preface: Option<&str>,
+    ) -> Result<Self, Error> {
+        let task = &view.task;
+        let links = links(bridge, task, output.as_ref());
+        let output = output.unwrap_or_default();
+        let message = task.message.as_deref().unwrap_or_default();
+        let mut content: Vec<Content> = preface.map(Content::text).into_iter().collect();
+        let is_error = match task.outcome() {
+            Some(task::Outcome::Succeeded) => false,
+            Some(task::Outcome::Failed) => {
+                if !mentions(&output, message) {
+                    content.push(Content::text(message));
+                }
+                true
+            }
+            Some(task::Outcome::Cancelled) => {
+                let job = fallback::job_of_cancelled(task);
+                content.push(Content::text(format!("Cancelled: {message}. {job}")));
+                true
+            }
+            Some(task::Outcome::Broken) | None => return Err(Error::new(INTERNAL_ERROR, message)),
+        };
+        let has_text = output.content.iter().any(|block| matches!(block, Content::Text { .. }));
+        content.extend(output.content);
+        if let Some(structured) = &output.structured
+            && !has_text
+        {
+            content.push(Content::text(wrapped(structured.clone()).to_string()));
+        }
+        if content.is_empty() {
+            content.push(Content::text(message));
+        }
+        content.extend(links.into_iter().map(link));
+        // Clients hold the structured content of an error against the output schema too, and hide the error behind
+        // their own when it does not fit.
+        let declares = bridge.catalog().get(&task.tool).is_some_and(|tool| tool.output_schema.is_some());
+        let structured = output.structured.filter(|_| !(is_error && declares));
+        Ok(Self { content, structured, is_error })
+    }
+}
+
+/// Data as every client takes it: an object, where need be one around it.
+pub fn wrapped(structured: Value) -> Value {
+    match structured {
+        object @ Value::Object(_) => object,
+        other => json!({ "result": other }),
+    }
+}
+
+fn mentions(output: &Output, message: &str) -> bool {
+    output.content.iter().any(|block| matches!(block, Content::Text { text } if text.contains(message)))
+}
+
+fn link(link: Link) -> Content {
+    Content::ResourceLink {
+        uri: link.uri,
+        name: link.name,
+        description: Some(link.description),
+        mime_type: link.mime_type,
+        size: link.size,
+    }
+}
