@@ -8,7 +8,7 @@ use std::time::Duration;
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
 
-use super::Events;
+use super::{Events, Generation, schema};
 
 const VERSION: &str = "2025-11-25";
 
@@ -57,10 +57,11 @@ impl Client {
             "capabilities": {"elicitation": {"form": {}}},
             "clientInfo": {"name": "taskbridge-tests", "version": "1.0.0"},
         });
-        let response = client.post(&client.message("initialize", params)).await?;
+        let hello = client.message("initialize", params);
+        let response = client.post(&hello).await?;
         let session = response.headers().get("mcp-session-id").expect("initialize gives a session id");
         client.session = session.to_str().unwrap().to_owned();
-        client.answer(response, 0).await?;
+        client.answer(response, &hello).await?;
         client.post(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await?;
         Ok(client)
     }
@@ -73,20 +74,19 @@ impl Client {
     /// A request's result.
     pub(crate) async fn request(&self, method: &str, params: Value) -> Result<Value, Fault> {
         let message = self.message(method, params);
-        let id = message["id"].as_u64().unwrap();
         let response = self.post(&message).await?;
-        self.answer(response, id).await
+        self.answer(response, &message).await
     }
 
     /// Sends a request whose answer is an event stream, and gives the stream.
     pub(crate) async fn stream(&self, method: &str, params: Value) -> Result<Events, Fault> {
-        Ok(Events::new(self.post(&self.message(method, params)).await?))
+        Ok(Events::new(Generation::V2025, self.post(&self.message(method, params)).await?))
     }
 
     /// The GET stream.
     pub(crate) async fn listen(&self) -> Result<Events, Fault> {
         let request = self.prepared(Method::GET).header("accept", "text/event-stream");
-        Ok(Events::new(accepted(sent(request).await?).await?))
+        Ok(Events::new(Generation::V2025, accepted(sent(request).await?).await?))
     }
 
     /// Sends a notification, or the response to a request of the server's.
@@ -162,13 +162,15 @@ impl Client {
         accepted(sent(request.json(message)).await?).await
     }
 
-    async fn answer(&self, response: Response, id: u64) -> Result<Value, Fault> {
+    async fn answer(&self, response: Response, request: &Value) -> Result<Value, Fault> {
         let kind = response.headers().get("content-type").and_then(|kind| kind.to_str().ok());
         let answer = if kind.is_some_and(|kind| kind.starts_with("text/event-stream")) {
-            let mut events = Events::new(response);
+            let mut events = Events::new(Generation::V2025, response);
             loop {
                 match events.next().await? {
-                    Some(message) if message["id"] == id && message.get("method").is_none() => break message,
+                    Some(message) if message["id"] == request["id"] && message.get("method").is_none() => {
+                        break message;
+                    }
                     Some(_) => {}
                     None => return Err(Fault::Lost("the stream ended without an answer".to_owned())),
                 }
@@ -176,6 +178,7 @@ impl Client {
         } else {
             response.json().await.map_err(|e| Fault::Lost(e.to_string()))?
         };
+        schema::check_answer(Generation::V2025, request, &answer);
         outcome(answer)
     }
 }

@@ -3,10 +3,11 @@
 use reqwest::Response;
 use serde_json::Value;
 
-use super::Fault;
+use super::{Fault, Generation, schema};
 
 /// An open event stream.
 pub(crate) struct Events {
+    generation: Generation,
     response: Response,
     unread: Vec<u8>,
     /// The id of the last event, for `Last-Event-ID`.
@@ -14,16 +15,19 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    pub(crate) fn new(response: Response) -> Self {
-        Self { response, unread: Vec::new(), last_id: None }
+    /// A stream of a server that speaks this generation.
+    pub(crate) fn new(generation: Generation, response: Response) -> Self {
+        Self { generation, response, unread: Vec::new(), last_id: None }
     }
 
-    /// The next JSON-RPC message; `None` at the end of the stream. Events without data are passed over.
+    /// The next JSON-RPC message, held against the schema; `None` at the end of the stream. Events without data are
+    /// passed over.
     pub(crate) async fn next(&mut self) -> Result<Option<Value>, Fault> {
         loop {
             while let Some(end) = self.unread.windows(2).position(|pair| pair == b"\n\n") {
                 let event: Vec<u8> = self.unread.drain(..end + 2).collect();
                 if let Some(message) = self.read(&String::from_utf8(event).unwrap()) {
+                    schema::check(self.generation, &message);
                     return Ok(Some(message));
                 }
             }

@@ -13,6 +13,7 @@ mod events;
 mod place;
 mod process;
 mod random;
+pub(crate) mod schema;
 mod sim;
 
 pub(crate) use client::{Client, Fault, text};
@@ -20,6 +21,7 @@ pub(crate) use events::Events;
 pub(crate) use place::{Ended, Place};
 pub(crate) use process::{Server, raise_file_limit};
 pub(crate) use random::Random;
+pub(crate) use schema::Generation;
 pub(crate) use sim::SimProcess;
 
 /// The program under test.

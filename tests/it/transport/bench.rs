@@ -35,6 +35,8 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use crate::support::{Generation, schema};
+
 /// The tools: one that never ends, and one that asks before it begins.
 const CONFIG: &str = r#"
 [backends.sim]
@@ -204,9 +206,11 @@ impl Server {
 
     /// The result of a request that is answered at once.
     pub(super) async fn result(&self, session: &Session, method: &str, params: &Value) -> Value {
-        let response = self.say(session, &request("quick", method, params)).send().await.unwrap();
+        let request = request("quick", method, params);
+        let response = self.say(session, &request).send().await.unwrap();
         assert_eq!(response.headers()[CONTENT_TYPE], "application/json", "{method}");
         let mut answer: Value = response.json().await.unwrap();
+        schema::check_answer(Generation::V2025, &request, &answer);
         assert!(answer.get("result").is_some(), "{method}: {answer}");
         answer["result"].take()
     }
@@ -262,7 +266,7 @@ pub(super) async fn refusal(response: Response) -> (u16, i64, String) {
     let status = response.status().as_u16();
     assert_eq!(response.headers()[CONTENT_TYPE], "application/json", "status {status}");
     let body: Value = response.json().await.unwrap();
-    assert_eq!(body["jsonrpc"], "2.0");
+    schema::check(Generation::V2025, &body);
     let code = body["error"]["code"].as_i64().unwrap_or_else(|| panic!("no error code: {body}"));
     (status, code, body["error"]["message"].as_str().unwrap().to_owned())
 }
@@ -278,7 +282,9 @@ pub(super) struct Event {
 
 impl Event {
     pub(super) fn message(&self) -> Value {
-        serde_json::from_str(self.data.as_deref().unwrap()).unwrap()
+        let message = serde_json::from_str(self.data.as_deref().unwrap()).unwrap();
+        schema::check(Generation::V2025, &message);
+        message
     }
 }
 

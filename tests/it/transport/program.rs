@@ -8,7 +8,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use super::bench::{initialize, notification, request};
-use crate::support::{BASICS, Place};
+use crate::support::{BASICS, Generation, Place, schema};
 
 const CONFIG: &str = r#"
 [log]
@@ -49,7 +49,7 @@ impl Program {
         loop {
             let line = self.output.next_line().await.unwrap().expect("the answer comes before the end");
             let message: Value = serde_json::from_str(&line).expect("only messages go to stdout");
-            assert_eq!(message["jsonrpc"], "2.0", "{message}");
+            schema::check(Generation::V2025, &message);
             if message["id"] == id {
                 return message;
             }

@@ -11,6 +11,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::bench::{MAX_BODY, bridge, initialize, notification, request};
+use crate::support::{Generation, schema};
 
 /// A client with its server.
 struct Client {
@@ -58,7 +59,7 @@ impl Client {
 
     async fn hear(&mut self) -> Value {
         let line = self.output.next_line().await.unwrap().expect("the server writes a line");
-        serde_json::from_str(&line).expect("a line is one message")
+        read(&line)
     }
 
     /// The next message with this member, beside what else is said.
@@ -82,11 +83,17 @@ impl Client {
         self.input.shutdown().await.unwrap();
         let mut rest = Vec::new();
         while let Some(line) = self.output.next_line().await.unwrap() {
-            rest.push(serde_json::from_str(&line).unwrap());
+            rest.push(read(&line));
         }
         self.serving.await.unwrap().unwrap();
         rest
     }
+}
+
+fn read(line: &str) -> Value {
+    let message = serde_json::from_str(line).expect("a line is one message");
+    schema::check(Generation::V2025, &message);
+    message
 }
 
 #[tokio::test]

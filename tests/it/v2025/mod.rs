@@ -11,7 +11,6 @@ mod plain;
 mod questions;
 mod resources;
 mod results;
-mod schema;
 mod tasks;
 mod tools;
 
