@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{Confirm, FileRule, Schema};
 use crate::tasks::service::WhenFull;
-use crate::tasks::task::OnExpiry;
+use crate::tasks::task::{OnExpiry, OnRefusal};
 
 /// The names of the server's own tools, which no tool of the config can have.
 pub const COMPANIONS: [&str; 5] = ["task_wait", "task_cancel", "task_answer", "task_list", "task_logs"];
@@ -75,6 +75,10 @@ pub struct TermsRule {
     pub start_within: Duration,
     /// See [`crate::tasks::task::Terms::settle_window`].
     pub settle_window: Duration,
+    /// See [`crate::tasks::task::Terms::on_decline`].
+    pub on_decline: OnRefusal,
+    /// See [`crate::tasks::task::Terms::on_dismiss`].
+    pub on_dismiss: OnRefusal,
 }
 
 /// Whether a tool can run as a task.

@@ -164,6 +164,8 @@ impl TermsRule {
             on_expiry: self.on_expiry,
             start_within: self.start_within,
             settle_window: self.settle_window,
+            on_decline: self.on_decline,
+            on_dismiss: self.on_dismiss,
         }
     }
 }

@@ -11,6 +11,7 @@ use serde_json::{Number, Value};
 
 use super::duration;
 use crate::catalog::{ConfirmDefault, OnAbandon, TaskSupport};
+use crate::tasks::task;
 
 /// A tool: what a client may call, and what runs then.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -71,6 +72,12 @@ pub(super) struct Tool {
     #[serde(default = "two_minutes", with = "duration")]
     #[schemars(with = "String")]
     pub settle_window: Duration,
+    /// What happens when somebody says no to a question of the job. (A `confirm` that is declined never starts anything.)
+    #[serde(default)]
+    pub on_decline: OnRefusal,
+    /// What happens when somebody closes a question of the job without a choice.
+    #[serde(default)]
+    pub on_dismiss: OnRefusal,
     /// What becomes of the job of a plain call whose client goes away before the answer.
     #[serde(default)]
     pub on_abandon: OnAbandon,
@@ -135,6 +142,29 @@ pub(super) enum OnExpiry {
     Cancel,
     /// It is left alone and no longer watched.
     Abandon,
+}
+
+/// What happens when a job's question is refused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum OnRefusal {
+    /// The job is told, and decides.
+    #[default]
+    Tell,
+    /// The task fails with a message that says so, and the job is stopped.
+    Fail,
+    /// The task is cancelled, and the job is stopped.
+    Cancel,
+}
+
+impl From<OnRefusal> for task::OnRefusal {
+    fn from(rule: OnRefusal) -> Self {
+        match rule {
+            OnRefusal::Tell => task::OnRefusal::Tell,
+            OnRefusal::Fail => task::OnRefusal::Fail,
+            OnRefusal::Cancel => task::OnRefusal::Cancel,
+        }
+    }
 }
 
 /// One parameter of a tool.

@@ -80,6 +80,8 @@ pub(super) fn read(reader: &mut Reader<'_>, context: &Context<'_>, name: &str, v
             },
             start_within: tool.start_within,
             settle_window: tool.settle_window,
+            on_decline: tool.on_decline.into(),
+            on_dismiss: tool.on_dismiss.into(),
         },
         on_abandon: tool.on_abandon,
         answer_by_model: tool.answer_by_model,

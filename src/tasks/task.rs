@@ -84,7 +84,7 @@ pub struct Task {
     pub key: JobKey,
     /// Where the call came from, for messages that go back there.
     pub origin: Origin,
-    /// The deadlines that were in force when the task was made.
+    /// The deadlines and rules that were in force when the task was made.
     pub terms: Terms,
     /// The counted places that the job takes while it may run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -143,7 +143,7 @@ pub struct Origin {
     pub progress_token: Option<Value>,
 }
 
-/// Deadlines, taken from the tool when the task was made, so that a changed config moves no running task.
+/// Deadlines and the like, taken from the tool when the task was made, so that a changed config moves no running task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Terms {
     /// How long the client asked to keep the task, after clamping; counted from its creation.
@@ -158,6 +158,12 @@ pub struct Terms {
     pub start_within: Duration,
     /// How long a job whose start was not confirmed is looked for.
     pub settle_window: Duration,
+    /// What happens when somebody says no to a question of the job.
+    #[serde(default, skip_serializing_if = "OnRefusal::is_tell")]
+    pub on_decline: OnRefusal,
+    /// What happens when somebody closes a question of the job without a choice.
+    #[serde(default, skip_serializing_if = "OnRefusal::is_tell")]
+    pub on_dismiss: OnRefusal,
 }
 
 /// What happens to a job that outlives its task's `max_runtime`.
@@ -168,6 +174,25 @@ pub enum OnExpiry {
     Cancel,
     /// It is left alone and no longer watched.
     Abandon,
+}
+
+/// What happens when a job's question is refused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnRefusal {
+    /// The job is told, and decides.
+    #[default]
+    Tell,
+    /// The task fails, and the job is stopped.
+    Fail,
+    /// The task is cancelled, and the job is stopped.
+    Cancel,
+}
+
+impl OnRefusal {
+    fn is_tell(&self) -> bool {
+        *self == Self::Tell
+    }
 }
 
 /// What the client sees. Ours alone: wire statuses are rendered from it, never stored.

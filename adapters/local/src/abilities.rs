@@ -6,7 +6,6 @@ use taskbridge_sdk::{
 };
 
 use crate::backend::Local;
-use crate::config::OnDecline;
 use crate::job_dir::JobDir;
 use crate::{artifacts, observe, questions};
 
@@ -14,14 +13,7 @@ use crate::{artifacts, observe, questions};
 impl Questions for Local {
     async fn answer(&self, handle: &JobHandle, question: &str, answer: &Answer) -> Result<Taken> {
         let (question, answer) = (question.to_owned(), answer.clone());
-        let hand_over = move |dir: &JobDir| {
-            let taken = questions::answer(dir, &question, &answer)?;
-            let declined = taken == Taken::Accepted && !matches!(answer, Answer::Accept(_));
-            if declined && dir.read_claim()?.is_some_and(|claim| claim.on_decline == OnDecline::Cancel) {
-                dir.request_cancel()?;
-            }
-            Ok(taken)
-        };
+        let hand_over = move |dir: &JobDir| questions::answer(dir, &question, &answer);
         Ok(self.within(handle, hand_over).await?.unwrap_or(Taken::TooLate))
     }
 }

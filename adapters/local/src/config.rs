@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::environment::VariableName;
 
@@ -84,9 +84,6 @@ pub struct Target {
     #[serde(default = "zero")]
     #[schemars(length(min = 1))]
     pub success_exit_codes: Vec<u8>,
-    /// What happens when a person declines (or closes) a question of the job.
-    #[serde(default)]
-    pub on_decline: OnDecline,
 }
 
 fn zero() -> Vec<u8> {
@@ -102,16 +99,4 @@ pub enum Argument {
     One(String),
     /// Templates for arguments that are left out together.
     Optional(Vec<String>),
-}
-
-/// What happens when a person declines a question.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "LocalOnDecline")]
-pub enum OnDecline {
-    /// The job reads that they did, and decides.
-    #[default]
-    Tell,
-    /// The job is told, and stopped.
-    Cancel,
 }

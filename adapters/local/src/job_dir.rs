@@ -12,7 +12,6 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use taskbridge_sdk::Observation;
 
-use crate::config::OnDecline;
 use crate::files::{self, Draft};
 use crate::handle::Machine;
 
@@ -33,7 +32,6 @@ pub(crate) struct Claim {
     pub(crate) supervisor: u32,
     /// Where, and since which boot, it runs.
     pub(crate) machine: Machine,
-    pub(crate) on_decline: OnDecline,
 }
 
 /// Whether somebody looks after the job.

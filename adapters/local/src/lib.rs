@@ -37,7 +37,7 @@ use std::sync::Arc;
 
 use taskbridge_sdk::{Adapter, Backend, Connect, Helper, Problem, Result, async_trait};
 
-pub use config::{Argument, Config, OnDecline, Target};
+pub use config::{Argument, Config, Target};
 pub use environment::VariableName;
 
 /// The adapter for commands on this machine.

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use taskbridge_sdk::{Error, FileContent, InputFile, JobSpec, Result};
 
 use crate::backend::Setup;
-use crate::config::{OnDecline, Target};
+use crate::config::Target;
 use crate::job_dir::{self, JobDir};
 use crate::render::Renderer;
 
@@ -30,7 +30,6 @@ pub(crate) struct Order {
     pub(crate) kill_grace: Duration,
     pub(crate) max_output_bytes: u64,
     pub(crate) success_exit_codes: Vec<u8>,
-    pub(crate) on_decline: OnDecline,
 }
 
 /// A file that came with the arguments, to be written before the command starts.
@@ -58,7 +57,6 @@ impl Order {
             kill_grace: setup.config.kill_grace,
             max_output_bytes: setup.config.max_output_bytes.get(),
             success_exit_codes: target.success_exit_codes,
-            on_decline: target.on_decline,
         })
     }
 }

@@ -12,7 +12,7 @@ use crate::tasks::store::{
     Attach, Change, Holder, Inserted, Lease, NewTask, Once, SlotLimit, Store, StoreError, Updated,
 };
 use crate::tasks::task::{
-    Job, OnExpiry, Origin, Outcome, Owner, Spec, Task, TaskId, TaskState, Terms, Undelivered,
+    Job, OnExpiry, OnRefusal, Origin, Outcome, Owner, Spec, Task, TaskId, TaskState, Terms, Undelivered,
 };
 
 /// How long leases last in here.
@@ -85,6 +85,8 @@ impl Bench {
                 on_expiry: OnExpiry::Cancel,
                 start_within: Duration::from_secs(300),
                 settle_window: Duration::from_secs(120),
+                on_decline: OnRefusal::Tell,
+                on_dismiss: OnRefusal::Tell,
             },
             slots: Vec::new(),
             refused_when_full: false,

@@ -3,7 +3,7 @@
 use taskbridge_sdk::{Answer, Question, Timestamp};
 
 use super::{backoff, end, wish_cancel};
-use crate::tasks::task::{Asked, AskedStatus, Asker, Delivery, Job, Outcome, Task};
+use crate::tasks::task::{Asked, AskedStatus, Asker, Delivery, Job, OnRefusal, Outcome, Task};
 
 /// The job's open questions, as the engine has them now.
 pub(super) fn seen(task: &mut Task, questions: Vec<Question>, now: Timestamp) {
@@ -45,6 +45,11 @@ pub(super) fn answered(task: &mut Task, key: &str, answer: Answer, now: Timestam
     if task.has_ended() {
         return;
     }
+    let (rule, what) = match &answer {
+        Answer::Accept(_) => (OnRefusal::Tell, "was answered"),
+        Answer::Decline => (task.terms.on_decline, "was declined"),
+        Answer::Cancel => (task.terms.on_dismiss, "was closed without an answer"),
+    };
     let Some(asked) = find(task, key) else { return };
     if asked.status != AskedStatus::Open {
         return;
@@ -53,7 +58,16 @@ pub(super) fn answered(task: &mut Task, key: &str, answer: Answer, now: Timestam
         end_delivery(delivery, true, now);
     }
     match asked.asker {
-        Asker::Job => asked.status = AskedStatus::Answered { answer, attempts: 0, not_before: now },
+        Asker::Job => {
+            let message = format!("the question {:?} {what}, so the job is stopped", asked.question.message);
+            match rule {
+                OnRefusal::Tell => {
+                    asked.status = AskedStatus::Answered { answer, attempts: 0, not_before: now };
+                }
+                OnRefusal::Fail => stop(task, Outcome::Failed, message, now),
+                OnRefusal::Cancel => stop(task, Outcome::Cancelled, message, now),
+            }
+        }
         Asker::Confirm => {
             asked.status = AskedStatus::Closed;
             if let Answer::Accept(_) = answer {
@@ -69,6 +83,12 @@ pub(super) fn answered(task: &mut Task, key: &str, answer: Answer, now: Timestam
             end(task, Outcome::Cancelled, "declined: the job was not started", now);
         }
     }
+}
+
+/// Ends the task, and stops the job that asked.
+fn stop(task: &mut Task, outcome: Outcome, message: String, now: Timestamp) {
+    wish_cancel(task, now);
+    end(task, outcome, message, now);
 }
 
 pub(super) fn handed_over(task: &mut Task, key: &str) {

@@ -10,7 +10,7 @@ use taskbridge_sdk::{
 };
 
 use super::*;
-use crate::tasks::task::{Origin, Owner, Spec, TaskId, Terms};
+use crate::tasks::task::{OnRefusal, Origin, Owner, Spec, TaskId, Terms};
 
 const START: Timestamp = Timestamp::from_millis(1_000_000);
 
@@ -41,6 +41,8 @@ fn row(confirm: bool, on_expiry: OnExpiry) -> Task {
             on_expiry,
             start_within: Duration::from_secs(300),
             settle_window: Duration::from_secs(120),
+            on_decline: OnRefusal::Tell,
+            on_dismiss: OnRefusal::Tell,
         },
         slots: vec!["tool:deploy".to_owned()],
         refused_when_full: false,
@@ -151,8 +153,13 @@ fn events() -> impl Strategy<Value = Event> {
 }
 
 fn rows() -> impl Strategy<Value = Task> {
-    (any::<bool>(), any::<bool>())
-        .prop_map(|(confirm, cancel)| row(confirm, if cancel { OnExpiry::Cancel } else { OnExpiry::Abandon }))
+    let rule = || prop_oneof![Just(OnRefusal::Tell), Just(OnRefusal::Fail), Just(OnRefusal::Cancel)];
+    (any::<bool>(), any::<bool>(), rule(), rule()).prop_map(|(confirm, cancel, on_decline, on_dismiss)| {
+        let mut task = row(confirm, if cancel { OnExpiry::Cancel } else { OnExpiry::Abandon });
+        task.terms.on_decline = on_decline;
+        task.terms.on_dismiss = on_dismiss;
+        task
+    })
 }
 
 /// What must hold of every row, whatever happened to it.
@@ -375,4 +382,46 @@ fn progress_that_steps_back_does_not_step_back_in_what_was_reached() {
     }
     assert_eq!(task.progress.map(|progress| progress.done), Some(1.0));
     assert_eq!(task.furthest, Some(7.0));
+}
+
+#[test]
+fn a_refusal_means_what_the_tool_said() {
+    let seen = Observation {
+        questions: vec![question("go"), question("on")],
+        ..Observation::new(JobState::Running)
+    };
+    for (answer, what) in
+        [(Answer::Decline, "was declined"), (Answer::Cancel, "was closed without an answer")]
+    {
+        for (rule, outcome) in [
+            (OnRefusal::Tell, None),
+            (OnRefusal::Fail, Some(Outcome::Failed)),
+            (OnRefusal::Cancel, Some(Outcome::Cancelled)),
+        ] {
+            let mut task = row(false, OnExpiry::Cancel);
+            match answer {
+                Answer::Decline => task.terms.on_decline = rule,
+                _ => task.terms.on_dismiss = rule,
+            }
+            let started = Event::Started {
+                handle: JobHandle::new("h"),
+                group: GroupKey::new(""),
+                first: Some(seen.clone()),
+            };
+            let task = next(&next(&task, Event::Intended, START).task, started, START).task;
+            let said = Event::Answered { key: "q1".to_owned(), answer: answer.clone() };
+            let task = next(&task, said, START).task;
+            assert_eq!(task.outcome(), outcome, "{rule:?}");
+            if outcome.is_none() {
+                assert_eq!(todo(&task, START), Action::Answer { key: "q1".to_owned() });
+                continue;
+            }
+            assert_eq!(
+                task.message.as_deref(),
+                Some(format!("the question \"go?\" {what}, so the job is stopped").as_str())
+            );
+            assert_eq!(todo(&task, START), Action::Cancel, "the job is stopped, and not told");
+            assert!(task.questions.iter().all(|asked| asked.status == AskedStatus::Closed));
+        }
+    }
 }

@@ -11,7 +11,7 @@ use taskbridge::store::sqlite::{Mode as StoreMode, SqliteStore};
 use taskbridge::tasks::machine::Cancel;
 use taskbridge::tasks::service::{Call, Service, WhenFull};
 use taskbridge::tasks::store::{Once, TaskStore};
-use taskbridge::tasks::task::{OnExpiry, Origin, Owner, Spec, Task, TaskId, Terms};
+use taskbridge::tasks::task::{OnExpiry, OnRefusal, Origin, Owner, Spec, Task, TaskId, Terms};
 use taskbridge_sdk::sim::{Fault, Mode, Operation, SimEngine};
 use taskbridge_sdk::{Answer, Timestamp};
 use tokio::time::Instant;
@@ -345,6 +345,8 @@ fn terms() -> Terms {
         on_expiry: OnExpiry::Cancel,
         start_within: Duration::from_secs(1_200),
         settle_window: Duration::from_secs(120),
+        on_decline: OnRefusal::Tell,
+        on_dismiss: OnRefusal::Tell,
     }
 }
 

@@ -231,3 +231,37 @@ async fn a_question_of_a_plain_call_is_asked_on_its_stream_and_can_be_answered_a
     assert_eq!(client.reply(&question, accept("ana")).await, 202);
     assert_eq!(job.answered().await, accepted("ana"));
 }
+
+#[tokio::test]
+async fn a_refusal_ends_the_task_where_its_tool_says_so() {
+    let server = Server::with(
+        r#"
+[tools.fails]
+backend = "stage"
+target = {}
+on_decline = "fail"
+on_dismiss = "cancel"
+input_schema = { type = "object" }
+"#,
+    )
+    .await;
+    let client = server.client().await;
+    for (n, action, status, words) in
+        [(1, "decline", "failed", "was declined"), (2, "cancel", "cancelled", "was closed without an answer")]
+    {
+        let id = client.start("fails", json!({})).await;
+        let job = server.stage.job(n).await;
+        let mut waiting = client.open("tasks/result", json!({ "taskId": id })).await;
+        job.ask("who", "Who?", form());
+        let question = waiting.message().await;
+        assert_eq!(client.reply(&question, json!({ "action": action })).await, 202);
+        let task = client.task(&id).await;
+        assert_eq!(task["status"], status);
+        assert_eq!(task["statusMessage"], format!("the question \"Who?\" {words}, so the job is stopped"));
+        let result = waiting.end().await.unwrap();
+        assert_eq!(result["isError"], true);
+        assert!(result["content"].to_string().contains(words), "{result}");
+        job.cancelled().await;
+        assert_eq!(job.answers().len(), 0, "the job is stopped, and not told");
+    }
+}

@@ -55,7 +55,7 @@ fn take(dir: &JobDir) -> io::Result<Option<(Order, File)>> {
     let order: Order = serde_json::from_slice(&order)?;
     dir.create()?;
     let machine = Machine::here().map_err(io::Error::other)?;
-    let claim = Claim { supervisor: std::process::id(), machine, on_decline: order.on_decline };
+    let claim = Claim { supervisor: std::process::id(), machine };
     Ok(dir.claim(&claim)?.map(|alive| (order, alive)))
 }
 

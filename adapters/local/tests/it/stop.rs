@@ -102,7 +102,7 @@ fn stale(world: &World, key: &JobKey, host: &str, boot: &str) {
     let job = world.job(key);
     fs::create_dir_all(job.join("questions")).unwrap();
     let machine = json!({"host": host, "boot": boot});
-    let claim = json!({"supervisor": std::process::id(), "machine": machine, "on_decline": "tell"});
+    let claim = json!({"supervisor": std::process::id(), "machine": machine});
     fs::write(job.join("claim.json"), claim.to_string()).unwrap();
 }
 

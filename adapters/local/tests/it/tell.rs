@@ -3,7 +3,6 @@
 use std::fs;
 
 use serde_json::{Map, json};
-use taskbridge_sdk::suite::job;
 use taskbridge_sdk::{Answer, Ask, JobState, Progress, Question, Taken};
 
 use crate::world::{World, ended, output, script, texts, until};
@@ -80,21 +79,6 @@ async fn a_job_decides_what_a_declined_question_means() {
         Taken::Accepted
     );
     assert_eq!(texts(output(&ended(&*backend, &handle).await)), ["{\"action\":\"decline\"}\n"]);
-}
-
-#[tokio::test]
-async fn unless_its_target_says_that_it_ends() {
-    let world = World::new();
-    let backend = world.connect(json!({})).await;
-    let script = format!("{ASK} sleep 600");
-    let job = job(json!({"command": ["sh", "-c", script], "on_decline": "cancel"}), json!({}));
-    let handle = backend.start(&job).await.unwrap().handle;
-    until(&*backend, &handle, "a question", |seen| seen.questions.first().cloned()).await;
-    assert_eq!(
-        backend.questions().unwrap().answer(&handle, "go", &Answer::Cancel).await.unwrap(),
-        Taken::Accepted
-    );
-    assert!(matches!(ended(&*backend, &handle).await.state, JobState::Cancelled(_)));
 }
 
 #[tokio::test]
