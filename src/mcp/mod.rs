@@ -14,6 +14,7 @@ mod live;
 pub mod offers;
 pub mod origin;
 pub mod outlet;
+pub mod params;
 mod polls;
 pub mod progress;
 pub mod resources;

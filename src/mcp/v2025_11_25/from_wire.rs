@@ -6,10 +6,9 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use taskbridge_sdk::Answer;
 
-use super::wire;
-use crate::catalog::MAX_KEY;
-use crate::mcp::jsonrpc::{Error, INVALID_PARAMS};
-use crate::tasks::task::TaskId;
+use crate::mcp::jsonrpc::Error;
+use crate::mcp::params::{arguments, idempotency_key, wrong};
+pub(super) use crate::mcp::params::{bad_cursor, cursor, invalid, progress_token, task_id, text};
 
 /// `CallToolRequestParams`.
 #[derive(Debug, PartialEq)]
@@ -28,11 +27,6 @@ pub(super) struct AsTask {
     pub(super) ttl: Option<Duration>,
 }
 
-/// An error about a field.
-pub(super) fn invalid(message: impl Into<String>) -> Error {
-    Error::new(INVALID_PARAMS, message)
-}
-
 /// Reads the parameters of `tools/call`. Where the session has no tasks, `task` is not looked at.
 pub(super) fn call(params: Value, has_tasks: bool) -> Result<Call, Error> {
     let task = if has_tasks { as_task(&params)? } else { None };
@@ -45,48 +39,8 @@ pub(super) fn call(params: Value, has_tasks: bool) -> Result<Call, Error> {
         Some(Value::String(name)) => name,
         other => return Err(wrong("name", other.as_ref(), "the name of a tool")),
     };
-    let arguments = match params.remove("arguments") {
-        None | Some(Value::Null) => Value::Object(Map::new()),
-        Some(arguments @ Value::Object(_)) => arguments,
-        other => return Err(wrong("arguments", other.as_ref(), "an object")),
-    };
+    let arguments = arguments(params.remove("arguments"))?;
     Ok(Call { name, arguments, task, progress_token, idempotency_key })
-}
-
-/// The task that `tasks/get`, `tasks/result` and `tasks/cancel` are about: the parameter, and nothing else.
-pub(super) fn task_id(params: &Value) -> Result<TaskId, Error> {
-    Ok(TaskId::from_wire(text(params, "taskId", "the id of a task")?))
-}
-
-/// A text that must be there.
-pub(super) fn text<'a>(params: &'a Value, field: &str, what: &str) -> Result<&'a str, Error> {
-    match params.get(field) {
-        Some(Value::String(text)) => Ok(text),
-        other => Err(wrong(field, other, what)),
-    }
-}
-
-/// The cursor of a list, if there is one.
-pub(super) fn cursor(params: &Value) -> Result<Option<&str>, Error> {
-    match params.get("cursor") {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::String(cursor)) => Ok(Some(cursor)),
-        other => Err(wrong("cursor", other, "the nextCursor of the page before")),
-    }
-}
-
-/// What a cursor that is not one of ours is answered with.
-pub(super) fn bad_cursor() -> Error {
-    invalid("`cursor` is not one that this list gave you: leave it out to begin at the first page")
-}
-
-/// The token that progress is to be reported under: a string or an integer.
-pub(super) fn progress_token(params: &Value) -> Result<Option<Value>, Error> {
-    match meta(params)?.and_then(|meta| meta.get("progressToken")) {
-        None | Some(Value::Null) => Ok(None),
-        Some(token) if token.is_string() || token.is_i64() || token.is_u64() => Ok(Some(token.clone())),
-        other => Err(wrong("_meta.progressToken", other, "a string or an integer")),
-    }
 }
 
 /// Reads an `ElicitResult`. The text says what is wrong with it.
@@ -127,50 +81,12 @@ fn whole(number: &Value) -> Option<u64> {
     })
 }
 
-fn idempotency_key(params: &Value) -> Result<Option<String>, Error> {
-    match meta(params)?.and_then(|meta| meta.get(wire::IDEMPOTENCY_KEY)) {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::String(key)) if !key.is_empty() && key.len() <= MAX_KEY => Ok(Some(key.clone())),
-        other => Err(wrong(
-            "_meta[\"io.taskbridge/idempotency-key\"]",
-            other,
-            &format!("a string of 1 to {MAX_KEY} bytes"),
-        )),
-    }
-}
-
-fn meta(params: &Value) -> Result<Option<&Map<String, Value>>, Error> {
-    match params.get("_meta") {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::Object(meta)) => Ok(Some(meta)),
-        other => Err(wrong("_meta", other, "an object")),
-    }
-}
-
-/// A field is missing, or holds something else than it must. What it holds is named by its kind: a value could be
-/// long, or a secret in the wrong place.
-fn wrong(field: &str, found: Option<&Value>, must: &str) -> Error {
-    match found {
-        None => invalid(format!("`{field}` is missing: it must be {must}")),
-        Some(value) => invalid(format!("`{field}` is {}: it must be {must}", kind(value))),
-    }
-}
-
-fn kind(value: &Value) -> String {
-    match value {
-        Value::Null => "null".to_owned(),
-        Value::Bool(_) | Value::Number(_) => value.to_string(),
-        Value::String(text) => format!("a string of {} bytes", text.len()),
-        Value::Array(_) => "an array".to_owned(),
-        Value::Object(_) => "an object".to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::mcp::jsonrpc::INVALID_PARAMS;
 
     #[test]
     fn reads_a_call() {

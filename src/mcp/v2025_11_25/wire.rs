@@ -5,9 +5,6 @@ use serde::Serialize;
 use serde_json::Value;
 use taskbridge_sdk::Content;
 
-/// The name of a caller's idempotency key.
-pub(super) const IDEMPOTENCY_KEY: &str = "io.taskbridge/idempotency-key";
-
 /// `TaskStatus`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]

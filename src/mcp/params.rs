@@ -1,0 +1,102 @@
+//! The parameters that mean the same in every generation, read from what came. A refusal is -32602, and names the field,
+//! what it holds and what it must hold. Nothing here looks anything up.
+
+use serde_json::{Map, Value};
+
+use super::jsonrpc::{Error, INVALID_PARAMS};
+use crate::catalog::MAX_KEY;
+use crate::tasks::task::TaskId;
+
+/// The name of a caller's idempotency key in `_meta`.
+const IDEMPOTENCY_KEY: &str = "io.taskbridge/idempotency-key";
+
+/// An error about a field.
+pub fn invalid(message: impl Into<String>) -> Error {
+    Error::new(INVALID_PARAMS, message)
+}
+
+/// The task that `tasks/get`, `tasks/result` and `tasks/cancel` are about: the parameter, and nothing else.
+pub fn task_id(params: &Value) -> Result<TaskId, Error> {
+    Ok(TaskId::from_wire(text(params, "taskId", "the id of a task")?))
+}
+
+/// A text that must be there.
+pub fn text<'a>(params: &'a Value, field: &str, what: &str) -> Result<&'a str, Error> {
+    match params.get(field) {
+        Some(Value::String(text)) => Ok(text),
+        other => Err(wrong(field, other, what)),
+    }
+}
+
+/// The cursor of a list, if there is one.
+pub fn cursor(params: &Value) -> Result<Option<&str>, Error> {
+    match params.get("cursor") {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(cursor)) => Ok(Some(cursor)),
+        other => Err(wrong("cursor", other, "the nextCursor of the page before")),
+    }
+}
+
+/// What a cursor that is not one of ours is answered with.
+pub fn bad_cursor() -> Error {
+    invalid("`cursor` is not one that this list gave you: leave it out to begin at the first page")
+}
+
+/// The token that progress is to be reported under: a string or an integer.
+pub fn progress_token(params: &Value) -> Result<Option<Value>, Error> {
+    match meta(params)?.and_then(|meta| meta.get("progressToken")) {
+        None | Some(Value::Null) => Ok(None),
+        Some(token) if token.is_string() || token.is_i64() || token.is_u64() => Ok(Some(token.clone())),
+        other => Err(wrong("_meta.progressToken", other, "a string or an integer")),
+    }
+}
+
+/// The arguments of a call; none at all are an empty object.
+pub fn arguments(given: Option<Value>) -> Result<Value, Error> {
+    match given {
+        None | Some(Value::Null) => Ok(Value::Object(Map::new())),
+        Some(arguments @ Value::Object(_)) => Ok(arguments),
+        other => Err(wrong("arguments", other.as_ref(), "an object")),
+    }
+}
+
+/// The caller's idempotency key, if there is one: 1 to 255 bytes.
+pub fn idempotency_key(params: &Value) -> Result<Option<String>, Error> {
+    match meta(params)?.and_then(|meta| meta.get(IDEMPOTENCY_KEY)) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(key)) if !key.is_empty() && key.len() <= MAX_KEY => Ok(Some(key.clone())),
+        other => Err(wrong(
+            "_meta[\"io.taskbridge/idempotency-key\"]",
+            other,
+            &format!("a string of 1 to {MAX_KEY} bytes"),
+        )),
+    }
+}
+
+/// `_meta`, if there is one.
+pub fn meta(params: &Value) -> Result<Option<&Map<String, Value>>, Error> {
+    match params.get("_meta") {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::Object(meta)) => Ok(Some(meta)),
+        other => Err(wrong("_meta", other, "an object")),
+    }
+}
+
+/// A field is missing, or holds something else than it must. What it holds is named by its kind: a value could be
+/// long, or a secret in the wrong place.
+pub fn wrong(field: &str, found: Option<&Value>, must: &str) -> Error {
+    match found {
+        None => invalid(format!("`{field}` is missing: it must be {must}")),
+        Some(value) => invalid(format!("`{field}` is {}: it must be {must}", kind(value))),
+    }
+}
+
+fn kind(value: &Value) -> String {
+    match value {
+        Value::Null => "null".to_owned(),
+        Value::Bool(_) | Value::Number(_) => value.to_string(),
+        Value::String(text) => format!("a string of {} bytes", text.len()),
+        Value::Array(_) => "an array".to_owned(),
+        Value::Object(_) => "an object".to_owned(),
+    }
+}
