@@ -295,6 +295,7 @@ fn protocol_settings(config: &Config) -> mcp::Settings {
     let server = &config.server;
     mcp::Settings {
         call_budget: server.call_budget,
+        quick_wait: server.quick_wait,
         progress_every: server.progress_every,
         companion_tools: match server.companion_tools {
             CompanionTools::Auto => mcp::CompanionTools::Auto,

@@ -56,7 +56,7 @@ impl Confirm {
     }
 }
 
-fn environment() -> Environment<'static> {
+pub(super) fn environment() -> Environment<'static> {
     let mut environment = Environment::new();
     // A parameter that was not given is shown as nothing.
     environment.set_undefined_behavior(UndefinedBehavior::Chainable);

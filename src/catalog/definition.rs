@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Confirm, FileRule, Schema};
+use super::{Confirm, FileRule, Inquiry, Mirrored, Schema};
 use crate::tasks::service::WhenFull;
 use crate::tasks::task::{OnExpiry, OnRefusal};
 
@@ -44,6 +44,10 @@ pub struct Definition {
     pub task_support: TaskSupport,
     /// What to ask before a job starts.
     pub confirm: Option<Confirm>,
+    /// What to ask for parameters that are left out, in the order in which it is asked.
+    pub inquiries: Vec<Inquiry>,
+    /// See [`super::Tool::mirrored`].
+    pub mirrored: Vec<Mirrored>,
     /// The slots that a job takes.
     pub slots: Vec<String>,
     /// What happens to a call when one of them is taken up.

@@ -4,6 +4,8 @@
 mod confirm;
 mod definition;
 mod files;
+mod inquiry;
+mod mirrored;
 mod prepare;
 mod schema;
 mod sealed;
@@ -11,7 +13,9 @@ mod sealed;
 pub use confirm::Confirm;
 pub use definition::{COMPANIONS, ConfirmDefault, Definition, OnAbandon, TaskSupport, TermsRule};
 pub use files::FileRule;
-pub use prepare::{MAX_KEY, Refused, Request};
+pub use inquiry::{Inquiry, Wants};
+pub use mirrored::{KEYWORD as HEADER_KEYWORD, Mirrored, all as mirrored};
+pub use prepare::{Consent, MAX_KEY, Refused, Request};
 pub use schema::Schema;
 
 use std::collections::BTreeMap;
@@ -56,6 +60,8 @@ pub struct Tool {
     pub answer_by_model: bool,
     /// What becomes of the job of a plain call that goes away before it is answered.
     pub on_abandon: OnAbandon,
+    /// The parameters that clients repeat in HTTP headers.
+    pub mirrored: Vec<Mirrored>,
     definition: Definition,
     seal: Seal,
 }
@@ -95,6 +101,7 @@ impl Tool {
             task_support: definition.task_support,
             answer_by_model: definition.answer_by_model,
             on_abandon: definition.on_abandon,
+            mirrored: definition.mirrored.clone(),
             definition,
             seal,
         }

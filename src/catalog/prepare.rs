@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::sealed::Sealed;
-use super::{ConfirmDefault, TermsRule, Tool};
+use super::{ConfirmDefault, Inquiry, TermsRule, Tool};
 use crate::auth::Principal;
 use crate::tasks::service::{Call, Plain};
 use crate::tasks::store::Once;
@@ -14,6 +14,8 @@ use taskbridge_sdk::Question;
 
 /// How long after its call went away an equal call of the same caller can take a task over (PROTOCOL: undelivered).
 const ATTACH_WITHIN: Duration = Duration::from_secs(600);
+/// The scope of nonces: they are random, so nobody's equals anybody else's.
+const NONCES: &str = "nonce";
 /// The longest idempotency key, in bytes.
 pub const MAX_KEY: usize = 255;
 
@@ -30,10 +32,23 @@ pub struct Request {
     pub ttl: Option<Duration>,
     /// The client's idempotency key (`_meta["io.taskbridge/idempotency-key"]`).
     pub idempotency_key: Option<String>,
+    /// Names this very call: if it comes again, it is the same task.
+    pub nonce: Option<String>,
     /// Set for a call that waits for its answer: how long at most.
     pub waits: Option<Duration>,
-    /// True if the client can be asked questions.
-    pub can_ask: bool,
+    /// How the client can be asked for consent.
+    pub consent: Consent,
+}
+
+/// How it stands with the consent that a tool wants before it starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Consent {
+    /// It was given.
+    Given,
+    /// The task can ask for it.
+    Ask,
+    /// This client cannot be asked.
+    Impossible,
 }
 
 /// The arguments can hold secrets, so they are left out.
@@ -43,7 +58,7 @@ impl std::fmt::Debug for Request {
             .field("principal", &self.principal)
             .field("ttl", &self.ttl)
             .field("waits", &self.waits)
-            .field("can_ask", &self.can_ask)
+            .field("consent", &self.consent)
             .finish_non_exhaustive()
     }
 }
@@ -67,13 +82,18 @@ impl Tool {
     pub fn prepare(&self, request: Request) -> Result<Call, Refused> {
         let tool = &self.definition;
         let scope = scope(&request);
-        let is_compared = request.idempotency_key.is_some() || request.waits.is_some();
+        let is_compared =
+            request.idempotency_key.is_some() || request.nonce.is_some() || request.waits.is_some();
         let digest = if is_compared { self.digest(&request.arguments) } else { String::new() };
         let (arguments, sealed) = self.check(request.arguments).map_err(Refused::Arguments)?;
-        let confirm = self.consent(&arguments, request.can_ask)?;
+        let confirm = self.consent(&arguments, request.consent)?;
         let once = match request.idempotency_key {
             Some(key) => Some(once(scope.as_deref(), key, digest.clone()).map_err(Refused::Arguments)?),
-            None => None,
+            None => request.nonce.map(|nonce| Once {
+                scope: NONCES.to_owned(),
+                key: nonce,
+                digest: digest.clone(),
+            }),
         };
         let plain = request.waits.map(|waits| match &scope {
             Some(scope) => Plain {
@@ -110,6 +130,7 @@ impl Tool {
             return Err("the arguments must be an object".to_owned());
         };
         tool.input.fill_defaults(&mut arguments);
+        self.check_inquired(&arguments)?;
         let whole = Value::Object(arguments);
         tool.input.check(&whole, "arguments", |name| self.hides(name))?;
         let Value::Object(mut arguments) = whole else { unreachable!("it was made of an object") };
@@ -128,15 +149,45 @@ impl Tool {
         Ok((arguments, sealed))
     }
 
+    /// What can be asked for is no `required` property of the schema, and must be there all the same.
+    fn check_inquired(&self, arguments: &Map<String, Value>) -> Result<(), String> {
+        let needed = self.definition.inquiries.iter().filter(|inquiry| !inquiry.optional);
+        let missing: Vec<&str> = needed.flat_map(|inquiry| inquiry.missing(arguments)).collect();
+        match missing.is_empty() {
+            true => Ok(()),
+            false => Err(format!(
+                "`{}` missing: give it with the call. (A client of a newer protocol revision that can be asked is \
+                 asked for it.)",
+                missing.join("`, `")
+            )),
+        }
+    }
+
     /// Secrets are hidden in messages, and so is the content of files.
     fn hides(&self, name: &str) -> bool {
         self.definition.sensitive.contains(name) || self.definition.files.contains_key(name)
     }
 
-    fn consent(&self, arguments: &Map<String, Value>, can_ask: bool) -> Result<Option<Question>, Refused> {
+    /// What is asked of the caller for parameters that were left out, in the order in which it is asked.
+    pub fn inquiries(&self) -> &[Inquiry] {
+        &self.definition.inquiries
+    }
+
+    /// The consent that a call with these arguments needs before it starts, and what happens where nobody can be
+    /// asked for it.
+    pub fn confirmation(&self, arguments: &Map<String, Value>) -> Option<(Question, ConfirmDefault)> {
+        let confirm = self.definition.confirm.as_ref()?;
+        let mut shown = arguments.clone();
+        self.definition.input.fill_defaults(&mut shown);
+        shown.retain(|name, _| !self.hides(name));
+        Some((confirm.question(&shown), confirm.default))
+    }
+
+    fn consent(&self, arguments: &Map<String, Value>, consent: Consent) -> Result<Option<Question>, Refused> {
         match &self.definition.confirm {
             None => Ok(None),
-            Some(confirm) if can_ask => Ok(Some(confirm.question(arguments))),
+            Some(_) if consent == Consent::Given => Ok(None),
+            Some(confirm) if consent == Consent::Ask => Ok(Some(confirm.question(arguments))),
             Some(confirm) => match confirm.default {
                 ConfirmDefault::Accept => Ok(None),
                 ConfirmDefault::Refuse => Err(Refused::CannotAsk(format!(

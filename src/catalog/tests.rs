@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use taskbridge_sdk::sim::Sim;
 use taskbridge_sdk::{FileContent, Output, Registry};
 
+use super::Consent;
 use super::{Catalog, Refused, Request};
 use crate::auth::Principal;
 use crate::clock::System;
@@ -79,7 +80,8 @@ fn request(arguments: Value) -> Request {
         ttl: None,
         idempotency_key: None,
         waits: None,
-        can_ask: false,
+        consent: Consent::Impossible,
+        nonce: None,
     }
 }
 
@@ -173,13 +175,13 @@ fn files_are_handed_over_and_cannot_be_forged() {
 #[test]
 fn consent_is_asked_where_it_can_be() {
     let catalog = catalog();
-    let asked = Request { can_ask: true, ..request(json!({"path": "/x"})) };
+    let asked = Request { consent: Consent::Ask, ..request(json!({"path": "/x"})) };
     let question = prepare(&catalog, "asks", asked).unwrap().confirm.unwrap();
     assert_eq!(question.message, "Delete /x?");
     let refused = prepare(&catalog, "asks", request(json!({"path": "/x"}))).unwrap_err();
     assert!(matches!(refused, Refused::CannotAsk(_)) && refused.to_string().contains("nothing was started"));
     assert!(prepare(&catalog, "goes_on", request(json!({}))).unwrap().confirm.is_none());
-    let asked = Request { can_ask: true, ..request(json!({})) };
+    let asked = Request { consent: Consent::Ask, ..request(json!({})) };
     assert!(prepare(&catalog, "goes_on", asked).unwrap().confirm.is_some());
 }
 
@@ -192,10 +194,10 @@ fn equal_calls_of_one_caller_have_equal_digests() {
             tool,
             Request {
                 principal: Principal { owner: Owner::new(owner), identified },
-                origin: Origin { session: session.map(str::to_owned), progress_token: None },
+                origin: Origin { session: session.map(str::to_owned), ..Origin::default() },
                 idempotency_key: session.or(identified.then_some("")).map(|_| "k".to_owned()),
                 waits: Some(Duration::from_secs(1)),
-                can_ask: true,
+                consent: Consent::Ask,
                 ..request(serde_json::from_str(arguments).unwrap())
             },
         )

@@ -4,6 +4,7 @@
 //! [`locate`] finds the file, `source` parses it, `reader` gathers what is wrong, the shapes say what may stand in
 //! it, and `tools` makes the catalog's definitions of it. It must not connect to anything.
 
+mod asking;
 mod backends;
 mod check;
 mod duration;

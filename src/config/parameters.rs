@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::reader::Reader;
 use super::source::join;
 use super::tool_shape::{Parameter, ParameterType};
-use crate::catalog::{FileRule, Schema};
+use crate::catalog::{FileRule, HEADER_KEYWORD, Schema};
 
 const MIB: u64 = 1024 * 1024;
 
@@ -35,7 +35,8 @@ pub(super) fn read(
     if !reader.is_clean(field) {
         return None;
     }
-    let required = parameter.required.unwrap_or(parameter.default.is_none());
+    // What can be asked for may be left out of a call.
+    let required = parameter.required.unwrap_or(parameter.default.is_none()) && parameter.ask.is_none();
     if parameter.kind == Some(ParameterType::File) {
         let file = FileRule {
             roots: parameter.roots.iter().map(|root| dir.join(root)).collect(),
@@ -45,7 +46,10 @@ pub(super) fn read(
         // What the published schema says of a file is checked by its rule, in clearer words.
         return Some(Read { published, checked: json!({}), required, file: Some(file) });
     }
-    let schema = described(parameter, constraints(parameter));
+    let mut schema = described(parameter, constraints(parameter));
+    if let Some(header) = &parameter.header {
+        schema[HEADER_KEYWORD] = Value::from(header.as_str());
+    }
     let probe = json!({"type": "object", "properties": {"value": schema}});
     match Schema::compile(probe) {
         Err(message) => reader.problem(field, message.replace("`properties.value.", "`")),
@@ -124,7 +128,9 @@ fn check_fields(reader: &mut Reader<'_>, field: &str, parameter: &Parameter, is_
         return;
     }
     let kind = p.kind.unwrap_or(String);
-    let goes_with: [(&str, bool, &[ParameterType]); 13] = [
+    let goes_with: [(&str, bool, &[ParameterType]); 15] = [
+        ("ask", p.ask.is_some(), &[String, Integer, Number, Boolean]),
+        ("header", p.header.is_some(), &[String, Integer, Boolean]),
         ("enum", p.choices.is_some(), &[String, Integer, Number]),
         ("minimum", p.minimum.is_some(), &[Integer, Number]),
         ("maximum", p.maximum.is_some(), &[Integer, Number]),
@@ -156,14 +162,30 @@ fn check_fields(reader: &mut Reader<'_>, field: &str, parameter: &Parameter, is_
             "a sensitive parameter has no default: it would stand here for all to read",
         );
     }
+    for (name, given) in [("ask", p.ask.is_some()), ("header", p.header.is_some())] {
+        if given && p.sensitive {
+            let message = "a secret must not be asked for in a form, nor stand in a header";
+            reader.problem(join(field, name), message);
+        }
+    }
+    if p.ask.is_some() && p.default.is_some() {
+        reader.problem(
+            join(field, "ask"),
+            "a parameter with a default is never missing: remove one of the two",
+        );
+    }
     if p.required == Some(true) && p.default.is_some() {
         reader
             .problem(join(field, "default"), "a required parameter needs no default: remove one of the two");
     }
     if is_item {
-        for (name, given) in
-            [("required", p.required.is_some()), ("default", p.default.is_some()), ("sensitive", p.sensitive)]
-        {
+        for (name, given) in [
+            ("required", p.required.is_some()),
+            ("default", p.default.is_some()),
+            ("sensitive", p.sensitive),
+            ("ask", p.ask.is_some()),
+            ("header", p.header.is_some()),
+        ] {
             if given {
                 reader.problem(join(field, name), "it belongs to the parameter, not to its items");
             }

@@ -33,6 +33,11 @@ pub struct Server {
     #[serde(with = "duration")]
     #[schemars(with = "String")]
     pub call_budget: Duration,
+    /// How long a call waits for its job before it answers with a task, to a client that holds tasks by the extension
+    /// of 2026-07-28. A job that ends within it needs no task.
+    #[serde(with = "duration")]
+    #[schemars(with = "String")]
+    pub quick_wait: Duration,
     /// How often a plain call reports progress while it waits.
     #[serde(with = "duration")]
     #[schemars(with = "String")]
@@ -80,6 +85,7 @@ impl Default for Server {
             allowed_origins: Vec::new(),
             allowed_hosts: Vec::new(),
             call_budget: Duration::from_secs(25),
+            quick_wait: Duration::from_millis(250),
             progress_every: Duration::from_secs(5),
             companion_tools: CompanionTools::Auto,
             page_size: at_least_one(50),

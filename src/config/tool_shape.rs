@@ -46,6 +46,10 @@ pub(super) struct Tool {
     pub confirm: Option<String>,
     /// What happens then with a client that cannot be asked.
     pub confirm_default: Option<ConfirmDefault>,
+    /// What to ask of a caller before anything starts, to learn parameters that were left out, by a name for each:
+    /// clients of 2026-07-28 that can be asked are asked. Others must give the parameters.
+    #[serde(default)]
+    pub ask: BTreeMap<String, Asking>,
     /// The most jobs of this tool at the same time.
     pub max_running: Option<NonZeroU32>,
     /// What happens to a call beyond a limit.
@@ -96,6 +100,38 @@ fn five_minutes() -> Duration {
 
 fn two_minutes() -> Duration {
     Duration::from_secs(120)
+}
+
+/// Something that is asked of a caller before anything starts: exactly one of `parameters`, `url`, `sampling` and
+/// `roots`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Asking {
+    /// What is asked, in these words. May name parameters: `Where to, for {{ service }}?`
+    #[serde(default)]
+    pub message: String,
+    /// A person fills in these parameters.
+    #[serde(default)]
+    pub parameters: Vec<String>,
+    /// A person visits this page and does there what is to be done, such as signing in.
+    pub url: Option<String>,
+    /// The client's model is asked: MCP's `CreateMessageRequestParams`, with `messages` and `maxTokens`.
+    pub sampling: Option<serde_json::Map<String, Value>>,
+    /// The client tells its roots.
+    #[serde(default)]
+    pub roots: bool,
+    /// With `sampling` or `roots`: the parameter that takes what the model said, or the list of addresses.
+    pub parameter: Option<String>,
+    /// Those of a lower step are asked first, and those of one step together.
+    #[serde(default = "first_step")]
+    pub step: NonZeroU32,
+    /// Whether a call goes on without an answer: where a client cannot be asked, or its user declines.
+    #[serde(default)]
+    pub optional: bool,
+}
+
+fn first_step() -> NonZeroU32 {
+    NonZeroU32::MIN
 }
 
 /// Hints about a tool's behaviour; one that is absent says nothing.
@@ -203,6 +239,11 @@ pub(super) struct Parameter {
     pub min_items: Option<u64>,
     /// For an array: the most items.
     pub max_items: Option<u64>,
+    /// What to ask a caller who left it out, as in `ask = "Which environment?"`: clients of 2026-07-28 that show forms
+    /// ask their user. From others it must come with the call.
+    pub ask: Option<String>,
+    /// Clients repeat the value in the HTTP header `Mcp-Param-NAME` (2026-07-28), for proxies to route by.
+    pub header: Option<String>,
     /// A secret: sealed until the job ends, and never shown.
     #[serde(default)]
     pub sensitive: bool,

@@ -12,8 +12,8 @@ use super::reader::{Fault, Reader};
 use super::shape::{ConcurrencyGroup, Lifetime};
 use super::source::join;
 use super::tool_shape::{Annotations, OnExpiry, SchemaSource, Tool, WhenFull};
-use super::{Backend, slots};
-use crate::catalog::{COMPANIONS, Confirm, Definition, Schema, TermsRule};
+use super::{Backend, asking, slots};
+use crate::catalog::{self, COMPANIONS, Confirm, Definition, Inquiry, Mirrored, Schema, TermsRule};
 use crate::tasks::{service, task};
 
 /// What tools refer to.
@@ -43,6 +43,10 @@ pub(super) fn read(reader: &mut Reader<'_>, context: &Context<'_>, name: &str, v
     let input = input(reader, &field, &tool, context.dir);
     let output = output_schema(reader, &field, &tool, context.dir);
     let confirm = confirm(reader, &field, &tool, input.as_ref());
+    let (inquiries, mirrored) = match &input {
+        Some(input) => (inquiries(reader, &field, &tool, input), mirrored(reader, &field, input)),
+        None => (Vec::new(), Vec::new()),
+    };
     check_backend(reader, &field, &tool, context, input.as_ref());
     if tool.max_runtime.is_zero() {
         reader.problem(join(&field, "max_runtime"), "it is zero: nothing could ever run");
@@ -63,6 +67,8 @@ pub(super) fn read(reader: &mut Reader<'_>, context: &Context<'_>, name: &str, v
         target: tool.target,
         task_support: tool.task_support,
         confirm,
+        inquiries,
+        mirrored,
         slots: slots.iter().map(|(slot, _)| slot.clone()).collect(),
         when_full: match tool.when_full {
             WhenFull::Queue => service::WhenFull::Queue,
@@ -122,7 +128,20 @@ fn input(reader: &mut Reader<'_>, field: &str, tool: &Tool, dir: &Path) -> Optio
                 let message = "a tool has either `parameters` or `input_schema`: remove one of the two";
                 reader.problem(join(field, "parameters"), message);
             }
-            let checked = schema(reader, &join(field, "input_schema"), source, dir)?;
+            let schema = value_of(source, dir).and_then(|mut schema| {
+                let asked = asked_for(tool);
+                if let Some(Value::Array(required)) = schema.get_mut("required") {
+                    required.retain(|name| !name.as_str().is_some_and(|name| asked.contains(name)));
+                }
+                Schema::compile(schema)
+            });
+            let checked = match schema {
+                Ok(schema) => schema,
+                Err(message) => {
+                    reader.problem(join(field, "input_schema"), message);
+                    return None;
+                }
+            };
             let known: Vec<&str> = checked.properties().map(|(name, _)| name.as_str()).collect();
             for (index, name) in tool.sensitive.iter().enumerate() {
                 if !known.contains(&name.as_str()) {
@@ -139,15 +158,51 @@ fn input(reader: &mut Reader<'_>, field: &str, tool: &Tool, dir: &Path) -> Optio
     }
 }
 
+fn inquiries(reader: &mut Reader<'_>, field: &str, tool: &Tool, input: &Input) -> Vec<Inquiry> {
+    let schemas: Map<String, Value> =
+        input.checked.properties().map(|(name, schema)| (name.clone(), schema.clone())).collect();
+    let hidden = input.sensitive.iter().chain(input.files.keys()).cloned().collect();
+    let known = asking::Known { schemas: &schemas, hidden: &hidden };
+    asking::read(reader, field, &tool.ask, &tool.parameters, &known)
+}
+
+/// The parameters that stand in headers. A secret must not.
+fn mirrored(reader: &mut Reader<'_>, field: &str, input: &Input) -> Vec<Mirrored> {
+    let field = join(field, "input_schema");
+    match catalog::mirrored(&input.published) {
+        Ok(found) => {
+            let secret =
+                found.iter().find(|m| m.path.first().is_some_and(|name| input.sensitive.contains(name)));
+            if let Some(mirrored) = secret {
+                let message =
+                    format!("`{}` is a secret, and must not stand in a header", mirrored.path.join("."));
+                reader.problem(field, message);
+            }
+            found
+        }
+        Err(message) => {
+            reader.problem(field, message);
+            Vec::new()
+        }
+    }
+}
+
+/// The parameters that a call may leave out, because they are asked for then.
+fn asked_for(tool: &Tool) -> BTreeSet<&str> {
+    let asked = tool.ask.values().flat_map(|asking| asking.parameters.iter().chain(&asking.parameter));
+    asked.map(String::as_str).collect()
+}
+
 fn short_form(reader: &mut Reader<'_>, field: &str, tool: &Tool, dir: &Path) -> Option<Input> {
     let (mut published, mut checked) = (Map::new(), Map::new());
     let (mut required, mut files) = (Vec::new(), BTreeMap::new());
+    let asked = asked_for(tool);
     for (name, parameter) in &tool.parameters {
         let field = join(&join(field, "parameters"), name);
         let Some(read) = parameters::read(reader, &field, parameter, dir) else { continue };
         published.insert(name.clone(), read.published);
         checked.insert(name.clone(), read.checked);
-        if read.required {
+        if read.required && !asked.contains(name.as_str()) {
             required.push(Value::from(name.as_str()));
         }
         if let Some(file) = read.file {
@@ -180,16 +235,20 @@ fn output_schema(reader: &mut Reader<'_>, field: &str, tool: &Tool, dir: &Path) 
 }
 
 fn schema(reader: &mut Reader<'_>, field: &str, source: &SchemaSource, dir: &Path) -> Option<Schema> {
-    let value = match source {
-        SchemaSource::Inline(schema) => Ok(Value::Object(schema.clone())),
-        SchemaSource::File(path) => from_file(&dir.join(path)),
-    };
+    let value = value_of(source, dir);
     match value.and_then(Schema::compile) {
         Ok(schema) => Some(schema),
         Err(message) => {
             reader.problem(field, message);
             None
         }
+    }
+}
+
+fn value_of(source: &SchemaSource, dir: &Path) -> Result<Value, String> {
+    match source {
+        SchemaSource::Inline(schema) => Ok(Value::Object(schema.clone())),
+        SchemaSource::File(path) => from_file(&dir.join(path)),
     }
 }
 

@@ -90,6 +90,8 @@ impl Bridge {
 pub struct Settings {
     /// How long a plain call waits for its job.
     pub call_budget: Duration,
+    /// How long a call waits for its job before it answers with a task that nobody asked for.
+    pub quick_wait: Duration,
     /// How often a waiting plain call reports progress.
     pub progress_every: Duration,
     /// When the companion tools are listed.

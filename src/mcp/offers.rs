@@ -137,6 +137,7 @@ mod tests {
     fn settings(call_budget: u64) -> Settings {
         Settings {
             call_budget: Duration::from_secs(call_budget),
+            quick_wait: Duration::from_millis(250),
             progress_every: Duration::from_secs(5),
             companion_tools: CompanionTools::Auto,
             page_size: 50,

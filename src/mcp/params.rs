@@ -2,6 +2,7 @@
 //! what it holds and what it must hold. Nothing here looks anything up.
 
 use serde_json::{Map, Value};
+use taskbridge_sdk::Trace;
 
 use super::jsonrpc::{Error, INVALID_PARAMS};
 use crate::catalog::MAX_KEY;
@@ -71,6 +72,13 @@ pub fn idempotency_key(params: &Value) -> Result<Option<String>, Error> {
             &format!("a string of 1 to {MAX_KEY} bytes"),
         )),
     }
+}
+
+/// The trace that a request belongs to. One that is not of the W3C's form is left out: it must not stop a call.
+pub fn trace(params: &Value) -> Result<Option<Trace>, Error> {
+    let Some(meta) = meta(params)? else { return Ok(None) };
+    let text = |name: &str| meta.get(name).and_then(Value::as_str);
+    Ok(text("traceparent").and_then(|parent| Trace::new(parent, text("tracestate"))))
 }
 
 /// `_meta`, if there is one.

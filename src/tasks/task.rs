@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use taskbridge_sdk::{Answer, GroupKey, JobHandle, JobKey, Progress, Question, Timestamp};
+use taskbridge_sdk::{Answer, GroupKey, JobHandle, JobKey, Progress, Question, Timestamp, Trace};
 
 /// Names a task to its owner. 160 random bits, because without authentication the id is the only secret.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -141,6 +141,9 @@ pub struct Origin {
     /// The token that progress of this task is reported under: a string or an integer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress_token: Option<Value>,
+    /// The trace that the call belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Trace>,
 }
 
 /// Deadlines and the like, taken from the tool when the task was made, so that a changed config moves no running task.

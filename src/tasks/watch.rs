@@ -19,9 +19,10 @@ pub struct Watch {
 struct Topics {
     tasks: HashMap<TaskId, watch::Sender<u64>>,
     sessions: HashMap<String, Vec<Arc<Inbox>>>,
+    followed: HashMap<TaskId, Vec<Arc<Inbox>>>,
 }
 
-/// What changed of a session's tasks.
+/// What changed of a session's tasks, or of those that are followed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changed {
     /// These.
@@ -43,11 +44,16 @@ pub struct Listener {
     topics: Arc<Mutex<Topics>>,
 }
 
-/// Waits for hints about all tasks that a session made.
+/// Waits for hints about several tasks: all that a session made, or those that are followed.
 pub struct Changes {
     inbox: Arc<Inbox>,
-    session: String,
+    about: About,
     topics: Arc<Mutex<Topics>>,
+}
+
+enum About {
+    Session(String),
+    Tasks(HashSet<TaskId>),
 }
 
 impl Watch {
@@ -62,7 +68,18 @@ impl Watch {
     pub fn changes(&self, session: &str) -> Changes {
         let inbox = Arc::new(Inbox::default());
         self.topics.lock().sessions.entry(session.to_owned()).or_default().push(Arc::clone(&inbox));
-        Changes { inbox, session: session.to_owned(), topics: Arc::clone(&self.topics) }
+        Changes { inbox, about: About::Session(session.to_owned()), topics: Arc::clone(&self.topics) }
+    }
+
+    /// Listens to these tasks from now on.
+    pub fn follow(&self, tasks: impl IntoIterator<Item = TaskId>) -> Changes {
+        let inbox = Arc::new(Inbox::default());
+        let tasks: HashSet<TaskId> = tasks.into_iter().collect();
+        let mut topics = self.topics.lock();
+        for task in &tasks {
+            topics.followed.entry(task.clone()).or_default().push(Arc::clone(&inbox));
+        }
+        Changes { inbox, about: About::Tasks(tasks), topics: Arc::clone(&self.topics) }
     }
 
     /// Tells those who listen to this task or its session.
@@ -71,8 +88,9 @@ impl Watch {
         if let Some(sender) = topics.tasks.get(&task.id) {
             sender.send_modify(|count| *count = count.wrapping_add(1));
         }
-        let inboxes = task.origin.session.as_ref().and_then(|session| topics.sessions.get(session));
-        for inbox in inboxes.into_iter().flatten() {
+        let of_session = task.origin.session.as_ref().and_then(|session| topics.sessions.get(session));
+        let followers = topics.followed.get(&task.id);
+        for inbox in of_session.into_iter().chain(followers).flatten() {
             inbox.changed.lock().tasks.insert(task.id.clone());
             inbox.filled.notify_one();
         }
@@ -84,7 +102,7 @@ impl Watch {
         for sender in topics.tasks.values() {
             sender.send_modify(|count| *count = count.wrapping_add(1));
         }
-        for inbox in topics.sessions.values().flatten() {
+        for inbox in topics.sessions.values().chain(topics.followed.values()).flatten() {
             inbox.changed.lock().others = true;
             inbox.filled.notify_one();
         }
@@ -125,14 +143,35 @@ impl Drop for Listener {
     }
 }
 
+impl Changes {
+    /// Follows a task no longer.
+    pub fn let_go(&mut self, task: &TaskId) {
+        if let About::Tasks(tasks) = &mut self.about
+            && tasks.remove(task)
+        {
+            leave(&mut self.topics.lock().followed, task, &self.inbox);
+        }
+    }
+}
+
 impl Drop for Changes {
     fn drop(&mut self) {
         let mut topics = self.topics.lock();
-        if let Some(inboxes) = topics.sessions.get_mut(&self.session) {
-            inboxes.retain(|inbox| !Arc::ptr_eq(inbox, &self.inbox));
-            if inboxes.is_empty() {
-                topics.sessions.remove(&self.session);
+        match &self.about {
+            About::Session(session) => leave(&mut topics.sessions, session, &self.inbox),
+            About::Tasks(tasks) => {
+                tasks.iter().for_each(|task| leave(&mut topics.followed, task, &self.inbox));
             }
+        }
+    }
+}
+
+/// Takes an inbox off a topic.
+fn leave<T: Eq + std::hash::Hash>(topics: &mut HashMap<T, Vec<Arc<Inbox>>>, topic: &T, own: &Arc<Inbox>) {
+    if let Some(inboxes) = topics.get_mut(topic) {
+        inboxes.retain(|inbox| !Arc::ptr_eq(inbox, own));
+        if inboxes.is_empty() {
+            topics.remove(topic);
         }
     }
 }
@@ -164,5 +203,26 @@ mod tests {
         assert!(late.next().now_or_never().is_none());
         drop((changes, late));
         assert!(watch.topics.lock().sessions.is_empty());
+    }
+
+    #[tokio::test]
+    async fn who_follows_a_task_hears_of_it_until_it_lets_go() {
+        let watch = Watch::default();
+        let [one, two] = ["one", "two"].map(TaskId::from_wire);
+        let mut changes = watch.follow([one.clone(), two.clone()]);
+        let mut other = watch.follow([two.clone()]);
+        watch.changed(&row_of(&one, "s"));
+        assert_eq!(changes.next().await.tasks, HashSet::from([one.clone()]));
+        assert!(other.next().now_or_never().is_none(), "only its own listeners are woken");
+        changes.let_go(&one);
+        watch.changed(&row_of(&one, "s"));
+        assert!(changes.next().now_or_never().is_none());
+        watch.changed(&row_of(&two, "s"));
+        assert_eq!(changes.next().await.tasks, HashSet::from([two.clone()]));
+        assert_eq!(other.next().await.tasks, HashSet::from([two]));
+        watch.all_changed();
+        assert!(changes.next().await.others && other.next().await.others);
+        drop((changes, other));
+        assert!(watch.topics.lock().followed.is_empty());
     }
 }

@@ -9,7 +9,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use taskbridge_sdk::{Error, FileContent, InputFile, JobSpec, Result};
+use taskbridge_sdk::{Error, FileContent, InputFile, JobSpec, Result, Trace};
 
 use crate::backend::Setup;
 use crate::config::Target;
@@ -50,7 +50,7 @@ impl Order {
         Ok(Self {
             command: command(&target, &renderer, &setup.config_dir)?,
             working_dir: working_dir(&target, &renderer, setup, dir)?,
-            env: environment(&target, &renderer, setup, dir)?,
+            env: environment(&target, &renderer, setup, dir, job.trace.as_ref())?,
             stdin: target.stdin.as_deref().map(|template| renderer.text("stdin", template)).transpose()?,
             files,
             timeout: target.timeout,
@@ -88,6 +88,7 @@ fn environment(
     renderer: &Renderer<'_>,
     setup: &Setup,
     dir: &JobDir,
+    trace: Option<&Trace>,
 ) -> Result<BTreeMap<String, String>> {
     let mut env = setup.environment.clone();
     for (name, template) in &target.env {
@@ -96,6 +97,13 @@ fn environment(
     }
     for name in job_dir::NAMES {
         env.insert(format!("TASKBRIDGE_{}", name.to_uppercase()), utf8(&dir.told(name))?);
+    }
+    // The names by which OpenTelemetry hands a trace to a process. What the config says of them stands.
+    if let Some(trace) = trace {
+        env.entry("TRACEPARENT".to_owned()).or_insert_with(|| trace.parent.clone());
+        if let Some(state) = &trace.state {
+            env.entry("TRACESTATE".to_owned()).or_insert_with(|| state.clone());
+        }
     }
     Ok(env)
 }

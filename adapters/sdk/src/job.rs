@@ -88,6 +88,48 @@ pub struct JobSpec {
     pub files: Vec<InputFile>,
     /// True if an earlier attempt under this key may have reached the engine and its reply was not received.
     pub may_exist: bool,
+    /// The trace that the call belongs to, for the job to go on with where the engine can hand it over.
+    pub trace: Option<Trace>,
+}
+
+/// A place in a distributed trace, as the W3C writes it (Trace Context, level 1).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trace {
+    /// `traceparent`: version, trace, parent and flags.
+    pub parent: String,
+    /// `tracestate`: what the tracing systems on the way have to say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+}
+
+impl Trace {
+    /// The longest `tracestate` that is carried on, in bytes. The W3C asks for 512 at least.
+    pub const MAX_STATE: usize = 1024;
+
+    /// A place in a trace. `None` if the parent is not of the form that the W3C gives it; a state that is not of its
+    /// form is left out, as the W3C asks for.
+    pub fn new(parent: &str, state: Option<&str>) -> Option<Self> {
+        let hex = |text: &str, length: usize| {
+            text.len() == length && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+        };
+        let some = |text: &str| text.bytes().any(|byte| byte != b'0');
+        let mut parts = parent.splitn(5, '-');
+        let (version, trace, span, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+        let form = hex(version, 2) && hex(trace, 32) && hex(span, 16) && hex(flags, 2);
+        // Version 00 has these four parts; later ones may have more, and ff is none.
+        let rest = parts.next();
+        let known = version != "ff" && (version != "00" || rest.is_none());
+        let plain = parent.len() <= 256 && parent.bytes().all(|byte| byte.is_ascii_graphic());
+        if !(form && known && plain && some(trace) && some(span)) {
+            return None;
+        }
+        let fits = |state: &&str| {
+            !state.is_empty()
+                && state.len() <= Self::MAX_STATE
+                && state.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ')
+        };
+        Some(Self { parent: parent.to_owned(), state: state.filter(fits).map(str::to_owned) })
+    }
 }
 
 /// Arguments can hold secrets, so only the key and the attempt are shown.
@@ -203,4 +245,30 @@ pub struct Progress {
     /// Units in all, where known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<f64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Trace;
+
+    #[test]
+    fn a_place_in_a_trace_has_the_form_of_the_w3c() {
+        let parent = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01";
+        let trace = Trace::new(parent, Some("vendor=a,other=b")).unwrap();
+        assert_eq!((trace.parent.as_str(), trace.state.as_deref()), (parent, Some("vendor=a,other=b")));
+        assert_eq!(Trace::new(parent, Some("line\nbreak")).unwrap().state, None);
+        assert!(Trace::new(&format!("01{}-more", &parent[2..]), None).is_some(), "a later version");
+        for wrong in [
+            "",
+            "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7",
+            "00-0AF7651916CD43DD8448EB211C80319C-00f067aa0ba902b7-01",
+            "00-00000000000000000000000000000000-00f067aa0ba902b7-01",
+            "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
+            "ff-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01",
+            "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01-more",
+            "01-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01-\n",
+        ] {
+            assert_eq!(Trace::new(wrong, None), None, "{wrong}");
+        }
+    }
 }

@@ -27,6 +27,7 @@ pub use backend::Backend;
 pub use error::{Error, ErrorKind, Result};
 pub use job::{
     FileContent, GroupKey, InputFile, JobHandle, JobKey, JobSpec, JobState, Observation, Progress, Started,
+    Trace,
 };
 pub use output::{Artifact, ArtifactData, Content, Embedded, Output};
 pub use question::{Answer, Ask, Question};

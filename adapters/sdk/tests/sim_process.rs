@@ -55,7 +55,8 @@ async fn a_killed_engine_leaves_its_journal() {
     for n in 0..5 {
         let key = JobKey::from_bytes([n; 16]);
         let target = json!({"delay_ms": 60_000});
-        let job = JobSpec { key, target, arguments: json!({}), files: Vec::new(), may_exist: false };
+        let job =
+            JobSpec { key, target, arguments: json!({}), files: Vec::new(), may_exist: false, trace: None };
         let started = backend.start(&job).await.expect("it starts");
         lines.push(format!("{} {}", job.key, started.handle));
     }

@@ -34,7 +34,7 @@ impl Served {
 
 fn job(n: u8, target: Value) -> JobSpec {
     let key = JobKey::from_bytes([n; 16]);
-    JobSpec { key, target, arguments: json!({}), files: Vec::new(), may_exist: false }
+    JobSpec { key, target, arguments: json!({}), files: Vec::new(), may_exist: false, trace: None }
 }
 
 fn again(job: &JobSpec) -> JobSpec {

@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use taskbridge_sdk::Answer;
+use taskbridge_sdk::{Answer, Trace};
 
 use crate::mcp::jsonrpc::Error;
-use crate::mcp::params::{arguments, idempotency_key, wrong};
+use crate::mcp::params::{arguments, idempotency_key, trace, wrong};
 pub(super) use crate::mcp::params::{bad_cursor, cursor, invalid, progress_token, task_id, text};
 
 /// `CallToolRequestParams`.
@@ -19,6 +19,7 @@ pub(super) struct Call {
     pub(super) task: Option<AsTask>,
     pub(super) progress_token: Option<Value>,
     pub(super) idempotency_key: Option<String>,
+    pub(super) trace: Option<Trace>,
 }
 
 /// `TaskMetadata`.
@@ -32,6 +33,7 @@ pub(super) fn call(params: Value, has_tasks: bool) -> Result<Call, Error> {
     let task = if has_tasks { as_task(&params)? } else { None };
     let progress_token = progress_token(&params)?;
     let idempotency_key = idempotency_key(&params)?;
+    let trace = trace(&params)?;
     let Value::Object(mut params) = params else {
         return Err(invalid("`params` is missing: tools/call needs `name`"));
     };
@@ -40,7 +42,7 @@ pub(super) fn call(params: Value, has_tasks: bool) -> Result<Call, Error> {
         other => return Err(wrong("name", other.as_ref(), "the name of a tool")),
     };
     let arguments = arguments(params.remove("arguments"))?;
-    Ok(Call { name, arguments, task, progress_token, idempotency_key })
+    Ok(Call { name, arguments, task, progress_token, idempotency_key, trace })
 }
 
 /// Reads an `ElicitResult`. The text says what is wrong with it.
@@ -105,6 +107,7 @@ mod tests {
             task: Some(AsTask { ttl: Some(Duration::from_secs(60)) }),
             progress_token: Some(json!(7)),
             idempotency_key: Some("k".to_owned()),
+            trace: None,
         };
         assert_eq!(read, Ok(expected));
         let plain = call(json!({"name": "deploy"}), true).unwrap();

@@ -6,7 +6,7 @@ use taskbridge_sdk::{Output, Timestamp};
 use super::from_wire::AsTask;
 use super::wait::{Patience, wait};
 use super::{Call, OFFERS_COMPANIONS, from_wire, tasks, to_wire, wire};
-use crate::catalog::{OnAbandon, Refused, Request, TaskSupport, Tool};
+use crate::catalog::{Consent, OnAbandon, Refused, Request, TaskSupport, Tool};
 use crate::mcp::companions::{self, Companion, Order, Said, WaitOrder};
 use crate::mcp::fallback;
 use crate::mcp::jsonrpc::{Error, Id, METHOD_NOT_FOUND, Outcome};
@@ -157,12 +157,13 @@ enum Unmade {
 
 /// Makes a task of a call.
 async fn make(call: &Call<'_>, tool: &Tool, wanted: from_wire::Call) -> Result<Called, Unmade> {
-    let from_wire::Call { arguments, task, progress_token, idempotency_key, .. } = wanted;
+    let from_wire::Call { arguments, task, progress_token, idempotency_key, trace, .. } = wanted;
     let waits = task.is_none().then_some(call.bridge.settings().call_budget);
     // The progress of a plain call ends with its answer; that of a task goes on for as long as the task.
     let origin = Origin {
         session: call.caller.session.as_ref().map(|session| session.nonce.clone()),
         progress_token: progress_token.filter(|_| task.is_some()),
+        trace,
     };
     let prepared = tool.prepare(Request {
         principal: call.caller.principal.clone(),
@@ -170,8 +171,9 @@ async fn make(call: &Call<'_>, tool: &Tool, wanted: from_wire::Call) -> Result<C
         arguments,
         ttl: task.and_then(|AsTask { ttl }| ttl),
         idempotency_key,
+        nonce: None,
         waits,
-        can_ask: call.client().elicitation_form,
+        consent: if call.client().elicitation_form { Consent::Ask } else { Consent::Impossible },
     });
     let prepared = prepared.map_err(|refused| match refused {
         Refused::Arguments(message) | Refused::CannotAsk(message) => Unmade::ForTheModel(message),

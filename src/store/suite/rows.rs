@@ -68,7 +68,7 @@ pub async fn a_list_goes_on_after_a_position(bench: &Bench) {
 
 pub async fn a_session_has_its_unended_rows_oldest_first(bench: &Bench) {
     let of = |session: &str, task: Task| Task {
-        origin: Origin { session: Some(session.to_owned()), progress_token: None },
+        origin: Origin { session: Some(session.to_owned()), ..Origin::default() },
         ..task
     };
     let rows = async |session| bench.store.of_session(session).await.expect("the rows are listed");

@@ -70,7 +70,7 @@ fn row(confirm: bool, on_expiry: OnExpiry) -> Task {
 
 /// A row by this name that this session made.
 pub(crate) fn row_of(id: &TaskId, session: &str) -> Task {
-    let origin = Origin { session: Some(session.to_owned()), progress_token: None };
+    let origin = Origin { session: Some(session.to_owned()), ..Origin::default() };
     Task { id: id.clone(), origin, ..row(false, OnExpiry::Cancel) }
 }
 

@@ -262,6 +262,7 @@ impl Core {
             arguments: spec.arguments.clone(),
             files: Vec::new(),
             may_exist: true,
+            trace: None,
         };
         self.call(task, Error::unavailable, |backend| async move { backend.find(&job).await }).await
     }
@@ -330,6 +331,7 @@ impl Core {
             arguments: opened.arguments,
             files: opened.files,
             may_exist,
+            trace: task.origin.trace.clone(),
         })
     }
 

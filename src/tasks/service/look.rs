@@ -99,6 +99,11 @@ impl Service {
         self.ledger.watch.changes(session)
     }
 
+    /// Hints about these tasks, from now on.
+    pub fn follow(&self, tasks: impl IntoIterator<Item = TaskId>) -> Changes {
+        self.ledger.watch.follow(tasks)
+    }
+
     /// The tasks that a session made and that have not ended.
     ///
     /// # Errors

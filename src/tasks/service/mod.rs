@@ -83,6 +83,14 @@ impl Service {
         self.stop.get_or_init(|| stop);
     }
 
+    /// Waits until the serving of clients is to end. Without [`Self::stops_with`] it never is.
+    pub async fn stopping(&self) {
+        match self.stop.get() {
+            Some(stop) => stop.cancelled().await,
+            None => std::future::pending().await,
+        }
+    }
+
     fn is_stopping(&self) -> bool {
         self.stop.get().is_some_and(CancellationToken::is_cancelled)
     }

@@ -108,6 +108,7 @@ pub(super) fn bridge(dir: &Path, clock: Arc<dyn Clock>) -> Bridge {
     let holder = Holder("test".to_owned());
     let settings = Settings {
         call_budget: Duration::from_secs(25),
+        quick_wait: Duration::from_millis(250),
         progress_every: Duration::from_secs(5),
         companion_tools: CompanionTools::Auto,
         page_size: 50,

@@ -151,7 +151,7 @@ pub struct Refusal {
 
 /// A job of a new key that is started for the first time.
 pub fn job(target: Value, arguments: Value) -> JobSpec {
-    JobSpec { key: fresh_key(), target, arguments, files: Vec::new(), may_exist: false }
+    JobSpec { key: fresh_key(), target, arguments, files: Vec::new(), may_exist: false, trace: None }
 }
 
 /// A key that no other test has, also not in another run against the same engine.

@@ -132,7 +132,7 @@ fn tasks(plain: Task) -> impl Strategy<Value = Task> {
             tool,
             backend,
             message: session.clone(),
-            origin: Origin { session, progress_token },
+            origin: Origin { session, progress_token, ..Origin::default() },
             slots,
             refused_when_full: false,
             ended_at,

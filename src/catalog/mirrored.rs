@@ -1,0 +1,151 @@
+//! Parameters that clients repeat in HTTP headers, so that what lies between can route by them: `x-mcp-header` in a
+//! tool's input schema (MCP 2026-07-28, Streamable HTTP, "Custom Headers from Tool Parameters"). It must not read a
+//! header.
+
+use serde_json::Value;
+
+/// The keyword.
+pub const KEYWORD: &str = "x-mcp-header";
+
+/// A parameter that is repeated in a header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mirrored {
+    /// The name of the header, without what all of them begin with.
+    pub header: String,
+    /// The names that lead to the parameter, from the outside in.
+    pub path: Vec<String>,
+}
+
+impl Mirrored {
+    /// The parameter's value in these arguments. Null counts as none.
+    pub fn value<'a>(&self, arguments: &'a Value) -> Option<&'a Value> {
+        let step = |value: Option<&'a Value>, name: &String| value?.get(name);
+        self.path.iter().fold(Some(arguments), step).filter(|value| !value.is_null())
+    }
+}
+
+/// All that a schema names.
+///
+/// # Errors
+/// In words for the author of the schema: a name that is no header's, a name used twice, a parameter that is no text,
+/// whole number or boolean, or one that is not reached through `properties` alone.
+pub fn all(schema: &Value) -> Result<Vec<Mirrored>, String> {
+    let mut found = Vec::new();
+    reachable(schema, &mut Vec::new(), &mut found)?;
+    let written = count(schema, false);
+    if written > found.len() {
+        return Err(format!(
+            "`{KEYWORD}` can stand only on properties that are reached through `properties` alone"
+        ));
+    }
+    for (index, mirrored) in found.iter().enumerate() {
+        let name = &mirrored.header;
+        if found[..index].iter().any(|other| other.header.eq_ignore_ascii_case(name)) {
+            return Err(format!(
+                "`{KEYWORD}` names the header {name:?} twice: headers know no upper and lower case"
+            ));
+        }
+    }
+    Ok(found)
+}
+
+fn reachable(schema: &Value, path: &mut Vec<String>, found: &mut Vec<Mirrored>) -> Result<(), String> {
+    if let Some(header) = schema.get(KEYWORD)
+        && !path.is_empty()
+    {
+        found.push(Mirrored { header: header_name(header, path)?, path: path.clone() });
+        let kind = schema.get("type").and_then(Value::as_str);
+        if !matches!(kind, Some("string" | "integer" | "boolean")) {
+            let place = path.join(".");
+            return Err(format!(
+                "`{place}`: `{KEYWORD}` needs a type of \"string\", \"integer\" or \"boolean\""
+            ));
+        }
+    }
+    for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+        path.push(name.clone());
+        reachable(property, path, found)?;
+        path.pop();
+    }
+    Ok(())
+}
+
+/// A header's name is a token (RFC 9110, 5.1).
+fn header_name(name: &Value, path: &[String]) -> Result<String, String> {
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    match name.as_str() {
+        Some(name) if !name.is_empty() && name.bytes().all(is_token) => Ok(name.to_owned()),
+        _ => Err(format!(
+            "`{}`: {name} is not the name of a header: letters, digits and `-`, such as \"Region\"",
+            path.join(".")
+        )),
+    }
+}
+
+/// How often the keyword stands in a schema. Names of properties are not keywords.
+fn count(schema: &Value, names: bool) -> usize {
+    match schema {
+        Value::Object(members) => members
+            .iter()
+            .map(|(key, value)| match key.as_str() {
+                KEYWORD if !names => 1,
+                "const" | "enum" | "default" | "examples" if !names => 0,
+                "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas"
+                    if !names =>
+                {
+                    count(value, true)
+                }
+                _ => count(value, false),
+            })
+            .sum(),
+        Value::Array(items) => items.iter().map(|item| count(item, false)).sum(),
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn finds_the_parameters_wherever_properties_lead() {
+        let schema = json!({"type": "object", "properties": {
+            "region": {"type": "string", "x-mcp-header": "Region"},
+            "x-mcp-header": {"type": "string"},
+            "where": {"type": "object", "properties": {"zone": {"type": "integer", "x-mcp-header": "Zone"}}},
+        }});
+        let found = all(&schema).unwrap();
+        let names: Vec<_> = found.iter().map(|m| (m.header.as_str(), m.path.join("."))).collect();
+        assert_eq!(names, [("Region", "region".to_owned()), ("Zone", "where.zone".to_owned())]);
+        let arguments = json!({"where": {"zone": 3}, "region": null});
+        assert_eq!(found[1].value(&arguments), Some(&json!(3)));
+        assert_eq!(found[0].value(&arguments), None);
+    }
+
+    #[test]
+    fn a_header_that_no_client_could_send_is_refused() {
+        let one = |schema: Value| json!({"type": "object", "properties": {"a": schema}});
+        for (schema, part) in [
+            (one(json!({"type": "string", "x-mcp-header": ""})), "not the name of a header"),
+            (one(json!({"type": "string", "x-mcp-header": "a b"})), "not the name of a header"),
+            (one(json!({"type": "string", "x-mcp-header": 1})), "not the name of a header"),
+            (one(json!({"type": "number", "x-mcp-header": "A"})), "needs a type of"),
+            (
+                one(json!({"type": "array", "items": {"type": "string", "x-mcp-header": "A"}})),
+                "`properties` alone",
+            ),
+            (json!({"type": "object", "x-mcp-header": "A"}), "`properties` alone"),
+            (
+                json!({"type": "object", "properties": {
+                    "a": {"type": "string", "x-mcp-header": "A"}, "b": {"type": "string", "x-mcp-header": "a"}
+                }}),
+                "twice",
+            ),
+        ] {
+            let text = all(&schema).unwrap_err();
+            assert!(text.contains(part), "{schema}: {text}");
+        }
+    }
+}
