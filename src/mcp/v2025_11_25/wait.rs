@@ -41,21 +41,31 @@ pub(super) async fn wait(
     let mut attend_at: Option<Instant> = None;
     let mut heart = patience.reports.map(|reports| Heart::new(reports, bridge.settings().progress_every));
     loop {
-        let wake = [until, attend_at, heart.as_ref().map(|heart| heart.next)].into_iter().flatten().min();
+        let wake = [until, attend_at, heart.as_ref().map(Heart::look_at)].into_iter().flatten().min();
         let at_most = wake.map(|wake| wake.saturating_duration_since(Instant::now()));
         let view = bridge
             .service
-            .wait(call.owner(), id, at_most, |task| task.has_ended() || carrier.is_behind(task))
+            .wait(call.owner(), id, at_most, |task| {
+                task.has_ended()
+                    || carrier.is_behind(task)
+                    || heart.as_ref().is_some_and(|heart| heart.is_due(task))
+            })
             .await?;
         let Some(view) = view else { return Ok(None) };
         let look = carrier.attend(&view.task).await?;
         attend_at = look.map(|at| Instant::now() + at.since(now()));
-        if view.task.has_ended() || until.is_some_and(|until| Instant::now() >= until) {
+        let over = view.task.has_ended() || until.is_some_and(|until| Instant::now() >= until);
+        let due = |heart: &&mut Heart| match over {
+            // What the job said last is told before the answer, but no heartbeat is.
+            true => heart.has_news(&view.task),
+            false => heart.is_due(&view.task),
+        };
+        if let Some(heart) = heart.as_mut().filter(due) {
+            outlet.send(report(heart, &view, now())).await;
+        }
+        if over {
             carrier.leave().await?;
             return Ok(Some(view));
-        }
-        if let Some(heart) = heart.as_mut().filter(|heart| Instant::now() >= heart.next) {
-            outlet.send(report(heart, &view, now())).await;
         }
     }
 }

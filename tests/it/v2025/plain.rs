@@ -1,7 +1,7 @@
 //! Plain calls: they wait for as long as a call may, and then answer with a handle.
 
 use serde_json::{Value, json};
-use taskbridge_sdk::{JobState, Observation};
+use taskbridge_sdk::{JobState, Observation, Output};
 
 use super::TOOLS;
 use super::bench::{BUDGET, Server, read};
@@ -40,6 +40,26 @@ async fn a_job_that_takes_longer_is_answered_with_a_handle_and_goes_on() {
     assert!(jsonschema::is_valid(schema, handle), "clients hold it against {schema}");
     assert_eq!(client.task(id).await["status"], "working");
     assert_eq!(server.stage.starts(), 1);
+}
+
+#[tokio::test]
+async fn what_a_job_says_of_its_progress_is_told_without_waiting_and_before_the_answer() {
+    let slow = [("progress_every = \"100ms\"", "progress_every = \"1h\""), ("400ms", "1h")];
+    let server = Server::configured(&slow, "[auth]\nsingle_user = true").await;
+    let client = server.client().await;
+    let mut params = plain(&json!({}));
+    params["_meta"] = json!({"progressToken": 7});
+    let mut call = client.open("tools/call", params).await;
+    let job = server.stage.job(1).await;
+    for done in [0.0, 5.0] {
+        job.progress(done, 10.0);
+        assert_eq!(call.message().await["params"]["progress"], done);
+    }
+    let output = JobState::Succeeded(Output::text("done"));
+    job.show(Observation::new(output).with_progress(10.0, Some(10.0)));
+    let (rest, answer) = call.all().await;
+    assert_eq!((rest.len(), &rest[0]["params"]["progress"]), (1, &json!(10.0)));
+    assert_eq!(answer.unwrap()["content"][0]["text"], "done");
 }
 
 #[tokio::test]
