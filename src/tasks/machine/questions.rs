@@ -3,6 +3,7 @@
 use taskbridge_sdk::{Answer, Question, Timestamp};
 
 use super::{backoff, end, wish_cancel};
+use crate::tasks::asking;
 use crate::tasks::task::{Asked, AskedStatus, Asker, Delivery, Job, OnRefusal, Outcome, Task};
 
 /// The job's open questions, as the engine has them now.
@@ -19,17 +20,23 @@ pub(super) fn seen(task: &mut Task, questions: Vec<Question>, now: Timestamp) {
     for question in questions {
         // A question that is known is not asked again, also where the engine is slow to hear the answer.
         let known = task.questions.iter().any(|a| a.asker == Asker::Job && a.question.id == question.id);
-        if !known {
-            let key = format!("q{}", task.questions.len() + 1);
-            task.questions.push(Asked {
-                key,
-                question,
-                asker: Asker::Job,
-                at: now,
-                status: AskedStatus::Open,
-                delivery: None,
-            });
+        if known {
+            continue;
         }
+        if let Err(why) = asking::check(&question) {
+            // Nobody could answer it, so nobody would ever know why the job waits.
+            let message = format!("the job's question {:?} cannot be asked: {why}", question.id);
+            return stop(task, Outcome::Failed, message, now);
+        }
+        let key = format!("q{}", task.questions.len() + 1);
+        task.questions.push(Asked {
+            key,
+            question,
+            asker: Asker::Job,
+            at: now,
+            status: AskedStatus::Open,
+            delivery: None,
+        });
     }
 }
 

@@ -425,3 +425,26 @@ fn a_refusal_means_what_the_tool_said() {
         }
     }
 }
+
+#[test]
+fn a_question_that_nobody_could_answer_ends_the_task_and_says_why() {
+    let secret = json!({"type": "object", "properties": {"password": {"type": "string"}}});
+    let mut seen = Observation::new(JobState::Running);
+    seen.questions = vec![question("go"), Question::form("login", "Log in", secret)];
+    let started = Event::Started { handle: JobHandle::new("h"), group: GroupKey::new(""), first: None };
+    let task = next(&next(&row(false, OnExpiry::Abandon), Event::Intended, START).task, started, START).task;
+    let task = next(&task, Event::Observed(seen), START).task;
+    assert_eq!(task.outcome(), Some(Outcome::Failed));
+    let message = task.message.as_deref().unwrap();
+    assert!(
+        message.starts_with(
+            "the job's question \"login\" cannot be asked: its field `password` asks for a secret"
+        )
+    );
+    assert_eq!(todo(&task, START), Action::Cancel, "the job is stopped");
+    assert!(
+        task.questions.iter().all(|asked| asked.question.id != "login"),
+        "and the question never goes out"
+    );
+    sound(&task);
+}

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
 use taskbridge_sdk::Answer;
 
 use super::Service;
+use crate::tasks::asking;
 use crate::tasks::ledger::Commit;
 use crate::tasks::machine::Event;
 use crate::tasks::store::{Lease, Result, StoreError};
@@ -33,7 +33,7 @@ pub enum AnswerError {
     /// The question is over: it was answered, or the task no longer wants an answer. Nothing was changed.
     #[error("the question is no longer open")]
     Closed,
-    /// The answer does not fit the question's schema.
+    /// The answer is none to this question; the words are for whoever gave it.
     #[error("the answer does not fit the question: {0}")]
     Invalid(String),
     /// The store cannot be used.
@@ -42,7 +42,8 @@ pub enum AnswerError {
 }
 
 impl Service {
-    /// Answers a question of this owner's task. The first valid answer stands.
+    /// Answers a question of this owner's task. The first valid answer stands; the job is given it with the defaults of
+    /// what a form was left without.
     ///
     /// # Errors
     /// See [`AnswerError`]; the question then stands as it stood.
@@ -59,8 +60,8 @@ impl Service {
             if asked.status != AskedStatus::Open {
                 return Err(AnswerError::Closed);
             }
-            fits(asked, &answer)?;
-            let event = Event::Answered { key: key.to_owned(), answer: answer.clone() };
+            let answer = asking::fit(&asked.question, answer.clone()).map_err(AnswerError::Invalid)?;
+            let event = Event::Answered { key: key.to_owned(), answer };
             match self.ledger.commit(&task, event, Lease::Keep).await? {
                 Commit::Done(after) => return Ok(after),
                 Commit::Conflict | Commit::NoSlot => {
@@ -99,21 +100,4 @@ impl Service {
             }
         }
     }
-}
-
-/// Holds an answer against the question's schema.
-fn fits(asked: &Asked, answer: &Answer) -> Result<(), AnswerError> {
-    let Answer::Accept(content) = answer else { return Ok(()) };
-    let Some(schema) = asked.question.ask.form() else { return Ok(()) };
-    let validator = jsonschema::validator_for(schema)
-        .map_err(|_| AnswerError::Invalid("the question's own schema is not valid".to_owned()))?;
-    validator.validate(&Value::Object(content.clone())).map_err(|error| {
-        let place = error.instance_path().to_string();
-        // The value is what a person typed, so the message names the place and the rule and not the value.
-        AnswerError::Invalid(format!(
-            "{} {}",
-            if place.is_empty() { "(form)" } else { &place },
-            error.masked()
-        ))
-    })
 }

@@ -77,7 +77,7 @@ async fn task_answer_answers_what_the_tool_leaves_to_models_and_nothing_else() {
     assert!(text(&asked).contains("task_answer"), "{asked}");
     let bad = json!({"task_id": id, "content": {"n": "seven"}});
     let bad = use_tool(&client, "task_answer", bad).await;
-    assert!(bad["isError"] == true && text(&bad).contains("/n"), "{bad}");
+    assert!(bad["isError"] == true && text(&bad).contains("`n` must be a whole number"), "{bad}");
     let good = json!({"task_id": id, "question": question["question"], "content": {"n": 7}});
     let good = use_tool(&client, "task_answer", good).await;
     assert_eq!(good["isError"], false);

@@ -265,3 +265,45 @@ input_schema = { type = "object" }
         assert_eq!(job.answers().len(), 0, "the job is stopped, and not told");
     }
 }
+
+#[tokio::test]
+async fn what_a_form_was_left_without_is_filled_in() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let id = client.start("work", json!({})).await;
+    let job = server.stage.job(1).await;
+    let mut waiting = client.open("tasks/result", json!({ "taskId": id })).await;
+    let colours = json!([{"const": "#f00", "title": "Red"}, {"const": "#0f0", "title": "Green"}]);
+    let schema = json!({"type": "object", "properties": {
+        "colour": {"type": "string", "oneOf": colours, "default": "#0f0"},
+        "sizes": {"type": "array", "items": {"anyOf": colours}, "default": []},
+        "name": {"type": "string", "default": "ana"}
+    }});
+    job.ask("how", "How?", schema.clone());
+    let question = waiting.message().await;
+    assert_eq!(question["params"]["requestedSchema"], schema);
+    assert_eq!(client.reply(&question, json!({"action": "accept", "content": {"name": "bob"}})).await, 202);
+    let content = json!({"colour": "#0f0", "sizes": [], "name": "bob"});
+    assert_eq!(job.answered().await, Answer::Accept(content.as_object().unwrap().clone()));
+}
+
+#[tokio::test]
+async fn a_secret_is_never_asked_for_in_a_form() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let id = client.start("work", json!({})).await;
+    let job = server.stage.job(1).await;
+    let waiting = client.open("tasks/result", json!({ "taskId": id })).await;
+    job.ask("login", "Log in", json!({"type": "object", "properties": {"apiKey": {"type": "string"}}}));
+    let (messages, result) = waiting.all().await;
+    assert_eq!(messages, Vec::<Value>::new());
+    assert_eq!(result.unwrap()["isError"], true);
+    let task = client.task(&id).await;
+    assert_eq!(task["status"], "failed");
+    let why = task["statusMessage"].as_str().unwrap();
+    assert!(
+        why.contains("its field `apiKey` asks for a secret") && why.contains("ask with a `url`"),
+        "{why}"
+    );
+    job.cancelled().await;
+}

@@ -1,0 +1,210 @@
+//! Forms: which ones MCP lets a server show, and whether one was filled in as it asks. A form is a flat object whose
+//! fields are text, numbers, yes or no, and choices.
+
+use jsonschema::error::{TypeKind, ValidationErrorKind};
+use jsonschema::paths::LocationSegment;
+use jsonschema::{JsonType, ValidationError, Validator};
+use serde_json::{Map, Value};
+
+use super::secret;
+
+/// At most this many faults are named at once.
+const MAX_FAULTS: usize = 5;
+
+/// What a form may say of itself, and any field of itself.
+const OF_FORMS: [&str; 7] =
+    ["$schema", "type", "title", "description", "properties", "required", "additionalProperties"];
+const OF_FIELDS: [&str; 6] = ["type", "title", "description", "default", "examples", "writeOnly"];
+/// The formats that MCP names.
+const FORMATS: [&str; 4] = ["email", "uri", "date", "date-time"];
+
+type Fields = Map<String, Value>;
+
+/// Says whether this is a form.
+pub(super) fn check(schema: &Value) -> Result<(), String> {
+    let form = schema.as_object().filter(|form| form.get("type") == Some(&"object".into()));
+    let form = form.ok_or("its schema must be an object with \"type\": \"object\"")?;
+    let fields = form.get("properties").and_then(Value::as_object);
+    let fields = fields.ok_or("its schema must have `properties`, an object with the fields of the form")?;
+    known(form, &OF_FORMS, &[]).map_err(|what| format!("its schema has {what}"))?;
+    for (name, field) in fields {
+        check_field(name, field).map_err(|what| format!("its field `{name}` {what}"))?;
+    }
+    for name in form.get("required").and_then(Value::as_array).into_iter().flatten() {
+        if !name.as_str().is_some_and(|name| fields.contains_key(name)) {
+            return Err(format!("its schema requires {name}, which is no field of it"));
+        }
+    }
+    let validator = compile(schema).map_err(|fault| format!("its schema is no JSON Schema: {fault}"))?;
+    for (name, default) in defaults(fields) {
+        let filled = Value::Object(Map::from_iter([(name.clone(), default.clone())]));
+        if let Some(fault) = validator.iter_errors(&filled).find(|fault| names(fault).is_some()) {
+            return Err(format!("the default of its field `{name}` does not fit: {}", words(&fault)));
+        }
+    }
+    Ok(())
+}
+
+/// The form as it was filled in, with the defaults of what was left out.
+pub(super) fn fill(schema: &Value, mut content: Fields) -> Result<Fields, String> {
+    let nothing = Map::new();
+    let fields = schema.get("properties").and_then(Value::as_object).unwrap_or(&nothing);
+    // A form without fields is answered by sending it back, whatever comes with it.
+    content.retain(|_, value| !fields.is_empty() && !value.is_null());
+    if let Some(name) = content.keys().find(|name| !fields.contains_key(*name)) {
+        let known: Vec<&str> = fields.keys().map(String::as_str).collect();
+        return Err(format!("the form has no field `{name}`: its fields are `{}`", known.join("`, `")));
+    }
+    for (name, default) in defaults(fields) {
+        content.entry(name.clone()).or_insert_with(|| default.clone());
+    }
+    let validator = compile(schema).map_err(|fault| format!("the form itself is wrong: {fault}"))?;
+    let filled = Value::Object(content);
+    let faults: Vec<String> =
+        validator.iter_errors(&filled).take(MAX_FAULTS).map(|fault| in_words(&fault, fields)).collect();
+    let Value::Object(content) = filled else { return Err("a form is an object".to_owned()) };
+    if faults.is_empty() { Ok(content) } else { Err(faults.join("; ")) }
+}
+
+fn compile(schema: &Value) -> Result<Validator, String> {
+    let options = jsonschema::options().offline().should_validate_formats(true);
+    options.build(schema).map_err(|fault| format!("`{}`: {fault}", fault.instance_path()))
+}
+
+fn defaults(fields: &Fields) -> impl Iterator<Item = (&String, &Value)> {
+    fields.iter().filter_map(|(name, field)| Some((name, field.get("default")?)))
+}
+
+fn check_field(name: &str, field: &Value) -> Result<(), String> {
+    let field = field.as_object().ok_or("must be an object that says what the field is")?;
+    if secret::is_asked_by(name, field) {
+        return Err(
+            "asks for a secret, and a form passes through the client and its model: ask with a `url`, where \
+                    the person gives it to a page of yours"
+                .to_owned(),
+        );
+    }
+    let kind = field.get("type").and_then(Value::as_str);
+    let more: &[&str] = match kind {
+        Some("string") if field.contains_key("oneOf") => {
+            choices(field, "oneOf", titled)?;
+            &["oneOf"]
+        }
+        Some("string") if field.contains_key("enum") => {
+            choices(field, "enum", Value::is_string)?;
+            &["enum", "enumNames"]
+        }
+        Some("string") => &["minLength", "maxLength", "pattern", "format"],
+        Some("number" | "integer") => {
+            &["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"]
+        }
+        Some("boolean") => &[],
+        Some("array") => {
+            check_items(field.get("items"))?;
+            &["items", "minItems", "maxItems", "uniqueItems"]
+        }
+        _ => {
+            return Err("must have as its `type` \"string\", \"number\", \"integer\", \"boolean\", or \"array\" for a \
+                        choice of several: a form is flat"
+                .to_owned());
+        }
+    };
+    known(field, &OF_FIELDS, more).map_err(|what| format!("has {what}"))?;
+    match field.get("format").and_then(Value::as_str) {
+        Some(format) if !FORMATS.contains(&format) => {
+            Err(format!("has the format {format:?}: forms know `{}`", FORMATS.join("`, `")))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_items(items: Option<&Value>) -> Result<(), String> {
+    let told = items.and_then(Value::as_object).ok_or("must have `items` with the choices")?;
+    if told.contains_key("anyOf") {
+        choices(told, "anyOf", titled)?;
+        return known(told, &["anyOf"], &[]).map_err(|what| format!("has `items` with {what}"));
+    }
+    choices(told, "enum", Value::is_string)?;
+    if told.get("type") != Some(&"string".into()) {
+        return Err("must have `items` with \"type\": \"string\"".to_owned());
+    }
+    known(told, &["type", "enum"], &[]).map_err(|what| format!("has `items` with {what}"))
+}
+
+fn choices(of: &Fields, key: &str, is_one: fn(&Value) -> bool) -> Result<(), String> {
+    let wrong = || {
+        format!(
+            "must list its choices in `{key}`: texts, or {{\"const\": .., \"title\": ..}} in oneOf and anyOf"
+        )
+    };
+    let choices =
+        of.get(key).and_then(Value::as_array).filter(|choices| !choices.is_empty()).ok_or_else(wrong)?;
+    if choices.iter().all(is_one) { Ok(()) } else { Err(wrong()) }
+}
+
+fn titled(choice: &Value) -> bool {
+    choice.get("const").is_some_and(Value::is_string) && choice.get("title").is_some_and(Value::is_string)
+}
+
+/// Only these keywords: of others clients make nothing, or something else.
+fn known(object: &Fields, always: &[&str], more: &[&str]) -> Result<(), String> {
+    let is_known = |key: &&String| always.contains(&key.as_str()) || more.contains(&key.as_str());
+    match object.keys().find(|key| !is_known(key)) {
+        None => Ok(()),
+        Some(key) => Err(format!("`{key}`, which forms do not know here: remove it")),
+    }
+}
+
+/// The field that a fault is about.
+fn names<'a>(fault: &'a ValidationError<'_>) -> Option<std::borrow::Cow<'a, str>> {
+    match fault.instance_path().into_iter().next() {
+        Some(LocationSegment::Property(name)) => Some(name.into_owned().into()),
+        _ => None,
+    }
+}
+
+fn in_words(fault: &ValidationError<'_>, fields: &Fields) -> String {
+    let required = match fault.kind() {
+        ValidationErrorKind::Required { property } => property.as_str(),
+        _ => None,
+    };
+    let name = required.map(Into::into).or_else(|| names(fault)).unwrap_or_default();
+    let title = fields.get(&*name).and_then(|field| field.get("title")).and_then(Value::as_str);
+    let shown = title.map(|title| format!(" ({title})")).unwrap_or_default();
+    format!("`{name}`{shown} {}", words(fault))
+}
+
+/// What a field must be. What was typed is not repeated.
+fn words(fault: &ValidationError<'_>) -> String {
+    use ValidationErrorKind as Kind;
+    match fault.kind() {
+        Kind::Required { .. } => "is missing".to_owned(),
+        Kind::MinLength { limit } => format!("must have at least {limit} characters"),
+        Kind::MaxLength { limit } => format!("must have at most {limit} characters"),
+        Kind::Pattern { pattern } => format!("must match the pattern {pattern}"),
+        Kind::Format { format } => match format.as_str() {
+            "email" => "must be an email address".to_owned(),
+            "uri" => "must be a URI".to_owned(),
+            "date" => "must be a date such as 2026-01-31".to_owned(),
+            _ => "must be a date and time such as 2026-01-31T10:30:00Z".to_owned(),
+        },
+        Kind::Minimum { limit } => format!("must be {limit} or more"),
+        Kind::Maximum { limit } => format!("must be {limit} or less"),
+        Kind::ExclusiveMinimum { limit } => format!("must be more than {limit}"),
+        Kind::ExclusiveMaximum { limit } => format!("must be less than {limit}"),
+        Kind::MinItems { limit } => format!("must have at least {limit} of its choices"),
+        Kind::MaxItems { limit } => format!("must have at most {limit} of its choices"),
+        Kind::Enum { .. } | Kind::OneOfNotValid { .. } | Kind::AnyOf { .. } => {
+            "must be one of its choices".to_owned()
+        }
+        Kind::Type { kind: TypeKind::Single(must) } => match must {
+            JsonType::String => "must be text".to_owned(),
+            JsonType::Integer => "must be a whole number".to_owned(),
+            JsonType::Number => "must be a number".to_owned(),
+            JsonType::Boolean => "must be true or false".to_owned(),
+            JsonType::Array => "must be a list of its choices".to_owned(),
+            JsonType::Null | JsonType::Object => fault.masked().to_string(),
+        },
+        _ => fault.masked().to_string(),
+    }
+}

@@ -1,0 +1,67 @@
+//! What a job may ask, and what is an answer to it: one rule for every engine and every kind of client. Pure. It must
+//! not know who is asked, or how.
+//!
+//! What somebody typed never gets into a text that is made here: such texts are shown and logged.
+
+mod form;
+mod secret;
+mod shapes;
+
+use serde_json::Map;
+use taskbridge_sdk::{Answer, Ask, Question};
+
+/// Says whether this can be asked of anybody.
+///
+/// # Errors
+/// Why not, in words for the author of the job.
+pub(super) fn check(question: &Question) -> Result<(), String> {
+    match &question.ask {
+        Ask::Form(schema) => form::check(schema),
+        Ask::Url(url) => check_url(url),
+        Ask::Sampling(request) => shapes::check_sampling(request),
+        Ask::Roots => Ok(()),
+    }
+}
+
+/// The answer as the job is given it: with the defaults of what a form was left without, and without what nobody
+/// asked for.
+///
+/// # Errors
+/// Why it is none, in words for whoever gave it.
+pub(super) fn fit(question: &Question, answer: Answer) -> Result<Answer, String> {
+    let Answer::Accept(content) = answer else { return Ok(answer) };
+    let content = match &question.ask {
+        Ask::Form(schema) => form::fill(schema, content)?,
+        Ask::Url(_) => Map::new(),
+        Ask::Sampling(_) => shapes::sampled(content)?,
+        Ask::Roots => shapes::roots(content)?,
+    };
+    Ok(Answer::Accept(content))
+}
+
+/// Others must not be able to read along or to answer in place of the page.
+fn check_url(url: &str) -> Result<(), String> {
+    shapes::check_uri(url).map_err(|()| format!("its url {url:?} is no URL"))?;
+    let (scheme, rest) = url.split_once("://").unwrap_or((url, ""));
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    if authority.contains('@') {
+        return Err("its url holds a name or a password before the host: leave that out".to_owned());
+    }
+    let host = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((address, _)) => address,
+        None => authority.split(':').next().unwrap_or_default(),
+    };
+    let is_loopback =
+        host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
+    match scheme.to_ascii_lowercase().as_str() {
+        _ if host.is_empty() => Err(format!("its url {url:?} names no host")),
+        "https" => Ok(()),
+        "http" if is_loopback => Ok(()),
+        _ => {
+            Err(format!("its url {url:?} must begin with https:// (http:// is for this machine's own pages)"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

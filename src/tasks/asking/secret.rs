@@ -1,0 +1,95 @@
+//! Whether a field of a form asks for a secret. A form passes through the client, its host and perhaps its model, so
+//! secrets are never asked for in one.
+
+use serde_json::{Map, Value};
+
+/// The words that mean a secret, alone or two in a row.
+const WORDS: [&str; 15] = [
+    "password",
+    "passwords",
+    "passwd",
+    "pwd",
+    "passphrase",
+    "passphrases",
+    "passcode",
+    "secret",
+    "secrets",
+    "token",
+    "tokens",
+    "credential",
+    "credentials",
+    "apikey",
+    "apikeys",
+];
+const PAIRS: [(&str, &str); 6] = [
+    ("api", "key"),
+    ("api", "keys"),
+    ("access", "key"),
+    ("access", "keys"),
+    ("private", "key"),
+    ("private", "keys"),
+];
+
+/// True if a person would have to type a secret here. A choice, a number, a yes or no is none, however it is called.
+pub(super) fn is_asked_by(name: &str, field: &Map<String, Value>) -> bool {
+    let says = |key: &str, value: &Value| field.get(key) == Some(value);
+    if says("format", &"password".into()) || says("writeOnly", &true.into()) {
+        return true;
+    }
+    let is_text =
+        says("type", &"string".into()) && !field.contains_key("enum") && !field.contains_key("oneOf");
+    let title = field.get("title").and_then(Value::as_str).unwrap_or_default();
+    is_text && (names_one(name) || names_one(title))
+}
+
+fn names_one(text: &str) -> bool {
+    let words = words(text);
+    words.iter().any(|word| WORDS.contains(&word.as_str()))
+        || words.windows(2).any(|two| PAIRS.contains(&(two[0].as_str(), two[1].as_str())))
+}
+
+/// The words of a name in lower case: of `dbPassword`, `db_password` and `DB password` alike.
+fn words(text: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut after_small = false;
+    for c in text.chars() {
+        if !c.is_alphanumeric() || (c.is_uppercase() && after_small) {
+            words.push(String::new());
+        }
+        if let (true, Some(word)) = (c.is_alphanumeric(), words.last_mut()) {
+            word.extend(c.to_lowercase());
+        }
+        after_small = c.is_lowercase() || c.is_numeric();
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_field_that_asks_for_a_secret_is_known_by_its_words() {
+        let asks = |name: &str, field: Value| is_asked_by(name, field.as_object().unwrap());
+        for name in ["password", "dbPassword", "DB_PASSWORD", "api-key", "apiKey", "API key", "accessToken"] {
+            assert!(asks(name, json!({"type": "string"})), "{name}");
+            assert!(asks("x", json!({"type": "string", "title": name})), "{name}");
+        }
+        for name in ["name", "secretary", "tokenizer", "key", "api", "keyboard", "passage"] {
+            assert!(!asks(name, json!({"type": "string"})), "{name}");
+        }
+        assert!(asks("x", json!({"type": "string", "format": "password"})));
+        assert!(asks("x", json!({"type": "integer", "writeOnly": true})));
+        for field in [
+            json!({"type": "boolean"}),
+            json!({"type": "integer"}),
+            json!({"type": "string", "enum": ["reset", "keep"]}),
+            json!({"type": "string", "oneOf": []}),
+        ] {
+            assert!(!asks("password", field.clone()), "{field}");
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! The shapes of MCP that pass through here as they are: a sampling request and its result, roots. Only what every
+//! revision asks of them is checked.
+
+use std::sync::LazyLock;
+
+use jsonschema::Validator;
+use serde_json::{Map, Value, json};
+
+/// `CreateMessageRequestParams`, without what is the server's own.
+static SAMPLING: LazyLock<Validator> = LazyLock::new(|| {
+    compiled(json!({
+        "type": "object",
+        "properties": {
+            "messages": {
+                "type": "array",
+                "minItems": 1,
+                "items": {
+                    "type": "object",
+                    "properties": {"role": role(), "content": content()},
+                    "required": ["role", "content"]
+                }
+            },
+            "maxTokens": {"type": "integer", "minimum": 1},
+            "systemPrompt": {"type": "string"},
+            "temperature": {"type": "number"},
+            "stopSequences": {"type": "array", "items": {"type": "string"}},
+            "includeContext": {"enum": ["none", "thisServer", "allServers"]},
+            "modelPreferences": {"type": "object"},
+            "metadata": {"type": "object"},
+            "tools": {"type": "array", "items": {"type": "object", "required": ["name", "inputSchema"]}},
+            "toolChoice": {"type": "object"}
+        },
+        "required": ["messages", "maxTokens"],
+        "additionalProperties": false
+    }))
+});
+
+/// `CreateMessageResult`.
+static SAMPLED: LazyLock<Validator> = LazyLock::new(|| {
+    compiled(json!({
+        "type": "object",
+        "properties": {
+            "role": role(),
+            "content": content(),
+            "model": {"type": "string"},
+            "stopReason": {"type": "string"}
+        },
+        "required": ["role", "content", "model"]
+    }))
+});
+
+/// `ListRootsResult`.
+static ROOTS: LazyLock<Validator> = LazyLock::new(|| {
+    compiled(json!({
+        "type": "object",
+        "properties": {
+            "roots": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "properties": {"uri": {"type": "string", "pattern": "^file://"}, "name": {"type": "string"}},
+                    "required": ["uri"]
+                }
+            }
+        },
+        "required": ["roots"]
+    }))
+});
+
+static URI: LazyLock<Validator> = LazyLock::new(|| compiled(json!({"type": "string", "format": "uri"})));
+
+fn role() -> Value {
+    json!({"enum": ["user", "assistant"]})
+}
+
+fn content() -> Value {
+    let has = |kind: &str, fields: &[&str]| {
+        let required = [&["type"], fields].concat();
+        json!({"properties": {"type": {"const": kind}}, "required": required})
+    };
+    let block = json!({
+        "type": "object",
+        "anyOf": [
+            has("text", &["text"]),
+            has("image", &["data", "mimeType"]),
+            has("audio", &["data", "mimeType"]),
+            has("tool_use", &["id", "name", "input"]),
+            has("tool_result", &["toolUseId", "content"])
+        ]
+    });
+    json!({"anyOf": [block, {"type": "array", "items": block}]})
+}
+
+fn compiled(schema: Value) -> Validator {
+    let options = jsonschema::options().should_validate_formats(true);
+    options.build(&schema).expect("the schemas in this file are valid")
+}
+
+/// What is wrong with a request for sampling.
+pub(super) fn check_sampling(request: &Map<String, Value>) -> Result<(), String> {
+    held(&SAMPLING, request).map_err(|fault| format!("its sampling request is none of MCP's: {fault}"))
+}
+
+/// A model's answer.
+pub(super) fn sampled(mut result: Map<String, Value>) -> Result<Map<String, Value>, String> {
+    result.remove("_meta");
+    held(&SAMPLED, &result).map_err(|fault| format!("it is no CreateMessageResult: {fault}"))?;
+    Ok(result)
+}
+
+/// A client's roots.
+pub(super) fn roots(mut result: Map<String, Value>) -> Result<Map<String, Value>, String> {
+    result.remove("_meta");
+    held(&ROOTS, &result).map_err(|fault| format!("it is no ListRootsResult: {fault}"))?;
+    Ok(result)
+}
+
+/// Whether it is a URI at all.
+pub(super) fn check_uri(text: &str) -> Result<(), ()> {
+    if URI.is_valid(&Value::from(text)) { Ok(()) } else { Err(()) }
+}
+
+fn held(validator: &Validator, value: &Map<String, Value>) -> Result<(), String> {
+    let value = Value::Object(value.clone());
+    validator.validate(&value).map_err(|fault| match fault.instance_path().to_string() {
+        whole if whole.is_empty() => fault.masked().to_string(),
+        place => format!("`{place}`: {}", fault.masked()),
+    })
+}
