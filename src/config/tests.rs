@@ -230,7 +230,7 @@ fn mistakes_in_tools() {
     );
     assert_eq!(
         with_backend("[tools.t]\nbackend = \"here\"\ntarget = { delay = 1, outcome = \"fial\" }\n"),
-        "x.toml:5: tools.t.target.delay: unknown field `delay`, expected one of `delay_ms`, `steps`, `outcome`, `text`, `structured`, `question`, `ignore_cancel`, `lines`, `files`\n\
+        "x.toml:5: tools.t.target.delay: unknown field `delay`, expected one of `delay_ms`, `steps`, `outcome`, `text`, `structured`, `question`, `ignore_cancel`, `lines`, `notes`, `files`\n\
          x.toml:5: tools.t.target.outcome: unknown variant `fial`, expected one of `succeed`, `fail`, `gone`, `refuse`; did you mean `fail`?"
     );
     assert_eq!(

@@ -132,6 +132,7 @@ fn is_seen(before: &Task, after: &Task) -> bool {
     before.changed_at != after.changed_at
         || before.state != after.state
         || before.questions != after.questions
+        || before.last_note() != after.last_note()
 }
 
 /// What became of one attempt to write.
@@ -211,6 +212,7 @@ impl Ledger {
         if before.changed_at != after.changed_at
             || before.state != after.state
             || (before.questions != after.questions && !after.has_ended())
+            || before.last_note() != after.last_note()
         {
             self.watch.changed(after);
         }

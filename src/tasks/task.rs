@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use taskbridge_sdk::{Answer, GroupKey, JobHandle, JobKey, Progress, Question, Timestamp, Trace};
+use taskbridge_sdk::{Answer, GroupKey, JobHandle, JobKey, Note, Progress, Question, Timestamp, Trace};
 
 /// Names a task to its owner. 160 random bits, because without authentication the id is the only secret.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -110,6 +110,9 @@ pub struct Task {
     /// The furthest that `progress.done` ever was: what is reported under a progress token never goes back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub furthest: Option<f64>,
+    /// The newest notes of the job, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<Noted>,
     /// How the engine stands to this task.
     pub job: Job,
     /// Set when the job is to be stopped.
@@ -130,6 +133,16 @@ pub struct Task {
     /// Counts the writes of the row; the store compares it.
     #[serde(skip)]
     pub version: u64,
+}
+
+/// A note of the job, as a row keeps it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Noted {
+    /// The note.
+    #[serde(flatten)]
+    pub note: Note,
+    /// When it was first seen, by our clock.
+    pub seen_at: Timestamp,
 }
 
 /// Where a call came from.
@@ -429,6 +442,11 @@ impl Task {
     /// The questions that wait for a person.
     pub fn open_questions(&self) -> impl Iterator<Item = &Asked> {
         self.questions.iter().filter(|asked| asked.status == AskedStatus::Open)
+    }
+
+    /// The number of the newest note.
+    pub fn last_note(&self) -> Option<u64> {
+        self.notes.last().map(|noted| noted.note.n)
     }
 
     /// When the task is no longer found. While it has not ended, this is the latest moment that it can be.

@@ -4,45 +4,68 @@
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use taskbridge_sdk::Progress;
+use taskbridge_sdk::{Level, Note, Progress};
 
 use crate::files;
 
 /// How much of the file's end is looked at, so that a look costs the same however much a job says.
-const WINDOW: u64 = 8 * 1024;
+const WINDOW: u64 = 32 * 1024;
 
 /// The longest message that is passed on, in characters.
 const LONGEST: usize = 300;
 
-/// The last that a job said of each.
+/// The longest note that is passed on, in characters of its line.
+const LONGEST_NOTE: usize = 2000;
+
+/// How many notes one look holds.
+const MOST_NOTES: usize = 32;
+
+/// The last that a job said of each, and its newest notes.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Said {
     pub(crate) progress: Option<Progress>,
     pub(crate) message: Option<String>,
+    /// Oldest first. Each has the place of its line in the file as its number.
+    pub(crate) notes: Vec<Note>,
 }
 
 /// Reads the end of the file. A job that has said nothing, and a file that is none, are alike.
 pub(crate) fn read(path: &Path) -> Said {
-    window(path).map(|text| parse(&text)).unwrap_or_default()
+    window(path).map(|(from, bytes)| parse(from, &bytes)).unwrap_or_default()
 }
 
-fn window(path: &Path) -> io::Result<String> {
+/// The end of the file, and where in the file it begins.
+fn window(path: &Path) -> io::Result<(u64, Vec<u8>)> {
     let mut file = files::open_regular(path)?;
-    let length = file.metadata()?.len();
-    file.seek(SeekFrom::Start(length.saturating_sub(WINDOW)))?;
+    let from = file.metadata()?.len().saturating_sub(WINDOW);
+    file.seek(SeekFrom::Start(from))?;
     let mut bytes = Vec::new();
     file.take(WINDOW).read_to_end(&mut bytes)?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    Ok((from, bytes))
 }
 
 /// Only whole lines count: the last one may still be on its way, and the first of a window may be cut.
-fn parse(text: &str) -> Said {
+fn parse(from: u64, bytes: &[u8]) -> Said {
     let mut said = Said::default();
-    let whole = text.rsplit_once('\n').map_or("", |(lines, _)| lines);
-    for line in whole.lines().rev() {
+    let mut ends = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at).rev();
+    let mut end = ends.next();
+    while let Some(line_end) = end {
+        end = ends.next();
+        let begins = match (end, from) {
+            (Some(before), _) => before + 1,
+            (None, 0) => 0,
+            (None, _) => break,
+        };
+        let line = String::from_utf8_lossy(&bytes[begins..line_end]);
         let (word, rest) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
         let message = match word {
             "message" => rest,
+            "log" => {
+                if said.notes.len() < MOST_NOTES {
+                    said.notes.extend(note(from + begins as u64, rest));
+                }
+                continue;
+            }
             "progress" => {
                 let (numbers, message) = rest.trim_start().split_once(' ').unwrap_or((rest.trim_start(), ""));
                 let Some(progress) = progress(numbers) else { continue };
@@ -54,11 +77,26 @@ fn parse(text: &str) -> Said {
         if said.message.is_none() && !message.trim().is_empty() {
             said.message = Some(one_line(message));
         }
-        if said.progress.is_some() && said.message.is_some() {
-            break;
-        }
     }
+    said.notes.reverse();
     said
+}
+
+/// `LEVEL MESSAGE`; a message that is a JSON object or array is taken as that.
+fn note(n: u64, text: &str) -> Option<Note> {
+    let (level, message) = text.trim_start().split_once(' ')?;
+    let (level, message) = (Level::parse(level)?, message.trim());
+    if message.is_empty() {
+        return None;
+    }
+    let data = match message.starts_with(['{', '[']) && message.len() <= LONGEST_NOTE {
+        true => serde_json::from_str(message).ok(),
+        false => None,
+    };
+    Some(match data {
+        Some(data) => Note { n, level, data, at: None },
+        None => Note::text(n, level, line_of(message, LONGEST_NOTE)),
+    })
 }
 
 /// `3/9`, or `3` where the total is not known.
@@ -72,9 +110,13 @@ fn progress(text: &str) -> Option<Progress> {
 
 /// Text as a message: one line, and not too long.
 pub(crate) fn one_line(text: &str) -> String {
+    line_of(text, LONGEST)
+}
+
+fn line_of(text: &str, longest: usize) -> String {
     let plain = |c: char| if c.is_control() { ' ' } else { c };
-    let mut line: String = text.trim().chars().take(LONGEST).map(plain).collect();
-    if text.trim().chars().nth(LONGEST).is_some() {
+    let mut line: String = text.trim().chars().take(longest).map(plain).collect();
+    if text.trim().chars().nth(longest).is_some() {
         line.push('…');
     }
     line
@@ -86,7 +128,11 @@ mod tests {
 
     fn said(done: f64, total: Option<f64>, message: &str) -> Said {
         let message = (!message.is_empty()).then(|| message.to_owned());
-        Said { progress: Some(Progress { done, total }), message }
+        Said { progress: Some(Progress { done, total }), message, notes: Vec::new() }
+    }
+
+    fn parse(text: &str) -> Said {
+        super::parse(0, text.as_bytes())
     }
 
     #[test]
@@ -100,6 +146,41 @@ mod tests {
             "an unfinished line waits"
         );
         assert_eq!(parse("progress 3/9 x\nprogress nan\nprogress -1\nhello\n\n"), said(3.0, Some(9.0), "x"));
+    }
+
+    #[test]
+    fn notes_are_numbered_by_their_place() {
+        let text = "log info Begun\nlog warning {\"left\": 3}\nprogress 1/2 half\nlog error [unfinished\nlog info on its";
+        let said = parse(text);
+        let expected = [
+            Note::text(0, Level::Info, "Begun"),
+            Note { n: 15, level: Level::Warning, data: serde_json::json!({"left": 3}), at: None },
+            Note::text(57, Level::Error, "[unfinished"),
+        ];
+        assert_eq!((&said.notes[..], said.message.as_deref()), (&expected[..], Some("half")));
+        assert_eq!(
+            parse("log\nlog info\nlog info \nlog loud x\n log  info  x \n").notes,
+            [Note::text(34, Level::Info, "x")]
+        );
+        let long = format!("log info {}\n", "ä".repeat(5000));
+        assert_eq!(parse(&long).notes[0].data.as_str().unwrap().chars().count(), LONGEST_NOTE + 1);
+    }
+
+    #[test]
+    fn a_note_keeps_its_number_when_the_window_moves_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("events");
+        let lines: String = (0..9999).map(|n| format!("log info note {n}\n")).collect();
+        std::fs::write(&path, &lines).unwrap();
+        let notes = read(&path).notes;
+        assert_eq!(notes.len(), MOST_NOTES);
+        for note in &notes {
+            let at = usize::try_from(note.n).unwrap();
+            let line = lines[at..].lines().next().unwrap();
+            assert_eq!(line, format!("log info {}", note.data.as_str().unwrap()));
+        }
+        std::fs::write(&path, format!("{lines}log info one more\n")).unwrap();
+        assert_eq!(read(&path).notes[..MOST_NOTES - 1], notes[1..]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! must not know what the text means.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -23,6 +24,11 @@ impl Stream {
             Stream::Out => "stdout",
             Stream::Err => "stderr",
         }
+    }
+
+    /// Which segment of this stream a file of this name is, if it is one.
+    fn number(self, name: &OsStr) -> Option<u64> {
+        name.to_str()?.strip_prefix(self.name())?.strip_prefix('.')?.parse().ok()
     }
 }
 
@@ -70,6 +76,28 @@ impl Writer {
     }
 }
 
+/// How many bytes were printed in all, on both streams. What was dropped counts in whole segments, so that the number
+/// never goes back.
+pub(crate) fn printed(folder: &Path) -> io::Result<u64> {
+    let mut bytes = 0;
+    for stream in [Stream::Out, Stream::Err] {
+        let mut newest = None;
+        let mut segment = 0;
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            let Some(number) = stream.number(&entry.file_name()) else { continue };
+            // One that was dropped meanwhile is neither the first nor the newest.
+            let Ok(length) = entry.metadata().map(|metadata| metadata.len()) else { continue };
+            if number == 0 {
+                segment = length;
+            }
+            newest = newest.max(Some((number, length)));
+        }
+        bytes += newest.map_or(0, |(number, length)| number * segment + length);
+    }
+    Ok(bytes)
+}
+
 /// What is kept of one stream.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Kept {
@@ -85,8 +113,7 @@ impl Kept {
         let mut segments = BTreeMap::new();
         for entry in fs::read_dir(folder)? {
             let name = entry?.file_name();
-            let number = name.to_str().and_then(|name| name.strip_prefix(stream.name())?.strip_prefix('.'));
-            let Some(number) = number.and_then(|n| n.parse::<u64>().ok()) else { continue };
+            let Some(number) = stream.number(&name) else { continue };
             // One that is dropped between the listing and this line counts as dropped.
             if let Some(content) = files::read(&folder.join(&name), u64::MAX)? {
                 segments.insert(number, content.bytes);
@@ -141,6 +168,7 @@ mod tests {
         let (dir, kept) = write(300, &[&text]);
         let total = kept.start.len() as u64 + kept.dropped + kept.end.len() as u64;
         assert_eq!(total, 4000, "nothing is unaccounted for");
+        assert_eq!(printed(dir.path()).unwrap(), 4000);
         assert!(kept.start.len() + kept.end.len() <= 300);
         let text = kept.into_text();
         assert!(text.starts_with("000\n001\n") && text.ends_with("998\n999\n"), "{text}");

@@ -8,7 +8,7 @@ use taskbridge_sdk::{Error, JobState, LogRequest, LogText, Observation, Result, 
 
 use crate::handle::Machine;
 use crate::job_dir::{JobDir, Life};
-use crate::log::{Kept, Stream};
+use crate::log::{Kept, Stream, printed};
 use crate::{events, orphans, questions};
 
 /// Looks at a job that was started on `machine`, from `here`.
@@ -32,6 +32,8 @@ fn running(dir: &JobDir, since: SystemTime) -> io::Result<Observation> {
         message: open.complaint.or(said.message),
         since: Some(timestamp(since)),
         questions: open.questions,
+        notes: said.notes,
+        log_bytes: Some(printed(&dir.log())?),
         ..Observation::new(JobState::Running)
     })
 }

@@ -36,6 +36,7 @@ pub trait Backend: Send + Sync {
     /// - A job that the engine no longer knows is [`crate::JobState::Gone`], not an error.
     /// - An ended job is seen the same every time, for as long as the engine keeps it.
     /// - A fault of the network or the engine is an error, never a state of the job.
+    /// - A note has the same number in every look, and the last look at a job that ended has its last notes.
     async fn observe(&self, handle: &JobHandle) -> Result<Observation>;
 
     /// Asks the engine to stop a job.

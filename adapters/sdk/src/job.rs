@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Output, Question, Timestamp};
+use crate::{Note, Output, Question, Timestamp};
 
 /// Our idempotency key for one job: `tb-` and 26 lower-case base-32 characters (128 random bits).
 ///
@@ -189,18 +189,40 @@ pub struct Observation {
     /// What the job asks and has not been answered, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub questions: Vec<Question>,
+    /// The newest things that the job said, oldest first; a look need not hold more than a few dozen. What stood in an
+    /// earlier look need not be left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<Note>,
+    /// How many bytes the job has printed by now, where that is known: it tells that the log has grown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_bytes: Option<u64>,
 }
 
 impl Observation {
     /// A look that saw this state and nothing else.
     pub fn new(state: JobState) -> Self {
-        Self { state, progress: None, message: None, since: None, questions: Vec::new() }
+        Self {
+            state,
+            progress: None,
+            message: None,
+            since: None,
+            questions: Vec::new(),
+            notes: Vec::new(),
+            log_bytes: None,
+        }
     }
 
     /// The same look with a message.
     #[must_use]
     pub fn with_message(mut self, message: impl Into<String>) -> Self {
         self.message = Some(message.into());
+        self
+    }
+
+    /// The same look with notes.
+    #[must_use]
+    pub fn with_notes(mut self, notes: Vec<Note>) -> Self {
+        self.notes = notes;
         self
     }
 

@@ -15,6 +15,7 @@ mod adapter;
 mod backend;
 mod error;
 mod job;
+mod note;
 mod output;
 mod question;
 mod registry;
@@ -29,6 +30,7 @@ pub use job::{
     FileContent, GroupKey, InputFile, JobHandle, JobKey, JobSpec, JobState, Observation, Progress, Started,
     Trace,
 };
+pub use note::{Level, Note};
 pub use output::{Artifact, ArtifactData, Content, Embedded, Output};
 pub use question::{Answer, Ask, Question};
 pub use registry::{Registration, Registry};

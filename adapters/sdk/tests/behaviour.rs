@@ -7,9 +7,9 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use taskbridge_sdk::sim::{Fault, Mode, Operation, SimClient, SimEngine, serve};
 use taskbridge_sdk::suite::{
-    Asking, Claims, Fixture, Leaving, Printing, Refusal, Repeat, Trouble, fresh_key, job,
+    Asking, Claims, Fixture, Leaving, Printing, Refusal, Repeat, Saying, Trouble, fresh_key, job,
 };
-use taskbridge_sdk::{Backend, JobHandle, JobKey, JobSpec};
+use taskbridge_sdk::{Backend, JobHandle, JobKey, JobSpec, Level};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
@@ -47,6 +47,7 @@ impl<const UNKEYED: bool, const WIRE: bool> Fixture for SimFixture<UNKEYED, WIRE
     const CLAIMS: Claims = Claims {
         repeat: if UNKEYED { Repeat::OnlyLooks } else { Repeat::SameJob },
         questions: true,
+        notes: true,
         logs: true,
         artifacts: true,
         wakeups: !WIRE,
@@ -90,6 +91,12 @@ impl<const UNKEYED: bool, const WIRE: bool> Fixture for SimFixture<UNKEYED, WIRE
     fn prints(&self) -> Option<Printing> {
         let lines = ["a first line", "and then Another", "the last of them"].map(str::to_owned).to_vec();
         Some(Printing { job: simple(json!({"delay_ms": 5, "lines": lines})), lines })
+    }
+
+    fn says(&self) -> Option<Saying> {
+        let notes = ["it begins", "it goes on", "it is done"];
+        let job = simple(json!({"delay_ms": 30, "notes": notes}));
+        Some(Saying { job, notes: notes.map(|text| (Level::Info, json!(text))).to_vec() })
     }
 
     fn leaves(&self) -> Option<Leaving> {

@@ -8,11 +8,12 @@ use async_trait::async_trait;
 use serde_json::json;
 use taskbridge_sdk::sim::{Fault, Mode, Operation, SimEngine};
 use taskbridge_sdk::suite::{
-    self, Asking, Claims, Fixture, Leaving, Printing, Refusal, Repeat, Trouble, fresh_key, job,
+    self, Asking, Claims, Fixture, Leaving, Printing, Refusal, Repeat, Saying, Trouble, fresh_key, job,
 };
 use taskbridge_sdk::{
     Answer, ArtifactData, Artifacts, Backend, Error, ErrorKind, GroupKey, JobHandle, JobKey, JobSpec,
-    JobState, LogRequest, LogText, Logs, Observation, Output, Questions, Result, Started, Taken, Wakeups,
+    JobState, Level, LogRequest, LogText, Logs, Observation, Output, Questions, Result, Started, Taken,
+    Wakeups,
 };
 
 /// One thing that a backend does wrong.
@@ -31,6 +32,8 @@ enum Flaw {
     ForgetsTheOutput,
     FailsWithoutAReason,
     ChangesItsMind,
+    LosesTheLastNote,
+    CountsNotesAnew,
     CallsGoneAnError,
     CallsAFaultGone,
     ReversesMany,
@@ -110,6 +113,8 @@ impl Backend for Flawed {
                 seen.state = JobState::Succeeded(Output::default());
             }
             Flaw::FailsWithoutAReason => seen.message = None,
+            Flaw::LosesTheLastNote => drop(seen.notes.pop()),
+            Flaw::CountsNotesAnew => seen.notes.iter_mut().for_each(|note| note.n = 7),
             Flaw::ChangesItsMind => seen.message = Some(fresh_key().to_string()),
             Flaw::CallsGoneAnError if seen.state == JobState::Gone => {
                 return Err(Error::rejected("not found"));
@@ -229,6 +234,7 @@ impl<const UNKEYED: bool> Fixture for FlawedFixture<UNKEYED> {
     const CLAIMS: Claims = Claims {
         repeat: if UNKEYED { Repeat::OnlyLooks } else { Repeat::SameJob },
         questions: true,
+        notes: true,
         logs: true,
         artifacts: true,
         wakeups: true,
@@ -265,6 +271,11 @@ impl<const UNKEYED: bool> Fixture for FlawedFixture<UNKEYED> {
     fn prints(&self) -> Option<Printing> {
         let lines = ["one line", "two of them", "three in all"].map(str::to_owned).to_vec();
         Some(Printing { job: job(json!({"lines": lines}), json!({})), lines })
+    }
+
+    fn says(&self) -> Option<Saying> {
+        let job = job(json!({"notes": ["one", "two"]}), json!({}));
+        Some(Saying { job, notes: ["one", "two"].map(|text| (Level::Info, json!(text))).to_vec() })
     }
 
     fn leaves(&self) -> Option<Leaving> {
@@ -340,6 +351,8 @@ fn each_flaw_of_looks_is_caught() {
         false ForgetsTheOutput success_hands_back_the_output
         false FailsWithoutAReason failure_says_why_in_one_line
         false ChangesItsMind ended_job_is_seen_the_same_every_time
+        false LosesTheLastNote notes_keep_their_numbers_to_the_end
+        false CountsNotesAnew notes_keep_their_numbers_to_the_end
         false CallsGoneAnError unknown_job_is_gone
         false CallsAFaultGone fault_of_a_look_is_an_error
         false ReversesMany looks_at_many_answer_in_order

@@ -23,6 +23,7 @@ impl Fixture for Jobs {
     const CLAIMS: Claims = Claims {
         repeat: Repeat::SameJob,
         questions: false,
+        notes: false,
         logs: false,
         artifacts: false,
         wakeups: false,

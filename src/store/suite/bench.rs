@@ -97,6 +97,7 @@ impl Bench {
             message: None,
             progress: None,
             furthest: None,
+            notes: Vec::new(),
             job: pending(false, now),
             cancel: None,
             questions: Vec::new(),

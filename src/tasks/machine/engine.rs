@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use taskbridge_sdk::{ErrorKind, GroupKey, JobHandle, JobState, Observation, Output, Timestamp};
 
-use super::{ASK_AGAIN, Failure, Step, backoff, end, end_with, questions, wait_after};
+use super::{ASK_AGAIN, Failure, Step, backoff, end, end_with, notes, questions, wait_after};
 use crate::tasks::task::{Job, Outcome, Sought, Task, Trouble};
 
 pub(super) fn intended(task: &mut Task, now: Timestamp) {
@@ -165,6 +165,7 @@ pub(super) fn observed(step: &mut Step, seen: Observation, now: Timestamp) {
         if seen.message.is_some() {
             task.message = seen.message.clone();
         }
+        notes::heard(task, seen.notes, now);
     }
     let (outcome, output, otherwise) = match seen.state {
         JobState::Queued | JobState::Running => {

@@ -10,6 +10,7 @@
 
 mod engine;
 mod event;
+mod notes;
 mod questions;
 
 pub use event::{Cancel, Event, Failure, Step};

@@ -53,6 +53,7 @@ fn row(confirm: bool, on_expiry: OnExpiry) -> Task {
         message: None,
         progress: None,
         furthest: None,
+        notes: Vec::new(),
         job: Job::Pending {
             spec: Spec { target: json!({}), arguments: json!({}), sealed: None },
             queued: false,

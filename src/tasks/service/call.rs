@@ -206,6 +206,7 @@ impl Service {
             message: None,
             progress: None,
             furthest: None,
+            notes: Vec::new(),
             job: Job::Pending { spec: call.spec.clone(), queued: false, attempts: 0, not_before: now },
             cancel: None,
             questions: questions.collect(),

@@ -12,7 +12,7 @@ use super::watch::Ending;
 use crate::artifacts;
 use crate::events::{self, one_line};
 use crate::job_dir::JobDir;
-use crate::log::{Kept, Stream};
+use crate::log::{Kept, Stream, printed as printed_bytes};
 use crate::order::Order;
 
 /// How much of the end of standard error a failed job's output shows, in bytes.
@@ -55,7 +55,9 @@ pub(super) fn observation(dir: &JobDir, order: &Order, ending: &Ending) -> Obser
         (_, Some(why)) => (JobState::Failed(output), Some(why)),
         (_, None) => (JobState::Succeeded(output), said.message),
     };
-    Observation { progress: said.progress, message, ..Observation::new(state) }
+    // Nobody can be told of a log that cannot be read.
+    let log_bytes = printed_bytes(&dir.log()).ok();
+    Observation { progress: said.progress, message, notes: said.notes, log_bytes, ..Observation::new(state) }
 }
 
 fn succeeded(status: ExitStatus, order: &Order) -> bool {

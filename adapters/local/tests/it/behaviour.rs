@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use serde_json::json;
 use taskbridge_sdk::suite::{
-    Asking, Claims, Fixture, Leaving, Printing, Refusal, Repeat, Trouble, fresh_key, job,
+    Asking, Claims, Fixture, Leaving, Printing, Refusal, Repeat, Saying, Trouble, fresh_key, job,
 };
-use taskbridge_sdk::{Backend, JobHandle, JobKey, JobSpec, async_trait};
+use taskbridge_sdk::{Backend, JobHandle, JobKey, JobSpec, Level, async_trait};
 
 use crate::world::{World, appears, script};
 
@@ -44,6 +44,7 @@ impl Fixture for Machine {
     const CLAIMS: Claims = Claims {
         repeat: Repeat::SameJob,
         questions: true,
+        notes: true,
         logs: true,
         artifacts: true,
         wakeups: true,
@@ -89,6 +90,19 @@ impl Fixture for Machine {
     fn prints(&self) -> Option<Printing> {
         let lines = ["a first line", "and then Another", "the last of them"].map(str::to_owned).to_vec();
         Some(Printing { job: script(&format!("echo '{}'", lines.join("\n"))), lines })
+    }
+
+    fn says(&self) -> Option<Saying> {
+        let job = self.counted(
+            r#"echo 'log info Looking' >> "$TASKBRIDGE_EVENTS"; sleep 0.2
+               echo 'log warning {"left": 3}' >> "$TASKBRIDGE_EVENTS"; echo 'log info Done' >> "$TASKBRIDGE_EVENTS""#,
+        );
+        let notes = [
+            (Level::Info, json!("Looking")),
+            (Level::Warning, json!({"left": 3})),
+            (Level::Info, json!("Done")),
+        ];
+        Some(Saying { job, notes: notes.to_vec() })
     }
 
     fn leaves(&self) -> Option<Leaving> {

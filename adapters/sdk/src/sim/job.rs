@@ -7,7 +7,10 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::{Outcome, Target, log};
-use crate::{Answer, Artifact, JobKey, JobState, LogRequest, LogText, Observation, Output, Question, Taken};
+use crate::{
+    Answer, Artifact, JobKey, JobState, Level, LogRequest, LogText, Note, Observation, Output, Question,
+    Taken,
+};
 
 /// The id of a job's only question.
 const QUESTION: &str = "q1";
@@ -135,6 +138,10 @@ impl Job {
                 seen.message = Some(format!("step {done} of {steps}"));
             }
             seen = seen.with_progress(done as f64, Some(f64::from(steps)));
+        }
+        if seen.state != JobState::Gone {
+            let said = &self.target.notes[..self.share(self.target.notes.len(), now)];
+            seen.notes = (1..).zip(said).map(|(n, text)| Note::text(n, Level::Info, text)).collect();
         }
         seen
     }

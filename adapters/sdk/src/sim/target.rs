@@ -30,6 +30,8 @@ pub struct Target {
     pub ignore_cancel: bool,
     /// The lines it prints, spread evenly over its work.
     pub lines: Vec<String>,
+    /// What it says, as notes of the level `info`, spread evenly over its work.
+    pub notes: Vec<String>,
     /// The text files it leaves when it succeeds or fails: relative path to content.
     pub files: BTreeMap<String, String>,
 }
@@ -93,6 +95,7 @@ impl Target {
             "question" => self.question = read(name, value)?,
             "ignore_cancel" => self.ignore_cancel = read(name, value)?,
             "lines" => self.lines = read(name, value)?,
+            "notes" => self.notes = read(name, value)?,
             "files" => self.files = read(name, value)?,
             _ => {}
         }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
-use crate::{Backend, JobHandle, JobKey, JobSpec};
+use crate::{Backend, JobHandle, JobKey, JobSpec, Level};
 
 /// A backend to be tried, and jobs to try it with. Each test makes its own.
 ///
@@ -42,6 +42,11 @@ pub trait Fixture: Send + Sync {
 
     /// A job that prints lines and succeeds, if `logs` is claimed.
     fn prints(&self) -> Option<Printing> {
+        None
+    }
+
+    /// A job that says something while it runs and succeeds, if `notes` is claimed.
+    fn says(&self) -> Option<Saying> {
         None
     }
 
@@ -78,6 +83,8 @@ pub struct Claims {
     pub repeat: Repeat,
     /// The backend offers `Questions`.
     pub questions: bool,
+    /// The backend's looks hold what jobs say ([`crate::Observation::notes`]).
+    pub notes: bool,
     /// The backend offers `Logs`.
     pub logs: bool,
     /// The backend offers `Artifacts`.
@@ -129,6 +136,14 @@ pub struct Printing {
     /// At least three different lines of ASCII letters and spaces, none within another. The job's log ends with
     /// them; it may hold more before them, and each line may begin with more, such as the time.
     pub lines: Vec<String>,
+}
+
+/// A job that says something.
+pub struct Saying {
+    /// It says these things, one after the other, and succeeds.
+    pub job: JobSpec,
+    /// At least two and at most eight, all different.
+    pub notes: Vec<(Level, Value)>,
 }
 
 /// A job that leaves a file.

@@ -1,7 +1,9 @@
 //! The bullets on [`crate::Backend::observe`], [`crate::Backend::group`] and [`crate::Backend::observe_all`].
 
-use super::{Fixture, Trouble, ended, output, start, until_ended};
-use crate::{Content, ErrorKind, JobState};
+use std::collections::BTreeMap;
+
+use super::{Fixture, Saying, Trouble, ended, made, output, start, until_ended, wait};
+use crate::{Content, ErrorKind, JobState, Note};
 
 /// A job that succeeded hands back its output.
 pub async fn success_hands_back_the_output<F: Fixture>(fixture: &F) {
@@ -35,6 +37,29 @@ pub async fn ended_job_is_seen_the_same_every_time<F: Fixture>(fixture: &F) {
             assert_eq!(until_ended(fixture, &*backend, &started.handle).await, seen);
         }
     }
+}
+
+/// A note has the same number in every look, and the last look has the job's last notes.
+pub async fn notes_keep_their_numbers_to_the_end<F: Fixture>(fixture: &F) {
+    let Some(Saying { job, notes }) = made(F::CLAIMS.notes, fixture.says(), "says") else { return };
+    let backend = fixture.backend();
+    let handle = start(fixture, &*backend, &job).await.handle;
+    let mut known: BTreeMap<u64, Note> = BTreeMap::new();
+    let seen = wait(fixture, "the job has ended", async || {
+        let seen = backend.observe(&handle).await.ok()?;
+        let numbers: Vec<u64> = seen.notes.iter().map(|note| note.n).collect();
+        assert!(numbers.is_sorted_by(|a, b| a < b), "the oldest first, under different numbers: {numbers:?}");
+        for note in &seen.notes {
+            let before = known.entry(note.n).or_insert_with(|| note.clone());
+            assert_eq!(before, note, "the same in every look");
+        }
+        seen.state.has_ended().then_some(seen)
+    })
+    .await;
+    let said: Vec<_> = known.into_values().map(|note| (note.level, note.data)).collect();
+    assert_eq!(said, notes, "each is known under one number");
+    let last: Vec<_> = seen.notes.into_iter().map(|note| (note.level, note.data)).collect();
+    assert_eq!(last, notes, "the last look has them all");
 }
 
 /// A job that the engine does not know is `Gone`, not an error.

@@ -26,7 +26,9 @@ use tokio::time::{Instant, sleep};
 use crate::{Backend, ErrorKind, JobHandle, JobSpec, JobState, Observation, Output, Started};
 
 pub use abilities::*;
-pub use fixture::{Asking, Claims, Fixture, Leaving, Printing, Refusal, Repeat, Trouble, fresh_key, job};
+pub use fixture::{
+    Asking, Claims, Fixture, Leaving, Printing, Refusal, Repeat, Saying, Trouble, fresh_key, job,
+};
 pub use look::*;
 pub use questions::*;
 pub use start::*;
@@ -57,6 +59,7 @@ macro_rules! behaviour_suite {
             failure_says_why_in_one_line
             ended_job_is_seen_the_same_every_time
             unknown_job_is_gone
+            notes_keep_their_numbers_to_the_end
             fault_of_a_look_is_an_error
             looks_at_many_answer_in_order
             cancel_ends_a_running_job
@@ -229,6 +232,6 @@ mod tests {
                 count += 1;
             }
         }
-        assert_eq!(count, 37);
+        assert_eq!(count, 38);
     }
 }

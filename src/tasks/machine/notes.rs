@@ -1,0 +1,89 @@
+//! The part of the machine that hears what jobs say. A row keeps the newest of it, and little: whoever follows the job
+//! is told while it happens, and all that a job prints is in its log. Pure.
+
+use taskbridge_sdk::{Note, Timestamp};
+
+use crate::tasks::task::{Noted, Task};
+
+/// The most notes that a row keeps.
+const MOST: usize = 16;
+/// The most bytes that they take together, as JSON.
+const MOST_BYTES: usize = 8 * 1024;
+/// The most bytes of one of them; beyond it, it is cut.
+const LONGEST: usize = 2 * 1024;
+
+/// The newest notes, as the engine has them now. Those that were heard before are passed over by their numbers.
+pub(super) fn heard(task: &mut Task, mut notes: Vec<Note>, now: Timestamp) {
+    let newest = task.last_note();
+    notes.retain(|note| newest.is_none_or(|newest| note.n > newest));
+    notes.sort_by_key(|note| note.n);
+    notes.dedup_by_key(|note| note.n);
+    task.notes.extend(notes.into_iter().map(|note| Noted { note: cut(note), seen_at: now }));
+    let (mut kept, mut bytes) = (0, 0);
+    for noted in task.notes.iter().rev() {
+        bytes += noted.note.data.to_string().len();
+        if kept == MOST || bytes > MOST_BYTES {
+            break;
+        }
+        kept += 1;
+    }
+    task.notes.drain(..task.notes.len() - kept);
+}
+
+fn cut(mut note: Note) -> Note {
+    if note.data.to_string().len() > LONGEST {
+        // Cut, data is no JSON any more, but its beginning still says what it was.
+        let mut text = note.data.as_str().map_or_else(|| note.data.to_string(), str::to_owned);
+        let most = (0..=LONGEST / 2).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        text.truncate(most.min(text.len()));
+        text.push('…');
+        note.data = text.into();
+    }
+    note
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use taskbridge_sdk::Level;
+
+    use super::*;
+    use crate::tasks::machine::tests::row_of;
+    use crate::tasks::task::TaskId;
+
+    fn numbers(task: &Task) -> Vec<u64> {
+        task.notes.iter().map(|noted| noted.note.n).collect()
+    }
+
+    fn note(n: u64) -> Note {
+        Note::text(n, Level::Info, format!("note {n}"))
+    }
+
+    #[test]
+    fn each_note_is_kept_once_and_the_newest_stay() {
+        let mut task = row_of(&TaskId::from_wire("t"), "s");
+        let at = Timestamp::from_millis;
+        heard(&mut task, vec![note(5), note(9)], at(1));
+        heard(&mut task, vec![note(5), note(12), note(9), note(12)], at(2));
+        assert_eq!(numbers(&task), [5, 9, 12]);
+        assert_eq!(task.notes.iter().map(|noted| noted.seen_at).collect::<Vec<_>>(), [at(1), at(1), at(2)]);
+        heard(&mut task, (0..100).map(note).collect(), at(3));
+        assert_eq!(numbers(&task), (84..100).collect::<Vec<_>>());
+        heard(&mut task, Vec::new(), at(4));
+        heard(&mut task, vec![note(50)], at(4));
+        assert_eq!(task.last_note(), Some(99));
+    }
+
+    #[test]
+    fn what_a_row_keeps_is_bounded_in_bytes() {
+        let mut task = row_of(&TaskId::from_wire("t"), "s");
+        let text = |n, length| Note::text(n, Level::Info, "ä".repeat(length));
+        heard(&mut task, (0..20).map(|n| text(n, 500)).collect(), Timestamp::from_millis(0));
+        assert_eq!(numbers(&task), (12..20).collect::<Vec<_>>());
+        let data = json!({"long": "\u{1}".repeat(9000)});
+        let long = vec![text(30, 100_000), Note { data, ..text(31, 0) }];
+        heard(&mut task, long, Timestamp::from_millis(0));
+        assert_eq!(task.last_note(), Some(31));
+        assert!(serde_json::to_string(&task.notes).unwrap().len() < 10_000);
+    }
+}
