@@ -8,6 +8,7 @@ pub mod cursor;
 pub mod fallback;
 mod feed;
 pub mod generation;
+pub mod heard;
 pub mod http;
 pub mod jsonrpc;
 mod live;

@@ -3,10 +3,12 @@
 //! Times are compared by the store's own clock, so that processes whose clocks differ agree about leases. Every
 //! method is one transaction: it happens as a whole or not at all, and when it has returned it survives a crash.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use taskbridge_sdk::{GroupKey, JobHandle, Output, Timestamp};
+use serde::{Deserialize, Serialize};
+use taskbridge_sdk::{GroupKey, JobHandle, Level, Output, Timestamp};
 
 use super::task::{Owner, Task, TaskId};
 
@@ -113,11 +115,60 @@ pub trait History: Send + Sync {
 /// The little that a session can change.
 #[async_trait]
 pub trait Sessions: Send + Sync {
-    /// Ends a session: from now on it is not found. The note is kept until `forget_after`.
+    /// Ends a session: from now on it is not found, and what it has set is forgotten. The note is kept until
+    /// `forget_after`.
     async fn end(&self, nonce: &str, forget_after: Timestamp) -> Result<()>;
 
     /// True if the session was ended.
     async fn has_ended(&self, nonce: &str) -> Result<bool>;
+
+    /// What the session has set.
+    async fn settings(&self, nonce: &str) -> Result<Settings>;
+
+    /// Sets something for a session, and keeps all that it has set until `forget_after`. False if nothing was set: the
+    /// session was ended, or follows [`MOST_FOLLOWED`] others already.
+    async fn set(&self, nonce: &str, setting: Setting, forget_after: Timestamp) -> Result<bool>;
+}
+
+/// The most resources that one session follows.
+pub const MOST_FOLLOWED: usize = 100;
+
+/// What a session has set.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settings {
+    /// The least level of what it is told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub level: Option<Level>,
+    /// The addresses of the resources that it wants to hear of.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub follows: BTreeSet<String>,
+}
+
+/// One change of [`Settings`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Setting {
+    /// From now on this is the least level.
+    Level(Level),
+    /// It wants to hear of this resource.
+    Follow(String),
+    /// It no longer does.
+    Unfollow(String),
+}
+
+impl Settings {
+    /// These settings with a change; `None` if there is no room for it.
+    pub fn with(mut self, setting: &Setting) -> Option<Self> {
+        match setting {
+            Setting::Level(level) => self.level = Some(*level),
+            Setting::Follow(uri) => {
+                self.follows.insert(uri.clone());
+            }
+            Setting::Unfollow(uri) => {
+                self.follows.remove(uri);
+            }
+        }
+        (self.follows.len() <= MOST_FOLLOWED).then_some(self)
+    }
 }
 
 /// Secrets that all processes over one store share.

@@ -3,7 +3,7 @@
 //! - `writer`: one connection writes, many operations to a transaction; `turn`: and lets other processes write.
 //! - `readers`: a small pool of connections reads.
 //! - `schema`: what is in the file, by version. `row`: how a task becomes a row and back.
-//! - `tasks` with `insert` and `update`, `queue`, `groups`, `notes`: the traits of [`crate::tasks::store`].
+//! - `tasks` with `insert` and `update`, `queue`, `groups`, `notes`, `sessions`: the traits of [`crate::tasks::store`].
 
 mod connect;
 mod fault;
@@ -14,6 +14,7 @@ mod queue;
 mod readers;
 mod row;
 mod schema;
+mod sessions;
 mod tasks;
 #[cfg(test)]
 mod tests;

@@ -1,15 +1,14 @@
-//! The small traits over SQLite: [`History`], [`Sessions`], [`Keys`] and [`Hints`].
+//! The small traits over SQLite: [`History`], [`Keys`] and [`Hints`].
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use rusqlite::{OptionalExtension, params};
-use taskbridge_sdk::Timestamp;
 
 use super::fault::Fault;
 use super::{Db, Mode, SqliteStore};
-use crate::tasks::store::{Hints, History, Keys, Result, Sessions};
+use crate::tasks::store::{Hints, History, Keys, Result};
 
 /// How many durations of a tool are remembered.
 const REMEMBERED: usize = 100;
@@ -52,26 +51,6 @@ fn record(db: &Db<'_>, tool: &str, took: i64) -> Result<(), Fault> {
     db.sql("INSERT OR REPLACE INTO history (tool, took, median) VALUES (?1, ?2, ?3)")?
         .execute(params![tool, json, median])?;
     Ok(())
-}
-
-#[async_trait]
-impl Sessions for SqliteStore {
-    async fn end(&self, nonce: &str, forget_after: Timestamp) -> Result<()> {
-        let nonce = nonce.to_owned();
-        self.write(move |db| {
-            db.sql("INSERT OR REPLACE INTO sessions (nonce, forget_after) VALUES (?1, ?2)")?
-                .execute(params![nonce, forget_after.as_millis()])?;
-            Ok(())
-        })
-        .await
-    }
-
-    async fn has_ended(&self, nonce: &str) -> Result<bool> {
-        self.read(|db| {
-            let mut statement = db.sql("SELECT EXISTS (SELECT 1 FROM sessions WHERE nonce = ?1)")?;
-            Ok(statement.query_row([nonce], |row| row.get(0))?)
-        })
-    }
 }
 
 #[async_trait]

@@ -15,6 +15,7 @@ mod leases;
 mod lines;
 mod notes;
 mod rows;
+mod sessions;
 mod shared;
 
 pub use bench::{Bench, ManualClock};
@@ -24,6 +25,7 @@ pub use leases::*;
 pub use lines::*;
 pub use notes::*;
 pub use rows::*;
+pub use sessions::*;
 pub use shared::*;
 
 /// Makes one test of every behaviour. Takes an expression that gives a [`Bench`] over an empty store, within tokio.
@@ -72,8 +74,12 @@ macro_rules! store_suite {
             open_jobs_are_told_from_a_moment_on
 
             typical_is_the_median_of_the_newest_hundred
-            an_ended_session_is_not_found_until_it_is_forgotten
             the_first_seal_key_stays
+
+            an_ended_session_is_not_found_until_it_is_forgotten
+            what_a_session_sets_is_its_own_until_it_is_forgotten
+            an_ended_session_sets_nothing_and_has_set_nothing
+            a_session_follows_so_many_at_most
         }
     };
     ($bench:expr; $($behaviour:ident)*) => {$(

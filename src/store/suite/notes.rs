@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use super::Bench;
-use crate::clock::Clock;
 
 pub async fn typical_is_the_median_of_the_newest_hundred(bench: &Bench) {
     let typical = async |tool| bench.store.typical(tool).await.expect("the history can be read");
@@ -28,22 +27,6 @@ pub async fn typical_is_the_median_of_the_newest_hundred(bench: &Bench) {
         record("build", 49).await;
     }
     assert_eq!(typical("build").await, Some(Duration::from_secs(49)), "49 of the newest hundred");
-}
-
-pub async fn an_ended_session_is_not_found_until_it_is_forgotten(bench: &Bench) {
-    let ended = async |nonce| bench.store.has_ended(nonce).await.expect("the store can be read");
-    let forget_after = bench.clock.now() + Duration::from_secs(60);
-    assert!(!ended("n").await);
-    bench.store.end("n", forget_after).await.expect("a session can be ended");
-    bench.store.end("n", forget_after).await.expect("and once more");
-    assert!(ended("n").await);
-    assert!(!ended("m").await);
-    bench.clock.advance(Duration::from_secs(59));
-    bench.store.purge(10).await.expect("the store can be written");
-    assert!(ended("n").await);
-    bench.clock.advance(Duration::from_secs(1));
-    bench.store.purge(10).await.expect("the store can be written");
-    assert!(!ended("n").await);
 }
 
 pub async fn the_first_seal_key_stays(bench: &Bench) {

@@ -11,7 +11,7 @@ use taskbridge::clock::Clock;
 use taskbridge::store::sqlite::SqliteStore;
 use taskbridge::tasks::store::{
     Change, Group, Groups, Hints, History, Holder, Inserted, Keys, NewTask, OpenJob, Position, Queue, Result,
-    Sessions, TaskStore, Updated,
+    Sessions, Setting, Settings, TaskStore, Updated,
 };
 use taskbridge::tasks::task::{Job, Outcome, Owner, Task, TaskId, TaskState};
 use taskbridge_sdk::{Output, Timestamp};
@@ -257,6 +257,14 @@ impl Sessions for PointedStore {
 
     async fn has_ended(&self, nonce: &str) -> Result<bool> {
         self.inner.has_ended(nonce).await
+    }
+
+    async fn settings(&self, nonce: &str) -> Result<Settings> {
+        self.inner.settings(nonce).await
+    }
+
+    async fn set(&self, nonce: &str, setting: Setting, forget_after: Timestamp) -> Result<bool> {
+        self.inner.set(nonce, setting, forget_after).await
     }
 }
 

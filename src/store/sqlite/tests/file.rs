@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Barrier;
 
 use rusqlite::Connection;
+use taskbridge_sdk::{Level, Timestamp};
 
 use super::{open, opened};
-use crate::tasks::store::{Keys, StoreError, TaskStore};
+use crate::tasks::store::{Keys, Sessions, Setting, StoreError, TaskStore};
 
 struct Place(tempfile::TempDir);
 
@@ -84,6 +85,21 @@ async fn many_can_make_the_file_at_the_same_time() {
     assert_eq!(keys.len(), 1);
 }
 
+#[tokio::test]
+async fn an_older_schema_is_brought_up_to_date() {
+    let place = Place::new();
+    let db = Connection::open(place.file()).unwrap();
+    db.execute_batch(include_str!("../../migrations/sqlite/0001_tasks.sql")).unwrap();
+    db.pragma_update(None, "application_id", 0x7461_736b).unwrap();
+    db.pragma_update(None, "user_version", 1).unwrap();
+    db.execute("INSERT INTO sessions (nonce, forget_after) VALUES ('gone', 9000000000000000)", []).unwrap();
+    drop(db);
+    let (store, _bench) = opened(&place.file());
+    assert!(store.has_ended("gone").await.unwrap());
+    assert!(store.set("new", Setting::Level(Level::Error), Timestamp::from_millis(i64::MAX)).await.unwrap());
+    assert!(!store.has_ended("new").await.unwrap());
+}
+
 #[test]
 fn a_newer_schema_is_left_alone() {
     let place = Place::new();
@@ -93,7 +109,7 @@ fn a_newer_schema_is_left_alone() {
     drop(db);
     let error = refusal(&place.file());
     assert!(matches!(error, StoreError::Broken(_)));
-    says(&error, &["tasks.db", "version 99", "up to 1", "newer taskbridge", "name another file"]);
+    says(&error, &["tasks.db", "version 99", "up to 2", "newer taskbridge", "name another file"]);
 }
 
 #[test]

@@ -1,0 +1,61 @@
+//! [`Sessions`] over SQLite: what little a session can change. A row without settings says that the session was ended.
+
+use async_trait::async_trait;
+use rusqlite::{OptionalExtension, params};
+use taskbridge_sdk::Timestamp;
+
+use super::fault::Fault;
+use super::{Db, SqliteStore};
+use crate::tasks::store::{Result, Sessions, Setting, Settings};
+
+#[async_trait]
+impl Sessions for SqliteStore {
+    async fn end(&self, nonce: &str, forget_after: Timestamp) -> Result<()> {
+        let nonce = nonce.to_owned();
+        self.write(move |db| {
+            db.sql("INSERT OR REPLACE INTO sessions (nonce, forget_after) VALUES (?1, ?2)")?
+                .execute(params![nonce, forget_after.as_millis()])?;
+            Ok(())
+        })
+        .await
+    }
+
+    async fn has_ended(&self, nonce: &str) -> Result<bool> {
+        self.read(|db| {
+            let mut statement =
+                db.sql("SELECT EXISTS (SELECT 1 FROM sessions WHERE nonce = ?1 AND settings IS NULL)")?;
+            Ok(statement.query_row([nonce], |row| row.get(0))?)
+        })
+    }
+
+    async fn settings(&self, nonce: &str) -> Result<Settings> {
+        self.read(|db| Ok(settings(db, nonce)?.flatten().unwrap_or_default()))
+    }
+
+    async fn set(&self, nonce: &str, setting: Setting, forget_after: Timestamp) -> Result<bool> {
+        let nonce = nonce.to_owned();
+        self.write(move |db| {
+            let before = match settings(db, &nonce)? {
+                // What was ended is not begun again.
+                Some(None) => return Ok(false),
+                before => before.flatten().unwrap_or_default(),
+            };
+            let Some(after) = before.with(&setting) else { return Ok(false) };
+            let json = serde_json::to_string(&after).map_err(|error| Fault::Row(error.to_string()))?;
+            db.sql("INSERT OR REPLACE INTO sessions (nonce, forget_after, settings) VALUES (?1, ?2, ?3)")?
+                .execute(params![nonce, forget_after.as_millis(), json])?;
+            Ok(true)
+        })
+        .await
+    }
+}
+
+/// The row of a session, if it has one; in it what the session has set, unless it was ended.
+fn settings(db: &Db<'_>, nonce: &str) -> Result<Option<Option<Settings>>, Fault> {
+    let mut statement = db.sql("SELECT settings FROM sessions WHERE nonce = ?1")?;
+    let row: Option<Option<String>> = statement.query_row([nonce], |row| row.get(0)).optional()?;
+    let Some(Some(json)) = row else { return Ok(row.map(|_| None)) };
+    let settings = serde_json::from_str(&json)
+        .map_err(|error| Fault::Row(format!("what a session has set cannot be understood ({error})")))?;
+    Ok(Some(Some(settings)))
+}

@@ -1,0 +1,74 @@
+//! What little a session can change.
+
+use std::time::Duration;
+
+use taskbridge_sdk::Level;
+
+use super::Bench;
+use crate::clock::Clock;
+use crate::tasks::store::{MOST_FOLLOWED, Setting, Settings};
+
+/// Sets something for the session `n`, which lasts for a minute.
+async fn set(bench: &Bench, setting: Setting) -> bool {
+    let forget_after = bench.clock.now() + Duration::from_secs(60);
+    bench.store.set("n", setting, forget_after).await.expect("the store can be written")
+}
+
+async fn settings(bench: &Bench, nonce: &str) -> Settings {
+    bench.store.settings(nonce).await.expect("the store can be read")
+}
+
+pub async fn an_ended_session_is_not_found_until_it_is_forgotten(bench: &Bench) {
+    let ended = async |nonce| bench.store.has_ended(nonce).await.expect("the store can be read");
+    let forget_after = bench.clock.now() + Duration::from_secs(60);
+    assert!(!ended("n").await);
+    bench.store.end("n", forget_after).await.expect("a session can be ended");
+    bench.store.end("n", forget_after).await.expect("and once more");
+    assert!(ended("n").await);
+    assert!(!ended("m").await);
+    bench.clock.advance(Duration::from_secs(59));
+    bench.store.purge(10).await.expect("the store can be written");
+    assert!(ended("n").await);
+    bench.clock.advance(Duration::from_secs(1));
+    bench.store.purge(10).await.expect("the store can be written");
+    assert!(!ended("n").await);
+}
+
+pub async fn what_a_session_sets_is_its_own_until_it_is_forgotten(bench: &Bench) {
+    assert_eq!(settings(bench, "n").await, Settings::default());
+    assert!(set(bench, Setting::Level(Level::Error)).await);
+    assert!(set(bench, Setting::Follow("a:/b".to_owned())).await);
+    assert!(set(bench, Setting::Follow("a:/a".to_owned())).await);
+    assert!(set(bench, Setting::Follow("a:/a".to_owned())).await);
+    assert!(set(bench, Setting::Level(Level::Debug)).await);
+    let follows = ["a:/a", "a:/b"].map(str::to_owned).into_iter().collect();
+    assert_eq!(settings(bench, "n").await, Settings { level: Some(Level::Debug), follows });
+    assert_eq!(settings(bench, "m").await, Settings::default());
+    assert!(!bench.store.has_ended("n").await.expect("the store can be read"));
+    assert!(set(bench, Setting::Unfollow("a:/b".to_owned())).await);
+    assert!(set(bench, Setting::Unfollow("a:/c".to_owned())).await);
+    assert_eq!(settings(bench, "n").await.follows.into_iter().collect::<Vec<_>>(), ["a:/a"]);
+    bench.clock.advance(Duration::from_secs(60));
+    bench.store.purge(10).await.expect("the store can be written");
+    assert_eq!(settings(bench, "n").await, Settings::default());
+}
+
+pub async fn an_ended_session_sets_nothing_and_has_set_nothing(bench: &Bench) {
+    assert!(set(bench, Setting::Level(Level::Error)).await);
+    let forget_after = bench.clock.now() + Duration::from_secs(60);
+    bench.store.end("n", forget_after).await.expect("a session can be ended");
+    assert_eq!(settings(bench, "n").await, Settings::default());
+    assert!(!set(bench, Setting::Level(Level::Error)).await);
+    assert!(bench.store.has_ended("n").await.expect("the store can be read"));
+}
+
+pub async fn a_session_follows_so_many_at_most(bench: &Bench) {
+    let follow = |n: usize| Setting::Follow(format!("a:/{n}"));
+    for n in 0..MOST_FOLLOWED {
+        assert!(set(bench, follow(n)).await);
+    }
+    assert!(!set(bench, follow(MOST_FOLLOWED)).await);
+    assert!(set(bench, follow(0)).await, "that one is followed already");
+    assert!(set(bench, Setting::Unfollow("a:/0".to_owned())).await);
+    assert!(set(bench, follow(MOST_FOLLOWED)).await);
+}
