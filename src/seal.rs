@@ -31,6 +31,8 @@ pub enum Purpose {
     Question,
     /// Sensitive arguments in a row.
     Arguments,
+    /// What was learned in one round of a request, on its way to the next.
+    State,
 }
 
 impl Purpose {
@@ -41,6 +43,7 @@ impl Purpose {
             Purpose::Event => b"event",
             Purpose::Question => b"question",
             Purpose::Arguments => b"arguments",
+            Purpose::State => b"state",
         }
     }
 }

@@ -183,6 +183,20 @@ impl Tool {
         Some((confirm.question(&shown), confirm.default))
     }
 
+    /// Digest of the tool, a call's arguments as sent, and its idempotency key.
+    pub fn fingerprint(&self, arguments: &Map<String, Value>, idempotency_key: Option<&str>) -> String {
+        let digest = self.digest(&Value::Object(arguments.clone()));
+        self.seal.digest(&[&digest, idempotency_key.unwrap_or_default()])
+    }
+
+    /// Holds arguments against what the tool takes, without calling it.
+    ///
+    /// # Errors
+    /// What does not fit; see [`Refused::Arguments`].
+    pub fn validate(&self, arguments: &Map<String, Value>) -> Result<(), String> {
+        self.check(Value::Object(arguments.clone())).map(|_| ())
+    }
+
     fn consent(&self, arguments: &Map<String, Value>, consent: Consent) -> Result<Option<Question>, Refused> {
         match &self.definition.confirm {
             None => Ok(None),

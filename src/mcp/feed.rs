@@ -92,6 +92,10 @@ impl Outlet for Feed {
         self.state.lock().resume = Some(resume);
     }
 
+    fn is_shared(&self) -> bool {
+        false
+    }
+
     fn gave_way(&self) -> bool {
         self.state.lock().gave_way
     }

@@ -2,6 +2,46 @@
 //! nowhere else.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The revision that has no sessions: every request says for itself what it is written in.
+pub const MODERN: &str = "2026-07-28";
+
+/// All revisions that are spoken, the newest first.
+pub const SUPPORTED: [&str; 4] =
+    [MODERN, Revision::V2025_11_25.as_str(), Revision::V2025_06_18.as_str(), Revision::V2025_03_26.as_str()];
+
+/// Where a request of the generation without sessions names its revision, in `_meta`.
+const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+
+/// Which generation answers a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Generation {
+    /// That which begins with `initialize`.
+    Sessions,
+    /// That in which every request stands by itself.
+    Stateless,
+}
+
+impl Generation {
+    /// Decides by what came. `header` is `MCP-Protocol-Version`, where the transport has headers; `in_session` says
+    /// whether the message names a session, or, where there is one for the whole connection, whether it has begun.
+    pub fn of(method: &str, params: &Value, header: Option<&str>, in_session: bool) -> Self {
+        let says_so = params.get("_meta").and_then(|meta| meta.get(VERSION)).is_some();
+        let is_spoken = |version: &str| Revision::parse(version).is_some();
+        let by_header = header.is_some_and(|version| version == MODERN || !is_spoken(version));
+        match method {
+            _ if says_so => Self::Stateless,
+            // It may name any version: what is spoken then is negotiated.
+            "initialize" => Self::Sessions,
+            _ if in_session => Self::Sessions,
+            // A probe that says nothing of itself is told what it must say.
+            "server/discover" => Self::Stateless,
+            _ if by_header => Self::Stateless,
+            _ => Self::Sessions,
+        }
+    }
+}
 
 /// A revision of the protocol that begins with `initialize`. The three share one wire shape; only the newest has
 /// tasks.
@@ -33,7 +73,7 @@ impl Revision {
     }
 
     /// Its name.
-    pub fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::V2025_03_26 => "2025-03-26",
             Self::V2025_06_18 => "2025-06-18",

@@ -10,6 +10,7 @@ mod feed;
 pub mod generation;
 pub mod heard;
 pub mod http;
+pub mod instructions;
 pub mod jsonrpc;
 mod live;
 pub mod offers;
@@ -26,6 +27,7 @@ pub mod stdio;
 pub mod tool_list;
 pub mod tool_result;
 pub mod v2025_11_25;
+pub mod v2026_07_28;
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -19,6 +19,9 @@ pub trait Outlet: Send + Sync {
     /// the stream cannot be resumed.
     fn resumable(&self, resume: Resume);
 
+    /// True if everything that goes to the client takes this way, and not this request's messages alone.
+    fn is_shared(&self) -> bool;
+
     /// True once the client has taken the request up on a newer stream, and this one is about to be dropped.
     fn gave_way(&self) -> bool;
 }

@@ -2,7 +2,7 @@
 //! what it holds and what it must hold. Nothing here looks anything up.
 
 use serde_json::{Map, Value};
-use taskbridge_sdk::Trace;
+use taskbridge_sdk::{Answer, Ask, Trace};
 
 use super::jsonrpc::{Error, INVALID_PARAMS};
 use crate::catalog::MAX_KEY;
@@ -74,6 +74,33 @@ pub fn idempotency_key(params: &Value) -> Result<Option<String>, Error> {
     }
 }
 
+/// What a client's result says to something that it was asked: an `ElicitResult`, or what was wanted itself. Whether it
+/// fits is for [`crate::tasks::asking::fit`] to say.
+///
+/// # Errors
+/// What is wrong with it, in words for the client.
+pub fn answer(ask: &Ask, result: &Value) -> Result<Answer, String> {
+    match ask {
+        Ask::Form(_) | Ask::Url(_) => elicited(result),
+        Ask::Sampling(_) | Ask::Roots => match result {
+            Value::Object(content) => Ok(Answer::Accept(content.clone())),
+            _ => Err("the answer must be an object".to_owned()),
+        },
+    }
+}
+
+/// Reads an `ElicitResult`.
+fn elicited(result: &Value) -> Result<Answer, String> {
+    match (result.get("action").and_then(Value::as_str), result.get("content")) {
+        (Some("accept"), Some(Value::Object(content))) => Ok(Answer::Accept(content.clone())),
+        (Some("accept"), None | Some(Value::Null)) => Ok(Answer::Accept(Map::new())),
+        (Some("accept"), Some(_)) => Err("`content` must be an object".to_owned()),
+        (Some("decline"), _) => Ok(Answer::Decline),
+        (Some("cancel"), _) => Ok(Answer::Cancel),
+        _ => Err("`action` must be \"accept\", \"decline\" or \"cancel\"".to_owned()),
+    }
+}
+
 /// The trace that a request belongs to. One that is not of the W3C's form is left out: it must not stop a call.
 pub fn trace(params: &Value) -> Result<Option<Trace>, Error> {
     let Some(meta) = meta(params)? else { return Ok(None) };
@@ -106,5 +133,27 @@ fn kind(value: &Value) -> String {
         Value::String(text) => format!("a string of {} bytes", text.len()),
         Value::Array(_) => "an array".to_owned(),
         Value::Object(_) => "an object".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn reads_an_answer() {
+        let content = json!({"name": "ana"}).as_object().unwrap().clone();
+        let form = Ask::Form(json!({}));
+        let accepted = answer(&form, &json!({"action": "accept", "content": {"name": "ana"}}));
+        assert!(accepted == Ok(Answer::Accept(content)));
+        assert!(answer(&form, &json!({"action": "decline"})) == Ok(Answer::Decline));
+        assert!(answer(&form, &json!({"action": "cancel"})) == Ok(Answer::Cancel));
+        for bad in
+            [json!({}), json!(null), json!({"action": "accept", "content": 1}), json!({"action": "ok"})]
+        {
+            assert!(answer(&form, &bad).is_err(), "{bad}");
+        }
     }
 }

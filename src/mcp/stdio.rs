@@ -18,11 +18,12 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::Bridge;
+use super::generation::Generation;
 use super::jsonrpc::{self, Error, INTERNAL_ERROR, INVALID_REQUEST, Id, Message, Outcome, Request};
 use super::live::Live;
 use super::outlet::{Outlet, Resume};
 use super::session::Caller;
-use super::v2025_11_25;
+use super::{v2025_11_25, v2026_07_28};
 use crate::auth::Principal;
 
 /// How many lines wait to be written before whoever writes does.
@@ -33,6 +34,9 @@ const MOST_AT_ONCE: usize = 4096;
 
 /// How long answers may take after the end of the input, or once the server is to stop.
 const GRACE: Duration = Duration::from_secs(1);
+
+/// The register's name for requests that stand by themselves. No session has it.
+const ALONE: &str = "";
 
 /// Serves one client until the input ends or `shutdown` is cancelled.
 ///
@@ -130,6 +134,12 @@ impl<'a> Desk<'a> {
                 let error = Error::new(INTERNAL_ERROR, message);
                 self.write(jsonrpc::response(&request.id, &Err(error)));
             }
+            (Message::Request(request), caller)
+                if Generation::of(&request.method, &request.params, None, caller.is_some())
+                    == Generation::Stateless =>
+            {
+                self.handle_alone(request);
+            }
             (Message::Request(request), None) => self.begin(&request),
             (Message::Request(request), Some(_)) if request.method == "initialize" => {
                 self.refuse(
@@ -138,6 +148,9 @@ impl<'a> Desk<'a> {
                 );
             }
             (Message::Request(request), Some(caller)) => self.handle(caller, request),
+            (Message::Notification { method, params }, _) if method == "notifications/cancelled" => {
+                self.cancel(&params);
+            }
             (Message::Notification { method, params }, Some(caller)) => self.notified(caller, method, params),
             (Message::Response { id: Some(id), outcome }, Some(caller)) => self.replied(caller, id, outcome),
             // What a message holds may be a secret.
@@ -181,23 +194,44 @@ impl<'a> Desk<'a> {
         }));
     }
 
+    /// Answers a request that stands by itself.
+    fn handle_alone(&mut self, request: Request) {
+        let asker = match v2026_07_28::admit(self.bridge, Principal::single_user(), &request, None) {
+            Ok(asker) => asker,
+            Err(refused) => return self.write(jsonrpc::response(&request.id, &Err(refused.error))),
+        };
+        let (bridge, lines) = (self.bridge, self.lines.clone());
+        let open = self.live.open(ALONE, Some(&request.id), None);
+        self.at_work.push(Box::pin(async move {
+            let id = request.id.clone();
+            let outlet = Stdout(lines);
+            tokio::select! {
+                biased;
+                _ = open.over() => {}
+                outcome = v2026_07_28::handle(bridge, &asker, request, &outlet) => {
+                    outlet.line(jsonrpc::response(&id, &outcome)).await;
+                }
+            }
+        }));
+    }
+
+    /// Ends the wait for a request, whichever generation it is of.
+    fn cancel(&self, params: &Value) {
+        let Ok(id) = Id::deserialize(&params["requestId"]) else { return };
+        tracing::debug!(?id, reason = params["reason"].as_str(), "a request was cancelled");
+        self.live.cancel(ALONE, &id);
+        if let Some(caller) = &self.caller {
+            self.live.cancel(nonce(caller), &id);
+        }
+    }
+
     fn notified(&mut self, caller: Arc<Caller>, method: String, params: Value) {
         let bridge = self.bridge;
-        match method.as_str() {
-            "notifications/cancelled" => {
-                if let Ok(id) = Id::deserialize(&params["requestId"]) {
-                    tracing::debug!(?id, reason = params["reason"].as_str(), "a request was cancelled");
-                    self.live.cancel(nonce(&caller), &id);
-                }
-                return;
-            }
-            // Nothing is asked of a client before it says that it is ready.
-            "notifications/initialized" if self.listening.is_none() => {
-                let (caller, outlet) = (Arc::clone(&caller), Stdout(self.lines.clone()));
-                self.listening =
-                    Some(Box::pin(async move { v2025_11_25::listen(bridge, &caller, &outlet).await }));
-            }
-            _ => {}
+        // Nothing is asked of a client before it says that it is ready.
+        if method == "notifications/initialized" && self.listening.is_none() {
+            let (caller, outlet) = (Arc::clone(&caller), Stdout(self.lines.clone()));
+            self.listening =
+                Some(Box::pin(async move { v2025_11_25::listen(bridge, &caller, &outlet).await }));
         }
         self.at_work.push(Box::pin(async move {
             v2025_11_25::notified(bridge, &caller, &method, &params).await;
@@ -246,6 +280,10 @@ impl Outlet for Stdout {
     }
 
     fn resumable(&self, _resume: Resume) {}
+
+    fn is_shared(&self) -> bool {
+        true
+    }
 
     fn gave_way(&self) -> bool {
         false

@@ -3,7 +3,7 @@
 //! protocol generation speaks. It must not know a protocol, a transport, a database or an engine: it imports the
 //! sdk and the clock, and nothing else of ours.
 
-mod asking;
+pub mod asking;
 pub mod audit;
 pub mod ledger;
 pub mod machine;

@@ -9,11 +9,12 @@ use axum::response::Response;
 
 use super::{Http, post, stream};
 use crate::mcp::feed::Feed;
-use crate::mcp::jsonrpc::{Id, Outcome, Request};
+use crate::mcp::jsonrpc::{Error, Id, Outcome, Request};
 use crate::mcp::live::{Open, Over};
 use crate::mcp::session::{Caller, Session};
 use crate::mcp::sse::Place;
-use crate::mcp::v2025_11_25;
+use crate::mcp::v2026_07_28::Asker;
+use crate::mcp::{v2025_11_25, v2026_07_28};
 
 /// How long an answer may take before the client gets a stream to wait on. Answers that wait for nothing take a
 /// few milliseconds; whatever takes this long waits for a job, and its client should see at once how to come back.
@@ -25,48 +26,74 @@ pub(super) type Ending = Option<(Id, Outcome)>;
 /// A handler at work.
 pub(super) struct Exchange {
     pub(super) http: Arc<Http>,
-    pub(super) caller: Arc<Caller>,
+    /// The session, in the generation that has them.
+    pub(super) session: Option<Session>,
     pub(super) feed: Arc<Feed>,
     pub(super) work: Pin<Box<dyn Future<Output = Ending> + Send>>,
     /// Where the stream stands, once it can be taken up again.
     pub(super) place: Option<Place>,
     /// Lets the exchange end when its request is cancelled, or its session ends.
     pub(super) open: Option<Open>,
+    /// The HTTP status of an error that is answered at once.
+    status: fn(&Error) -> u16,
 }
 
 impl Exchange {
+    /// A handler of the generation with sessions.
     fn new<W>(
         http: &Arc<Http>,
         caller: Caller,
         place: Option<Place>,
-        work: impl FnOnce(Arc<Http>, Arc<Caller>, Arc<Feed>) -> W,
+        work: impl FnOnce(Arc<Http>, Caller, Arc<Feed>) -> W,
     ) -> Self
     where
         W: Future<Output = Ending> + Send + 'static,
     {
-        let (http, caller, feed) = (Arc::clone(http), Arc::new(caller), Arc::new(Feed::default()));
-        let work = Box::pin(work(Arc::clone(&http), Arc::clone(&caller), Arc::clone(&feed)));
-        Self { http, caller, feed, work, place, open: None }
+        let session = caller.session.clone();
+        let (http, feed) = (Arc::clone(http), Arc::new(Feed::default()));
+        let work = Box::pin(work(Arc::clone(&http), caller, Arc::clone(&feed)));
+        Self { http, session, feed, work, place, open: None, status: |_| 200 }
     }
 
     /// Answers a request with a response of its own, or with a stream if that takes a while.
     pub(super) async fn handle(http: &Arc<Http>, caller: Caller, request: Request) -> Response {
         let id = request.id.clone();
-        let mut exchange = Self::new(http, caller, None, |http, caller, feed| async move {
+        let exchange = Self::new(http, caller, None, |http, caller, feed| async move {
             let id = request.id.clone();
             Some((id, v2025_11_25::handle(&http.bridge, &caller, request, &*feed).await))
         });
+        exchange.answer(&id, QUICK).await
+    }
+
+    /// Answers a request that stands by itself.
+    pub(super) async fn handle_alone(http: &Arc<Http>, asker: Asker, request: Request) -> Response {
+        let id = request.id.clone();
+        let (http, feed) = (Arc::clone(http), Arc::new(Feed::default()));
+        // Such a call may wait for a moment to see whether it needs a task at all.
+        let quick = QUICK + http.bridge.settings().quick_wait;
+        let work = {
+            let (http, feed, id) = (Arc::clone(&http), Arc::clone(&feed), id.clone());
+            Box::pin(
+                async move { Some((id, v2026_07_28::handle(&http.bridge, &asker, request, &*feed).await)) },
+            )
+        };
+        let exchange =
+            Self { http, session: None, feed, work, place: None, open: None, status: v2026_07_28::status };
+        exchange.answer(&id, quick).await
+    }
+
+    async fn answer(mut self, id: &Id, quick: Duration) -> Response {
         // Most handlers are done before they wait for anything: they need no entry in a register and no timer.
-        if let std::task::Poll::Ready(ending) = futures_util::poll!(&mut exchange.work) {
-            return exchange.finish(ending);
+        if let std::task::Poll::Ready(ending) = futures_util::poll!(&mut self.work) {
+            return self.finish(ending);
         }
-        exchange.open_as(Some(&id));
+        self.open_as(Some(id));
         tokio::select! {
             biased;
-            _ = over(exchange.open.as_ref()) => stream::empty(),
-            ending = &mut exchange.work => exchange.finish(ending),
-            () = exchange.feed.has_some() => stream::respond(exchange, None),
-            () = tokio::time::sleep(QUICK) => stream::respond(exchange, None),
+            _ = over(self.open.as_ref()) => stream::empty(),
+            ending = &mut self.work => self.finish(ending),
+            () = self.feed.has_some() => stream::respond(self, None),
+            () = tokio::time::sleep(quick) => stream::respond(self, None),
         }
     }
 
@@ -90,20 +117,19 @@ impl Exchange {
         stream::respond(exchange, None)
     }
 
-    /// The session.
-    pub(super) fn session(&self) -> Option<&Session> {
-        self.caller.session.as_ref()
-    }
-
     fn open_as(&mut self, waits_for: Option<&Id>) {
         let stream = self.place.as_ref().map(|place| place.stream.as_str());
-        self.open = self.session().map(|session| self.http.live.open(&session.nonce, waits_for, stream));
+        self.open =
+            self.session.as_ref().map(|session| self.http.live.open(&session.nonce, waits_for, stream));
     }
 
     /// The handler is done before a stream was begun. One is needed still if it sent something before its answer.
     fn finish(self, ending: Ending) -> Response {
         match ending {
-            Some((id, outcome)) if self.feed.is_empty() => post::json(&id, &outcome),
+            Some((id, outcome)) if self.feed.is_empty() => {
+                let status = outcome.as_ref().err().map_or(200, self.status);
+                post::json(status, &id, &outcome)
+            }
             ending => stream::respond(self, Some(ending)),
         }
     }

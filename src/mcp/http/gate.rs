@@ -8,15 +8,15 @@ use axum::response::{IntoResponse as _, Response};
 use super::refusal::Refusal;
 use super::{Http, METHODS, Result};
 use crate::auth::Principal;
-use crate::mcp::generation::Revision;
+use crate::mcp::generation::{self, Generation, Revision};
+use crate::mcp::jsonrpc::{Message, Request};
 use crate::mcp::origin::Doors;
 use crate::mcp::session::Session;
 
 pub(super) static SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 static VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 
-const REQUEST_HEADERS: &str =
-    "Content-Type, Accept, Authorization, Mcp-Session-Id, MCP-Protocol-Version, Last-Event-ID";
+const REQUEST_HEADERS: &str = "Content-Type, Accept, Authorization, Mcp-Session-Id, MCP-Protocol-Version, Last-Event-ID, Mcp-Method, Mcp-Name";
 const RESPONSE_HEADERS: &str = "Mcp-Session-Id, WWW-Authenticate, Retry-After";
 
 /// Refuses pages that are not let in. A client that is no browser sends no `Origin`.
@@ -71,6 +71,25 @@ pub(super) fn share_with(origin: HeaderValue, response: &mut Response) {
     headers.append(header::VARY, HeaderValue::from_static("Origin"));
 }
 
+/// Which generation a message is for.
+pub(super) fn generation(headers: &HeaderMap, message: &Message) -> Generation {
+    let version = headers.get(&VERSION).map(|version| String::from_utf8_lossy(version.as_bytes()));
+    let in_session = headers.contains_key(&SESSION_ID);
+    match message {
+        Message::Request(Request { method, params, .. }) | Message::Notification { method, params } => {
+            Generation::of(method, params, version.as_deref(), in_session)
+        }
+        // Only in a session is a client asked anything.
+        Message::Response { .. } => Generation::Sessions,
+    }
+}
+
+/// What a header holds. One that stands there twice holds both, which equals nothing that it could hold.
+pub(super) fn held(headers: &HeaderMap, name: &str) -> Option<Vec<u8>> {
+    let values: Vec<&[u8]> = headers.get_all(name).iter().map(HeaderValue::as_bytes).collect();
+    (!values.is_empty()).then(|| values.join(&b','))
+}
+
 /// Refuses a version that is not spoken here. One that is spoken but is not the session's is let pass: the session
 /// decides.
 pub(super) fn check_version(headers: &HeaderMap) -> Result<()> {
@@ -78,9 +97,11 @@ pub(super) fn check_version(headers: &HeaderMap) -> Result<()> {
     let text = String::from_utf8_lossy(version.as_bytes());
     match Revision::parse(&text) {
         Some(_) => Ok(()),
+        // A client that asks for the newest revision may name it before it knows what is spoken with it.
+        None if text == generation::MODERN && !headers.contains_key(&SESSION_ID) => Ok(()),
         None => Err(Refusal::invalid(format!(
             "MCP-Protocol-Version {text:?} is not supported; this server speaks {}",
-            Revision::ALL.map(Revision::as_str).join(", ")
+            generation::SUPPORTED.join(", ")
         ))),
     }
 }

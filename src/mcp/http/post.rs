@@ -13,11 +13,12 @@ use super::exchange::Exchange;
 use super::refusal::Refusal;
 use super::{Http, Result, body, gate};
 use crate::auth::Principal;
-use crate::mcp::generation::Replied;
+use crate::mcp::generation::{Generation, Replied};
 use crate::mcp::jsonrpc::{self, Id, Message, Outcome, Request};
 use crate::mcp::polls::Turn;
 use crate::mcp::session::Caller;
-use crate::mcp::v2025_11_25;
+use crate::mcp::v2026_07_28::Refused;
+use crate::mcp::{v2025_11_25, v2026_07_28};
 
 const JSON: &str = "application/json";
 const EVENTS: &str = "text/event-stream";
@@ -36,6 +37,9 @@ pub(super) async fn post(
     let body = body::read(body, http.options.max_body_bytes).await?;
     let message = jsonrpc::parse(&body).map_err(Refusal::malformed)?;
     let to_request = |refusal: Box<Refusal>| refusal.to(id_of(&message).cloned());
+    if gate::generation(headers, &message) == Generation::Stateless {
+        return alone(http, principal, headers, message).await;
+    }
     gate::check_version(headers).map_err(to_request)?;
     if let Message::Request(request) = &message
         && request.method == "initialize"
@@ -54,6 +58,33 @@ pub(super) async fn post(
     }
 }
 
+/// A message that stands by itself: everything that it needs is in it.
+async fn alone(
+    http: &Arc<Http>,
+    principal: Principal,
+    headers: &HeaderMap,
+    message: Message,
+) -> Result<Response> {
+    let request = match message {
+        Message::Request(request) => request,
+        // To cancel a request its stream is closed, and there is nothing else that a client could notify of.
+        Message::Notification { .. } => return Ok(StatusCode::ACCEPTED.into_response()),
+        Message::Response { .. } => return Err(Refusal::invalid("no request with this id was sent to you")),
+    };
+    let held = |name: &str| gate::held(headers, name);
+    let asker = match v2026_07_28::admit(&http.bridge, principal, &request, Some(&held)) {
+        Ok(asker) => asker,
+        Err(Refused { error, status }) => return Ok(json(status, &request.id, &Err(error))),
+    };
+    let counted = match asker.principal.identified {
+        true => asker.principal.owner.as_str(),
+        // Callers who are not told apart are counted by task: one must not slow down all.
+        false => request.params["taskId"].as_str().unwrap_or_default(),
+    };
+    hold_polls(http, counted, &request).await?;
+    Ok(Exchange::handle_alone(http, asker, request).await)
+}
+
 /// The id of a request; the other kinds are not answered.
 fn id_of(message: &Message) -> Option<&Id> {
     match message {
@@ -65,28 +96,37 @@ fn id_of(message: &Message) -> Option<&Id> {
 fn initialize(http: &Http, principal: &Principal, request: &Request) -> Response {
     match v2025_11_25::initialize(&http.bridge, principal, &request.params) {
         Ok((session, result)) => {
-            let mut response = json(&request.id, &Ok(result));
+            let mut response = json(200, &request.id, &Ok(result));
             let token = session.token(&http.bridge.seal);
             let token = HeaderValue::try_from(token).expect("a sealed token is visible ASCII");
             response.headers_mut().insert(&gate::SESSION_ID, token);
             response
         }
-        Err(error) => json(&request.id, &Err(error)),
+        Err(error) => json(200, &request.id, &Err(error)),
     }
 }
 
 async fn request_of(http: &Arc<Http>, caller: Caller, request: Request) -> Result<Response> {
-    if request.method == "tasks/get" {
-        match http.polls.turn(counted_as(&caller), Instant::now()) {
-            Turn::Now => {}
-            Turn::After(pause) => tokio::time::sleep(pause).await,
-            Turn::Never => {
-                let most = http.bridge.settings().max_polls_per_second;
-                return Err(Refusal::too_many_polls(most).to(Some(request.id)));
-            }
+    hold_polls(http, counted_as(&caller), &request).await?;
+    Ok(Exchange::handle(http, caller, request).await)
+}
+
+/// Slows down, and in the end refuses, whoever polls without pause.
+async fn hold_polls(http: &Http, counted_as: &str, request: &Request) -> Result<()> {
+    if request.method != "tasks/get" {
+        return Ok(());
+    }
+    match http.polls.turn(counted_as, Instant::now()) {
+        Turn::Now => Ok(()),
+        Turn::After(pause) => {
+            tokio::time::sleep(pause).await;
+            Ok(())
+        }
+        Turn::Never => {
+            let most = http.bridge.settings().max_polls_per_second;
+            Err(Refusal::too_many_polls(most).to(Some(request.id.clone())))
         }
     }
-    Ok(Exchange::handle(http, caller, request).await)
 }
 
 /// Whose polls these are. Callers who are not told apart are counted by session: one must not slow down all.
@@ -120,9 +160,10 @@ async fn response_of(http: &Http, caller: &Caller, id: Option<Id>, outcome: Outc
 }
 
 /// One JSON-RPC response as a whole HTTP response.
-pub(super) fn json(id: &Id, outcome: &Outcome) -> Response {
+pub(super) fn json(status: u16, id: &Id, outcome: &Outcome) -> Response {
     let json = HeaderValue::from_static(JSON);
-    ([(header::CONTENT_TYPE, json)], jsonrpc::response(id, outcome)).into_response()
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
+    (status, [(header::CONTENT_TYPE, json)], jsonrpc::response(id, outcome)).into_response()
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

@@ -95,7 +95,7 @@ impl EventStream {
 
     /// The next event of a handler at work. `None` once the stage is another.
     async fn run(&mut self) -> Option<Bytes> {
-        let Exchange { open, feed, work, http, caller, place } = &mut self.exchange;
+        let Exchange { open, feed, work, http, session, place, .. } = &mut self.exchange;
         // The others are answered while the server stops: their clients could not come back for it.
         let resumable = place.is_some() || feed.resume().is_some();
         tokio::select! {
@@ -115,7 +115,7 @@ impl EventStream {
                 return Some(sse::retry(RETRY_MS));
             }
             _ = self.quiet.tick() => {
-                if lives(caller.session.as_ref(), &http.bridge).await {
+                if lives(session.as_ref(), &http.bridge).await {
                     return Some(sse::COMMENT);
                 }
                 self.stage = Stage::Over;
@@ -126,7 +126,7 @@ impl EventStream {
 
     /// What a stream begins with. Clients of older revisions try to read an event without data, so they get a comment.
     fn opening(&mut self) -> Bytes {
-        let primes = self.exchange.session().is_some_and(|session| session.revision.primes_streams());
+        let primes = self.exchange.session.as_ref().is_some_and(|session| session.revision.primes_streams());
         match self.next_id() {
             Some(id) if primes => sse::priming(&id, RETRY_MS),
             _ => sse::COMMENT,
@@ -141,9 +141,9 @@ impl EventStream {
 
     /// An id for the next event, if the stream can be taken up again there.
     fn next_id(&mut self) -> Option<String> {
-        let Exchange { http, caller, feed, place, open, .. } = &mut self.exchange;
+        let Exchange { http, session, feed, place, open, .. } = &mut self.exchange;
         if place.is_none() {
-            let nonce = &caller.session.as_ref()?.nonce;
+            let nonce = &session.as_ref()?.nonce;
             let started = Place::start(nonce, feed.resume()?, &*http.bridge.entropy);
             if let Some(open) = open {
                 open.name(&started.stream);

@@ -4,11 +4,10 @@ use serde_json::Value;
 
 use super::{from_wire, to_wire, wire};
 use crate::auth::Principal;
-use crate::mcp::Bridge;
-use crate::mcp::companions::Companion;
 use crate::mcp::generation::Revision;
 use crate::mcp::jsonrpc::Error;
 use crate::mcp::session::{Abilities, Session};
+use crate::mcp::{Bridge, instructions};
 
 /// Begins a session.
 pub(super) fn initialize(
@@ -32,7 +31,7 @@ pub(super) fn initialize(
             title: "taskbridge",
             version: env!("CARGO_PKG_VERSION"),
         },
-        instructions: instructions(bridge, principal),
+        instructions: instructions::of(bridge, principal, super::OFFERS_COMPANIONS),
     };
     Ok((session, to_wire::value(&result)))
 }
@@ -54,27 +53,4 @@ fn abilities(params: &Value, revision: Revision) -> Result<Abilities, Error> {
         roots: has(declared, "roots"),
         tasks: has(declared, "tasks"),
     })
-}
-
-/// What a host may tell its model about this server.
-fn instructions(bridge: &Bridge, principal: &Principal) -> String {
-    let mut text =
-        "Each tool starts a job in a workflow engine. A job that takes longer than a call may wait goes on \
-                    as a task: the call then answers with a task_id instead of a result."
-            .to_owned();
-    let offered = |companion: Companion| companion.is_offered(bridge, principal, super::OFFERS_COMPANIONS);
-    if offered(Companion::Wait) {
-        text.push_str(&format!(
-            " Do not call the tool again then; call {} with that task_id until it gives the result. {} stops a task.",
-            Companion::Wait.name(),
-            Companion::Cancel.name()
-        ));
-    }
-    if offered(Companion::List) {
-        text.push_str(&format!(" {} finds tasks that were started earlier.", Companion::List.name()));
-    }
-    if offered(Companion::Logs) {
-        text.push_str(&format!(" {} shows what a job has printed.", Companion::Logs.name()));
-    }
-    text
 }

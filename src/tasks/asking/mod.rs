@@ -14,7 +14,7 @@ use taskbridge_sdk::{Answer, Ask, Question};
 ///
 /// # Errors
 /// Why not, in words for the author of the job.
-pub(super) fn check(question: &Question) -> Result<(), String> {
+pub fn check(question: &Question) -> Result<(), String> {
     match &question.ask {
         Ask::Form(schema) => form::check(schema),
         Ask::Url(url) => check_url(url),
@@ -28,7 +28,7 @@ pub(super) fn check(question: &Question) -> Result<(), String> {
 ///
 /// # Errors
 /// Why it is none, in words for whoever gave it.
-pub(super) fn fit(question: &Question, answer: Answer) -> Result<Answer, String> {
+pub fn fit(question: &Question, answer: Answer) -> Result<Answer, String> {
     let Answer::Accept(content) = answer else { return Ok(answer) };
     let content = match &question.ask {
         Ask::Form(schema) => form::fill(schema, content)?,

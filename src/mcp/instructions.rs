@@ -1,0 +1,28 @@
+//! What a host may tell its model about this server. The same words for every generation.
+
+use super::Bridge;
+use super::companions::Companion;
+use crate::auth::Principal;
+
+/// The words for this caller. `automatic` is as in [`Companion::is_offered`].
+pub fn of(bridge: &Bridge, principal: &Principal, automatic: bool) -> String {
+    let mut text =
+        "Each tool starts a job in a workflow engine. A job that takes longer than a call may wait goes on \
+                    as a task: the call then answers with a task_id instead of a result."
+            .to_owned();
+    let offered = |companion: Companion| companion.is_offered(bridge, principal, automatic);
+    if offered(Companion::Wait) {
+        text.push_str(&format!(
+            " Do not call the tool again then; call {} with that task_id until it gives the result. {} stops a task.",
+            Companion::Wait.name(),
+            Companion::Cancel.name()
+        ));
+    }
+    if offered(Companion::List) {
+        text.push_str(&format!(" {} finds tasks that were started earlier.", Companion::List.name()));
+    }
+    if offered(Companion::Logs) {
+        text.push_str(&format!(" {} shows what a job has printed.", Companion::Logs.name()));
+    }
+    text
+}

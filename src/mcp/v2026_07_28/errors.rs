@@ -1,0 +1,62 @@
+//! The errors that this generation defines, and the HTTP status that goes with each.
+
+use serde_json::{Value, json};
+use taskbridge_sdk::Ask;
+
+use super::wire::TASKS_EXTENSION;
+use crate::mcp::generation;
+use crate::mcp::jsonrpc::{Error, METHOD_NOT_FOUND};
+
+/// A header does not say what the body says.
+pub(super) const HEADER_MISMATCH: i32 = -32020;
+/// The request needs something that its client did not declare.
+pub(super) const MISSING_CAPABILITY: i32 = -32021;
+/// The revision is not spoken here.
+pub(super) const UNSUPPORTED_VERSION: i32 = -32022;
+
+/// The HTTP status of an error that answers a request (Streamable HTTP, "Request Metadata").
+pub(super) fn status(error: &Error) -> u16 {
+    match error.code {
+        METHOD_NOT_FOUND => 404,
+        HEADER_MISMATCH | MISSING_CAPABILITY | UNSUPPORTED_VERSION => 400,
+        _ => 200,
+    }
+}
+
+/// A header is missing, or says something else than the body.
+pub(super) fn header_mismatch(message: impl Into<String>) -> Error {
+    Error::new(HEADER_MISMATCH, message)
+}
+
+/// The request is written in a revision that is not spoken here.
+pub(super) fn unsupported_version(requested: &str) -> Error {
+    let supported = generation::SUPPORTED;
+    let message = format!(
+        "protocol version {requested:?} is not supported; this server speaks {}",
+        supported.join(", ")
+    );
+    let data = Some(json!({"supported": supported, "requested": requested}));
+    Error { code: UNSUPPORTED_VERSION, message, data }
+}
+
+/// The request can be served only to a client that holds tasks.
+pub(super) fn needs_tasks(what: &str) -> Error {
+    missing(what, "the tasks extension", json!({"extensions": {TASKS_EXTENSION: {}}}))
+}
+
+/// The request can be served only to a client that can be asked for this.
+pub(super) fn needs_ability(what: &str, ask: &Ask) -> Error {
+    let (name, capabilities) = match ask {
+        Ask::Form(_) => ("elicitation of forms", json!({"elicitation": {"form": {}}})),
+        Ask::Url(_) => ("elicitation by pages", json!({"elicitation": {"url": {}}})),
+        Ask::Sampling(_) => ("sampling", json!({"sampling": {}})),
+        Ask::Roots => ("roots", json!({"roots": {}})),
+    };
+    missing(what, name, capabilities)
+}
+
+fn missing(what: &str, name: &str, capabilities: Value) -> Error {
+    let message = format!("{what} needs {name}, and this request did not declare it: nothing was started");
+    let data = Some(json!({"requiredCapabilities": capabilities}));
+    Error { code: MISSING_CAPABILITY, message, data }
+}

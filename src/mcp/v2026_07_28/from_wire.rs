@@ -1,0 +1,239 @@
+//! From parameters as they came to what they mean. A refusal is -32602, and names the field, what it holds and what
+//! it must hold. Nothing here looks anything up.
+
+use serde_json::{Map, Value};
+use taskbridge_sdk::Trace;
+
+use super::wire::{Filter, TASKS_EXTENSION};
+use crate::mcp::jsonrpc::Error;
+use crate::mcp::params::{arguments, idempotency_key, trace, wrong};
+pub(super) use crate::mcp::params::{bad_cursor, cursor, invalid, progress_token, task_id, text};
+use crate::mcp::session::Abilities;
+
+/// Where a request names its revision, in `_meta`.
+pub(super) const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+/// Where a request says what its client can do, in `_meta`.
+const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+/// Where a request asks for log messages, in `_meta`.
+const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+/// The levels of log messages, by their names (RFC 5424).
+const LOG_LEVELS: [&str; 8] =
+    ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
+/// The most tasks or resources that one subscription follows.
+const MOST_FOLLOWED: usize = 1024;
+
+/// What a request says of itself in `_meta`.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct About {
+    /// The revision that it is written in.
+    pub(super) version: String,
+    /// What its client can be asked for.
+    pub(super) client: Abilities,
+    /// True if its client holds tasks by the extension.
+    pub(super) tasks: bool,
+}
+
+/// Reads `_meta`, which every request must have.
+pub(super) fn about(params: &Value) -> Result<About, Error> {
+    let meta = match params.get("_meta") {
+        Some(Value::Object(meta)) => meta,
+        other => return Err(wrong("_meta", other, "an object with the protocol version and capabilities")),
+    };
+    let version = match meta.get(VERSION) {
+        Some(Value::String(version)) => version.clone(),
+        other => return Err(wrong(&in_meta(VERSION), other, "the revision of the request")),
+    };
+    let declared = match meta.get(CAPABILITIES) {
+        Some(declared @ Value::Object(_)) => declared,
+        other => return Err(wrong(&in_meta(CAPABILITIES), other, "an object: what the client can do")),
+    };
+    match meta.get(LOG_LEVEL) {
+        None => {}
+        Some(Value::String(level)) if LOG_LEVELS.contains(&level.as_str()) => {}
+        other => return Err(wrong(&in_meta(LOG_LEVEL), other, &format!("one of {}", LOG_LEVELS.join(", ")))),
+    }
+    let has = |at: &Value, name: &str| at.get(name).is_some_and(Value::is_object);
+    let elicitation = &declared["elicitation"];
+    let elicits = elicitation.is_object();
+    let client = Abilities {
+        // Without a mode, forms are meant.
+        elicitation_form: elicits && (has(elicitation, "form") || !has(elicitation, "url")),
+        elicitation_url: elicits && has(elicitation, "url"),
+        sampling: has(declared, "sampling"),
+        roots: has(declared, "roots"),
+        ..Abilities::default()
+    };
+    let tasks = has(&declared["extensions"], TASKS_EXTENSION);
+    Ok(About { version, client, tasks })
+}
+
+fn in_meta(name: &str) -> String {
+    format!("_meta[\"{name}\"]")
+}
+
+/// `CallToolRequestParams`.
+#[derive(Debug)]
+pub(super) struct Call {
+    pub(super) name: String,
+    pub(super) arguments: Map<String, Value>,
+    pub(super) progress_token: Option<Value>,
+    pub(super) idempotency_key: Option<String>,
+    pub(super) trace: Option<Trace>,
+    pub(super) retry: Retry,
+}
+
+/// What a request that is sent again brings with it (multi round-trip requests).
+#[derive(Debug, Default)]
+pub(super) struct Retry {
+    /// `inputResponses`, if there are any.
+    pub(super) responses: Option<Map<String, Value>>,
+    /// `requestState`, as the answer before gave it.
+    pub(super) state: Option<String>,
+}
+
+/// Reads the parameters of `tools/call`.
+pub(super) fn call(params: Value) -> Result<Call, Error> {
+    let progress_token = progress_token(&params)?;
+    let idempotency_key = idempotency_key(&params)?;
+    let trace = trace(&params)?;
+    let retry = retry(&params)?;
+    let Value::Object(mut params) = params else {
+        return Err(invalid("`params` is missing: tools/call needs `name`"));
+    };
+    let name = match params.remove("name") {
+        Some(Value::String(name)) => name,
+        other => return Err(wrong("name", other.as_ref(), "the name of a tool")),
+    };
+    let Value::Object(arguments) = arguments(params.remove("arguments"))? else {
+        return Err(invalid("`arguments` must be an object"));
+    };
+    Ok(Call { name, arguments, progress_token, idempotency_key, trace, retry })
+}
+
+/// Reads what a request that is sent again brings with it.
+pub(super) fn retry(params: &Value) -> Result<Retry, Error> {
+    let responses = match params.get("inputResponses") {
+        None => None,
+        some => Some(responses(some)?),
+    };
+    let state = match params.get("requestState") {
+        None => None,
+        Some(Value::String(state)) => Some(state.clone()),
+        other => return Err(wrong("requestState", other, "the requestState of the answer before")),
+    };
+    Ok(Retry { responses, state })
+}
+
+/// `inputResponses` of `tasks/update`, which must be there.
+pub(super) fn input_responses(params: &Value) -> Result<Map<String, Value>, Error> {
+    responses(params.get("inputResponses"))
+}
+
+fn responses(given: Option<&Value>) -> Result<Map<String, Value>, Error> {
+    let Some(Value::Object(responses)) = given else {
+        return Err(wrong("inputResponses", given, "an object: an answer for each key of inputRequests"));
+    };
+    for (key, response) in responses {
+        if !response.is_object() {
+            return Err(wrong(&format!("inputResponses[{key:?}]"), Some(response), "an object"));
+        }
+    }
+    Ok(responses.clone())
+}
+
+/// `SubscriptionFilter`. What is not known here is not granted, and no mistake.
+pub(super) fn filter(params: &Value) -> Result<Filter, Error> {
+    let wanted = match params.get("notifications") {
+        Some(wanted @ Value::Object(_)) => wanted,
+        other => return Err(wrong("notifications", other, "an object: what is to be told of")),
+    };
+    let flag = |name: &str| match wanted.get(name) {
+        None | Some(Value::Null) => Ok(false),
+        Some(Value::Bool(flag)) => Ok(*flag),
+        other => Err(wrong(&format!("notifications.{name}"), other, "true or false")),
+    };
+    let texts = |name: &str| -> Result<Option<Vec<String>>, Error> {
+        let field = format!("notifications.{name}");
+        let list = match wanted.get(name) {
+            None | Some(Value::Null) => return Ok(None),
+            Some(Value::Array(list)) if list.len() <= MOST_FOLLOWED => list,
+            other => return Err(wrong(&field, other, &format!("a list of at most {MOST_FOLLOWED} strings"))),
+        };
+        let text = |value: &Value| match value {
+            Value::String(text) => Ok(text.clone()),
+            other => Err(wrong(&field, Some(other), "a list of strings")),
+        };
+        list.iter().map(text).collect::<Result<_, _>>().map(Some)
+    };
+    Ok(Filter {
+        tools_list_changed: flag("toolsListChanged")?,
+        prompts_list_changed: flag("promptsListChanged")?,
+        resources_list_changed: flag("resourcesListChanged")?,
+        resource_subscriptions: texts("resourceSubscriptions")?.unwrap_or_default(),
+        task_ids: texts("taskIds")?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::mcp::jsonrpc::INVALID_PARAMS;
+
+    fn meta(capabilities: Value) -> Value {
+        json!({"_meta": {VERSION: "v", CAPABILITIES: capabilities}})
+    }
+
+    #[test]
+    fn reads_what_a_request_says_of_itself() {
+        let read = about(&meta(json!({
+            "elicitation": {"url": {}}, "roots": {}, "extensions": {TASKS_EXTENSION: {}}
+        })))
+        .unwrap();
+        let client = Abilities { elicitation_url: true, roots: true, ..Abilities::default() };
+        assert_eq!(read, About { version: "v".to_owned(), client, tasks: true });
+        let read = about(&meta(json!({"elicitation": {}, "sampling": {}}))).unwrap();
+        assert!(read.client.elicitation_form && read.client.sampling && !read.tasks);
+    }
+
+    #[test]
+    fn a_refusal_names_the_field() {
+        let mut wrong_level = meta(json!({}));
+        wrong_level["_meta"][LOG_LEVEL] = json!("loud");
+        for (params, named) in [
+            (json!(null), "`_meta` is missing"),
+            (json!({"_meta": 1}), "`_meta` is 1"),
+            (
+                json!({"_meta": {CAPABILITIES: {}}}),
+                "`_meta[\"io.modelcontextprotocol/protocolVersion\"]` is missing",
+            ),
+            (
+                json!({"_meta": {VERSION: "v"}}),
+                "`_meta[\"io.modelcontextprotocol/clientCapabilities\"]` is missing",
+            ),
+            (wrong_level, "`_meta[\"io.modelcontextprotocol/logLevel\"]` is a string of 4 bytes"),
+        ] {
+            let error = about(&params).unwrap_err();
+            assert_eq!(error.code, INVALID_PARAMS);
+            assert!(error.message.starts_with(named), "{}", error.message);
+        }
+        for (params, named) in [
+            (json!({"name": 1}), "`name` is 1"),
+            (json!({"name": "a", "inputResponses": null}), "`inputResponses` is null"),
+            (json!({"name": "a", "inputResponses": {"k": 1}}), "`inputResponses[\"k\"]` is 1"),
+            (json!({"name": "a", "requestState": 1}), "`requestState` is 1"),
+        ] {
+            let error = call(params).unwrap_err();
+            assert!(error.message.starts_with(named), "{}", error.message);
+        }
+        for (params, named) in [
+            (json!({}), "`notifications` is missing"),
+            (json!({"notifications": {"toolsListChanged": 1}}), "`notifications.toolsListChanged` is 1"),
+            (json!({"notifications": {"taskIds": [1]}}), "`notifications.taskIds` is 1"),
+        ] {
+            let error = filter(&params).unwrap_err();
+            assert!(error.message.starts_with(named), "{}", error.message);
+        }
+    }
+}

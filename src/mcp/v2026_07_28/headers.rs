@@ -1,0 +1,182 @@
+//! The headers that repeat parts of a request, so that what lies between can route by them (Streamable HTTP, "Request
+//! Metadata"): they must agree with the body. What disagrees is refused before anything is done.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+
+use super::errors::header_mismatch;
+use crate::catalog::Mirrored;
+use crate::mcp::jsonrpc::{Error, Request};
+
+/// What a header holds, by its name in lower case. `None` if it is not there.
+pub type Headers<'a> = &'a (dyn Fn(&str) -> Option<Vec<u8>> + Sync);
+
+/// Holds the headers that every request has against its body. `version` is what the body names.
+pub(super) fn check(request: &Request, version: &str, headers: Headers<'_>) -> Result<(), Error> {
+    agree("MCP-Protocol-Version", &plain(headers, "MCP-Protocol-Version")?, version)?;
+    agree("Mcp-Method", &plain(headers, "Mcp-Method")?, &request.method)?;
+    let (field, required) = match request.method.as_str() {
+        "tools/call" | "prompts/get" => ("name", true),
+        "resources/read" => ("uri", true),
+        // The extension asks for it, and one client in use does not send it.
+        "tasks/get" | "tasks/update" | "tasks/cancel" => ("taskId", false),
+        _ => return Ok(()),
+    };
+    // What is wrong with the field itself is said by whoever reads it.
+    let Some(body) = request.params.get(field).and_then(Value::as_str) else { return Ok(()) };
+    match headers("mcp-name") {
+        None if required => Err(missing("Mcp-Name")),
+        None => Ok(()),
+        Some(bytes) => agree("Mcp-Name", &decoded("Mcp-Name", &bytes)?, body),
+    }
+}
+
+/// Holds the headers that repeat a tool's parameters against the arguments of a call.
+pub(super) fn check_parameters(
+    mirrored: &[Mirrored],
+    arguments: &Value,
+    headers: Headers<'_>,
+) -> Result<(), Error> {
+    for mirrored in mirrored {
+        let name = format!("Mcp-Param-{}", mirrored.header);
+        let header = match headers(&name.to_ascii_lowercase()) {
+            Some(bytes) => Some(decoded(&name, &bytes)?),
+            None => None,
+        };
+        match (mirrored.value(arguments), header) {
+            (None, None) => {}
+            (Some(_), None) => return Err(missing(&name)),
+            (None, Some(_)) => {
+                return Err(header_mismatch(format!(
+                    "{name} is there, and the argument that it repeats is not"
+                )));
+            }
+            (Some(value), Some(header)) => {
+                if !is_same(value, &header) {
+                    return Err(header_mismatch(format!("{name} is not the argument that it repeats")));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn is_same(value: &Value, header: &str) -> bool {
+    match value {
+        Value::String(text) => text == header,
+        Value::Bool(flag) => header == if *flag { "true" } else { "false" },
+        // 42 and 42.0 are one number.
+        Value::Number(number) => {
+            header.parse::<i64>().is_ok_and(|header| number.as_i64() == Some(header))
+                || header.parse::<f64>().is_ok_and(|header| number.as_f64() == Some(header))
+        }
+        _ => false,
+    }
+}
+
+fn plain(headers: Headers<'_>, name: &str) -> Result<String, Error> {
+    let bytes = headers(&name.to_ascii_lowercase()).ok_or_else(|| missing(name))?;
+    visible(name, &bytes).map(str::to_owned)
+}
+
+/// A value that may be written as `=?base64?...?=`.
+fn decoded(name: &str, bytes: &[u8]) -> Result<String, Error> {
+    let text = visible(name, bytes)?;
+    let Some(encoded) = text.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?=")) else {
+        return Ok(text.to_owned());
+    };
+    let decoded = STANDARD.decode(encoded).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    decoded.ok_or_else(|| header_mismatch(format!("{name} is not the base64 of UTF-8 that it says it is")))
+}
+
+fn visible<'a>(name: &str, bytes: &'a [u8]) -> Result<&'a str, Error> {
+    let is_allowed = |byte: &u8| matches!(byte, b'\t' | b' '..=b'~');
+    match std::str::from_utf8(bytes) {
+        Ok(text) if bytes.iter().all(is_allowed) => Ok(text),
+        _ => {
+            Err(header_mismatch(format!("{name} holds characters that a header cannot: encode it in base64")))
+        }
+    }
+}
+
+/// Values of headers can be secret, and bodies too, so neither is repeated beyond what a version or a method is.
+fn agree(name: &str, header: &str, body: &str) -> Result<(), Error> {
+    if header == body {
+        return Ok(());
+    }
+    let shown = |text: &str| text.chars().take(60).collect::<String>();
+    Err(header_mismatch(format!("{name} is {:?}, and the body says {:?}", shown(header), shown(body))))
+}
+
+fn missing(name: &str) -> Error {
+    header_mismatch(format!("the header {name} is missing"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use serde_json::json;
+
+    use super::super::errors::HEADER_MISMATCH;
+    use super::*;
+    use crate::catalog::mirrored;
+    use crate::mcp::jsonrpc::Id;
+
+    fn held(pairs: &[(&str, &str)], method: &str, params: Value) -> Result<(), Error> {
+        let map: HashMap<&str, &str> = pairs.iter().copied().collect();
+        let headers = |name: &str| map.get(name).map(|value| value.as_bytes().to_vec());
+        let request = Request { id: Id::Integer(1), method: method.to_owned(), params };
+        check(&request, "v", &headers)
+    }
+
+    #[test]
+    fn headers_must_agree_with_the_body() {
+        let base = [("mcp-protocol-version", "v"), ("mcp-method", "tools/call")];
+        let with = |name: &'static str| [base[0], base[1], ("mcp-name", name)];
+        let params = || json!({"name": "grüß", "arguments": {}});
+        assert_eq!(held(&with("=?base64?Z3LDvMOf?="), "tools/call", params()), Ok(()));
+        for (pairs, said) in [
+            (&base[1..], "MCP-Protocol-Version is missing"),
+            (&base[..1], "Mcp-Method is missing"),
+            (&base[..], "Mcp-Name is missing"),
+            (&with("other")[..], "Mcp-Name is \"other\""),
+            (&with("=?base64?!?=")[..], "not the base64"),
+            (&with("grüß")[..], "characters that a header cannot"),
+            (&[("mcp-protocol-version", "w"), base[1]][..], "MCP-Protocol-Version is \"w\""),
+            (&[base[0], ("mcp-method", "tools/list")][..], "Mcp-Method is \"tools/list\""),
+        ] {
+            let error = held(pairs, "tools/call", params()).unwrap_err();
+            assert_eq!(error.code, HEADER_MISMATCH);
+            assert!(error.message.contains(said), "{}", error.message);
+        }
+        let get = [base[0], ("mcp-method", "tasks/get")];
+        assert_eq!(held(&get, "tasks/get", json!({"taskId": "x"})), Ok(()), "one client leaves it out");
+        assert!(held(&[get[0], get[1], ("mcp-name", "y")], "tasks/get", json!({"taskId": "x"})).is_err());
+    }
+
+    #[test]
+    fn headers_that_repeat_parameters_must_agree_with_them() {
+        let schema = json!({"type": "object", "properties": {
+            "region": {"type": "string", "x-mcp-header": "Region"},
+            "n": {"type": "integer", "x-mcp-header": "N"},
+            "dry": {"type": "boolean", "x-mcp-header": "Dry"},
+        }});
+        let mirrored = mirrored(&schema).unwrap();
+        let held = |pairs: &[(&str, &str)], arguments: Value| {
+            let map: HashMap<&str, &str> = pairs.iter().copied().collect();
+            let headers = |name: &str| map.get(name).map(|value| value.as_bytes().to_vec());
+            check_parameters(&mirrored, &arguments, &headers).is_ok()
+        };
+        let all =
+            [("mcp-param-region", "=?base64?IHggw6Q=?="), ("mcp-param-n", "42.0"), ("mcp-param-dry", "true")];
+        assert!(held(&all, json!({"region": " x ä", "n": 42, "dry": true})));
+        assert!(held(&[], json!({"region": null})), "null and nothing have no header");
+        assert!(!held(&[], json!({"region": "x"})), "what is in the body must be in a header");
+        assert!(!held(&[("mcp-param-region", "y")], json!({"region": "x"})));
+        assert!(!held(&[("mcp-param-region", "x")], json!({})));
+        assert!(!held(&[("mcp-param-n", "43")], json!({"n": 42})));
+        assert!(!held(&[("mcp-param-dry", "True")], json!({"dry": true})));
+    }
+}

@@ -1,0 +1,27 @@
+//! `server/discover`: which revisions are spoken, and what is offered.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::{Call, to_wire, wire};
+use crate::mcp::{generation, instructions};
+
+/// How long a list, or what is offered, is good for; who wants to know earlier listens.
+pub(super) const FRESH: Duration = Duration::from_secs(300);
+
+/// `server/discover`.
+pub(super) fn discover(call: &Call<'_>) -> Value {
+    let capabilities = wire::ServerCapabilities {
+        tools: wire::ListCapability { list_changed: true },
+        resources: wire::ResourcesCapability { list_changed: true, subscribe: false },
+        extensions: wire::Extensions::default(),
+    };
+    let result = wire::DiscoverResult {
+        supported_versions: generation::SUPPORTED.to_vec(),
+        capabilities,
+        instructions: instructions::of(call.bridge, &call.asker.principal, call.offers_companions()),
+    };
+    // What a model is told depends on who asks, and with what client.
+    to_wire::cacheable(result, FRESH, wire::CacheScope::Private)
+}

@@ -1,0 +1,155 @@
+//! `subscriptions/listen`: an open answer, on which the client is told of what it asked for: tasks, lists, resources.
+//! Nothing of it is kept: a client whose connection broke asks again, and is first told where its tasks stand.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::tasks::{detailed, require_tasks};
+use super::wire::{Acknowledged, Filter};
+use super::{Call, from_wire, to_wire, wire};
+use crate::mcp::jsonrpc::{Id, Outcome};
+use crate::mcp::offers::{Edition, List};
+use crate::mcp::outlet::Outlet;
+use crate::tasks::store::StoreError;
+use crate::tasks::task::TaskId;
+
+/// The shortest time between two rounds of messages: of what changes faster, the newest is told.
+const SPACING: Duration = Duration::from_millis(200);
+/// How long to wait after a fault of the store.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// `subscriptions/listen`: answers only when the server ends the subscription.
+pub(super) async fn listen(call: &Call<'_>, id: &Id, params: &Value, outlet: &dyn Outlet) -> Outcome {
+    let wanted = from_wire::filter(params)?;
+    if wanted.task_ids.is_some() {
+        require_tasks(call, "subscriptions/listen with taskIds")?;
+    }
+    let granted = grant(call, wanted).await.map_err(|error| call.fault(&error))?;
+    let acknowledged = Acknowledged { notifications: granted.clone() };
+    outlet.send(to_wire::subscribed("notifications/subscriptions/acknowledged", id, acknowledged)).await;
+    let speaker = Speaker::new(call, id, outlet, granted);
+    tokio::select! {
+        biased;
+        () = call.bridge.service.stopping() => {}
+        () = speaker.speak() => {}
+    }
+    if outlet.is_shared() {
+        let params = wire::Cancelled { request_id: id, reason: "the server stops" };
+        outlet.send(to_wire::subscribed("notifications/cancelled", id, params)).await;
+    }
+    Ok(to_wire::subscription_ended(id))
+}
+
+/// What of all that is wanted is granted: of tasks, those that the caller has.
+async fn grant(call: &Call<'_>, wanted: Filter) -> Result<Filter, StoreError> {
+    let mut granted = Filter { task_ids: None, resource_subscriptions: Vec::new(), ..wanted };
+    if let Some(ids) = wanted.task_ids {
+        let mut known = Vec::new();
+        for id in ids {
+            if call.bridge.service.get(call.owner(), &TaskId::from_wire(&*id)).await?.is_some() {
+                known.push(id);
+            }
+        }
+        granted.task_ids = Some(known);
+    }
+    Ok(granted)
+}
+
+/// One subscription.
+struct Speaker<'a> {
+    call: &'a Call<'a>,
+    id: &'a Id,
+    outlet: &'a dyn Outlet,
+    filter: Filter,
+    /// Short forms of what was told of each task that has not ended.
+    told: HashMap<TaskId, Option<u64>>,
+}
+
+impl<'a> Speaker<'a> {
+    fn new(call: &'a Call<'a>, id: &'a Id, outlet: &'a dyn Outlet, filter: Filter) -> Self {
+        let followed = filter.task_ids.iter().flatten();
+        let told = followed.map(|id| (TaskId::from_wire(&**id), None)).collect();
+        Self { call, id, outlet, filter, told }
+    }
+
+    /// Speaks until it is dropped.
+    async fn speak(mut self) {
+        let bridge = self.call.bridge;
+        let mut changes = bridge.service.follow(self.told.keys().cloned());
+        let mut editions = bridge.offers.editions();
+        let mut edition = *editions.borrow_and_update();
+        let mut behind: HashSet<TaskId> = self.told.keys().cloned().collect();
+        loop {
+            for id in std::mem::take(&mut behind) {
+                match self.tell(&id).await {
+                    Ok(true) => {}
+                    Ok(false) => {
+                        self.told.remove(&id);
+                        changes.let_go(&id);
+                    }
+                    Err(error) => {
+                        tracing::error!(%error, "a subscription cannot read its tasks");
+                        behind.insert(id);
+                        tokio::time::sleep(PAUSE).await;
+                    }
+                }
+            }
+            tokio::time::sleep(SPACING).await;
+            tokio::select! {
+                biased;
+                changed = changes.next() => {
+                    behind.extend(changed.tasks.into_iter().filter(|id| self.told.contains_key(id)));
+                    if changed.others {
+                        behind.extend(self.told.keys().cloned());
+                    }
+                }
+                Ok(()) = editions.changed() => {
+                    let now = *editions.borrow_and_update();
+                    self.tell_lists(edition, now).await;
+                    edition = now;
+                }
+            }
+        }
+    }
+
+    /// Tells where a task stands, if that is news. False once there is nothing more to tell of it.
+    async fn tell(&mut self, id: &TaskId) -> Result<bool, StoreError> {
+        let Some(view) = self.call.bridge.service.get(self.call.owner(), id).await? else { return Ok(false) };
+        let task = to_wire::value(&detailed(self.call, &view).await?);
+        let digest = digest(&task);
+        if self.told.insert(id.clone(), Some(digest)) != Some(Some(digest)) {
+            self.outlet.send(to_wire::subscribed("notifications/tasks", self.id, task)).await;
+        }
+        Ok(!view.task.has_ended())
+    }
+
+    async fn tell_lists(&self, before: Edition, now: Edition) {
+        for list in now.differing(before) {
+            let (wanted, method) = match list {
+                List::Tools => (self.filter.tools_list_changed, "notifications/tools/list_changed"),
+                List::Prompts => (self.filter.prompts_list_changed, "notifications/prompts/list_changed"),
+                List::Resources => {
+                    (self.filter.resources_list_changed, "notifications/resources/list_changed")
+                }
+            };
+            if wanted {
+                self.outlet.send(to_wire::subscribed(method, self.id, wire::Empty {})).await;
+            }
+        }
+    }
+}
+
+/// A short form of what is told of a task. How long to wait between polls changes all the time, and is no news.
+fn digest(task: &Value) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for (name, member) in task.as_object().into_iter().flatten() {
+        if name != "pollIntervalMs" {
+            name.hash(&mut hasher);
+            member.to_string().hash(&mut hasher);
+        }
+    }
+    hasher.finish()
+}

@@ -1,0 +1,157 @@
+//! The generation without sessions: 2026-07-28, with the tasks extension. Every request says for itself which revision
+//! it is written in and what its client can do; nothing is remembered from one request to the next. It must not know a
+//! transport or another generation.
+
+mod errors;
+mod from_wire;
+mod headers;
+mod lifecycle;
+mod listen;
+mod questions;
+mod resources;
+mod rounds;
+mod tasks;
+mod to_wire;
+mod tools;
+mod wait;
+mod wire;
+
+pub use headers::Headers;
+
+use super::Bridge;
+use super::companions::Companion;
+use super::generation;
+use super::jsonrpc::{self, METHOD_NOT_FOUND, Outcome, Request};
+use super::outlet::Outlet;
+use super::session::Abilities;
+use crate::auth::Principal;
+use crate::tasks::service::Waiting;
+use crate::tasks::task::{Owner, Task};
+
+/// Who sends a request, and what the request says of its client.
+#[derive(Clone, Debug)]
+pub struct Asker {
+    /// Who it is.
+    pub principal: Principal,
+    /// What the client can be asked for.
+    client: Abilities,
+    /// True if the client holds tasks by the extension.
+    tasks: bool,
+}
+
+/// Why a request is not taken: what it is answered with, and the HTTP status of that.
+#[derive(Debug)]
+pub struct Refused {
+    /// The answer.
+    pub error: jsonrpc::Error,
+    /// Its HTTP status.
+    pub status: u16,
+}
+
+/// Reads what every request says of itself, and holds the headers that it came with against its body. Over a transport
+/// without headers there is nothing to hold.
+///
+/// # Errors
+/// See [`Refused`].
+pub fn admit(
+    bridge: &Bridge,
+    principal: Principal,
+    request: &Request,
+    headers: Option<Headers<'_>>,
+) -> Result<Asker, Refused> {
+    // Without these a request cannot be told from any other: whatever else is wrong with it is found later.
+    let about = from_wire::about(&request.params).map_err(|error| Refused { error, status: 400 })?;
+    let refused = |error: jsonrpc::Error| Refused { status: errors::status(&error), error };
+    if let Some(headers) = headers {
+        headers::check(request, &about.version, headers).map_err(refused)?;
+    }
+    if about.version != generation::MODERN {
+        return Err(refused(errors::unsupported_version(&about.version)));
+    }
+    if let (Some(headers), "tools/call") = (headers, request.method.as_str())
+        && let Some(tool) =
+            request.params["name"].as_str().and_then(|name| bridge.catalog().get(name).cloned())
+    {
+        let arguments = &request.params["arguments"];
+        headers::check_parameters(&tool.mirrored, arguments, headers).map_err(refused)?;
+    }
+    Ok(Asker { principal, client: about.client, tasks: about.tasks })
+}
+
+/// Answers a request. Dropped when the client goes away or cancels the request.
+pub async fn handle(bridge: &Bridge, asker: &Asker, request: Request, outlet: &dyn Outlet) -> Outcome {
+    let call = Call { bridge, asker };
+    let Request { id, method, params } = request;
+    match method.as_str() {
+        "server/discover" => Ok(lifecycle::discover(&call)),
+        "tools/list" => tools::list(&call, &params),
+        "tools/call" => tools::call(&call, params, outlet).await,
+        "tasks/get" => tasks::get(&call, &params).await,
+        "tasks/update" => tasks::update(&call, &params).await,
+        "tasks/cancel" => tasks::cancel(&call, &params).await,
+        "subscriptions/listen" => listen::listen(&call, &id, &params, outlet).await,
+        "resources/list" => resources::list(&call, &params).await,
+        "resources/templates/list" => resources::templates(&params),
+        "resources/read" => resources::read(&call, &params).await,
+        _ => Err(jsonrpc::Error::new(
+            METHOD_NOT_FOUND,
+            format!("there is no method {method:?} in {}", generation::MODERN),
+        )),
+    }
+}
+
+/// The HTTP status of an error that answers a request.
+pub fn status(error: &jsonrpc::Error) -> u16 {
+    errors::status(error)
+}
+
+/// A request.
+struct Call<'a> {
+    bridge: &'a Bridge,
+    asker: &'a Asker,
+}
+
+impl Call<'_> {
+    fn owner(&self) -> &Owner {
+        &self.asker.principal.owner
+    }
+
+    /// What the client can be asked for.
+    fn client(&self) -> Abilities {
+        self.asker.client
+    }
+
+    /// True if the client holds tasks by the extension.
+    fn has_tasks(&self) -> bool {
+        self.asker.tasks
+    }
+
+    /// Where the config leaves it open, the tools that stand in for the protocol's own are offered to those who cannot
+    /// hold tasks.
+    fn offers_companions(&self) -> bool {
+        !self.has_tasks()
+    }
+
+    fn is_offered(&self, companion: Companion) -> bool {
+        companion.is_offered(self.bridge, &self.asker.principal, self.offers_companions())
+    }
+
+    /// What the client is told of a fault of ours: where the operator finds it, and nothing else.
+    fn fault(&self, error: &dyn std::error::Error) -> jsonrpc::Error {
+        self.bridge.fault(error)
+    }
+
+    /// Notes that a plain call was given its answer. If that cannot be noted, an equal call may get the answer too.
+    async fn note_answered(&self, waiting: Waiting) {
+        if let Err(error) = waiting.answered().await {
+            tracing::warn!(%error, "it could not be noted that a call was answered");
+        }
+    }
+
+    /// Notes that somebody has the result of a call that went away, if it did.
+    async fn note_delivered(&self, task: &Task) {
+        if task.undelivered.is_some() {
+            self.note_answered(self.bridge.service.waiting(task, false)).await;
+        }
+    }
+}

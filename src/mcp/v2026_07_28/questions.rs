@@ -1,0 +1,39 @@
+//! What tasks ask, for a client to see and to answer: the questions travel in `inputRequests`, and their answers come
+//! back by `tasks/update`, or with the call that is sent again.
+
+use serde_json::{Map, Value};
+
+use super::{Call, to_wire};
+use crate::mcp::params;
+use crate::tasks::service::AnswerError;
+use crate::tasks::task::{Asked, Task};
+
+/// What a task asks and this client can be asked, by the keys of the questions.
+pub(super) fn of_task(call: &Call<'_>, task: &Task) -> Map<String, Value> {
+    to_wire::input_requests(for_client(call, task).map(|asked| (asked.key.as_str(), &asked.question)))
+}
+
+/// True if a task asks something that this client can be asked.
+pub(super) fn asks(call: &Call<'_>, task: &Task) -> bool {
+    for_client(call, task).next().is_some()
+}
+
+fn for_client<'a>(call: &Call<'_>, task: &'a Task) -> impl Iterator<Item = &'a Asked> {
+    let client = call.client();
+    task.open_questions().filter(move |asked| client.can_ask(&asked.question.ask))
+}
+
+/// Gives a task the answer to one of its questions. When this returns, the row has it.
+///
+/// # Errors
+/// See [`AnswerError`]; the question then stands as it stood.
+pub(super) async fn answer(
+    call: &Call<'_>,
+    task: &Task,
+    key: &str,
+    response: &Value,
+) -> Result<(), AnswerError> {
+    let asked = task.questions.iter().find(|asked| asked.key == key).ok_or(AnswerError::NotFound)?;
+    let answer = params::answer(&asked.question.ask, response).map_err(AnswerError::Invalid)?;
+    call.bridge.service.answer(call.owner(), &task.id, key, answer).await.map(|_| ())
+}

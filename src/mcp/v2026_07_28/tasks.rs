@@ -1,0 +1,107 @@
+//! `tasks/get`, `tasks/update` and `tasks/cancel`. A task that is not the caller's is not found, in the same words as
+//! one that never was.
+
+use serde_json::{Map, Value};
+
+use super::{Call, errors, from_wire, questions, to_wire, wire};
+use crate::mcp::jsonrpc::{Error, INTERNAL_ERROR, Outcome};
+use crate::mcp::tool_result::ToolResult;
+use crate::tasks::audit;
+use crate::tasks::machine::Cancel;
+use crate::tasks::service::{AnswerError, Cancelled, View};
+use crate::tasks::store::StoreError;
+use crate::tasks::task::{Task, TaskId};
+
+/// `tasks/get`: answers from the row, and never waits.
+pub(super) async fn get(call: &Call<'_>, params: &Value) -> Outcome {
+    require_tasks(call, "tasks/get")?;
+    let id = from_wire::task_id(params)?;
+    let view = call.bridge.service.get(call.owner(), &id).await.map_err(|error| call.fault(&error))?;
+    let view = view.ok_or_else(|| not_found(call, &id))?;
+    let detailed = detailed(call, &view).await.map_err(|error| call.fault(&error))?;
+    Ok(to_wire::complete(detailed))
+}
+
+/// `tasks/update`: each answer has taken effect when this acknowledges it.
+pub(super) async fn update(call: &Call<'_>, params: &Value) -> Outcome {
+    require_tasks(call, "tasks/update")?;
+    let id = from_wire::task_id(params)?;
+    let responses = from_wire::input_responses(params)?;
+    let view = call.bridge.service.get(call.owner(), &id).await.map_err(|error| call.fault(&error))?;
+    let view = view.ok_or_else(|| not_found(call, &id))?;
+    give(call, &view.task, &responses).await?;
+    Ok(to_wire::complete(wire::Empty {}))
+}
+
+/// Gives a task the answers that came. What nobody asked, or somebody answered before, is ignored.
+///
+/// # Errors
+/// What did not fit; the rest was taken.
+pub(super) async fn give(call: &Call<'_>, task: &Task, responses: &Map<String, Value>) -> Result<(), Error> {
+    let mut unfit = Vec::new();
+    for (key, response) in responses {
+        match questions::answer(call, task, key, response).await {
+            Ok(()) | Err(AnswerError::NotFound | AnswerError::Closed) => {}
+            Err(AnswerError::Store(error)) => return Err(call.fault(&error)),
+            Err(problem) => unfit.push(format!("`inputResponses[{key:?}]`: {problem}")),
+        }
+    }
+    match unfit.is_empty() {
+        true => Ok(()),
+        false => Err(from_wire::invalid(format!("{}; what fits was taken", unfit.join("; ")))),
+    }
+}
+
+/// `tasks/cancel`: the wish is on record when this acknowledges it; the task ends as its job does.
+pub(super) async fn cancel(call: &Call<'_>, params: &Value) -> Outcome {
+    require_tasks(call, "tasks/cancel")?;
+    let id = from_wire::task_id(params)?;
+    let cancelled = call.bridge.service.cancel(call.owner(), &id, Cancel::Request).await;
+    match cancelled.map_err(|error| call.fault(&error))? {
+        Cancelled::Done(_) | Cancelled::AlreadyEnded(_) => Ok(to_wire::complete(wire::Empty {})),
+        Cancelled::NotFound => Err(not_found(call, &id)),
+    }
+}
+
+/// Holds that the request declared the extension.
+pub(super) fn require_tasks(call: &Call<'_>, what: &str) -> Result<(), Error> {
+    if call.has_tasks() { Ok(()) } else { Err(errors::needs_tasks(what)) }
+}
+
+/// A task with what its status calls for.
+///
+/// # Errors
+/// If the store cannot be used.
+pub(super) async fn detailed<'a>(
+    call: &Call<'_>,
+    view: &'a View,
+) -> Result<wire::DetailedTask<'a>, StoreError> {
+    let task = to_wire::task(call.bridge, view, call.client());
+    let mut detailed = wire::DetailedTask { task, input_requests: None, result: None, error: None };
+    match detailed.task.status {
+        wire::TaskStatus::Working | wire::TaskStatus::Cancelled => {}
+        wire::TaskStatus::InputRequired => {
+            detailed.input_requests = Some(questions::of_task(call, &view.task));
+        }
+        wire::TaskStatus::Completed | wire::TaskStatus::Failed => {
+            let output = call.bridge.service.output(&view.task).await?;
+            call.note_delivered(&view.task).await;
+            audit::retrieved(&view.task);
+            match ToolResult::ended(call.bridge, view, output, None) {
+                Ok(result) => detailed.result = Some(to_wire::tool_result(result)),
+                Err(error) => detailed.error = Some(error),
+            }
+        }
+    }
+    // The schema wants one of the two with these, whatever became of the row meanwhile.
+    if detailed.task.status == wire::TaskStatus::Failed && detailed.error.is_none() {
+        detailed.error = Some(Error::new(INTERNAL_ERROR, "the job could not be run or tracked"));
+    }
+    Ok(detailed)
+}
+
+/// What an unknown, an expired and somebody else's task are answered with.
+pub(super) fn not_found(call: &Call<'_>, id: &TaskId) -> Error {
+    audit::not_found(call.owner(), id);
+    from_wire::invalid("Failed to retrieve task: Task not found")
+}

@@ -1,0 +1,116 @@
+//! From what the core has to what goes out. Nothing here looks anything up or decides anything.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+use taskbridge_sdk::{Ask, Question};
+
+use super::wire;
+use crate::mcp::Bridge;
+use crate::mcp::fallback::{self, Standing};
+use crate::mcp::jsonrpc::Id;
+use crate::mcp::session::Abilities;
+use crate::mcp::tool_result::ToolResult;
+use crate::tasks::service::View;
+use crate::tasks::task::{self, TaskState};
+
+/// The JSON of a wire type.
+pub(super) fn value(message: &impl Serialize) -> Value {
+    serde_json::to_value(message).expect("wire types have string keys and no failing serializers")
+}
+
+/// A result of this type.
+pub(super) fn result(result_type: wire::ResultType, body: impl Serialize) -> Value {
+    value(&wire::Complete { result_type, body, meta: meta(None) })
+}
+
+/// An ordinary result.
+pub(super) fn complete(body: impl Serialize) -> Value {
+    result(wire::ResultType::Complete, body)
+}
+
+/// A result that its client may keep for a while.
+pub(super) fn cacheable(body: impl Serialize, ttl: Duration, cache_scope: wire::CacheScope) -> Value {
+    complete(wire::Cacheable { body, ttl_ms: millis(ttl), cache_scope })
+}
+
+/// The result that ends a subscription in order.
+pub(super) fn subscription_ended(id: &Id) -> Value {
+    let meta = meta(Some(id.clone()));
+    value(&wire::Complete { result_type: wire::ResultType::Complete, body: wire::Empty {}, meta })
+}
+
+fn meta(subscription: Option<Id>) -> wire::ResultMeta {
+    let server_info = wire::Implementation {
+        name: env!("CARGO_PKG_NAME"),
+        title: "taskbridge",
+        version: env!("CARGO_PKG_VERSION"),
+    };
+    wire::ResultMeta { server_info, subscription }
+}
+
+/// A tool result.
+pub(super) fn tool_result(result: ToolResult) -> Value {
+    let ToolResult { content, structured, is_error } = result;
+    complete(wire::CallToolResult { content, structured_content: structured, is_error })
+}
+
+/// A task, as a client is told that can do this.
+pub(super) fn task<'a>(bridge: &Bridge, view: &'a View, client: Abilities) -> wire::Task<'a> {
+    let Standing { state, message } = fallback::standing(bridge, view, client);
+    let task = &view.task;
+    wire::Task {
+        task_id: task.id.as_str(),
+        status: status(state),
+        status_message: message,
+        created_at: task.created_at.to_string(),
+        last_updated_at: task.changed_at.to_string(),
+        ttl_ms: millis(task.expires_at().since(task.created_at)),
+        poll_interval_ms: millis(view.poll_interval),
+    }
+}
+
+/// What a client is asked, by its keys.
+pub(super) fn input_requests<'a>(
+    questions: impl IntoIterator<Item = (&'a str, &'a Question)>,
+) -> Map<String, Value> {
+    let request = |question: &'a Question| {
+        let message = question.message.as_str();
+        value(&match &question.ask {
+            Ask::Form(schema) => {
+                wire::InputRequest::Elicit(wire::Elicit::Form { message, requested_schema: schema })
+            }
+            Ask::Url(url) => wire::InputRequest::Elicit(wire::Elicit::Url { message, url }),
+            Ask::Sampling(request) => wire::InputRequest::CreateMessage(request),
+            Ask::Roots => wire::InputRequest::ListRoots(wire::Empty {}),
+        })
+    };
+    questions.into_iter().map(|(key, question)| (key.to_owned(), request(question))).collect()
+}
+
+/// A notification, whole.
+pub(super) fn notification(method: &'static str, params: impl Serialize) -> Value {
+    value(&wire::Notification { jsonrpc: "2.0", method, params })
+}
+
+/// A notification of a subscription.
+pub(super) fn subscribed(method: &'static str, id: &Id, body: impl Serialize) -> Value {
+    let meta = wire::SubscriptionMeta { subscription: id };
+    notification(method, wire::Subscribed { body, meta })
+}
+
+/// A job that ran and failed has completed here: its result says so.
+fn status(state: TaskState) -> wire::TaskStatus {
+    match state {
+        TaskState::Working => wire::TaskStatus::Working,
+        TaskState::InputRequired => wire::TaskStatus::InputRequired,
+        TaskState::Ended(task::Outcome::Succeeded | task::Outcome::Failed) => wire::TaskStatus::Completed,
+        TaskState::Ended(task::Outcome::Broken) => wire::TaskStatus::Failed,
+        TaskState::Ended(task::Outcome::Cancelled) => wire::TaskStatus::Cancelled,
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,303 @@
+//! `tools/list` and `tools/call`.
+
+use serde_json::Value;
+use taskbridge_sdk::{Output, Timestamp};
+
+use super::lifecycle::FRESH;
+use super::rounds::{self, Gathered, Next, Target};
+use super::wait::wait;
+use super::{Call, errors, from_wire, questions, tasks, to_wire, wire};
+use crate::catalog::{Consent, OnAbandon, Refused, Request, TaskSupport, Tool};
+use crate::mcp::companions::{self, Companion, Order, Said, WaitOrder};
+use crate::mcp::fallback;
+use crate::mcp::jsonrpc::{Error, Outcome};
+use crate::mcp::outlet::Outlet;
+use crate::mcp::tool_list::{self, Entry};
+use crate::mcp::tool_result::ToolResult;
+use crate::tasks::audit;
+use crate::tasks::service::{CallError, Called, View, Waiting};
+use crate::tasks::task::{Origin, Task, TaskId};
+
+/// `tools/list`: the catalog by name, then the companion tools.
+pub(super) fn list(call: &Call<'_>, params: &Value) -> Outcome {
+    let at = from_wire::cursor(params)?;
+    let page = tool_list::page(call.bridge, &call.asker.principal, call.offers_companions(), at);
+    let page = page.ok_or_else(from_wire::bad_cursor)?;
+    let tools = page.entries.iter().map(|entry| match entry {
+        Entry::Tool(tool) => listed(tool),
+        Entry::Companion(companion) => listed_companion(call, *companion),
+    });
+    let result = wire::ListToolsResult { tools: tools.collect(), next_cursor: page.next_cursor };
+    // Which of the server's own tools are listed depends on who asks, and with what client.
+    Ok(to_wire::cacheable(result, FRESH, wire::CacheScope::Private))
+}
+
+fn listed(tool: &Tool) -> Value {
+    let declared = tool.output_schema.as_ref();
+    to_wire::value(&wire::Tool {
+        name: &tool.name,
+        title: tool.title.as_deref(),
+        description: tool.description.as_deref(),
+        input_schema: &tool.input_schema,
+        output_schema: declared.map(|declared| fallback::output_schema(declared, tool.task_support)),
+        annotations: Some(&tool.annotations).filter(|annotations| annotations.is_object()),
+    })
+}
+
+fn listed_companion(call: &Call<'_>, companion: Companion) -> Value {
+    let definition = companion.definition(&call.bridge.settings());
+    to_wire::value(&wire::Tool {
+        name: definition.name,
+        title: Some(definition.title),
+        description: Some(&definition.description),
+        input_schema: &definition.input_schema,
+        output_schema: definition.output_schema,
+        annotations: Some(&definition.annotations),
+    })
+}
+
+/// `tools/call`: answered with a task if the client holds tasks, the tool runs as one and the job takes longer than a
+/// moment; otherwise with what a plain call is answered with.
+pub(super) async fn call(call: &Call<'_>, params: Value, outlet: &dyn Outlet) -> Outcome {
+    let wanted = from_wire::call(params)?;
+    if let Some(companion) = Companion::named(&wanted.name).filter(|companion| call.is_offered(*companion)) {
+        return run_companion(call, companion, wanted, outlet).await;
+    }
+    let catalog = call.bridge.catalog();
+    let Some(tool) = catalog.get(&wanted.name) else {
+        let message = format!("Unknown tool: {:?}. tools/list has the tools there are.", wanted.name);
+        return Err(from_wire::invalid(message));
+    };
+    if tool.task_support == TaskSupport::Required && !call.has_tasks() {
+        return Err(errors::needs_tasks(&tool.name));
+    }
+    let target = Target {
+        name: &tool.name,
+        fingerprint: tool.fingerprint(&wanted.arguments, wanted.idempotency_key.as_deref()),
+        inquiries: tool.inquiries(),
+    };
+    if let Some(task) = rounds::resumed(call, &target, &wanted.retry)? {
+        return go_on(call, tool, &target, &task, wanted, outlet).await;
+    }
+    let gathered = match rounds::next(call, &target, Some(tool), &wanted.arguments, &wanted.retry)? {
+        Next::Ask(result) => return Ok(result),
+        Next::Refused(why) => return Ok(to_wire::tool_result(ToolResult::error(why))),
+        Next::Go(gathered) => gathered,
+    };
+    let as_task = call.has_tasks() && tool.task_support != TaskSupport::Forbidden;
+    let progress_token = wanted.progress_token.clone();
+    let called = match make(call, tool, wanted, gathered, as_task).await {
+        Ok(called) => called,
+        Err(Unmade::ForTheModel(message)) => return Ok(to_wire::tool_result(ToolResult::error(message))),
+        Err(Unmade::Error(error)) => return Err(error),
+    };
+    match as_task {
+        true => answer_with_task(call, called).await,
+        false => answer_plainly(call, tool, &target, called, progress_token, outlet).await,
+    }
+}
+
+/// Why a call made no task.
+enum Unmade {
+    /// A model can do better next time.
+    ForTheModel(String),
+    /// It cannot.
+    Error(Error),
+}
+
+/// Makes a task of a call.
+async fn make(
+    call: &Call<'_>,
+    tool: &Tool,
+    wanted: from_wire::Call,
+    gathered: Gathered,
+    as_task: bool,
+) -> Result<Called, Unmade> {
+    let Gathered { arguments, consented, nonce } = gathered;
+    let prepared = tool.prepare(Request {
+        principal: call.asker.principal.clone(),
+        origin: Origin { trace: wanted.trace, ..Origin::default() },
+        arguments: Value::Object(arguments),
+        ttl: None,
+        idempotency_key: wanted.idempotency_key,
+        nonce,
+        waits: (!as_task).then_some(call.bridge.settings().call_budget),
+        consent: if consented { Consent::Given } else { Consent::Impossible },
+    });
+    let prepared = prepared.map_err(|refused| match refused {
+        Refused::Arguments(message) | Refused::CannotAsk(message) => Unmade::ForTheModel(message),
+    })?;
+    match call.bridge.service.call(prepared).await {
+        Ok(called) => Ok(called),
+        Err(full @ CallError::Full { .. }) => Err(Unmade::ForTheModel(full.to_string())),
+        Err(reused @ CallError::KeyReused { .. }) => {
+            Err(Unmade::Error(from_wire::invalid(reused.to_string())))
+        }
+        Err(CallError::Store(error)) => Err(Unmade::Error(call.fault(&error))),
+    }
+}
+
+/// Answers with the task, or with the result if the job has ended in a moment.
+async fn answer_with_task(call: &Call<'_>, called: Called) -> Outcome {
+    let service = &call.bridge.service;
+    let task = called.into_task();
+    // A plain call under the same key may have made it: the task is told of now.
+    call.note_delivered(&task).await;
+    let patience = Some(call.bridge.settings().quick_wait);
+    let enough = |task: &Task| task.has_ended() || questions::asks(call, task);
+    let view = service.wait(call.owner(), &task.id, patience, enough).await;
+    let view = view.map_err(|error| call.fault(&error))?;
+    let view = view.ok_or_else(|| tasks::not_found(call, &task.id))?;
+    if !view.task.has_ended() {
+        let task = to_wire::task(call.bridge, &view, call.client());
+        return Ok(to_wire::result(wire::ResultType::Task, task));
+    }
+    let output = service.output(&view.task).await.map_err(|error| call.fault(&error))?;
+    finished(call, &view, output, None)
+}
+
+/// Answers within the budget of a plain call: with the result, with what the job asks, or with a handle.
+async fn answer_plainly(
+    call: &Call<'_>,
+    tool: &Tool,
+    target: &Target<'_>,
+    called: Called,
+    progress_token: Option<Value>,
+    outlet: &dyn Outlet,
+) -> Outcome {
+    let preface = match &called {
+        Called::Attached(task) => Some(fallback::attached(task)),
+        Called::Created(_) | Called::Existing(_) => None,
+    };
+    let existing = matches!(called, Called::Existing(_));
+    let task = called.into_task();
+    let waiting = if existing {
+        // Whoever has the key finds the task again. The call that made it may still wait, and neither of the two may
+        // stop the job of the other by going away.
+        call.note_delivered(&task).await;
+        None
+    } else {
+        Some(call.bridge.service.waiting(&task, tool.on_abandon == OnAbandon::Cancel))
+    };
+    let until = call.bridge.clock.now() + call.bridge.settings().call_budget;
+    let wait = PlainWait { id: task.id, until, progress_token, preface };
+    wait.run(call, target, waiting, outlet).await
+}
+
+/// Goes on with a call whose job asked: the answers are given, and it waits again.
+async fn go_on(
+    call: &Call<'_>,
+    tool: &Tool,
+    target: &Target<'_>,
+    id: &TaskId,
+    wanted: from_wire::Call,
+    outlet: &dyn Outlet,
+) -> Outcome {
+    let view = call.bridge.service.get(call.owner(), id).await.map_err(|error| call.fault(&error))?;
+    let view = view.ok_or_else(|| tasks::not_found(call, id))?;
+    tasks::give(call, &view.task, &wanted.retry.responses.unwrap_or_default()).await?;
+    let cancels = tool.on_abandon == OnAbandon::Cancel;
+    let waits = view.task.undelivered.is_some();
+    let waiting = waits.then(|| call.bridge.service.waiting(&view.task, cancels));
+    let until = call.bridge.clock.now() + call.bridge.settings().call_budget;
+    let wait = PlainWait { id: id.clone(), until, progress_token: wanted.progress_token, preface: None };
+    wait.run(call, target, waiting, outlet).await
+}
+
+/// A request that waits for a task within the budget of a plain call.
+struct PlainWait {
+    id: TaskId,
+    until: Timestamp,
+    progress_token: Option<Value>,
+    preface: Option<String>,
+}
+
+impl PlainWait {
+    /// Waits, and answers with the result, with what the job asks, or with a handle.
+    async fn run(
+        self,
+        call: &Call<'_>,
+        target: &Target<'_>,
+        waiting: Option<Waiting>,
+        outlet: &dyn Outlet,
+    ) -> Outcome {
+        let (view, output) = match self.reach(call, outlet).await {
+            Ok(reached) => reached,
+            Err(error) => {
+                if let Some(waiting) = waiting {
+                    waiting.spare();
+                }
+                return Err(error);
+            }
+        };
+        if questions::asks(call, &view.task) {
+            // Its client comes back with the answers, or calls again and finds it by that.
+            if let Some(waiting) = waiting {
+                waiting.spare();
+            }
+            let asked = questions::of_task(call, &view.task);
+            return Ok(rounds::ask_for_task(call, target, &self.id, asked));
+        }
+        match waiting {
+            Some(waiting) => call.note_answered(waiting).await,
+            None => call.note_delivered(&view.task).await,
+        }
+        finished(call, &view, output, self.preface.as_deref())
+    }
+
+    /// Waits, and fetches what the answer is made of.
+    async fn reach(&self, call: &Call<'_>, outlet: &dyn Outlet) -> Result<(View, Option<Output>), Error> {
+        let view = wait(call, &self.id, self.until, self.progress_token.clone(), outlet).await;
+        let view = view.map_err(|error| call.fault(&error))?;
+        let view = view.ok_or_else(|| tasks::not_found(call, &self.id))?;
+        let output = match view.task.has_ended() {
+            true => call.bridge.service.output(&view.task).await.map_err(|error| call.fault(&error))?,
+            false => None,
+        };
+        Ok((view, output))
+    }
+}
+
+/// What a call is answered with whose task stands like this: its result if there is one, else a handle.
+fn finished(call: &Call<'_>, view: &View, output: Option<Output>, preface: Option<&str>) -> Outcome {
+    if !view.task.has_ended() {
+        let companions = call.is_offered(Companion::Wait);
+        let handle = ToolResult::handle(call.bridge, view, call.client(), companions, preface);
+        return Ok(to_wire::tool_result(handle));
+    }
+    audit::retrieved(&view.task);
+    ToolResult::ended(call.bridge, view, output, preface).map(to_wire::tool_result)
+}
+
+async fn run_companion(
+    call: &Call<'_>,
+    companion: Companion,
+    wanted: from_wire::Call,
+    outlet: &dyn Outlet,
+) -> Outcome {
+    let arguments = Value::Object(wanted.arguments);
+    let said = match Order::read(companion, &arguments) {
+        Err(problem) => Said::refusal(problem),
+        Ok(Order::Errand(errand)) => {
+            let done = companions::run(call.bridge, &call.asker.principal, call.client(), errand).await;
+            done.map_err(|error| call.fault(&error))?
+        }
+        Ok(Order::Wait(WaitOrder { id, patience })) => {
+            let found = call.bridge.service.get(call.owner(), &id).await;
+            if let Some(view) = found.map_err(|error| call.fault(&error))? {
+                let budget = call.bridge.settings().call_budget;
+                let until =
+                    call.bridge.clock.now() + patience.map_or(budget, |patience| patience.min(budget));
+                let fingerprint = format!("{} {id}", companion.name());
+                let target = Target { name: companion.name(), fingerprint, inquiries: &[] };
+                if rounds::resumed(call, &target, &wanted.retry)?.is_some() {
+                    tasks::give(call, &view.task, &wanted.retry.responses.unwrap_or_default()).await?;
+                }
+                let wait = PlainWait { id, until, progress_token: wanted.progress_token, preface: None };
+                return wait.run(call, &target, None, outlet).await;
+            }
+            Said::no_task(&id)
+        }
+    };
+    Ok(to_wire::tool_result(ToolResult::said(said)))
+}

@@ -1,0 +1,64 @@
+//! Waiting for a task while its call is being answered, with progress on the call's own stream. It must not decide what
+//! the call is answered with.
+
+use serde_json::Value;
+use taskbridge_sdk::Timestamp;
+use tokio::time::Instant;
+
+use super::{Call, questions, to_wire, wire};
+use crate::mcp::outlet::Outlet;
+use crate::mcp::progress::{Beat, Heart, Reports};
+use crate::tasks::service::View;
+use crate::tasks::store::StoreError;
+use crate::tasks::task::{Task, TaskId};
+
+/// Waits until the task has ended, asks something that this client can be asked, or `until` is over. Returns what the
+/// task is then; `None` once the caller has no such task.
+///
+/// # Errors
+/// If the store cannot be used.
+pub(super) async fn wait(
+    call: &Call<'_>,
+    id: &TaskId,
+    until: Timestamp,
+    progress_token: Option<Value>,
+    outlet: &dyn Outlet,
+) -> Result<Option<View>, StoreError> {
+    let bridge = call.bridge;
+    let began = bridge.clock.now();
+    let until = Instant::now() + until.since(began);
+    let settles = |task: &Task| task.has_ended() || questions::asks(call, task);
+    let mut heart = progress_token.map(|token| {
+        let reports = Reports { token, began, resumed: false };
+        Heart::new(reports, bridge.settings().progress_every)
+    });
+    loop {
+        let wake = heart.as_ref().map_or(until, |heart| heart.look_at().min(until));
+        let at_most = wake.saturating_duration_since(Instant::now());
+        let view = bridge
+            .service
+            .wait(call.owner(), id, Some(at_most), |task| {
+                settles(task) || heart.as_ref().is_some_and(|heart| heart.is_due(task))
+            })
+            .await?;
+        let Some(view) = view else { return Ok(None) };
+        let over = settles(&view.task) || Instant::now() >= until;
+        let due = |heart: &&mut Heart| match over {
+            // What the job said last is told before the answer, but no heartbeat is.
+            true => heart.has_news(&view.task),
+            false => heart.is_due(&view.task),
+        };
+        if let Some(heart) = heart.as_mut().filter(due) {
+            outlet.send(report(heart, &view, bridge.clock.now())).await;
+        }
+        if over {
+            return Ok(Some(view));
+        }
+    }
+}
+
+fn report(heart: &mut Heart, view: &View, now: Timestamp) -> Value {
+    let Beat { progress, total, message } = heart.beat(view, now);
+    let params = wire::Progress { progress_token: &heart.token, progress, total, message };
+    to_wire::notification("notifications/progress", params)
+}

@@ -1,0 +1,335 @@
+//! The messages of 2026-07-28 and of the tasks extension exactly as they are on the wire, those that this server sends.
+//! Field names and shapes are the schemas'; nothing here decides what they hold.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+use taskbridge_sdk::Content;
+
+use crate::mcp::jsonrpc::Id;
+
+/// The extension by which clients hold tasks.
+pub(super) const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
+
+/// `Result`: what every result has beside what it is about.
+#[derive(Debug, Serialize)]
+pub(super) struct Complete<T> {
+    #[serde(rename = "resultType")]
+    pub(super) result_type: ResultType,
+    #[serde(flatten)]
+    pub(super) body: T,
+    #[serde(rename = "_meta")]
+    pub(super) meta: ResultMeta,
+}
+
+/// `ResultType`, with that of the tasks extension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ResultType {
+    Complete,
+    InputRequired,
+    Task,
+}
+
+/// `ResultMetaObject`.
+#[derive(Debug, Serialize)]
+pub(super) struct ResultMeta {
+    #[serde(rename = "io.modelcontextprotocol/serverInfo")]
+    pub(super) server_info: Implementation,
+    #[serde(rename = "io.modelcontextprotocol/subscriptionId", skip_serializing_if = "Option::is_none")]
+    pub(super) subscription: Option<Id>,
+}
+
+/// `Implementation`.
+#[derive(Debug, Serialize)]
+pub(super) struct Implementation {
+    pub(super) name: &'static str,
+    pub(super) title: &'static str,
+    pub(super) version: &'static str,
+}
+
+/// `CacheableResult`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Cacheable<T> {
+    #[serde(flatten)]
+    pub(super) body: T,
+    pub(super) ttl_ms: u64,
+    pub(super) cache_scope: CacheScope,
+}
+
+/// Who may keep a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum CacheScope {
+    Public,
+    Private,
+}
+
+/// `EmptyResult`, with nothing of its own.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Empty {}
+
+/// `DiscoverResult`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct DiscoverResult {
+    pub(super) supported_versions: Vec<&'static str>,
+    pub(super) capabilities: ServerCapabilities,
+    pub(super) instructions: String,
+}
+
+/// `ServerCapabilities`.
+#[derive(Debug, Serialize)]
+pub(super) struct ServerCapabilities {
+    pub(super) tools: ListCapability,
+    pub(super) resources: ResourcesCapability,
+    pub(super) extensions: Extensions,
+}
+
+/// A list that clients are told of when it changes.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ListCapability {
+    pub(super) list_changed: bool,
+}
+
+/// `ServerCapabilities.resources`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ResourcesCapability {
+    pub(super) list_changed: bool,
+    pub(super) subscribe: bool,
+}
+
+/// `ServerCapabilities.extensions`.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Extensions {
+    #[serde(rename = "io.modelcontextprotocol/tasks")]
+    pub(super) tasks: Empty,
+}
+
+/// `Tool`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Tool<'a> {
+    pub(super) name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) title: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) description: Option<&'a str>,
+    pub(super) input_schema: &'a Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) output_schema: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) annotations: Option<&'a Value>,
+}
+
+/// `ListToolsResult`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ListToolsResult {
+    pub(super) tools: Vec<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) next_cursor: Option<String>,
+}
+
+/// `CallToolResult`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct CallToolResult {
+    pub(super) content: Vec<Content>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) structured_content: Option<Value>,
+    pub(super) is_error: bool,
+}
+
+/// `InputRequiredResult`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct InputRequiredResult {
+    pub(super) input_requests: Map<String, Value>,
+    pub(super) request_state: String,
+}
+
+/// `InputRequest`.
+#[derive(Debug, Serialize)]
+#[serde(tag = "method", content = "params")]
+pub(super) enum InputRequest<'a> {
+    #[serde(rename = "elicitation/create")]
+    Elicit(Elicit<'a>),
+    #[serde(rename = "sampling/createMessage")]
+    CreateMessage(&'a Map<String, Value>),
+    #[serde(rename = "roots/list")]
+    ListRoots(Empty),
+}
+
+/// `ElicitRequestParams`.
+#[derive(Debug, Serialize)]
+#[serde(tag = "mode", rename_all = "snake_case", rename_all_fields = "camelCase")]
+pub(super) enum Elicit<'a> {
+    Form { message: &'a str, requested_schema: &'a Value },
+    Url { message: &'a str, url: &'a str },
+}
+
+/// `TaskStatus`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum TaskStatus {
+    Working,
+    InputRequired,
+    Completed,
+    Failed,
+    Cancelled,
+}
+
+/// `Task`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Task<'a> {
+    pub(super) task_id: &'a str,
+    pub(super) status: TaskStatus,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) status_message: Option<String>,
+    pub(super) created_at: String,
+    pub(super) last_updated_at: String,
+    pub(super) ttl_ms: u64,
+    pub(super) poll_interval_ms: u64,
+}
+
+/// `DetailedTask`: a task with what its status calls for, at most one of the three.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct DetailedTask<'a> {
+    #[serde(flatten)]
+    pub(super) task: Task<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) input_requests: Option<Map<String, Value>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) result: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) error: Option<crate::mcp::jsonrpc::Error>,
+}
+
+/// A notification.
+#[derive(Debug, Serialize)]
+pub(super) struct Notification<P> {
+    pub(super) jsonrpc: &'static str,
+    pub(super) method: &'static str,
+    pub(super) params: P,
+}
+
+/// The parameters of a notification on a subscription.
+#[derive(Debug, Serialize)]
+pub(super) struct Subscribed<'a, P> {
+    #[serde(flatten)]
+    pub(super) body: P,
+    #[serde(rename = "_meta")]
+    pub(super) meta: SubscriptionMeta<'a>,
+}
+
+/// `NotificationMetaObject`.
+#[derive(Debug, Serialize)]
+pub(super) struct SubscriptionMeta<'a> {
+    #[serde(rename = "io.modelcontextprotocol/subscriptionId")]
+    pub(super) subscription: &'a Id,
+}
+
+/// `SubscriptionFilter`, with that of the tasks extension: what a client wants, or is granted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Filter {
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) tools_list_changed: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) prompts_list_changed: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) resources_list_changed: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) resource_subscriptions: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) task_ids: Option<Vec<String>>,
+}
+
+/// `SubscriptionsAcknowledgedNotificationParams`.
+#[derive(Debug, Serialize)]
+pub(super) struct Acknowledged {
+    pub(super) notifications: Filter,
+}
+
+/// `CancelledNotificationParams`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Cancelled<'a> {
+    pub(super) request_id: &'a Id,
+    pub(super) reason: &'static str,
+}
+
+/// `ProgressNotificationParams`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Progress<'a> {
+    pub(super) progress_token: &'a Value,
+    pub(super) progress: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) total: Option<f64>,
+    pub(super) message: String,
+}
+
+/// `Resource`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Resource {
+    pub(super) uri: String,
+    pub(super) name: String,
+    pub(super) description: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) mime_type: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) size: Option<u64>,
+}
+
+/// `ListResourcesResult`.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ListResourcesResult {
+    pub(super) resources: Vec<Resource>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) next_cursor: Option<String>,
+}
+
+/// `ResourceTemplate`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ResourceTemplate {
+    pub(super) uri_template: &'static str,
+    pub(super) name: &'static str,
+    pub(super) description: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) mime_type: Option<&'static str>,
+}
+
+/// `ListResourceTemplatesResult`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ListResourceTemplatesResult {
+    pub(super) resource_templates: Vec<ResourceTemplate>,
+}
+
+/// `TextResourceContents` or `BlobResourceContents`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ResourceContents<'a> {
+    pub(super) uri: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) mime_type: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) text: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) blob: Option<String>,
+}
+
+/// `ReadResourceResult`.
+#[derive(Debug, Serialize)]
+pub(super) struct ReadResourceResult<'a> {
+    pub(super) contents: [ResourceContents<'a>; 1],
+}
