@@ -16,6 +16,8 @@ use crate::mcp::session::Session;
 pub(super) static SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 static VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 
+/// What the names of headers begin with that repeat a tool's parameters.
+const PARAMETER: &str = "mcp-param-";
 const REQUEST_HEADERS: &str = "Content-Type, Accept, Authorization, Mcp-Session-Id, MCP-Protocol-Version, Last-Event-ID, Mcp-Method, Mcp-Name";
 const RESPONSE_HEADERS: &str = "Mcp-Session-Id, WWW-Authenticate, Retry-After";
 
@@ -57,10 +59,20 @@ pub(super) fn preflight(head: &Parts) -> Response {
     headers.insert(header::ALLOW, HeaderValue::from_static(METHODS));
     if head.headers.contains_key(header::ORIGIN) {
         headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(METHODS));
-        headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(REQUEST_HEADERS));
+        headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, allowed_headers(&head.headers));
         headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("3600"));
     }
     response
+}
+
+/// The headers that a page may send: those of the protocol, and those that repeat a tool's parameters, whose names are
+/// the tool's.
+fn allowed_headers(headers: &HeaderMap) -> HeaderValue {
+    let asked = headers.get(header::ACCESS_CONTROL_REQUEST_HEADERS).and_then(|asked| asked.to_str().ok());
+    let repeats = |name: &&str| name.to_ascii_lowercase().starts_with(PARAMETER);
+    let repeated = asked.unwrap_or_default().split(',').map(str::trim).filter(repeats);
+    let allowed = std::iter::once(REQUEST_HEADERS).chain(repeated).collect::<Vec<_>>().join(", ");
+    HeaderValue::try_from(allowed).unwrap_or(HeaderValue::from_static(REQUEST_HEADERS))
 }
 
 /// Lets pages of this origin read the response.

@@ -77,7 +77,7 @@ async fn a_browser_may_ask_first() {
         .request(Method::OPTIONS, server.url())
         .header(ORIGIN, "https://app.example")
         .header("Access-Control-Request-Method", "POST")
-        .header("Access-Control-Request-Headers", "content-type, mcp-session-id")
+        .header("Access-Control-Request-Headers", "content-type, Mcp-Param-Region, x-else")
         .send()
         .await
         .unwrap();
@@ -88,9 +88,12 @@ async fn a_browser_may_ask_first() {
     let allowed = headers["access-control-allow-headers"].to_str().unwrap().to_ascii_lowercase();
     for name in
         ["content-type", "accept", "authorization", "mcp-session-id", "mcp-protocol-version", "last-event-id"]
+            .into_iter()
+            .chain(["mcp-method", "mcp-name", "mcp-param-region"])
     {
         assert!(allowed.split(", ").any(|allowed| allowed == name), "{name} in {allowed}");
     }
+    assert!(!allowed.contains("x-else"), "{allowed}");
     let plain = server.client.request(Method::OPTIONS, server.url()).send().await.unwrap();
     assert_eq!(
         (plain.status().as_u16(), plain.headers().contains_key("access-control-allow-origin")),
