@@ -21,6 +21,7 @@ mod polls;
 pub mod progress;
 pub mod resources;
 pub mod session;
+mod spans;
 pub mod speakers;
 mod sse;
 pub mod stdio;
