@@ -14,6 +14,7 @@ mod wire;
 
 use serde_json::Value;
 use taskbridge_sdk::Timestamp;
+use tracing::Instrument as _;
 
 use self::tools::PlainWait;
 use super::Bridge;
@@ -22,6 +23,7 @@ use super::generation::{Replied, Revision};
 use super::jsonrpc::{self, INVALID_REQUEST, Id, METHOD_NOT_FOUND, Outcome, Request};
 use super::outlet::{Outlet, Resume};
 use super::session::{Abilities, Caller, Session};
+use super::spans;
 use crate::auth::Principal;
 use crate::tasks::service::Waiting;
 use crate::tasks::task::{Owner, Task};
@@ -44,6 +46,11 @@ pub fn initialize(
 
 /// Answers any other request. Dropped when the client goes away or cancels the request.
 pub async fn handle(bridge: &Bridge, caller: &Caller, request: Request, outlet: &dyn Outlet) -> Outcome {
+    let span = spans::of(&request.method, &request.params);
+    answer(bridge, caller, request, outlet).instrument(span).await
+}
+
+async fn answer(bridge: &Bridge, caller: &Caller, request: Request, outlet: &dyn Outlet) -> Outcome {
     let Request { id, method, params } = request;
     let call = match &caller.session {
         Some(session) => Call { bridge, caller, session },
