@@ -1,9 +1,11 @@
 //! The generation that begins with `initialize`: 2025-11-25, and its predecessors 2025-06-18 and 2025-03-26, which
 //! are the same without tasks. It must not know a transport or another generation.
 
+mod completion;
 mod from_wire;
 mod lifecycle;
 mod listen;
+mod prompts;
 mod questions;
 mod resources;
 mod tasks;
@@ -69,7 +71,10 @@ async fn answer(bridge: &Bridge, caller: &Caller, request: Request, outlet: &dyn
         "tasks/list" if call.has_tasks() => tasks::list(&call, &params).await,
         "tasks/cancel" if call.has_tasks() => tasks::cancel(&call, &params).await,
         "resources/list" => resources::list(&call, &params).await,
-        "resources/templates/list" => resources::templates(&params),
+        "resources/templates/list" => resources::templates(&call, &params),
+        "prompts/list" => prompts::list(&call, &params),
+        "prompts/get" => prompts::get(&call, &params).await,
+        "completion/complete" => completion::complete(&call, &params).await,
         "resources/read" => resources::read(&call, &params).await,
         "initialize" => Err(jsonrpc::Error::new(INVALID_REQUEST, "this session has begun already")),
         _ => Err(jsonrpc::Error::new(
