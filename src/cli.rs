@@ -1,6 +1,8 @@
 //! The command line: what the program is asked to do, and what it prints for people. It must not know how anything is
 //! done.
 
+mod call;
+
 use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
@@ -33,6 +35,8 @@ struct Cli {
 enum Command {
     /// Serve MCP over HTTP, or over stdio (the default command).
     Serve(Serve),
+    /// Call a tool of a running server, watch its job, answer its questions, and print its result.
+    Call(call::Options),
     /// Check a config file without starting anything, and say everything that is wrong with it.
     Check {
         #[command(flatten)]
@@ -83,6 +87,10 @@ pub fn main_with(registry: Registry) -> ExitCode {
         None => serve(&registry, cli.serve),
         Some(Command::Serve(options)) => serve(&registry, options),
         Some(Command::Check { file }) => check(&registry, &file),
+        Some(Command::Call(options)) => match call::call(options) {
+            Ok(code) => return code,
+            Err(message) => Err(message),
+        },
         Some(Command::Schema) => {
             print(&format!("{:#}\n", config::schema::generate(&registry)));
             Ok(())
@@ -120,15 +128,11 @@ fn load(registry: &Registry, file: &File, environment: &Environment) -> Result<C
 fn check(registry: &Registry, file: &File) -> Result<(), String> {
     let config = load(registry, file, &Environment::of_process())?;
     let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
-    let beside = [(config.resources.count(), "resource"), (config.prompts.count(), "prompt")];
-    let beside = beside.into_iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!(", {}", count(n, what)));
-    let beside: String = beside.collect();
     print(&format!(
-        "{}: all right: {} on {}{}\n",
+        "{}: all right: {} on {}\n",
         config.file.display(),
         count(config.tools.len(), "tool"),
         count(config.backends.len(), "backend"),
-        beside,
     ));
     Ok(())
 }

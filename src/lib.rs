@@ -20,6 +20,7 @@ pub mod app;
 pub mod auth;
 pub mod catalog;
 mod cli;
+mod client;
 pub mod clock;
 pub mod config;
 pub mod current;

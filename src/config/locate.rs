@@ -11,6 +11,28 @@ pub const CONFIG_VARIABLE: &str = "TASKBRIDGE_CONFIG";
 /// The variable that says what is logged.
 pub const LOG_VARIABLE: &str = "TASKBRIDGE_LOG";
 
+/// The variable that names the server that `taskbridge call` calls.
+pub const URL_VARIABLE: &str = "TASKBRIDGE_URL";
+/// The variable that holds the API key which `taskbridge call` shows there.
+pub const KEY_VARIABLE: &str = "TASKBRIDGE_KEY";
+
+/// An API key. It is not shown by accident.
+#[derive(Clone)]
+pub struct ApiKey(String);
+
+impl ApiKey {
+    /// The key.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for ApiKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ApiKey(hidden)")
+    }
+}
+
 /// What the environment says.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
@@ -18,6 +40,10 @@ pub struct Environment {
     pub config: Option<PathBuf>,
     /// `$TASKBRIDGE_LOG`.
     pub log: Option<String>,
+    /// `$TASKBRIDGE_URL`.
+    pub url: Option<String>,
+    /// `$TASKBRIDGE_KEY`.
+    pub key: Option<ApiKey>,
     /// Where configs are by XDG: `~/.config`.
     pub config_home: Option<PathBuf>,
     /// Where state is by XDG: `~/.local/state`.
@@ -30,9 +56,12 @@ impl Environment {
     pub fn of_process() -> Self {
         let xdg = Xdg::new().ok();
         let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        let text = |name: &str| set(name).and_then(|value| value.into_string().ok());
         Self {
             config: set(CONFIG_VARIABLE).map(PathBuf::from),
-            log: set(LOG_VARIABLE).and_then(|value| value.into_string().ok()),
+            log: text(LOG_VARIABLE),
+            url: text(URL_VARIABLE),
+            key: text(KEY_VARIABLE).map(|key| ApiKey(key.trim().to_owned())),
             config_home: xdg.as_ref().map(BaseStrategy::config_dir),
             state_home: xdg.as_ref().and_then(BaseStrategy::state_dir),
         }

@@ -8,21 +8,16 @@ mod asking;
 mod backends;
 mod check;
 mod duration;
-mod files;
 pub mod locate;
-mod offer_shape;
 mod parameters;
 mod problem;
-mod prompts;
 mod reader;
-mod resources;
 pub mod schema;
 mod shape;
 mod slots;
 mod source;
 mod tool_shape;
 mod tools;
-mod values;
 
 pub use problem::{Problem, Problems};
 pub use shape::{ApiKey, Auth, AuthMode, CompanionTools, Log, LogFormat, Reconciler, Server, StoreKind};
@@ -35,7 +30,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use taskbridge_sdk::Registry;
 
-use crate::catalog::{Definition, Prompts, Resources};
+use crate::catalog::Definition;
 use reader::Reader;
 use shape::{ConcurrencyGroup, Lifetime, Store};
 use source::Source;
@@ -63,12 +58,6 @@ pub struct Config {
     pub tools: Vec<Definition>,
     /// The most jobs that may hold each slot.
     pub limits: BTreeMap<String, u32>,
-    /// What there is to read, beside what jobs leave.
-    pub resources: Resources,
-    /// The prompts.
-    pub prompts: Prompts,
-    /// The files that it refers to and that were read with it; absolute.
-    pub files: Vec<PathBuf>,
 }
 
 /// Where tasks are kept. Both paths are absolute.
@@ -96,19 +85,8 @@ pub struct Backend {
 }
 
 /// The tables of a config file.
-const TABLES: [&str; 11] = [
-    "server",
-    "log",
-    "auth",
-    "store",
-    "reconciler",
-    "lifetime",
-    "concurrency_groups",
-    "backends",
-    "tools",
-    "resources",
-    "prompts",
-];
+const TABLES: [&str; 9] =
+    ["server", "log", "auth", "store", "reconciler", "lifetime", "concurrency_groups", "backends", "tools"];
 
 /// Reads a config file.
 ///
@@ -151,8 +129,6 @@ pub fn parse(
         reader.section("concurrency_groups", part("concurrency_groups"));
     let backend_tables = reader.table("backends", part("backends"));
     let tool_tables = reader.table("tools", part("tools"));
-    let resource_tables = reader.table("resources", part("resources"));
-    let prompt_tables = reader.table("prompts", part("prompts"));
     reader.leftovers("", &fields, &TABLES);
 
     check::all(&mut reader, &server, &auth, &reconciler, &lifetime);
@@ -171,7 +147,6 @@ pub fn parse(
         groups: &groups,
         lifetime: &lifetime,
     };
-    let tool_names: Vec<String> = tool_tables.keys().cloned().collect();
     let mut definitions = Vec::new();
     let mut limits = BTreeMap::new();
     for (name, value) in tool_tables {
@@ -180,13 +155,7 @@ pub fn parse(
             limits.extend(slots);
         }
     }
-    let tools = values::Tools { right: &definitions, names: &tool_names };
-    let resources = resources::read(&mut reader, resource_tables, dir, tools);
-    let all_resources = reader.is_clean("resources");
-    let context = prompts::Context { dir, tools, resources: &resources, all_resources };
-    let prompts = prompts::read(&mut reader, prompt_tables, context);
     let store = place(&mut reader, store, dir, state_home);
-    let files = reader.files();
     reader.finish(Config {
         file: file.to_owned(),
         dir: dir.to_owned(),
@@ -198,9 +167,6 @@ pub fn parse(
         backends,
         tools: definitions,
         limits,
-        resources,
-        prompts,
-        files,
     })
 }
 

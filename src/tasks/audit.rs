@@ -5,15 +5,13 @@ use super::task::{Owner, Task, TaskId};
 
 /// A task was made.
 pub fn created(task: &Task) {
-    let traceparent = task.origin.trace.as_ref().map(|trace| trace.parent.as_str());
-    tracing::info!(target: "audit", task = ?task.id, owner = ?task.owner, tool = task.tool, traceparent, "task created");
+    tracing::info!(target: "audit", task = ?task.id, owner = ?task.owner, tool = task.tool, "task created");
 }
 
 /// A task has ended.
 pub fn ended(task: &Task) {
     let outcome = task.outcome();
-    let traceparent = task.origin.trace.as_ref().map(|trace| trace.parent.as_str());
-    tracing::info!(target: "audit", task = ?task.id, owner = ?task.owner, tool = task.tool, ?outcome, traceparent, "task ended");
+    tracing::info!(target: "audit", task = ?task.id, owner = ?task.owner, tool = task.tool, ?outcome, "task ended");
 }
 
 /// Somebody was given the result of a task.

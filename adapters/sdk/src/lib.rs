@@ -15,7 +15,6 @@ mod adapter;
 mod backend;
 mod error;
 mod job;
-mod media;
 mod note;
 mod output;
 mod question;
@@ -31,7 +30,6 @@ pub use job::{
     FileContent, GroupKey, InputFile, JobHandle, JobKey, JobSpec, JobState, Observation, Progress, Started,
     Trace,
 };
-pub use media::{is_text, media_type};
 pub use note::{Level, Note};
 pub use output::{Artifact, ArtifactData, Content, Embedded, Output};
 pub use question::{Answer, Ask, Question};

@@ -111,10 +111,9 @@ async fn request_of(http: &Arc<Http>, caller: Caller, request: Request) -> Resul
     Ok(Exchange::handle(http, caller, request).await)
 }
 
-/// Slows down, and in the end refuses, whoever polls or completes without pause.
+/// Slows down, and in the end refuses, whoever polls without pause.
 async fn hold_polls(http: &Http, counted_as: &str, request: &Request) -> Result<()> {
-    // Clients ask for completions with every key that is pressed.
-    if !matches!(request.method.as_str(), "tasks/get" | "completion/complete") {
+    if request.method != "tasks/get" {
         return Ok(());
     }
     match http.polls.turn(counted_as, Instant::now()) {

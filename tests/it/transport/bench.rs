@@ -157,7 +157,7 @@ impl Server {
             Options { doors: Doors::new(address.ip(), origins, hosts).unwrap(), max_body_bytes: MAX_BODY };
         let shutdown = CancellationToken::new();
         let serving = tokio::spawn(http::serve(listener, bridge, Arc::new(auth), options, shutdown.clone()));
-        let client = Client::builder().no_proxy().build().unwrap();
+        let client = Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
         Self { clock, client, address, shutdown, serving: Some(serving), dir }
     }
 

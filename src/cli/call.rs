@@ -1,0 +1,134 @@
+//! `taskbridge call` as it is typed: what becomes an order for [`crate::client`]. It must not know how an order is
+//! carried out.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use humantime_serde::re::humantime::parse_duration;
+
+use crate::client::{self, Errand, Order};
+use crate::config::locate::Environment;
+
+/// Where a bridge listens if nobody says anything else.
+const DEFAULT_URL: &str = "http://127.0.0.1:8808/mcp";
+
+/// What is told below the options.
+const MORE: &str = "\
+Values:
+  NAME=VALUE    a value, typed by what the tool takes: text, 3, 0.5, true, a,b,c for a list, JSON for an object
+  NAME:=JSON    a value as JSON, word for word
+  NAME=@FILE    the content of a file, where the tool takes a file, text or JSON; @- is standard input
+
+While the job runs, standard error shows how far it is, and questions are asked at the terminal. Where standard input
+is no terminal, nobody is asked. The result goes to standard output, and nothing else does. With --json that is one
+document: {\"status\", \"task\", \"result\" or \"error\", \"saved\"}. Ctrl-C asks whether to cancel the job; a second one leaves
+it running.
+
+Environment:
+  TASKBRIDGE_URL   the server, if --url does not name one
+  TASKBRIDGE_KEY   the API key, for a server that wants one
+
+Exit codes:
+  0    the job succeeded, or was left with --detach, or cancelled with --cancel
+  1    the job failed, was cancelled, or could not be run, or its files could not be saved
+  2    the command line is wrong, or the server cannot be reached or knows no such tool or task
+  124  --timeout is over; the job goes on
+  130  you left before the end (143: SIGTERM); the job goes on
+
+Examples:
+  taskbridge call --list
+  taskbridge call countdown seconds=3
+  taskbridge call word_count text=@README.md
+  taskbridge call hash_tree path=/etc --save out
+  id=$(taskbridge call countdown seconds=600 --detach) && taskbridge call --task \"$id\"";
+
+#[derive(Args)]
+#[command(after_help = MORE)]
+pub(super) struct Options {
+    /// The tool. Without one, the tools are listed.
+    tool: Option<String>,
+    /// The tool's arguments: NAME=VALUE, NAME:=JSON or NAME=@FILE.
+    #[arg(value_name = "NAME=VALUE", requires = "tool")]
+    arguments: Vec<String>,
+    /// List the tools with what they take, or only TOOL.
+    #[arg(long, conflicts_with_all = ["arguments", "args", "task", "detach"])]
+    list: bool,
+    /// The server's endpoint [default: $TASKBRIDGE_URL, else http://127.0.0.1:8808/mcp].
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
+    /// All arguments as a JSON object, as @FILE, or - for standard input; NAME=VALUE goes before them.
+    #[arg(long, value_name = "JSON", requires = "tool")]
+    args: Option<String>,
+    /// How long the task and its result are to be kept at least, such as 1h or 7d.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, requires = "tool")]
+    ttl: Option<Duration>,
+    /// The same key is the same task: a call that is made again with it starts nothing a second time.
+    #[arg(long, value_name = "KEY", requires = "tool")]
+    idempotency_key: Option<String>,
+    /// Print the task's id and leave; the job goes on.
+    #[arg(long, requires = "tool", conflicts_with_all = ["timeout", "save"])]
+    detach: bool,
+    /// Watch a task that was started before.
+    #[arg(long, value_name = "ID", conflicts_with = "tool")]
+    task: Option<String>,
+    /// Cancel that task.
+    #[arg(long, requires = "task", conflicts_with_all = ["timeout", "save"])]
+    cancel: bool,
+    /// Save pictures, sounds, blobs, artifacts and logs into this folder.
+    #[arg(long, value_name = "FOLDER")]
+    save: Option<PathBuf>,
+    /// Print one JSON document with all there is, for scripts.
+    #[arg(long)]
+    json: bool,
+    /// Say nothing but the result, and what goes wrong.
+    #[arg(long, short)]
+    quiet: bool,
+    /// Wait no longer than that; the job goes on.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    timeout: Option<Duration>,
+}
+
+impl Options {
+    fn order(self, environment: Environment) -> Order {
+        let again = match &self.url {
+            None => "taskbridge call".to_owned(),
+            Some(url) => format!("taskbridge call --url {url}"),
+        };
+        let errand = match (self.task, self.tool) {
+            (Some(task), _) if self.cancel => Errand::Cancel { task },
+            (Some(task), _) => Errand::Attach { task },
+            (None, Some(tool)) if !self.list => Errand::Call(client::Call {
+                tool,
+                words: self.arguments,
+                arguments: self.args,
+                ttl: self.ttl,
+                idempotency_key: self.idempotency_key,
+                detach: self.detach,
+            }),
+            (None, tool) => Errand::List { tool },
+        };
+        Order {
+            url: self.url.or(environment.url).unwrap_or_else(|| DEFAULT_URL.to_owned()),
+            key: environment.key.map(|key| key.reveal().to_owned()),
+            errand,
+            json: self.json,
+            quiet: self.quiet,
+            save: self.save,
+            timeout: self.timeout,
+            again,
+        }
+    }
+}
+
+/// Calls, and gives the exit code.
+pub(super) fn call(options: Options) -> Result<ExitCode, String> {
+    let order = options.order(Environment::of_process());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| format!("taskbridge: the system gives no events: {error}"))?;
+    let code = runtime.block_on(client::run(&order));
+    // A name that is looked up sits on a thread that nothing can wake.
+    runtime.shutdown_background();
+    Ok(ExitCode::from(code))
+}

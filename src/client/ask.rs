@@ -1,0 +1,182 @@
+//! Asks a person at the terminal: the form of a question field by field, consent to open a URL, and what to do about
+//! a job that is not waited for any more. It must not send the answer.
+
+use std::io;
+
+use serde_json::{Map, Value, json};
+
+use super::form::{Field, Form};
+use super::terminal::{Terminal, harmless};
+
+/// What is typed to decline, and to close the question.
+const DECLINE: &str = ":no";
+const CANCEL: &str = ":cancel";
+
+/// What a person says to a question.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Reply {
+    /// Yes, with this.
+    Accept(Map<String, Value>),
+    /// No.
+    Decline,
+    /// Nothing.
+    Cancel,
+}
+
+impl Reply {
+    /// The `ElicitResult`. The answer to a URL has no content.
+    pub(super) fn result(&self, question: &Value) -> Value {
+        match self {
+            Self::Accept(_) if is_url(question) => json!({"action": "accept"}),
+            Self::Accept(content) => json!({"action": "accept", "content": content}),
+            Self::Decline => json!({"action": "decline"}),
+            Self::Cancel => json!({"action": "cancel"}),
+        }
+    }
+}
+
+/// What to do about a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Choice {
+    Wait,
+    Leave,
+    Cancel,
+}
+
+fn is_url(question: &Value) -> bool {
+    question.get("mode").is_some_and(|mode| mode == "url")
+}
+
+/// Asks one question (the parameters of `elicitation/create`).
+pub(super) async fn ask(terminal: &Terminal, asker: &str, question: &Value) -> io::Result<Reply> {
+    terminal.forget();
+    let message = question.get("message").and_then(Value::as_str).unwrap_or_default();
+    terminal.say(&format!("\n{asker} asks:\n{}\n", indented(message)))?;
+    if is_url(question) {
+        let url = question.get("url").and_then(Value::as_str).unwrap_or_default();
+        let words = "It wants you to open this address in a browser. Read it before you do:";
+        terminal.say(&format!("  {words}\n\n    {}\n\n", harmless(url)))?;
+        return consent(terminal, "  Tell the server that you open it? [yes, no, cancel] ").await;
+    }
+    let nothing = json!({});
+    let schema = question.get("requestedSchema").unwrap_or(&nothing);
+    let form = Form::read(schema);
+    if form.fields.is_empty() {
+        return consent(terminal, "  Do you agree? [yes, no, cancel] ").await;
+    }
+    terminal.say(&format!("  ({DECLINE} declines, {CANCEL} or Ctrl-D closes the question)\n"))?;
+    loop {
+        let mut answer = Map::new();
+        for field in &form.fields {
+            match fill(terminal, field).await? {
+                Entry::Value(Some(value)) => {
+                    answer.insert(field.name.to_owned(), value);
+                }
+                Entry::Value(None) => {}
+                Entry::Instead(reply) => return Ok(reply),
+            }
+        }
+        match form.problem(&answer) {
+            None => return Ok(Reply::Accept(answer)),
+            Some(problem) => terminal.say(&format!("  {}. Once more:\n", harmless(&problem)))?,
+        }
+    }
+}
+
+/// What was typed into a field.
+enum Entry {
+    /// A value, or nothing for a field that can be left out.
+    Value(Option<Value>),
+    /// The question is over.
+    Instead(Reply),
+}
+
+async fn fill(terminal: &Terminal, field: &Field<'_>) -> io::Result<Entry> {
+    terminal.say(&introduction(field))?;
+    loop {
+        terminal.say(&prompt(field))?;
+        let Some(line) = terminal.line().await? else {
+            terminal.say("\n")?;
+            return Ok(Entry::Instead(Reply::Cancel));
+        };
+        match line.trim() {
+            DECLINE => return Ok(Entry::Instead(Reply::Decline)),
+            CANCEL => return Ok(Entry::Instead(Reply::Cancel)),
+            entry => match field.take(entry) {
+                Ok(value) => return Ok(Entry::Value(value)),
+                Err(problem) => terminal.say(&format!("    {}\n", harmless(&problem)))?,
+            },
+        }
+    }
+}
+
+/// What stands above the prompt of a field: what it means, and what can be chosen.
+fn introduction(field: &Field<'_>) -> String {
+    let mut text = String::from("\n");
+    if !field.choices.is_empty() {
+        text.push_str(&format!("{}\n", indented(field.title)));
+    }
+    if let Some(description) = field.description {
+        text.push_str(&format!("{}\n", indented(description)));
+    }
+    for (number, (_, title)) in field.choices.iter().enumerate() {
+        text.push_str(&format!("    {:>2}) {}\n", number + 1, harmless(title)));
+    }
+    text
+}
+
+fn prompt(field: &Field<'_>) -> String {
+    let words = field.words();
+    let (title, words) = match field.choices.is_empty() {
+        true => (field.title, Some(words).filter(|words| words != "text")),
+        false => ("Choose", Some(words)),
+    };
+    let default = match (field.default_words(), field.required) {
+        (Some(default), _) => Some(format!("Enter for {default}")),
+        (None, false) => Some("Enter to leave it out".to_owned()),
+        (None, true) => None,
+    };
+    let hints: Vec<String> = words.into_iter().chain(default).collect();
+    let hints = if hints.is_empty() { String::new() } else { format!(" ({})", hints.join("; ")) };
+    harmless(&format!("  {title}{hints}: "))
+}
+
+async fn consent(terminal: &Terminal, prompt: &str) -> io::Result<Reply> {
+    loop {
+        terminal.say(prompt)?;
+        let Some(line) = terminal.line().await? else {
+            terminal.say("\n")?;
+            return Ok(Reply::Cancel);
+        };
+        match line.trim().to_ascii_lowercase().as_str() {
+            "y" | "yes" => return Ok(Reply::Accept(Map::new())),
+            "n" | "no" | DECLINE => return Ok(Reply::Decline),
+            "c" | "cancel" | CANCEL => return Ok(Reply::Cancel),
+            _ => terminal.say("    Please answer yes, no or cancel.\n")?,
+        }
+    }
+}
+
+/// Asks what to do about a job that somebody interrupted the waiting for.
+pub(super) async fn interrupted(terminal: &Terminal, job: &str, can_cancel: bool) -> io::Result<Choice> {
+    terminal.forget();
+    let cancel = if can_cancel { "   [c] cancel it" } else { "" };
+    let words = format!(
+        "\n{job} is still running. What now?\n  [w] go on waiting   [b] leave it in the background{cancel}\n"
+    );
+    terminal.say(&words)?;
+    loop {
+        terminal.say("  > ")?;
+        let Some(line) = terminal.line().await? else { return Ok(Choice::Wait) };
+        match line.trim().to_ascii_lowercase().as_str() {
+            "" | "w" | "wait" => return Ok(Choice::Wait),
+            "b" | "background" | "leave" => return Ok(Choice::Leave),
+            "c" | "cancel" if can_cancel => return Ok(Choice::Cancel),
+            _ => terminal.say("    Please type one of the letters. Ctrl-C again leaves it running.\n")?,
+        }
+    }
+}
+
+fn indented(words: &str) -> String {
+    harmless(words).lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
+}

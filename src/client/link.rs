@@ -1,0 +1,196 @@
+//! [`Link`]: messages over Streamable HTTP to one address, and the messages that come back. It must not know a
+//! method. The API key is in here and never comes out.
+
+use std::time::Duration;
+
+use futures_util::{Stream, StreamExt as _};
+use reqwest::header::{HeaderMap, HeaderValue};
+use reqwest::{Method, RequestBuilder, Response, StatusCode, Url, redirect};
+use sse_stream::SseByteStream;
+
+use super::fault::{Fault, innermost};
+use crate::mcp::generation::Revision;
+use crate::mcp::jsonrpc::{self, Message};
+
+/// How long a connection may take to come about.
+const CONNECT: Duration = Duration::from_secs(10);
+/// A stream on which nothing comes for so long, not even a comment, is dead. Four of a server's usual signs of life.
+const SILENCE: Duration = Duration::from_secs(60);
+/// So much of an answer that is none is read, to say what it is.
+const MOST_READ: usize = 64 * 1024;
+
+/// What is said of a connection that ends before its time.
+pub(super) const CLOSED: &str = "the server closed the connection";
+
+const JSON: &str = "application/json";
+const EVENTS: &str = "text/event-stream";
+
+/// A way to one server.
+pub(super) struct Link {
+    http: reqwest::Client,
+    url: Url,
+}
+
+/// Which session a message belongs to, and which revision it speaks.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    pub(super) session: Option<String>,
+    pub(super) revision: Revision,
+}
+
+/// An event with a message.
+pub(super) struct Event {
+    /// For `Last-Event-ID`.
+    pub(super) id: Option<String>,
+    /// Absent where there is only an id.
+    pub(super) message: Option<Message>,
+}
+
+impl Link {
+    /// A way to this address, with this API key.
+    ///
+    /// # Errors
+    /// What is wrong with the key, or with the certificates of this machine.
+    pub(super) fn new(url: Url, key: Option<&str>) -> Result<Self, String> {
+        let mut headers = HeaderMap::new();
+        if let Some(key) = key {
+            let mut value = HeaderValue::try_from(format!("Bearer {key}"))
+                .map_err(|_| "$TASKBRIDGE_KEY holds characters that no key has".to_owned())?;
+            value.set_sensitive(true);
+            headers.insert(reqwest::header::AUTHORIZATION, value);
+        }
+        let name = concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION"));
+        let mut http = reqwest::Client::builder()
+            .user_agent(name)
+            .default_headers(headers)
+            .connect_timeout(CONNECT)
+            .read_timeout(SILENCE)
+            // A redirect of a POST loses its body or its key; the right address is better.
+            .redirect(redirect::Policy::none());
+        if is_loopback(&url) {
+            http = http.no_proxy();
+        }
+        if url.scheme() == "http" {
+            // The certificates of this machine are not needed, and there may be none.
+            http = http.tls_certs_only([]);
+        }
+        let http = http.build().map_err(|error| innermost(&error))?;
+        Ok(Self { http, url })
+    }
+
+    /// Sends one message.
+    pub(super) async fn post(&self, place: &Place, body: Vec<u8>) -> Result<Response, Fault> {
+        let accept = format!("{JSON}, {EVENTS}");
+        let request =
+            self.prepared(Method::POST, place).header("accept", accept).header("content-type", JSON);
+        accepted(place, request.body(body).send().await?).await
+    }
+
+    /// Opens the stream on which the server speaks unasked, behind the event of this id.
+    pub(super) async fn listen(&self, place: &Place, after: Option<&str>) -> Result<Response, Fault> {
+        let mut request = self.prepared(Method::GET, place).header("accept", EVENTS);
+        if let Some(after) = after {
+            request = request.header("last-event-id", after);
+        }
+        accepted(place, request.send().await?).await
+    }
+
+    /// Ends the session.
+    pub(super) async fn end(&self, place: &Place) -> Result<(), Fault> {
+        self.prepared(Method::DELETE, place).send().await?;
+        Ok(())
+    }
+
+    fn prepared(&self, method: Method, place: &Place) -> RequestBuilder {
+        let request = self.http.request(method, self.url.clone());
+        match &place.session {
+            Some(session) => request
+                .header("mcp-session-id", session)
+                .header("mcp-protocol-version", place.revision.as_str()),
+            None => request,
+        }
+    }
+}
+
+/// True for an address of this machine.
+pub(super) fn is_loopback(url: &Url) -> bool {
+    match url.host_str() {
+        Some("localhost") => true,
+        Some(host) => {
+            let host = host.trim_start_matches('[').trim_end_matches(']');
+            host.parse().is_ok_and(|address: std::net::IpAddr| address.is_loopback())
+        }
+        None => false,
+    }
+}
+
+/// The response, unless its status says that there is none.
+async fn accepted(place: &Place, response: Response) -> Result<Response, Fault> {
+    let status = response.status();
+    if status.is_success() {
+        return Ok(response);
+    }
+    if status.is_redirection() {
+        let to = response.headers().get("location").and_then(|to| to.to_str().ok()).unwrap_or("elsewhere");
+        return Err(Fault::NotMcp(format!("the server redirects to {to}: give that address")));
+    }
+    let body = start_of(response).await;
+    let told = serde_json::from_slice::<serde_json::Value>(&body).ok();
+    let message = told.as_ref().and_then(|told| told.pointer("/error/message")?.as_str()).unwrap_or_default();
+    let message = message.to_owned();
+    Err(match status {
+        StatusCode::NOT_FOUND if place.session.is_some() => Fault::NoSession(message),
+        _ => Fault::Status { status, message },
+    })
+}
+
+async fn start_of(mut response: Response) -> Vec<u8> {
+    let mut body = Vec::new();
+    while let Ok(Some(bytes)) = response.chunk().await {
+        body.extend_from_slice(&bytes);
+        if body.len() >= MOST_READ {
+            break;
+        }
+    }
+    body
+}
+
+/// True if the response is a stream of events.
+pub(super) fn is_stream(response: &Response) -> bool {
+    let kind = response.headers().get("content-type").and_then(|kind| kind.to_str().ok());
+    kind.is_some_and(|kind| kind.trim_start().to_ascii_lowercase().starts_with(EVENTS))
+}
+
+/// The one message that a response holds.
+pub(super) async fn message(response: Response) -> Result<Message, Fault> {
+    let body = response.bytes().await?;
+    read(&body)
+}
+
+/// The events of a stream, to its end.
+pub(super) fn events(response: Response) -> impl Stream<Item = Result<Event, Fault>> + Unpin {
+    SseByteStream::new(Box::pin(response.bytes_stream())).map(|event| {
+        let event = event.map_err(|error| broken(&error))?;
+        let data = event.data.filter(|data| !data.is_empty());
+        let message = data.map(|data| read(data.as_bytes())).transpose()?;
+        Ok(Event { id: event.id, message })
+    })
+}
+
+/// Why a stream ends before its time.
+fn broken(error: &sse_stream::Error) -> Fault {
+    let why = match error {
+        sse_stream::Error::Body(cause) => match cause.downcast_ref::<reqwest::Error>() {
+            Some(cause) if cause.is_timeout() => "no sign of life from the server".to_owned(),
+            _ => CLOSED.to_owned(),
+        },
+        other => innermost(other),
+    };
+    Fault::Network { why, unsent: false }
+}
+
+fn read(text: &[u8]) -> Result<Message, Fault> {
+    jsonrpc::parse(text).map_err(|bad| {
+        Fault::NotMcp(format!("what the server sent is no MCP message: {}", bad.error.message))
+    })
+}

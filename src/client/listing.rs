@@ -1,0 +1,182 @@
+//! [`Tool`]: a tool as a server lists it, and the list as a person reads it. It must not call anything.
+
+use serde_json::Value;
+
+use super::shape::{Shape, nearest, plain};
+
+/// Behind how many columns a parameter's text begins at the latest.
+const MOST_NAME: usize = 24;
+/// Parameters are indented by this.
+const INDENT: usize = 4;
+
+/// A tool as `tools/list` gives it.
+#[derive(Clone, Debug)]
+pub(super) struct Tool {
+    pub(super) name: String,
+    pub(super) title: Option<String>,
+    pub(super) description: Option<String>,
+    pub(super) input_schema: Value,
+    pub(super) task_support: TaskSupport,
+}
+
+/// `execution.taskSupport`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TaskSupport {
+    Required,
+    Optional,
+    Forbidden,
+}
+
+impl Tool {
+    /// Reads an entry of the list. `None` if it has no name.
+    pub(super) fn read(entry: &Value) -> Option<Self> {
+        let text = |name: &str| entry.get(name).and_then(Value::as_str).map(str::to_owned);
+        Some(Self {
+            name: text("name")?,
+            title: text("title"),
+            description: text("description"),
+            input_schema: entry.get("inputSchema").cloned().unwrap_or(Value::Null),
+            task_support: match entry.pointer("/execution/taskSupport").and_then(Value::as_str) {
+                Some("required") => TaskSupport::Required,
+                Some("optional") => TaskSupport::Optional,
+                _ => TaskSupport::Forbidden,
+            },
+        })
+    }
+}
+
+/// The tool of this name.
+///
+/// # Errors
+/// What there is instead.
+pub(super) fn find<'a>(tools: &'a [Tool], name: &str) -> Result<&'a Tool, String> {
+    if let Some(tool) = tools.iter().find(|tool| tool.name == name) {
+        return Ok(tool);
+    }
+    let near = nearest(name, tools.iter().map(|tool| tool.name.as_str()));
+    let hint = match near.as_slice() {
+        [] => "`taskbridge call --list` shows what there is".to_owned(),
+        near => format!("did you mean {}?", near.join(" or ")),
+    };
+    Err(format!("there is no tool {name:?} on this server; {hint}"))
+}
+
+/// The tools with their parameters, in lines of at most `width` columns.
+pub(super) fn listing(tools: &[Tool], width: usize) -> String {
+    let mut text = String::new();
+    for tool in tools {
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        entry(&mut text, tool, width);
+    }
+    text
+}
+
+fn entry(text: &mut String, tool: &Tool, width: usize) {
+    text.push_str(&tool.name);
+    if let Some(title) = &tool.title {
+        text.push_str(&format!(" - {title}"));
+    }
+    text.push('\n');
+    if let Some(description) = &tool.description {
+        wrapped(text, description, INDENT, INDENT, width);
+    }
+    let root = Shape::of(&tool.input_schema);
+    // What must be given comes first. A schema's own order is not kept on the wire.
+    let (must, may): (Vec<_>, Vec<_>) = root.properties().partition(|(name, _)| root.requires(name));
+    let must = must.into_iter().map(|(name, shape)| (name.to_owned(), shape));
+    let may = may.into_iter().map(|(name, shape)| (format!("[{name}]"), shape));
+    let parameters: Vec<(String, Shape<'_>)> = must.chain(may).collect();
+    let longest = parameters.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    let column = INDENT + longest.min(MOST_NAME) + 2;
+    for (name, shape) in parameters {
+        let before = format!("{:INDENT$}{name}  ", "");
+        text.push_str(&format!("{before:column$}"));
+        wrapped(text, &meaning(shape), 0, column, width);
+    }
+}
+
+/// What a parameter takes and what it is for.
+fn meaning(shape: Shape<'_>) -> String {
+    let default = shape.get("default").map(|value| format!(" (default {})", plain(value)));
+    let about = shape.text("description").or_else(|| shape.text("title"));
+    let about = about.map(|about| format!(". {about}"));
+    format!("{}{}{}", shape.words(), default.unwrap_or_default(), about.unwrap_or_default())
+}
+
+/// Writes words in lines, the first behind what is there already.
+fn wrapped(text: &mut String, words: &str, first: usize, others: usize, width: usize) {
+    let room = width.saturating_sub(others).max(20);
+    text.push_str(&" ".repeat(first));
+    let mut used = 0;
+    for word in words.split_whitespace() {
+        let length = word.chars().count();
+        if used > 0 && used + 1 + length > room {
+            text.push('\n');
+            text.push_str(&" ".repeat(others));
+            used = 0;
+        }
+        if used > 0 {
+            text.push(' ');
+            used += 1;
+        }
+        text.push_str(word);
+        used += length;
+    }
+    text.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn tools() -> Vec<Tool> {
+        let pack = json!({
+            "name": "pack", "title": "Pack a folder",
+            "description": "Packs a folder into an archive.\nAsks first if it is large.",
+            "execution": {"taskSupport": "optional"},
+            "inputSchema": {
+                "type": "object",
+                "properties": {
+                    "path": {"type": "string", "description": "The folder, as an absolute path that begins with a slash."},
+                    "how": {"enum": ["gzip", "none"], "default": "gzip"},
+                },
+                "required": ["path"],
+            },
+        });
+        [pack, json!({"name": "ping", "inputSchema": {"type": "object"}})]
+            .iter()
+            .map(|entry| Tool::read(entry).unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn tools_are_listed_with_what_they_take() {
+        let expected = "\
+pack - Pack a folder
+    Packs a folder into an archive. Asks first if it is
+    large.
+    path   text. The folder, as an absolute path that begins
+           with a slash.
+    [how]  one of gzip, none (default gzip)
+
+ping
+";
+        assert_eq!(listing(&tools(), 60), expected);
+    }
+
+    #[test]
+    fn a_tool_that_is_not_there_is_told_with_the_nearest() {
+        let problem = find(&tools(), "pakc").unwrap_err();
+        assert_eq!(problem, "there is no tool \"pakc\" on this server; did you mean pack?");
+        let problem = find(&tools(), "deploy").unwrap_err();
+        assert_eq!(
+            problem,
+            "there is no tool \"deploy\" on this server; `taskbridge call --list` shows what there is"
+        );
+        assert_eq!(find(&tools(), "ping").unwrap().task_support, TaskSupport::Forbidden);
+    }
+}

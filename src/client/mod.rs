@@ -1,0 +1,219 @@
+//! `taskbridge call`: a small client that starts a tool on a running bridge as a task, shows how far it is, asks its
+//! questions at the terminal and prints its result. It speaks MCP 2025-11-25 over Streamable HTTP as any client does,
+//! and must not know anything of the server's but the protocol.
+//!
+//! [`run`] does one [`Order`]. [`link`] carries messages and [`session`] requests; [`arguments`] reads the command
+//! line by a tool's schema; [`follow`] is the one loop, over what [`wait`] and the session hear, what [`ask`] is told
+//! at the [`terminal`], and signals; [`screen`], [`output`] and [`save`] are what the user gets.
+
+mod arguments;
+mod ask;
+mod errand;
+mod fault;
+mod follow;
+mod form;
+mod link;
+mod listing;
+mod output;
+mod save;
+mod screen;
+mod session;
+mod shape;
+mod task;
+mod terminal;
+mod wait;
+
+use std::io::{self, Read as _, Write as _};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use reqwest::Url;
+
+use self::fault::Fault;
+use self::follow::Signals;
+use self::link::Link;
+use self::session::Session;
+use self::terminal::Terminal;
+
+/// The job succeeded.
+const SUCCESS: u8 = 0;
+/// The job failed, was cancelled, or could not be run.
+const FAILURE: u8 = 1;
+/// The order is wrong, or the server cannot be reached.
+const USAGE: u8 = 2;
+
+/// What the client is asked to do.
+pub(crate) struct Order {
+    /// The server's endpoint.
+    pub(crate) url: String,
+    /// The API key, for a server that wants one. It is never shown.
+    pub(crate) key: Option<String>,
+    /// What to do there.
+    pub(crate) errand: Errand,
+    /// Print one JSON document instead of text.
+    pub(crate) json: bool,
+    /// Say nothing but the result and what goes wrong.
+    pub(crate) quiet: bool,
+    /// Where to save pictures, blobs, artifacts and logs.
+    pub(crate) save: Option<PathBuf>,
+    /// How long to wait for the job's end.
+    pub(crate) timeout: Option<Duration>,
+    /// What to type to come back to a task, without its id.
+    pub(crate) again: String,
+}
+
+/// What to do on the server.
+pub(crate) enum Errand {
+    /// List all tools, or show one.
+    List {
+        /// The one.
+        tool: Option<String>,
+    },
+    /// Call a tool.
+    Call(Call),
+    /// Watch a task to its end.
+    Attach {
+        /// Its id.
+        task: String,
+    },
+    /// Cancel a task.
+    Cancel {
+        /// Its id.
+        task: String,
+    },
+}
+
+/// A call.
+pub(crate) struct Call {
+    /// The tool.
+    pub(crate) tool: String,
+    /// `NAME=VALUE`, `NAME:=JSON` and `NAME=@FILE`, as typed.
+    pub(crate) words: Vec<String>,
+    /// All arguments as JSON, `@FILE`, or `-` for standard input.
+    pub(crate) arguments: Option<String>,
+    /// How long the task is kept at least.
+    pub(crate) ttl: Option<Duration>,
+    /// The same key is the same task.
+    pub(crate) idempotency_key: Option<String>,
+    /// Leave once the task is there.
+    pub(crate) detach: bool,
+}
+
+/// Why an order was not done.
+struct Failure {
+    code: u8,
+    message: String,
+}
+
+impl Failure {
+    fn usage(message: impl Into<String>) -> Self {
+        Self { code: USAGE, message: message.into() }
+    }
+
+    fn of(code: u8, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+}
+
+/// Does what is asked for, and gives the exit code: 0 if the job succeeded, 1 if it did not, 2 if the order is wrong
+/// or the server cannot be reached, 124 if the time is over, 130 if the user left before the end.
+pub(crate) async fn run(order: &Order) -> u8 {
+    match attempt(order).await {
+        Ok(code) => code,
+        Err(Failure { code, message }) => {
+            complain(&message);
+            code
+        }
+    }
+}
+
+async fn attempt(order: &Order) -> Result<u8, Failure> {
+    let url = endpoint(&order.url)?;
+    // Before signals come here: whoever types into standard input can end the program as usual.
+    let input = if wants_input(&order.errand) { read_input()? } else { Vec::new() };
+    let mut signals = Signals::listen()
+        .map_err(|error| Failure::of(FAILURE, format!("the system gives no signals: {error}")))?;
+    let terminal = Terminal::open();
+    if order.key.is_some() && url.scheme() == "http" && !link::is_loopback(&url) && !order.quiet {
+        complain("warning: the API key goes over the network unencrypted: use https");
+    }
+    let link = Link::new(url.clone(), order.key.as_deref()).map_err(Failure::usage)?;
+    let session = tokio::select! {
+        code = signals.next() => return Ok(code),
+        begun = Session::begin(link, terminal.is_some()) => begun.map_err(|fault| cannot_connect(order, &url, &fault))?,
+    };
+    let done = errand::run(order, &session, terminal.as_ref(), &mut signals, &input).await;
+    session.end().await;
+    done
+}
+
+/// The address of the endpoint: `/mcp` where only the server is named.
+fn endpoint(text: &str) -> Result<Url, Failure> {
+    let wrong = |why: &str| Failure::usage(format!("--url {text}: {why}, such as http://127.0.0.1:8808/mcp"));
+    let mut url = Url::parse(text).map_err(|_| wrong("it must be a URL"))?;
+    if !["http", "https"].contains(&url.scheme()) || url.host_str().is_none() {
+        return Err(wrong("it must be an http or https URL"));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(Failure::usage("--url: put the API key into $TASKBRIDGE_KEY, not into the URL"));
+    }
+    if url.path() == "/" {
+        url.set_path("/mcp");
+    }
+    Ok(url)
+}
+
+fn cannot_connect(order: &Order, url: &Url, fault: &Fault) -> Failure {
+    let why = match fault {
+        Fault::Status { status, .. } if status.as_u16() == 401 => match order.key {
+            None => "it wants an API key: put yours into $TASKBRIDGE_KEY".to_owned(),
+            Some(_) => "it does not know the API key in $TASKBRIDGE_KEY".to_owned(),
+        },
+        Fault::Network { unsent: true, .. } if link::is_loopback(url) => {
+            format!("{fault}. Is the server running? `taskbridge serve` starts one; --url names another")
+        }
+        fault => fault.to_string(),
+    };
+    Failure::usage(format!("cannot connect to {url}: {why}"))
+}
+
+fn wants_input(errand: &Errand) -> bool {
+    let Errand::Call(call) = errand else { return false };
+    call.arguments.as_deref().is_some_and(|from| from == "-" || from == "@-")
+        || call.words.iter().any(|word| word.split_once('=').is_some_and(|(_, text)| text == "@-"))
+}
+
+fn read_input() -> Result<Vec<u8>, Failure> {
+    let mut input = Vec::new();
+    let read = io::stdin().lock().read_to_end(&mut input);
+    read.map_err(|error| Failure::usage(format!("standard input cannot be read: {error}")))?;
+    Ok(input)
+}
+
+/// Prints to standard output. If nobody reads it, nothing is lost.
+fn print(text: &str) {
+    let mut out = io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+fn complain(text: &str) {
+    let mut out = io::stderr().lock();
+    let _ = writeln!(out, "taskbridge: {text}").and_then(|()| out.flush());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_endpoint_is_named_in_full_or_by_its_server() {
+        let url = |text: &str| endpoint(text).map(|url| url.to_string()).map_err(|failure| failure.message);
+        assert_eq!(url("http://127.0.0.1:8808").unwrap(), "http://127.0.0.1:8808/mcp");
+        assert_eq!(url("https://bridge.example/tasks").unwrap(), "https://bridge.example/tasks");
+        for text in ["127.0.0.1:8808", "bridge", "ftp://bridge/"] {
+            assert!(url(text).unwrap_err().starts_with(&format!("--url {text}: it must be a")), "{text}");
+        }
+        let secret = url("http://ann:hush@bridge/mcp").unwrap_err();
+        assert!(secret.contains("$TASKBRIDGE_KEY") && !secret.contains("hush"), "{secret}");
+    }
+}

@@ -1,0 +1,163 @@
+//! From a call's answer to what is printed: the result on standard output, everything else on standard error. It must
+//! not fetch anything; saving is [`super::save`]'s.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use super::task::{Status, Task};
+use crate::mcp::jsonrpc::Outcome;
+
+/// What a call came to.
+pub(super) struct Finished {
+    /// Its task as it ended, if it was one and could be looked at.
+    pub(super) task: Option<Task>,
+    /// What it was answered with.
+    pub(super) outcome: Outcome,
+}
+
+impl Finished {
+    /// Where it ended.
+    pub(super) fn status(&self) -> Status {
+        match (&self.task, &self.outcome) {
+            (Some(task), _) if task.status.has_ended() => task.status,
+            (_, Ok(result)) if result.get("isError").is_none_or(|is_error| is_error == false) => {
+                Status::Completed
+            }
+            _ => Status::Failed,
+        }
+    }
+
+    /// One JSON document with all of it. `saved` are the files that were written.
+    pub(super) fn document(&self, saved: &[String]) -> Value {
+        let mut document = json!({"status": self.status_word()});
+        if let Some(task) = &self.task {
+            document["task"] = task.wire.clone();
+        }
+        match &self.outcome {
+            Ok(result) => document["result"] = result.clone(),
+            Err(error) => document["error"] = json!(error),
+        }
+        if !saved.is_empty() {
+            document["saved"] = json!(saved);
+        }
+        document
+    }
+
+    fn status_word(&self) -> &'static str {
+        match self.status() {
+            Status::Working => "working",
+            Status::InputRequired => "input_required",
+            Status::Completed => "completed",
+            Status::Failed => "failed",
+            Status::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// What people see of a tool's result.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Shown {
+    /// The result.
+    pub(super) text: String,
+    /// What there is beside it, one line each.
+    pub(super) beside: Vec<String>,
+}
+
+/// What people see of a tool's result: its text, or its structured content where there is no text.
+pub(super) fn shown(result: &Value) -> Shown {
+    let mut shown = Shown::default();
+    let structured = result.get("structuredContent").filter(|structured| !structured.is_null());
+    for block in result.get("content").and_then(Value::as_array).into_iter().flatten() {
+        match text_of(block) {
+            // Servers repeat the structured content as text, for clients that do not know it.
+            Some(text)
+                if structured
+                    .is_some_and(|it| serde_json::from_str(text).is_ok_and(|read: Value| read == *it)) => {}
+            Some(text) => push_line(&mut shown.text, text),
+            None => shown.beside.push(described(block)),
+        }
+    }
+    if let Some(structured) = structured.filter(|_| shown.text.is_empty()) {
+        push_line(&mut shown.text, &format!("{structured:#}"));
+    }
+    shown
+}
+
+/// The text of a block that is text, or a text that is handed over whole.
+fn text_of(block: &Value) -> Option<&str> {
+    match block.get("type")?.as_str()? {
+        "text" => block.get("text")?.as_str(),
+        "resource" => block.pointer("/resource/text")?.as_str(),
+        _ => None,
+    }
+}
+
+fn push_line(text: &mut String, line: &str) {
+    text.push_str(line);
+    if !line.ends_with('\n') {
+        text.push('\n');
+    }
+}
+
+/// A block that is no text, in one line: `[image/png, 12 kB]`, `[SHA256SUMS, 4.9 MB]`.
+fn described(block: &Value) -> String {
+    let text = |pointer: &str| block.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+    let is_link = block.get("type").is_some_and(|kind| kind == "resource_link");
+    let size = match is_link {
+        true => block.get("size").and_then(Value::as_u64),
+        false => bytes_of(block).map(|bytes| bytes.len() as u64),
+    };
+    let name = text("/name").or_else(|| text("/resource/uri")).or_else(|| text("/uri"));
+    let mime_type = text("/mimeType").or_else(|| text("/resource/mimeType"));
+    let kind = if name.is_none() && mime_type.is_none() { text("/type") } else { None };
+    let parts: Vec<String> = [name, mime_type, kind, size.map(in_units)].into_iter().flatten().collect();
+    format!("[{}]", parts.join(", "))
+}
+
+/// The bytes that a block carries.
+pub(super) fn bytes_of(block: &Value) -> Option<Vec<u8>> {
+    let encoded = block.get("data").or_else(|| block.pointer("/resource/blob"))?.as_str()?;
+    STANDARD.decode(encoded).ok()
+}
+
+fn in_units(bytes: u64) -> String {
+    match bytes {
+        0..1_000 => format!("{bytes} B"),
+        1_000..1_000_000 => format!("{} kB", bytes.div_ceil(1_000)),
+        _ => format!("{:.1} MB", bytes as f64 / 1e6),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_the_result_and_the_rest_is_told_beside_it() {
+        let result = json!({
+            "content": [
+                {"type": "text", "text": "done"},
+                {"type": "image", "mimeType": "image/png", "data": STANDARD.encode([0; 11_001])},
+                {"type": "resource_link", "name": "a.tar", "uri": "x://a", "mimeType": "application/x-tar", "size": 7},
+                {"type": "resource", "resource": {"uri": "x://b", "text": "more\n"}},
+                {"type": "resource", "resource": {"uri": "x://c", "blob": "AAAA", "mimeType": "font/otf"}},
+            ],
+            "structuredContent": {"a": 1},
+        });
+        let beside = ["[image/png, 12 kB]", "[a.tar, application/x-tar, 7 B]", "[x://c, font/otf, 3 B]"];
+        let expected = Shown { text: "done\nmore\n".to_owned(), beside: beside.map(str::to_owned).into() };
+        assert_eq!(shown(&result), expected);
+    }
+
+    #[test]
+    fn data_is_shown_where_there_is_no_other_text() {
+        let expected = "{\n  \"a\": 1\n}\n";
+        for result in [
+            json!({"content": [], "structuredContent": {"a": 1}}),
+            json!({"content": [{"type": "text", "text": "{\"a\":1}"}], "structuredContent": {"a": 1}}),
+        ] {
+            assert_eq!(shown(&result).text, expected);
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Saves what a result carries and links to, under a folder: pictures, sounds, blobs, artifacts and logs. A server's
+//! names never lead out of the folder. It must not print.
+
+use std::fs;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use super::fault::Fault;
+use super::output::bytes_of;
+use super::session::Session;
+use super::wait::insist;
+
+/// What became of what there was to save.
+#[derive(Debug, Default)]
+pub(super) struct Saved {
+    /// The files that were written.
+    pub(super) files: Vec<PathBuf>,
+    /// What could not be saved, and why.
+    pub(super) problems: Vec<String>,
+}
+
+/// Saves all that a result carries and links to.
+pub(super) async fn save(session: &Session, result: &Value, folder: &Path) -> Saved {
+    let mut saved = Saved::default();
+    let blocks = result.get("content").and_then(Value::as_array).into_iter().flatten();
+    for (number, block) in blocks.enumerate() {
+        let text = |pointer: &str| block.pointer(pointer).and_then(Value::as_str);
+        let (name, bytes) = match (text("/type"), bytes_of(block)) {
+            (Some("resource_link"), _) => {
+                let uri = text("/uri").unwrap_or_default();
+                let name = text("/name").unwrap_or(uri).to_owned();
+                match fetch(session, uri).await {
+                    Ok(bytes) => (name, bytes),
+                    Err(fault) => {
+                        saved.problems.push(format!("{name} cannot be fetched: {fault}"));
+                        continue;
+                    }
+                }
+            }
+            (_, Some(bytes)) => {
+                let mime_type = text("/mimeType").or_else(|| text("/resource/mimeType")).unwrap_or_default();
+                let of_uri = text("/resource/uri").and_then(|uri| uri.rsplit('/').next());
+                let named = of_uri.filter(|name| !name.is_empty()).map(str::to_owned);
+                (named.unwrap_or_else(|| format!("{}.{}", number + 1, ending(mime_type))), bytes)
+            }
+            (_, None) => continue,
+        };
+        match write(folder, &name, &saved.files, &bytes) {
+            Ok(file) => saved.files.push(file),
+            Err(error) => saved.problems.push(format!("{name} cannot be saved: {error}")),
+        }
+    }
+    saved
+}
+
+/// `resources/read`, all of it.
+async fn fetch(session: &Session, uri: &str) -> Result<Vec<u8>, Fault> {
+    let read = insist(async || session.quick("resources/read", json!({ "uri": uri })).await, |_| {}).await?;
+    let contents = read.get("contents").and_then(Value::as_array).into_iter().flatten();
+    let mut bytes = Vec::new();
+    for content in contents {
+        if let Some(text) = content.get("text").and_then(Value::as_str) {
+            bytes.extend_from_slice(text.as_bytes());
+        } else if let Some(blob) = content.get("blob").and_then(Value::as_str) {
+            let blob = STANDARD.decode(blob);
+            bytes.extend(blob.map_err(|_| Fault::NotMcp("its content is no base64".to_owned()))?);
+        }
+    }
+    Ok(bytes)
+}
+
+/// Writes a file under the folder, whole or not at all. One of the same name from before gives way; a link of that
+/// name is not followed.
+fn write(folder: &Path, name: &str, taken: &[PathBuf], bytes: &[u8]) -> io::Result<PathBuf> {
+    let inside = plain(name);
+    let mut file = folder.join(&inside);
+    for number in 2.. {
+        if !taken.contains(&file) {
+            break;
+        }
+        file = folder.join(&inside).with_file_name(numbered(&inside, number));
+    }
+    let is_link = |path: &Path| folder.join(path).is_symlink();
+    if inside.ancestors().skip(1).any(|path| !path.as_os_str().is_empty() && is_link(path)) {
+        return Err(io::Error::other("a link in the folder may lead out of it"));
+    }
+    let parent = file.parent().unwrap_or(folder);
+    fs::create_dir_all(parent)?;
+    let unfinished = parent.join(format!(".taskbridge-{}.part", std::process::id()));
+    fs::write(&unfinished, bytes)?;
+    fs::rename(&unfinished, &file).inspect_err(|_| {
+        let _ = fs::remove_file(&unfinished);
+    })?;
+    Ok(file)
+}
+
+/// A server's name as a path that stays inside.
+fn plain(name: &str) -> PathBuf {
+    let clean = |part: &str| part.replace(|c: char| c.is_control() || c == '\\', "_");
+    let parts = Path::new(name).components().filter_map(|part| match part {
+        Component::Normal(part) => part.to_str().map(clean),
+        _ => None,
+    });
+    let inside: PathBuf = parts.collect();
+    if inside.as_os_str().is_empty() { PathBuf::from("unnamed") } else { inside }
+}
+
+fn numbered(name: &Path, number: usize) -> String {
+    let text =
+        |part: Option<&std::ffi::OsStr>| part.and_then(|part| part.to_str()).unwrap_or_default().to_owned();
+    match name.extension() {
+        Some(extension) => format!("{}-{number}.{}", text(name.file_stem()), text(Some(extension))),
+        None => format!("{}-{number}", text(name.file_name())),
+    }
+}
+
+/// How the name of a file with this media type ends.
+fn ending(mime_type: &str) -> String {
+    let essence = mime_type.split(';').next().unwrap_or_default().trim();
+    let subtype = essence.rsplit('/').next().unwrap_or_default();
+    match subtype {
+        "jpeg" => "jpg".to_owned(),
+        "svg+xml" => "svg".to_owned(),
+        "mpeg" => "mp3".to_owned(),
+        "plain" => "txt".to_owned(),
+        other if !other.is_empty() && other.chars().all(|c| c.is_ascii_alphanumeric()) => other.to_owned(),
+        _ => "bin".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_never_leads_out_of_the_folder() {
+        for (name, inside) in [
+            ("a.txt", "a.txt"),
+            ("reports/a.txt", "reports/a.txt"),
+            ("../../etc/passwd", "etc/passwd"),
+            ("/etc/passwd", "etc/passwd"),
+            ("..", "unnamed"),
+            ("a\\b\n", "a_b_"),
+        ] {
+            assert_eq!(plain(name), Path::new(inside), "{name}");
+        }
+    }
+
+    #[test]
+    fn files_are_written_whole_and_a_link_is_not_followed() {
+        let place = tempfile::tempdir().unwrap();
+        let (folder, outside) = (place.path().join("in"), place.path().join("out"));
+        fs::create_dir_all(&outside).unwrap();
+        let first = write(&folder, "a.txt", &[], b"one").unwrap();
+        let again = write(&folder, "a.txt", std::slice::from_ref(&first), b"two").unwrap();
+        assert_eq!(again, folder.join("a-2.txt"));
+        std::os::unix::fs::symlink(outside.join("x"), folder.join("link")).unwrap();
+        std::os::unix::fs::symlink(&outside, folder.join("dir")).unwrap();
+        write(&folder, "link", &[], b"three").unwrap();
+        assert!(fs::read_dir(&outside).unwrap().next().is_none());
+        assert!(write(&folder, "dir/x", &[], b"four").unwrap_err().to_string().contains("may lead out"));
+        assert_eq!(fs::read(folder.join("a.txt")).unwrap(), b"one");
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 4);
+    }
+}

@@ -1,0 +1,241 @@
+//! [`Screen`]: what is seen on standard error while a job runs: a bar on a terminal, plain lines elsewhere, nothing
+//! where quiet was asked for. It must not decide anything.
+
+use std::io::{self, IsTerminal as _, Write as _};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tokio::time::Instant;
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+
+use super::terminal::{columns, harmless};
+
+/// Steps of the bar.
+const STEPS: u64 = 1000;
+/// Columns of the bar within its brackets.
+const BAR: usize = 28;
+/// Columns for what stands before the label, and for the `^C` that a terminal writes behind it all: on the next line it
+/// would be in the way.
+const MARGIN: usize = 8;
+/// The shortest time between two plain lines that say no more than how far it is.
+const SPACING: Duration = Duration::from_secs(5);
+
+/// Where a job stands.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Standing {
+    /// One line on it.
+    pub(super) message: Option<String>,
+    /// How much is done, and of how much.
+    pub(super) progress: Option<(f64, Option<f64>)>,
+}
+
+impl Standing {
+    fn part(&self) -> Option<f64> {
+        match self.progress {
+            Some((done, Some(total))) if total > 0.0 => Some((done / total).clamp(0.0, 1.0)),
+            _ => None,
+        }
+    }
+}
+
+/// The screen of one call.
+pub(super) struct Screen {
+    look: Look,
+    label: String,
+    /// How old the job was when this began to show it.
+    age: Duration,
+    began: Instant,
+    standing: Standing,
+    /// Somebody is being asked: nothing may come between.
+    held: Option<Vec<String>>,
+}
+
+enum Look {
+    Bar(Option<ProgressBar>),
+    Lines { last: Option<(Standing, Instant)> },
+    Quiet,
+}
+
+impl Screen {
+    /// A screen for a job that is called this.
+    pub(super) fn new(label: String, quiet: bool) -> Self {
+        let look = match (quiet, io::stderr().is_terminal()) {
+            (true, _) => Look::Quiet,
+            (false, true) => Look::Bar(None),
+            (false, false) => Look::Lines { last: None },
+        };
+        Self {
+            look,
+            label,
+            age: Duration::ZERO,
+            began: Instant::now(),
+            standing: Standing::default(),
+            held: None,
+        }
+    }
+
+    /// The job is older than the screen.
+    pub(super) fn set_age(&mut self, age: Duration) {
+        self.age = age;
+        self.began = Instant::now();
+    }
+
+    /// What the job is called.
+    pub(super) fn label(&self) -> &str {
+        &self.label
+    }
+
+    /// How old the job is.
+    pub(super) fn elapsed(&self) -> String {
+        let seconds = (self.age + self.began.elapsed()).as_secs();
+        let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+        if hours > 0 {
+            format!("{hours}:{minutes:02}:{seconds:02}")
+        } else {
+            format!("{minutes}:{seconds:02}")
+        }
+    }
+
+    /// Says something that stays.
+    pub(super) fn note(&mut self, words: &str) {
+        let line = harmless(words);
+        if let Some(held) = &mut self.held {
+            held.push(line);
+            return;
+        }
+        match &self.look {
+            Look::Bar(Some(bar)) => bar.println(line),
+            Look::Bar(None) | Look::Lines { .. } => write_line(&line),
+            Look::Quiet => {}
+        }
+    }
+
+    /// Shows where the job stands.
+    pub(super) fn show(&mut self, standing: Standing) {
+        self.standing = standing;
+        self.draw();
+    }
+
+    /// Draws what moves by itself. To be called several times a second.
+    pub(super) fn draw(&mut self) {
+        if self.held.is_some() {
+            return;
+        }
+        let elapsed = self.elapsed();
+        match &mut self.look {
+            Look::Bar(bar) => {
+                let bar = bar.get_or_insert_with(|| {
+                    ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr())
+                        .with_prefix(self.label.clone())
+                });
+                paint(bar, &self.label, &self.standing, &elapsed);
+            }
+            Look::Lines { last } => {
+                let is_due = last.as_ref().is_none_or(|(said, at)| {
+                    let goes_on = said.progress.is_some() && said.progress != self.standing.progress;
+                    *said != self.standing && (!goes_on || at.elapsed() >= SPACING)
+                });
+                let line = in_line(&self.standing);
+                if is_due && !line.is_empty() {
+                    write_line(&format!("{}: {}", self.label, harmless(&line)));
+                    *last = Some((self.standing.clone(), Instant::now()));
+                }
+            }
+            Look::Quiet => {}
+        }
+    }
+
+    /// Makes room for somebody who is being asked.
+    pub(super) fn hold(&mut self) {
+        self.clear();
+        self.held.get_or_insert_with(Vec::new);
+    }
+
+    /// Goes on after [`Self::hold`].
+    pub(super) fn go_on(&mut self) {
+        for line in self.held.take().unwrap_or_default() {
+            self.note(&line);
+        }
+        self.draw();
+    }
+
+    /// Takes away what moves.
+    pub(super) fn clear(&mut self) {
+        if let Look::Bar(bar) = &mut self.look
+            && let Some(bar) = bar.take()
+        {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn paint(bar: &ProgressBar, label: &str, standing: &Standing, elapsed: &str) {
+    let template = match standing.part() {
+        Some(_) => "{spinner:.cyan} {prefix:.bold} [{bar:28.cyan/dim}] {msg}",
+        None => "{spinner:.cyan} {prefix:.bold} {msg}",
+    };
+    let style = ProgressStyle::with_template(template)
+        .expect("the template is one of two that are right")
+        .progress_chars("=> ");
+    let message =
+        standing.message.as_deref().map(|text| harmless(text).replace('\n', " ")).unwrap_or_default();
+    let (taken, message) = match (standing.part(), standing.progress) {
+        (Some(part), _) => {
+            bar.set_length(STEPS);
+            bar.set_position((part * STEPS as f64) as u64);
+            (BAR + 3, format!("{:>3.0}%  {elapsed}  {message}", (part * 100.0).floor()))
+        }
+        (None, Some((done, None))) => (0, format!("{done}  {elapsed}  {message}")),
+        _ => (0, format!("{elapsed}  {message}")),
+    };
+    let room = columns(io::stderr()).saturating_sub(label.width() + taken + MARGIN);
+    bar.set_style(style);
+    bar.set_message(cut(&message, room));
+    bar.tick();
+}
+
+/// As much of a text as fits into some columns.
+fn cut(text: &str, columns: usize) -> String {
+    let mut used = 0;
+    text.chars()
+        .take_while(|c| {
+            used += c.width().unwrap_or(0);
+            used <= columns
+        })
+        .collect()
+}
+
+/// Where a job stands, in one plain line.
+fn in_line(standing: &Standing) -> String {
+    let message = standing.message.as_deref().unwrap_or_default().replace('\n', " ");
+    let progress = match (standing.part(), standing.progress) {
+        (Some(part), _) => format!("{:.0}%", (part * 100.0).floor()),
+        (None, Some((done, None))) => done.to_string(),
+        _ => String::new(),
+    };
+    let gap = if progress.is_empty() || message.is_empty() { "" } else { " " };
+    format!("{progress}{gap}{message}")
+}
+
+/// Writes a line to standard error. If nobody reads it, nothing is lost.
+pub(super) fn write_line(line: &str) {
+    let mut out = io::stderr().lock();
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plain_line_says_how_far_it_is() {
+        let line = |message: Option<&str>, progress| {
+            in_line(&Standing { message: message.map(str::to_owned), progress })
+        };
+        assert_eq!(line(Some("packing"), Some((1.0, Some(3.0)))), "33% packing");
+        assert_eq!(line(None, Some((3.0, Some(3.0)))), "100%");
+        assert_eq!(line(Some("packing"), Some((7.5, None))), "7.5 packing");
+        assert_eq!(line(Some("two\nlines"), None), "two lines");
+        assert_eq!(line(None, Some((1.0, Some(0.0)))), "");
+    }
+}

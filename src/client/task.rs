@@ -1,0 +1,99 @@
+//! [`Task`]: a task as the server tells of it, and the requests that are about tasks.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::fault::Fault;
+use super::session::Session;
+
+/// How long to wait before looking again where the server does not say.
+const POLL: Duration = Duration::from_secs(2);
+
+/// Where a task stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Status {
+    Working,
+    InputRequired,
+    Completed,
+    Failed,
+    Cancelled,
+}
+
+/// A task.
+#[derive(Clone, Debug)]
+pub(super) struct Task {
+    pub(super) id: String,
+    pub(super) status: Status,
+    pub(super) message: Option<String>,
+    pub(super) poll_interval: Duration,
+    /// As it came.
+    pub(super) wire: Value,
+}
+
+impl Status {
+    fn read(word: &str) -> Option<Self> {
+        Some(match word {
+            "working" => Self::Working,
+            "input_required" => Self::InputRequired,
+            "completed" => Self::Completed,
+            "failed" => Self::Failed,
+            "cancelled" => Self::Cancelled,
+            _ => return None,
+        })
+    }
+
+    /// True once nothing changes any more.
+    pub(super) fn has_ended(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
+    }
+
+    /// The word for people.
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Self::Working => "working",
+            Self::InputRequired => "waiting for an answer",
+            Self::Completed => "succeeded",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+impl Task {
+    /// Reads a `Task`. `None` if it is none.
+    pub(super) fn read(wire: &Value) -> Option<Self> {
+        let text = |name: &str| wire.get(name).and_then(Value::as_str);
+        Some(Self {
+            id: text("taskId")?.to_owned(),
+            status: Status::read(text("status")?)?,
+            message: text("statusMessage").map(str::to_owned),
+            poll_interval: wire
+                .get("pollInterval")
+                .and_then(Value::as_u64)
+                .map_or(POLL, Duration::from_millis),
+            wire: wire.clone(),
+        })
+    }
+
+    /// How old the task is by this clock (milliseconds since 1970). Clocks differ: it is a guess, and never negative.
+    pub(super) fn age(&self, now: i64) -> Duration {
+        let created = self.wire.get("createdAt").and_then(Value::as_str);
+        let created = created.and_then(|text| text.parse::<jiff::Timestamp>().ok());
+        let millis = created.map_or(0, |created| now - created.as_millisecond());
+        Duration::from_millis(u64::try_from(millis).unwrap_or(0))
+    }
+}
+
+/// `tasks/get`.
+pub(super) async fn look(session: &Session, id: &str) -> Result<Task, Fault> {
+    let found = session.quick("tasks/get", json!({ "taskId": id })).await?;
+    Task::read(&found).ok_or_else(|| Fault::NotMcp("the server's answer about the task is none".to_owned()))
+}
+
+/// `tasks/cancel`.
+pub(super) async fn cancel(session: &Session, id: &str) -> Result<Task, Fault> {
+    let cancelled = session.quick("tasks/cancel", json!({ "taskId": id })).await?;
+    Task::read(&cancelled)
+        .ok_or_else(|| Fault::NotMcp("the server's answer about the task is none".to_owned()))
+}

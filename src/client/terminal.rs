@@ -1,0 +1,97 @@
+//! [`Terminal`]: the person in front of the program: lines that are typed, and words that are shown. The terminal is
+//! opened anew, so that reading it can be given up at any moment and no other program sees a change.
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::os::fd::AsFd;
+
+use rustix::fs::{Mode, OFlags, open};
+use rustix::termios::{QueueSelector, tcflush, tcgetwinsize};
+use tokio::net::unix::pipe;
+
+/// The columns of a terminal that does not say how many it has.
+const COLUMNS: usize = 100;
+
+/// A terminal that somebody sits at.
+pub(super) struct Terminal {
+    /// Reading waits for lines as one waits for a pipe: it needs no thread, and can be given up.
+    keyboard: pipe::Receiver,
+    screen: File,
+    unread: RefCell<Vec<u8>>,
+}
+
+impl Terminal {
+    /// The terminal of this process. `None` if standard input is none: then nobody can be asked.
+    pub(super) fn open() -> Option<Self> {
+        if !io::stdin().is_terminal() {
+            return None;
+        }
+        let device = |flags: OFlags| {
+            let device = open("/dev/tty", flags | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty());
+            device.map(File::from).ok()
+        };
+        let keyboard = device(OFlags::RDONLY | OFlags::NONBLOCK)?;
+        let keyboard = pipe::Receiver::from_file_unchecked(keyboard).ok()?;
+        Some(Self { keyboard, screen: device(OFlags::WRONLY)?, unread: RefCell::default() })
+    }
+
+    /// Forgets what was typed before it was asked for.
+    pub(super) fn forget(&self) {
+        self.unread.borrow_mut().clear();
+        let _ = tcflush(&self.screen, QueueSelector::IFlush);
+    }
+
+    /// The next line that is typed; `None` when the input is closed (Ctrl-D).
+    pub(super) async fn line(&self) -> io::Result<Option<String>> {
+        loop {
+            if let Some(line) = self.take_line() {
+                return Ok(Some(line));
+            }
+            self.keyboard.readable().await?;
+            let mut bytes = [0; 4096];
+            match self.keyboard.try_read(&mut bytes) {
+                Ok(0) => return Ok(None),
+                Ok(count) => self.unread.borrow_mut().extend_from_slice(&bytes[..count]),
+                Err(error)
+                    if [io::ErrorKind::WouldBlock, io::ErrorKind::Interrupted].contains(&error.kind()) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn take_line(&self) -> Option<String> {
+        let mut unread = self.unread.borrow_mut();
+        let end = unread.iter().position(|byte| *byte == b'\n')?;
+        let line: Vec<u8> = unread.drain(..=end).collect();
+        Some(String::from_utf8_lossy(&line).trim_end_matches(['\r', '\n']).to_owned())
+    }
+
+    /// Shows words where the cursor is.
+    pub(super) fn say(&self, words: &str) -> io::Result<()> {
+        (&self.screen).write_all(words.as_bytes())
+    }
+}
+
+/// How many columns the terminal behind an output has.
+pub(super) fn columns(output: impl AsFd) -> usize {
+    let size = tcgetwinsize(output).ok().map(|size| usize::from(size.ws_col));
+    size.filter(|columns| *columns > 0).unwrap_or(COLUMNS)
+}
+
+/// Words from elsewhere, as they can be shown: without what moves the cursor, changes the terminal or turns the
+/// direction of the text.
+pub(super) fn harmless(words: &str) -> String {
+    let turns = |c: char| matches!(c, '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}');
+    words.chars().map(|c| if c != '\n' && (c.is_control() || turns(c)) { ' ' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_from_elsewhere_cannot_steer_the_terminal() {
+        assert_eq!(harmless("a\u{1b}[2Jb\rc\nd\u{202E}e\u{9b}f"), "a [2Jb c\nd e f");
+    }
+}

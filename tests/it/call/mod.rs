@@ -1,0 +1,173 @@
+//! `taskbridge call`, as a user has it: the real client against the real server, with and without a terminal.
+
+mod broken;
+mod command;
+mod results;
+mod terminal;
+
+use std::fs;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStderr};
+
+use crate::support::{BASICS, Ended, PROGRAM, Place, Pty, Server};
+
+/// The tools that are called. Jobs that wait do so for a file in the place's `gates`.
+const TOOLS: &str = r#"
+[reconciler]
+lease = "2s"
+quickest_look = "20ms"
+slowest_look = "200ms"
+
+[backends.here]
+kind = "local"
+working_dir = "gates"
+
+[tools.greet]
+title = "Greet somebody"
+description = "Says hello."
+backend = "here"
+parameters.name = { type = "string", description = "Who." }
+parameters.times = { type = "integer", default = 1, minimum = 1, maximum = 5 }
+parameters.loud = { type = "boolean", default = false }
+parameters.also = { type = "array", items = { type = "string" }, required = false }
+target.command = ["printf", "hello %s %s %s %s\\n", "{{ name }}", "{{ times }}", "{{ loud }}", "{{ also | default([]) }}"]
+
+[tools.fail]
+backend = "here"
+target.command = ["sh", "-c", "echo so far so good; echo out of paint >&2; exit 3"]
+
+[tools.gated]
+backend = "here"
+parameters.gate = { type = "string" }
+[tools.gated.target]
+command = ["sh", "-c", '''
+echo "progress 1/4 half painted" >>"$TASKBRIDGE_EVENTS"
+until [ -e "$0" ]; do sleep 0.05; done
+echo "progress 4/4 painted" >>"$TASKBRIDGE_EVENTS"
+echo "through $0"''', "{{ gate }}"]
+
+[tools.narrow]
+backend = "here"
+max_running = 1
+when_full = "queue"
+parameters.gate = { type = "string" }
+target.command = ["sh", "-c", 'until [ -e "$0" ]; do sleep 0.05; done', "{{ gate }}"]
+
+[tools.plain]
+backend = "here"
+task_support = "forbidden"
+parameters.gate = { type = "string" }
+target.command = ["sh", "-c", 'until [ -e "$0" ]; do sleep 0.05; done; echo "plainly through"', "{{ gate }}"]
+
+[tools.careful]
+backend = "here"
+confirm = "Paint the house?"
+target.command = ["echo", "painted"]
+
+[tools.ask]
+backend = "here"
+[tools.ask.target]
+command = ["sh", "-c", '''
+cat >"$TASKBRIDGE_QUESTIONS/new" <<'END'
+{"message": "Which paint?", "schema": {"type": "object", "required": ["colour", "litres", "sure"], "properties": {
+  "colour": {"type": "string", "title": "Colour", "default": "r",
+    "oneOf": [{"const": "r", "title": "Signal red"}, {"const": "b", "title": "Sky blue"}]},
+  "litres": {"type": "integer", "title": "Litres", "minimum": 1, "maximum": 20},
+  "rooms": {"type": "array", "title": "Rooms", "items": {"type": "string", "enum": ["hall", "attic", "bath"]}},
+  "sure": {"type": "boolean", "title": "Sure"}}}}
+END
+mv "$TASKBRIDGE_QUESTIONS/new" "$TASKBRIDGE_QUESTIONS/paint.json"
+until [ -e "$TASKBRIDGE_QUESTIONS/paint.answer.json" ]; do sleep 0.05; done
+cat "$TASKBRIDGE_QUESTIONS/paint.answer.json"''']
+
+[tools.show]
+backend = "here"
+[tools.show.target]
+command = ["sh", "-c", '''
+printf 'a list\n' >"$TASKBRIDGE_ARTIFACTS/list.txt"
+mkdir "$TASKBRIDGE_ARTIFACTS/sub" && printf '\000\377' >"$TASKBRIDGE_ARTIFACTS/sub/raw.bin"
+echo '[{"type":"text","text":"look"},{"type":"image","mimeType":"image/gif","data":"R0lGODlh"}]' >"$TASKBRIDGE_CONTENT"
+''']
+
+[tools.data]
+backend = "here"
+target.command = ["sh", "-c", 'echo "{\"litres\": 3}" >"$TASKBRIDGE_OUTPUT"']
+
+[tools.count]
+backend = "here"
+parameters.text = { type = "file" }
+target.command = ["wc", "-c", "{{ text }}"]
+"#;
+
+/// A place with a server, where the client runs.
+struct House {
+    server: Server,
+    place: Place,
+}
+
+impl House {
+    fn start() -> Self {
+        Self::with(BASICS)
+    }
+
+    /// With these basics in place of the usual ones.
+    fn with(basics: &str) -> Self {
+        let place = Place::new(&format!("{basics}{TOOLS}"));
+        fs::create_dir(place.path("gates")).unwrap();
+        Self { server: place.serve(), place }
+    }
+
+    /// `taskbridge call ...`, not started.
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(PROGRAM);
+        self.place.settle(command.arg("call").args(arguments));
+        command.env("TASKBRIDGE_URL", self.server.url());
+        command
+    }
+
+    /// `taskbridge call ...` with nobody at it, to its end.
+    async fn call(&self, arguments: &[&str]) -> Ended {
+        self.place.run(self.command(arguments)).await
+    }
+
+    /// `taskbridge call ...` at a terminal.
+    fn at_terminal(&self, arguments: &[&str]) -> Pty {
+        Pty::start(&self.command(arguments))
+    }
+
+    /// Starts a call whose stderr is read line by line.
+    fn begin(&self, arguments: &[&str]) -> (Child, Lines<BufReader<ChildStderr>>) {
+        let mut command = tokio::process::Command::from(self.command(arguments));
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+        let mut child = command.spawn().unwrap();
+        let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        (child, lines)
+    }
+
+    /// Lets the jobs through that wait for this gate.
+    fn open(&self, gate: &str) {
+        fs::write(self.place.path("gates").join(gate), "").unwrap();
+    }
+}
+
+/// Reads until a line has these words, and gives the line.
+async fn says(lines: &mut Lines<BufReader<ChildStderr>>, words: &str) -> String {
+    let found = tokio::time::timeout(Duration::from_secs(60), async {
+        while let Some(line) = lines.next_line().await.unwrap() {
+            if line.contains(words) {
+                return line;
+            }
+        }
+        panic!("it never says {words:?}");
+    });
+    found.await.unwrap()
+}
+
+/// The id that is told behind these words.
+fn id_behind(words: &str, text: &str) -> String {
+    let (_, rest) = text.split_once(words).unwrap_or_else(|| panic!("no {words:?} in: {text}"));
+    rest.chars().take_while(char::is_ascii_alphanumeric).collect()
+}

@@ -1,0 +1,175 @@
+//! What a call comes to without a terminal: output, files, exit codes, and tasks that are left and come back to.
+
+use std::fs;
+
+use serde_json::Value;
+
+use super::{House, id_behind, says};
+use crate::support::BASICS;
+
+#[tokio::test]
+async fn progress_goes_to_stderr_and_the_result_alone_to_stdout() {
+    let house = House::start();
+    house.open("now");
+    let called = house.call(&["gated", "gate=now"]).await;
+    assert_eq!((called.code, called.stdout.as_str()), (Some(0), "through now\n"), "{called:?}");
+    let id = id_behind("gated: task ", &called.stderr);
+    assert_eq!(id.len(), 32, "{}", called.stderr);
+    assert!(called.stderr.contains("\ngated succeeded after 0:0"), "{}", called.stderr);
+    assert!(called.stderr.contains("standard input is no terminal"), "{}", called.stderr);
+    let quiet = house.call(&["gated", "gate=now", "--quiet"]).await;
+    assert_eq!((quiet.stdout.as_str(), quiet.stderr.as_str()), ("through now\n", ""));
+}
+
+#[tokio::test]
+async fn a_job_that_fails_is_told_on_stderr_and_by_the_exit_code() {
+    let house = House::start();
+    let called = house.call(&["fail"]).await;
+    assert_eq!((called.code, called.stdout.as_str()), (Some(1), ""), "{called:?}");
+    for words in ["fail failed after ", "so far so good", "exit code 3: out of paint"] {
+        assert!(called.stderr.contains(words), "{words}: {}", called.stderr);
+    }
+    let json = house.call(&["fail", "--json"]).await;
+    let document: Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!((json.code, &document["status"]), (Some(1), &Value::from("failed")));
+    assert_eq!(document["result"]["isError"], true);
+    assert_eq!(document["task"]["status"], "failed");
+}
+
+#[tokio::test]
+async fn a_script_gets_one_document() {
+    let house = House::start();
+    let called = house.call(&["greet", "name=ann", "--json", "--quiet"]).await;
+    assert_eq!(called.stderr, "");
+    let document: Value = serde_json::from_str(&called.stdout).unwrap();
+    assert_eq!(document["status"], "completed");
+    assert_eq!(document["result"]["content"][0]["text"], "hello ann 1 false []\n");
+    assert_eq!(document["task"]["taskId"].as_str().unwrap().len(), 32);
+}
+
+#[tokio::test]
+async fn data_is_printed_for_people_where_there_is_no_text() {
+    let house = House::start();
+    assert_eq!(house.call(&["data", "-q"]).await.stdout, "{\n  \"litres\": 3\n}\n");
+}
+
+#[tokio::test]
+async fn what_is_no_text_is_named_or_saved() {
+    let house = House::start();
+    let called = house.call(&["show"]).await;
+    assert_eq!(called.stdout, "look\n");
+    for words in [
+        "[image/gif, 6 B]\n",
+        "[list.txt, text/plain, 7 B]\n",
+        "[log, text/plain",
+        "save with: taskbridge call --task ",
+    ] {
+        assert!(called.stderr.contains(words), "{words}: {}", called.stderr);
+    }
+    let called = house.call(&["show", "--save", "out", "--json"]).await;
+    assert_eq!(called.code, Some(0), "{called:?}");
+    let document: Value = serde_json::from_str(&called.stdout).unwrap();
+    let mut saved: Vec<&str> =
+        document["saved"].as_array().unwrap().iter().map(|file| file.as_str().unwrap()).collect();
+    saved.sort_unstable();
+    assert_eq!(saved, ["out/2.gif", "out/list.txt", "out/log", "out/sub/raw.bin"]);
+    let bytes = |file: &str| fs::read(house.place.path(file)).unwrap();
+    assert_eq!(bytes("out/2.gif"), b"GIF89a");
+    assert_eq!(bytes("out/list.txt"), b"a list\n");
+    assert_eq!(bytes("out/sub/raw.bin"), [0, 255]);
+}
+
+#[tokio::test]
+async fn a_task_can_be_left_and_come_back_to() {
+    let house = House::start();
+    let left = house.call(&["gated", "gate=later", "--detach", "--ttl", "1h"]).await;
+    assert_eq!(left.code, Some(0), "{left:?}");
+    let id = left.stdout.trim_end();
+    assert!(left.stderr.contains(&format!("taskbridge call --task {id}")), "{}", left.stderr);
+
+    let waited = house.call(&["--task", id, "--timeout", "300ms"]).await;
+    assert_eq!((waited.code, waited.stdout.as_str()), (Some(124), ""), "{waited:?}");
+    assert!(waited.stderr.contains("the time is over; "), "{}", waited.stderr);
+    house.open("later");
+    for _ in 0..2 {
+        let back = house.call(&["--task", id]).await;
+        assert_eq!((back.code, back.stdout.as_str()), (Some(0), "through later\n"), "{back:?}");
+    }
+    let unknown = house.call(&["--task", "aaaa"]).await;
+    assert_eq!(unknown.code, Some(2));
+    assert!(unknown.stderr.contains("the server knows no task aaaa"), "{}", unknown.stderr);
+}
+
+#[tokio::test]
+async fn a_task_can_be_cancelled() {
+    let house = House::start();
+    let left = house.call(&["gated", "gate=never", "--detach", "--quiet"]).await;
+    assert_eq!(left.stderr, "");
+    let id = left.stdout.trim_end();
+    let cancelled = house.call(&["--task", id, "--cancel"]).await;
+    assert_eq!(cancelled.code, Some(0), "{cancelled:?}");
+    assert_eq!(cancelled.stdout, format!("task {id} is cancelled\n"));
+    let again = house.call(&["--task", id, "--cancel"]).await;
+    assert_eq!(again.code, Some(1), "{again:?}");
+    let result = house.call(&["--task", id, "--json"]).await;
+    let document: Value = serde_json::from_str(&result.stdout).unwrap();
+    assert_eq!((result.code, &document["status"]), (Some(1), &Value::from("cancelled")), "{result:?}");
+}
+
+#[tokio::test]
+async fn the_same_key_is_the_same_task() {
+    let house = House::start();
+    let call =
+        async || house.call(&["greet", "name=ann", "--idempotency-key", "k", "--detach", "-q"]).await.stdout;
+    let (first, second) = (call().await, call().await);
+    assert_eq!(first, second);
+    assert_ne!(first, house.call(&["greet", "name=ann", "--detach", "-q"]).await.stdout);
+    let other = house.call(&["greet", "name=bob", "--idempotency-key", "k"]).await;
+    assert_eq!(other.code, Some(1));
+    assert!(other.stderr.contains("greet could not be run: "), "{}", other.stderr);
+}
+
+#[tokio::test]
+async fn a_tool_without_tasks_is_called_plainly_and_goes_on_as_one_if_it_takes_long() {
+    let basics = BASICS.replace("[server]", "[server]\ncall_budget = \"300ms\"");
+    let house = House::with(&basics);
+    let refused = house.call(&["plain", "gate=slow", "--detach"]).await;
+    assert_eq!(refused.code, Some(2));
+    assert!(refused.stderr.contains("plain cannot run as a task here"), "{}", refused.stderr);
+    let (child, mut lines) = house.begin(&["plain", "gate=slow"]);
+    says(&mut lines, "plain: it takes longer, and goes on as task ").await;
+    house.open("slow");
+    let output = child.wait_with_output().await.unwrap();
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(0), b"plainly through\n".as_slice()));
+    house.open("quick");
+    let quick = house.call(&["plain", "gate=quick", "-q"]).await;
+    assert_eq!(
+        (quick.code, quick.stdout.as_str(), quick.stderr.as_str()),
+        (Some(0), "plainly through\n", "")
+    );
+}
+
+#[tokio::test]
+async fn who_waits_in_line_sees_how_many_are_before() {
+    let house = House::start();
+    for _ in 0..2 {
+        house.call(&["narrow", "gate=first", "--detach"]).await;
+    }
+    let third = house.call(&["narrow", "gate=first", "--timeout", "2s"]).await;
+    assert_eq!(third.code, Some(124), "{third:?}");
+    assert!(
+        third.stderr.contains("narrow: waiting for a free slot, position 2 in line\n"),
+        "{}",
+        third.stderr
+    );
+    house.open("first");
+}
+
+#[tokio::test]
+async fn without_a_terminal_nobody_is_asked() {
+    let house = House::start();
+    let refused = house.call(&["careful"]).await;
+    assert_eq!((refused.code, refused.stdout.as_str()), (Some(1), ""), "{refused:?}");
+    assert!(refused.stderr.contains("careful could not be run: "), "{}", refused.stderr);
+    assert!(refused.stderr.contains("standard input is no terminal"), "{}", refused.stderr);
+}

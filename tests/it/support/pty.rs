@@ -1,0 +1,145 @@
+//! [`Pty`]: a program at a terminal of its own, typed to and read as a person would. `setsid` of util-linux makes the
+//! terminal the program's, so that Ctrl-C arrives.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::os::fd::OwnedFd;
+use std::process::{Child, Command};
+use std::time::Duration;
+
+use rustix::fs::{Mode, OFlags, open};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+use tokio::net::unix::pipe;
+
+/// How long something expected may take to appear.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Ctrl-C and Ctrl-D, as they are typed.
+pub(crate) const CTRL_C: &str = "\u{3}";
+pub(crate) const CTRL_D: &str = "\u{4}";
+
+/// A program at its terminal. It is killed when it is dropped.
+pub(crate) struct Pty {
+    child: Child,
+    screen: pipe::Receiver,
+    keyboard: File,
+    /// What came and was not looked at: half a character, or half an escape sequence.
+    unread: Vec<u8>,
+    /// All that was shown so far, without colours and movements.
+    shown: String,
+    /// How much of it was expected already.
+    read: usize,
+}
+
+impl Pty {
+    /// Starts `command`, which must not be started yet, at a terminal of 100 columns.
+    pub(crate) fn start(command: &Command) -> Self {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+        grantpt(&master).unwrap();
+        unlockpt(&master).unwrap();
+        tcsetwinsize(&master, Winsize { ws_row: 40, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+        let name = ptsname(&master, Vec::new()).unwrap();
+        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let terminal: OwnedFd = open(name.as_c_str(), flags, Mode::empty()).unwrap();
+
+        let mut at_terminal = Command::new("setsid");
+        at_terminal.arg("--ctty").arg(command.get_program()).args(command.get_args());
+        at_terminal.env_clear().env("TERM", "xterm");
+        at_terminal.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        at_terminal.current_dir(command.get_current_dir().expect("it runs in a place"));
+        at_terminal.stdin(terminal.try_clone().unwrap());
+        at_terminal.stdout(terminal.try_clone().unwrap()).stderr(terminal);
+        let child = at_terminal.spawn().unwrap();
+
+        let keyboard = File::from(master.try_clone().unwrap());
+        rustix::io::ioctl_fionbio(&master, true).unwrap();
+        let screen = pipe::Receiver::from_file_unchecked(File::from(master)).unwrap();
+        Self { child, screen, keyboard, unread: Vec::new(), shown: String::new(), read: 0 }
+    }
+
+    /// Types.
+    pub(crate) fn types(&mut self, keys: &str) {
+        self.keyboard.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Types a line.
+    pub(crate) fn enters(&mut self, line: &str) {
+        self.types(&format!("{line}\n"));
+    }
+
+    /// Waits until `words` are shown, behind what was expected before.
+    pub(crate) async fn shows(&mut self, words: &str) {
+        let shown = tokio::time::timeout(PATIENCE, async {
+            loop {
+                if let Some(at) = self.shown[self.read..].find(words) {
+                    self.read += at + words.len();
+                    return true;
+                }
+                if !self.more().await {
+                    return false;
+                }
+            }
+        });
+        let shown = shown.await.unwrap_or(false);
+        assert!(shown, "{words:?} is never shown. The end of what is:\n{}", self.last_words());
+    }
+
+    /// Waits until the program ends: its exit code, and all that was shown.
+    pub(crate) async fn ends(mut self) -> (Option<i32>, String) {
+        let ended = tokio::time::timeout(PATIENCE, async { while self.more().await {} }).await;
+        assert!(ended.is_ok(), "it does not end. The end of what it shows:\n{}", self.last_words());
+        let code = self.child.wait().unwrap().code();
+        (code, std::mem::take(&mut self.shown))
+    }
+
+    /// Takes in what is whole of what came, but for escape sequences (ECMA-48: `ESC [`, parameters, a final letter).
+    fn take_in(&mut self) {
+        let whole = match self.unread.iter().rposition(|byte| *byte == 0x1b) {
+            Some(at) if !self.unread[at..].iter().any(u8::is_ascii_alphabetic) => at,
+            _ => self.unread.len(),
+        };
+        let whole = match std::str::from_utf8(&self.unread[..whole]) {
+            Ok(_) => whole,
+            Err(error) => error.valid_up_to(),
+        };
+        let text = String::from_utf8(self.unread.drain(..whole).collect()).unwrap();
+        let mut parts = text.split('\u{1b}');
+        self.shown.extend(parts.next());
+        for part in parts {
+            self.shown.extend(part.split_once(|c: char| c.is_ascii_alphabetic()).map(|(_, rest)| rest));
+        }
+    }
+
+    /// The end of what was shown.
+    fn last_words(&self) -> &str {
+        let from = self.shown.char_indices().rev().nth(2000).map_or(0, |(at, _)| at);
+        &self.shown[from..]
+    }
+
+    /// Reads more; false at the end.
+    async fn more(&mut self) -> bool {
+        let mut bytes = [0; 4096];
+        loop {
+            self.screen.readable().await.unwrap();
+            match self.screen.try_read(&mut bytes) {
+                // A terminal whose program is gone gives EIO.
+                Ok(0) | Err(_) if self.child.try_wait().unwrap().is_some() => return false,
+                Ok(count) => {
+                    self.unread.extend_from_slice(&bytes[..count]);
+                    self.take_in();
+                    return true;
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                Err(_) => return false,
+            }
+        }
+    }
+}
+
+impl Drop for Pty {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
