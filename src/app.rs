@@ -123,7 +123,9 @@ impl App {
         let backends = connect(&config, registry, program).await?;
 
         let tools = std::mem::take(&mut config.tools);
-        let catalog = Catalog::new(tools, config.limits.clone(), seal.clone());
+        let (resources, prompts) =
+            (std::mem::take(&mut config.resources), std::mem::take(&mut config.prompts));
+        let catalog = Catalog::new(tools, config.limits.clone(), seal.clone()).with(resources, prompts);
         let catalog = Arc::new(Current::new(catalog));
         let ledger = Ledger {
             store: Arc::clone(&store),

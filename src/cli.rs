@@ -128,11 +128,15 @@ fn load(registry: &Registry, file: &File, environment: &Environment) -> Result<C
 fn check(registry: &Registry, file: &File) -> Result<(), String> {
     let config = load(registry, file, &Environment::of_process())?;
     let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+    let beside = [(config.resources.count(), "resource"), (config.prompts.count(), "prompt")];
+    let beside = beside.into_iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!(", {}", count(n, what)));
+    let beside: String = beside.collect();
     print(&format!(
-        "{}: all right: {} on {}\n",
+        "{}: all right: {} on {}{}\n",
         config.file.display(),
         count(config.tools.len(), "tool"),
         count(config.backends.len(), "backend"),
+        beside,
     ));
     Ok(())
 }

@@ -3,18 +3,15 @@
 
 use std::collections::BTreeSet;
 
-use minijinja::value::Serde;
-use minijinja::{Environment, UndefinedBehavior};
 use serde_json::{Map, Value, json};
 use taskbridge_sdk::Question;
 
-use super::ConfirmDefault;
+use super::{ConfirmDefault, Template};
 
 /// The consent that a tool wants before its jobs start.
 #[derive(Debug)]
 pub struct Confirm {
-    message: String,
-    names: BTreeSet<String>,
+    message: Template,
     /// What happens where nobody can be asked.
     pub default: ConfirmDefault,
 }
@@ -28,45 +25,25 @@ impl Confirm {
         if message.trim().is_empty() {
             return Err("it is empty: say what is asked, such as \"Really delete {{ path }}?\"".to_owned());
         }
-        let names = {
-            let environment = environment();
-            let template = environment.template_from_str(&message).map_err(|error| in_words(&error))?;
-            template.undeclared_variables(false).into_iter().collect()
-        };
-        Ok(Self { message, names, default })
+        Ok(Self { message: Template::new(message)?, default })
     }
 
     /// The parameters that the message names.
     pub fn names(&self) -> &BTreeSet<String> {
-        &self.names
+        self.message.names()
     }
 
     /// The question for these arguments. Its form has no fields: to accept it is to consent, so that a client shows
     /// a message and two buttons.
     pub(super) fn question(&self, arguments: &Map<String, Value>) -> Question {
         let named: Map<String, Value> = self
-            .names
+            .names()
             .iter()
             .filter_map(|name| arguments.get(name).map(|value| (name.clone(), value.clone())))
             .collect();
         // A template that fails on these very arguments must not start a job unasked: it is shown as it stands.
-        let message =
-            environment().render_str(&self.message, Serde(&named)).unwrap_or_else(|_| self.message.clone());
+        let message = self.message.render(&named).unwrap_or_else(|_| self.message.text().to_owned());
         Question::form("confirm", message, json!({"type": "object", "properties": {}}))
-    }
-}
-
-pub(super) fn environment() -> Environment<'static> {
-    let mut environment = Environment::new();
-    // A parameter that was not given is shown as nothing.
-    environment.set_undefined_behavior(UndefinedBehavior::Chainable);
-    environment
-}
-
-fn in_words(error: &minijinja::Error) -> String {
-    match error.detail() {
-        Some(detail) => format!("{}: {detail}", error.kind()),
-        None => error.kind().to_string(),
     }
 }
 

@@ -5,7 +5,7 @@ use minijinja::value::Serde;
 use serde_json::{Map, Value, json};
 use taskbridge_sdk::{Ask, Question};
 
-use super::confirm::environment;
+use super::template::environment;
 
 /// Something that is asked of a caller before anything starts.
 #[derive(Clone, Debug)]

@@ -1,25 +1,34 @@
-//! The tools: what a client may call, and how a call becomes a row. It must not know a protocol, a store or the
-//! config file: the config hands it [`Definition`]s.
+//! What clients are offered: the tools that they may call, and how a call becomes a row; resources to read, and
+//! prompts. It must not know a protocol, a store or the config file: the config hands it [`Definition`]s.
 
+pub mod address;
+mod argument;
 mod confirm;
 mod definition;
 mod files;
 mod inquiry;
 mod mirrored;
 mod prepare;
+mod prompt;
+mod resource;
 mod schema;
 mod sealed;
+mod template;
 
+pub use address::Pattern;
+pub use argument::{Argument, Completion, Values};
 pub use confirm::Confirm;
 pub use definition::{COMPANIONS, ConfirmDefault, Definition, OnAbandon, TaskSupport, TermsRule};
 pub use files::FileRule;
 pub use inquiry::{Inquiry, Wants};
 pub use mirrored::{KEYWORD as HEADER_KEYWORD, Mirrored, all as mirrored};
 pub use prepare::{Consent, MAX_KEY, Refused, Request};
+pub use prompt::{Filled, Message, Part, Prompt, Prompts, Says};
+pub use resource::{Annotations, Body, Card, Resource, ResourceTemplate, Resources, Role};
 pub use schema::Schema;
+pub use template::Template;
 
 use std::collections::BTreeMap;
-use std::ops::Bound;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -31,10 +40,12 @@ use crate::tasks::store::SlotLimit;
 use crate::tasks::task::Spec;
 use crate::tasks::tools::{Opened, Tools};
 
-/// All tools, in the order of their names.
+/// All that is offered: tools in the order of their names, resources and prompts.
 #[derive(Debug)]
 pub struct Catalog {
     tools: BTreeMap<String, Arc<Tool>>,
+    resources: Resources,
+    prompts: Prompts,
     limits: BTreeMap<String, u32>,
     seal: Seal,
 }
@@ -74,7 +85,33 @@ impl Catalog {
             let tool = Tool::new(definition, seal.clone());
             (tool.name.clone(), Arc::new(tool))
         };
-        Self { tools: definitions.into_iter().map(tool).collect(), limits, seal: seal.clone() }
+        let tools = definitions.into_iter().map(tool).collect();
+        let (resources, prompts) = (Resources::default(), Prompts::default());
+        Self { tools, resources, prompts, limits, seal: seal.clone() }
+    }
+
+    /// The same with resources and prompts. A tool that a resource belongs to says so in its description.
+    pub fn with(mut self, resources: Resources, prompts: Prompts) -> Self {
+        for tool in self.tools.values_mut() {
+            let tool = Arc::get_mut(tool).expect("nobody else has the catalog yet");
+            for resource in resources.beside(&tool.name) {
+                let title = resource.card.title.as_ref().unwrap_or(&resource.card.name);
+                let description = tool.description.get_or_insert_default();
+                let gap = if description.is_empty() { "" } else { "\n\n" };
+                description.push_str(&format!("{gap}See also the resource {}: {title}.", resource.uri));
+            }
+        }
+        Self { resources, prompts, ..self }
+    }
+
+    /// What there is to read, beside what jobs leave.
+    pub fn resources(&self) -> &Resources {
+        &self.resources
+    }
+
+    /// The prompts.
+    pub fn prompts(&self) -> &Prompts {
+        &self.prompts
     }
 
     /// The tool of this name.
@@ -84,8 +121,7 @@ impl Catalog {
 
     /// Up to `limit` tools in the order of their names, those after `after`.
     pub fn page(&self, after: Option<&str>, limit: usize) -> Vec<&Arc<Tool>> {
-        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
-        self.tools.range::<str, _>((start, Bound::Unbounded)).map(|(_, tool)| tool).take(limit).collect()
+        resource::page(&self.tools, after, limit)
     }
 }
 

@@ -8,16 +8,21 @@ mod asking;
 mod backends;
 mod check;
 mod duration;
+mod files;
 pub mod locate;
+mod offer_shape;
 mod parameters;
 mod problem;
+mod prompts;
 mod reader;
+mod resources;
 pub mod schema;
 mod shape;
 mod slots;
 mod source;
 mod tool_shape;
 mod tools;
+mod values;
 
 pub use problem::{Problem, Problems};
 pub use shape::{ApiKey, Auth, AuthMode, CompanionTools, Log, LogFormat, Reconciler, Server, StoreKind};
@@ -30,7 +35,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use taskbridge_sdk::Registry;
 
-use crate::catalog::Definition;
+use crate::catalog::{Definition, Prompts, Resources};
 use reader::Reader;
 use shape::{ConcurrencyGroup, Lifetime, Store};
 use source::Source;
@@ -58,6 +63,12 @@ pub struct Config {
     pub tools: Vec<Definition>,
     /// The most jobs that may hold each slot.
     pub limits: BTreeMap<String, u32>,
+    /// What there is to read, beside what jobs leave.
+    pub resources: Resources,
+    /// The prompts.
+    pub prompts: Prompts,
+    /// The files that it refers to and that were read with it; absolute.
+    pub files: Vec<PathBuf>,
 }
 
 /// Where tasks are kept. Both paths are absolute.
@@ -85,8 +96,19 @@ pub struct Backend {
 }
 
 /// The tables of a config file.
-const TABLES: [&str; 9] =
-    ["server", "log", "auth", "store", "reconciler", "lifetime", "concurrency_groups", "backends", "tools"];
+const TABLES: [&str; 11] = [
+    "server",
+    "log",
+    "auth",
+    "store",
+    "reconciler",
+    "lifetime",
+    "concurrency_groups",
+    "backends",
+    "tools",
+    "resources",
+    "prompts",
+];
 
 /// Reads a config file.
 ///
@@ -129,6 +151,8 @@ pub fn parse(
         reader.section("concurrency_groups", part("concurrency_groups"));
     let backend_tables = reader.table("backends", part("backends"));
     let tool_tables = reader.table("tools", part("tools"));
+    let resource_tables = reader.table("resources", part("resources"));
+    let prompt_tables = reader.table("prompts", part("prompts"));
     reader.leftovers("", &fields, &TABLES);
 
     check::all(&mut reader, &server, &auth, &reconciler, &lifetime);
@@ -147,6 +171,7 @@ pub fn parse(
         groups: &groups,
         lifetime: &lifetime,
     };
+    let tool_names: Vec<String> = tool_tables.keys().cloned().collect();
     let mut definitions = Vec::new();
     let mut limits = BTreeMap::new();
     for (name, value) in tool_tables {
@@ -155,7 +180,13 @@ pub fn parse(
             limits.extend(slots);
         }
     }
+    let tools = values::Tools { right: &definitions, names: &tool_names };
+    let resources = resources::read(&mut reader, resource_tables, dir, tools);
+    let all_resources = reader.is_clean("resources");
+    let context = prompts::Context { dir, tools, resources: &resources, all_resources };
+    let prompts = prompts::read(&mut reader, prompt_tables, context);
     let store = place(&mut reader, store, dir, state_home);
+    let files = reader.files();
     reader.finish(Config {
         file: file.to_owned(),
         dir: dir.to_owned(),
@@ -167,6 +198,9 @@ pub fn parse(
         backends,
         tools: definitions,
         limits,
+        resources,
+        prompts,
+        files,
     })
 }
 

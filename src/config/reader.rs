@@ -1,5 +1,7 @@
 //! [`Reader`]: turns parts of a file into types and gathers what is wrong, so that one typo does not hide the next.
 
+use std::path::PathBuf;
+
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
@@ -10,6 +12,7 @@ use super::source::{Source, join};
 pub(super) struct Reader<'a> {
     source: &'a Source,
     problems: Vec<Problem>,
+    files: Vec<PathBuf>,
 }
 
 /// Why something could not be parsed: the field within it, and words.
@@ -26,7 +29,7 @@ impl From<taskbridge_sdk::Problem> for Fault {
 
 impl<'a> Reader<'a> {
     pub(super) fn new(source: &'a Source) -> Self {
-        Self { source, problems: Vec::new() }
+        Self { source, problems: Vec::new(), files: Vec::new() }
     }
 
     /// Notes a problem of a field.
@@ -34,6 +37,16 @@ impl<'a> Reader<'a> {
         let field = field.into();
         let line = self.source.line(&field);
         self.problems.push(Problem { file: self.source.file.clone(), line, field, message: message.into() });
+    }
+
+    /// Notes a file that the config refers to, whether it can be read or not.
+    pub(super) fn refers_to(&mut self, file: PathBuf) {
+        self.files.push(file);
+    }
+
+    /// The files that the config refers to.
+    pub(super) fn files(&self) -> Vec<PathBuf> {
+        self.files.clone()
     }
 
     /// The line of a field.

@@ -7,6 +7,7 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 use taskbridge_sdk::Registry;
 
+use super::offer_shape::{Prompt, Resource};
 use super::shape::{Auth, ConcurrencyGroup, Lifetime, Log, Reconciler, Server, Store};
 use super::tool_shape::Tool;
 
@@ -32,6 +33,10 @@ pub fn generate(registry: &Registry) -> Value {
     table("backends", tables("The engines that jobs run in, by name.", json!({"oneOf": backends})));
     let tool = tool(registry, &mut generator, &mut inlined);
     table("tools", tables("The tools that clients can call, by name.", tool));
+    let resource = shape::<Resource>(&mut generator);
+    table("resources", tables("What clients can read, by name.", resource));
+    let prompt = shape::<Prompt>(&mut generator);
+    table("prompts", tables("Messages that users pick and fill in, by name.", prompt));
     let mut definitions = generator.take_definitions(true);
     definitions.retain(|name, _| !inlined.contains(name));
     let mut schema = json!({

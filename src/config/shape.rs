@@ -56,7 +56,7 @@ pub struct Server {
     pub max_log_bytes: NonZeroUsize,
     /// The largest artifact that can be read through the server, in bytes.
     pub max_artifact_bytes: u64,
-    /// Polls of one owner in a second, beyond which they are slowed down.
+    /// Polls and completions of one owner in a second, beyond which they are slowed down.
     pub max_polls_per_second: NonZeroU32,
     /// How long a stopping server lets requests and engine calls finish.
     #[serde(with = "duration")]

@@ -12,7 +12,7 @@ use super::reader::{Fault, Reader};
 use super::shape::{ConcurrencyGroup, Lifetime};
 use super::source::join;
 use super::tool_shape::{Annotations, OnExpiry, SchemaSource, Tool, WhenFull};
-use super::{Backend, asking, slots};
+use super::{Backend, asking, files, slots};
 use crate::catalog::{self, COMPANIONS, Confirm, Definition, Inquiry, Mirrored, Schema, TermsRule};
 use crate::tasks::{service, task};
 
@@ -128,7 +128,8 @@ fn input(reader: &mut Reader<'_>, field: &str, tool: &Tool, dir: &Path) -> Optio
                 let message = "a tool has either `parameters` or `input_schema`: remove one of the two";
                 reader.problem(join(field, "parameters"), message);
             }
-            let schema = value_of(source, dir).and_then(|mut schema| {
+            let written = value_of(reader, &join(field, "input_schema"), source, dir)?;
+            let schema = written.and_then(|mut schema| {
                 let asked = asked_for(tool);
                 if let Some(Value::Array(required)) = schema.get_mut("required") {
                     required.retain(|name| !name.as_str().is_some_and(|name| asked.contains(name)));
@@ -235,7 +236,7 @@ fn output_schema(reader: &mut Reader<'_>, field: &str, tool: &Tool, dir: &Path) 
 }
 
 fn schema(reader: &mut Reader<'_>, field: &str, source: &SchemaSource, dir: &Path) -> Option<Schema> {
-    let value = value_of(source, dir);
+    let value = value_of(reader, field, source, dir)?;
     match value.and_then(Schema::compile) {
         Ok(schema) => Some(schema),
         Err(message) => {
@@ -245,17 +246,20 @@ fn schema(reader: &mut Reader<'_>, field: &str, source: &SchemaSource, dir: &Pat
     }
 }
 
-fn value_of(source: &SchemaSource, dir: &Path) -> Result<Value, String> {
-    match source {
-        SchemaSource::Inline(schema) => Ok(Value::Object(schema.clone())),
-        SchemaSource::File(path) => from_file(&dir.join(path)),
-    }
-}
-
-fn from_file(path: &Path) -> Result<Value, String> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
-    serde_json::from_str(&text).map_err(|error| format!("{} is not JSON: {error}", path.display()))
+/// What a schema is written as. `None` if its file cannot be read, which was told then.
+fn value_of(
+    reader: &mut Reader<'_>,
+    field: &str,
+    source: &SchemaSource,
+    dir: &Path,
+) -> Option<Result<Value, String>> {
+    let path = match source {
+        SchemaSource::Inline(schema) => return Some(Ok(Value::Object(schema.clone()))),
+        SchemaSource::File(path) => dir.join(path),
+    };
+    let shown = path.display().to_string();
+    let text = files::read_text(reader, field, path)?;
+    Some(serde_json::from_str(&text).map_err(|error| format!("{shown} is not JSON: {error}")))
 }
 
 fn confirm(reader: &mut Reader<'_>, field: &str, tool: &Tool, input: Option<&Input>) -> Option<Confirm> {

@@ -4,6 +4,7 @@
 //! artifacts.
 
 pub mod companions;
+pub mod completion;
 pub mod cursor;
 pub mod fallback;
 mod feed;
@@ -19,8 +20,11 @@ pub mod outlet;
 pub mod params;
 mod polls;
 pub mod progress;
+pub mod prompts;
+pub mod resource_list;
 pub mod resources;
 pub mod session;
+mod spans;
 pub mod speakers;
 mod sse;
 pub mod stdio;

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use super::Settings;
 use super::companions::Companion;
-use crate::catalog::{Catalog, TaskSupport};
+use crate::catalog::{Argument, Body, Card, Catalog, Prompts, Resources, TaskSupport};
 use crate::current::Current;
 
 /// What is offered now.
@@ -27,6 +27,8 @@ pub struct Edition {
     tools: u64,
     prompts: u64,
     resources: u64,
+    /// What the resources hold. No list says it; whoever subscribed to a resource wants to know.
+    contents: u64,
 }
 
 /// A list that clients read, and are told of when it changes.
@@ -79,28 +81,12 @@ impl Offers {
 
 impl Edition {
     fn of(catalog: &Catalog, settings: &Settings) -> Self {
-        let mut tools = DefaultHasher::new();
-        for tool in catalog.page(None, usize::MAX) {
-            let listed = json!([
-                tool.name,
-                tool.title,
-                tool.description,
-                tool.annotations,
-                tool.input_schema,
-                tool.output_schema,
-                match tool.task_support {
-                    TaskSupport::Required => 0,
-                    TaskSupport::Optional => 1,
-                    TaskSupport::Forbidden => 2,
-                }
-            ]);
-            listed.to_string().hash(&mut tools);
+        Self {
+            tools: tools(catalog, settings),
+            prompts: prompts(catalog.prompts()),
+            resources: resources(catalog.resources()),
+            contents: contents(catalog.resources()),
         }
-        settings.companion_tools.hash(&mut tools);
-        for companion in Companion::ALL {
-            companion.definition(settings).description.hash(&mut tools);
-        }
-        Self { tools: tools.finish(), prompts: 0, resources: 0 }
     }
 
     /// The lists that say something else than they did in the other edition.
@@ -112,6 +98,83 @@ impl Edition {
         };
         List::ALL.into_iter().filter(differs)
     }
+}
+
+fn tools(catalog: &Catalog, settings: &Settings) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for tool in catalog.page(None, usize::MAX) {
+        let listed = json!([
+            tool.name,
+            tool.title,
+            tool.description,
+            tool.annotations,
+            tool.input_schema,
+            tool.output_schema,
+            match tool.task_support {
+                TaskSupport::Required => 0,
+                TaskSupport::Optional => 1,
+                TaskSupport::Forbidden => 2,
+            }
+        ]);
+        listed.to_string().hash(&mut hasher);
+    }
+    settings.companion_tools.hash(&mut hasher);
+    for companion in Companion::ALL {
+        companion.definition(settings).description.hash(&mut hasher);
+    }
+    hasher.finish()
+}
+
+fn prompts(prompts: &Prompts) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    let listed =
+        |argument: &Argument| json!([argument.name, argument.title, argument.description, argument.required]);
+    for prompt in prompts.page(None, usize::MAX) {
+        let arguments: Vec<_> = prompt.arguments.iter().map(listed).collect();
+        json!([prompt.name, prompt.title, prompt.description, arguments]).to_string().hash(&mut hasher);
+    }
+    hasher.finish()
+}
+
+fn resources(resources: &Resources) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    let listed = |uri: &str, card: &Card, size: Option<u64>| {
+        let hints = &card.annotations;
+        let modified = hints.last_modified.map(|at| at.as_millis());
+        json!([
+            uri,
+            card.name,
+            card.title,
+            card.description,
+            card.mime_type,
+            hints.audience,
+            hints.priority,
+            modified,
+            size
+        ])
+        .to_string()
+    };
+    for resource in resources.page(None, usize::MAX) {
+        listed(&resource.uri, &resource.card, Some(resource.body.size())).hash(&mut hasher);
+    }
+    for template in resources.templates_page(None, usize::MAX) {
+        listed(template.pattern.text(), &template.card, None).hash(&mut hasher);
+    }
+    hasher.finish()
+}
+
+fn contents(resources: &Resources) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for resource in resources.page(None, usize::MAX) {
+        match &resource.body {
+            Body::Text(text) => text.as_bytes().hash(&mut hasher),
+            Body::Bytes(bytes) => bytes.hash(&mut hasher),
+        }
+    }
+    for template in resources.templates_page(None, usize::MAX) {
+        template.text.text().hash(&mut hasher);
+    }
+    hasher.finish()
 }
 
 #[cfg(test)]

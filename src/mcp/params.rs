@@ -1,9 +1,12 @@
 //! The parameters that mean the same in every generation, read from what came. A refusal is -32602, and names the field,
 //! what it holds and what it must hold. Nothing here looks anything up.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value};
 use taskbridge_sdk::{Answer, Ask, Trace};
 
+use super::completion::Reference;
 use super::jsonrpc::{Error, INVALID_PARAMS};
 use crate::catalog::MAX_KEY;
 use crate::tasks::task::TaskId;
@@ -106,6 +109,59 @@ pub fn trace(params: &Value) -> Result<Option<Trace>, Error> {
     let Some(meta) = meta(params)? else { return Ok(None) };
     let text = |name: &str| meta.get(name).and_then(Value::as_str);
     Ok(text("traceparent").and_then(|parent| Trace::new(parent, text("tracestate"))))
+}
+
+/// `GetPromptRequestParams`: the prompt's name, and what it is filled in with.
+pub fn prompt(params: &Value) -> Result<(&str, BTreeMap<String, String>), Error> {
+    let name = text(params, "name", "the name of a prompt")?;
+    Ok((name, texts("arguments", params.get("arguments"))?))
+}
+
+/// `CompleteRequestParams`.
+#[derive(Debug, PartialEq)]
+pub struct Completing<'a> {
+    /// What is being filled in.
+    pub of: Reference<'a>,
+    /// The name of the argument.
+    pub argument: &'a str,
+    /// What was typed so far.
+    pub typed: &'a str,
+    /// The arguments that have a value already.
+    pub others: BTreeMap<String, String>,
+}
+
+/// Reads the parameters of `completion/complete`.
+pub fn completing(params: &Value) -> Result<Completing<'_>, Error> {
+    let of = match params.get("ref") {
+        Some(Value::Object(_)) => &params["ref"],
+        other => return Err(wrong("ref", other, "a reference to a prompt or a resource template")),
+    };
+    let of = match of.get("type").and_then(Value::as_str) {
+        Some("ref/prompt") => Reference::Prompt(text(of, "name", "the name of a prompt")?),
+        Some("ref/resource") => Reference::Resource(text(of, "uri", "the address of a resource template")?),
+        _ => return Err(wrong("ref.type", of.get("type"), "\"ref/prompt\" or \"ref/resource\"")),
+    };
+    let argument = match params.get("argument") {
+        Some(argument @ Value::Object(_)) => argument,
+        other => return Err(wrong("argument", other, "an object with `name` and `value`")),
+    };
+    let (name, typed) = (text(argument, "name", "a string")?, text(argument, "value", "a string")?);
+    let others = params.get("context").and_then(|context| context.get("arguments"));
+    Ok(Completing { of, argument: name, typed, others: texts("context.arguments", others)? })
+}
+
+/// Texts by name.
+fn texts(field: &str, value: Option<&Value>) -> Result<BTreeMap<String, String>, Error> {
+    let members = match value {
+        None | Some(Value::Null) => return Ok(BTreeMap::new()),
+        Some(Value::Object(members)) => members,
+        other => return Err(wrong(field, other, "an object")),
+    };
+    let text = |(name, value): (&String, &Value)| match value {
+        Value::String(text) => Ok((name.clone(), text.clone())),
+        other => Err(wrong(&format!("{field}.{name}"), Some(other), "a string")),
+    };
+    members.iter().map(text).collect()
 }
 
 /// `_meta`, if there is one.

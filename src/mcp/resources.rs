@@ -1,14 +1,17 @@
-//! What jobs print and leave behind, as resources: `taskbridge://tasks/{id}/log` and
-//! `taskbridge://tasks/{id}/artifacts/{name}`. Reads through the backend's narrow ways, bounded in size and time,
-//! for the task's owner only. It must not change a row, and must not know how a generation writes a resource.
+//! What there is to read: what the config gives, and what jobs print and leave behind, at
+//! `taskbridge://tasks/{id}/log` and `taskbridge://tasks/{id}/artifacts/{name}`. The latter is read through the
+//! backend's narrow ways, bounded in size and time, for the task's owner only. It must not change a row, and must not
+//! know how a generation writes a resource.
 
 use std::time::Duration;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
-use taskbridge_sdk::{ArtifactData, ErrorKind, LogRequest, LogText, Output};
+use taskbridge_sdk::{ArtifactData, Content, ErrorKind, LogRequest, LogText, Output, is_text};
 
 use super::Bridge;
 use crate::auth::Principal;
+pub use crate::catalog::Body;
+use crate::catalog::Resource;
 use crate::tasks::store::StoreError;
 use crate::tasks::task::{Task, TaskId};
 
@@ -45,15 +48,6 @@ pub struct Contents {
     pub body: Body,
 }
 
-/// The bytes of a resource.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Body {
-    /// Text.
-    Text(String),
-    /// Anything else.
-    Bytes(Vec<u8>),
-}
-
 /// Why something could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
@@ -69,10 +63,18 @@ pub enum ReadError {
     /// The deployment is wrong; what is wrong is the operator's business.
     #[error("the engine does not let us read it")]
     Denied(#[source] taskbridge_sdk::Error),
+    /// A template of the config cannot be rendered; why is the operator's business.
+    #[error("the server cannot make it: its config is wrong")]
+    Template(#[source] BadTemplate),
     /// The store cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
+
+/// What is wrong with a template that only showed itself now.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct BadTemplate(String);
 
 /// A part of a task that has an address.
 #[derive(Debug, PartialEq, Eq)]
@@ -113,11 +115,34 @@ pub fn links(bridge: &Bridge, task: &Task, output: Option<&Output>) -> Vec<Link>
     artifacts.filter(|_| has_artifacts).chain(has_log.then_some(log)).collect()
 }
 
-/// Reads what lies at an address of ours.
+/// A link to a resource of the config.
+pub fn link_to(resource: &Resource) -> Content {
+    let card = &resource.card;
+    Content::ResourceLink {
+        uri: resource.uri.clone(),
+        name: card.name.clone(),
+        description: card.description.clone().or_else(|| card.title.clone()),
+        mime_type: Some(card.mime_type.clone()),
+        size: Some(resource.body.size()),
+    }
+}
+
+/// Links to what the config gives beside a tool, for one whose job has failed.
+pub fn beside(bridge: &Bridge, tool: &str) -> Vec<Content> {
+    bridge.catalog().resources().beside(tool).map(|resource| link_to(resource)).collect()
+}
+
+/// Reads what lies at an address.
 ///
 /// # Errors
 /// See [`ReadError`].
 pub async fn read(bridge: &Bridge, caller: &Principal, uri: &str) -> Result<Contents, ReadError> {
+    let catalog = bridge.catalog();
+    match catalog.resources().read(uri) {
+        Ok(None) => {}
+        Ok(Some((mime_type, body))) => return Ok(Contents { mime_type: Some(mime_type.to_owned()), body }),
+        Err(words) => return Err(ReadError::Template(BadTemplate(words))),
+    }
     let (id, part) = parse(uri).ok_or(ReadError::NotFound)?;
     let view = bridge.service.get(&caller.owner, &id).await?.ok_or(ReadError::NotFound)?;
     match part {
@@ -163,14 +188,6 @@ async fn artifact(bridge: &Bridge, task: &Task, name: &str) -> Result<Contents, 
     Ok(Contents { mime_type, body })
 }
 
-fn is_text(mime_type: &str) -> bool {
-    let essence = mime_type.split(';').next().unwrap_or_default().trim();
-    essence.starts_with("text/")
-        || essence.ends_with("+json")
-        || essence.ends_with("+xml")
-        || ["application/json", "application/xml", "application/yaml", "application/toml"].contains(&essence)
-}
-
 async fn in_time<T>(reading: impl Future<Output = taskbridge_sdk::Result<T>>) -> Result<T, ReadError> {
     match tokio::time::timeout(PATIENCE, reading).await {
         Ok(Ok(read)) => Ok(read),
@@ -210,16 +227,6 @@ mod tests {
         }
         for other in ["", "file:///etc/passwd", "taskbridge://tasks/x", "taskbridge://tasks/x/logs"] {
             assert_eq!(parse(other), None, "{other}");
-        }
-    }
-
-    #[test]
-    fn text_is_told_from_other_types() {
-        for text in ["text/plain; charset=utf-8", "application/json", "image/svg+xml"] {
-            assert!(is_text(text), "{text}");
-        }
-        for bytes in ["image/png", "application/octet-stream", "application/gzip"] {
-            assert!(!is_text(bytes), "{bytes}");
         }
     }
 }

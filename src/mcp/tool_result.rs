@@ -9,7 +9,7 @@ use super::Bridge;
 use super::companions::Said;
 use super::fallback;
 use super::jsonrpc::{Error, INTERNAL_ERROR};
-use super::resources::{Link, links};
+use super::resources::{Link, beside, links};
 use super::session::Abilities;
 use crate::tasks::service::View;
 use crate::tasks::task;
@@ -91,6 +91,9 @@ impl ToolResult {
             content.push(Content::text(message));
         }
         content.extend(links.into_iter().map(link));
+        if matches!(task.outcome(), Some(task::Outcome::Failed)) {
+            content.extend(beside(bridge, &task.tool));
+        }
         // Clients hold the structured content of an error against the output schema too, and hide the error behind
         // their own when it does not fit.
         let declares = bridge.catalog().get(&task.tool).is_some_and(|tool| tool.output_schema.is_some());

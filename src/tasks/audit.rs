@@ -5,13 +5,15 @@ use super::task::{Owner, Task, TaskId};
 
 /// A task was made.
 pub fn created(task: &Task) {
-    tracing::info!(target: "audit", task = ?task.id, owner = ?task.owner, tool = task.tool, "task created");
+    let traceparent = task.origin.trace.as_ref().map(|trace| trace.parent.as_str());
+    tracing::info!(target: "audit", task = ?task.id, owner = ?task.owner, tool = task.tool, traceparent, "task created");
 }
 
 /// A task has ended.
 pub fn ended(task: &Task) {
     let outcome = task.outcome();
-    tracing::info!(target: "audit", task = ?task.id, owner = ?task.owner, tool = task.tool, ?outcome, "task ended");
+    let traceparent = task.origin.trace.as_ref().map(|trace| trace.parent.as_str());
+    tracing::info!(target: "audit", task = ?task.id, owner = ?task.owner, tool = task.tool, ?outcome, traceparent, "task ended");
 }
 
 /// Somebody was given the result of a task.

@@ -109,3 +109,33 @@ async fn a_deployment_waits_for_approval_and_keeps_its_secret() {
     assert!(text(&result).contains("api is now at v1.2.3"), "{result}");
     assert!(!everything_under(&place.path("")).contains("hunter2"));
 }
+
+#[tokio::test]
+async fn a_release_is_prepared_with_its_runbook() {
+    let place = Place::new("");
+    let server = local(&place);
+    let client = Client::open_with(server.url(), "ann-key").await.unwrap();
+    let prompt = json!({"type": "ref/prompt", "name": "release"});
+    let begun = json!({"ref": prompt, "argument": {"name": "service", "value": "w"}});
+    let completed = client.request("completion/complete", begun).await.unwrap();
+    assert_eq!(completed["completion"]["values"], json!(["web", "worker"]));
+
+    let arguments = json!({"version": "v1.4.0", "service": "worker", "notes": "on a Friday"});
+    let prompt = json!({"name": "release", "arguments": arguments});
+    let messages = client.request("prompts/get", prompt).await.unwrap()["messages"].clone();
+    let said = messages[0]["content"]["text"].as_str().unwrap();
+    assert!(said.starts_with("Release v1.4.0 of worker. First say"), "{said}");
+    assert!(said.ends_with("do what the runbook says.\n\nKeep in mind: on a Friday"), "{said}");
+    let service = &messages[1]["content"]["resource"];
+    assert_eq!(
+        (&service["uri"], &service["mimeType"]),
+        (&json!("runbook://services/worker"), &json!("text/markdown"))
+    );
+    assert!(service["text"].as_str().unwrap().starts_with("# worker\n\nIt has no address"), "{service}");
+
+    let runbook = messages[2]["content"]["uri"].clone();
+    let read = client.request("resources/read", json!({ "uri": runbook })).await.unwrap();
+    assert!(read["contents"][0]["text"].as_str().unwrap().starts_with("# When a deployment fails"), "{read}");
+    let listed = client.request("resources/list", json!({})).await.unwrap();
+    assert!(listed["resources"][0]["annotations"]["lastModified"].is_string(), "{listed}");
+}

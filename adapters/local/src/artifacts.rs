@@ -7,7 +7,7 @@ use std::path::Path;
 
 use rustix::fs::{Mode, OFlags, open, openat};
 use rustix::io::Errno;
-use taskbridge_sdk::{Artifact, ArtifactData, Error, Result};
+use taskbridge_sdk::{Artifact, ArtifactData, Error, Result, media_type};
 
 /// No more files than this are listed.
 const MOST: usize = 1000;
@@ -33,7 +33,7 @@ fn collect(folder: &Path, prefix: &str, depth: usize, found: &mut Vec<Artifact>)
         if kind.is_dir() && depth < DEEPEST {
             collect(&entry.path(), &format!("{name}/"), depth + 1, found);
         } else if kind.is_file() && found.len() < MOST {
-            let mime_type = mime_type(&name).map(str::to_owned);
+            let mime_type = media_type(&name).map(str::to_owned);
             found.push(Artifact { name, mime_type, size: Some(metadata.len()) });
         }
     }
@@ -52,7 +52,7 @@ pub(crate) fn read(root: &Path, name: &str, max: u64) -> Result<Option<ArtifactD
             "the artifact `{name}` has {size} bytes, and at most {max} can be read at once"
         )));
     }
-    Ok(Some(ArtifactData { bytes, mime_type: mime_type(name).map(str::to_owned) }))
+    Ok(Some(ArtifactData { bytes, mime_type: media_type(name).map(str::to_owned) }))
 }
 
 /// Walks down one part at a time, so that nothing can be swapped for a link between a check and the opening.
@@ -79,31 +79,6 @@ fn find(root: &Path, name: &str) -> io::Result<Option<File>> {
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::NXIO | Errno::NAMETOOLONG) => Ok(None),
         Err(e) => Err(e.into()),
     }
-}
-
-/// The media type of the endings that are met most; others are left to the reader.
-fn mime_type(name: &str) -> Option<&'static str> {
-    let (_, ending) = name.rsplit_once('.')?;
-    Some(match ending.to_ascii_lowercase().as_str() {
-        "txt" | "log" => "text/plain",
-        "md" => "text/markdown",
-        "csv" => "text/csv",
-        "html" | "htm" => "text/html",
-        "json" => "application/json",
-        "xml" => "application/xml",
-        "pdf" => "application/pdf",
-        "zip" => "application/zip",
-        "gz" | "tgz" => "application/gzip",
-        "tar" => "application/x-tar",
-        "png" => "image/png",
-        "jpg" | "jpeg" => "image/jpeg",
-        "gif" => "image/gif",
-        "webp" => "image/webp",
-        "svg" => "image/svg+xml",
-        "mp3" => "audio/mpeg",
-        "wav" => "audio/wav",
-        _ => return None,
-    })
 }
 
 #[cfg(test)]

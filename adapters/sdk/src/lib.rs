@@ -15,6 +15,7 @@ mod adapter;
 mod backend;
 mod error;
 mod job;
+mod media;
 mod note;
 mod output;
 mod question;
@@ -30,6 +31,7 @@ pub use job::{
     FileContent, GroupKey, InputFile, JobHandle, JobKey, JobSpec, JobState, Observation, Progress, Started,
     Trace,
 };
+pub use media::{is_text, media_type};
 pub use note::{Level, Note};
 pub use output::{Artifact, ArtifactData, Content, Embedded, Output};
 pub use question::{Answer, Ask, Question};

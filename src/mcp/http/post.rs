@@ -111,9 +111,10 @@ async fn request_of(http: &Arc<Http>, caller: Caller, request: Request) -> Resul
     Ok(Exchange::handle(http, caller, request).await)
 }
 
-/// Slows down, and in the end refuses, whoever polls without pause.
+/// Slows down, and in the end refuses, whoever polls or completes without pause.
 async fn hold_polls(http: &Http, counted_as: &str, request: &Request) -> Result<()> {
-    if request.method != "tasks/get" {
+    // Clients ask for completions with every key that is pressed.
+    if !matches!(request.method.as_str(), "tasks/get" | "completion/complete") {
         return Ok(());
     }
     match http.polls.turn(counted_as, Instant::now()) {

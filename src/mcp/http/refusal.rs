@@ -115,7 +115,9 @@ impl Refusal {
 
     /// 429.
     pub(super) fn too_many_polls(most: u32) -> Box<Self> {
-        let message = format!("more than {most} polls a second; poll at the task's pollInterval");
+        let message = format!(
+            "more than {most} polls a second: poll at the task's pollInterval, complete when the user pauses"
+        );
         Self::new(StatusCode::TOO_MANY_REQUESTS, REFUSED, message).with(header::RETRY_AFTER, "1")
     }
 

@@ -7,8 +7,10 @@ use serde_json::{Map, Value};
 use taskbridge_sdk::{Answer, Trace};
 
 use crate::mcp::jsonrpc::Error;
+pub(super) use crate::mcp::params::{
+    Completing, bad_cursor, completing, cursor, invalid, progress_token, prompt, task_id, text,
+};
 use crate::mcp::params::{arguments, idempotency_key, trace, wrong};
-pub(super) use crate::mcp::params::{bad_cursor, cursor, invalid, progress_token, task_id, text};
 
 /// `CallToolRequestParams`.
 #[derive(Debug, PartialEq)]

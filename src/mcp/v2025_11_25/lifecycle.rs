@@ -25,7 +25,13 @@ pub(super) fn initialize(
     });
     let result = wire::InitializeResult {
         protocol_version: revision.as_str(),
-        capabilities: wire::ServerCapabilities { tools: wire::Empty {}, resources: wire::Empty {}, tasks },
+        capabilities: wire::ServerCapabilities {
+            tools: wire::Empty {},
+            resources: wire::Empty {},
+            prompts: wire::Empty {},
+            completions: wire::Empty {},
+            tasks,
+        },
         server_info: wire::Implementation {
             name: env!("CARGO_PKG_NAME"),
             title: "taskbridge",

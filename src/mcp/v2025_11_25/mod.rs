@@ -1,9 +1,11 @@
 //! The generation that begins with `initialize`: 2025-11-25, and its predecessors 2025-06-18 and 2025-03-26, which
 //! are the same without tasks. It must not know a transport or another generation.
 
+mod completion;
 mod from_wire;
 mod lifecycle;
 mod listen;
+mod prompts;
 mod questions;
 mod resources;
 mod tasks;
@@ -14,6 +16,7 @@ mod wire;
 
 use serde_json::Value;
 use taskbridge_sdk::Timestamp;
+use tracing::Instrument as _;
 
 use self::tools::PlainWait;
 use super::Bridge;
@@ -22,6 +25,7 @@ use super::generation::{Replied, Revision};
 use super::jsonrpc::{self, INVALID_REQUEST, Id, METHOD_NOT_FOUND, Outcome, Request};
 use super::outlet::{Outlet, Resume};
 use super::session::{Abilities, Caller, Session};
+use super::spans;
 use crate::auth::Principal;
 use crate::tasks::service::Waiting;
 use crate::tasks::task::{Owner, Task};
@@ -44,6 +48,11 @@ pub fn initialize(
 
 /// Answers any other request. Dropped when the client goes away or cancels the request.
 pub async fn handle(bridge: &Bridge, caller: &Caller, request: Request, outlet: &dyn Outlet) -> Outcome {
+    let span = spans::of(&request.method, &request.params);
+    answer(bridge, caller, request, outlet).instrument(span).await
+}
+
+async fn answer(bridge: &Bridge, caller: &Caller, request: Request, outlet: &dyn Outlet) -> Outcome {
     let Request { id, method, params } = request;
     let call = match &caller.session {
         Some(session) => Call { bridge, caller, session },
@@ -62,7 +71,10 @@ pub async fn handle(bridge: &Bridge, caller: &Caller, request: Request, outlet: 
         "tasks/list" if call.has_tasks() => tasks::list(&call, &params).await,
         "tasks/cancel" if call.has_tasks() => tasks::cancel(&call, &params).await,
         "resources/list" => resources::list(&call, &params).await,
-        "resources/templates/list" => resources::templates(&params),
+        "resources/templates/list" => resources::templates(&call, &params),
+        "prompts/list" => prompts::list(&call, &params),
+        "prompts/get" => prompts::get(&call, &params).await,
+        "completion/complete" => completion::complete(&call, &params).await,
         "resources/read" => resources::read(&call, &params).await,
         "initialize" => Err(jsonrpc::Error::new(INVALID_REQUEST, "this session has begun already")),
         _ => Err(jsonrpc::Error::new(

@@ -102,6 +102,14 @@ fn status(state: TaskState) -> wire::TaskStatus {
     }
 }
 
+/// A block, for a session of this revision.
+pub(super) fn block(revision: Revision, mut block: Content) -> Content {
+    if revision < Revision::V2025_06_18 {
+        spell_out(&mut block);
+    }
+    block
+}
+
 fn spell_out(block: &mut Content) {
     if let Content::ResourceLink { uri, name, .. } = block {
         *block = Content::text(format!("{name}: {uri}"));

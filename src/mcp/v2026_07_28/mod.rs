@@ -24,6 +24,9 @@ use super::generation;
 use super::jsonrpc::{self, METHOD_NOT_FOUND, Outcome, Request};
 use super::outlet::Outlet;
 use super::session::Abilities;
+use super::spans;
+use tracing::Instrument as _;
+
 use crate::auth::Principal;
 use crate::tasks::service::Waiting;
 use crate::tasks::task::{Owner, Task};
@@ -80,19 +83,24 @@ pub fn admit(
 
 /// Answers a request. Dropped when the client goes away or cancels the request.
 pub async fn handle(bridge: &Bridge, asker: &Asker, request: Request, outlet: &dyn Outlet) -> Outcome {
+    let span = spans::of(&request.method, &request.params);
     let call = Call { bridge, asker };
+    answer(&call, request, outlet).instrument(span).await
+}
+
+async fn answer(call: &Call<'_>, request: Request, outlet: &dyn Outlet) -> Outcome {
     let Request { id, method, params } = request;
     match method.as_str() {
-        "server/discover" => Ok(lifecycle::discover(&call)),
-        "tools/list" => tools::list(&call, &params),
-        "tools/call" => tools::call(&call, params, outlet).await,
-        "tasks/get" => tasks::get(&call, &params).await,
-        "tasks/update" => tasks::update(&call, &params).await,
-        "tasks/cancel" => tasks::cancel(&call, &params).await,
-        "subscriptions/listen" => listen::listen(&call, &id, &params, outlet).await,
-        "resources/list" => resources::list(&call, &params).await,
+        "server/discover" => Ok(lifecycle::discover(call)),
+        "tools/list" => tools::list(call, &params),
+        "tools/call" => tools::call(call, params, outlet).await,
+        "tasks/get" => tasks::get(call, &params).await,
+        "tasks/update" => tasks::update(call, &params).await,
+        "tasks/cancel" => tasks::cancel(call, &params).await,
+        "subscriptions/listen" => listen::listen(call, &id, &params, outlet).await,
+        "resources/list" => resources::list(call, &params).await,
         "resources/templates/list" => resources::templates(&params),
-        "resources/read" => resources::read(&call, &params).await,
+        "resources/read" => resources::read(call, &params).await,
         _ => Err(jsonrpc::Error::new(
             METHOD_NOT_FOUND,
             format!("there is no method {method:?} in {}", generation::MODERN),

@@ -109,6 +109,7 @@ fn read_error(call: &Call<'_>, uri: &str, problem: &ReadError) -> Error {
         ReadError::NotFound | ReadError::Refused(_) => INVALID_PARAMS,
         ReadError::Unavailable(_) => INTERNAL_ERROR,
         ReadError::Denied(cause) => return call.fault(cause),
+        ReadError::Template(cause) => return call.fault(cause),
         ReadError::Store(cause) => return call.fault(cause),
     };
     Error { code, message: problem.to_string(), data: Some(json!({ "uri": uri })) }

@@ -114,6 +114,7 @@ async fn make(
     as_task: bool,
 ) -> Result<Called, Unmade> {
     let Gathered { arguments, consented, nonce } = gathered;
+    let by_state = nonce.is_some() && wanted.idempotency_key.is_none();
     let prepared = tool.prepare(Request {
         principal: call.asker.principal.clone(),
         origin: Origin { trace: wanted.trace, ..Origin::default() },
@@ -130,6 +131,9 @@ async fn make(
     match call.bridge.service.call(prepared).await {
         Ok(called) => Ok(called),
         Err(full @ CallError::Full { .. }) => Err(Unmade::ForTheModel(full.to_string())),
+        Err(CallError::KeyReused { .. }) if by_state => Err(Unmade::Error(from_wire::invalid(
+            "this `requestState` made a task with other answers before: send the request again without it",
+        ))),
         Err(reused @ CallError::KeyReused { .. }) => {
             Err(Unmade::Error(from_wire::invalid(reused.to_string())))
         }

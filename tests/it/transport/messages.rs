@@ -141,9 +141,11 @@ async fn polls_without_pause_are_slowed_down() {
     let server = Server::start().await;
     let session = server.session().await;
     let poll = request("p", "tasks/get", &json!({ "taskId": "none" }));
+    let complete = request("c", "completion/complete", &json!({}));
     let began = std::time::Instant::now();
-    for _ in 0..=MOST_POLLS {
-        assert_eq!(server.say(&session, &poll).send().await.unwrap().status(), 200);
+    for n in 0..=MOST_POLLS {
+        let either = if n % 2 == 0 { &poll } else { &complete };
+        assert_eq!(server.say(&session, either).send().await.unwrap().status(), 200);
     }
     assert!(
         began.elapsed() > std::time::Duration::from_millis(900),
@@ -164,5 +166,5 @@ async fn polls_without_pause_are_slowed_down() {
         "{body}"
     );
     let ping = server.say(&session, &request(1, "ping", &json!({}))).send().await.unwrap();
-    assert_eq!(ping.status(), 200, "only polls are counted");
+    assert_eq!(ping.status(), 200, "only polls and completions are counted");
 }

@@ -7,6 +7,7 @@ mod companions;
 mod identity;
 mod lifecycle;
 mod listening;
+mod offers;
 mod plain;
 mod questions;
 mod resources;

@@ -1,0 +1,57 @@
+//! Media types: which one a file has by its name, and which are text. A short list of those that are met most; others
+//! are left to the reader.
+
+/// The media type that the ending of a file's name stands for.
+pub fn media_type(name: &str) -> Option<&'static str> {
+    let (_, ending) = name.rsplit_once('.')?;
+    Some(match ending.to_ascii_lowercase().as_str() {
+        "txt" | "log" => "text/plain",
+        "md" => "text/markdown",
+        "csv" => "text/csv",
+        "html" | "htm" => "text/html",
+        "json" => "application/json",
+        "xml" => "application/xml",
+        "yaml" | "yml" => "application/yaml",
+        "toml" => "application/toml",
+        "pdf" => "application/pdf",
+        "zip" => "application/zip",
+        "gz" | "tgz" => "application/gzip",
+        "tar" => "application/x-tar",
+        "png" => "image/png",
+        "jpg" | "jpeg" => "image/jpeg",
+        "gif" => "image/gif",
+        "webp" => "image/webp",
+        "svg" => "image/svg+xml",
+        "mp3" => "audio/mpeg",
+        "wav" => "audio/wav",
+        _ => return None,
+    })
+}
+
+/// True if bytes of this media type are to be shown as text.
+pub fn is_text(media_type: &str) -> bool {
+    let essence = media_type.split(';').next().unwrap_or_default().trim();
+    essence.starts_with("text/")
+        || essence.ends_with("+json")
+        || essence.ends_with("+xml")
+        || ["application/json", "application/xml", "application/yaml", "application/toml"].contains(&essence)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_told_from_other_types() {
+        for text in ["text/plain; charset=utf-8", "application/json", "image/svg+xml"] {
+            assert!(is_text(text), "{text}");
+        }
+        for bytes in ["image/png", "application/octet-stream", "application/gzip"] {
+            assert!(!is_text(bytes), "{bytes}");
+        }
+        assert_eq!(
+            (media_type("a.b.MD"), media_type("md"), media_type("a.x")),
+            (Some("text/markdown"), None, None)
+        );
+    }
+}

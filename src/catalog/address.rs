@@ -1,0 +1,149 @@
+//! [`Pattern`]: the address of a resource with places in it, such as `runbook://{service}`: the simple expressions of
+//! RFC 6570, each of which stands for one part of an address. It must not know what lies at an address.
+
+use std::collections::BTreeMap;
+
+use fluent_uri::Uri;
+use percent_encoding::percent_decode_str;
+
+/// An address with places in it.
+#[derive(Clone, Debug)]
+pub struct Pattern {
+    text: String,
+    /// What stands before each place, and the place's name.
+    places: Vec<(String, String)>,
+    /// What stands behind the last.
+    end: String,
+}
+
+/// Says what is wrong with an address (RFC 3986).
+///
+/// # Errors
+/// The words.
+pub fn check(uri: &str) -> Result<(), String> {
+    match Uri::parse(uri) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(format!(
+            "\"{uri}\" is not a URI: write one such as \"runbook://deploy\", with what is not allowed in \
+             it percent-encoded"
+        )),
+    }
+}
+
+impl Pattern {
+    /// Reads a pattern.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let (mut places, mut rest) = (Vec::<(String, String)>::new(), text);
+        while let Some((before, behind)) = rest.split_once('{') {
+            let Some((name, behind)) = behind.split_once('}') else {
+                return Err("a `{` is not closed by a `}`".to_owned());
+            };
+            let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic())
+                && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+            if !is_name {
+                return Err(format!("`{{{name}}}` is not a place: write a name of letters, digits and `_`"));
+            }
+            if places.iter().any(|(_, known)| known == name) {
+                return Err(format!("`{{{name}}}` stands in it twice"));
+            }
+            if before.is_empty() {
+                return Err(format!("something must stand before `{{{name}}}`, to tell where it begins"));
+            }
+            places.push((before.to_owned(), name.to_owned()));
+            rest = behind;
+        }
+        let pattern = Self { text: text.to_owned(), places, end: rest.to_owned() };
+        check(&pattern.with("x"))?;
+        Ok(pattern)
+    }
+
+    /// The pattern as it was written: a URI template.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The names of its places, in their order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.places.iter().map(|(_, name)| name.as_str())
+    }
+
+    /// What stands in each place of an address of this pattern; `None` if it is another address.
+    pub fn read(&self, uri: &str) -> Option<BTreeMap<String, String>> {
+        let (first, _) = self.places.first()?;
+        let mut rest = uri.strip_prefix(first.as_str())?;
+        let mut values = BTreeMap::new();
+        for (at, (_, name)) in self.places.iter().enumerate() {
+            let value = match self.places.get(at + 1) {
+                Some((next, _)) => {
+                    let (value, behind) = rest.split_once(next.as_str())?;
+                    rest = behind;
+                    value
+                }
+                None => rest.strip_suffix(self.end.as_str())?,
+            };
+            if value.is_empty() || value.contains(['/', '?', '#']) {
+                return None;
+            }
+            values.insert(name.clone(), percent_decode_str(value).decode_utf8().ok()?.into_owned());
+        }
+        Some(values)
+    }
+
+    fn with(&self, value: &str) -> String {
+        let mut text = String::new();
+        for (before, _) in &self.places {
+            text.push_str(before);
+            text.push_str(value);
+        }
+        text + &self.end
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(pattern: &str, uri: &str) -> Option<Vec<String>> {
+        let values = Pattern::parse(pattern).unwrap().read(uri)?;
+        Some(values.into_iter().map(|(name, value)| format!("{name}={value}")).collect())
+    }
+
+    #[test]
+    fn a_place_stands_for_one_part_of_an_address() {
+        let values = |values: &[&str]| Some(values.iter().map(|v| (*v).to_owned()).collect::<Vec<_>>());
+        assert_eq!(read("test://t/{id}/data", "test://t/12%203/data"), values(&["id=12 3"]));
+        assert_eq!(read("x:{a}-{b}.md", "x:one-two-three.md"), values(&["a=one", "b=two-three"]));
+        assert_eq!(read("x://{a}", "x://grüße"), values(&["a=grüße"]));
+        for (pattern, uri) in [
+            ("test://t/{id}/data", "test://t//data"),
+            ("test://t/{id}/data", "test://t/a/b/data"),
+            ("test://t/{id}/data", "test://t/a/data/more"),
+            ("test://t/{id}/data", "other://t/a/data"),
+            ("x://{a}", "x://a?b"),
+            ("x://{a}", "x://%ff"),
+            ("x:{a}-{b}", "x:one"),
+        ] {
+            assert_eq!(read(pattern, uri), None, "{pattern} {uri}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_pattern_is_refused_in_words() {
+        for (text, part) in [
+            ("x://{a", "not closed"),
+            ("x://{+a}", "`{+a}` is not a place"),
+            ("x://{}", "is not a place"),
+            ("x://{a}/{a}", "twice"),
+            ("{a}", "before `{a}`"),
+            ("x://{a}{b}", "before `{b}`"),
+            ("nothing", "is not a URI"),
+            ("x://a b/{c}", "is not a URI"),
+        ] {
+            let words = Pattern::parse(text).unwrap_err();
+            assert!(words.contains(part), "{text}: {words}");
+        }
+    }
+}

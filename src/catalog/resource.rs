@@ -1,0 +1,176 @@
+//! [`Resources`]: what the config gives to read beside what jobs leave: fixed texts and files, and templates whose
+//! address has places in it. All of it is in memory. It must not know how a generation writes a resource.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use taskbridge_sdk::Timestamp;
+
+use super::address::Pattern;
+use super::{Argument, Template};
+
+/// All of them, in the order of their names.
+#[derive(Debug, Default)]
+pub struct Resources {
+    fixed: BTreeMap<String, Arc<Resource>>,
+    patterns: BTreeMap<String, Arc<ResourceTemplate>>,
+    by_uri: HashMap<String, Arc<Resource>>,
+}
+
+/// What is known of a resource, or of all resources of a template.
+#[derive(Debug, Default)]
+pub struct Card {
+    /// Its name.
+    pub name: String,
+    /// Its title, for people.
+    pub title: Option<String>,
+    /// What it is.
+    pub description: Option<String>,
+    /// Its media type.
+    pub mime_type: String,
+    /// Whom it is for, and how much it matters.
+    pub annotations: Annotations,
+}
+
+/// Hints about a resource (MCP's `Annotations`).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Annotations {
+    /// Whom it is for.
+    pub audience: Vec<Role>,
+    /// How much it matters, from 0 to 1.
+    pub priority: Option<f64>,
+    /// When its file was changed last.
+    pub last_modified: Option<Timestamp>,
+}
+
+/// A party of a conversation (MCP's `Role`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// The person.
+    #[default]
+    User,
+    /// The model.
+    Assistant,
+}
+
+/// A resource with an address of its own.
+#[derive(Debug)]
+pub struct Resource {
+    /// What is known of it.
+    pub card: Card,
+    /// Its address.
+    pub uri: String,
+    /// What it holds.
+    pub body: Body,
+    /// The tools that it belongs to.
+    pub tools: Vec<String>,
+}
+
+/// A resource for every address of a pattern.
+#[derive(Debug)]
+pub struct ResourceTemplate {
+    /// What is known of all of them.
+    pub card: Card,
+    /// Their addresses.
+    pub pattern: Pattern,
+    /// The places of the address, in their order.
+    pub parameters: Vec<Argument>,
+    /// Their text.
+    pub text: Template,
+}
+
+/// What a resource holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Body {
+    /// Text.
+    Text(String),
+    /// Anything else.
+    Bytes(Vec<u8>),
+}
+
+impl Body {
+    /// How many bytes it has.
+    pub fn size(&self) -> u64 {
+        let size = match self {
+            Self::Text(text) => text.len(),
+            Self::Bytes(bytes) => bytes.len(),
+        };
+        size as u64
+    }
+}
+
+impl Resources {
+    /// These, each of which has a name and an address of its own.
+    pub fn new(fixed: Vec<Resource>, patterns: Vec<ResourceTemplate>) -> Self {
+        let fixed: BTreeMap<_, _> =
+            fixed.into_iter().map(|resource| (resource.card.name.clone(), Arc::new(resource))).collect();
+        let by_uri = fixed.values().map(|resource| (resource.uri.clone(), Arc::clone(resource))).collect();
+        let patterns = patterns.into_iter().map(|each| (each.card.name.clone(), Arc::new(each))).collect();
+        Self { fixed, patterns, by_uri }
+    }
+
+    /// How many there are, templates included.
+    pub fn count(&self) -> usize {
+        self.fixed.len() + self.patterns.len()
+    }
+
+    /// Up to `limit` of those with an address of their own, in the order of their names, after this name.
+    pub fn page(&self, after: Option<&str>, limit: usize) -> Vec<&Arc<Resource>> {
+        page(&self.fixed, after, limit)
+    }
+
+    /// The same of templates.
+    pub fn templates_page(&self, after: Option<&str>, limit: usize) -> Vec<&Arc<ResourceTemplate>> {
+        page(&self.patterns, after, limit)
+    }
+
+    /// The resource at this very address.
+    pub fn at(&self, uri: &str) -> Option<&Arc<Resource>> {
+        self.by_uri.get(uri)
+    }
+
+    /// The template that is written like this.
+    pub fn template(&self, pattern: &str) -> Option<&Arc<ResourceTemplate>> {
+        self.patterns.values().find(|template| template.pattern.text() == pattern)
+    }
+
+    /// The resources that belong to a tool.
+    pub fn beside<'a>(&'a self, tool: &'a str) -> impl Iterator<Item = &'a Arc<Resource>> {
+        self.fixed.values().filter(move |resource| resource.tools.iter().any(|name| name == tool))
+    }
+
+    /// What lies at an address, with its media type: a resource of its own, else what the first template makes that
+    /// fits. `None` if there is nothing.
+    ///
+    /// # Errors
+    /// Why a template cannot be rendered. It is the config that is wrong, not the caller.
+    pub fn read(&self, uri: &str) -> Result<Option<(&str, Body)>, String> {
+        if let Some(resource) = self.at(uri) {
+            return Ok(Some((&resource.card.mime_type, resource.body.clone())));
+        }
+        for template in self.patterns.values() {
+            let Some(values) = template.pattern.read(uri) else { continue };
+            if template.parameters.iter().any(|place| place.check(&values[&place.name]).is_err()) {
+                continue;
+            }
+            let text = template.text.render(&values);
+            let text = text.map_err(|words| format!("resources.{}: {words}", template.card.name))?;
+            return Ok(Some((&template.card.mime_type, Body::Text(text))));
+        }
+        Ok(None)
+    }
+}
+
+/// Up to `limit` in the order of their names, after this name.
+pub(super) fn page<'a, T>(
+    all: &'a BTreeMap<String, Arc<T>>,
+    after: Option<&str>,
+    limit: usize,
+) -> Vec<&'a Arc<T>> {
+    let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+    all.range::<str, _>((start, Bound::Unbounded)).map(|(_, one)| one).take(limit).collect()
+}

@@ -1,0 +1,97 @@
+//! [`Template`]: text with places for what a client gives, as the config writes it. What a client gives is put in as
+//! it is and never read as a template. It must not know what the text is for.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use minijinja::value::Serde;
+use minijinja::{Environment, ErrorKind, UndefinedBehavior};
+use serde::Serialize;
+
+/// A template that was found right.
+#[derive(Debug)]
+pub struct Template {
+    text: String,
+    names: BTreeSet<String>,
+}
+
+impl Template {
+    /// Reads a template, such as `Delete {{ path }}?`.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn new(text: String) -> Result<Self, String> {
+        let environment = environment();
+        let names = {
+            let template = environment.template_from_str(&text).map_err(|error| in_words(&error))?;
+            let globals: BTreeSet<&str> = environment.globals().map(|(name, _)| name).collect();
+            let names = template.undeclared_variables(false).into_iter();
+            names.filter(|name| !globals.contains(name.as_str())).collect::<BTreeSet<String>>()
+        };
+        // A filter that there is not shows itself only when it is used.
+        let nothing: BTreeMap<&str, &str> = names.iter().map(|name| (name.as_str(), "")).collect();
+        if let Err(error) = environment.render_str(&text, Serde(&nothing))
+            && matches!(
+                error.kind(),
+                ErrorKind::UnknownFilter | ErrorKind::UnknownTest | ErrorKind::UnknownFunction
+            )
+        {
+            return Err(in_words(&error));
+        }
+        Ok(Self { text, names })
+    }
+
+    /// What it takes from outside, by name.
+    pub fn names(&self) -> &BTreeSet<String> {
+        &self.names
+    }
+
+    /// The text as it was written.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The text with these values; one that was not given is nothing.
+    ///
+    /// # Errors
+    /// Why it cannot be made of these values.
+    pub fn render(&self, values: &impl Serialize) -> Result<String, String> {
+        environment().render_str(&self.text, Serde(values)).map_err(|error| in_words(&error))
+    }
+}
+
+pub(super) fn environment() -> Environment<'static> {
+    let mut environment = Environment::new();
+    // What was not given is shown as nothing.
+    environment.set_undefined_behavior(UndefinedBehavior::Chainable);
+    environment
+}
+
+fn in_words(error: &minijinja::Error) -> String {
+    match error.detail() {
+        Some(detail) => format!("{}: {detail}", error.kind()),
+        None => error.kind().to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_is_given_is_put_in_as_it_is() {
+        let template =
+            Template::new("{{ a }}{% if b %} and {{ b }}{% endif %}{{ range(2) | join }}".to_owned())
+                .unwrap();
+        assert_eq!(template.names().iter().map(String::as_str).collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(template.render(&json!({"a": "<{{ b }}>"})).unwrap(), "<{{ b }}>01");
+        assert_eq!(template.render(&json!({"a": "x", "b": "y"})).unwrap(), "x and y01");
+    }
+
+    #[test]
+    fn what_can_be_seen_to_be_wrong_is() {
+        assert!(Template::new("{{ a".to_owned()).unwrap_err().contains("syntax error"));
+        assert!(Template::new("{{ a | shuot }}".to_owned()).unwrap_err().contains("shuot"));
+        assert!(Template::new("{{ shout(a) }}".to_owned()).is_ok_and(|t| t.names().contains("shout")));
+    }
+}

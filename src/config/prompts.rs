@@ -1,0 +1,184 @@
+//! From `[prompts.NAME]` to a prompt: everything that can be found wrong before the server starts.
+
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value};
+use taskbridge_sdk::{Content, media_type};
+
+use super::offer_shape::{self, PromptArgument};
+use super::reader::Reader;
+use super::resources::{check_name, text_template};
+use super::source::join;
+use super::values::{self, Said, Tools};
+use super::{files, problem};
+use crate::catalog::{Argument, Message, Prompt, Prompts, Resources, Says, Values};
+
+/// What prompts refer to.
+#[derive(Clone, Copy)]
+pub(super) struct Context<'a> {
+    /// The folder of the config file.
+    pub(super) dir: &'a Path,
+    /// The tools.
+    pub(super) tools: Tools<'a>,
+    /// The resources that were found right.
+    pub(super) resources: &'a Resources,
+    /// True if all were.
+    pub(super) all_resources: bool,
+}
+
+/// Reads all prompts.
+pub(super) fn read(reader: &mut Reader<'_>, tables: Map<String, Value>, context: Context<'_>) -> Prompts {
+    let mut prompts = Vec::new();
+    for (name, value) in tables {
+        let field = join("prompts", &name);
+        check_name(reader, &field, &name);
+        let Some(prompt) = reader.read::<offer_shape::Prompt>(&field, value) else { continue };
+        let arguments = arguments(reader, &field, &prompt.arguments, context.tools);
+        if prompt.messages.is_empty() {
+            reader.problem(join(&field, "messages"), "it is empty: a prompt says at least one thing");
+        }
+        // Of a message with a misspelt field no more can be said: that field is missing here.
+        if !reader.is_clean(&join(&field, "messages")) {
+            continue;
+        }
+        let names: Vec<&str> = arguments.iter().map(|argument| argument.name.as_str()).collect();
+        let mut messages = Vec::new();
+        for (index, message) in prompt.messages.iter().enumerate() {
+            let field = format!("{field}.messages[{index}]");
+            if let Some(says) = says(reader, &field, message, &names, context) {
+                messages.push(Message { role: message.role, says });
+            }
+        }
+        let offer_shape::Prompt { title, description, .. } = prompt;
+        prompts.push(Prompt { name, title, description, arguments, messages });
+    }
+    Prompts::new(prompts)
+}
+
+fn arguments(
+    reader: &mut Reader<'_>,
+    field: &str,
+    given: &[PromptArgument],
+    tools: Tools<'_>,
+) -> Vec<Argument> {
+    let mut arguments = Vec::<Argument>::new();
+    for (index, argument) in given.iter().enumerate() {
+        let field = format!("{field}.arguments[{index}]");
+        let name = &argument.name;
+        let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        if !is_name {
+            let message =
+                format!("\"{name}\" is not a name that a template can use: letters, digits and `_`");
+            reader.problem(join(&field, "name"), message);
+        }
+        if arguments.iter().any(|known| known.name == *name) {
+            reader.problem(join(&field, "name"), format!("there is an argument `{name}` already"));
+        }
+        if argument.required == Some(true) && argument.default.is_some() {
+            let message = "a required argument needs no default: remove one of the two";
+            reader.problem(join(&field, "default"), message);
+        }
+        let said = Said {
+            choices: argument.choices.as_deref(),
+            suggest: argument.suggest.as_deref(),
+            same_as: argument.same_as.as_deref(),
+        };
+        let (values, meaning) = values::read(reader, &field, said, tools);
+        if let (Some(default), Values::Only(values)) = (&argument.default, &values)
+            && !values.contains(default)
+        {
+            let known: Vec<&str> = values.iter().map(String::as_str).collect();
+            reader.problem(join(&field, "default"), problem::unknown("value", default, &known));
+        }
+        arguments.push(Argument {
+            name: name.clone(),
+            title: argument.title.clone(),
+            description: argument.description.clone().or(meaning),
+            required: argument.required.unwrap_or(argument.default.is_none()),
+            default: argument.default.clone(),
+            values,
+        });
+    }
+    arguments
+}
+
+/// What a message says; exactly one of six.
+fn says(
+    reader: &mut Reader<'_>,
+    field: &str,
+    message: &offer_shape::Message,
+    arguments: &[&str],
+    context: Context<'_>,
+) -> Option<Says> {
+    let m = message;
+    let given = [
+        m.text.is_some(),
+        m.file.is_some(),
+        m.resource.is_some(),
+        m.link.is_some(),
+        m.image.is_some(),
+        m.audio.is_some(),
+    ];
+    if given.iter().filter(|given| **given).count() != 1 {
+        let message = "it says one thing: set one of `text`, `file`, `resource`, `link`, `image` and `audio`";
+        reader.problem(field, message);
+        return None;
+    }
+    let template = |reader: &mut Reader<'_>, name: &str, text: String| {
+        text_template(reader, &join(field, name), text, "argument", arguments)
+    };
+    if let Some(text) = &m.text {
+        return template(reader, "text", text.clone()).map(Says::Text);
+    }
+    if let Some(file) = &m.file {
+        let text = files::read_text(reader, &join(field, "file"), context.dir.join(file))?;
+        return template(reader, "file", text).map(Says::Text);
+    }
+    if let Some(uri) = &m.resource {
+        check_address(reader, &join(field, "resource"), uri, context);
+        return template(reader, "resource", uri.clone()).map(Says::Embed);
+    }
+    if let Some(uri) = &m.link {
+        check_address(reader, &join(field, "link"), uri, context);
+        return template(reader, "link", uri.clone()).map(Says::Link);
+    }
+    if let Some(image) = &m.image {
+        let (data, mime_type) = media(reader, &join(field, "image"), context.dir.join(image), "image/")?;
+        return Some(Says::Block(Content::Image { data, mime_type }));
+    }
+    let audio = m.audio.as_ref()?;
+    let (data, mime_type) = media(reader, &join(field, "audio"), context.dir.join(audio), "audio/")?;
+    Some(Says::Block(Content::Audio { data, mime_type }))
+}
+
+/// An address that names no argument must lead somewhere now.
+fn check_address(reader: &mut Reader<'_>, field: &str, uri: &str, context: Context<'_>) {
+    let leads_somewhere = || context.resources.read(uri).is_ok_and(|found| found.is_some());
+    if context.all_resources && !uri.contains('{') && !leads_somewhere() {
+        let known: Vec<&str> = context
+            .resources
+            .page(None, usize::MAX)
+            .into_iter()
+            .map(|resource| resource.uri.as_str())
+            .collect();
+        reader.problem(field, problem::unknown("resource", uri, &known));
+    }
+}
+
+/// The bytes of a file in base64, and its media type, which begins like this.
+fn media(reader: &mut Reader<'_>, field: &str, path: PathBuf, kind: &str) -> Option<(String, String)> {
+    let mime_type = path.to_str().and_then(media_type).filter(|found| found.starts_with(kind));
+    let Some(mime_type) = mime_type else {
+        let known = if kind == "image/" { ".png, .jpg, .gif, .webp or .svg" } else { ".wav or .mp3" };
+        reader.problem(
+            field,
+            format!("{} does not end like one: name a file that ends in {known}", path.display()),
+        );
+        return None;
+    };
+    let read = files::read(reader, field, path)?;
+    Some((STANDARD.encode(read.bytes), mime_type.to_owned()))
+}

@@ -1,0 +1,248 @@
+//! From `[resources.NAME]` to a resource, or to a template of resources: everything that can be found wrong before the
+//! server starts.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value};
+use taskbridge_sdk::{Timestamp, is_text, media_type};
+
+use super::files;
+use super::offer_shape::{self, Place};
+use super::problem::unknown;
+use super::reader::Reader;
+use super::source::join;
+use super::values::{self, Said, Tools};
+use crate::catalog::{
+    Annotations, Argument, Body, Card, Pattern, Resource, ResourceTemplate, Resources, Template, Values,
+    address,
+};
+
+/// The scheme of the addresses that the server makes itself.
+const OURS: &str = "taskbridge:";
+
+/// Reads all resources.
+pub(super) fn read(
+    reader: &mut Reader<'_>,
+    tables: Map<String, Value>,
+    dir: &Path,
+    tools: Tools<'_>,
+) -> Resources {
+    let (mut fixed, mut patterns) = (Vec::new(), Vec::new());
+    let mut uris: HashMap<String, String> = HashMap::new();
+    for (name, value) in tables {
+        let field = join("resources", &name);
+        check_name(reader, &field, &name);
+        let Some(resource) = reader.read::<offer_shape::Resource>(&field, value) else { continue };
+        if resource.uri.starts_with(OURS) {
+            let message = "addresses of this scheme are those of logs and artifacts: choose another scheme";
+            reader.problem(join(&field, "uri"), message);
+        } else if let Some(other) = uris.insert(resource.uri.clone(), name.clone()) {
+            reader.problem(join(&field, "uri"), format!("`{other}` has this address too: choose another"));
+        }
+        check_tools(reader, &field, &resource.tools, tools);
+        if resource.annotations.priority.is_some_and(|priority| !(0.0..=1.0).contains(&priority)) {
+            reader.problem(format!("{field}.annotations.priority"), "it is a number from 0 to 1");
+        }
+        if resource.uri.contains(['{', '}']) {
+            patterns.extend(template(reader, &field, &name, resource, dir, tools));
+        } else {
+            fixed.extend(one(reader, &field, &name, resource, dir));
+        }
+    }
+    Resources::new(fixed, patterns)
+}
+
+/// The rule for the names of tools serves resources and prompts too.
+pub(super) fn check_name(reader: &mut Reader<'_>, field: &str, name: &str) {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+    if name.is_empty() || name.len() > 128 || !name.chars().all(allowed) {
+        reader.problem(field, "a name has 1 to 128 letters, digits, `_`, `-` or `.`");
+    }
+}
+
+fn check_tools(reader: &mut Reader<'_>, field: &str, named: &[String], tools: Tools<'_>) {
+    let names: Vec<&str> = tools.names.iter().map(String::as_str).collect();
+    for (index, name) in named.iter().enumerate() {
+        if !names.contains(&name.as_str()) {
+            reader.problem(format!("{field}.tools[{index}]"), unknown("tool", name, &names));
+        }
+    }
+}
+
+/// A resource with an address of its own.
+fn one(
+    reader: &mut Reader<'_>,
+    field: &str,
+    name: &str,
+    resource: offer_shape::Resource,
+    dir: &Path,
+) -> Option<Resource> {
+    if let Err(message) = address::check(&resource.uri) {
+        reader.problem(join(field, "uri"), message);
+    }
+    if let Some(place) = resource.places.keys().next() {
+        let message = format!("the address has no place `{{{place}}}`");
+        reader.problem(join(&join(field, "places"), place), message);
+    }
+    let (body, modified) = content(reader, field, &resource, dir)?;
+    let mime_type = mime_type(&resource, matches!(body, Content::Text(_)));
+    let body = match body {
+        Content::Text(text) => Body::Text(text),
+        Content::Bytes(bytes) if is_text(&mime_type) => match String::from_utf8(bytes) {
+            Ok(text) => Body::Text(text),
+            Err(_) => {
+                let message =
+                    format!("it is not text in UTF-8, as its media type {mime_type} says: set `mime_type`");
+                reader.problem(field, message);
+                return None;
+            }
+        },
+        Content::Bytes(bytes) => Body::Bytes(bytes),
+    };
+    let (uri, tools) = (resource.uri.clone(), resource.tools.clone());
+    Some(Resource { card: card(name, resource, mime_type, modified), uri, body, tools })
+}
+
+/// A resource for every address of a pattern.
+fn template(
+    reader: &mut Reader<'_>,
+    field: &str,
+    name: &str,
+    resource: offer_shape::Resource,
+    dir: &Path,
+    tools: Tools<'_>,
+) -> Option<ResourceTemplate> {
+    if !resource.tools.is_empty() {
+        let message =
+            "it has no one address that a tool could name: remove this, or the places of the address";
+        reader.problem(join(field, "tools"), message);
+    }
+    let pattern = match Pattern::parse(&resource.uri) {
+        Ok(pattern) => pattern,
+        Err(message) => {
+            reader.problem(join(field, "uri"), message);
+            return None;
+        }
+    };
+    let places: Vec<&str> = pattern.names().collect();
+    for known in resource.places.keys().filter(|name| !places.contains(&name.as_str())) {
+        reader.problem(join(&join(field, "places"), known), unknown("place", known, &places));
+    }
+    let parameters = places.iter().map(|name| place(reader, field, name, resource.places.get(*name), tools));
+    let parameters = parameters.collect();
+    let text = match content(reader, field, &resource, dir)? {
+        (Content::Text(text), _) => text,
+        (Content::Bytes(bytes), _) => match String::from_utf8(bytes) {
+            Ok(text) => text,
+            Err(_) => {
+                reader.problem(field, "a template is text in UTF-8, and this is not");
+                return None;
+            }
+        },
+    };
+    let source = if resource.file.is_some() { "file" } else { "text" };
+    let text = text_template(reader, &join(field, source), text, "place", &places)?;
+    let mime_type = mime_type(&resource, true);
+    Some(ResourceTemplate { card: card(name, resource, mime_type, None), pattern, parameters, text })
+}
+
+/// A template that may name these.
+pub(super) fn text_template(
+    reader: &mut Reader<'_>,
+    field: &str,
+    text: String,
+    what: &str,
+    known: &[&str],
+) -> Option<Template> {
+    let template = match Template::new(text) {
+        Ok(template) => template,
+        Err(message) => {
+            reader.problem(field, message);
+            return None;
+        }
+    };
+    for name in template.names() {
+        if !known.contains(&name.as_str()) {
+            reader.problem(field, unknown(what, name, known));
+        }
+    }
+    Some(template)
+}
+
+fn place(
+    reader: &mut Reader<'_>,
+    field: &str,
+    name: &str,
+    place: Option<&Place>,
+    tools: Tools<'_>,
+) -> Argument {
+    let field = join(&join(field, "places"), name);
+    let (values, description) = match place {
+        None => (Values::Any, None),
+        Some(Place { choices, suggest, same_as }) => {
+            let said = Said {
+                choices: choices.as_deref(),
+                suggest: suggest.as_deref(),
+                same_as: same_as.as_deref(),
+            };
+            values::read(reader, &field, said, tools)
+        }
+    };
+    Argument { name: name.to_owned(), title: None, description, required: true, default: None, values }
+}
+
+/// What a resource holds, as it came.
+enum Content {
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+fn content(
+    reader: &mut Reader<'_>,
+    field: &str,
+    resource: &offer_shape::Resource,
+    dir: &Path,
+) -> Option<(Content, Option<Timestamp>)> {
+    match (&resource.text, &resource.file, &resource.blob) {
+        (Some(text), None, None) => Some((Content::Text(text.clone()), None)),
+        (None, Some(file), None) => {
+            let read = files::read(reader, &join(field, "file"), dir.join(file))?;
+            Some((Content::Bytes(read.bytes), read.modified))
+        }
+        (None, None, Some(blob)) => match STANDARD.decode(blob.split_whitespace().collect::<String>()) {
+            Ok(bytes) => Some((Content::Bytes(bytes), None)),
+            Err(_) => {
+                reader.problem(join(field, "blob"), "it is not base64 (standard alphabet, padded)");
+                None
+            }
+        },
+        (None, None, None) => {
+            reader.problem(field, "it holds nothing: set `text`, `file` or `blob`");
+            None
+        }
+        _ => {
+            reader.problem(field, "it holds several things: keep one of `text`, `file` and `blob`");
+            None
+        }
+    }
+}
+
+fn mime_type(resource: &offer_shape::Resource, is_text: bool) -> String {
+    let by_name = || resource.file.as_ref().and_then(|file| media_type(file.to_str()?));
+    let by_content = if is_text { "text/plain" } else { "application/octet-stream" };
+    resource.mime_type.clone().unwrap_or_else(|| by_name().unwrap_or(by_content).to_owned())
+}
+
+fn card(name: &str, of: offer_shape::Resource, mime_type: String, modified: Option<Timestamp>) -> Card {
+    let offer_shape::Annotations { audience, priority } = of.annotations;
+    Card {
+        name: name.to_owned(),
+        title: of.title,
+        description: of.description,
+        mime_type,
+        annotations: Annotations { audience, priority, last_modified: modified },
+    }
+}

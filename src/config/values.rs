@@ -1,0 +1,100 @@
+//! Which values an argument of a prompt, or a place in an address, can have.
+
+use serde_json::Value;
+
+use super::problem::unknown;
+use super::reader::Reader;
+use super::source::join;
+use crate::catalog::{Definition, Values};
+
+/// The tools that values can be taken from.
+#[derive(Clone, Copy)]
+pub(super) struct Tools<'a> {
+    /// Those that were found right.
+    pub(super) right: &'a [Definition],
+    /// The names of all, right or wrong.
+    pub(super) names: &'a [String],
+}
+
+/// What a table says of values, in one of three ways.
+pub(super) struct Said<'a> {
+    /// `enum`.
+    pub(super) choices: Option<&'a [String]>,
+    /// `suggest`.
+    pub(super) suggest: Option<&'a [String]>,
+    /// `same_as`.
+    pub(super) same_as: Option<&'a str>,
+}
+
+/// Reads them, with the description of the tool's parameter that they are taken from.
+pub(super) fn read(
+    reader: &mut Reader<'_>,
+    field: &str,
+    said: Said<'_>,
+    tools: Tools<'_>,
+) -> (Values, Option<String>) {
+    let given = [("enum", said.choices), ("suggest", said.suggest)];
+    for (name, values) in given {
+        if values.is_some_and(<[String]>::is_empty) {
+            reader.problem(join(field, name), "it is empty: list at least one value");
+        }
+    }
+    match said {
+        Said { choices: None, suggest: None, same_as: None } => (Values::Any, None),
+        Said { choices: Some(values), suggest: None, same_as: None } => (Values::Only(values.to_vec()), None),
+        Said { choices: None, suggest: Some(values), same_as: None } => {
+            (Values::Suggested(values.to_vec()), None)
+        }
+        Said { choices: None, suggest: None, same_as: Some(parameter) } => {
+            match of_parameter(parameter, tools) {
+                Ok(read) => read,
+                Err(message) => {
+                    reader.problem(join(field, "same_as"), message);
+                    (Values::Any, None)
+                }
+            }
+        }
+        _ => {
+            reader.problem(
+                field,
+                "it says twice which values there are: keep one of `enum`, `suggest`, `same_as`",
+            );
+            (Values::Any, None)
+        }
+    }
+}
+
+/// The values of a tool's parameter: its `enum`, or that of its items.
+fn of_parameter(parameter: &str, tools: Tools<'_>) -> Result<(Values, Option<String>), String> {
+    let Some((tool, name)) = parameter.rsplit_once('.') else {
+        return Err(format!("\"{parameter}\" names no parameter: write it as TOOL.PARAMETER"));
+    };
+    let Some(definition) = tools.right.iter().find(|definition| definition.name == tool) else {
+        let names: Vec<&str> = tools.names.iter().map(String::as_str).collect();
+        // What is wrong with a tool was told where it stands.
+        return if names.contains(&tool) {
+            Ok((Values::Any, None))
+        } else {
+            Err(unknown("tool", tool, &names))
+        };
+    };
+    let known: Vec<&str> = definition.input.properties().map(|(name, _)| name.as_str()).collect();
+    let Some(schema) = definition.published["properties"].get(name) else {
+        return Err(unknown("parameter", name, &known));
+    };
+    if definition.sensitive.contains(name) {
+        return Err(format!("`{name}` is sensitive: its values are not shown"));
+    }
+    let values = schema.get("enum").or_else(|| schema.get("items")?.get("enum"));
+    let values: Vec<String> = match (values.and_then(Value::as_array), &schema["type"]) {
+        (Some(values), _) => values.iter().map(in_words).collect(),
+        (None, Value::String(kind)) if kind == "boolean" => vec!["true".to_owned(), "false".to_owned()],
+        _ => return Err(format!("`{name}` lists no values: give it an `enum`, or list values here")),
+    };
+    let description = schema.get("description").and_then(Value::as_str).map(str::to_owned);
+    Ok((Values::Only(values), description))
+}
+
+fn in_words(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}

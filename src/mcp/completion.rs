@@ -1,0 +1,107 @@
+//! What a user may mean who has typed the beginning of an argument, for every generation: of a prompt, of the address
+//! of a resource, or of the address of a log or an artifact, where it is the caller's own tasks that are suggested.
+//! It must not know how a generation writes a completion.
+
+use std::collections::BTreeMap;
+
+use super::Bridge;
+use super::resources::{ARTIFACT_TEMPLATE, LOG_TEMPLATE};
+use crate::auth::Principal;
+use crate::catalog::{Argument, Completion};
+use crate::tasks::store::StoreError;
+use crate::tasks::task::TaskId;
+
+/// How many of the caller's newest tasks are looked through.
+const MOST_TASKS: usize = 500;
+
+/// What is being filled in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reference<'a> {
+    /// The prompt of this name.
+    Prompt(&'a str),
+    /// The template of this form.
+    Resource(&'a str),
+}
+
+/// Why nothing can be suggested.
+#[derive(Debug, thiserror::Error)]
+pub enum CompletionError {
+    /// There is no such thing to fill in; the text says what.
+    #[error("{0}")]
+    Unknown(String),
+    /// The store cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Suggests values. `others` are the arguments that have a value already.
+///
+/// # Errors
+/// See [`CompletionError`].
+pub async fn complete(
+    bridge: &Bridge,
+    caller: &Principal,
+    of: Reference<'_>,
+    argument: &str,
+    typed: &str,
+    others: &BTreeMap<String, String>,
+) -> Result<Completion, CompletionError> {
+    let catalog = bridge.catalog();
+    match of {
+        Reference::Prompt(name) => match catalog.prompts().get(name) {
+            Some(prompt) => among(&prompt.arguments, argument, typed),
+            None => Err(unknown(format!("Unknown prompt: {name:?}"))),
+        },
+        Reference::Resource(LOG_TEMPLATE | ARTIFACT_TEMPLATE) if argument == "task_id" => {
+            tasks(bridge, caller, typed).await
+        }
+        Reference::Resource(ARTIFACT_TEMPLATE) if argument == "name" => {
+            artifacts(bridge, caller, typed, others).await
+        }
+        Reference::Resource(LOG_TEMPLATE | ARTIFACT_TEMPLATE) => {
+            Err(unknown(format!("the address has no place {argument:?}")))
+        }
+        Reference::Resource(uri) => match catalog.resources().template(uri) {
+            Some(template) => among(&template.parameters, argument, typed),
+            None if catalog.resources().at(uri).is_some() => Err(unknown(format!("{uri} has no places"))),
+            None => Err(unknown(format!("Unknown resource template: {uri:?}"))),
+        },
+    }
+}
+
+fn unknown(text: String) -> CompletionError {
+    CompletionError::Unknown(text)
+}
+
+fn among(arguments: &[Argument], name: &str, typed: &str) -> Result<Completion, CompletionError> {
+    match arguments.iter().find(|argument| argument.name == name) {
+        Some(argument) => Ok(argument.complete(typed)),
+        None => {
+            let known: Vec<_> = arguments.iter().map(|argument| argument.name.as_str()).collect();
+            Err(unknown(format!("Unknown argument: {name:?} (known: {})", known.join(", "))))
+        }
+    }
+}
+
+/// The caller's own tasks, newest first. Where callers cannot be told apart, none: an id is a password then.
+async fn tasks(bridge: &Bridge, caller: &Principal, typed: &str) -> Result<Completion, CompletionError> {
+    if !caller.identified {
+        return Ok(Completion::default());
+    }
+    let views = bridge.service.list(&caller.owner, None, MOST_TASKS).await?;
+    Ok(Completion::of(views.iter().map(|view| view.task.id.as_str()), typed))
+}
+
+/// What the job of the task left whose id was filled in before.
+async fn artifacts(
+    bridge: &Bridge,
+    caller: &Principal,
+    typed: &str,
+    others: &BTreeMap<String, String>,
+) -> Result<Completion, CompletionError> {
+    let Some(id) = others.get("task_id") else { return Ok(Completion::default()) };
+    let view = bridge.service.get(&caller.owner, &TaskId::from_wire(id)).await?;
+    let Some(view) = view else { return Ok(Completion::default()) };
+    let output = bridge.service.output(&view.task).await?.unwrap_or_default();
+    Ok(Completion::of(output.artifacts.iter().map(|artifact| artifact.name.as_str()), typed))
+}

@@ -1,0 +1,109 @@
+//! The prompts, for every generation: their list page by page, and one filled in. A resource that a prompt carries
+//! along is read for this caller, so that nobody gets what is not theirs. It must not know how a generation writes a
+//! prompt.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use taskbridge_sdk::{Content, Embedded};
+
+use super::resource_list::Page;
+use super::resources::{self, Body, ReadError};
+use super::{Bridge, cursor};
+use crate::auth::Principal;
+use crate::catalog::{Catalog, Part, Prompt, Role};
+
+/// The list that cursors of `prompts/list` are for.
+const LIST: &str = "prompts/list";
+
+/// A prompt, filled in.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Told {
+    /// What it is for.
+    pub description: Option<String>,
+    /// What it says, and who says it.
+    pub messages: Vec<(Role, Content)>,
+}
+
+/// Why a prompt cannot be filled in.
+#[derive(Debug, thiserror::Error)]
+pub enum PromptError {
+    /// There is none of this name.
+    #[error("Unknown prompt: {0:?}. prompts/list has the prompts there are.")]
+    Unknown(String),
+    /// The arguments do not fit; the text says which and why.
+    #[error("the arguments do not fit: {0}")]
+    Arguments(String),
+    /// A resource that it carries along cannot be had.
+    #[error("the prompt carries {uri} along: {source}")]
+    Resource {
+        /// Its address.
+        uri: String,
+        /// Why not.
+        source: ReadError,
+    },
+}
+
+/// The page at a cursor, or the first. `None` if the cursor is not one of this list and this caller.
+pub fn page(bridge: &Bridge, caller: &Principal, at: Option<&str>) -> Option<Page<Arc<Prompt>>> {
+    let after: Option<String> = match at {
+        None => None,
+        Some(text) => Some(cursor::open(&bridge.seal, LIST, &caller.owner, text)?),
+    };
+    let size = bridge.settings().page_size;
+    let catalog = bridge.catalog();
+    let mut prompts = catalog.prompts().page(after.as_deref(), size + 1);
+    let more = prompts.len() > size;
+    prompts.truncate(size);
+    let last = prompts.last().filter(|_| more).map(|prompt| &prompt.name);
+    let next_cursor = last.map(|name| cursor::seal(&bridge.seal, LIST, &caller.owner, name));
+    Some(Page { entries: prompts.into_iter().map(Arc::clone).collect(), next_cursor })
+}
+
+/// Fills a prompt in.
+///
+/// # Errors
+/// See [`PromptError`].
+pub async fn fill(
+    bridge: &Bridge,
+    caller: &Principal,
+    name: &str,
+    given: BTreeMap<String, String>,
+) -> Result<Told, PromptError> {
+    let catalog = bridge.catalog();
+    let unknown = || PromptError::Unknown(name.to_owned());
+    let prompt = catalog.prompts().get(name).ok_or_else(unknown)?;
+    let mut messages = Vec::new();
+    for filled in prompt.fill(given).map_err(PromptError::Arguments)? {
+        let block = match filled.part {
+            Part::Block(block) => block,
+            Part::Link(uri) => link(&catalog, uri),
+            Part::Embed(uri) => match embedded(bridge, caller, &uri).await {
+                Ok(resource) => Content::Resource { resource },
+                Err(source) => return Err(PromptError::Resource { uri, source }),
+            },
+        };
+        messages.push((filled.role, block));
+    }
+    Ok(Told { description: prompt.description.clone(), messages })
+}
+
+async fn embedded(bridge: &Bridge, caller: &Principal, uri: &str) -> Result<Embedded, ReadError> {
+    let contents = resources::read(bridge, caller, uri).await?;
+    let (text, blob) = match contents.body {
+        Body::Text(text) => (Some(text), None),
+        Body::Bytes(bytes) => (None, Some(STANDARD.encode(bytes))),
+    };
+    Ok(Embedded { uri: uri.to_owned(), mime_type: contents.mime_type, text, blob })
+}
+
+fn link(catalog: &Catalog, uri: String) -> Content {
+    match catalog.resources().at(&uri) {
+        Some(resource) => resources::link_to(resource),
+        None => {
+            Content::ResourceLink { name: uri.clone(), uri, description: None, mime_type: None, size: None }
+        }
+    }
+}
