@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use taskbridge_sdk::{Ask, Timestamp};
 
 use super::Bridge;
@@ -33,23 +34,57 @@ pub struct Abilities {
     /// It can ask its model (`sampling`).
     #[serde(rename = "s", skip_serializing_if = "std::ops::Not::not")]
     pub sampling: bool,
+    /// Its model can be told of tools (`sampling.tools`).
+    #[serde(rename = "st", skip_serializing_if = "std::ops::Not::not")]
+    pub sampling_tools: bool,
+    /// Its model can be told what other servers say (`sampling.context`).
+    #[serde(rename = "sc", skip_serializing_if = "std::ops::Not::not")]
+    pub sampling_context: bool,
+    /// What its model is told, it can be told in lists of blocks.
+    #[serde(rename = "sl", skip_serializing_if = "std::ops::Not::not")]
+    pub sampling_lists: bool,
     /// It tells its roots (`roots`).
     #[serde(rename = "r", skip_serializing_if = "std::ops::Not::not")]
     pub roots: bool,
-    /// It declared `tasks` of its own.
-    #[serde(rename = "t", skip_serializing_if = "std::ops::Not::not")]
-    pub tasks: bool,
 }
 
 impl Abilities {
+    /// Reads `ClientCapabilities` in their newest form.
+    pub fn declared(capabilities: &Value) -> Self {
+        let has = |at: &Value, name: &str| at.get(name).is_some_and(Value::is_object);
+        let (elicitation, sampling) = (&capabilities["elicitation"], &capabilities["sampling"]);
+        Self {
+            // Without a mode, forms are meant: that is all there was at first.
+            elicitation_form: elicitation.is_object()
+                && (has(elicitation, "form") || !has(elicitation, "url")),
+            elicitation_url: has(elicitation, "url"),
+            sampling: sampling.is_object(),
+            sampling_tools: has(sampling, "tools"),
+            sampling_context: has(sampling, "context"),
+            sampling_lists: sampling.is_object(),
+            roots: has(capabilities, "roots"),
+        }
+    }
+
     /// True if this client can be asked for that.
     pub fn can_ask(&self, ask: &Ask) -> bool {
         match ask {
             Ask::Form(_) => self.elicitation_form,
             Ask::Url(_) => self.elicitation_url,
-            Ask::Sampling(_) => self.sampling,
+            Ask::Sampling(request) => self.can_sample(request),
             Ask::Roots => self.roots,
         }
+    }
+
+    fn can_sample(&self, request: &Map<String, Value>) -> bool {
+        let has_tools = request.contains_key("tools") || request.contains_key("toolChoice");
+        let has_context = request.get("includeContext").is_some_and(|context| context != "none");
+        let messages = request.get("messages").and_then(Value::as_array);
+        let has_lists = messages.into_iter().flatten().any(|message| message["content"].is_array());
+        self.sampling
+            && (self.sampling_tools || !has_tools)
+            && (self.sampling_context || !has_context)
+            && (self.sampling_lists || !has_lists)
     }
 }
 
@@ -140,8 +175,44 @@ impl Opened {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::clock::System;
+
+    #[test]
+    fn a_client_is_asked_for_what_it_declared() {
+        let sampling = |more: Value| {
+            let mut request = json!({"messages": [{"role": "user", "content": {}}], "maxTokens": 1});
+            request.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            Ask::Sampling(request.as_object().unwrap().clone())
+        };
+        let asks = [
+            Ask::Form(json!({})),
+            Ask::Url("https://a.example".to_owned()),
+            Ask::Roots,
+            sampling(json!({})),
+            sampling(json!({"tools": []})),
+            sampling(json!({"includeContext": "thisServer"})),
+            sampling(json!({"messages": [{"role": "user", "content": []}], "includeContext": "none"})),
+        ];
+        for (declared, can) in [
+            (json!(null), [false; 7]),
+            (json!({"elicitation": {}}), [true, false, false, false, false, false, false]),
+            (
+                json!({"elicitation": {"form": {}, "url": {}}}),
+                [true, true, false, false, false, false, false],
+            ),
+            (json!({"elicitation": {"url": {}}}), [false, true, false, false, false, false, false]),
+            (json!({"roots": {"listChanged": true}}), [false, false, true, false, false, false, false]),
+            (json!({"sampling": {}}), [false, false, false, true, false, false, true]),
+            (json!({"sampling": {"tools": {}}}), [false, false, false, true, true, false, true]),
+            (json!({"sampling": {"context": {}}}), [false, false, false, true, false, true, true]),
+        ] {
+            let client = Abilities::declared(&declared);
+            assert_eq!(asks.each_ref().map(|ask| client.can_ask(ask)), can, "{declared}");
+        }
+    }
 
     #[test]
     fn a_remembered_session_expires_like_any_other() {

@@ -364,6 +364,8 @@ pub enum AskedStatus {
         /// No attempt before this moment.
         not_before: Timestamp,
     },
+    /// Somebody agreed to visit the page, and the job knows: it still lists the question, so the visit is not over.
+    Visiting,
     /// Over: the engine has the answer, or no longer wants one.
     Closed,
 }
@@ -379,6 +381,9 @@ pub struct Delivery {
     /// is not over and whose time has run out was perhaps never seen.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub over: bool,
+    /// Why the answer to it was not taken, in words for whoever gave it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
 }
 
 /// The engine does not serve us.

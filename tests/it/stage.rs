@@ -11,9 +11,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 use taskbridge_sdk::{
-    Adapter, Answer, ArtifactData, Artifacts, Backend, Connect, Error, JobHandle, JobKey, JobSpec, JobState,
-    LogRequest, LogText, Logs, Observation, Output, Problem, Question, Questions, Result, Started, Taken,
-    Wakeups,
+    Adapter, Answer, ArtifactData, Artifacts, Ask, Backend, Connect, Error, JobHandle, JobKey, JobSpec,
+    JobState, LogRequest, LogText, Logs, Observation, Output, Problem, Question, Questions, Result, Started,
+    Taken, Wakeups,
 };
 use tokio::sync::{mpsc, watch};
 
@@ -99,8 +99,13 @@ impl Handle {
 
     /// Lets it ask.
     pub(crate) fn ask(&self, id: &str, message: &str, schema: Value) {
+        self.ask_for(id, message, Ask::Form(schema));
+    }
+
+    /// Lets it ask for this.
+    pub(crate) fn ask_for(&self, id: &str, message: &str, ask: Ask) {
         let mut seen = Observation::new(JobState::Running);
-        seen.questions = vec![Question::form(id, message, schema)];
+        seen.questions = vec![Question { id: id.to_owned(), message: message.to_owned(), ask }];
         self.show(seen);
     }
 
@@ -212,7 +217,9 @@ impl Questions for Played {
         let taken = self.with(handle, |job| {
             let asked = job.seen.questions.iter().any(|open| open.id == question);
             if asked {
-                job.seen.questions.retain(|open| open.id != question);
+                // A page stays until the job says that it was visited.
+                let stays = |ask: &Ask| matches!((ask, answer), (Ask::Url(_), Answer::Accept(_)));
+                job.seen.questions.retain(|open| open.id != question || stays(&open.ask));
                 job.answers.push(answer.clone());
             }
             asked

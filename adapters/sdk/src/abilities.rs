@@ -12,7 +12,8 @@ pub trait Questions: Send + Sync {
     /// Hands an answer to the job that asked `question` (an id from an observation).
     ///
     /// - Handing the same answer over again is harmless and says the same.
-    /// - The first answer that the engine took stands; the question is no longer in later observations.
+    /// - The first answer that the engine took stands; the question is no longer in later observations. Only a page that
+    ///   somebody agreed to visit may stay there, until the visit is over.
     async fn answer(&self, handle: &JobHandle, question: &str, answer: &Answer) -> Result<Taken>;
 }
 

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use serde_json::{Map, Value};
-use taskbridge_sdk::{Answer, Trace};
+use serde_json::Value;
+use taskbridge_sdk::Trace;
 
 use crate::mcp::jsonrpc::Error;
 pub(super) use crate::mcp::params::{
@@ -45,18 +45,6 @@ pub(super) fn call(params: Value, has_tasks: bool) -> Result<Call, Error> {
     };
     let arguments = arguments(params.remove("arguments"))?;
     Ok(Call { name, arguments, task, progress_token, idempotency_key, trace })
-}
-
-/// Reads an `ElicitResult`. The text says what is wrong with it.
-pub(super) fn answer(result: &Value) -> Result<Answer, String> {
-    match (result.get("action").and_then(Value::as_str), result.get("content")) {
-        (Some("accept"), Some(Value::Object(content))) => Ok(Answer::Accept(content.clone())),
-        (Some("accept"), None | Some(Value::Null)) => Ok(Answer::Accept(Map::new())),
-        (Some("accept"), Some(_)) => Err("`content` must be an object".to_owned()),
-        (Some("decline"), _) => Ok(Answer::Decline),
-        (Some("cancel"), _) => Ok(Answer::Cancel),
-        _ => Err("`action` must be \"accept\", \"decline\" or \"cancel\"".to_owned()),
-    }
 }
 
 fn as_task(params: &Value) -> Result<Option<AsTask>, Error> {
@@ -142,19 +130,5 @@ mod tests {
         }
         assert!(task_id(&json!({"taskId": 1})).is_err());
         assert!(cursor(&json!({"cursor": 1})).is_err());
-    }
-
-    #[test]
-    fn reads_an_answer() {
-        let content = json!({"name": "ana"}).as_object().unwrap().clone();
-        let accepted = answer(&json!({"action": "accept", "content": {"name": "ana"}}));
-        assert!(accepted == Ok(Answer::Accept(content)));
-        assert!(answer(&json!({"action": "decline"})) == Ok(Answer::Decline));
-        assert!(answer(&json!({"action": "cancel"})) == Ok(Answer::Cancel));
-        for bad in
-            [json!({}), json!(null), json!({"action": "accept", "content": 1}), json!({"action": "ok"})]
-        {
-            assert!(answer(&bad).is_err(), "{bad}");
-        }
     }
 }

@@ -48,15 +48,22 @@ fn abilities(params: &Value, revision: Revision) -> Result<Abilities, Error> {
         None | Some(Value::Null | Value::Object(_)) => &params["capabilities"],
         Some(_) => return Err(from_wire::invalid("`capabilities` must be an object")),
     };
-    let has = |at: &Value, name: &str| at.get(name).is_some_and(Value::is_object);
-    let asks = revision >= Revision::V2025_06_18 && has(declared, "elicitation");
-    let elicitation = &declared["elicitation"];
-    Ok(Abilities {
-        // Without a mode, forms are meant: that is all there was at first.
-        elicitation_form: asks && (has(elicitation, "form") || !has(elicitation, "url")),
-        elicitation_url: asks && has(elicitation, "url"),
-        sampling: has(declared, "sampling"),
-        roots: has(declared, "roots"),
-        tasks: has(declared, "tasks"),
+    let newest = Abilities::declared(declared);
+    Ok(match revision {
+        Revision::V2025_11_25 => newest,
+        // Before, an elicitation was a form, whatever a client says of modes, and a message to a model one block.
+        Revision::V2025_06_18 => Abilities {
+            elicitation_form: newest.elicitation_form || newest.elicitation_url,
+            elicitation_url: false,
+            ..before_lists(newest)
+        },
+        Revision::V2025_03_26 => {
+            Abilities { elicitation_form: false, elicitation_url: false, ..before_lists(newest) }
+        }
     })
+}
+
+/// Without what came to sampling with the lists of blocks.
+fn before_lists(client: Abilities) -> Abilities {
+    Abilities { sampling_tools: false, sampling_lists: false, ..client }
 }

@@ -76,6 +76,7 @@ impl Speaker<'_> {
                     if changed.others {
                         let tasks = bridge.service.of_session(session).await?;
                         behind.extend(self.behind(&tasks));
+                        behind.extend(self.carrier.tasks().cloned());
                     }
                 }
                 () = sleep_until(next, now) => {}

@@ -87,6 +87,11 @@ pub(super) fn related_meta(id: &TaskId) -> wire::RelatedMeta<'_> {
     wire::RelatedMeta { related_task: wire::RelatedTask { task_id: id.as_str() } }
 }
 
+/// A request of ours, whole.
+pub(super) fn request(id: &str, method: &'static str, params: impl Serialize) -> Value {
+    value(&wire::Message { jsonrpc: "2.0", id: Some(id), method, params })
+}
+
 /// A notification, whole.
 pub(super) fn notification(method: &'static str, params: impl Serialize) -> Value {
     value(&wire::Message { jsonrpc: "2.0", id: None, method, params })

@@ -2,7 +2,7 @@
 //! are the schema's; nothing here decides what they hold.
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use taskbridge_sdk::Content;
 
 use crate::catalog::Role;
@@ -191,12 +191,47 @@ pub(super) struct Progress<'a> {
 /// `ElicitRequestFormParams`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Elicit<'a> {
+pub(super) struct ElicitForm<'a> {
     /// Absent for clients of revisions that knew one mode only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) mode: Option<&'static str>,
     pub(super) message: &'a str,
     pub(super) requested_schema: &'a Value,
+    #[serde(rename = "_meta")]
+    pub(super) meta: RelatedMeta<'a>,
+}
+
+/// `ElicitRequestURLParams`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ElicitUrl<'a> {
+    pub(super) mode: &'static str,
+    pub(super) message: &'a str,
+    pub(super) elicitation_id: String,
+    pub(super) url: &'a str,
+    #[serde(rename = "_meta")]
+    pub(super) meta: RelatedMeta<'a>,
+}
+
+/// `params` of `notifications/elicitation/complete`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ElicitationComplete {
+    pub(super) elicitation_id: String,
+}
+
+/// `CreateMessageRequestParams`.
+#[derive(Debug, Serialize)]
+pub(super) struct CreateMessage<'a> {
+    #[serde(flatten)]
+    pub(super) request: &'a Map<String, Value>,
+    #[serde(rename = "_meta")]
+    pub(super) meta: RelatedMeta<'a>,
+}
+
+/// `RequestParams`, of `roots/list`.
+#[derive(Debug, Serialize)]
+pub(super) struct ListRoots<'a> {
     #[serde(rename = "_meta")]
     pub(super) meta: RelatedMeta<'a>,
 }

@@ -53,18 +53,8 @@ pub(super) fn about(params: &Value) -> Result<About, Error> {
         other => return Err(wrong(&in_meta(LOG_LEVEL), other, &format!("one of {}", LOG_LEVELS.join(", ")))),
     }
     let has = |at: &Value, name: &str| at.get(name).is_some_and(Value::is_object);
-    let elicitation = &declared["elicitation"];
-    let elicits = elicitation.is_object();
-    let client = Abilities {
-        // Without a mode, forms are meant.
-        elicitation_form: elicits && (has(elicitation, "form") || !has(elicitation, "url")),
-        elicitation_url: elicits && has(elicitation, "url"),
-        sampling: has(declared, "sampling"),
-        roots: has(declared, "roots"),
-        ..Abilities::default()
-    };
     let tasks = has(&declared["extensions"], TASKS_EXTENSION);
-    Ok(About { version, client, tasks })
+    Ok(About { version, client: Abilities::declared(declared), tasks })
 }
 
 fn in_meta(name: &str) -> String {

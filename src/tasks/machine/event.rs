@@ -86,6 +86,8 @@ pub enum Event {
         n: u32,
         /// True if the client has dealt with it; false if its stream broke, and perhaps nobody saw it.
         over: bool,
+        /// Why the answer to it was not taken, if there was one.
+        problem: Option<String>,
     },
     /// A plain call was answered.
     Delivered,

@@ -134,8 +134,8 @@ fn apply(step: &mut Step, event: Event, now: Timestamp) {
         Event::AnswerTooLate { key } => questions::too_late(&mut step.task, &key),
         Event::AnswerFailed { key } => questions::hand_over_failed(&mut step.task, &key, now),
         Event::Delivering { key, n, until } => questions::delivering(&mut step.task, &key, n, until, now),
-        Event::DeliveryEnded { key, n, over } => {
-            questions::delivery_ended(&mut step.task, &key, n, over, now);
+        Event::DeliveryEnded { key, n, over, problem } => {
+            questions::delivery_ended(&mut step.task, &key, n, over, problem, now);
         }
         Event::Delivered => step.task.undelivered = None,
         Event::Abandoned => {
@@ -240,7 +240,7 @@ fn awaits_consent(task: &Task) -> bool {
 fn answer_due(asked: &Asked) -> Option<Timestamp> {
     match asked.status {
         AskedStatus::Answered { not_before, .. } => Some(not_before),
-        AskedStatus::Open | AskedStatus::Closed => None,
+        AskedStatus::Open | AskedStatus::Visiting | AskedStatus::Closed => None,
     }
 }
 

@@ -1,6 +1,6 @@
 //! The half of the machine that hears from people: what is asked, who carries it, what was answered. Pure.
 
-use taskbridge_sdk::{Answer, Question, Timestamp};
+use taskbridge_sdk::{Answer, Ask, Question, Timestamp};
 
 use super::{backoff, end, wish_cancel};
 use crate::tasks::asking;
@@ -100,12 +100,21 @@ fn stop(task: &mut Task, outcome: Outcome, message: String, now: Timestamp) {
 
 pub(super) fn handed_over(task: &mut Task, key: &str) {
     if let Some(asked) = find(task, key) {
-        asked.status = AskedStatus::Closed;
+        let agreed = matches!(&asked.status, AskedStatus::Answered { answer: Answer::Accept(_), .. });
+        // A page takes its time, and the job says when it is over.
+        let visiting = agreed && matches!(asked.question.ask, Ask::Url(_));
+        asked.status = match asked.status {
+            AskedStatus::Visiting => return,
+            _ if visiting => AskedStatus::Visiting,
+            _ => AskedStatus::Closed,
+        };
     }
 }
 
 pub(super) fn too_late(task: &mut Task, key: &str) {
-    handed_over(task, key);
+    if let Some(asked) = find(task, key) {
+        asked.status = AskedStatus::Closed;
+    }
     if !task.has_ended() {
         task.message = Some("an answer came too late: the job no longer waited for it".to_owned());
     }
@@ -134,18 +143,26 @@ pub(super) fn delivering(task: &mut Task, key: &str, n: u32, until: Timestamp, n
     if let Some(asked) = find(task, key) {
         let newest = asked.delivery.as_ref().map_or(0, |delivery| delivery.n);
         if asked.status == AskedStatus::Open && (n == newest + 1 || (n == newest && asked.is_out(now))) {
-            asked.delivery = Some(Delivery { n, until, over: false });
+            asked.delivery = Some(Delivery { n, until, over: false, problem: None });
         }
     }
 }
 
-pub(super) fn delivery_ended(task: &mut Task, key: &str, n: u32, over: bool, now: Timestamp) {
+pub(super) fn delivery_ended(
+    task: &mut Task,
+    key: &str,
+    n: u32,
+    over: bool,
+    problem: Option<String>,
+    now: Timestamp,
+) {
     let Some(asked) = find(task, key) else { return };
     if let Some(delivery) = &mut asked.delivery
         && delivery.n == n
         && asked.status == AskedStatus::Open
     {
         end_delivery(delivery, over, now);
+        delivery.problem = problem.or(delivery.problem.take());
     }
 }
 

@@ -149,7 +149,12 @@ fn events() -> impl Strategy<Value = Event> {
             n,
             until: START + Duration::from_secs(9)
         }),
-        (key(), 1..3u32, any::<bool>()).prop_map(|(key, n, over)| Event::DeliveryEnded { key, n, over }),
+        (key(), 1..3u32, any::<bool>()).prop_map(|(key, n, over)| Event::DeliveryEnded {
+            key,
+            n,
+            over,
+            problem: None
+        }),
     ]
 }
 
@@ -356,7 +361,7 @@ fn a_message_that_is_over_is_not_prolonged_and_an_answer_ends_it() {
     let asked = next(&row(true, OnExpiry::Cancel), out.clone(), START).task;
     assert!(asked.questions[0].is_out(START));
 
-    let ended = Event::DeliveryEnded { key: "q1".to_owned(), n: 1, over: false };
+    let ended = Event::DeliveryEnded { key: "q1".to_owned(), n: 1, over: false, problem: None };
     let ended = next(&asked, ended, START).task;
     assert!(!next(&ended, out, START).task.questions[0].is_out(START));
     let again = Event::Delivering { key: "q1".to_owned(), n: 2, until };

@@ -115,15 +115,16 @@ impl Carrying {
     }
 
     /// Says that the client has dealt with the message, whatever it said: the question can go out again, but not on
-    /// the streams that are open now.
+    /// the streams that are open now. Where there was an answer that was not taken, `problem` says why, in words for
+    /// whoever gave it.
     ///
     /// # Errors
     /// If the store cannot be used.
-    pub async fn over(self) -> Result<()> {
+    pub async fn over(self, problem: Option<String>) -> Result<()> {
         let ledger = &self.service.ledger;
         let Carried { task, key, n, .. } = &self.carried;
         if let Some(task) = ledger.read(task).await? {
-            let event = Event::DeliveryEnded { key: key.clone(), n: *n, over: true };
+            let event = Event::DeliveryEnded { key: key.clone(), n: *n, over: true, problem };
             ledger.apply(task, event, Lease::Keep).await?;
         }
         Ok(())
@@ -147,7 +148,7 @@ impl Afterwards {
             Afterwards::Abandoned { id, until, cancel } => abandoned(ledger, &id, until, cancel).await,
             Afterwards::NoLongerCarried(Carried { task, key, n, .. }) => {
                 if let Some(row) = ledger.read(&task).await? {
-                    let event = Event::DeliveryEnded { key, n, over: false };
+                    let event = Event::DeliveryEnded { key, n, over: false, problem: None };
                     ledger.apply(row, event, Lease::Keep).await?;
                 }
                 Ok(())

@@ -289,7 +289,12 @@ impl Client {
 
     /// Answers it with an error.
     pub(super) async fn reply_error(&self, question: &Value) -> u16 {
-        let error = json!({"code": -32603, "message": "the dialog broke"});
+        self.reply_with_error(question, -32603).await
+    }
+
+    /// Answers it with an error of this code.
+    pub(super) async fn reply_with_error(&self, question: &Value, code: i64) -> u16 {
+        let error = json!({"code": code, "message": "the dialog broke"});
         let message = json!({"jsonrpc": "2.0", "id": question["id"], "error": error});
         self.post(&message).send().await.unwrap().status().as_u16()
     }

@@ -5,6 +5,7 @@ mod audit;
 mod bench;
 mod companions;
 mod identity;
+mod kinds;
 mod lifecycle;
 mod listening;
 mod offers;

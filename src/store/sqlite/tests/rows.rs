@@ -91,14 +91,15 @@ fn ask() -> impl Strategy<Value = Ask> {
 fn asked() -> impl Strategy<Value = Asked> {
     let status = prop_oneof![
         Just(AskedStatus::Open),
+        Just(AskedStatus::Visiting),
         Just(AskedStatus::Closed),
         (value(), any::<u32>(), moment()).prop_map(|(said, attempts, not_before)| {
             let answer = Answer::Accept(Map::from_iter([("said".to_owned(), said)]));
             AskedStatus::Answered { answer, attempts, not_before }
         }),
     ];
-    let delivery =
-        of((any::<u32>(), moment(), any::<bool>()).prop_map(|(n, until, over)| Delivery { n, until, over }));
+    let delivery = of((any::<u32>(), moment(), any::<bool>(), of(text()))
+        .prop_map(|(n, until, over, problem)| Delivery { n, until, over, problem }));
     (text(), ask(), moment(), status, delivery).prop_map(|(message, ask, at, status, delivery)| Asked {
         key: "q1".to_owned(),
         question: Question { id: message.clone(), message, ask },

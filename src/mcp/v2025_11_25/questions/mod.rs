@@ -2,19 +2,25 @@
 //! sent, so that it is on one stream at a time; its JSON-RPC id is sealed, so that the answer can come back to any
 //! process.
 
+mod message;
+mod replied;
+
+pub(super) use replied::replied;
+
 use std::collections::HashMap;
 use std::time::Duration;
 
-use taskbridge_sdk::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use taskbridge_sdk::{Answer, Ask, Timestamp};
 
-use super::{Call, from_wire, to_wire, wire};
+use super::Call;
 use crate::mcp::Bridge;
-use crate::mcp::generation::{Replied, Revision};
-use crate::mcp::jsonrpc::{Id, Outcome};
+use crate::mcp::generation::Revision;
 use crate::mcp::outlet::Outlet;
-use crate::mcp::session::{Abilities, Caller};
+use crate::mcp::session::Abilities;
 use crate::seal::Purpose;
-use crate::tasks::service::{AnswerError, Carried, Carrying};
+use crate::tasks::service::{Carried, Carrying};
 use crate::tasks::store::StoreError;
 use crate::tasks::task::{Asked, AskedStatus, Task, TaskId};
 
@@ -34,8 +40,20 @@ pub(super) struct Carrier<'a> {
     grace: Duration,
     opened: Timestamp,
     out: Vec<Out>,
+    /// The pages that were asked about here and that somebody visits, by task and question.
+    visits: Vec<(TaskId, String)>,
     asked: HashMap<(TaskId, String), u32>,
     closed: bool,
+}
+
+/// What a message of ours is about: sealed, it is the message's JSON-RPC id.
+#[derive(Debug, Serialize, Deserialize)]
+struct Sent {
+    #[serde(rename = "t")]
+    task: TaskId,
+    #[serde(rename = "q")]
+    key: String,
+    n: u32,
 }
 
 /// A message that is out on this stream.
@@ -67,6 +85,7 @@ impl<'a> Carrier<'a> {
             grace,
             opened: call.bridge.clock.now(),
             out: Vec::new(),
+            visits: Vec::new(),
             asked: HashMap::new(),
             closed: false,
         }
@@ -76,7 +95,14 @@ impl<'a> Carrier<'a> {
     pub(super) fn is_behind(&self, task: &Task) -> bool {
         let now = self.bridge.clock.now();
         self.out.iter().any(|out| out.guard.carried().task == task.id && out.fate(task) != Fate::Stays)
+            || self.visits.iter().any(|(id, key)| *id == task.id && is_visited(task, key))
             || task.open_questions().any(|asked| self.wants(&task.id, asked, now))
+    }
+
+    /// The tasks that this stream has something out for.
+    pub(super) fn tasks(&self) -> impl Iterator<Item = &TaskId> {
+        let out = self.out.iter().map(|out| &out.guard.carried().task);
+        out.chain(self.visits.iter().map(|(id, _)| id))
     }
 
     /// Brings the stream up to date with the task: withdraws what nobody wants an answer to any more, asks what is
@@ -106,7 +132,7 @@ impl<'a> Carrier<'a> {
     /// If the store cannot be used.
     pub(super) async fn leave(self) -> Result<(), StoreError> {
         for out in self.out {
-            out.guard.over().await?;
+            out.guard.over(None).await?;
         }
         Ok(())
     }
@@ -121,38 +147,40 @@ impl<'a> Carrier<'a> {
                         out.renew_at = now + LEASE / 2;
                     }
                     Fate::Stays => {}
-                    Fate::Over => continue,
+                    Fate::Over => {
+                        self.visits.extend(out.visit(task));
+                        continue;
+                    }
                     Fate::Withdrawn => {
-                        let params =
-                            wire::Cancelled { request_id: &out.id, reason: "the answer is no longer needed" };
-                        let message = to_wire::notification("notifications/cancelled", params);
-                        self.closed |= !self.outlet.send(message).await;
+                        if let Some((id, key)) = out.visit(task) {
+                            self.say(message::complete(&self.bridge.seal, &id, &key)).await;
+                        }
+                        self.say(message::withdraw(&out.id)).await;
                         continue;
                     }
                 }
             }
             self.out.push(out);
         }
+        for (id, key) in std::mem::take(&mut self.visits) {
+            if id == task.id && is_visited(task, &key) {
+                self.say(message::complete(&self.bridge.seal, &id, &key)).await;
+            } else {
+                self.visits.push((id, key));
+            }
+        }
         Ok(())
     }
 
+    async fn say(&mut self, message: Value) {
+        self.closed |= !self.outlet.send(message).await;
+    }
+
     async fn send(&mut self, carried: Carried) {
-        let Some(schema) = carried.asked.question.ask.form() else { return };
-        let sealed = (carried.task.as_str(), carried.key.as_str(), carried.n);
-        let id = self.bridge.seal.seal(Purpose::Question, &sealed);
-        let params = wire::Elicit {
-            mode: self.revision.has_tasks().then_some("form"),
-            message: &carried.asked.question.message,
-            requested_schema: schema,
-            meta: to_wire::related_meta(&carried.task),
-        };
-        let message = to_wire::value(&wire::Message {
-            jsonrpc: "2.0",
-            id: Some(&id),
-            method: "elicitation/create",
-            params,
-        });
-        *self.asked.entry((carried.task.clone(), carried.key.clone())).or_default() += 1;
+        let sent = Sent { task: carried.task.clone(), key: carried.key.clone(), n: carried.n };
+        let id = self.bridge.seal.seal(Purpose::Question, &sent);
+        let message = message::request(&self.bridge.seal, self.revision, &carried, &id);
+        *self.asked.entry((sent.task, sent.key)).or_default() += 1;
         let guard = self.bridge.service.carrying(carried);
         if self.outlet.send(message).await {
             let renew_at = self.bridge.clock.now() + LEASE / 2;
@@ -171,8 +199,7 @@ impl<'a> Carrier<'a> {
             Some(delivery) if delivery.over => times > 0 || delivery.until <= self.opened,
             Some(_) => !asked.is_out(now),
         };
-        let can_be_asked = self.client.can_ask(&asked.question.ask) && asked.question.ask.form().is_some();
-        can_be_asked
+        self.client.can_ask(&asked.question.ask)
             && !self.closed
             && free
             && times < MOST_TIMES
@@ -201,7 +228,28 @@ impl<'a> Carrier<'a> {
     }
 }
 
+/// True once a page's visit is over, as far as the task goes.
+fn is_visited(task: &Task, key: &str) -> bool {
+    let asked = task.questions.iter().find(|asked| asked.key == *key);
+    task.has_ended() || asked.is_none_or(|asked| asked.status == AskedStatus::Closed)
+}
+
 impl Out {
+    /// The visit that the message has led to, if it asked for one and may have.
+    fn visit(&self, task: &Task) -> Option<(TaskId, String)> {
+        let key = &self.guard.carried().key;
+        let asked = task.questions.iter().find(|asked| asked.key == *key)?;
+        let may_have = match &asked.status {
+            AskedStatus::Answered { answer, .. } => matches!(answer, Answer::Accept(_)),
+            AskedStatus::Visiting => true,
+            // The job saw the visit itself, unless nobody wants it any more.
+            AskedStatus::Closed => !task.has_ended(),
+            AskedStatus::Open => false,
+        };
+        let page = matches!(asked.question.ask, Ask::Url(_));
+        (page && may_have).then(|| (task.id.clone(), key.clone()))
+    }
+
     fn fate(&self, task: &Task) -> Fate {
         let Carried { key, n, .. } = self.guard.carried();
         let asked = task.questions.iter().find(|asked| asked.key == *key);
@@ -211,46 +259,6 @@ impl Out {
             Some((_, delivery)) if delivery.over || delivery.n > *n => Fate::Over,
             Some((asked, _)) if asked.status == AskedStatus::Open => Fate::Stays,
             _ => Fate::Withdrawn,
-        }
-    }
-}
-
-/// Takes the client's response to a question.
-pub(super) async fn replied(bridge: &Bridge, caller: &Caller, id: &Id, outcome: Outcome) -> Replied {
-    let Id::Text(id) = id else { return Replied::Unknown };
-    let Some((task, key, n)) = bridge.seal.open::<(TaskId, String, u32)>(Purpose::Question, id) else {
-        return Replied::Unknown;
-    };
-    let answer = match outcome {
-        Ok(result) => from_wire::answer(&result),
-        Err(error) => Err(format!("the client answered with an error: {}", error.message)),
-    };
-    let owner = &caller.principal.owner;
-    let problem = match answer {
-        Ok(answer) => match bridge.service.answer(owner, &task, &key, answer).await {
-            Ok(_) => return Replied::Taken,
-            // We asked it, so a task that is gone by now, or not this caller's, is nothing that the client did wrong.
-            Err(AnswerError::Closed | AnswerError::NotFound) => return Replied::Late,
-            Err(problem) => problem.to_string(),
-        },
-        Err(problem) => problem,
-    };
-    tracing::debug!(?task, key, n, problem, "an answer was not taken; the question stays open");
-    match bridge.service.get(owner, &task).await {
-        Ok(Some(view)) => {
-            let Some(asked) = view.task.questions.into_iter().find(|asked| asked.key == key) else {
-                return Replied::Late;
-            };
-            let message = bridge.service.carrying(Carried { task, key, n, asked });
-            if let Err(error) = message.over().await {
-                tracing::warn!(%error, "a question cannot be asked again yet");
-            }
-            Replied::Taken
-        }
-        Ok(None) => Replied::Late,
-        Err(error) => {
-            tracing::error!(%error, "an answer was lost; the question stays open");
-            Replied::Taken
         }
     }
 }

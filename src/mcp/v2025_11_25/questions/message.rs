@@ -1,0 +1,61 @@
+//! The messages that carry a question to a client. Nothing here decides when one is sent.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+use taskbridge_sdk::Ask;
+
+use super::super::{to_wire, wire};
+use crate::mcp::generation::Revision;
+use crate::seal::Seal;
+use crate::tasks::service::Carried;
+use crate::tasks::task::TaskId;
+
+/// The request that asks it, whole.
+pub(super) fn request(seal: &Seal, revision: Revision, carried: &Carried, id: &str) -> Value {
+    let question = &carried.asked.question;
+    let meta = to_wire::related_meta(&carried.task);
+    let message = words(carried);
+    match &question.ask {
+        Ask::Form(schema) => {
+            let mode = revision.has_tasks().then_some("form");
+            let params = wire::ElicitForm { mode, message: &message, requested_schema: schema, meta };
+            to_wire::request(id, "elicitation/create", params)
+        }
+        Ask::Url(url) => {
+            let elicitation_id = elicitation_id(seal, &carried.task, &carried.key);
+            let params = wire::ElicitUrl { mode: "url", message: &message, elicitation_id, url, meta };
+            to_wire::request(id, "elicitation/create", params)
+        }
+        Ask::Sampling(request) => {
+            to_wire::request(id, "sampling/createMessage", wire::CreateMessage { request, meta })
+        }
+        Ask::Roots => to_wire::request(id, "roots/list", wire::ListRoots { meta }),
+    }
+}
+
+/// What is asked, and what was wrong with the last answer: nobody could better it without knowing.
+fn words(carried: &Carried) -> Cow<'_, str> {
+    let message = &carried.asked.question.message;
+    match carried.asked.delivery.as_ref().and_then(|last| last.problem.as_ref()) {
+        None => message.into(),
+        Some(problem) => format!("{message}\n\nThe last answer was not taken: {problem}.").into(),
+    }
+}
+
+/// The notification that a page's visit is over.
+pub(super) fn complete(seal: &Seal, task: &TaskId, key: &str) -> Value {
+    let elicitation_id = elicitation_id(seal, task, key);
+    to_wire::notification("notifications/elicitation/complete", wire::ElicitationComplete { elicitation_id })
+}
+
+/// The notification that takes a request back.
+pub(super) fn withdraw(id: &str) -> Value {
+    let params = wire::Cancelled { request_id: id, reason: "the answer is no longer needed" };
+    to_wire::notification("notifications/cancelled", params)
+}
+
+/// Names the visit of a page: the same for every message about it, from any process.
+fn elicitation_id(seal: &Seal, task: &TaskId, key: &str) -> String {
+    seal.digest(&["elicitation", task.as_str(), key])
+}

@@ -1,0 +1,248 @@
+//! Every kind of question: who is asked for what, and what comes of the answers.
+
+use serde_json::{Value, json};
+use taskbridge_sdk::{Answer, Ask, JobState, Observation};
+
+use super::bench::{Client, Server};
+
+const RELATED: &str = "io.modelcontextprotocol/related-task";
+const PAGE: &str = "https://bank.example/pay?order=7";
+
+fn page() -> Ask {
+    Ask::Url(PAGE.to_owned())
+}
+
+fn sampling() -> Ask {
+    let request = json!({
+        "messages": [{"role": "user", "content": {"type": "text", "text": "Why?"}}],
+        "systemPrompt": "Be brief.",
+        "maxTokens": 100
+    });
+    Ask::Sampling(request.as_object().unwrap().clone())
+}
+
+fn accepted(content: &Value) -> Answer {
+    Answer::Accept(content.as_object().unwrap().clone())
+}
+
+async fn able(server: &Server, capabilities: Value) -> Client {
+    server.client_with("2025-11-25", capabilities, None).await
+}
+
+#[tokio::test]
+async fn a_page_is_visited_and_the_client_hears_when_that_is_over() {
+    let server = Server::start().await;
+    let client = able(&server, json!({"elicitation": {"form": {}, "url": {}}})).await;
+    let id = client.start("work", json!({})).await;
+    let job = server.stage.job(1).await;
+    let mut waiting = client.open("tasks/result", json!({ "taskId": id })).await;
+    job.ask_for("pay", "Pay the bill", page());
+    let question = waiting.message().await;
+    assert_eq!(question["method"], "elicitation/create");
+    let params = &question["params"];
+    assert_eq!((&params["mode"], &params["url"]), (&json!("url"), &json!(PAGE)));
+    assert_eq!(params["message"], "Pay the bill");
+    assert_eq!(params["_meta"], json!({RELATED: {"taskId": id}}));
+    assert!(params.get("requestedSchema").is_none());
+    let elicitation = params["elicitationId"].as_str().unwrap();
+    assert!(!elicitation.contains(&id));
+
+    assert_eq!(client.reply(&question, json!({"action": "accept"})).await, 202);
+    assert_eq!(job.answered().await, Answer::Accept(Default::default()));
+    assert_eq!(client.task(&id).await["status"], "working", "the job goes on, and the person is at the page");
+    job.show(Observation::new(JobState::Running).with_message("paid"));
+    let over = waiting.message().await;
+    assert_eq!(over["method"], "notifications/elicitation/complete");
+    assert_eq!(over["params"], json!({ "elicitationId": elicitation }));
+    job.succeed("thanks");
+    assert_eq!(waiting.end().await.unwrap()["content"][0]["text"], "thanks");
+}
+
+#[tokio::test]
+async fn a_visit_that_the_job_sees_before_the_client_answers_needs_no_answer() {
+    let server = Server::start().await;
+    let client = able(&server, json!({"elicitation": {"url": {}}})).await;
+    let id = client.start("work", json!({})).await;
+    let job = server.stage.job(1).await;
+    let mut listening = client.listen().await;
+    job.ask_for("pay", "Pay the bill", page());
+    let question = listening.next("elicitation/create").await;
+    job.show(Observation::new(JobState::Running).with_message("paid"));
+    let over = listening.next("notifications/elicitation/complete").await;
+    assert_eq!(over["params"]["elicitationId"], question["params"]["elicitationId"]);
+    let withdrawn = listening.next("notifications/cancelled").await;
+    assert_eq!(withdrawn["params"]["requestId"], question["id"]);
+    client.until_message(&id, "paid").await;
+    assert_eq!(
+        client.reply(&question, json!({"action": "accept"})).await,
+        202,
+        "a late answer changes nothing"
+    );
+    assert_eq!(job.answers().len(), 0);
+}
+
+#[tokio::test]
+async fn a_page_that_is_declined_is_not_visited() {
+    let server = Server::start().await;
+    let client = able(&server, json!({"elicitation": {"url": {}}})).await;
+    let id = client.start("work", json!({})).await;
+    let job = server.stage.job(1).await;
+    let mut waiting = client.open("tasks/result", json!({ "taskId": id })).await;
+    job.ask_for("pay", "Pay the bill", page());
+    let question = waiting.message().await;
+    assert_eq!(client.reply(&question, json!({"action": "decline"})).await, 202);
+    assert_eq!(job.answered().await, Answer::Decline);
+}
+
+#[tokio::test]
+async fn a_model_and_roots_are_asked_for_and_told() {
+    let server = Server::start().await;
+    let client = able(&server, json!({"sampling": {}, "roots": {}})).await;
+    let result = json!({"role": "assistant", "model": "m", "content": {"type": "text", "text": "Because."}});
+    let roots = json!({"roots": [{"uri": "file:///home/ana", "name": "Home"}]});
+    for (n, ask, method, answer) in
+        [(1, sampling(), "sampling/createMessage", result), (2, Ask::Roots, "roots/list", roots)]
+    {
+        let id = client.start("work", json!({})).await;
+        let job = server.stage.job(n).await;
+        let mut waiting = client.open("tasks/result", json!({ "taskId": id })).await;
+        job.ask_for("q", "Tell me", ask.clone());
+        let question = waiting.message().await;
+        assert_eq!(question["method"], method);
+        let mut params = question["params"].as_object().unwrap().clone();
+        assert_eq!(params.remove("_meta"), Some(json!({RELATED: {"taskId": id}})));
+        let request = match ask {
+            Ask::Sampling(request) => request,
+            _ => Default::default(),
+        };
+        assert_eq!(params, request);
+        assert_eq!(
+            client.reply(&question, json!({"action": "accept"})).await,
+            202,
+            "this is no answer to it"
+        );
+        let again = waiting.message().await;
+        assert_eq!(client.reply(&again, answer.clone()).await, 202);
+        assert_eq!(job.answered().await, accepted(&answer));
+        job.succeed("done");
+        waiting.end().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_user_who_does_not_want_the_model_asked_declines() {
+    let server = Server::start().await;
+    let client = able(&server, json!({"sampling": {}})).await;
+    let id = client.start("work", json!({})).await;
+    let job = server.stage.job(1).await;
+    let mut waiting = client.open("tasks/result", json!({ "taskId": id })).await;
+    job.ask_for("q", "Tell me", sampling());
+    let question = waiting.message().await;
+    assert_eq!(client.reply_with_error(&question, -32603).await, 202, "a fault says nothing");
+    let question = waiting.message().await;
+    assert_eq!(client.reply_with_error(&question, -1).await, 202);
+    assert_eq!(job.answered().await, Answer::Decline);
+}
+
+#[tokio::test]
+async fn a_client_is_asked_only_for_what_it_declared_and_told_who_else_can_answer() {
+    let server = Server::start().await;
+    let asks = [
+        (Ask::Form(json!({"type": "object", "properties": {}})), "shows forms (elicitation)"),
+        (page(), "sends its user to pages (elicitation.url)"),
+        (sampling(), "lends its model (sampling)"),
+        (Ask::Roots, "tells its roots (roots)"),
+    ];
+    let capabilities = [
+        json!({"elicitation": {}}),
+        json!({"elicitation": {"url": {}}}),
+        json!({"sampling": {}}),
+        json!({"roots": {}}),
+    ];
+    let mut clients = Vec::new();
+    for able_to in capabilities {
+        let client = able(&server, able_to).await;
+        let listening = client.listen().await;
+        clients.push((client, listening));
+    }
+    for (n, (ask, words)) in asks.into_iter().enumerate() {
+        // A client that cannot be asked starts the job; the one that can be asks for its result.
+        let id = clients[(n + 1) % 4].0.start("work", json!({})).await;
+        let job = server.stage.job(n + 1).await;
+        job.ask_for("q", "Well?", ask);
+        let (client, _) = &clients[n];
+        client.until(&id, "input_required").await;
+        let mut waiting = client.open("tasks/result", json!({ "taskId": id })).await;
+        let question = waiting.message().await;
+        for (m, (other, _)) in clients.iter().enumerate().filter(|(m, _)| *m != n) {
+            let task = other.task(&id).await;
+            assert_eq!(task["status"], "working", "{m} {task}");
+            assert!(task["statusMessage"].as_str().unwrap().contains(words), "{m} {task}");
+        }
+        assert_eq!(client.reply(&question, json!({"roots": [], "action": "decline"})).await, 202);
+        job.succeed("done");
+        for (other, _) in &clients {
+            other.until(&id, "completed").await;
+        }
+    }
+    for (client, mut listening) in clients {
+        // What came on the listening streams is status alone: nobody was asked for what they did not declare.
+        client.start("work", json!({})).await;
+        let last = client.start("work", json!({"end": {"succeeded": {}}})).await;
+        loop {
+            let told = listening.message().await;
+            assert_eq!(told["method"], "notifications/tasks/status", "{told}");
+            if told["params"]["taskId"] == last.as_str() {
+                break;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn before_2025_11_25_an_elicitation_is_a_form() {
+    let server = Server::start().await;
+    let form = json!({"type": "object", "properties": {"name": {"type": "string"}}});
+    for (n, able_to) in
+        [(1, json!({"elicitation": {}})), (3, json!({"elicitation": {"url": {}, "form": {}}}))]
+    {
+        let client = server.client_with("2025-06-18", able_to, None).await;
+        let mut call = client.open("tools/call", json!({"name": "work"})).await;
+        server.stage.job(n).await.ask("who", "Who?", form.clone());
+        let question = call.message().await;
+        let params = &question["params"];
+        assert_eq!((params.get("mode"), &params["requestedSchema"]), (None, &form));
+        call.all().await.1.unwrap();
+
+        let call = client.open("tools/call", json!({"name": "work", "arguments": {"n": n}})).await;
+        server.stage.job(n + 1).await.ask_for("pay", "Pay", page());
+        let (messages, handle) = call.all().await;
+        assert_eq!(messages, Vec::<Value>::new());
+        let handle = &handle.unwrap()["structuredContent"];
+        assert_eq!(handle["status"], "working");
+        let message = handle["status_message"].as_str().unwrap();
+        assert!(message.contains("sends its user to pages"), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn who_answers_wrong_is_told_why() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let id = client.start("work", json!({})).await;
+    let job = server.stage.job(1).await;
+    let mut waiting = client.open("tasks/result", json!({ "taskId": id })).await;
+    let age = json!({"type": "integer", "title": "Age", "minimum": 18});
+    job.ask("age", "How old?", json!({"type": "object", "properties": {"age": age}, "required": ["age"]}));
+    let question = waiting.message().await;
+    assert_eq!(question["params"]["message"], "How old?");
+    assert_eq!(client.reply(&question, json!({"action": "accept", "content": {"age": 7}})).await, 202);
+    let question = waiting.message().await;
+    assert_eq!(
+        question["params"]["message"],
+        "How old?\n\nThe last answer was not taken: `age` (Age) must be 18 or more."
+    );
+    assert_eq!(client.task(&id).await["statusMessage"], "How old?");
+    assert_eq!(client.reply(&question, json!({"action": "accept", "content": {"age": 70}})).await, 202);
+    assert_eq!(job.answered().await, accepted(&json!({"age": 70})));
+}
