@@ -86,6 +86,7 @@ impl Tool {
             request.idempotency_key.is_some() || request.nonce.is_some() || request.waits.is_some();
         let digest = if is_compared { self.digest(&request.arguments) } else { String::new() };
         let (arguments, sealed) = self.check(request.arguments).map_err(Refused::Arguments)?;
+        self.check_inquired(&arguments).map_err(Refused::Arguments)?;
         let confirm = self.consent(&arguments, request.consent)?;
         let once = match request.idempotency_key {
             Some(key) => Some(once(scope.as_deref(), key, digest.clone()).map_err(Refused::Arguments)?),
@@ -130,7 +131,6 @@ impl Tool {
             return Err("the arguments must be an object".to_owned());
         };
         tool.input.fill_defaults(&mut arguments);
-        self.check_inquired(&arguments)?;
         let whole = Value::Object(arguments);
         tool.input.check(&whole, "arguments", |name| self.hides(name))?;
         let Value::Object(mut arguments) = whole else { unreachable!("it was made of an object") };
@@ -189,7 +189,7 @@ impl Tool {
         self.seal.digest(&[&digest, idempotency_key.unwrap_or_default()])
     }
 
-    /// Holds arguments against what the tool takes, without calling it.
+    /// Holds arguments against what the tool takes, without calling it. What is still to be asked for may be missing.
     ///
     /// # Errors
     /// What does not fit; see [`Refused::Arguments`].

@@ -173,6 +173,10 @@ impl<'a> Round<'a> {
         let askable: Vec<&Inquiry> = open.into_iter().filter(|inquiry| self.can_ask(inquiry)).collect();
         if let Some(step) = askable.iter().map(|inquiry| inquiry.step).min() {
             let arguments = self.arguments();
+            // Nobody is asked for the sake of a call that would be refused anyway.
+            if let Some(Err(problem)) = tool.map(|tool| tool.validate(&arguments)) {
+                return Ok(Next::Refused(problem));
+            }
             let now = askable.into_iter().filter(|inquiry| inquiry.step == step);
             return Ok(self.ask(now.map(|inquiry| inquiry.question(&arguments)).collect()));
         }
@@ -196,7 +200,6 @@ impl<'a> Round<'a> {
         else {
             return Ok(None);
         };
-        // Nobody is asked for consent to what would be refused anyway.
         if let Err(problem) = tool.validate(&arguments) {
             return Ok(Some(Next::Refused(problem)));
         }
