@@ -18,12 +18,12 @@ const DEFAULT_URL: &str = "http://127.0.0.1:8808/mcp";
 const MORE: &str = "\
 Values:
   NAME=VALUE    a value, typed by what the tool takes: text, 3, 0.5, true, a,b,c for a list, JSON for an object
-  NAME:=JSON    a value as JSON, word for word
+  NAME:=JSON    a value as JSON, word for word, such as note:='\"@home\"'
   NAME=@FILE    the content of a file, where the tool takes a file, text or JSON; @- is standard input
 
 While the job runs, standard error shows how far it is, and questions are asked at the terminal. Where standard input
 is no terminal, nobody is asked. The result goes to standard output, and nothing else does. With --json that is one
-document: {\"status\", \"task\", \"result\" or \"error\", \"saved\"}. Ctrl-C asks whether to cancel the job; a second one leaves
+document, {\"status\", \"task\", \"result\" or \"error\", \"saved\"}, or nothing if there is no result. Ctrl-C asks whether to cancel the job; a second one leaves
 it running.
 
 Environment:

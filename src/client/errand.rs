@@ -151,13 +151,19 @@ impl Desk<'_> {
             return Ok(SUCCESS);
         }
         screen.note(&format!("{}: task {}", call.tool, task.id));
-        self.follow(&call.tool, &task.id, screen).await
+        self.follow(&call.tool, &task.id, true, screen).await
     }
 
     /// Watches a task to its end, and prints what it came to.
-    async fn follow(&mut self, label: &str, id: &str, mut screen: Screen) -> Result<u8, Failure> {
+    async fn follow(
+        &mut self,
+        label: &str,
+        id: &str,
+        is_ours: bool,
+        mut screen: Screen,
+    ) -> Result<u8, Failure> {
         let Self { session, terminal, until, .. } = *self;
-        let pursuit = Pursuit { session, label, task: Some(id), terminal, until };
+        let pursuit = Pursuit { session, label, task: Some(id), is_ours, terminal, until };
         match pursuit.task(id, &mut screen, self.signals).await {
             Ok(Ending::Answered(outcome)) => {
                 let task = look(self.session, id).await.ok();
@@ -176,7 +182,7 @@ impl Desk<'_> {
 
     async fn plainly(&mut self, tool: &Tool, params: Value, mut screen: Screen) -> Result<u8, Failure> {
         let Self { session, terminal, until, .. } = *self;
-        let pursuit = Pursuit { session, label: &tool.name, task: None, terminal, until };
+        let pursuit = Pursuit { session, label: &tool.name, task: None, is_ours: true, terminal, until };
         let calling = |ear: Ear| {
             let params = &params;
             async move { request(session, params, Some(&ear), |_| {}).await }
@@ -190,7 +196,7 @@ impl Desk<'_> {
             Some(id) => {
                 screen.note(&format!("{}: it takes longer, and goes on as task {id}", tool.name));
                 let id = id.to_owned();
-                self.follow(&tool.name, &id, screen).await
+                self.follow(&tool.name, &id, false, screen).await
             }
             None => self.finish(Finished { task: None, outcome }, &mut screen).await,
         }
@@ -201,7 +207,7 @@ impl Desk<'_> {
         let label = format!("task {}", id.chars().take(8).collect::<String>());
         let mut screen = Screen::new(label.clone(), self.order.quiet);
         screen.set_age(task.age(System.now().as_millis()));
-        self.follow(&label, id, screen).await
+        self.follow(&label, id, false, screen).await
     }
 
     async fn find_task(&mut self, id: &str) -> Result<Task, Failure> {

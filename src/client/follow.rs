@@ -70,6 +70,8 @@ pub(super) struct Pursuit<'a> {
     pub(super) label: &'a str,
     /// Its task, if it is one.
     pub(super) task: Option<&'a str>,
+    /// True if the task was made in this session.
+    pub(super) is_ours: bool,
     /// Who can be asked.
     pub(super) terminal: Option<&'a Terminal>,
     /// When to leave.
@@ -118,8 +120,8 @@ impl<'a> Pursuit<'a> {
     ) -> Result<Ending, Fault> {
         let (word, words) = mpsc::unbounded_channel();
         let (ear, heard) = mpsc::unbounded_channel();
-        let watching =
-            async { tokio::join!(self.session.listen(&ear), wait::watch(self.session, id, &word)) };
+        let looking = wait::watch(self.session, id, !self.is_ours, &ear, &word);
+        let watching = async { tokio::join!(self.session.listen(&ear), looking) };
         let waiting = wait::result(self.session, id, &ear, &word);
         self.run(waiting, watching, heard, words, screen, signals).await
     }
@@ -259,6 +261,10 @@ impl<'a> State<'a> {
     fn notice(&mut self, word: Word, screen: &mut Screen) {
         match word {
             Word::Stands(task) => self.stands(task, screen),
+            Word::Progress(done, total) => {
+                self.standing.progress = Some((done, total));
+                screen.show(self.standing.clone());
+            }
             Word::Lost(why) if !self.lost => {
                 self.lost = true;
                 screen.note(&format!("{}: the connection broke ({why}); trying again", self.label));

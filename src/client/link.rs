@@ -31,11 +31,12 @@ pub(super) struct Link {
     url: Url,
 }
 
-/// Which session a message belongs to, and which revision it speaks.
-#[derive(Clone, Debug)]
+/// Which session a message belongs to, and which revision it speaks. Neither is known before there is a session; a
+/// server need not have sessions.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Place {
     pub(super) session: Option<String>,
-    pub(super) revision: Revision,
+    pub(super) revision: Option<Revision>,
 }
 
 /// An event with a message.
@@ -102,13 +103,14 @@ impl Link {
     }
 
     fn prepared(&self, method: Method, place: &Place) -> RequestBuilder {
-        let request = self.http.request(method, self.url.clone());
-        match &place.session {
-            Some(session) => request
-                .header("mcp-session-id", session)
-                .header("mcp-protocol-version", place.revision.as_str()),
-            None => request,
+        let mut request = self.http.request(method, self.url.clone());
+        if let Some(session) = &place.session {
+            request = request.header("mcp-session-id", session);
         }
+        if let Some(revision) = place.revision {
+            request = request.header("mcp-protocol-version", revision.as_str());
+        }
+        request
     }
 }
 

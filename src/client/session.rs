@@ -69,7 +69,7 @@ impl Session {
         let session = Self {
             link,
             can_ask,
-            place: RefCell::new(Place { session: None, revision: Revision::V2025_11_25 }),
+            place: RefCell::default(),
             renewal: tokio::sync::Mutex::new(()),
             next_id: Cell::new(1),
             server: RefCell::default(),
@@ -84,10 +84,10 @@ impl Session {
     }
 
     async fn initialize(&self) -> Result<(), Fault> {
-        let nowhere = Place { session: None, revision: Revision::V2025_11_25 };
+        let nowhere = Place::default();
         let asks = json!({"elicitation": {"form": {}, "url": {}}});
         let params = json!({
-            "protocolVersion": nowhere.revision.as_str(),
+            "protocolVersion": Revision::V2025_11_25.as_str(),
             "capabilities": if self.can_ask { asks } else { json!({}) },
             "clientInfo": {
                 "name": "taskbridge-call", "title": "taskbridge call", "version": env!("CARGO_PKG_VERSION"),
@@ -107,7 +107,7 @@ impl Session {
                 && result.pointer("/capabilities/tasks/requests/tools/call").is_some(),
             is_ours: result.pointer("/serverInfo/name").is_some_and(|name| name == env!("CARGO_PKG_NAME")),
         };
-        *self.place.borrow_mut() = Place { session, revision };
+        *self.place.borrow_mut() = Place { session, revision: Some(revision) };
         let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
         self.send(&initialized).await
     }

@@ -1,9 +1,19 @@
-//! A server that is killed and started again while somebody waits, and signals without a terminal.
+//! What can break while somebody waits: the server is killed and started again, an answer is lost, a session expires.
+//! And signals without a terminal.
+
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
 
 use super::{House, id_behind, says};
-use crate::support::Server;
+use crate::support::{BASICS, Server};
 
 impl House {
     /// Kills the server as `kill -9` does.
@@ -62,6 +72,81 @@ async fn an_answer_that_was_given_while_the_server_was_away_arrives() {
         "{shown}"
     );
     assert_eq!(shown.matches("ask asks:").count(), 1, "it is asked once: {shown}");
+}
+
+#[tokio::test]
+async fn a_session_that_expires_is_begun_anew() {
+    let house = House::with(&BASICS.replace("[server]", "[server]\nsession_lifetime = \"1s\""));
+    let (child, mut lines) = house.begin(&["gated", "gate=long", "--json"]);
+    says(&mut lines, "half painted").await;
+    // Longer than the session lives.
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    house.open("long");
+    let output = child.wait_with_output().await.unwrap();
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["result"]["content"][0]["text"], "through long\n", "{document}");
+    assert_eq!(document["task"]["status"], "completed", "looked at in a session that lives: {document}");
+}
+
+#[tokio::test]
+async fn a_task_that_the_server_has_lost_is_told() {
+    let mut house = House::start();
+    let (child, mut lines) = house.begin(&["gated", "gate=lost"]);
+    says(&mut lines, "half painted").await;
+    house.kill();
+    fs::remove_dir_all(house.place.path("state")).unwrap();
+    house.start_again();
+    let told = says(&mut lines, "the server does not know task ").await;
+    assert!(told.contains(" any more: "), "{told}");
+    assert_eq!(child.wait_with_output().await.unwrap().status.code(), Some(1));
+    house.open("lost");
+}
+
+/// Carries a connection to the server, and breaks it where the first `tools/call` is answered.
+async fn carry(mut client: TcpStream, mut server: TcpStream, broke: Arc<AtomicBool>) {
+    let (mut asked, mut answered) = (vec![0; 65_536], vec![0; 65_536]);
+    let mut is_call = false;
+    loop {
+        tokio::select! {
+            read = client.read(&mut asked) => {
+                let Ok(count @ 1..) = read else { return };
+                is_call = asked[..count].windows(12).any(|words| words == b"\"tools/call\"");
+                server.write_all(&asked[..count]).await.unwrap();
+            }
+            read = server.read(&mut answered) => {
+                let Ok(count @ 1..) = read else { return };
+                if is_call && !broke.swap(true, Ordering::Relaxed) {
+                    return;
+                }
+                client.write_all(&answered[..count]).await.unwrap();
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_call_whose_answer_is_lost_is_made_again_and_starts_nothing_twice() {
+    let house = House::start();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let way = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let to = house.server.url().trim_start_matches("http://").trim_end_matches("/mcp").to_owned();
+    let broke = Arc::new(AtomicBool::new(false));
+    let carrying = async {
+        let mut open = JoinSet::new();
+        loop {
+            let (client, _) = listener.accept().await.unwrap();
+            open.spawn(carry(client, TcpStream::connect(&to).await.unwrap(), Arc::clone(&broke)));
+        }
+    };
+    let arguments = ["--url", &way, "greet", "name=ann"];
+    let called = tokio::select! {
+        called = house.call(&arguments) => called,
+        () = carrying => unreachable!("it carries for ever"),
+    };
+    assert_eq!((called.code, called.stdout.as_str()), (Some(0), "hello ann 1 false []\n"), "{called:?}");
+    assert!(called.stderr.contains("the call is made again: "), "{}", called.stderr);
+    let listed = house.call(&["task_list"]).await.stdout;
+    assert_eq!(listed.lines().count(), 1, "one task, and no other: {listed}");
 }
 
 #[tokio::test]

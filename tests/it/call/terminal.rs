@@ -20,6 +20,18 @@ async fn a_bar_shows_how_far_it_is_and_makes_way_for_the_result() {
 }
 
 #[tokio::test]
+async fn who_comes_back_sees_how_far_it_is_too() {
+    let house = House::start();
+    let left = house.call(&["gated", "gate=back", "--detach", "-q"]).await;
+    let mut call = house.at_terminal(&["--task", left.stdout.trim_end()]);
+    call.shows("[=======>").await;
+    call.shows(" 25%").await;
+    house.open("back");
+    let (code, shown) = call.ends().await;
+    assert_eq!(code, Some(0), "{shown}");
+}
+
+#[tokio::test]
 async fn a_question_is_asked_field_by_field_until_each_answer_fits() {
     let house = House::start();
     let mut call = house.at_terminal(&["ask"]);
