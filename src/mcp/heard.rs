@@ -2,9 +2,9 @@
 //! us, or that it is broken. Each stream tells each of it once. It must not know how a generation writes a message.
 
 use serde_json::Value;
-use taskbridge_sdk::{Level, Timestamp};
+use taskbridge_sdk::{Level, Note, Timestamp};
 
-use crate::tasks::task::{Outcome, Task};
+use crate::tasks::task::{Noted, Outcome, Task, Trouble};
 
 /// The name under which the bridge itself speaks; a job speaks under the name of its tool.
 const BRIDGE: &str = env!("CARGO_PKG_NAME");
@@ -24,71 +24,85 @@ pub struct Saying {
 }
 
 /// What was told of one task so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heard {
-    /// The number of the newest note.
+    /// What was there by this moment counts as told.
+    since: Timestamp,
+    /// The number of the newest note that was told.
     note: Option<u64>,
     /// Since when the trouble has been that was told last.
     trouble: Option<Timestamp>,
-    /// True once it was told that the task is broken.
+    /// True once it was told that the task is broken, or where the answer to a request tells it.
     broken: bool,
 }
 
 impl Heard {
-    /// What counts as told on a stream that goes back no further than this moment.
-    pub fn until(task: &Task, moment: Timestamp) -> Self {
-        let notes = task.notes.iter().rev();
-        Self {
-            note: notes.skip_while(|noted| noted.seen_at > moment).map(|noted| noted.note.n).next(),
-            trouble: task.trouble.as_ref().map(|trouble| trouble.since).filter(|since| *since <= moment),
-            broken: is_broken(task) && task.ended_at.is_some_and(|ended| ended <= moment),
-        }
+    /// Nothing was told yet, on a stream that goes back to this moment and no further.
+    pub fn since(moment: Timestamp) -> Self {
+        Self { since: moment, note: None, trouble: None, broken: false }
+    }
+
+    /// The same for a request that waits: its answer tells how the task ended.
+    pub fn by_request(moment: Timestamp) -> Self {
+        Self { broken: true, ..Self::since(moment) }
+    }
+
+    /// The same for whoever goes on where such a request stopped, before the end.
+    #[must_use]
+    pub fn handed_on(self) -> Self {
+        Self { broken: false, ..self }
     }
 
     /// True if there is something that was not told.
     pub fn is_behind(&self, task: &Task) -> bool {
-        task.last_note() > self.note
-            || task.trouble.as_ref().is_some_and(|trouble| Some(trouble.since) != self.trouble)
-            || (is_broken(task) && !self.broken)
+        self.new_notes(task).next().is_some()
+            || self.new_trouble(task).is_some()
+            || self.is_newly_broken(task)
     }
 
     /// What was not told; it counts as told from now on.
     pub fn catch_up(&mut self, task: &Task) -> Vec<Saying> {
-        let mut new = Vec::new();
-        for noted in task.notes.iter().filter(|noted| Some(noted.note.n) > self.note) {
-            let note = &noted.note;
-            new.push(Saying { level: note.level, logger: task.tool.clone(), data: note.data.clone() });
-        }
+        let of_job =
+            |note: &Note| Saying { level: note.level, logger: task.tool.clone(), data: note.data.clone() };
+        let mut new: Vec<Saying> = self.new_notes(task).map(of_job).collect();
         self.note = task.last_note().max(self.note);
-        if let Some(trouble) = &task.trouble
-            && Some(trouble.since) != self.trouble
-        {
+        if let Some(trouble) = self.new_trouble(task) {
             self.trouble = Some(trouble.since);
-            new.push(of_bridge(Level::Warning, trouble.reason.clone()));
+            new.push(of_bridge(Level::Warning, &trouble.reason));
         }
-        if is_broken(task) && !self.broken {
+        if self.is_newly_broken(task) {
             self.broken = true;
-            new.push(of_bridge(Level::Error, task.message.clone().unwrap_or_default()));
+            new.push(of_bridge(Level::Error, task.message.as_deref().unwrap_or_default()));
         }
         new
     }
+
+    fn new_notes<'t>(&self, task: &'t Task) -> impl Iterator<Item = &'t Note> {
+        let (since, told) = (self.since, self.note);
+        let new = move |noted: &&Noted| noted.seen_at > since && Some(noted.note.n) > told;
+        task.notes.iter().filter(new).map(|noted| &noted.note)
+    }
+
+    fn new_trouble<'t>(&self, task: &'t Task) -> Option<&'t Trouble> {
+        let new = |trouble: &&Trouble| trouble.since > self.since && Some(trouble.since) != self.trouble;
+        task.trouble.as_ref().filter(new)
+    }
+
+    fn is_newly_broken(&self, task: &Task) -> bool {
+        let broken = task.outcome() == Some(Outcome::Broken);
+        broken && !self.broken && task.ended_at.is_some_and(|ended| ended > self.since)
+    }
 }
 
-fn of_bridge(level: Level, text: String) -> Saying {
-    Saying { level, logger: BRIDGE.to_owned(), data: Value::String(text) }
-}
-
-fn is_broken(task: &Task) -> bool {
-    task.outcome() == Some(Outcome::Broken)
+fn of_bridge(level: Level, text: &str) -> Saying {
+    Saying { level, logger: BRIDGE.to_owned(), data: Value::String(text.to_owned()) }
 }
 
 #[cfg(test)]
 mod tests {
-    use taskbridge_sdk::Note;
-
     use super::*;
     use crate::tasks::machine::tests::row_of;
-    use crate::tasks::task::{Noted, TaskId, TaskState, Trouble};
+    use crate::tasks::task::{TaskId, TaskState};
 
     fn at(millis: i64) -> Timestamp {
         Timestamp::from_millis(millis)
@@ -101,33 +115,25 @@ mod tests {
     #[test]
     fn everything_is_told_once() {
         let mut task = row_of(&TaskId::from_wire("t"), "s");
-        let mut heard = Heard::default();
+        let (mut heard, mut late) = (Heard::since(at(0)), Heard::since(at(15)));
         assert!(!heard.is_behind(&task));
-        for n in [0, 7] {
+        for (n, seen_at) in [(0, 10), (7, 20)] {
             let note = Note::text(n, Level::Debug, format!("note {n}"));
-            task.notes.push(Noted { note, seen_at: at(10 + i64::try_from(n).unwrap()) });
+            task.notes.push(Noted { note, seen_at: at(seen_at) });
         }
-        task.trouble = Some(Trouble { since: at(20), reason: "no engine".to_owned() });
-        assert!(heard.is_behind(&task));
-        assert_eq!(Heard::until(&task, at(9)), heard);
-        assert_eq!(Heard::until(&task, at(16)).note, Some(0));
-        let late = Heard::until(&task, at(20));
-        assert_eq!(
-            texts(heard.catch_up(&task)),
-            [
-                (Level::Debug, "note 0".to_owned()),
-                (Level::Debug, "note 7".to_owned()),
-                (Level::Warning, "no engine".to_owned())
-            ]
-        );
-        assert_eq!(late, heard);
+        task.trouble = Some(Trouble { since: at(30), reason: "no engine".to_owned() });
+        assert!(heard.is_behind(&task) && !Heard::since(at(30)).is_behind(&task));
+        let note = |n| (Level::Debug, format!("note {n}"));
+        let warning = (Level::Warning, "no engine".to_owned());
+        assert_eq!(texts(heard.catch_up(&task)), [note(0), note(7), warning.clone()]);
+        assert_eq!(texts(late.catch_up(&task)), [note(7), warning]);
         assert!(!heard.is_behind(&task) && heard.catch_up(&task).is_empty());
         task.trouble = None;
         task.notes.clear();
         assert!(!heard.is_behind(&task) && heard.catch_up(&task).is_empty());
         task.state = TaskState::Ended(Outcome::Broken);
-        (task.ended_at, task.message) = (Some(at(30)), Some("gone".to_owned()));
+        (task.ended_at, task.message) = (Some(at(40)), Some("gone".to_owned()));
         assert_eq!(texts(heard.catch_up(&task)), [(Level::Error, "gone".to_owned())]);
-        assert!(!heard.is_behind(&task) && Heard::until(&task, at(30)).broken);
+        assert!(!heard.is_behind(&task) && !Heard::since(at(40)).is_behind(&task));
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
-use taskbridge_sdk::{Answer, Ask, Trace};
+use taskbridge_sdk::{Answer, Ask, Level, Trace};
 
 use super::completion::Reference;
 use super::jsonrpc::{Error, INVALID_PARAMS};
@@ -52,6 +52,17 @@ pub fn progress_token(params: &Value) -> Result<Option<Value>, Error> {
         None | Some(Value::Null) => Ok(None),
         Some(token) if token.is_string() || token.is_i64() || token.is_u64() => Ok(Some(token.clone())),
         other => Err(wrong("_meta.progressToken", other, "a string or an integer")),
+    }
+}
+
+/// A log level: one of the eight of RFC 5424, by its name.
+pub fn level(field: &str, value: Option<&Value>) -> Result<Level, Error> {
+    match value {
+        Some(Value::String(name)) if let Some(level) = Level::parse(name) => Ok(level),
+        other => {
+            let names = Level::ALL.map(|level| format!("{:?}", level.as_str())).join(", ");
+            Err(wrong(field, other, &format!("one of {names}")))
+        }
     }
 }
 

@@ -9,7 +9,12 @@ use parking_lot::Mutex;
 use taskbridge_sdk::Timestamp;
 use tokio::sync::watch;
 
-use crate::tasks::task::TaskId;
+use super::heard::Heard;
+use crate::tasks::task::{Task, TaskId};
+
+/// Of how many tasks it is remembered what was told of their notes, before all is forgotten. A request that waited leaves
+/// a mark here that nothing takes away if its task had ended.
+const MOST_HEARD: usize = 1024;
 
 /// The listening streams of all sessions.
 #[derive(Clone, Default)]
@@ -29,10 +34,12 @@ pub struct Told {
 }
 
 /// The listening streams of one session.
-#[derive(Default)]
 struct Floor {
+    /// When the first of them opened.
+    since: Timestamp,
     streams: watch::Sender<Streams>,
     told: Mutex<HashMap<TaskId, Told>>,
+    heard: Mutex<HashMap<TaskId, Heard>>,
 }
 
 #[derive(Default)]
@@ -51,9 +58,15 @@ pub struct Turn {
 
 impl Speakers {
     /// A new stream of this session: from now on it is the one that speaks.
-    pub fn enter(&self, session: &str) -> Turn {
+    pub fn enter(&self, session: &str, now: Timestamp) -> Turn {
         let mut floors = self.floors.lock();
-        let floor = Arc::clone(floors.entry(session.to_owned()).or_default());
+        let new = || Floor {
+            since: now,
+            streams: watch::Sender::default(),
+            told: Mutex::default(),
+            heard: Mutex::default(),
+        };
+        let floor = Arc::clone(floors.entry(session.to_owned()).or_insert_with(|| Arc::new(new())));
         let mut stream = 0;
         floor.streams.send_modify(|streams| {
             streams.opened += 1;
@@ -61,6 +74,24 @@ impl Speakers {
             streams.open.push(stream);
         });
         Turn { session: session.to_owned(), stream, floor, speakers: self.clone() }
+    }
+
+    /// Notes what a request of this session that waited for a task was told of its notes.
+    pub fn heard_elsewhere(&self, session: &str, task: &Task, heard: Heard) {
+        if let Some(floor) = self.floors.lock().get(session) {
+            let heard = if task.has_ended() { heard } else { heard.handed_on() };
+            floor.remember(task, heard);
+        }
+    }
+}
+
+impl Floor {
+    fn remember(&self, task: &Task, heard: Heard) {
+        let mut all = self.heard.lock();
+        if all.len() == MOST_HEARD {
+            all.clear();
+        }
+        all.insert(task.id.clone(), heard);
     }
 }
 
@@ -78,6 +109,21 @@ impl Turn {
     /// What the session was told, to be read and changed by the stream that speaks.
     pub fn told<T>(&self, act: impl FnOnce(&mut HashMap<TaskId, Told>) -> T) -> T {
         act(&mut self.floor.told.lock())
+    }
+
+    /// What the session was told of a task's notes. Where nothing was told, what was there before the first stream
+    /// opened counts as told.
+    pub fn heard(&self, task: &Task) -> Heard {
+        let heard = self.floor.heard.lock().get(&task.id).copied();
+        heard.unwrap_or_else(|| Heard::since(self.floor.since))
+    }
+
+    /// Notes what it was told of them; nothing, once the task is over.
+    pub fn now_heard(&self, task: &Task, heard: Heard) {
+        match task.has_ended() {
+            true => drop(self.floor.heard.lock().remove(&task.id)),
+            false => self.floor.remember(task, heard),
+        }
     }
 
     async fn until(&self, speaks: bool) {
@@ -107,13 +153,14 @@ mod tests {
     #[test]
     fn the_newest_stream_speaks_and_the_next_newest_after_it() {
         let speakers = Speakers::default();
-        let first = speakers.enter("s");
+        let now = Timestamp::from_millis(0);
+        let first = speakers.enter("s", now);
         assert!(first.begins().now_or_never().is_some());
-        let second = speakers.enter("s");
+        let second = speakers.enter("s", now);
         assert!(first.ends().now_or_never().is_some());
         assert!(first.begins().now_or_never().is_none());
         assert!(second.begins().now_or_never().is_some());
-        let other = speakers.enter("t");
+        let other = speakers.enter("t", now);
         assert!(other.begins().now_or_never().is_some());
         drop(second);
         assert!(first.begins().now_or_never().is_some());

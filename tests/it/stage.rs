@@ -12,8 +12,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use taskbridge_sdk::{
     Adapter, Answer, ArtifactData, Artifacts, Ask, Backend, Connect, Error, JobHandle, JobKey, JobSpec,
-    JobState, LogRequest, LogText, Logs, Observation, Output, Problem, Question, Questions, Result, Started,
-    Taken, Wakeups,
+    JobState, Level, LogRequest, LogText, Logs, Note, Observation, Output, Problem, Question, Questions,
+    Result, Started, Taken, Wakeups,
 };
 use tokio::sync::{mpsc, watch};
 
@@ -36,6 +36,8 @@ struct Inner {
 struct Job {
     key: JobKey,
     seen: Observation,
+    notes: Vec<Note>,
+    fault: Option<String>,
     cancels: usize,
     log: String,
     files: BTreeMap<String, Vec<u8>>,
@@ -114,6 +116,18 @@ impl Handle {
         self.show(Observation::new(JobState::Succeeded(Output::text(text))));
     }
 
+    /// Lets it say something, and be seen to.
+    pub(crate) fn say(&self, level: Level, text: &str) {
+        self.with(|job| job.notes.push(Note::text(job.notes.len() as u64, level, text)));
+        self.stage.0.hints.0.send(JobHandle::new(&self.name)).unwrap();
+    }
+
+    /// Lets looks at it fail from now on, for this reason, or no longer.
+    pub(crate) fn hide(&self, reason: Option<&str>) {
+        self.with(|job| job.fault = reason.map(str::to_owned));
+        self.stage.0.hints.0.send(JobHandle::new(&self.name)).unwrap();
+    }
+
     /// What it has printed.
     pub(crate) fn prints(&self, log: &str) {
         self.with(|job| log.clone_into(&mut job.log));
@@ -168,6 +182,8 @@ impl Backend for Played {
         let row = Job {
             key: job.key.clone(),
             seen: seen.clone(),
+            notes: Vec::new(),
+            fault: None,
             cancels: 0,
             log: String::new(),
             files: BTreeMap::new(),
@@ -186,7 +202,11 @@ impl Backend for Played {
     }
 
     async fn observe(&self, handle: &JobHandle) -> Result<Observation> {
-        Ok(self.with(handle, |job| job.seen.clone()).unwrap_or(Observation::new(JobState::Gone)))
+        let seen = self.with(handle, |job| match &job.fault {
+            Some(reason) => Err(Error::unavailable(reason.clone())),
+            None => Ok(job.seen.clone().with_notes(job.notes.clone())),
+        });
+        seen.unwrap_or(Ok(Observation::new(JobState::Gone)))
     }
 
     async fn cancel(&self, handle: &JobHandle) -> Result<()> {

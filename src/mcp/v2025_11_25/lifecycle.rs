@@ -26,6 +26,7 @@ pub(super) fn initialize(
     let result = wire::InitializeResult {
         protocol_version: revision.as_str(),
         capabilities: wire::ServerCapabilities {
+            logging: wire::Empty {},
             tools: wire::Empty {},
             resources: wire::Empty {},
             prompts: wire::Empty {},

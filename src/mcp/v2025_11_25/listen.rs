@@ -9,7 +9,7 @@ use std::time::Duration;
 use taskbridge_sdk::Timestamp;
 
 use super::questions::Carrier;
-use super::{Call, to_wire, wire};
+use super::{Call, logging, to_wire, wire};
 use crate::mcp::fallback::{self, Standing};
 use crate::mcp::outlet::Outlet;
 use crate::mcp::session::Session;
@@ -27,7 +27,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// Speaks to the session until it is dropped.
 pub(super) async fn listen(call: &Call<'_>, session: &Session, outlet: &dyn Outlet) {
-    let turn = call.bridge.speakers.enter(&session.nonce);
+    let turn = call.bridge.speakers.enter(&session.nonce, call.bridge.clock.now());
     loop {
         turn.begins().await;
         // What this stream has asked is asked anew by the one that takes over, and dropped here.
@@ -108,7 +108,8 @@ impl Speaker<'_> {
             let mut behind = HashSet::new();
             for task in tasks {
                 ended.remove(&task.id);
-                let is_told = told.get(&task.id).is_some_and(|told| told.changed_at == task.changed_at);
+                let is_told = told.get(&task.id).is_some_and(|told| told.changed_at == task.changed_at)
+                    && !self.turn.heard(task).is_behind(task);
                 if !is_told || task.open_questions().next().is_some() {
                     behind.insert(task.id.clone());
                 }
@@ -127,6 +128,10 @@ impl Speaker<'_> {
         };
         // A plain call whose job is still waited for is nothing that its client knows as a task.
         if self.call.has_tasks() && view.task.undelivered.is_none() {
+            let mut heard = self.turn.heard(&view.task);
+            let sayings = heard.catch_up(&view.task);
+            self.turn.now_heard(&view.task, heard);
+            logging::tell(self.call, sayings, Some(&view.task.id), self.outlet).await?;
             self.tell(&view).await;
         }
         match self.carrier.attend(&view.task).await? {

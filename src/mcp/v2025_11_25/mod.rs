@@ -5,6 +5,7 @@ mod completion;
 mod from_wire;
 mod lifecycle;
 mod listen;
+mod logging;
 mod prompts;
 mod questions;
 mod resources;
@@ -70,6 +71,7 @@ async fn answer(bridge: &Bridge, caller: &Caller, request: Request, outlet: &dyn
         "tasks/result" if call.has_tasks() => tasks::result(&call, id, &params, outlet).await,
         "tasks/list" if call.has_tasks() => tasks::list(&call, &params).await,
         "tasks/cancel" if call.has_tasks() => tasks::cancel(&call, &params).await,
+        "logging/setLevel" => logging::set_level(&call, &params).await,
         "resources/list" => resources::list(&call, &params).await,
         "resources/templates/list" => resources::templates(&call, &params),
         "prompts/list" => prompts::list(&call, &params),
@@ -125,7 +127,17 @@ pub async fn resume(
         Resume::Wait { id, task, began, until: Some(until), progress_token } => {
             let began = began.map_or_else(|| bridge.clock.now(), Timestamp::from_millis);
             let until = Timestamp::from_millis(until);
-            let wait = PlainWait { id: task, began, until, resumed: true, progress_token, preface: None };
+            // What was told before the stream broke is not known here, and not told again.
+            let hears_since = bridge.clock.now();
+            let wait = PlainWait {
+                id: task,
+                began,
+                until,
+                resumed: true,
+                progress_token,
+                preface: None,
+                hears_since,
+            };
             Some((id, wait.run(&call, None, outlet).await))
         }
     }

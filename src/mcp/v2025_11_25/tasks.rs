@@ -40,7 +40,7 @@ pub(super) async fn result(call: &Call<'_>, request: Id, params: &Value, outlet:
 
 /// The part of `tasks/result` that can be taken up again on another connection.
 pub(super) async fn wait_and_give(call: &Call<'_>, id: &TaskId, outlet: &dyn Outlet) -> Outcome {
-    let patience = Patience { until: None, reports: None };
+    let patience = Patience { until: None, reports: None, heard: None };
     let view = wait(call, id, patience, outlet).await.map_err(|error| call.fault(&error))?;
     let view = view.ok_or_else(|| not_found(call, id))?;
     give(call, &view).await

@@ -9,6 +9,7 @@ use super::{Call, OFFERS_COMPANIONS, from_wire, tasks, to_wire, wire};
 use crate::catalog::{Consent, OnAbandon, Refused, Request, TaskSupport, Tool};
 use crate::mcp::companions::{self, Companion, Order, Said, WaitOrder};
 use crate::mcp::fallback;
+use crate::mcp::heard::Heard;
 use crate::mcp::jsonrpc::{Error, Id, METHOD_NOT_FOUND, Outcome};
 use crate::mcp::outlet::{Outlet, Resume};
 use crate::mcp::progress::Reports;
@@ -128,6 +129,7 @@ async fn call_plain(
         Err(Unmade::Error(error)) => return Err(error),
     };
     let (attached, existing) = (matches!(called, Called::Attached(_)), matches!(called, Called::Existing(_)));
+    let created = matches!(called, Called::Created(_));
     let task = called.into_task();
     let waiting = if existing {
         // Whoever has the key finds the task again. The call that made it may still wait, and neither of the two may
@@ -140,7 +142,9 @@ async fn call_plain(
     let preface = attached.then(|| fallback::attached(&task));
     let began = call.bridge.clock.now();
     let until = began + call.bridge.settings().call_budget;
-    let wait = PlainWait { id: task.id, began, until, resumed: false, progress_token, preface };
+    // A new task may have said something already.
+    let hears_since = if created { Timestamp::from_millis(0) } else { began };
+    let wait = PlainWait { id: task.id, began, until, resumed: false, progress_token, preface, hears_since };
     wait.announce(request, outlet);
     wait.run(call, waiting, outlet).await
 }
@@ -197,6 +201,8 @@ pub(super) struct PlainWait {
     pub(super) resumed: bool,
     pub(super) progress_token: Option<Value>,
     pub(super) preface: Option<String>,
+    /// What the task said until then counts as told.
+    pub(super) hears_since: Timestamp,
 }
 
 impl PlainWait {
@@ -237,7 +243,8 @@ impl PlainWait {
             began: self.began,
             resumed: self.resumed,
         });
-        let patience = Patience { until: Some(self.until), reports };
+        let heard = Some(Heard::by_request(self.hears_since));
+        let patience = Patience { until: Some(self.until), reports, heard };
         let view = wait(call, &self.id, patience, outlet).await.map_err(|error| call.fault(&error))?;
         let view = view.ok_or_else(|| tasks::not_found(call, &self.id))?;
         let output = match view.task.has_ended() {
@@ -305,7 +312,15 @@ async fn run_companion(
                 let began = call.bridge.clock.now();
                 let until = began + patience.map_or(budget, |patience| patience.min(budget));
                 let progress_token = wanted.progress_token;
-                let wait = PlainWait { id, began, until, resumed: false, progress_token, preface: None };
+                let wait = PlainWait {
+                    id,
+                    began,
+                    until,
+                    resumed: false,
+                    progress_token,
+                    preface: None,
+                    hears_since: began,
+                };
                 wait.announce(request, outlet);
                 return wait.run(call, None, outlet).await;
             }

@@ -8,12 +8,13 @@ use taskbridge_sdk::Timestamp;
 use tokio::time::Instant;
 
 use super::questions::Carrier;
-use super::{Call, to_wire, wire};
+use super::{Call, logging, to_wire, wire};
+use crate::mcp::heard::Heard;
 use crate::mcp::outlet::Outlet;
 use crate::mcp::progress::{Beat, Heart, Reports};
 use crate::tasks::service::View;
 use crate::tasks::store::StoreError;
-use crate::tasks::task::TaskId;
+use crate::tasks::task::{Task, TaskId};
 
 /// How long a request waits, and what it hears meanwhile.
 pub(super) struct Patience {
@@ -21,6 +22,8 @@ pub(super) struct Patience {
     pub(super) until: Option<Timestamp>,
     /// What is reported meanwhile, if anything.
     pub(super) reports: Option<Reports>,
+    /// What of the task's notes was told before, if the request is told of them while nobody else is.
+    pub(super) heard: Option<Heard>,
 }
 
 /// Waits until the task has ended or patience is over. Returns what the task is then; `None` once the caller has no
@@ -38,6 +41,7 @@ pub(super) async fn wait(
     let now = || bridge.clock.now();
     let until = patience.until.map(|until| Instant::now() + until.since(now()));
     let mut carrier = Carrier::new(call, outlet, Duration::ZERO);
+    let mut heard = patience.heard;
     let mut attend_at: Option<Instant> = None;
     let mut heart = patience.reports.map(|reports| Heart::new(reports, bridge.settings().progress_every));
     loop {
@@ -49,11 +53,15 @@ pub(super) async fn wait(
                 task.has_ended()
                     || carrier.is_behind(task)
                     || heart.as_ref().is_some_and(|heart| heart.is_due(task))
+                    || (hears(call, task) && heard.as_ref().is_some_and(|heard| heard.is_behind(task)))
             })
             .await?;
         let Some(view) = view else { return Ok(None) };
         let look = carrier.attend(&view.task).await?;
         attend_at = look.map(|at| Instant::now() + at.since(now()));
+        if let Some(heard) = heard.as_mut().filter(|_| hears(call, &view.task)) {
+            logging::tell(call, heard.catch_up(&view.task), None, outlet).await?;
+        }
         let over = view.task.has_ended() || until.is_some_and(|until| Instant::now() >= until);
         let due = |heart: &&mut Heart| match over {
             // What the job said last is told before the answer, but no heartbeat is.
@@ -64,10 +72,20 @@ pub(super) async fn wait(
             outlet.send(report(heart, &view, now())).await;
         }
         if over {
+            if let Some(heard) = heard {
+                // From here on the session's listening stream goes on.
+                bridge.speakers.heard_elsewhere(&call.session.nonce, &view.task, heard);
+            }
             carrier.leave().await?;
             return Ok(Some(view));
         }
     }
+}
+
+/// True if what the task says goes out on the stream that waits for it: its client does not know it as a task, and so
+/// is not told on a listening stream.
+fn hears(call: &Call<'_>, task: &Task) -> bool {
+    task.undelivered.is_some() || !call.has_tasks()
 }
 
 fn report(heart: &mut Heart, view: &View, now: Timestamp) -> Value {

@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 use serde_json::{Map, Value};
-use taskbridge_sdk::Content;
+use taskbridge_sdk::{Content, Level};
 
 use crate::catalog::Role;
 
@@ -133,6 +133,7 @@ pub(super) struct InitializeResult {
 /// `ServerCapabilities`.
 #[derive(Debug, Serialize)]
 pub(super) struct ServerCapabilities {
+    pub(super) logging: Empty,
     pub(super) tools: Empty,
     pub(super) resources: Empty,
     pub(super) prompts: Empty,
@@ -234,6 +235,16 @@ pub(super) struct CreateMessage<'a> {
 pub(super) struct ListRoots<'a> {
     #[serde(rename = "_meta")]
     pub(super) meta: RelatedMeta<'a>,
+}
+
+/// `LoggingMessageNotificationParams`.
+#[derive(Debug, Serialize)]
+pub(super) struct LoggingMessage<'a> {
+    pub(super) level: Level,
+    pub(super) logger: String,
+    pub(super) data: Value,
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub(super) meta: Option<RelatedMeta<'a>>,
 }
 
 /// `CancelledNotificationParams`.

@@ -8,6 +8,7 @@ mod identity;
 mod kinds;
 mod lifecycle;
 mod listening;
+mod logging;
 mod offers;
 mod plain;
 mod questions;

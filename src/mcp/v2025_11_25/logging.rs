@@ -1,0 +1,53 @@
+//! `logging/setLevel`, and what tasks say as `notifications/message`. What is said of a task is decided in
+//! [`crate::mcp::heard`]; here only what is below the session's level is left out.
+
+use serde_json::{Map, Value};
+
+use super::{Call, to_wire, wire};
+use crate::mcp::heard::{Saying, USUAL_LEVEL};
+use crate::mcp::jsonrpc::{Error, INVALID_REQUEST, Outcome};
+use crate::mcp::outlet::Outlet;
+use crate::mcp::params;
+use crate::tasks::store::{Setting, StoreError};
+use crate::tasks::task::TaskId;
+
+/// `logging/setLevel`: for the rest of the session, at every process that serves it.
+pub(super) async fn set_level(call: &Call<'_>, params: &Value) -> Outcome {
+    let level = params::level("level", params.get("level"))?;
+    set(call, Setting::Level(level)).await?;
+    Ok(Value::Object(Map::new()))
+}
+
+/// Keeps what this session sets. False if there is no room for it.
+pub(super) async fn set(call: &Call<'_>, setting: Setting) -> Result<bool, Error> {
+    let (bridge, session) = (call.bridge, call.session);
+    let kept = bridge.store.set(&session.nonce, setting, session.expires).await;
+    let kept = kept.map_err(|error| call.fault(&error))?;
+    // A session that was ended while its request was on the way has nothing to set any more.
+    if !kept && bridge.store.has_ended(&session.nonce).await.map_err(|error| call.fault(&error))? {
+        return Err(Error::new(INVALID_REQUEST, "this session has ended"));
+    }
+    Ok(kept)
+}
+
+/// Tells what tasks say, but for what is below the session's level. `related` names the task, where the client knows
+/// it as one.
+///
+/// # Errors
+/// If the store cannot be used.
+pub(super) async fn tell(
+    call: &Call<'_>,
+    sayings: Vec<Saying>,
+    related: Option<&TaskId>,
+    outlet: &dyn Outlet,
+) -> Result<(), StoreError> {
+    if sayings.is_empty() {
+        return Ok(());
+    }
+    let least = call.bridge.store.settings(&call.session.nonce).await?.level.unwrap_or(USUAL_LEVEL);
+    for Saying { level, logger, data } in sayings.into_iter().filter(|said| said.level >= least) {
+        let params = wire::LoggingMessage { level, logger, data, meta: related.map(to_wire::related_meta) };
+        outlet.send(to_wire::notification("notifications/message", params)).await;
+    }
+    Ok(())
+}
