@@ -1,0 +1,144 @@
+//! What every driven Rust client shares: the lines that `table/` sends, and what they ask of a client. The lines are
+//! those of `python/drive.py`. It decides nothing about what is right: that is said by `table/scenarios.py`.
+
+use std::sync::{Arc, Mutex};
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Map, Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::process::Command;
+
+/// The arguments of a tool.
+pub type Arguments = Map<String, Value>;
+
+/// How the client is to connect: a URL or a server's command, and which generation it speaks.
+pub struct Setup {
+    pub url: Option<String>,
+    pub command: Vec<String>,
+    pub modern: bool,
+    pub tasks: bool,
+}
+
+impl Setup {
+    /// The server over stdio, not yet started.
+    pub fn server(&self) -> Command {
+        let mut command = Command::new(&self.command[0]);
+        command.args(&self.command[1..]);
+        command
+    }
+}
+
+/// The user: how it answers, and what it was asked.
+#[derive(Clone, Default)]
+pub struct User {
+    declines: bool,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl User {
+    /// What the user says to a question: its answers, or nothing if it declines.
+    pub fn answer(&self, message: &str) -> Option<Value> {
+        self.asked.lock().expect("nobody panics holding it").push(message.to_owned());
+        // What needs no more than consent has an empty form.
+        let content = if message.contains("name") { json!({"name": "Ada"}) } else { json!({}) };
+        (!self.declines).then_some(content)
+    }
+}
+
+/// A client library, connected or not.
+pub trait Driven {
+    async fn open(&mut self, user: User) -> Result<()>;
+    async fn close(&mut self) -> Result<()>;
+    async fn tools(&self) -> Result<Vec<String>>;
+    /// Calls a tool plainly: the tool's result, as on the wire.
+    async fn call(&self, tool: String, arguments: Arguments) -> Result<Value>;
+    /// Calls a tool that must become a task: the task, as on the wire.
+    async fn start(&self, tool: String, arguments: Arguments) -> Result<Value>;
+    /// Looks at a task once: the task, as on the wire.
+    async fn look(&self, task: &str) -> Result<Value>;
+    /// Waits for the task to end, and answers what it asks: the task, as on the wire.
+    async fn poll(&self, task: &str) -> Result<Value>;
+    /// The result of a task, as on the wire.
+    async fn result(&self, task: &str) -> Result<Value>;
+    async fn cancel(&self, task: &str) -> Result<()>;
+}
+
+/// Does what each line says until there are no more.
+pub async fn serve<D: Driven>(library: &str, mut client: D) -> Result<()> {
+    let mut user = User::default();
+    let mut lines = BufReader::new(tokio::io::stdin()).lines();
+    say(json!({"ok": library})).await?;
+    while let Some(line) = lines.next_line().await? {
+        let line: Value = serde_json::from_str(&line)?;
+        if line["op"] == "open" {
+            user = User { declines: line["accepts"] == false, ..User::default() };
+        }
+        match handle(&mut client, &user, &line).await {
+            Ok(answer) => say(json!({"ok": answer})).await?,
+            Err(error) => say(json!({"failed": format!("{error:#}")})).await?,
+        }
+    }
+    Ok(())
+}
+
+async fn handle<D: Driven>(client: &mut D, user: &User, line: &Value) -> Result<Value> {
+    let task = || line["task"].as_str().context("task");
+    let tool = || line["tool"].as_str().context("tool").map(str::to_owned);
+    let arguments = || line["arguments"].as_object().cloned().context("arguments");
+    Ok(match line["op"].as_str().context("op")? {
+        "open" => json!(client.open(user.clone()).await?),
+        "close" => json!(client.close().await?),
+        "questions" => json!(*user.asked.lock().expect("nobody panics holding it")),
+        "tools" => json!(client.tools().await?),
+        "call" => outcome(&client.call(tool()?, arguments()?).await?),
+        "start" => {
+            let task = client.start(tool()?, arguments()?).await?;
+            json!({"task": task["taskId"], "status": task["status"]})
+        }
+        "look" => standing(&client.look(task()?).await?),
+        "poll" => standing(&client.poll(task()?).await?),
+        "result" => outcome(&client.result(task()?).await?),
+        "cancel" => json!(client.cancel(task()?).await?),
+        other => bail!("there is no {other}"),
+    })
+}
+
+/// Where a task stands, in the words of the table.
+fn standing(task: &Value) -> Value {
+    json!({"status": task["status"], "message": task["statusMessage"]})
+}
+
+/// A tool result in the words of the table.
+fn outcome(result: &Value) -> Value {
+    let blocks = result["content"].as_array().map_or(&[][..], Vec::as_slice);
+    let text: String = blocks.iter().filter_map(|block| block["text"].as_str()).collect();
+    json!({
+        "text": text.trim_end_matches('\n'),
+        "structured": result["structuredContent"],
+        "error": result["isError"] == true,
+    })
+}
+
+/// Whether the task is one that has ended.
+pub fn has_ended(task: &Value) -> bool {
+    ["completed", "failed", "cancelled"].iter().any(|status| task["status"] == *status)
+}
+
+async fn say(line: Value) -> Result<()> {
+    let mut out = tokio::io::stdout();
+    out.write_all(format!("{line}\n").as_bytes()).await?;
+    Ok(out.flush().await?)
+}
+
+/// How the command line says to connect.
+pub fn setup() -> Setup {
+    let mut args: Vec<String> = std::env::args().skip(1).collect();
+    // Everything behind --stdio belongs to the server's command, also what looks like an option.
+    let command = match args.iter().position(|arg| arg == "--stdio") {
+        Some(at) => args.split_off(at).split_off(1),
+        None => Vec::new(),
+    };
+    let url = args.iter().position(|arg| arg == "--url").map(|at| args[at + 1].clone());
+    let has = |name: &str| args.iter().any(|arg| arg == name);
+    Setup { url, command, modern: has("--modern"), tasks: !has("--no-tasks") }
+}

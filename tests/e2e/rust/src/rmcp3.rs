@@ -1,0 +1,170 @@
+//! Drives crates.io `rmcp` 3.x. It has the requests of 2026-07-28's tasks, and no loop that drives them. See `drive.rs`.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use rmcp3::model::{
+    CallToolRequestParams, CallToolResponse, CancelTaskParams, ClientCapabilities, ClientConfig,
+    ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationCapability, GetTaskParams,
+    Implementation, InputRequest, InputRequests, InputResponses, JsonObject, ProtocolVersion,
+    TASKS_EXTENSION_ID, TaskPayload, UpdateTaskParams,
+};
+use rmcp3::service::{ClientLifecycleMode, ClientServiceExt, RequestContext, RunningService};
+use rmcp3::transport::{StreamableHttpClientTransport, TokioChildProcess};
+use rmcp3::{ClientHandler, ErrorData, RoleClient};
+use serde_json::Value;
+
+use crate::drive::{Arguments, Driven, Setup, User, has_ended};
+
+/// The user behind the library's handler, and what the client declares.
+#[derive(Clone)]
+struct Handler {
+    user: User,
+    tasks: bool,
+}
+
+impl ClientHandler for Handler {
+    fn get_info(&self) -> ClientConfig {
+        let mut capabilities = ClientCapabilities::default();
+        capabilities.elicitation = Some(ElicitationCapability::default());
+        if self.tasks {
+            capabilities.extensions = Some([(TASKS_EXTENSION_ID.to_owned(), JsonObject::new())].into());
+        }
+        ClientConfig::new(capabilities, Implementation::new("taskbridge-e2e", "1.0.0"))
+    }
+
+    async fn create_elicitation(
+        &self,
+        request: ElicitRequestParams,
+        _context: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        let ElicitRequestParams::FormElicitationParams { message, .. } = request else {
+            return Err(ErrorData::invalid_params("only forms are answered", None));
+        };
+        Ok(self.answer(&message))
+    }
+}
+
+impl Handler {
+    fn answer(&self, message: &str) -> ElicitResult {
+        match self.user.answer(message) {
+            Some(content) => ElicitResult::new(ElicitationAction::Accept).with_content(content),
+            None => ElicitResult::new(ElicitationAction::Decline),
+        }
+    }
+
+    /// Answers to what a call or a task asks.
+    fn answers(&self, asked: &InputRequests) -> Result<InputResponses> {
+        let answer = |request: &InputRequest| match request {
+            InputRequest::Elicitation(request) => match &request.params {
+                ElicitRequestParams::FormElicitationParams { message, .. } => {
+                    Ok(serde_json::to_value(self.answer(message))?)
+                }
+                other => bail!("not a form: {other:?}"),
+            },
+            other => bail!("not an elicitation: {other:?}"),
+        };
+        asked.iter().map(|(key, request)| Ok((key.clone(), answer(request)?))).collect()
+    }
+}
+
+/// The library, connected or not.
+pub struct Rmcp3 {
+    setup: Setup,
+    session: Option<RunningService<RoleClient, Handler>>,
+}
+
+impl Rmcp3 {
+    pub fn new(setup: Setup) -> Self {
+        Self { setup, session: None }
+    }
+
+    fn session(&self) -> Result<&RunningService<RoleClient, Handler>> {
+        self.session.as_ref().context("not connected")
+    }
+}
+
+impl Driven for Rmcp3 {
+    async fn open(&mut self, user: User) -> Result<()> {
+        let handler = Handler { user, tasks: self.setup.tasks };
+        let lifecycle = if self.setup.modern {
+            ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] }
+        } else {
+            ClientLifecycleMode::Initialize
+        };
+        self.session = Some(match &self.setup.url {
+            Some(url) => {
+                let transport = StreamableHttpClientTransport::from_uri(url.as_str());
+                handler.serve_with_lifecycle(transport, lifecycle).await?
+            }
+            None => {
+                let transport = TokioChildProcess::new(self.setup.server())?;
+                handler.serve_with_lifecycle(transport, lifecycle).await?
+            }
+        });
+        Ok(())
+    }
+
+    async fn close(&mut self) -> Result<()> {
+        self.session.take().context("not connected")?.cancel().await?;
+        Ok(())
+    }
+
+    async fn tools(&self) -> Result<Vec<String>> {
+        let tools = self.session()?.list_all_tools().await?;
+        Ok(tools.into_iter().map(|tool| tool.name.into_owned()).collect())
+    }
+
+    async fn call(&self, tool: String, arguments: Arguments) -> Result<Value> {
+        let params = CallToolRequestParams::new(tool).with_arguments(arguments);
+        Ok(serde_json::to_value(self.session()?.call_tool(params).await?)?)
+    }
+
+    async fn start(&self, tool: String, arguments: Arguments) -> Result<Value> {
+        let session = self.session()?;
+        let mut params = CallToolRequestParams::new(tool).with_arguments(arguments);
+        loop {
+            match session.call_tool_once(params.clone()).await? {
+                CallToolResponse::Task(created) => return Ok(serde_json::to_value(created.task)?),
+                // The library's own loop for this takes no task in the end.
+                CallToolResponse::InputRequired(asked) => {
+                    let answers = session.service().answers(&asked.input_requests.unwrap_or_default())?;
+                    params.input_responses = Some(answers);
+                    params.request_state = asked.request_state;
+                }
+                other => bail!("in place of a task came {other:?}"),
+            }
+        }
+    }
+
+    async fn look(&self, task: &str) -> Result<Value> {
+        Ok(serde_json::to_value(self.session()?.get_task(GetTaskParams::new(task)).await?.task)?)
+    }
+
+    async fn poll(&self, task: &str) -> Result<Value> {
+        let session = self.session()?;
+        loop {
+            let seen = session.get_task(GetTaskParams::new(task)).await?.task;
+            if let TaskPayload::InputRequired { input_requests } = &seen.payload {
+                let answers = session.service().answers(input_requests)?;
+                session.update_task(UpdateTaskParams::new(task, answers)).await?;
+                continue;
+            }
+            let pause = Duration::from_millis(seen.task.poll_interval_ms.unwrap_or(1000));
+            let seen = serde_json::to_value(seen)?;
+            if has_ended(&seen) {
+                return Ok(seen);
+            }
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    async fn result(&self, task: &str) -> Result<Value> {
+        let ended = self.poll(task).await?;
+        ended.get("result").cloned().with_context(|| format!("there is no result in {ended}"))
+    }
+
+    async fn cancel(&self, task: &str) -> Result<()> {
+        Ok(self.session()?.cancel_task(CancelTaskParams::new(task)).await?)
+    }
+}

@@ -1,0 +1,96 @@
+/**
+ * Drives npm `@modelcontextprotocol/client` 2.x, with `@modelcontextprotocol/ext-tasks` for the tasks of both
+ * generations. See `common.mjs`.
+ */
+
+import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
+import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
+import { createTaskSessionFromClient } from "@modelcontextprotocol/ext-tasks/client";
+import { Driven, MODERN, TERMINAL, library, outcome, serve, setup } from "./common.mjs";
+import { RawWire } from "./raw.mjs";
+
+const CAPABILITIES = { elicitation: { form: {} } };
+const INFO = { name: "taskbridge-e2e", version: "1.0.0" };
+
+class Sdk2 extends Driven {
+  async connect() {
+    const { url, command, modern, tasks } = this.options;
+    const transport = url
+      ? new StreamableHTTPClientTransport(new URL(url))
+      : new StdioClientTransport({ command: command[0], args: command.slice(1), env: process.env });
+    this.client = new Client(INFO, {
+      capabilities: CAPABILITIES,
+      versionNegotiation: { mode: modern ? "auto" : "legacy" },
+    });
+    if (!tasks || !modern) {
+      this.client.setRequestHandler("elicitation/create", ({ params }) => this.answer(params.message));
+    }
+    await this.client.connect(transport);
+    this.spoke(this.client.getProtocolEra() === "modern" ? MODERN : this.client.getNegotiatedProtocolVersion?.());
+    this.executions = new Map();
+    this.session = tasks ? this.taskSession(new RawWire(transport)) : undefined;
+  }
+
+  /** What the tasks extension needs of its host: raw requests in 2026-07-28, and somebody who answers. */
+  taskSession(wire) {
+    const raw = {
+      rawDispatch: wire.dispatch,
+      v2RequestFraming: { protocolVersion: MODERN, clientInfo: INFO, clientCapabilities: CAPABILITIES },
+    };
+    return createTaskSessionFromClient(this.client, {
+      endpointId: "taskbridge",
+      ...(this.options.modern ? raw : {}),
+      onInputRequest: (request) => this.answer(request.params.message),
+      onError: (error) => console.error(error),
+    });
+  }
+
+  async close() {
+    await this.session?.close();
+    await this.client.close();
+  }
+
+  async tools() {
+    const { tools } = await this.client.listTools();
+    return tools.map((tool) => tool.name);
+  }
+
+  async call({ tool, arguments: args }) {
+    return outcome(await this.client.callTool({ name: tool, arguments: args }));
+  }
+
+  async start({ tool, arguments: args }) {
+    const execution = await this.session.callTool(tool, args, { task: { preference: "require" } });
+    if (execution.kind !== "task") throw new Error(`${tool} was not made a task`);
+    const { taskId } = execution.handle;
+    this.executions.set(taskId, execution);
+    return { task: taskId, status: (await this.session.task(taskId).snapshot()).status };
+  }
+
+  async look({ task }) {
+    const { status, statusMessage } = await this.session.task(task).snapshot();
+    return { status, message: statusMessage };
+  }
+
+  async poll({ task }) {
+    for (;;) {
+      const { status, statusMessage, suggestedPollIntervalMs } = await this.session.task(task).snapshot();
+      if (TERMINAL.includes(status)) return { status, message: statusMessage };
+      await new Promise((done) => setTimeout(done, suggestedPollIntervalMs ?? 1000));
+    }
+  }
+
+  async result({ task }) {
+    const execution = this.executions.get(task);
+    const ended = execution ? (await execution.settle()).outcome : await this.session.task(task).result();
+    if (ended.status === "completed") return outcome(ended.result);
+    // In 2025-11-25 the library fetches no result of a failed task; its user has the task's message.
+    return { text: ended.error?.message ?? ended.status, structured: null, error: true };
+  }
+
+  async cancel({ task }) {
+    await this.executions.get(task).cancel();
+  }
+}
+
+await serve(new Sdk2(setup()), library("@modelcontextprotocol/client", "@modelcontextprotocol/ext-tasks"));
