@@ -1,5 +1,6 @@
 //! What a job asks, and what it is told: files in `$TASKBRIDGE_QUESTIONS`. It must not decide what an answer means.
 
+use std::fmt::Display;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
@@ -7,7 +8,7 @@ use std::time::SystemTime;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use taskbridge_sdk::{Answer, Question, Taken};
+use taskbridge_sdk::{Answer, Ask, Question, Taken};
 
 use crate::files::Draft;
 use crate::job_dir::{JobDir, Life, read_json};
@@ -15,18 +16,34 @@ use crate::job_dir::{JobDir, Life, read_json};
 /// The largest question or answer, in bytes.
 const LARGEST: u64 = 1024 * 1024;
 
-/// A question as the job writes it.
+/// A question as the job writes it: what is wanted is one of the options, and a form without fields if none.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Asked {
     message: String,
-    #[serde(default = "no_fields")]
-    schema: Map<String, Value>,
+    schema: Option<Map<String, Value>>,
+    url: Option<String>,
+    sampling: Option<Map<String, Value>>,
+    roots: Option<Nothing>,
 }
 
-/// The form of a question that is answered by accepting or declining it.
-fn no_fields() -> Map<String, Value> {
-    Map::from_iter([("type".to_owned(), json!("object")), ("properties".to_owned(), json!({}))])
+/// `{}`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Nothing {}
+
+impl Asked {
+    fn question(self, id: &str) -> Result<Question, &'static str> {
+        let ask = match (self.schema, self.url, self.sampling, self.roots) {
+            (None, None, None, None) => Ask::Form(json!({"type": "object", "properties": {}})),
+            (Some(schema), None, None, None) => Ask::Form(schema.into()),
+            (None, Some(url), None, None) => Ask::Url(url),
+            (None, None, Some(request), None) => Ask::Sampling(request),
+            (None, None, None, Some(Nothing {})) => Ask::Roots,
+            _ => return Err("it must have one of `schema`, `url`, `sampling` and `roots`"),
+        };
+        Ok(Question { id: id.to_owned(), message: self.message, ask })
+    }
 }
 
 /// What a job waits to be told, oldest first, and what is wrong with a question that cannot be asked.
@@ -54,19 +71,31 @@ pub(crate) fn open(dir: &JobDir) -> io::Result<Open> {
         else {
             continue;
         };
-        if answer_path(dir, id).exists() {
-            continue;
-        }
-        match read_json::<Asked>(&question_path(dir, id), LARGEST) {
-            Ok(Some((Asked { message, schema }, asked))) => {
-                found.push((asked, Question::form(id, message, schema.into())));
+        let read = read_json::<Asked>(&question_path(dir, id), LARGEST);
+        let question = read.map(|read| read.map(|(asked, written)| (written, asked.question(id))));
+        let answered = answer_path(dir, id).exists();
+        let mut complain = |why: &dyn Display| {
+            complaint = Some(format!("the job's question {id}.json cannot be asked: {why}"));
+        };
+        match question {
+            Ok(Some((written, Ok(question)))) if !answered || is_visited(dir, &question)? => {
+                found.push((written, question));
             }
-            Ok(None) => {}
-            Err(e) => complaint = Some(format!("the job's question {id}.json cannot be asked: {e}")),
+            _ if answered => {}
+            Ok(Some((_, Ok(_))) | None) => {}
+            Ok(Some((_, Err(why)))) => complain(&why),
+            Err(e) => complain(&e),
         }
     }
     found.sort_by(|(a, p), (b, q)| a.cmp(b).then_with(|| p.id.cmp(&q.id)));
     Ok(Open { questions: found.into_iter().map(|(_, question)| question).collect(), complaint })
+}
+
+/// True if it is a page that somebody agreed to visit: the visit is over once the job removes its question.
+fn is_visited(dir: &JobDir, question: &Question) -> io::Result<bool> {
+    let Ask::Url(_) = question.ask else { return Ok(false) };
+    let answer = read_json::<Answer>(&answer_path(dir, &question.id), LARGEST)?;
+    Ok(matches!(answer, Some((Answer::Accept(_), _))))
 }
 
 /// Hands an answer to the job. The first one stands.

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use serde_json::{Map, json};
-use taskbridge_sdk::{Answer, Ask, JobState, Progress, Question, Taken};
+use serde_json::{Map, Value, json};
+use taskbridge_sdk::{Answer, Ask, JobSpec, JobState, Progress, Question, Taken};
 
 use crate::world::{World, ended, output, script, texts, until};
 
@@ -68,6 +68,80 @@ async fn a_question_is_asked_answered_once_and_read() {
     assert_eq!(questions.answer(&handle, "go", &accept(false)).await.unwrap(), Taken::TooLate, "another one");
 }
 
+/// Asks for something, and shows the answer; then waits until it may end.
+fn asks_for(question: &str) -> JobSpec {
+    script(&format!(
+        r#"cd "$TASKBRIDGE_QUESTIONS"; cat > new <<'END'
+{question}
+END
+        mv new q.json; while [ ! -e q.answer.json ]; do sleep 0.02; done
+        cat q.answer.json; while [ ! -e over ]; do sleep 0.02; done; rm q.json
+        while [ ! -e end ]; do sleep 0.02; done"#
+    ))
+}
+
+#[tokio::test]
+async fn everything_that_can_be_asked_is_asked_and_answered() {
+    let world = World::new();
+    let backend = world.connect(json!({})).await;
+    let request = json!({
+        "messages": [{"role": "user", "content": {"type": "text", "text": "Why?"}}],
+        "maxTokens": 100
+    });
+    let form = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
+    let object = |value: &Value| value.as_object().unwrap().clone();
+    for (wanted, ask, answer) in [
+        (json!({"schema": form}), Ask::Form(form.clone()), json!({"n": 1})),
+        (
+            json!({"sampling": request}),
+            Ask::Sampling(object(&request)),
+            json!({"role": "assistant", "model": "m"}),
+        ),
+        (json!({"roots": {}}), Ask::Roots, json!({"roots": []})),
+    ] {
+        let mut question = wanted;
+        question["message"] = "Well?".into();
+        let job = asks_for(&question.to_string());
+        let handle = backend.start(&job).await.unwrap().handle;
+        let asked = until(&*backend, &handle, "a question", |seen| seen.questions.first().cloned()).await;
+        assert_eq!(asked, Question { id: "q".into(), message: "Well?".into(), ask });
+        let given = Answer::Accept(object(&answer));
+        assert_eq!(backend.questions().unwrap().answer(&handle, "q", &given).await.unwrap(), Taken::Accepted);
+        assert!(backend.observe(&handle).await.unwrap().questions.is_empty());
+        let questions = world.job(&job.key).join("questions");
+        fs::write(questions.join("over"), "").unwrap();
+        fs::write(questions.join("end"), "").unwrap();
+        let end = ended(&*backend, &handle).await;
+        let told: Value = serde_json::from_str(texts(output(&end))[0]).unwrap();
+        assert_eq!(told, json!({"action": "accept", "content": answer}));
+    }
+}
+
+#[tokio::test]
+async fn a_page_is_asked_about_until_the_visit_is_over() {
+    let world = World::new();
+    let backend = world.connect(json!({})).await;
+    let job = asks_for(r#"{"message": "Pay", "url": "https://bank.example/pay"}"#);
+    let handle = backend.start(&job).await.unwrap().handle;
+    let asked = until(&*backend, &handle, "a question", |seen| seen.questions.first().cloned()).await;
+    assert_eq!(asked.ask, Ask::Url("https://bank.example/pay".into()));
+    let yes = Answer::Accept(Map::new());
+    assert_eq!(backend.questions().unwrap().answer(&handle, "q", &yes).await.unwrap(), Taken::Accepted);
+    assert_eq!(backend.observe(&handle).await.unwrap().questions, [asked], "somebody is at the page");
+    let questions = world.job(&job.key).join("questions");
+    fs::write(questions.join("over"), "").unwrap();
+    until(&*backend, &handle, "the end of the visit", |seen| seen.questions.is_empty().then_some(())).await;
+    fs::write(questions.join("end"), "").unwrap();
+    assert_eq!(texts(output(&ended(&*backend, &handle).await)), ["{\"action\":\"accept\",\"content\":{}}\n"]);
+
+    let job = asks_for(r#"{"message": "Pay", "url": "https://bank.example/pay"}"#);
+    let handle = backend.start(&job).await.unwrap().handle;
+    until(&*backend, &handle, "a question", |seen| seen.questions.first().cloned()).await;
+    let questions = backend.questions().unwrap();
+    assert_eq!(questions.answer(&handle, "q", &Answer::Decline).await.unwrap(), Taken::Accepted);
+    assert!(backend.observe(&handle).await.unwrap().questions.is_empty(), "nobody goes there");
+}
+
 #[tokio::test]
 async fn a_job_decides_what_a_declined_question_means() {
     let world = World::new();
@@ -113,4 +187,14 @@ async fn questions_come_oldest_first_and_a_wrong_one_says_why() {
     assert_eq!(ids, ["z", "a"]);
     assert_eq!(seen.questions[0].ask, Ask::Form(json!({"type": "object", "properties": {}})));
     assert!(seen.message.unwrap().contains("wrong.json cannot be asked: unknown field `mesage`"));
+}
+
+#[tokio::test]
+async fn a_question_asks_for_one_thing() {
+    let world = World::new();
+    let backend = world.connect(json!({})).await;
+    let job = asks_for(r#"{"message": "Pay", "url": "https://bank.example", "roots": {}}"#);
+    let handle = backend.start(&job).await.unwrap().handle;
+    let message = until(&*backend, &handle, "a complaint", |seen| seen.message.clone()).await;
+    assert!(message.contains("q.json cannot be asked: it must have one of `schema`, `url`"), "{message}");
 }

@@ -124,7 +124,11 @@ impl Job {
                     .target
                     .question
                     .iter()
-                    .map(|ask| Question::form(QUESTION, ask.message.clone(), ask.schema.clone()))
+                    .map(|ask| Question {
+                        id: QUESTION.to_owned(),
+                        message: ask.message.clone(),
+                        ask: ask.wanted(),
+                    })
                     .collect();
                 seen
             }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::{Error, Problem, Result};
 
@@ -57,16 +57,47 @@ pub enum Outcome {
 pub struct Ask {
     /// What to ask, for a person to read.
     pub message: String,
-    /// The answer's form: a flat JSON Schema object. Absent: a form without fields, to be accepted or declined.
-    #[serde(default = "empty_form")]
-    pub schema: Value,
+    /// A form to be filled in: a flat JSON Schema object. Where nothing is named that is wanted: a form without fields,
+    /// to be accepted or declined.
+    #[serde(default)]
+    pub schema: Option<Value>,
+    /// A page to be visited.
+    #[serde(default)]
+    pub url: Option<String>,
+    /// What the client's model is to go on with: the parameters of `sampling/createMessage`.
+    #[serde(default)]
+    pub sampling: Option<Map<String, Value>>,
+    /// True: the client's roots are wanted.
+    #[serde(default)]
+    pub roots: bool,
     /// True: asked at once. False: asked when half of `delay_ms` is over.
     #[serde(default)]
     pub at_once: bool,
 }
 
-fn empty_form() -> Value {
-    json!({"type": "object", "properties": {}})
+impl Ask {
+    /// What is wanted.
+    pub(super) fn wanted(&self) -> crate::Ask {
+        match self {
+            Ask { url: Some(url), .. } => crate::Ask::Url(url.clone()),
+            Ask { sampling: Some(request), .. } => crate::Ask::Sampling(request.clone()),
+            Ask { roots: true, .. } => crate::Ask::Roots,
+            Ask { schema: Some(schema), .. } => crate::Ask::Form(schema.clone()),
+            Ask { .. } => crate::Ask::Form(json!({"type": "object", "properties": {}})),
+        }
+    }
+
+    fn problem(&self) -> Option<(&'static str, String)> {
+        let named =
+            [self.schema.is_some(), self.url.is_some(), self.sampling.is_some(), self.roots].map(u8::from);
+        if named.iter().sum::<u8>() > 1 {
+            return Some(("question", "must name one of `schema`, `url`, `sampling` and `roots`".to_owned()));
+        }
+        let schema = self.schema.as_ref()?;
+        let is_form = schema.get("type").and_then(Value::as_str) == Some("object");
+        let message = || format!("must be a JSON Schema with \"type\": \"object\", not {schema}");
+        (!is_form).then(|| ("question.schema", message()))
+    }
 }
 
 impl Target {
@@ -105,13 +136,8 @@ impl Target {
     /// What the shape cannot say and is wrong all the same.
     pub(super) fn problems(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
-        if let Some(ask) = &self.question
-            && ask.schema.get("type").and_then(Value::as_str) != Some("object")
-        {
-            problems.push(Problem {
-                field: "question.schema".to_owned(),
-                message: format!("must be a JSON Schema with \"type\": \"object\", not {}", ask.schema),
-            });
+        if let Some((field, message)) = self.question.as_ref().and_then(|ask| ask.problem()) {
+            problems.push(Problem { field: field.to_owned(), message });
         }
         for name in self.files.keys() {
             let plain = |part: &str| !part.is_empty() && part != "." && part != "..";
@@ -151,6 +177,11 @@ mod tests {
             (json!({}), json!({"delay_ms": "soon"}), "argument delay_ms: invalid type: string \"soon\""),
             (json!({"files": {"../up": ""}}), json!({}), "files[\"../up\"]: must be a relative path"),
             (json!({"question": {"message": "?", "schema": []}}), json!({}), "question.schema: must be"),
+            (
+                json!({"question": {"message": "?", "url": "x", "roots": true}}),
+                json!({}),
+                "question: must name one",
+            ),
         ];
         for (target, arguments, words) in cases {
             let error = Target::of_call(&target, &arguments).unwrap_err();
