@@ -21,6 +21,11 @@ impl House {
         self.server.kill();
     }
 
+    /// Asks the server to stop, and waits until it has.
+    fn stop(&mut self) {
+        assert_eq!(self.server.stop(), Some(0));
+    }
+
     /// Starts a server at the address of the one before.
     fn start_again(&mut self) {
         let address = self.server.url().trim_start_matches("http://").trim_end_matches("/mcp").to_owned();
@@ -52,26 +57,28 @@ async fn a_call_goes_on_with_the_same_task_after_a_kill_of_the_server() {
 #[tokio::test]
 async fn an_answer_that_was_given_while_the_server_was_away_arrives() {
     let mut house = House::start();
-    let mut call = house.at_terminal(&["ask"]);
-    call.shows("Signal red): ").await;
-    house.kill();
-    call.enters("2");
-    call.shows("Litres").await;
-    call.enters("3");
-    call.shows("Sure").await;
-    call.enters("y");
-    call.shows("Enter to leave it out): ").await;
-    call.enters("");
-    call.shows("ask: the connection broke (").await;
-    house.start_again();
-    call.shows("ask: connected again; the task goes on").await;
-    let (code, shown) = call.ends().await;
-    assert_eq!(code, Some(0), "{shown}");
-    assert!(
-        shown.contains(r#"{"action":"accept","content":{"colour":"b","litres":3,"sure":true}}"#),
-        "{shown}"
-    );
-    assert_eq!(shown.matches("ask asks:").count(), 1, "it is asked once: {shown}");
+    for stops in [House::kill, House::stop] {
+        let mut call = house.at_terminal(&["ask"]);
+        call.shows("Signal red): ").await;
+        stops(&mut house);
+        call.enters("2");
+        call.shows("Litres").await;
+        call.enters("3");
+        call.shows("Sure").await;
+        call.enters("y");
+        call.shows("Enter to leave it out): ").await;
+        call.enters("");
+        call.shows("ask: the connection broke (").await;
+        house.start_again();
+        call.shows("ask: connected again; the task goes on").await;
+        let (code, shown) = call.ends().await;
+        assert_eq!(code, Some(0), "{shown}");
+        assert!(
+            shown.contains(r#"{"action":"accept","content":{"colour":"b","litres":3,"sure":true}}"#),
+            "{shown}"
+        );
+        assert_eq!(shown.matches("ask asks:").count(), 1, "it is asked once: {shown}");
+    }
 }
 
 #[tokio::test]

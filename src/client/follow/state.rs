@@ -1,92 +1,31 @@
-//! Follows a call to its end: shows where it stands, puts its questions to the person at the terminal, and asks what
-//! to do when that person interrupts. One loop; nothing is spawned.
+//! [`State`]: what is known of a call while it is followed, and the talk with the person at the terminal: the questions
+//! in their order, the answers on their way, and what to do after Ctrl-C. It must not wait for anything itself.
 
 use std::collections::VecDeque;
-use std::io;
-use std::time::Duration;
 
-use futures_util::StreamExt as _;
 use futures_util::future::LocalBoxFuture;
 use futures_util::stream::FuturesUnordered;
 use serde_json::{Value, json};
-use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::mpsc;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
-use super::ask::{self, Choice, Reply};
-use super::fault::Fault;
-use super::screen::{Screen, Standing};
-use super::session::{Ear, Heard, Session};
-use super::task::{self, Status, Task};
-use super::terminal::Terminal;
-use super::wait::{self, Word};
-use crate::mcp::jsonrpc::{Id, Outcome};
-
-/// How often what moves on the screen is drawn.
-const FRAME: Duration = Duration::from_millis(120);
-/// The token under which progress is reported. There is one call in a session.
-pub(super) const PROGRESS_TOKEN: &str = "call";
-
-/// How following ended.
-#[derive(Debug)]
-pub(super) enum Ending {
-    /// The call was answered.
-    Answered(Outcome),
-    /// The job goes on without anybody who waits; the exit code says why.
-    Left(u8),
-}
-
-/// The signals that end the waiting, never the job.
-pub(super) struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-}
-
-/// The exit codes of a program that such a signal ended.
-pub(super) const INTERRUPTED: u8 = 130;
-const TERMINATED: u8 = 143;
-/// The exit code of `timeout(1)`.
-pub(super) const TIMED_OUT: u8 = 124;
-
-impl Signals {
-    /// From now on the signals come here.
-    pub(super) fn listen() -> io::Result<Self> {
-        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
-    }
-
-    /// Waits for a signal: the exit code of a program that it ends.
-    pub(super) async fn next(&mut self) -> u8 {
-        tokio::select! {
-            _ = self.interrupt.recv() => INTERRUPTED,
-            _ = self.terminate.recv() => TERMINATED,
-        }
-    }
-}
-
-/// What is followed.
-pub(super) struct Pursuit<'a> {
-    pub(super) session: &'a Session,
-    /// What the job is called on the screen.
-    pub(super) label: &'a str,
-    /// Its task, if it is one.
-    pub(super) task: Option<&'a str>,
-    /// True if the task was made in this session.
-    pub(super) is_ours: bool,
-    /// Who can be asked.
-    pub(super) terminal: Option<&'a Terminal>,
-    /// When to leave.
-    pub(super) until: Option<Instant>,
-}
+use super::super::ask::{self, Choice, Reply};
+use super::super::fault::Fault;
+use super::super::screen::{Screen, Standing};
+use super::super::session::{Heard, Session};
+use super::super::task::{self, Status, Task};
+use super::super::terminal::Terminal;
+use super::super::wait::{self, Word};
+use super::{INTERRUPTED, PROGRESS_TOKEN, Pursuit};
+use crate::mcp::jsonrpc::Id;
 
 /// A question that waits for its turn, or for its answer.
 #[derive(Clone, Debug)]
-struct Question {
+pub(super) struct Question {
     id: Id,
     params: Value,
 }
 
 /// What a person at the terminal said.
-enum Said {
+pub(super) enum Said {
     Answer(Question, Reply),
     Choice(Choice),
     /// The terminal is gone.
@@ -94,7 +33,7 @@ enum Said {
 }
 
 /// What is being asked now.
-enum Talk<'a> {
+pub(super) enum Talk<'a> {
     Silence,
     Question(Question, LocalBoxFuture<'a, Said>),
     Interrupted(LocalBoxFuture<'a, Said>),
@@ -102,7 +41,7 @@ enum Talk<'a> {
 
 impl Talk<'_> {
     /// Waits for what is said; for ever if nothing is asked.
-    async fn said(&mut self) -> Said {
+    pub(super) async fn said(&mut self) -> Said {
         match self {
             Self::Silence => std::future::pending().await,
             Self::Question(_, talk) | Self::Interrupted(talk) => talk.await,
@@ -110,116 +49,54 @@ impl Talk<'_> {
     }
 }
 
-impl<'a> Pursuit<'a> {
-    /// Follows a task to its end.
-    pub(super) async fn task(
-        &self,
-        id: &'a str,
-        screen: &mut Screen,
-        signals: &mut Signals,
-    ) -> Result<Ending, Fault> {
-        let (word, words) = mpsc::unbounded_channel();
-        let (ear, heard) = mpsc::unbounded_channel();
-        let looking = wait::watch(self.session, id, !self.is_ours, &ear, &word);
-        let watching = async { tokio::join!(self.session.listen(&ear), looking) };
-        let waiting = wait::result(self.session, id, &ear, &word);
-        self.run(waiting, watching, heard, words, screen, signals).await
-    }
-
-    /// Follows a plain call, which `request` waits for.
-    pub(super) async fn plain<F>(
-        &self,
-        request: impl FnOnce(Ear) -> F,
-        screen: &mut Screen,
-        signals: &mut Signals,
-    ) -> Result<Ending, Fault>
-    where
-        F: Future<Output = Result<Outcome, Fault>>,
-    {
-        let (_word, words) = mpsc::unbounded_channel();
-        let (ear, heard) = mpsc::unbounded_channel();
-        self.run(request(ear), std::future::pending::<()>(), heard, words, screen, signals).await
-    }
-
-    async fn run<T>(
-        &self,
-        waiting: impl Future<Output = Result<Outcome, Fault>>,
-        watching: impl Future<Output = T>,
-        mut heard: mpsc::UnboundedReceiver<Heard>,
-        mut words: mpsc::UnboundedReceiver<Word>,
-        screen: &mut Screen,
-        signals: &mut Signals,
-    ) -> Result<Ending, Fault> {
-        let mut waiting = std::pin::pin!(waiting);
-        let mut watching = std::pin::pin!(watching);
-        let mut frames = interval(FRAME);
-        frames.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut state = State::new(self);
-        let ending = loop {
-            tokio::select! {
-                biased;
-                code = signals.next() => match state.interrupted(code, screen) {
-                    Some(code) => break Ending::Left(code),
-                    None => continue,
-                },
-                answered = &mut waiting => break Ending::Answered(answered?),
-                Some(heard) = heard.recv() => state.hear(heard, screen),
-                Some(word) = words.recv() => state.notice(word, screen),
-                said = state.talk.said() => if let Some(code) = state.said(said, screen) {
-                    break Ending::Left(code);
-                },
-                Some(problem) = state.errands.next(), if !state.errands.is_empty() => {
-                    problem.into_iter().for_each(|problem: String| screen.note(&problem));
-                }
-                () = until(self.until) => break Ending::Left(TIMED_OUT),
-                _ = frames.tick() => screen.draw(),
-                _ = &mut watching => {}
-            }
-        };
-        if !matches!(state.talk, Talk::Silence) {
-            if let Some(terminal) = self.terminal {
-                let _ = terminal.say("\n");
-            }
-            screen.go_on();
-        }
-        screen.clear();
-        Ok(ending)
-    }
-}
-
 /// All that changes while a call is followed.
-struct State<'a> {
+pub(super) struct State<'a> {
     session: &'a Session,
     label: &'a str,
     task: Option<&'a str>,
     terminal: Option<&'a Terminal>,
     standing: Standing,
-    status: Status,
     lost: bool,
     waiting: VecDeque<Question>,
-    talk: Talk<'a>,
-    /// Answers and cancellations on their way. What goes wrong with one is told.
-    errands: FuturesUnordered<LocalBoxFuture<'a, Option<String>>>,
+    pub(super) talk: Talk<'a>,
+    /// Answers that the server does not have yet.
+    given: Vec<(Question, Reply)>,
+    /// Answers and cancellations on their way.
+    pub(super) errands: FuturesUnordered<LocalBoxFuture<'a, Done>>,
+}
+
+/// An errand that is over.
+pub(super) struct Done {
+    /// The question that was answered, if one was.
+    answered: Option<Id>,
+    /// What went wrong.
+    problem: Option<String>,
 }
 
 impl<'a> State<'a> {
-    fn new(pursuit: &Pursuit<'a>) -> Self {
+    /// Nothing is known yet, and nothing asked.
+    pub(super) fn new(pursuit: &Pursuit<'a>) -> Self {
         Self {
             session: pursuit.session,
             label: pursuit.label,
             task: pursuit.task,
             terminal: pursuit.terminal,
             standing: Standing::default(),
-            status: Status::Working,
             lost: false,
             waiting: VecDeque::new(),
             talk: Talk::Silence,
+            given: Vec::new(),
             errands: FuturesUnordered::new(),
         }
     }
 
+    /// True while somebody is being asked something.
+    pub(super) fn is_asking(&self) -> bool {
+        !matches!(self.talk, Talk::Silence)
+    }
+
     /// Takes what the server says.
-    fn hear(&mut self, heard: Heard, screen: &mut Screen) {
+    pub(super) fn hear(&mut self, heard: Heard, screen: &mut Screen) {
         match heard {
             Heard::Asked { id, params } => self.asked(Question { id, params }, screen),
             Heard::Notification { method, params } => match method.as_str() {
@@ -252,13 +129,12 @@ impl<'a> State<'a> {
     }
 
     fn stands(&mut self, task: Task, screen: &mut Screen) {
-        self.status = task.status;
         let words = || (task.status != Status::Working).then(|| task.status.words().to_owned());
         self.standing.message = task.message.or_else(words);
         screen.show(self.standing.clone());
     }
 
-    fn notice(&mut self, word: Word, screen: &mut Screen) {
+    pub(super) fn notice(&mut self, word: Word, screen: &mut Screen) {
         match word {
             Word::Stands(task) => self.stands(task, screen),
             Word::Progress(done, total) => {
@@ -277,8 +153,15 @@ impl<'a> State<'a> {
         }
     }
 
-    /// Takes a question. The same question in another message takes the place of the first.
+    /// Takes a question. The same question in another message takes the place of the first; what was answered already,
+    /// on a connection that broke, is not asked again.
     fn asked(&mut self, question: Question, screen: &mut Screen) {
+        let given = self.given.iter().find(|(given, _)| given.params == question.params);
+        if let Some((_, reply)) = given {
+            let reply = reply.clone();
+            self.answer(question, reply);
+            return;
+        }
         let current = match &mut self.talk {
             Talk::Question(current, _) => Some(current),
             Talk::Silence | Talk::Interrupted(_) => None,
@@ -328,7 +211,7 @@ impl<'a> State<'a> {
     }
 
     /// Somebody wants to stop waiting. Gives the exit code if that is now.
-    fn interrupted(&mut self, code: u8, screen: &mut Screen) -> Option<u8> {
+    pub(super) fn interrupted(&mut self, code: u8, screen: &mut Screen) -> Option<u8> {
         let terminal = match (self.terminal, &self.talk) {
             (Some(terminal), Talk::Silence | Talk::Question(..)) if code == INTERRUPTED => terminal,
             _ => return Some(code),
@@ -345,13 +228,13 @@ impl<'a> State<'a> {
     }
 
     /// Takes what the person said. Gives the exit code if that is to leave.
-    fn said(&mut self, said: Said, screen: &mut Screen) -> Option<u8> {
+    pub(super) fn said(&mut self, said: Said, screen: &mut Screen) -> Option<u8> {
         let talk = std::mem::replace(&mut self.talk, Talk::Silence);
         match said {
             Said::Answer(asked, reply) => {
                 // Meanwhile the same question may have come in another message.
                 let newest = if let Talk::Question(newest, _) = talk { newest } else { asked };
-                self.answer(newest, &reply);
+                self.answer(newest, reply);
             }
             Said::Choice(Choice::Leave) => return Some(INTERRUPTED),
             Said::Choice(Choice::Cancel) => self.cancel(screen),
@@ -362,22 +245,23 @@ impl<'a> State<'a> {
         None
     }
 
-    fn answer(&mut self, question: Question, reply: &Reply) {
-        let message = json!({"jsonrpc": "2.0", "id": question.id, "result": reply.result(&question.params)});
-        let session = self.session;
+    fn answer(&mut self, question: Question, reply: Reply) {
+        let Question { id, params } = &question;
+        let message = json!({"jsonrpc": "2.0", "id": id, "result": reply.result(params)});
+        let (session, id) = (self.session, id.clone());
+        self.given.push((question, reply));
         self.errands.push(Box::pin(async move {
-            let sent = wait::insist(
-                async || match session.send(&message).await {
-                    // With a new session it goes through.
-                    Err(Fault::NoSession(_)) => {
-                        session.quick("ping", json!({})).await?;
-                        session.send(&message).await
-                    }
-                    sent => sent,
-                },
-                |_| {},
-            );
-            sent.await.err().map(|fault| format!("the answer was not taken: {fault}"))
+            let attempt = async || match session.send(&message).await {
+                // With a new session it goes through.
+                Err(Fault::NoSession(_)) => {
+                    session.quick("ping", json!({})).await?;
+                    session.send(&message).await
+                }
+                sent => sent,
+            };
+            let sent = wait::insist(attempt, |_| {}).await;
+            let problem = sent.err().map(|fault| format!("the answer was not taken: {fault}"));
+            Done { answered: Some(id), problem }
         }));
     }
 
@@ -387,18 +271,20 @@ impl<'a> State<'a> {
         self.waiting.clear();
         let session = self.session;
         self.errands.push(Box::pin(async move {
-            match wait::insist(async || task::cancel(session, id).await, |_| {}).await {
+            let problem = match wait::insist(async || task::cancel(session, id).await, |_| {}).await {
                 // It had ended before.
                 Ok(_) | Err(Fault::Refused(_)) => None,
                 Err(fault) => Some(format!("it could not be cancelled: {fault}")),
-            }
+            };
+            Done { answered: None, problem }
         }));
     }
-}
 
-async fn until(moment: Option<Instant>) {
-    match moment {
-        Some(moment) => sleep_until(moment).await,
-        None => std::future::pending().await,
+    pub(super) fn done(&mut self, done: Done, screen: &mut Screen) {
+        let Done { answered, problem } = done;
+        self.given.retain(|(question, _)| Some(&question.id) != answered.as_ref());
+        if let Some(problem) = problem {
+            screen.note(&format!("{}: {problem}", self.label));
+        }
     }
 }

@@ -1,0 +1,158 @@
+//! Follows a call to its end: shows where it stands, puts its questions to the person at the terminal, and asks what
+//! to do when that person interrupts. One loop; nothing is spawned.
+
+mod state;
+
+use std::io;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+
+use self::state::State;
+use super::fault::Fault;
+use super::screen::Screen;
+use super::session::{Ear, Heard, Session};
+use super::terminal::Terminal;
+use super::wait::{self, Word};
+use crate::mcp::jsonrpc::Outcome;
+
+/// How often what moves on the screen is drawn.
+const FRAME: Duration = Duration::from_millis(120);
+/// The token under which progress is reported. There is one call in a session.
+pub(super) const PROGRESS_TOKEN: &str = "call";
+
+/// How following ended.
+#[derive(Debug)]
+pub(super) enum Ending {
+    /// The call was answered.
+    Answered(Outcome),
+    /// The job goes on without anybody who waits; the exit code says why.
+    Left(u8),
+}
+
+/// The signals that end the waiting, never the job.
+pub(super) struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+/// The exit codes of a program that such a signal ended.
+pub(super) const INTERRUPTED: u8 = 130;
+const TERMINATED: u8 = 143;
+/// The exit code of `timeout(1)`.
+pub(super) const TIMED_OUT: u8 = 124;
+
+impl Signals {
+    /// From now on the signals come here.
+    pub(super) fn listen() -> io::Result<Self> {
+        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+    }
+
+    /// Waits for a signal: the exit code of a program that it ends.
+    pub(super) async fn next(&mut self) -> u8 {
+        tokio::select! {
+            _ = self.interrupt.recv() => INTERRUPTED,
+            _ = self.terminate.recv() => TERMINATED,
+        }
+    }
+}
+
+/// What is followed.
+pub(super) struct Pursuit<'a> {
+    pub(super) session: &'a Session,
+    /// What the job is called on the screen.
+    pub(super) label: &'a str,
+    /// Its task, if it is one.
+    pub(super) task: Option<&'a str>,
+    /// True if the task was made in this session.
+    pub(super) is_ours: bool,
+    /// Who can be asked.
+    pub(super) terminal: Option<&'a Terminal>,
+    /// When to leave.
+    pub(super) until: Option<Instant>,
+}
+
+impl<'a> Pursuit<'a> {
+    /// Follows a task to its end.
+    pub(super) async fn task(
+        &self,
+        id: &'a str,
+        screen: &mut Screen,
+        signals: &mut Signals,
+    ) -> Result<Ending, Fault> {
+        let (word, words) = mpsc::unbounded_channel();
+        let (ear, heard) = mpsc::unbounded_channel();
+        let looking = wait::watch(self.session, id, !self.is_ours, &ear, &word);
+        let watching = async { tokio::join!(self.session.listen(&ear), looking) };
+        let waiting = wait::result(self.session, id, &ear, &word);
+        self.run(waiting, watching, heard, words, screen, signals).await
+    }
+
+    /// Follows a plain call, which `request` waits for.
+    pub(super) async fn plain<F>(
+        &self,
+        request: impl FnOnce(Ear) -> F,
+        screen: &mut Screen,
+        signals: &mut Signals,
+    ) -> Result<Ending, Fault>
+    where
+        F: Future<Output = Result<Outcome, Fault>>,
+    {
+        let (_word, words) = mpsc::unbounded_channel();
+        let (ear, heard) = mpsc::unbounded_channel();
+        self.run(request(ear), std::future::pending::<()>(), heard, words, screen, signals).await
+    }
+
+    async fn run<T>(
+        &self,
+        waiting: impl Future<Output = Result<Outcome, Fault>>,
+        watching: impl Future<Output = T>,
+        mut heard: mpsc::UnboundedReceiver<Heard>,
+        mut words: mpsc::UnboundedReceiver<Word>,
+        screen: &mut Screen,
+        signals: &mut Signals,
+    ) -> Result<Ending, Fault> {
+        let mut waiting = std::pin::pin!(waiting);
+        let mut watching = std::pin::pin!(watching);
+        let mut frames = interval(FRAME);
+        frames.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut state = State::new(self);
+        let ending = loop {
+            tokio::select! {
+                biased;
+                code = signals.next() => match state.interrupted(code, screen) {
+                    Some(code) => break Ending::Left(code),
+                    None => continue,
+                },
+                answered = &mut waiting => break Ending::Answered(answered?),
+                Some(heard) = heard.recv() => state.hear(heard, screen),
+                Some(word) = words.recv() => state.notice(word, screen),
+                said = state.talk.said() => if let Some(code) = state.said(said, screen) {
+                    break Ending::Left(code);
+                },
+                Some(done) = state.errands.next(), if !state.errands.is_empty() => state.done(done, screen),
+                () = until(self.until) => break Ending::Left(TIMED_OUT),
+                _ = frames.tick() => screen.draw(),
+                _ = &mut watching => {}
+            }
+        };
+        if state.is_asking() {
+            if let Some(terminal) = self.terminal {
+                let _ = terminal.say("\n");
+            }
+            screen.go_on();
+        }
+        screen.clear();
+        Ok(ending)
+    }
+}
+
+async fn until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => sleep_until(moment).await,
+        None => std::future::pending().await,
+    }
+}
