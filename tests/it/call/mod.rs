@@ -83,6 +83,15 @@ mv "$TASKBRIDGE_QUESTIONS/new" "$TASKBRIDGE_QUESTIONS/paint.json"
 until [ -e "$TASKBRIDGE_QUESTIONS/paint.answer.json" ]; do sleep 0.05; done
 cat "$TASKBRIDGE_QUESTIONS/paint.answer.json"''']
 
+[tools.pay]
+backend = "here"
+[tools.pay.target]
+command = ["sh", "-c", '''
+echo '{"message": "Pay the bill.", "url": "https://bank.example/pay?order=7"}' >"$TASKBRIDGE_QUESTIONS/new"
+mv "$TASKBRIDGE_QUESTIONS/new" "$TASKBRIDGE_QUESTIONS/bill.json"
+until [ -e "$TASKBRIDGE_QUESTIONS/bill.answer.json" ]; do sleep 0.05; done
+cat "$TASKBRIDGE_QUESTIONS/bill.answer.json"''']
+
 [tools.show]
 backend = "here"
 [tools.show.target]

@@ -96,6 +96,22 @@ async fn a_question_can_be_declined_or_closed() {
 }
 
 #[tokio::test]
+async fn a_page_is_shown_and_opened_by_nobody_but_the_user() {
+    let house = House::start();
+    for (entry, action) in [("yes", "accept"), ("no", "decline"), ("cancel", "cancel")] {
+        let mut call = house.at_terminal(&["pay"]);
+        call.shows("Pay the bill.").await;
+        call.shows("It wants you to open this address").await;
+        call.shows("    https://bank.example/pay?order=7").await;
+        call.shows("[yes, no, cancel] ").await;
+        call.enters(entry);
+        let (code, shown) = call.ends().await;
+        assert!(shown.contains(&format!("{{\"action\":\"{action}\"")), "{shown}");
+        assert_eq!(code, Some(0), "{shown}");
+    }
+}
+
+#[tokio::test]
 async fn consent_is_asked_before_anything_starts() {
     let house = House::start();
     let mut call = house.at_terminal(&["careful"]);
