@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that finds nothing to unwrap has failed")]
 
 mod bad_input;
+mod both;
 mod call;
 mod cli;
 mod configs;

@@ -20,6 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(300);
 pub(crate) struct Client {
     http: reqwest::Client,
     url: String,
+    revision: String,
     session: String,
     key: Option<String>,
     next_id: Arc<AtomicU64>,
@@ -39,25 +40,24 @@ pub(crate) enum Fault {
 impl Client {
     /// Opens a session for a client that can be asked.
     pub(crate) async fn open(url: &str) -> Result<Self, Fault> {
-        Self::begin(url, None).await
+        Self::begin(url, VERSION, None).await
+    }
+
+    /// The same, of this revision.
+    pub(crate) async fn open_of(url: &str, revision: &str) -> Result<Self, Fault> {
+        Self::begin(url, revision, None).await
     }
 
     /// The same, with an API key.
     pub(crate) async fn open_with(url: &str, key: &str) -> Result<Self, Fault> {
-        Self::begin(url, Some(key.to_owned())).await
+        Self::begin(url, VERSION, Some(key.to_owned())).await
     }
 
-    async fn begin(url: &str, key: Option<String>) -> Result<Self, Fault> {
-        let http = reqwest::Client::builder()
-            .no_proxy()
-            .tls_certs_only([])
-            .timeout(PATIENCE)
-            .pool_idle_timeout(None);
-        let http = http.build().unwrap();
-        let mut client =
-            Self { http, url: url.to_owned(), session: String::new(), key, next_id: Arc::default() };
+    async fn begin(url: &str, revision: &str, key: Option<String>) -> Result<Self, Fault> {
+        let (http, url, revision) = (connections(), url.to_owned(), revision.to_owned());
+        let mut client = Self { http, url, revision, session: String::new(), key, next_id: Arc::default() };
         let params = json!({
-            "protocolVersion": VERSION,
+            "protocolVersion": client.revision,
             "capabilities": {"elicitation": {"form": {}}},
             "clientInfo": {"name": "taskbridge-tests", "version": "1.0.0"},
         });
@@ -65,7 +65,7 @@ impl Client {
         let response = client.post(&hello).await?;
         let session = response.headers().get("mcp-session-id").expect("initialize gives a session id");
         client.session = session.to_str().unwrap().to_owned();
-        client.answer(response, &hello).await?;
+        client.answer(response, &hello, &Value::Null).await?;
         client.post(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await?;
         Ok(client)
     }
@@ -77,9 +77,14 @@ impl Client {
 
     /// A request's result.
     pub(crate) async fn request(&self, method: &str, params: Value) -> Result<Value, Fault> {
+        self.converse(method, params, &Value::Null).await
+    }
+
+    /// The same, and whatever the server asks on the way is answered with this, unless it is null.
+    pub(crate) async fn converse(&self, method: &str, params: Value, reply: &Value) -> Result<Value, Fault> {
         let message = self.message(method, params);
         let response = self.post(&message).await?;
-        self.answer(response, &message).await
+        self.answer(response, &message, reply).await
     }
 
     /// Sends a request whose answer is an event stream, and gives the stream.
@@ -158,7 +163,7 @@ impl Client {
         if self.session.is_empty() {
             return request;
         }
-        request.header("mcp-session-id", &self.session).header("mcp-protocol-version", VERSION)
+        request.header("mcp-session-id", &self.session).header("mcp-protocol-version", &self.revision)
     }
 
     async fn post(&self, message: &Value) -> Result<Response, Fault> {
@@ -166,25 +171,45 @@ impl Client {
         accepted(sent(request.json(message)).await?).await
     }
 
-    async fn answer(&self, response: Response, request: &Value) -> Result<Value, Fault> {
-        let kind = response.headers().get("content-type").and_then(|kind| kind.to_str().ok());
-        let answer = if kind.is_some_and(|kind| kind.starts_with("text/event-stream")) {
-            let mut events = Events::new(Generation::V2025, response);
-            loop {
-                match events.next().await? {
-                    Some(message) if message["id"] == request["id"] && message.get("method").is_none() => {
-                        break message;
-                    }
-                    Some(_) => {}
-                    None => return Err(Fault::Lost("the stream ended without an answer".to_owned())),
+    async fn answer(&self, response: Response, request: &Value, reply: &Value) -> Result<Value, Fault> {
+        if !is_stream(&response) {
+            return read(Generation::V2025, request, json_of(response).await?);
+        }
+        let mut events = Events::new(Generation::V2025, response);
+        while let Some(message) = events.next().await? {
+            match (message.get("method"), message.get("id")) {
+                (None, Some(id)) if *id == request["id"] => {
+                    return read(Generation::V2025, request, message);
                 }
+                (Some(_), Some(id)) if !reply.is_null() => {
+                    self.tell(&json!({"jsonrpc": "2.0", "id": id, "result": reply})).await?;
+                }
+                _ => {}
             }
-        } else {
-            response.json().await.map_err(|e| Fault::Lost(e.to_string()))?
-        };
-        schema::check_answer(Generation::V2025, request, &answer);
-        outcome(answer)
+        }
+        Err(Fault::Lost("the stream ended without an answer".to_owned()))
     }
+}
+
+/// Connections that are kept, and wait for as long as a test may.
+pub(super) fn connections() -> reqwest::Client {
+    let http = reqwest::Client::builder().no_proxy().timeout(PATIENCE).pool_idle_timeout(None);
+    http.build().unwrap()
+}
+
+pub(super) fn is_stream(response: &Response) -> bool {
+    let kind = response.headers().get("content-type").and_then(|kind| kind.to_str().ok());
+    kind.is_some_and(|kind| kind.starts_with("text/event-stream"))
+}
+
+pub(super) async fn json_of(response: Response) -> Result<Value, Fault> {
+    response.json().await.map_err(|e| Fault::Lost(e.to_string()))
+}
+
+/// What an answer says, held against the schema.
+pub(super) fn read(generation: Generation, request: &Value, answer: Value) -> Result<Value, Fault> {
+    schema::check_answer(generation, request, &answer);
+    outcome(answer)
 }
 
 fn outcome(mut answer: Value) -> Result<Value, Fault> {
@@ -195,7 +220,7 @@ fn outcome(mut answer: Value) -> Result<Value, Fault> {
     Ok(answer["result"].take())
 }
 
-async fn sent(request: RequestBuilder) -> Result<Response, Fault> {
+pub(super) async fn sent(request: RequestBuilder) -> Result<Response, Fault> {
     request.send().await.map_err(|e| Fault::Lost(e.to_string()))
 }
 

@@ -1,7 +1,7 @@
 //! A real server for tests that go through the front door, and a small client for it.
 //!
 //! [`Place`] is a config with a folder of its own; [`Server`] is the program running there; [`TestApp`] is both.
-//! [`Client`] speaks MCP 2025-11-25 over HTTP and nothing more than tests need. What ends here leaves nothing behind:
+//! [`Client`] speaks MCP 2025-11-25 over HTTP, [`Modern`] 2026-07-28, and neither more than tests need. What ends here leaves nothing behind:
 //! a server is killed by its process id, and a place that goes away looks for processes that still belong to it.
 //! It must not decide what is right: that is said by the tests.
 
@@ -10,6 +10,7 @@
 
 mod client;
 mod events;
+mod modern;
 mod place;
 mod process;
 mod pty;
@@ -19,6 +20,7 @@ mod sim;
 
 pub(crate) use client::{Client, Fault, text};
 pub(crate) use events::Events;
+pub(crate) use modern::Modern;
 pub(crate) use place::{Ended, Place};
 pub(crate) use process::{Server, raise_file_limit};
 pub(crate) use pty::{CTRL_C, CTRL_D, Pty};

@@ -1,0 +1,115 @@
+//! [`Rows`]: the tasks in a server's database with what belongs to them, without what no two runs share.
+
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+use serde_json::{Map, Value, json};
+
+use crate::support::TestApp;
+
+/// The longest that jobs may take to be over once their callers are.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// All rows, oldest first.
+pub(super) struct Rows(Vec<Value>);
+
+impl Rows {
+    /// Those of a server that is at work.
+    pub(super) fn of(app: &TestApp) -> Self {
+        let path = app.place.path("state/taskbridge.db");
+        let base = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
+        let texts = |sql: &str, id: &str| -> Vec<String> {
+            let mut query = base.prepare(sql).unwrap();
+            let found = query.query_map([id], |row| row.get(0)).unwrap();
+            found.map(Result::unwrap).collect()
+        };
+        let mut query = base.prepare("SELECT id, body FROM tasks ORDER BY n").unwrap();
+        let rows = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+        let rows = rows.map(Result::unwrap).map(|(id, body): (String, String)| {
+            let mut row = comparable(serde_json::from_str(&body).unwrap());
+            let output = texts("SELECT body FROM outputs WHERE task = ?", &id).pop();
+            row["output"] = output.map_or(Value::Null, |output| serde_json::from_str(&output).unwrap());
+            row["held"] = texts("SELECT slot FROM slots WHERE task = ? ORDER BY slot", &id).into();
+            row["once"] = texts(
+                "SELECT iif(scope = 'nonce', scope, scope || ' ' || key) FROM once WHERE task = ? ORDER BY key",
+                &id,
+            )
+            .into();
+            row
+        });
+        Self(rows.collect())
+    }
+
+    /// Those that are left when nothing is owed to the engine any more.
+    pub(super) async fn settled(app: &TestApp) -> Self {
+        let settling = async {
+            loop {
+                let rows = Self::of(app);
+                if rows.0.iter().all(|row| row["job"].get("closed").is_some()) {
+                    return rows;
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        match tokio::time::timeout(PATIENCE, settling).await {
+            Ok(rows) => rows,
+            Err(_) => panic!("a job never ends: {:#?}", Self::of(app).last()),
+        }
+    }
+
+    /// Without the first ones.
+    pub(super) fn after(self, count: usize) -> Vec<Value> {
+        self.0.into_iter().skip(count).collect()
+    }
+
+    /// The newest.
+    pub(super) fn last(mut self) -> Value {
+        self.0.pop().expect("there is a row")
+    }
+}
+
+/// A row without what no two runs share: of ids and times it is only said that they are set.
+fn comparable(mut row: Value) -> Value {
+    for name in ["id", "key", "created_at", "changed_at", "ended_at", "due_at"] {
+        set(&mut row, name);
+    }
+    for name in ["session", "progress_token"] {
+        row["origin"].as_object_mut().unwrap().remove(name);
+    }
+    let job = row["job"].as_object_mut().unwrap().values_mut().next().unwrap();
+    for name in ["handle", "started_at", "not_before"] {
+        set(job, name);
+    }
+    if job.get("spec").is_some() {
+        set(&mut job["spec"], "sealed");
+    }
+    if let Some(cancel) = row.get_mut("cancel") {
+        set(cancel, "at");
+        set(cancel, "not_before");
+    }
+    if let Some(undelivered) = row.get_mut("undelivered") {
+        set(undelivered, "digest");
+        set(undelivered, "waiting_until");
+    }
+    for note in members(&mut row, "notes") {
+        set(note, "seen_at");
+    }
+    for asked in members(&mut row, "questions") {
+        set(asked, "at");
+        // The stream that it went out on, in the generation that sends questions.
+        asked.as_object_mut().unwrap().remove("delivery");
+    }
+    row
+}
+
+fn members<'a>(row: &'a mut Value, name: &str) -> impl Iterator<Item = &'a mut Value> {
+    row.get_mut(name).and_then(Value::as_array_mut).into_iter().flatten()
+}
+
+/// Says of a member that it is there, and not what it holds.
+fn set(object: &mut Value, name: &str) {
+    let members: &mut Map<String, Value> = object.as_object_mut().unwrap();
+    if let Some(member) = members.get_mut(name) {
+        *member = json!("set");
+    }
+}

@@ -1,0 +1,94 @@
+//! [`Modern`]: a client of MCP 2026-07-28 over HTTP, as small as a client can be. It remembers nothing from one request
+//! to the next; each says what the client can do.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use reqwest::Response;
+use serde_json::{Value, json};
+
+use super::client::{connections, is_stream, json_of, read, sent};
+use super::{Events, Fault, Generation};
+
+const VERSION: &str = "2026-07-28";
+
+/// A client that can be asked. Clones share its connections.
+#[derive(Clone)]
+pub(crate) struct Modern {
+    http: reqwest::Client,
+    url: String,
+    able: Value,
+    next_id: Arc<AtomicU64>,
+}
+
+impl Modern {
+    /// One that holds tasks by the extension.
+    pub(crate) fn with_tasks(url: &str) -> Self {
+        let tasks = json!({"io.modelcontextprotocol/tasks": {}});
+        Self::able(url, json!({"elicitation": {"form": {}}, "extensions": tasks}))
+    }
+
+    /// One that does not.
+    pub(crate) fn without_tasks(url: &str) -> Self {
+        Self::able(url, json!({"elicitation": {"form": {}}}))
+    }
+
+    fn able(url: &str, able: Value) -> Self {
+        Self { http: connections(), url: url.to_owned(), able, next_id: Arc::default() }
+    }
+
+    /// A request's result. What comes before it is passed over.
+    pub(crate) async fn request(&self, method: &str, params: Value) -> Result<Value, Fault> {
+        let (request, response) = self.post(method, params).await?;
+        if !is_stream(&response) {
+            return read(Generation::V2026, &request, json_of(response).await?);
+        }
+        let mut events = Events::new(Generation::V2026, response);
+        while let Some(message) = events.next().await? {
+            if message.get("method").is_none() {
+                return read(Generation::V2026, &request, message);
+            }
+        }
+        Err(Fault::Lost("the stream ended without an answer".to_owned()))
+    }
+
+    /// Opens a subscription to these tasks, which must all be granted.
+    pub(crate) async fn follow(&self, tasks: &[String]) -> Result<Events, Fault> {
+        let params = json!({"notifications": {"taskIds": tasks}});
+        let (_, response) = self.post("subscriptions/listen", params).await?;
+        let mut events = Events::new(Generation::V2026, response);
+        let first = events.next().await?.expect("a subscription is acknowledged first");
+        assert_eq!(first["method"], "notifications/subscriptions/acknowledged");
+        assert_eq!(first["params"]["notifications"]["taskIds"], json!(tasks));
+        Ok(events)
+    }
+
+    /// `tools/call`, with what this round adds to it.
+    pub(crate) async fn call(&self, tool: &str, arguments: &Value, more: Value) -> Result<Value, Fault> {
+        let mut params = json!({"name": tool, "arguments": arguments});
+        for (name, value) in more.as_object().into_iter().flatten() {
+            params[name] = value.clone();
+        }
+        self.request("tools/call", params).await
+    }
+
+    async fn post(&self, method: &str, mut params: Value) -> Result<(Value, Response), Fault> {
+        let name = match method {
+            "tools/call" => params["name"].as_str(),
+            "tasks/get" | "tasks/update" | "tasks/cancel" => params["taskId"].as_str(),
+            _ => None,
+        };
+        let mut post = self.http.post(&self.url).header("accept", "application/json, text/event-stream");
+        post = post.header("mcp-protocol-version", VERSION).header("mcp-method", method);
+        if let Some(name) = name {
+            post = post.header("mcp-name", name);
+        }
+        params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!(VERSION);
+        params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = self.able.clone();
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        // A refusal is a JSON-RPC error with a status of its own.
+        let response = sent(post.json(&request)).await?;
+        Ok((request, response))
+    }
+}
