@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from peer import Failed
-from rows import CLIENTS, SPOKEN, Place, Row
+from rows import CLIENTS, Place, Row
 from scenarios import SCENARIOS
 
 # Most of the time a row waits for its jobs.
@@ -91,11 +91,11 @@ def main() -> int:
     parser.add_argument("--client", action="append", default=[], help="only rows with these words")
     parser.add_argument("--scenario", action="append", default=[], choices=SCENARIOS)
     options = parser.parse_args()
-    wanted = options.scenario or [name for name in SCENARIOS if name != "handover" or len(SPOKEN) > 1]
+    wanted = options.scenario or list(SCENARIOS)
     with (options.work / "log").open("wb") as log:
         place = Place(options.packages.absolute(), options.server.absolute(), options.work.absolute(), log)
         rows = [Row(client, over, place) for client in CLIENTS for over in ("http", "stdio")]
-        rows = [row for row in rows if row.client.generation in SPOKEN and chosen(row, options.client)]
+        rows = [row for row in rows if chosen(row, options.client)]
         with ThreadPoolExecutor(AT_ONCE) as pool:
             # The slowest first, so that it is not waited for alone in the end.
             slowest = sorted(rows, key=lambda row: row.client.program != "inspector")

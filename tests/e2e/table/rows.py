@@ -15,8 +15,6 @@ from server import Server
 
 HERE = Path(__file__).resolve().parent.parent
 LEGACY, MODERN = "2025-11-25", "2026-07-28"
-# The generations that the server speaks.
-SPOKEN = (LEGACY,)
 
 
 @dataclass(frozen=True)
@@ -74,7 +72,13 @@ CLIENTS = [
     Client("TypeScript SDK 2", "sdk2", "node", LEGACY),
     Client("TypeScript SDK 2", "sdk2", "node", MODERN),
     Client("Inspector mcpdo", "inspector", "node", LEGACY),
-    Client("Inspector mcpdo", "inspector", "node", MODERN),
+    Client(
+        "Inspector mcpdo",
+        "inspector",
+        "node",
+        MODERN,
+        without=dict.fromkeys(("plain", "typed"), "declares the tasks extension with every request of 2026-07-28"),
+    ),
     Client("Rust SDK 2", "rmcp2", "rust", LEGACY),
     Client(
         "Rust SDK 3", "rmcp3", "rust", LEGACY, tasks=False, without=no_tasks("no requests for the tasks of 2025-11-25")

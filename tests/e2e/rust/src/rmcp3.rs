@@ -82,6 +82,21 @@ impl Rmcp3 {
     fn session(&self) -> Result<&RunningService<RoleClient, Handler>> {
         self.session.as_ref().context("not connected")
     }
+
+    /// Calls a tool, and answers what is asked before it starts. The library's own loop for this takes no task.
+    async fn answered(&self, mut params: CallToolRequestParams) -> Result<CallToolResponse> {
+        let session = self.session()?;
+        loop {
+            match session.call_tool_once(params.clone()).await? {
+                CallToolResponse::InputRequired(asked) => {
+                    let answers = session.service().answers(&asked.input_requests.unwrap_or_default())?;
+                    params.input_responses = Some(answers);
+                    params.request_state = asked.request_state;
+                }
+                ended => return Ok(ended),
+            }
+        }
+    }
 }
 
 impl Driven for Rmcp3 {
@@ -117,23 +132,20 @@ impl Driven for Rmcp3 {
 
     async fn call(&self, tool: String, arguments: Arguments) -> Result<Value> {
         let params = CallToolRequestParams::new(tool).with_arguments(arguments);
-        Ok(serde_json::to_value(self.session()?.call_tool(params).await?)?)
+        if !self.setup.tasks {
+            return Ok(serde_json::to_value(self.session()?.call_tool(params).await?)?);
+        }
+        match self.answered(params).await? {
+            CallToolResponse::Task(created) => self.result(&created.task.task_id).await,
+            CallToolResponse::Complete(result) => Ok(serde_json::to_value(result)?),
+            other => bail!("in place of a result came {other:?}"),
+        }
     }
 
     async fn start(&self, tool: String, arguments: Arguments) -> Result<Value> {
-        let session = self.session()?;
-        let mut params = CallToolRequestParams::new(tool).with_arguments(arguments);
-        loop {
-            match session.call_tool_once(params.clone()).await? {
-                CallToolResponse::Task(created) => return Ok(serde_json::to_value(created.task)?),
-                // The library's own loop for this takes no task in the end.
-                CallToolResponse::InputRequired(asked) => {
-                    let answers = session.service().answers(&asked.input_requests.unwrap_or_default())?;
-                    params.input_responses = Some(answers);
-                    params.request_state = asked.request_state;
-                }
-                other => bail!("in place of a task came {other:?}"),
-            }
+        match self.answered(CallToolRequestParams::new(tool).with_arguments(arguments)).await? {
+            CallToolResponse::Task(created) => Ok(serde_json::to_value(created.task)?),
+            other => bail!("in place of a task came {other:?}"),
         }
     }
 

@@ -56,7 +56,10 @@ class Sdk2 extends Driven {
   }
 
   async call({ tool, arguments: args }) {
-    return outcome(await this.client.callTool({ name: tool, arguments: args }));
+    if (!this.options.tasks || !this.options.modern) {
+      return outcome(await this.client.callTool({ name: tool, arguments: args }));
+    }
+    return settled(await this.session.callTool(tool, args));
   }
 
   async start({ tool, arguments: args }) {
@@ -81,16 +84,20 @@ class Sdk2 extends Driven {
   }
 
   async result({ task }) {
-    const execution = this.executions.get(task);
-    const ended = execution ? (await execution.settle()).outcome : await this.session.task(task).result();
-    if (ended.status === "completed") return outcome(ended.result);
-    // In 2025-11-25 the library fetches no result of a failed task; its user has the task's message.
-    return { text: ended.error?.message ?? ended.status, structured: null, error: true };
+    return settled(this.executions.get(task) ?? this.session.task(task));
   }
 
   async cancel({ task }) {
     await this.executions.get(task).cancel();
   }
+}
+
+/** How a call or a task of the tasks extension ended. */
+async function settled(execution) {
+  const ended = await execution.result();
+  if (ended.status === "completed") return outcome(ended.result);
+  // In 2025-11-25 the library fetches no result of a failed task; its user has the task's message.
+  return { text: ended.error?.message ?? ended.status, structured: null, error: true };
 }
 
 await serve(new Sdk2(setup()), library("@modelcontextprotocol/client", "@modelcontextprotocol/ext-tasks"));
