@@ -1,6 +1,8 @@
 //! [`Argument`]: what a prompt takes, or the address of a resource: text, with the values that it can have or that are
 //! suggested. It must not know where it is used.
 
+use serde_json::{Value, json};
+
 /// The most values that one completion has (MCP, server/utilities/completion).
 const MOST: usize = 100;
 
@@ -55,6 +57,20 @@ impl Argument {
             }
             _ => Ok(()),
         }
+    }
+
+    /// What a form asks for: a JSON Schema.
+    pub fn schema(&self) -> Value {
+        let mut schema = json!({"type": "string"});
+        for (name, text) in [("title", &self.title), ("description", &self.description)] {
+            if let Some(text) = text {
+                schema[name] = Value::from(text.as_str());
+            }
+        }
+        if let Values::Only(values) = &self.values {
+            schema["enum"] = json!(values);
+        }
+        schema
     }
 
     /// What could be meant by what was typed so far.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use taskbridge_sdk::Content;
 
 use super::resource::page;
-use super::{Argument, Role, Template, address};
+use super::{Argument, Inquiry, Role, Template, address};
 
 /// All of them, in the order of their names.
 #[derive(Debug, Default)]
@@ -24,6 +24,8 @@ pub struct Prompt {
     pub description: Option<String>,
     /// What it takes, in the order of the config.
     pub arguments: Vec<Argument>,
+    /// What is asked of a user who left an argument out, where the client can be asked.
+    pub inquiries: Vec<Inquiry>,
     /// What it says.
     pub messages: Vec<Message>,
 }

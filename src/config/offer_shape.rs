@@ -91,6 +91,9 @@ pub(super) struct PromptArgument {
     pub required: Option<bool>,
     /// Its value where none is given.
     pub default: Option<String>,
+    /// What to ask a user who left it out, as in `ask = "Which version?"`: clients of 2026-07-28 that show forms ask.
+    /// From others it must come with the request.
+    pub ask: Option<String>,
     /// The values that it can have; they are suggested, and others are refused.
     #[serde(rename = "enum")]
     pub choices: Option<Vec<String>>,

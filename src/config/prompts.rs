@@ -13,7 +13,7 @@ use super::resources::{check_name, text_template};
 use super::source::join;
 use super::values::{self, Said, Tools};
 use super::{files, problem};
-use crate::catalog::{Argument, Message, Prompt, Prompts, Resources, Says, Values};
+use crate::catalog::{Argument, Inquiry, Message, Prompt, Prompts, Resources, Says, Values, Wants};
 
 /// What prompts refer to.
 #[derive(Clone, Copy)]
@@ -51,8 +51,9 @@ pub(super) fn read(reader: &mut Reader<'_>, tables: Map<String, Value>, context:
                 messages.push(Message { role: message.role, says });
             }
         }
+        let inquiries = inquiries(&prompt.arguments, &arguments);
         let offer_shape::Prompt { title, description, .. } = prompt;
-        prompts.push(Prompt { name, title, description, arguments, messages });
+        prompts.push(Prompt { name, title, description, arguments, inquiries, messages });
     }
     Prompts::new(prompts)
 }
@@ -76,6 +77,10 @@ fn arguments(
         }
         if arguments.iter().any(|known| known.name == *name) {
             reader.problem(join(&field, "name"), format!("there is an argument `{name}` already"));
+        }
+        if argument.ask.is_some() && argument.default.is_some() {
+            let message = "what has a default is never missing: remove one of the two";
+            reader.problem(join(&field, "ask"), message);
         }
         if argument.required == Some(true) && argument.default.is_some() {
             let message = "a required argument needs no default: remove one of the two";
@@ -103,6 +108,20 @@ fn arguments(
         });
     }
     arguments
+}
+
+/// What is asked for arguments that were left out: each has a form of its own, and all come at once.
+fn inquiries(given: &[PromptArgument], read: &[Argument]) -> Vec<Inquiry> {
+    let asked = given.iter().zip(read).filter_map(|(given, argument)| Some((given.ask.clone()?, argument)));
+    asked
+        .map(|(message, argument)| Inquiry {
+            key: argument.name.clone(),
+            step: 1,
+            optional: !argument.required,
+            message,
+            wants: Wants::Parameters(Map::from_iter([(argument.name.clone(), argument.schema())])),
+        })
+        .collect()
 }
 
 /// What a message says; exactly one of six.

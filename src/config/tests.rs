@@ -526,6 +526,10 @@ fn mistakes_in_prompts() {
             "x.toml:5: prompts.p.arguments[0].default: a required argument needs no default: remove one of the two",
         ),
         (
+            "messages = [{ text = \"x\" }]\narguments = [{ name = \"a\", ask = \"Which?\", default = \"b\" }]\n",
+            "x.toml:5: prompts.p.arguments[0].ask: what has a default is never missing: remove one of the two",
+        ),
+        (
             "messages = [{ text = \"x\" }]\narguments = [{ name = \"a\", enum = [\"x\"], default = \"b\" }]\n",
             "x.toml:5: prompts.p.arguments[0].default: unknown value `b`; did you mean `x`? (known: `x`)",
         ),

@@ -46,11 +46,11 @@ pub enum PromptError {
     },
 }
 
-/// The page at a cursor, or the first. `None` if the cursor is not one of this list and this caller.
-pub fn page(bridge: &Bridge, caller: &Principal, at: Option<&str>) -> Option<Page<Arc<Prompt>>> {
+/// The page at a cursor, or the first: the same for everybody. `None` if the cursor is not one of this list.
+pub fn page(bridge: &Bridge, at: Option<&str>) -> Option<Page<Arc<Prompt>>> {
     let after: Option<String> = match at {
         None => None,
-        Some(text) => Some(cursor::open(&bridge.seal, LIST, &caller.owner, text)?),
+        Some(text) => Some(cursor::open_for_all(&bridge.seal, LIST, text)?),
     };
     let size = bridge.settings().page_size;
     let catalog = bridge.catalog();
@@ -58,7 +58,7 @@ pub fn page(bridge: &Bridge, caller: &Principal, at: Option<&str>) -> Option<Pag
     let more = prompts.len() > size;
     prompts.truncate(size);
     let last = prompts.last().filter(|_| more).map(|prompt| &prompt.name);
-    let next_cursor = last.map(|name| cursor::seal(&bridge.seal, LIST, &caller.owner, name));
+    let next_cursor = last.map(|name| cursor::seal_for_all(&bridge.seal, LIST, name));
     Some(Page { entries: prompts.into_iter().map(Arc::clone).collect(), next_cursor })
 }
 

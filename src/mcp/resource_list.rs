@@ -169,11 +169,11 @@ async fn output(bridge: &Bridge, task: &Task) -> Result<Option<Output>, StoreErr
     }
 }
 
-/// The page of templates at a cursor, or the first. `None` if the cursor is not one of this list and this caller.
-pub fn templates(bridge: &Bridge, caller: &Principal, at: Option<&str>) -> Option<Page<TemplateEntry>> {
+/// The page of templates at a cursor, or the first: the same for everybody. `None` if the cursor is not one of this list.
+pub fn templates(bridge: &Bridge, at: Option<&str>) -> Option<Page<TemplateEntry>> {
     let place = match at {
         None => None,
-        Some(text) => Some(cursor::open(&bridge.seal, TEMPLATES, &caller.owner, text)?),
+        Some(text) => Some(cursor::open_for_all(&bridge.seal, TEMPLATES, text)?),
     };
     let size = bridge.settings().page_size;
     let catalog = bridge.catalog();
@@ -196,6 +196,6 @@ pub fn templates(bridge: &Bridge, caller: &Principal, at: Option<&str>) -> Optio
     let mut entries: Vec<TemplateEntry> =
         configured.into_iter().map(|each| TemplateEntry::Configured(Arc::clone(each))).collect();
     entries.extend(OWN.iter().skip(skipped).take(taken).map(TemplateEntry::Own));
-    let next_cursor = next.map(|place| cursor::seal(&bridge.seal, TEMPLATES, &caller.owner, place));
+    let next_cursor = next.map(|place| cursor::seal_for_all(&bridge.seal, TEMPLATES, place));
     Some(Page { entries, next_cursor })
 }

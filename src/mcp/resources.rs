@@ -46,6 +46,8 @@ pub struct Contents {
     pub mime_type: Option<String>,
     /// The bytes: text where they are text.
     pub body: Body,
+    /// True if everybody gets the same: it comes from the config.
+    pub shared: bool,
 }
 
 /// Why something could not be read.
@@ -140,7 +142,9 @@ pub async fn read(bridge: &Bridge, caller: &Principal, uri: &str) -> Result<Cont
     let catalog = bridge.catalog();
     match catalog.resources().read(uri) {
         Ok(None) => {}
-        Ok(Some((mime_type, body))) => return Ok(Contents { mime_type: Some(mime_type.to_owned()), body }),
+        Ok(Some((mime_type, body))) => {
+            return Ok(Contents { mime_type: Some(mime_type.to_owned()), body, shared: true });
+        }
         Err(words) => return Err(ReadError::Template(BadTemplate(words))),
     }
     let (id, part) = parse(uri).ok_or(ReadError::NotFound)?;
@@ -149,7 +153,7 @@ pub async fn read(bridge: &Bridge, caller: &Principal, uri: &str) -> Result<Cont
         Part::Log => {
             let log = log(bridge, &view.task, bridge.settings().max_log_bytes, None).await?;
             let text = if log.cut { format!("[earlier output is left out]\n{}", log.text) } else { log.text };
-            Ok(Contents { mime_type: Some("text/plain".to_owned()), body: Body::Text(text) })
+            Ok(Contents { mime_type: Some("text/plain".to_owned()), body: Body::Text(text), shared: false })
         }
         Part::Artifact(name) => artifact(bridge, &view.task, &name).await,
     }
@@ -185,7 +189,7 @@ async fn artifact(bridge: &Bridge, task: &Task, name: &str) -> Result<Contents, 
         Ok(text) => Body::Bytes(text.into_bytes()),
         Err(error) => Body::Bytes(error.into_bytes()),
     };
-    Ok(Contents { mime_type, body })
+    Ok(Contents { mime_type, body, shared: false })
 }
 
 async fn in_time<T>(reading: impl Future<Output = taskbridge_sdk::Result<T>>) -> Result<T, ReadError> {

@@ -18,3 +18,4 @@ mod support;
 mod tidy;
 mod transport;
 mod v2025;
+mod v2026;

@@ -6,8 +6,10 @@ use taskbridge_sdk::Trace;
 
 use super::wire::{Filter, TASKS_EXTENSION};
 use crate::mcp::jsonrpc::Error;
+pub(super) use crate::mcp::params::{
+    Completing, bad_cursor, completing, cursor, invalid, progress_token, prompt, task_id, text,
+};
 use crate::mcp::params::{arguments, idempotency_key, trace, wrong};
-pub(super) use crate::mcp::params::{bad_cursor, cursor, invalid, progress_token, task_id, text};
 use crate::mcp::session::Abilities;
 
 /// Where a request names its revision, in `_meta`.

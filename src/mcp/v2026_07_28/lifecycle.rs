@@ -15,6 +15,8 @@ pub(super) fn discover(call: &Call<'_>) -> Value {
     let capabilities = wire::ServerCapabilities {
         tools: wire::ListCapability { list_changed: true },
         resources: wire::ResourcesCapability { list_changed: true, subscribe: false },
+        prompts: wire::ListCapability { list_changed: true },
+        completions: wire::Empty {},
         extensions: wire::Extensions::default(),
     };
     let result = wire::DiscoverResult {

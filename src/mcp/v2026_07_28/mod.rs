@@ -2,11 +2,13 @@
 //! it is written in and what its client can do; nothing is remembered from one request to the next. It must not know a
 //! transport or another generation.
 
+mod completion;
 mod errors;
 mod from_wire;
 mod headers;
 mod lifecycle;
 mod listen;
+mod prompts;
 mod questions;
 mod resources;
 mod rounds;
@@ -99,8 +101,11 @@ async fn answer(call: &Call<'_>, request: Request, outlet: &dyn Outlet) -> Outco
         "tasks/cancel" => tasks::cancel(call, &params).await,
         "subscriptions/listen" => listen::listen(call, &id, &params, outlet).await,
         "resources/list" => resources::list(call, &params).await,
-        "resources/templates/list" => resources::templates(&params),
+        "resources/templates/list" => resources::templates(call, &params),
         "resources/read" => resources::read(call, &params).await,
+        "prompts/list" => prompts::list(call, &params),
+        "prompts/get" => prompts::get(call, &params).await,
+        "completion/complete" => completion::complete(call, &params).await,
         _ => Err(jsonrpc::Error::new(
             METHOD_NOT_FOUND,
             format!("there is no method {method:?} in {}", generation::MODERN),

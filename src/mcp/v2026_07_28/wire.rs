@@ -5,6 +5,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use taskbridge_sdk::Content;
 
+use crate::catalog::Role;
 use crate::mcp::jsonrpc::Id;
 
 /// The extension by which clients hold tasks.
@@ -83,6 +84,8 @@ pub(super) struct DiscoverResult {
 pub(super) struct ServerCapabilities {
     pub(super) tools: ListCapability,
     pub(super) resources: ResourcesCapability,
+    pub(super) prompts: ListCapability,
+    pub(super) completions: Empty,
     pub(super) extensions: Extensions,
 }
 
@@ -278,21 +281,38 @@ pub(super) struct Progress<'a> {
 /// `Resource`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Resource {
-    pub(super) uri: String,
-    pub(super) name: String,
-    pub(super) description: String,
+pub(super) struct Resource<'a> {
+    pub(super) uri: &'a str,
+    pub(super) name: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) mime_type: Option<String>,
+    pub(super) title: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) description: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) mime_type: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) annotations: Option<Annotations<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) size: Option<u64>,
 }
 
-/// `ListResourcesResult`.
-#[derive(Debug, Default, Serialize)]
+/// `Annotations`.
+#[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ListResourcesResult {
-    pub(super) resources: Vec<Resource>,
+pub(super) struct Annotations<'a> {
+    #[serde(skip_serializing_if = "<[Role]>::is_empty")]
+    pub(super) audience: &'a [Role],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) priority: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) last_modified: Option<String>,
+}
+
+/// `ListResourcesResult`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ListResourcesResult<'a> {
+    pub(super) resources: Vec<Resource<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) next_cursor: Option<String>,
 }
@@ -300,19 +320,88 @@ pub(super) struct ListResourcesResult {
 /// `ResourceTemplate`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ResourceTemplate {
-    pub(super) uri_template: &'static str,
-    pub(super) name: &'static str,
-    pub(super) description: &'static str,
+pub(super) struct ResourceTemplate<'a> {
+    pub(super) uri_template: &'a str,
+    pub(super) name: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) mime_type: Option<&'static str>,
+    pub(super) title: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) description: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) mime_type: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) annotations: Option<Annotations<'a>>,
 }
 
 /// `ListResourceTemplatesResult`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ListResourceTemplatesResult {
-    pub(super) resource_templates: Vec<ResourceTemplate>,
+pub(super) struct ListResourceTemplatesResult<'a> {
+    pub(super) resource_templates: Vec<ResourceTemplate<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) next_cursor: Option<String>,
+}
+
+/// `Prompt`.
+#[derive(Debug, Serialize)]
+pub(super) struct Prompt<'a> {
+    pub(super) name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) title: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) description: Option<&'a str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) arguments: Vec<PromptArgument<'a>>,
+}
+
+/// `PromptArgument`.
+#[derive(Debug, Serialize)]
+pub(super) struct PromptArgument<'a> {
+    pub(super) name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) title: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) description: Option<&'a str>,
+    pub(super) required: bool,
+}
+
+/// `ListPromptsResult`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ListPromptsResult<'a> {
+    pub(super) prompts: Vec<Prompt<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) next_cursor: Option<String>,
+}
+
+/// `PromptMessage`.
+#[derive(Debug, Serialize)]
+pub(super) struct PromptMessage {
+    pub(super) role: Role,
+    pub(super) content: Content,
+}
+
+/// `GetPromptResult`.
+#[derive(Debug, Serialize)]
+pub(super) struct GetPromptResult {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) description: Option<String>,
+    pub(super) messages: Vec<PromptMessage>,
+}
+
+/// `CompleteResult`.
+#[derive(Debug, Serialize)]
+pub(super) struct CompleteResult {
+    pub(super) completion: Completion,
+}
+
+/// `CompleteResult.completion`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Completion {
+    pub(super) values: Vec<String>,
+    pub(super) total: usize,
+    pub(super) has_more: bool,
 }
 
 /// `TextResourceContents` or `BlobResourceContents`.

@@ -18,6 +18,7 @@ pub(crate) struct Modern {
     http: reqwest::Client,
     url: String,
     able: Value,
+    key: Option<String>,
     next_id: Arc<AtomicU64>,
 }
 
@@ -33,8 +34,14 @@ impl Modern {
         Self::able(url, json!({"elicitation": {"form": {}}}))
     }
 
-    fn able(url: &str, able: Value) -> Self {
-        Self { http: connections(), url: url.to_owned(), able, next_id: Arc::default() }
+    /// One with these capabilities.
+    pub(crate) fn able(url: &str, able: Value) -> Self {
+        Self { http: connections(), url: url.to_owned(), able, key: None, next_id: Arc::default() }
+    }
+
+    /// The same, with an API key.
+    pub(crate) fn with_key(self, key: &str) -> Self {
+        Self { key: Some(key.to_owned()), ..self }
     }
 
     /// A request's result. What comes before it is passed over.
@@ -63,6 +70,15 @@ impl Modern {
         Ok(events)
     }
 
+    /// Opens a subscription to what this filter wants, and gives it with what was granted.
+    pub(crate) async fn subscribe(&self, wanted: Value) -> Result<(Events, Value), Fault> {
+        let (_, response) = self.post("subscriptions/listen", json!({"notifications": wanted})).await?;
+        let mut events = Events::new(Generation::V2026, response);
+        let mut first = events.next().await?.expect("a subscription is acknowledged first");
+        assert_eq!(first["method"], "notifications/subscriptions/acknowledged");
+        Ok((events, first["params"]["notifications"].take()))
+    }
+
     /// `tools/call`, with what this round adds to it.
     pub(crate) async fn call(&self, tool: &str, arguments: &Value, more: Value) -> Result<Value, Fault> {
         let mut params = json!({"name": tool, "arguments": arguments});
@@ -74,12 +90,16 @@ impl Modern {
 
     async fn post(&self, method: &str, mut params: Value) -> Result<(Value, Response), Fault> {
         let name = match method {
-            "tools/call" => params["name"].as_str(),
+            "tools/call" | "prompts/get" => params["name"].as_str(),
+            "resources/read" => params["uri"].as_str(),
             "tasks/get" | "tasks/update" | "tasks/cancel" => params["taskId"].as_str(),
             _ => None,
         };
         let mut post = self.http.post(&self.url).header("accept", "application/json, text/event-stream");
         post = post.header("mcp-protocol-version", VERSION).header("mcp-method", method);
+        if let Some(key) = &self.key {
+            post = post.bearer_auth(key);
+        }
         if let Some(name) = name {
             post = post.header("mcp-name", name);
         }

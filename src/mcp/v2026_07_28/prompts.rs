@@ -1,0 +1,103 @@
+//! `prompts/list` and `prompts/get`. Arguments that were left out are asked of the user, where the config says so and
+//! the client can be asked.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::lifecycle::FRESH;
+use super::rounds::{self, Next, Target};
+use super::wire::CacheScope;
+use super::{Call, from_wire, to_wire, wire};
+use crate::catalog::{Argument, Prompt};
+use crate::mcp::jsonrpc::{Error, INTERNAL_ERROR, INVALID_PARAMS, Outcome};
+use crate::mcp::prompts::{self, PromptError, Told};
+use crate::mcp::resources::ReadError;
+
+/// `prompts/list`: the same for everybody.
+pub(super) fn list(call: &Call<'_>, params: &Value) -> Outcome {
+    let cursor = from_wire::cursor(params)?;
+    let page = prompts::page(call.bridge, cursor);
+    let page = page.ok_or_else(from_wire::bad_cursor)?;
+    let prompts = page.entries.iter().map(|prompt| listed(prompt)).collect();
+    let result = wire::ListPromptsResult { prompts, next_cursor: page.next_cursor };
+    Ok(to_wire::cacheable(result, FRESH, CacheScope::Public))
+}
+
+fn listed(prompt: &Prompt) -> wire::Prompt<'_> {
+    fn argument(argument: &Argument) -> wire::PromptArgument<'_> {
+        let Argument { name, title, description, required, .. } = argument;
+        let (title, description) = (title.as_deref(), description.as_deref());
+        wire::PromptArgument { name, title, description, required: *required }
+    }
+    wire::Prompt {
+        name: &prompt.name,
+        title: prompt.title.as_deref(),
+        description: prompt.description.as_deref(),
+        arguments: prompt.arguments.iter().map(argument).collect(),
+    }
+}
+
+/// `prompts/get`.
+pub(super) async fn get(call: &Call<'_>, params: &Value) -> Outcome {
+    let (name, given) = from_wire::prompt(params)?;
+    let given = match complete(call, name, given, params)? {
+        Gathered::All(given) => given,
+        Gathered::Asked(result) => return Ok(result),
+    };
+    match prompts::fill(call.bridge, &call.asker.principal, name, given).await {
+        Ok(Told { description, messages }) => {
+            let messages = messages.into_iter().map(|(role, content)| wire::PromptMessage { role, content });
+            Ok(to_wire::complete(wire::GetPromptResult { description, messages: messages.collect() }))
+        }
+        Err(problem) => Err(prompt_error(call, &problem)),
+    }
+}
+
+/// What a request has, or what it is answered with for the rest.
+enum Gathered {
+    All(BTreeMap<String, String>),
+    Asked(Value),
+}
+
+/// Asks for what was left out.
+fn complete(
+    call: &Call<'_>,
+    name: &str,
+    mut given: BTreeMap<String, String>,
+    params: &Value,
+) -> Result<Gathered, Error> {
+    let catalog = call.bridge.catalog();
+    let inquiries = catalog.prompts().get(name).map_or(&[][..], |prompt| &prompt.inquiries);
+    // Who cannot be asked is told what is missing.
+    if inquiries.is_empty() || !call.client().elicitation_form {
+        return Ok(Gathered::All(given));
+    }
+    // Forms send their empty fields as empty texts.
+    given.retain(|_, value| !value.is_empty());
+    let sent: Map<String, Value> = given.into_iter().map(|(name, value)| (name, value.into())).collect();
+    let fingerprint = call.bridge.seal.digest(&["prompts/get", name, &json!(sent).to_string()]);
+    let target = Target { name, fingerprint, inquiries };
+    match rounds::next(call, &target, None, &sent, &from_wire::retry(params)?)? {
+        Next::Ask(result) => Ok(Gathered::Asked(result)),
+        Next::Refused(why) => Err(from_wire::invalid(why)),
+        Next::Go(gathered) => {
+            let text = |(name, value): (String, Value)| Some((name, value.as_str()?.to_owned()));
+            Ok(Gathered::All(gathered.arguments.into_iter().filter_map(text).collect()))
+        }
+    }
+}
+
+fn prompt_error(call: &Call<'_>, problem: &PromptError) -> Error {
+    let (code, data) = match problem {
+        PromptError::Unknown(_) | PromptError::Arguments(_) => (INVALID_PARAMS, None),
+        PromptError::Resource { uri, source } => match source {
+            ReadError::NotFound | ReadError::Refused(_) => (INVALID_PARAMS, Some(json!({ "uri": uri }))),
+            ReadError::Unavailable(_) => (INTERNAL_ERROR, Some(json!({ "uri": uri }))),
+            ReadError::Denied(cause) => return call.fault(cause),
+            ReadError::Template(cause) => return call.fault(cause),
+            ReadError::Store(cause) => return call.fault(cause),
+        },
+    };
+    Error { code, message: problem.to_string(), data }
+}

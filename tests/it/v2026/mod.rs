@@ -1,0 +1,3 @@
+//! 2026-07-28 from outside: the real program, real HTTP, and every message held against the official schemas.
+
+mod offers;

@@ -1,0 +1,155 @@
+//! Resources, prompts and completion of the config.
+
+use serde_json::{Value, json};
+
+use crate::support::{Fault, Modern, TestApp};
+
+const OFFERS: &str = r##"
+[resources.runbook]
+uri = "runbook://deploy"
+title = "When a deployment fails"
+mime_type = "text/markdown"
+text = "# Roll back"
+annotations = { audience = ["user"], priority = 0.5 }
+
+[resources.service]
+uri = "test://template/{id}/data"
+mime_type = "application/json"
+text = '{"id": "{{ id }}"}'
+places.id = { suggest = ["api", "web"] }
+
+[prompts.ask]
+title = "Ask"
+arguments = [
+  { name = "context", ask = "What context should the prompt use?", description = "The context." },
+  { name = "mood", ask = "Which mood?", enum = ["calm", "urgent"], required = false },
+]
+[[prompts.ask.messages]]
+text = "In {{ context }}{% if mood %}, {{ mood }}{% endif %}."
+[[prompts.ask.messages]]
+resource = "test://template/{{ context | lower }}/data"
+
+[prompts.plain]
+messages = [{ text = "Hello." }]
+"##;
+
+async fn refused(client: &Modern, method: &str, params: Value) -> (i64, String) {
+    match client.request(method, params).await {
+        Err(Fault::Refused { code, message }) => (code, message),
+        other => panic!("{method} is refused, and not {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn what_the_config_offers_is_listed_for_everybody_to_keep() {
+    let app = TestApp::start(OFFERS);
+    let client = Modern::able(app.server.url(), json!({}));
+    let offered = client.request("server/discover", json!({})).await.unwrap()["capabilities"].clone();
+    assert_eq!((&offered["prompts"], &offered["completions"]), (&json!({"listChanged": true}), &json!({})));
+    let prompts = client.request("prompts/list", json!({})).await.unwrap();
+    assert_eq!((&prompts["cacheScope"], prompts["ttlMs"].as_u64() > Some(0)), (&json!("public"), true));
+    assert_eq!(prompts["prompts"][1], json!({"name": "plain"}));
+    assert_eq!(prompts["prompts"][0]["arguments"][1], json!({"name": "mood", "required": false}));
+    let resources = client.request("resources/list", json!({})).await.unwrap();
+    assert_eq!((&resources["cacheScope"], &resources["ttlMs"]), (&json!("private"), &json!(0)));
+    let hints = json!({"audience": ["user"], "priority": 0.5});
+    assert_eq!(resources["resources"][0]["annotations"], hints);
+    let templates = client.request("resources/templates/list", json!({})).await.unwrap();
+    assert_eq!(templates["resourceTemplates"][0]["uriTemplate"], "test://template/{id}/data");
+    assert_eq!(templates["cacheScope"], "public");
+}
+
+#[tokio::test]
+async fn pages_that_everybody_may_keep_go_on_for_everybody() {
+    let key = |key: &str| {
+        let digest = <sha2::Sha256 as sha2::Digest>::digest(key.as_bytes());
+        format!("{{ principal = {key:?}, sha256 = \"{}\" }}", data_encoding::HEXLOWER.encode(&digest))
+    };
+    let config = format!(
+        "[server]\nlisten = \"127.0.0.1:0\"\npage_size = 1\n[auth]\nmode = \"api_keys\"\nkeys = [{}, {}]\n\
+         [store]\npath = \"state/taskbridge.db\"\n{}",
+        key("ann"),
+        key("bob"),
+        OFFERS
+    );
+    let place = crate::support::Place::new(&config);
+    let server = place.serve();
+    let [ann, bob] = ["ann", "bob"].map(|key| Modern::able(server.url(), json!({})).with_key(key));
+    for method in ["prompts/list", "resources/templates/list"] {
+        let first = ann.request(method, json!({})).await.unwrap();
+        assert_eq!(first["cacheScope"], "public");
+        bob.request(method, json!({"cursor": first["nextCursor"]})).await.unwrap();
+    }
+    let first = ann.request("tools/list", json!({})).await.unwrap();
+    assert_eq!(first["cacheScope"], "private");
+    assert_eq!(refused(&bob, "tools/list", json!({"cursor": first["nextCursor"]})).await.0, -32602);
+}
+
+#[tokio::test]
+async fn resources_are_read_and_what_is_not_there_is_invalid() {
+    let app = TestApp::start(OFFERS);
+    let client = Modern::able(app.server.url(), json!({}));
+    let read = client.request("resources/read", json!({"uri": "runbook://deploy"})).await.unwrap();
+    assert_eq!(read["contents"][0]["text"], "# Roll back");
+    assert_eq!(read["cacheScope"], "public");
+    let read = client.request("resources/read", json!({"uri": "test://template/7/data"})).await.unwrap();
+    assert_eq!(read["contents"][0]["text"], "{\"id\": \"7\"}");
+    assert_eq!(refused(&client, "resources/read", json!({"uri": "runbook://none"})).await.0, -32602);
+    let of = json!({"type": "ref/resource", "uri": "test://template/{id}/data"});
+    let begun = json!({"ref": of, "argument": {"name": "id", "value": "a"}});
+    let completed = client.request("completion/complete", begun).await.unwrap();
+    assert_eq!(completed["completion"], json!({"values": ["api"], "total": 1, "hasMore": false}));
+}
+
+#[tokio::test]
+async fn what_a_prompt_lacks_is_asked_of_the_user() {
+    let app = TestApp::start(OFFERS);
+    let client = Modern::able(app.server.url(), json!({"elicitation": {}}));
+    let asked =
+        client.request("prompts/get", json!({"name": "ask", "arguments": {"context": ""}})).await.unwrap();
+    assert_eq!(asked["resultType"], "input_required");
+    let form = &asked["inputRequests"]["context"];
+    assert_eq!(form["params"]["message"], "What context should the prompt use?");
+    assert_eq!(
+        form["params"]["requestedSchema"]["properties"]["context"],
+        json!({"type": "string", "description": "The context."})
+    );
+    let mood = &asked["inputRequests"]["mood"]["params"]["requestedSchema"]["properties"]["mood"];
+    assert_eq!(mood["enum"], json!(["calm", "urgent"]));
+
+    let answers = json!({
+        "context": {"action": "accept", "content": {"context": "Haste"}},
+        "mood": {"action": "decline"},
+    });
+    let again = json!({
+        "name": "ask", "arguments": {"context": ""}, "inputResponses": answers, "requestState": asked["requestState"],
+    });
+    let told = client.request("prompts/get", again.clone()).await.unwrap();
+    assert_eq!(told["messages"][0]["content"]["text"], "In Haste.");
+    assert_eq!(told["messages"][1]["content"]["resource"]["text"], "{\"id\": \"haste\"}");
+
+    let mut other = again.clone();
+    other["arguments"] = json!({"mood": "calm"});
+    assert_eq!(
+        refused(&client, "prompts/get", other).await.0,
+        -32602,
+        "the state is that of another request"
+    );
+    let mut declined = again;
+    declined["inputResponses"]["context"] = json!({"action": "decline"});
+    let (code, message) = refused(&client, "prompts/get", declined).await;
+    assert!(code == -32602 && message.contains("the user declined"), "{code} {message}");
+}
+
+#[tokio::test]
+async fn who_cannot_be_asked_is_told_what_is_missing() {
+    let app = TestApp::start(OFFERS);
+    let client = Modern::able(app.server.url(), json!({}));
+    let (code, message) = refused(&client, "prompts/get", json!({"name": "ask"})).await;
+    assert!(code == -32602 && message.contains("`context` is missing"), "{code} {message}");
+    let (code, message) = refused(&client, "prompts/get", json!({"name": "none"})).await;
+    assert!(code == -32602 && message.contains("Unknown prompt"), "{code} {message}");
+    let filled = json!({"name": "ask", "arguments": {"context": "a b", "mood": "calm"}});
+    let (code, message) = refused(&client, "prompts/get", filled).await;
+    assert!(code == -32602 && message.contains("is not a URI"), "{code} {message}");
+}
