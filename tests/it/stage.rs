@@ -35,6 +35,7 @@ struct Inner {
 
 struct Job {
     key: JobKey,
+    arguments: Value,
     seen: Observation,
     notes: Vec<Note>,
     fault: Option<String>,
@@ -97,6 +98,18 @@ impl Handle {
     /// Lets it be seen as running, this far.
     pub(crate) fn progress(&self, done: f64, total: f64) {
         self.show(Observation::new(JobState::Running).with_progress(done, Some(total)));
+    }
+
+    /// The arguments that it was started with.
+    pub(crate) fn arguments(&self) -> Value {
+        self.with(|job| job.arguments.clone())
+    }
+
+    /// Lets it ask all of these, and nothing else.
+    pub(crate) fn asks(&self, questions: Vec<Question>) {
+        let mut seen = Observation::new(JobState::Running);
+        seen.questions = questions;
+        self.show(seen);
     }
 
     /// Lets it ask.
@@ -181,6 +194,7 @@ impl Backend for Played {
         let name = format!("job-{}", jobs.len() + 1);
         let row = Job {
             key: job.key.clone(),
+            arguments: job.arguments.clone(),
             seen: seen.clone(),
             notes: Vec::new(),
             fault: None,

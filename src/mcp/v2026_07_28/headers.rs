@@ -66,11 +66,11 @@ fn is_same(value: &Value, header: &str) -> bool {
     match value {
         Value::String(text) => text == header,
         Value::Bool(flag) => header == if *flag { "true" } else { "false" },
-        // 42 and 42.0 are one number.
-        Value::Number(number) => {
-            header.parse::<i64>().is_ok_and(|header| number.as_i64() == Some(header))
-                || header.parse::<f64>().is_ok_and(|header| number.as_f64() == Some(header))
-        }
+        // 42 and 42.0 are one number. Whole numbers are compared as such: as floating point, large ones fall together.
+        Value::Number(number) => match header.parse::<i64>() {
+            Ok(header) => number.as_i64() == Some(header),
+            Err(_) => header.parse::<f64>().is_ok_and(|header| number.as_f64() == Some(header)),
+        },
         _ => false,
     }
 }

@@ -1,6 +1,9 @@
 //! Waiting for a task while its call is being answered, with progress on the call's own stream. It must not decide what
 //! the call is answered with.
 
+use std::pin::pin;
+use std::time::Duration;
+
 use serde_json::Value;
 use taskbridge_sdk::Timestamp;
 use tokio::time::Instant;
@@ -11,6 +14,10 @@ use crate::mcp::progress::{Beat, Heart, Reports};
 use crate::tasks::service::View;
 use crate::tasks::store::StoreError;
 use crate::tasks::task::{Task, TaskId};
+
+/// How much longer a call waits once the server is to stop. Nobody can take up its stream elsewhere, so it is answered
+/// with what there is then.
+const GRACE: Duration = Duration::from_millis(500);
 
 /// Waits until the task has ended, asks something that this client can be asked, or `until` is over. Returns what the
 /// task is then; `None` once the caller has no such task.
@@ -26,7 +33,9 @@ pub(super) async fn wait(
 ) -> Result<Option<View>, StoreError> {
     let bridge = call.bridge;
     let began = bridge.clock.now();
-    let until = Instant::now() + until.since(began);
+    let mut until = Instant::now() + until.since(began);
+    let mut stopping = pin!(bridge.service.stopping());
+    let mut stops = false;
     let settles = |task: &Task| task.has_ended() || questions::asks(call, task);
     let mut heart = progress_token.map(|token| {
         let reports = Reports { token, began, resumed: false };
@@ -35,12 +44,16 @@ pub(super) async fn wait(
     loop {
         let wake = heart.as_ref().map_or(until, |heart| heart.look_at().min(until));
         let at_most = wake.saturating_duration_since(Instant::now());
-        let view = bridge
-            .service
-            .wait(call.owner(), id, Some(at_most), |task| {
-                settles(task) || heart.as_ref().is_some_and(|heart| heart.is_due(task))
-            })
-            .await?;
+        let settled = |task: &Task| settles(task) || heart.as_ref().is_some_and(|heart| heart.is_due(task));
+        let view = tokio::select! {
+            biased;
+            () = &mut stopping, if !stops => {
+                stops = true;
+                until = until.min(Instant::now() + GRACE);
+                continue;
+            }
+            view = bridge.service.wait(call.owner(), id, Some(at_most), settled) => view?,
+        };
         let Some(view) = view else { return Ok(None) };
         let over = settles(&view.task) || Instant::now() >= until;
         let due = |heart: &&mut Heart| match over {

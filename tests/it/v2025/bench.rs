@@ -22,7 +22,7 @@ use crate::support::{Events, Generation, schema};
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// `call_budget`, with a little to spare.
-pub(super) const BUDGET: Duration = Duration::from_millis(450);
+pub(crate) const BUDGET: Duration = Duration::from_millis(450);
 
 /// What every server here has: quick looks, a short budget, small pages.
 const CONFIG: &str = r#"
@@ -51,11 +51,11 @@ input_schema = { type = "object" }
 "#;
 
 /// A server. Dropped, it is gone.
-pub(super) struct Server {
-    pub(super) stage: Stage,
+pub(crate) struct Server {
+    pub(crate) stage: Stage,
     config: String,
     dir: Arc<TempDir>,
-    url: String,
+    pub(crate) url: String,
     stop: CancellationToken,
     serving: Option<JoinHandle<()>>,
     http: reqwest::Client,
@@ -63,17 +63,17 @@ pub(super) struct Server {
 
 impl Server {
     /// A server whose callers are all one.
-    pub(super) async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         Self::with("[auth]\nsingle_user = true\n").await
     }
 
     /// A server with more config: tables that the common one does not have.
-    pub(super) async fn with(more: &str) -> Self {
+    pub(crate) async fn with(more: &str) -> Self {
         Self::configured(&[], more).await
     }
 
     /// A server whose common config is changed in places.
-    pub(super) async fn configured(changes: &[(&str, &str)], more: &str) -> Self {
+    pub(crate) async fn configured(changes: &[(&str, &str)], more: &str) -> Self {
         static NAMES: AtomicU64 = AtomicU64::new(0);
         let name = format!("v2025-{}", NAMES.fetch_add(1, Ordering::Relaxed));
         let mut common = CONFIG.replace("NAME", &name);
@@ -86,12 +86,17 @@ impl Server {
     }
 
     /// Another server process over the same database and engine.
-    pub(super) async fn twin(&self) -> Self {
+    pub(crate) async fn twin(&self) -> Self {
         Self::over(self.stage.clone(), self.config.clone(), Arc::clone(&self.dir)).await
     }
 
+    /// Tells it to stop, and does not wait.
+    pub(crate) fn stop(&self) {
+        self.stop.cancel();
+    }
+
     /// Stops it, and starts it again over what it has kept.
-    pub(super) async fn restart(mut self) -> Self {
+    pub(crate) async fn restart(mut self) -> Self {
         self.stop.cancel();
         self.serving.take().unwrap().await.unwrap();
         self.twin().await
@@ -113,22 +118,22 @@ impl Server {
     }
 
     /// A client that can show forms.
-    pub(super) async fn client(&self) -> Client {
+    pub(crate) async fn client(&self) -> Client {
         self.client_with("2025-11-25", json!({"elicitation": {}}), None).await
     }
 
     /// A client that cannot be asked anything.
-    pub(super) async fn deaf_client(&self) -> Client {
+    pub(crate) async fn deaf_client(&self) -> Client {
         self.client_with("2025-11-25", json!({}), None).await
     }
 
     /// A client with this API key.
-    pub(super) async fn client_of(&self, key: &str) -> Client {
+    pub(crate) async fn client_of(&self, key: &str) -> Client {
         self.client_with("2025-11-25", json!({"elicitation": {}}), Some(key)).await
     }
 
     /// A client of this revision with these capabilities.
-    pub(super) async fn client_with(&self, revision: &str, able: Value, key: Option<&str>) -> Client {
+    pub(crate) async fn client_with(&self, revision: &str, able: Value, key: Option<&str>) -> Client {
         let mut client = Client {
             url: self.url.clone(),
             http: self.http.clone(),
@@ -160,18 +165,18 @@ impl Drop for Server {
 }
 
 /// A client in a session.
-pub(super) struct Client {
+pub(crate) struct Client {
     url: String,
     http: reqwest::Client,
     session: String,
     key: Option<String>,
     /// The `InitializeResult`.
-    pub(super) hello: Value,
+    pub(crate) hello: Value,
     ids: AtomicI64,
 }
 
 /// The code and the message of an error.
-pub(super) type Failure = (i64, String);
+pub(crate) type Failure = (i64, String);
 
 impl Client {
     fn post(&self, message: &Value) -> RequestBuilder {
@@ -187,8 +192,13 @@ impl Client {
         }
     }
 
+    /// The id of the session.
+    pub(crate) fn session(&self) -> &str {
+        &self.session
+    }
+
     /// The same session, at another server process.
-    pub(super) fn at(&self, server: &Server) -> Client {
+    pub(crate) fn at(&self, server: &Server) -> Client {
         Client {
             url: server.url.clone(),
             http: self.http.clone(),
@@ -200,7 +210,7 @@ impl Client {
     }
 
     /// Sends a request, and reads its answer message by message.
-    pub(super) async fn open(&self, method: &str, params: Value) -> Exchange {
+    pub(crate) async fn open(&self, method: &str, params: Value) -> Exchange {
         let id = self.ids.fetch_add(1, Ordering::Relaxed);
         let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
         let response = self.post(&request).send().await.unwrap();
@@ -208,44 +218,44 @@ impl Client {
     }
 
     /// Sends a request, and waits for its result. Nothing else may come before it.
-    pub(super) async fn ask(&self, method: &str, params: Value) -> Result<Value, Failure> {
+    pub(crate) async fn ask(&self, method: &str, params: Value) -> Result<Value, Failure> {
         self.open(method, params).await.end().await
     }
 
     /// As [`Client::ask`], for a request that must not fail.
-    pub(super) async fn get(&self, method: &str, params: Value) -> Value {
+    pub(crate) async fn get(&self, method: &str, params: Value) -> Value {
         let answer = self.ask(method, params).await;
         answer.unwrap_or_else(|(code, message)| panic!("{method}: {code} {message}"))
     }
 
     /// As [`Client::ask`], for a request that must fail.
-    pub(super) async fn refused(&self, method: &str, params: Value) -> Failure {
+    pub(crate) async fn refused(&self, method: &str, params: Value) -> Failure {
         self.ask(method, params).await.expect_err(method)
     }
 
     /// Calls a tool as a task, and returns the task's id.
-    pub(super) async fn start(&self, tool: &str, arguments: Value) -> String {
+    pub(crate) async fn start(&self, tool: &str, arguments: Value) -> String {
         let created = self.get("tools/call", json!({"name": tool, "arguments": arguments, "task": {}})).await;
         created["task"]["taskId"].as_str().unwrap().to_owned()
     }
 
     /// `tasks/get`.
-    pub(super) async fn task(&self, id: &str) -> Value {
+    pub(crate) async fn task(&self, id: &str) -> Value {
         self.get("tasks/get", json!({ "taskId": id })).await
     }
 
     /// `tasks/result`.
-    pub(super) async fn result(&self, id: &str) -> Result<Value, Failure> {
+    pub(crate) async fn result(&self, id: &str) -> Result<Value, Failure> {
         self.ask("tasks/result", json!({ "taskId": id })).await
     }
 
     /// Polls until the task has this status.
-    pub(super) async fn until(&self, id: &str, status: &str) -> Value {
+    pub(crate) async fn until(&self, id: &str, status: &str) -> Value {
         self.poll(id, |task| task["status"] == status).await
     }
 
     /// Polls until the task says this.
-    pub(super) async fn until_message(&self, id: &str, message: &str) -> Value {
+    pub(crate) async fn until_message(&self, id: &str, message: &str) -> Value {
         self.poll(id, |task| task["statusMessage"] == message).await
     }
 
@@ -263,12 +273,12 @@ impl Client {
     }
 
     /// Opens a GET stream.
-    pub(super) async fn listen(&self) -> Stream {
+    pub(crate) async fn listen(&self) -> Stream {
         self.stream(None).await
     }
 
     /// Takes a stream up again after this event.
-    pub(super) async fn take_up(&self, last_event: &str) -> Stream {
+    pub(crate) async fn take_up(&self, last_event: &str) -> Stream {
         self.stream(Some(last_event)).await
     }
 
@@ -282,36 +292,36 @@ impl Client {
     }
 
     /// Answers a request of the server's. Returns the HTTP status.
-    pub(super) async fn reply(&self, question: &Value, result: Value) -> u16 {
+    pub(crate) async fn reply(&self, question: &Value, result: Value) -> u16 {
         let message = json!({"jsonrpc": "2.0", "id": question["id"], "result": result});
         self.post(&message).send().await.unwrap().status().as_u16()
     }
 
     /// Answers it with an error.
-    pub(super) async fn reply_error(&self, question: &Value) -> u16 {
+    pub(crate) async fn reply_error(&self, question: &Value) -> u16 {
         self.reply_with_error(question, -32603).await
     }
 
     /// Answers it with an error of this code.
-    pub(super) async fn reply_with_error(&self, question: &Value, code: i64) -> u16 {
+    pub(crate) async fn reply_with_error(&self, question: &Value, code: i64) -> u16 {
         let error = json!({"code": code, "message": "the dialog broke"});
         let message = json!({"jsonrpc": "2.0", "id": question["id"], "error": error});
         self.post(&message).send().await.unwrap().status().as_u16()
     }
 
     /// Sends a notification.
-    pub(super) async fn notify(&self, method: &str, params: Value) {
+    pub(crate) async fn notify(&self, method: &str, params: Value) {
         let message = json!({"jsonrpc": "2.0", "method": method, "params": params});
         assert_eq!(self.post(&message).send().await.unwrap().status(), 202);
     }
 }
 
 /// A request and what came of it so far.
-pub(super) struct Exchange {
-    pub(super) request: Value,
+pub(crate) struct Exchange {
+    pub(crate) request: Value,
     answer: Option<Value>,
     /// The stream, if it was answered with one.
-    pub(super) stream: Option<Stream>,
+    pub(crate) stream: Option<Stream>,
 }
 
 impl Exchange {
@@ -324,19 +334,19 @@ impl Exchange {
     }
 
     /// The next message before the answer.
-    pub(super) async fn message(&mut self) -> Value {
+    pub(crate) async fn message(&mut self) -> Value {
         self.stream.as_mut().expect("the answer came at once").message().await
     }
 
     /// The answer. Nothing else may come before it, and nothing after.
-    pub(super) async fn end(self) -> Result<Value, Failure> {
+    pub(crate) async fn end(self) -> Result<Value, Failure> {
         let (messages, answer) = self.all().await;
         assert_eq!(messages, Vec::<Value>::new());
         answer
     }
 
     /// All messages before the answer, and the answer.
-    pub(super) async fn all(mut self) -> (Vec<Value>, Result<Value, Failure>) {
+    pub(crate) async fn all(mut self) -> (Vec<Value>, Result<Value, Failure>) {
         let mut messages = Vec::new();
         while self.answer.is_none() {
             let message = self.stream.as_mut().unwrap().any().await.expect("the stream ended early");
@@ -355,7 +365,7 @@ impl Exchange {
 }
 
 /// Reads an answer to a request.
-pub(super) fn read(request: &Value, answer: Value) -> Result<Value, Failure> {
+pub(crate) fn read(request: &Value, answer: Value) -> Result<Value, Failure> {
     schema::check_answer(Generation::V2025, request, &answer);
     assert_eq!(answer["id"], request["id"]);
     match answer.get("error") {
@@ -365,7 +375,7 @@ pub(super) fn read(request: &Value, answer: Value) -> Result<Value, Failure> {
 }
 
 /// A stream of messages.
-pub(super) struct Stream(Events);
+pub(crate) struct Stream(Events);
 
 impl Stream {
     fn of(response: Response) -> Self {
@@ -375,25 +385,25 @@ impl Stream {
     }
 
     /// The id of the last event.
-    pub(super) fn last(&self) -> String {
+    pub(crate) fn last(&self) -> String {
         self.0.last_id.clone().unwrap()
     }
 
     /// The next message; `None` at the end of the stream.
-    pub(super) async fn any(&mut self) -> Option<Value> {
+    pub(crate) async fn any(&mut self) -> Option<Value> {
         let next = tokio::time::timeout(PATIENCE, self.0.next()).await.expect("nothing comes");
         next.expect("the stream ends in order")
     }
 
     /// The next message of the server's own.
-    pub(super) async fn message(&mut self) -> Value {
+    pub(crate) async fn message(&mut self) -> Value {
         let message = self.any().await.expect("the stream ended");
         assert!(message.get("method").is_some(), "an answer: {message}");
         message
     }
 
     /// The next message of this method; others are passed over.
-    pub(super) async fn next(&mut self, method: &str) -> Value {
+    pub(crate) async fn next(&mut self, method: &str) -> Value {
         loop {
             let message = self.message().await;
             if message["method"] == method {

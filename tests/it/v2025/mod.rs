@@ -2,7 +2,7 @@
 //! of docs/conformance.md name these tests.
 
 mod audit;
-mod bench;
+pub(crate) mod bench;
 mod companions;
 mod identity;
 mod kinds;
@@ -18,7 +18,7 @@ mod tasks;
 mod tools;
 
 /// Tools of every kind, beside `work`.
-const TOOLS: &str = r##"
+pub(crate) const TOOLS: &str = r##"
 [auth]
 single_user = true
 

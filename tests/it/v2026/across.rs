@@ -1,0 +1,129 @@
+//! Both generations at one endpoint, over the same rows: the probes of clients that speak both, and tasks of one
+//! generation seen from the other.
+
+use serde_json::{Value, json};
+
+use super::bench::{Client, able, id_of, server, text};
+
+#[tokio::test]
+async fn a_task_of_one_generation_is_seen_from_the_other() {
+    let server = server("").await;
+    let (old, new) = (server.client().await, Client::of(&server));
+    let theirs = old.start("work", json!({})).await;
+    let ours = new.start("work", json!({"n": 2})).await;
+    assert_eq!(new.task(&theirs).await["status"], "working");
+    assert_eq!(old.task(&ours).await["status"], "working");
+    server.stage.job(1).await.succeed("one");
+    server.stage.job(2).await.succeed("two");
+    assert_eq!(text(&new.until(&theirs, "completed").await["result"]), "one");
+    old.until(&ours, "completed").await;
+    assert_eq!(old.result(&ours).await.unwrap()["content"][0]["text"], "two");
+
+    // A job that failed has failed in one, and has completed with an error in the other.
+    let failing = json!({"end": {"failed": {}}, "message": "boom"});
+    let failed = old.start("work", failing).await;
+    assert_eq!(old.until(&failed, "failed").await["status"], "failed");
+    let seen = new.until(&failed, "completed").await;
+    assert_eq!(seen["result"]["isError"], true);
+
+    // A plain call's task is there for both.
+    let answer = Client::able(&server, able()).call("work", json!({"n": 4})).await;
+    let id = answer["structuredContent"]["task_id"].as_str().unwrap();
+    assert_eq!(new.task(id).await["status"], "working");
+    assert_eq!(old.task(id).await["status"], "working");
+    let cancelled = old.get("tasks/cancel", json!({ "taskId": id })).await;
+    assert_eq!(cancelled["status"], "cancelled");
+    assert_eq!(new.task(id).await["status"], "cancelled");
+}
+
+#[tokio::test]
+async fn a_question_of_one_generation_is_answered_from_the_other() {
+    let server = server("").await;
+    let (old, new) = (server.client().await, Client::of(&server));
+    let form = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
+    let theirs = old.start("work", json!({})).await;
+    let job = server.stage.job(1).await;
+    job.ask("n", "How many?", form.clone());
+    let task = new.until(&theirs, "input_required").await;
+    let key = task["inputRequests"].as_object().unwrap().keys().next().unwrap();
+    new.update(&theirs, json!({ key: {"action": "accept", "content": {"n": 3}} })).await;
+    job.answered().await;
+    assert_eq!(old.task(&theirs).await["status"], "working");
+
+    let ours = new.start("work", json!({"n": 2})).await;
+    let job = server.stage.job(2).await;
+    let mut waiting = old.open("tasks/result", json!({ "taskId": ours })).await;
+    job.ask("n", "How many?", form);
+    let question = waiting.message().await;
+    assert_eq!(question["params"]["message"], "How many?");
+    assert_eq!(old.reply(&question, json!({"action": "decline"})).await, 202);
+    job.answered().await;
+    job.succeed("none then");
+    assert_eq!(waiting.end().await.unwrap()["content"][0]["text"], "none then");
+    assert_eq!(text(&new.until(&ours, "completed").await["result"]), "none then");
+}
+
+#[tokio::test]
+async fn the_same_key_is_the_same_task_in_both() {
+    let server = server("").await;
+    let (old, new) = (server.client().await, Client::of(&server));
+    let params = json!({"name": "work", "_meta": {"io.taskbridge/idempotency-key": "k"}});
+    let mut as_task = params.clone();
+    as_task["task"] = json!({});
+    let id = old.get("tools/call", as_task).await["task"]["taskId"].clone();
+    assert_eq!(id_of(&new.get("tools/call", params).await), id.as_str().unwrap());
+    assert_eq!(server.stage.starts(), 1);
+}
+
+#[tokio::test]
+async fn clients_may_probe_in_any_order() {
+    let server = server("").await;
+    let client = Client::of(&server);
+    let initialize = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "probe", "version": "1"}
+    }});
+    let begin = async |version: Option<&str>| {
+        let mut post = client.bare(&initialize);
+        if let Some(version) = version {
+            post = post.header("MCP-Protocol-Version", version);
+        }
+        let response = post.send().await.unwrap();
+        let answer: Value = response.json().await.unwrap();
+        answer["result"]["protocolVersion"].clone()
+    };
+    let discover = async |with_meta: bool, header: Option<&str>| {
+        let mut request = client.request("server/discover", json!({}));
+        if !with_meta {
+            request["params"] = json!({});
+        }
+        let mut post = client.bare(&request).header("Mcp-Method", "server/discover");
+        if let Some(version) = header {
+            post = post.header("MCP-Protocol-Version", version);
+        }
+        let response = post.send().await.unwrap();
+        let status = response.status().as_u16();
+        let answer: Value = response.json().await.unwrap();
+        (status, answer["error"]["code"].as_i64())
+    };
+    for _ in 0..2 {
+        assert_eq!(discover(true, Some("2026-07-28")).await, (200, None));
+        assert_eq!(begin(None).await, "2025-11-25");
+        assert_eq!(begin(Some("2026-07-28")).await, "2025-11-25");
+        // What a client says wrong is an error of this generation, so that it does not fall back.
+        assert_eq!(discover(false, Some("2026-07-28")).await, (400, Some(-32602)));
+        assert_eq!(discover(false, None).await, (400, Some(-32602)));
+        assert_eq!(discover(true, None).await, (400, Some(-32020)));
+        assert_eq!(discover(true, Some("2025-11-25")).await, (400, Some(-32020)));
+    }
+    // Within a session of the other generation a modern request is a modern request.
+    let old = server.client().await;
+    let request = client.request("tools/list", json!({}));
+    let response = client.post(&request).header("Mcp-Session-Id", old.session()).send().await.unwrap();
+    let answer: Value = response.json().await.unwrap();
+    assert_eq!(answer["result"]["resultType"], "complete");
+    assert_eq!(old.get("ping", json!({})).await, json!({}));
+    let (code, _) = old.refused("server/discover", json!({})).await;
+    assert_eq!(code, -32601, "in a session it is a method that there is not");
+    let list = old.get("tools/list", json!({})).await;
+    assert!(list.get("resultType").is_none() && list["tools"][0].get("execution").is_some());
+}

@@ -1,0 +1,383 @@
+//! What these tests work with: a client of 2026-07-28 for the server of `v2025::bench`, which holds every message
+//! against the official schemas, and every status against the error that comes with it.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use reqwest::header::{ACCEPT, CONTENT_TYPE};
+use reqwest::{RequestBuilder, Response};
+use serde_json::{Value, json};
+
+use crate::support::{Events, Generation, schema};
+use crate::v2025::bench::Server;
+
+/// The revision.
+pub(super) const VERSION: &str = "2026-07-28";
+/// The extension.
+pub(super) const TASKS: &str = "io.modelcontextprotocol/tasks";
+/// Where a message of a subscription says which.
+pub(super) const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
+
+/// The longest that anything here may take: far more than it does, and an end for a test that hangs.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A server whose callers are all one, with more config. It does not wait long before it makes a task of a call.
+pub(super) async fn server(more: &str) -> Server {
+    changed(&[], &format!("[auth]\nsingle_user = true\n{more}")).await
+}
+
+/// A server whose common config is changed in places.
+pub(super) async fn changed(changes: &[(&str, &str)], more: &str) -> Server {
+    let quick = ("progress_every", "quick_wait = \"50ms\"\nprogress_every");
+    let changes: Vec<_> = [quick].into_iter().chain(changes.iter().copied()).collect();
+    Server::configured(&changes, more).await
+}
+
+/// A server that waits this long for a job before it makes a task of its call.
+pub(super) async fn unhurried(quick_wait: &str, more: &str) -> Server {
+    let quick = format!("quick_wait = \"{quick_wait}\"");
+    changed(&[("quick_wait = \"50ms\"", &quick)], &format!("[auth]\nsingle_user = true\n{more}")).await
+}
+
+/// All that a client can be asked for.
+pub(super) fn able() -> Value {
+    json!({"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}})
+}
+
+/// A client. It remembers nothing of what the server said: only what it can do itself.
+pub(super) struct Client {
+    pub(super) url: String,
+    pub(super) http: reqwest::Client,
+    key: Option<String>,
+    able: Value,
+    meta: Value,
+    ids: AtomicI64,
+}
+
+/// An error, with the status that it came with.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Failure {
+    pub(super) status: u16,
+    pub(super) code: i64,
+    pub(super) message: String,
+    pub(super) data: Value,
+}
+
+impl Client {
+    /// A client that holds tasks and can be asked for everything.
+    pub(super) fn of(server: &Server) -> Self {
+        Self::able(server, able()).holding_tasks()
+    }
+
+    /// A client that holds no tasks, and can be asked for everything.
+    pub(super) fn plain(server: &Server) -> Self {
+        Self::able(server, able())
+    }
+
+    /// A client with these capabilities.
+    pub(super) fn able(server: &Server, able: Value) -> Self {
+        Self::at(&server.url, able)
+    }
+
+    /// The same, of a server at this address.
+    pub(super) fn at(url: &str, able: Value) -> Self {
+        let http = reqwest::Client::builder().no_proxy().build().unwrap();
+        Self { url: url.to_owned(), http, key: None, able, meta: json!({}), ids: AtomicI64::new(1) }
+    }
+
+    /// The same, with the extension.
+    pub(super) fn holding_tasks(mut self) -> Self {
+        self.able["extensions"][TASKS] = json!({});
+        self
+    }
+
+    /// The same, with an API key.
+    pub(super) fn with_key(mut self, key: &str) -> Self {
+        self.key = Some(key.to_owned());
+        self
+    }
+
+    /// The same, with more in the metadata of every request.
+    pub(super) fn saying(mut self, name: &str, value: Value) -> Self {
+        self.meta[name] = value;
+        self
+    }
+
+    /// A whole request.
+    pub(super) fn request(&self, method: &str, mut params: Value) -> Value {
+        let meta = &mut params["_meta"];
+        meta["io.modelcontextprotocol/protocolVersion"] = json!(VERSION);
+        meta["io.modelcontextprotocol/clientCapabilities"] = self.able.clone();
+        meta["io.modelcontextprotocol/clientInfo"] = json!({"name": "test", "version": "1"});
+        for (name, value) in self.meta.as_object().unwrap() {
+            meta[name] = value.clone();
+        }
+        let id = self.ids.fetch_add(1, Ordering::Relaxed);
+        json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+    }
+
+    /// A POST of this body, without any of the headers that repeat it.
+    pub(super) fn bare(&self, body: &Value) -> RequestBuilder {
+        let post = self.http.post(&self.url).header(CONTENT_TYPE, "application/json");
+        let post = post.header(ACCEPT, "application/json, text/event-stream").body(body.to_string());
+        match &self.key {
+            Some(key) => post.bearer_auth(key),
+            None => post,
+        }
+    }
+
+    /// A POST of this request with the headers that repeat it.
+    pub(super) fn post(&self, request: &Value) -> RequestBuilder {
+        let (method, params) = (request["method"].as_str().unwrap(), &request["params"]);
+        let post = self.bare(request).header("MCP-Protocol-Version", VERSION).header("Mcp-Method", method);
+        let name = match method {
+            "tools/call" | "prompts/get" => &params["name"],
+            "resources/read" => &params["uri"],
+            "tasks/get" | "tasks/update" | "tasks/cancel" => &params["taskId"],
+            _ => &Value::Null,
+        };
+        match name.as_str() {
+            Some(name) => post.header("Mcp-Name", encoded(name)),
+            None => post,
+        }
+    }
+
+    /// Sends a request, and reads its answer message by message.
+    pub(super) async fn open(&self, method: &str, params: Value) -> Exchange {
+        let request = self.request(method, params);
+        let post = self.post(&request);
+        Exchange::of(request, post.send().await.unwrap()).await
+    }
+
+    /// Sends a request, and waits for its result. Nothing else may come before it.
+    pub(super) async fn ask(&self, method: &str, params: Value) -> Result<Value, Failure> {
+        self.open(method, params).await.end().await
+    }
+
+    /// As [`Client::ask`], for a request that must not fail.
+    pub(super) async fn get(&self, method: &str, params: Value) -> Value {
+        let answer = self.ask(method, params).await;
+        answer.unwrap_or_else(|failure| panic!("{method}: {failure:?}"))
+    }
+
+    /// As [`Client::ask`], for a request that must fail.
+    pub(super) async fn refused(&self, method: &str, params: Value) -> Failure {
+        self.ask(method, params).await.expect_err(method)
+    }
+
+    /// `tools/call`.
+    pub(super) async fn call(&self, tool: &str, arguments: Value) -> Value {
+        self.get("tools/call", json!({"name": tool, "arguments": arguments})).await
+    }
+
+    /// Calls a tool whose job takes a while, and returns the task's id.
+    pub(super) async fn start(&self, tool: &str, arguments: Value) -> String {
+        id_of(&self.call(tool, arguments).await)
+    }
+
+    /// `tasks/get`.
+    pub(super) async fn task(&self, id: &str) -> Value {
+        self.get("tasks/get", json!({ "taskId": id })).await
+    }
+
+    /// `tasks/update`, which must be acknowledged.
+    pub(super) async fn update(&self, id: &str, responses: Value) {
+        let params = json!({"taskId": id, "inputResponses": responses});
+        acknowledged(&self.get("tasks/update", params).await);
+    }
+
+    /// Polls until the task has this status.
+    pub(super) async fn until(&self, id: &str, status: &str) -> Value {
+        self.poll(id, |task| task["status"] == status).await
+    }
+
+    /// Polls until the task is as it should be.
+    pub(super) async fn poll(&self, id: &str, enough: impl Fn(&Value) -> bool) -> Value {
+        let mut last = Value::Null;
+        let polling = async {
+            loop {
+                last = self.task(id).await;
+                if enough(&last) {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let polled = tokio::time::timeout(PATIENCE, polling).await;
+        assert!(polled.is_ok(), "the task never comes to that: {last}");
+        last
+    }
+
+    /// `subscriptions/listen`.
+    pub(super) async fn listen(&self, wanted: Value) -> Subscription {
+        let mut exchange = self.open("subscriptions/listen", json!({ "notifications": wanted })).await;
+        let id = exchange.request["id"].clone();
+        let first = exchange.message().await;
+        assert_eq!(first["method"], "notifications/subscriptions/acknowledged", "it comes first");
+        assert_eq!(first["params"]["_meta"][SUBSCRIPTION], id);
+        Subscription { granted: first["params"]["notifications"].clone(), id, exchange }
+    }
+}
+
+/// The id of a task that a call was answered with.
+pub(super) fn id_of(created: &Value) -> String {
+    assert_eq!(created["resultType"], "task", "{created}");
+    assert_eq!(created.get("requestState"), None, "nothing of the rounds before is left in a task");
+    created["taskId"].as_str().unwrap().to_owned()
+}
+
+/// Panics unless the result is an empty acknowledgement.
+pub(super) fn acknowledged(result: &Value) {
+    let names: Vec<&String> = result.as_object().unwrap().keys().collect();
+    assert!(names.iter().all(|name| *name == "resultType" || *name == "_meta"), "{result}");
+}
+
+/// The text of a tool's result, its first block.
+pub(super) fn text(result: &Value) -> &str {
+    result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text: {result}"))
+}
+
+/// A value as it may stand in a header.
+pub(super) fn encoded(value: &str) -> String {
+    let is_plain = value.bytes().all(|byte| (b' '..=b'~').contains(&byte)) && value.trim() == value;
+    let is_marked = value.starts_with("=?base64?") && value.ends_with("?=");
+    match is_plain && !is_marked {
+        true => value.to_owned(),
+        false => format!("=?base64?{}?=", data_encoding::BASE64.encode(value.as_bytes())),
+    }
+}
+
+/// A request and what came of it so far.
+pub(super) struct Exchange {
+    pub(super) request: Value,
+    pub(super) status: u16,
+    answer: Option<Value>,
+    /// The stream, if it was answered with one.
+    stream: Option<Events>,
+}
+
+impl Exchange {
+    /// Begins to read a response.
+    pub(super) async fn of(request: Value, response: Response) -> Self {
+        let status = response.status().as_u16();
+        assert_eq!(response.headers().get("mcp-session-id"), None, "there are no sessions");
+        if response.headers()[CONTENT_TYPE] == "application/json" {
+            let answer = Some(response.json().await.unwrap());
+            return Self { request, status, answer, stream: None };
+        }
+        assert_eq!(response.headers()[CONTENT_TYPE], "text/event-stream");
+        assert_eq!(response.headers()["x-accel-buffering"], "no");
+        assert_eq!(status, 200);
+        Self { request, status, answer: None, stream: Some(Events::new(Generation::V2026, response)) }
+    }
+
+    /// True if it is answered with a stream.
+    pub(super) fn is_stream(&self) -> bool {
+        self.stream.is_some()
+    }
+
+    /// The next message; `None` at the end of the stream.
+    pub(super) async fn any(&mut self) -> Option<Value> {
+        let stream = self.stream.as_mut().expect("the answer came at once");
+        let next = tokio::time::timeout(PATIENCE, stream.next()).await.expect("nothing comes");
+        let message = next.expect("the stream ends in order");
+        assert_eq!(stream.last_id, None, "no stream of this generation can be taken up again");
+        message
+    }
+
+    /// The next message before the answer.
+    pub(super) async fn message(&mut self) -> Value {
+        if let Some(answer) = &self.answer {
+            panic!("answered at once: {answer}");
+        }
+        let message = self.any().await.expect("the stream ended");
+        assert!(message.get("method").is_some(), "an answer: {message}");
+        message
+    }
+
+    /// The answer. Nothing else may come before it, and nothing after.
+    pub(super) async fn end(self) -> Result<Value, Failure> {
+        let (messages, answer) = self.all().await;
+        assert_eq!(messages, Vec::<Value>::new());
+        answer
+    }
+
+    /// All messages before the answer, and the answer.
+    pub(super) async fn all(mut self) -> (Vec<Value>, Result<Value, Failure>) {
+        let mut messages = Vec::new();
+        while self.answer.is_none() {
+            let message = self.any().await.expect("the stream ended early");
+            if message.get("method").is_some() {
+                messages.push(message);
+            } else {
+                self.answer = Some(message);
+            }
+        }
+        if self.is_stream() {
+            assert_eq!(self.any().await, None, "the answer ends the stream");
+        }
+        let answer = read(&self.request, self.answer.unwrap());
+        let answer = answer.map_err(|failure| Failure { status: self.status, ..failure });
+        if self.stream.is_none() {
+            let expected = match &answer {
+                Ok(_) => vec![200],
+                Err(failure) => match failure.code {
+                    -32601 => vec![404],
+                    -32022..=-32020 => vec![400],
+                    _ => vec![200, 400],
+                },
+            };
+            assert!(expected.contains(&self.status), "status {} with {answer:?}", self.status);
+        }
+        (messages, answer)
+    }
+}
+
+/// Reads an answer to a request. Every result says who gives it.
+pub(super) fn read(request: &Value, answer: Value) -> Result<Value, Failure> {
+    schema::check_answer(Generation::V2026, request, &answer);
+    assert_eq!(answer["id"], request["id"]);
+    let Some(error) = answer.get("error") else {
+        let info = &answer["result"]["_meta"]["io.modelcontextprotocol/serverInfo"];
+        assert_eq!(info["name"], "taskbridge", "{answer}");
+        return Ok(answer["result"].clone());
+    };
+    let (code, data) = (error["code"].as_i64().unwrap(), error["data"].clone());
+    Err(Failure { status: 0, code, message: error["message"].as_str().unwrap().to_owned(), data })
+}
+
+/// An open subscription.
+pub(super) struct Subscription {
+    /// What is told of.
+    pub(super) granted: Value,
+    pub(super) id: Value,
+    pub(super) exchange: Exchange,
+}
+
+impl Subscription {
+    /// The next notification: its method, and its parameters without what names the subscription.
+    pub(super) async fn next(&mut self) -> (String, Value) {
+        let mut message = self.exchange.message().await;
+        let mut params = message["params"].take();
+        let meta = params.as_object_mut().unwrap().remove("_meta").unwrap();
+        assert_eq!(meta, json!({SUBSCRIPTION: self.id}));
+        (message["method"].as_str().unwrap().to_owned(), params)
+    }
+
+    /// The next of a task, which is all that may come.
+    pub(super) async fn task(&mut self) -> Value {
+        let (method, task) = self.next().await;
+        assert_eq!(method, "notifications/tasks", "{task}");
+        task
+    }
+
+    /// The next of a task in this status.
+    pub(super) async fn until(&mut self, status: &str) -> Value {
+        loop {
+            let task = self.task().await;
+            if task["status"] == status {
+                return task;
+            }
+        }
+    }
+}

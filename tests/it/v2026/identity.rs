@@ -1,0 +1,139 @@
+//! Who may see what, where callers have API keys.
+
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use taskbridge_sdk::{JobState, Observation};
+
+use super::ASKING;
+use super::bench::{Client, able, changed, id_of, text};
+use crate::v2025::bench::Server;
+
+async fn with_keys() -> Server {
+    let digest = |key: &str| data_encoding::HEXLOWER.encode(&Sha256::digest(key));
+    let keys = format!(
+        "[auth]\nmode = \"api_keys\"\nkeys = [{{ principal = \"ana\", sha256 = \"{}\" }}, {{ principal = \"bob\", sha256 = \"{}\" }}]\n",
+        digest("key-of-ana"),
+        digest("key-of-bob")
+    );
+    changed(&[], &format!("{keys}{ASKING}")).await
+}
+
+fn of(server: &Server, name: &str) -> Client {
+    Client::of(server).with_key(&format!("key-of-{name}"))
+}
+
+fn plain(server: &Server, name: &str) -> Client {
+    Client::able(server, able()).with_key(&format!("key-of-{name}"))
+}
+
+#[tokio::test]
+async fn every_request_needs_a_key() {
+    let server = with_keys().await;
+    for key in [None, Some("key-of-cid"), Some("")] {
+        let mut client = Client::of(&server);
+        if let Some(key) = key {
+            client = client.with_key(key);
+        }
+        for method in ["server/discover", "tools/list", "tasks/get", "subscriptions/listen"] {
+            let request = client.request(method, json!({"taskId": "t", "notifications": {}}));
+            let response = client.post(&request).send().await.unwrap();
+            assert_eq!(response.status(), 401, "{method}");
+            assert!(response.headers()["www-authenticate"].to_str().unwrap().starts_with("Bearer"));
+        }
+    }
+    assert!(of(&server, "ana").ask("tools/list", json!({})).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_stranger_finds_nothing_of_a_task() {
+    let server = with_keys().await;
+    let (ana, bob) = (of(&server, "ana"), of(&server, "bob"));
+    let id = ana.start("work", json!({})).await;
+    let job = server.stage.job(1).await;
+    job.leaves("secret.txt", b"secret");
+    job.show(Observation::new(JobState::Running).with_message("it runs"));
+    let unknown = bob.refused("tasks/get", json!({"taskId": "never-was"})).await;
+    for method in ["tasks/get", "tasks/update", "tasks/cancel"] {
+        let refused = bob.refused(method, json!({"taskId": id, "inputResponses": {}})).await;
+        assert_eq!(refused, unknown, "{method}");
+    }
+    let listening = bob.listen(json!({"taskIds": [id]})).await;
+    assert_eq!(listening.granted["taskIds"], json!([]));
+    for part in ["log", "artifacts/secret.txt"] {
+        let uri = format!("taskbridge://tasks/{id}/{part}");
+        let refused = bob.refused("resources/read", json!({ "uri": uri })).await;
+        assert_eq!((refused.code, &refused.data["uri"]), (-32602, &json!(uri)));
+        assert!(ana.ask("resources/read", json!({ "uri": uri })).await.is_ok());
+    }
+    for tool in ["task_wait", "task_cancel", "task_answer", "task_logs"] {
+        let answer = plain(&server, "bob").call(tool, json!({"task_id": id})).await;
+        assert!(text(&answer).contains("There is no task"), "{answer}");
+    }
+    let listed = bob.call("task_list", json!({})).await;
+    assert!(!listed.to_string().contains(&id), "{listed}");
+    assert_eq!(ana.task(&id).await["status"], "working", "nobody cancelled it");
+}
+
+#[tokio::test]
+async fn a_stranger_cannot_answer_and_a_state_is_its_callers_own() {
+    let server = with_keys().await;
+    let (ana, bob) = (of(&server, "ana"), of(&server, "bob"));
+    let id = ana.start("work", json!({})).await;
+    let job = server.stage.job(1).await;
+    job.ask("sure", "Sure?", json!({"type": "object", "properties": {}}));
+    let task = ana.until(&id, "input_required").await;
+    let key = task["inputRequests"].as_object().unwrap().keys().next().unwrap();
+    let yes = json!({"action": "accept", "content": {}});
+    let params = json!({"taskId": id, "inputResponses": { key: yes }});
+    assert_eq!(bob.refused("tasks/update", params.clone()).await.code, -32602);
+    assert_eq!(ana.task(&id).await["status"], "input_required");
+    assert_eq!(job.answers(), []);
+
+    let state = ana.call("careful", json!({})).await["requestState"].clone();
+    let again = json!({"name": "careful", "requestState": state, "inputResponses": {"confirm": yes}});
+    let refused = bob.refused("tools/call", again.clone()).await;
+    assert_eq!(refused.code, -32602);
+    assert!(refused.message.contains("requestState"), "{refused:?}");
+    assert_eq!(server.stage.starts(), 1);
+    id_of(&ana.get("tools/call", again).await);
+
+    // The state of a call whose job asks is its caller's own, too.
+    let call = plain(&server, "ana").open("tools/call", json!({"name": "work", "arguments": {"n": 1}})).await;
+    let job = server.stage.job(3).await;
+    job.ask("sure", "Sure?", json!({"type": "object", "properties": {}}));
+    let asked = call.end().await.unwrap();
+    let again = json!({"name": "work", "arguments": {"n": 1}, "requestState": asked["requestState"]});
+    assert_eq!(plain(&server, "bob").refused("tools/call", again).await.code, -32602);
+}
+
+#[tokio::test]
+async fn keys_and_cursors_of_different_owners_are_not_the_same() {
+    let server = with_keys().await;
+    let (ana, bob) = (of(&server, "ana"), of(&server, "bob"));
+    let params = json!({"name": "work", "_meta": {"io.taskbridge/idempotency-key": "k"}});
+    let (one, two) = (ana.get("tools/call", params.clone()).await, bob.get("tools/call", params).await);
+    assert_ne!(id_of(&one), id_of(&two));
+    let cursor = ana.get("tools/list", json!({})).await["nextCursor"].clone();
+    assert_eq!(bob.refused("tools/list", json!({ "cursor": cursor })).await.code, -32602);
+    assert!(ana.ask("tools/list", json!({ "cursor": cursor })).await.is_ok());
+}
+
+#[tokio::test]
+async fn where_callers_cannot_be_told_apart_the_id_is_enough_and_nothing_lists_it() {
+    let server = changed(&[], "").await;
+    let (one, two) = (Client::of(&server), Client::of(&server));
+    let id = one.start("work", json!({})).await;
+    assert_eq!(two.task(&id).await["status"], "working");
+    assert_eq!(two.listen(json!({"taskIds": [id]})).await.granted["taskIds"], json!([id]));
+    assert_eq!(two.refused("tools/call", json!({"name": "task_list"})).await.code, -32602);
+    let resources = two.get("resources/list", json!({})).await["resources"].clone();
+    assert!(!resources.to_string().contains(&id), "{resources}");
+    // Nobody could say whose the key is.
+    let params = json!({"name": "work", "_meta": {"io.taskbridge/idempotency-key": "k"}});
+    let answer: Value = two.get("tools/call", params).await;
+    assert_eq!(answer["isError"], true, "{answer}");
+    // An equal call may be somebody else's.
+    let (a, b) = (Client::plain(&server), Client::plain(&server));
+    let (a, b) = (a.call("work", json!({})).await, b.call("work", json!({})).await);
+    assert_ne!(a["structuredContent"]["task_id"], b["structuredContent"]["task_id"]);
+}

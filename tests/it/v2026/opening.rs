@@ -1,0 +1,351 @@
+//! How a request is taken: what it says of itself, and the headers that repeat it.
+
+use reqwest::RequestBuilder;
+use serde_json::{Value, json};
+
+use super::ASKING;
+use super::bench::{Client, Exchange, Failure, TASKS, VERSION, able, encoded, id_of, server};
+
+const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
+const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
+const INFO_KEY: &str = "io.modelcontextprotocol/clientInfo";
+const LEVEL_KEY: &str = "io.modelcontextprotocol/logLevel";
+
+/// All methods that there are.
+const METHODS: [&str; 8] = [
+    "server/discover",
+    "tools/list",
+    "tools/call",
+    "tasks/get",
+    "tasks/update",
+    "tasks/cancel",
+    "subscriptions/listen",
+    "resources/list",
+];
+
+async fn answer(request: &Value, post: RequestBuilder) -> Result<Value, Failure> {
+    Exchange::of(request.clone(), post.send().await.unwrap()).await.end().await
+}
+
+async fn refusal(request: &Value, post: RequestBuilder) -> (u16, i64, String) {
+    let failure = answer(request, post).await.expect_err("it must be refused");
+    (failure.status, failure.code, failure.message)
+}
+
+#[tokio::test]
+async fn discovery_says_what_is_spoken_and_offered() {
+    let server = server("").await;
+    let client = Client::of(&server);
+    let told = client.get("server/discover", json!({})).await;
+    assert_eq!(told["supportedVersions"], json!([VERSION, "2025-11-25", "2025-06-18", "2025-03-26"]));
+    let offered = &told["capabilities"];
+    assert_eq!(offered["tools"]["listChanged"], true);
+    assert_eq!(offered["extensions"], json!({TASKS: {}}), "there are no settings");
+    assert_eq!(offered.get("tasks"), None, "that slot is of the revision before");
+    assert!(told["ttlMs"].is_u64(), "{told}");
+    assert_eq!(told["cacheScope"], "private", "what a model is told depends on who asks");
+    assert!(told["instructions"].is_string());
+    let again = client.get("server/discover", json!({})).await;
+    assert_eq!(again, told);
+}
+
+#[tokio::test]
+async fn a_request_without_what_it_must_say_of_itself_is_refused() {
+    let server = server("").await;
+    let client = Client::of(&server);
+    for method in METHODS {
+        for (name, wrong) in [
+            (VERSION_KEY, None),
+            (VERSION_KEY, Some(json!(20_260_728))),
+            (CAPABILITIES_KEY, None),
+            (CAPABILITIES_KEY, Some(json!("all"))),
+            (LEVEL_KEY, Some(json!("loud"))),
+            (LEVEL_KEY, Some(json!(3))),
+        ] {
+            let mut request = client.request(method, json!({"name": "work", "taskId": "t"}));
+            let meta = request["params"]["_meta"].as_object_mut().unwrap();
+            meta.remove(name);
+            if let Some(wrong) = wrong {
+                meta.insert(name.to_owned(), wrong);
+            }
+            let (status, code, message) = refusal(&request, client.post(&request)).await;
+            assert_eq!((status, code), (400, -32602), "{method}: {message}");
+            assert!(message.contains(name), "{message}");
+        }
+        let mut request = client.request(method, json!({"name": "work", "taskId": "t"}));
+        request["params"].as_object_mut().unwrap().remove("_meta");
+        let (status, code, message) = refusal(&request, client.post(&request)).await;
+        assert_eq!((status, code), (400, -32602));
+        assert!(message.starts_with("`_meta` is missing"), "{message}");
+        request.as_object_mut().unwrap().remove("params");
+        assert_eq!(refusal(&request, client.post(&request)).await.1, -32602);
+    }
+    assert_eq!(server.stage.starts(), 0);
+}
+
+#[tokio::test]
+async fn a_client_need_not_say_its_name_and_may_say_a_log_level() {
+    let server = server("").await;
+    let levels = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
+    for level in levels {
+        let client = Client::of(&server).saying(LEVEL_KEY, json!(level));
+        let mut request = client.request("tools/list", json!({}));
+        request["params"]["_meta"].as_object_mut().unwrap().remove(INFO_KEY);
+        assert!(answer(&request, client.post(&request)).await.is_ok(), "{level}");
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_remembered_from_one_request_to_the_next() {
+    let server = server("").await;
+    let (with, without) = (Client::of(&server), Client::able(&server, json!({})));
+    let mut ids = Vec::new();
+    for _ in 0..2 {
+        // One connection, and each request counts for itself.
+        let request = with.request("tools/call", json!({"name": "work"}));
+        ids.push(id_of(&answer(&request, without.post(&request)).await.unwrap()));
+        let plain = without.call("work", json!({})).await;
+        assert_eq!(plain["resultType"], "complete");
+        assert_eq!(without.refused("tasks/get", json!({"taskId": ids[0]})).await.code, -32021);
+    }
+    assert_ne!(ids[0], ids[1]);
+}
+
+#[tokio::test]
+async fn headers_must_repeat_what_the_body_says() {
+    let server = server("").await;
+    let client = Client::of(&server);
+    let list = client.request("tools/list", json!({}));
+    let call = client.request("tools/call", json!({"name": "work"}));
+    let headers = |request: &Value, version: Option<&str>, method: Option<&str>, name: Option<&str>| {
+        let mut post = client.bare(request);
+        for (header, value) in [("MCP-Protocol-Version", version), ("Mcp-Method", method), ("mcp-NAME", name)]
+        {
+            if let Some(value) = value {
+                post = post.header(header, value);
+            }
+        }
+        post
+    };
+    let (version, listing, calling) = (Some(VERSION), Some("tools/list"), Some("tools/call"));
+    for (request, post, said) in [
+        (&list, headers(&list, None, listing, None), "MCP-Protocol-Version is missing"),
+        (&list, headers(&list, version, None, None), "Mcp-Method is missing"),
+        (&list, headers(&list, Some("2025-11-25"), listing, None), "MCP-Protocol-Version is"),
+        (&list, headers(&list, Some("1900-01-01"), listing, None), "MCP-Protocol-Version is"),
+        (&list, headers(&list, version, calling, None), "Mcp-Method is"),
+        (&list, headers(&list, version, Some("Tools/List"), None), "Mcp-Method is"),
+        (&call, headers(&call, version, calling, None), "Mcp-Name is missing"),
+        (&call, headers(&call, version, calling, Some("other")), "Mcp-Name is"),
+        (&call, headers(&call, version, calling, Some("Work")), "Mcp-Name is"),
+        (&call, headers(&call, version, calling, Some("=?base64?%%?=")), "Mcp-Name is not the base64"),
+        (&call, headers(&call, version, calling, Some("=?BASE64?d29yaw==?=")), "Mcp-Name is"),
+        (&call, headers(&call, version, calling, Some("work\u{e9}")), "characters that a header cannot"),
+        (&call, headers(&call, version, calling, Some("work")).header("Mcp-Name", "other"), "Mcp-Name is"),
+    ] {
+        let (status, code, message) = refusal(request, post).await;
+        assert_eq!((status, code), (400, -32020), "{message}");
+        assert!(message.contains(said), "{message}, and not {said}");
+    }
+    assert_eq!(server.stage.starts(), 0, "what disagrees starts nothing");
+    let encoded = headers(&call, version, calling, Some("=?base64?d29yaw==?="));
+    assert!(answer(&call, encoded).await.is_ok(), "what is encoded is decoded before it is compared");
+    let beside = headers(&list, version, listing, Some("whatever"));
+    assert!(answer(&list, beside).await.is_ok(), "nothing in the body has this name");
+}
+
+#[tokio::test]
+async fn a_request_about_a_task_may_leave_its_name_out_and_must_not_give_another() {
+    let server = server("").await;
+    let client = Client::of(&server);
+    let id = client.start("work", json!({})).await;
+    for method in ["tasks/get", "tasks/update", "tasks/cancel"] {
+        let request = client.request(method, json!({"taskId": id, "inputResponses": {}}));
+        let bare =
+            || client.bare(&request).header("MCP-Protocol-Version", VERSION).header("Mcp-Method", method);
+        assert!(answer(&request, bare()).await.is_ok(), "{method}");
+        let named = answer(&request, bare().header("Mcp-Name", encoded(&id))).await;
+        assert!(named.is_ok(), "{method}");
+        let (status, code, _) = refusal(&request, bare().header("Mcp-Name", "another")).await;
+        assert_eq!((status, code), (400, -32020), "{method}");
+    }
+}
+
+#[tokio::test]
+async fn headers_repeat_the_parameters_that_a_tool_names() {
+    let server = server(ASKING).await;
+    let client = Client::plain(&server);
+    let listed = client.get("tools/list", json!({})).await;
+    let mut tools = listed["tools"].as_array().unwrap().clone();
+    let mut cursor = listed["nextCursor"].clone();
+    while cursor.is_string() {
+        let page = client.get("tools/list", json!({ "cursor": cursor })).await;
+        tools.extend(page["tools"].as_array().unwrap().iter().cloned());
+        cursor = page["nextCursor"].clone();
+    }
+    let schema = |name: &str| {
+        let tool = tools.iter().find(|tool| tool["name"] == name).unwrap();
+        tool["inputSchema"]["properties"].clone()
+    };
+    assert_eq!(schema("routed")["region"]["x-mcp-header"], "Region");
+    assert_eq!(schema("routed")["count"]["x-mcp-header"], "Count");
+    assert_eq!(schema("nested")["where"]["properties"]["zone"]["x-mcp-header"], "Zone");
+
+    let call = async |tool: &str, arguments: Value, headers: &[(&str, &str)]| {
+        let request = client.request("tools/call", json!({"name": tool, "arguments": arguments}));
+        let mut post = client.post(&request);
+        for (name, value) in headers {
+            post = post.header(*name, *value);
+        }
+        match answer(&request, post).await {
+            Ok(_) => Ok(()),
+            Err(failure) => Err((failure.status, failure.code)),
+        }
+    };
+    let mismatch = Err((400, -32020));
+    let eu = json!({"region": "eu"});
+    for (arguments, headers, wanted) in [
+        (eu.clone(), &[("Mcp-Param-Region", "eu")][..], Ok(())),
+        (eu.clone(), &[("mcp-param-REGION", "=?base64?ZXU=?=")], Ok(())),
+        (json!({"region": " ü "}), &[("Mcp-Param-Region", "=?base64?IMO8IA==?=")], Ok(())),
+        (json!({"region": "=?base64?x?="}), &[("Mcp-Param-Region", "=?base64?PT9iYXNlNjQ/eD89?=")], Ok(())),
+        (eu.clone(), &[], mismatch),
+        (eu.clone(), &[("Mcp-Param-Region", "us")], mismatch),
+        (eu.clone(), &[("Mcp-Param-Region", "EU")], mismatch),
+        (eu.clone(), &[("Mcp-Param-Region", "=?base64?!?=")], mismatch),
+        (eu.clone(), &[("Mcp-Param-Region", "eu"), ("Mcp-Param-Count", "1")], mismatch),
+        (eu.clone(), &[("Mcp-Param-Region", "eu"), ("Mcp-Param-Other", "1")], Ok(())),
+        (
+            json!({"region": "eu", "count": 42, "dry": true}),
+            &[("Mcp-Param-Region", "eu"), ("Mcp-Param-Count", "42.0"), ("Mcp-Param-Dry", "true")],
+            Ok(()),
+        ),
+        (
+            json!({"region": "eu", "count": 42}),
+            &[("Mcp-Param-Region", "eu"), ("Mcp-Param-Count", "43")],
+            mismatch,
+        ),
+        (
+            json!({"region": "eu", "count": 9_007_199_254_740_993_i64}),
+            &[("Mcp-Param-Region", "eu"), ("Mcp-Param-Count", "9007199254740992")],
+            mismatch,
+        ),
+        (
+            json!({"region": "eu", "dry": false}),
+            &[("Mcp-Param-Region", "eu"), ("Mcp-Param-Dry", "False")],
+            mismatch,
+        ),
+        (json!({"region": "eu", "dry": null}), &[("Mcp-Param-Region", "eu")], Ok(())),
+    ] {
+        assert_eq!(call("routed", arguments.clone(), headers).await, wanted, "{arguments} {headers:?}");
+    }
+    let there = json!({"where": {"zone": "a"}});
+    assert_eq!(call("nested", there.clone(), &[("Mcp-Param-Zone", "a")]).await, Ok(()));
+    assert_eq!(call("nested", there, &[]).await, mismatch);
+    assert_eq!(call("nested", json!({}), &[]).await, Ok(()));
+}
+
+#[tokio::test]
+async fn a_revision_that_is_not_spoken_is_refused_with_those_that_are() {
+    let server = server("").await;
+    let client = Client::of(&server);
+    for version in ["1900-01-01", "2099-01-01", "2025-11-25", ""] {
+        for method in ["server/discover", "tools/list", "no/such"] {
+            let mut request = client.request(method, json!({}));
+            request["params"]["_meta"][VERSION_KEY] = json!(version);
+            let post = client.bare(&request).header("MCP-Protocol-Version", version);
+            let failure = answer(&request, post.header("Mcp-Method", method)).await.unwrap_err();
+            assert_eq!((failure.status, failure.code), (400, -32022), "{failure:?}");
+            assert_eq!(failure.data["requested"], version);
+            assert_eq!(failure.data["supported"][0], VERSION);
+        }
+    }
+}
+
+#[tokio::test]
+async fn methods_that_there_are_not_are_not_found() {
+    let server = server("").await;
+    let client = Client::of(&server);
+    for method in [
+        "initialize",
+        "ping",
+        "logging/setLevel",
+        "resources/subscribe",
+        "resources/unsubscribe",
+        "tasks/result",
+        "tasks/list",
+        "roots/list",
+        "no/such",
+        "",
+    ] {
+        let params = json!({"protocolVersion": VERSION, "taskId": "t", "level": "info", "uri": "x:y"});
+        let failure = client.refused(method, params).await;
+        assert_eq!((failure.status, failure.code), (404, -32601), "{method}");
+    }
+}
+
+#[tokio::test]
+async fn ids_come_back_as_they_were() {
+    let server = server("").await;
+    let client = Client::of(&server);
+    for id in [json!("1"), json!(1), json!(""), json!(-7), json!("ü")] {
+        for method in ["tools/list", "no/such"] {
+            let mut request = client.request(method, json!({}));
+            request["id"] = id.clone();
+            let response = client.post(&request).send().await.unwrap();
+            let body: Value = response.json().await.unwrap();
+            assert_eq!(body["id"], id, "{method}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn notifications_are_taken_and_responses_are_not() {
+    let server = server("").await;
+    let client = Client::of(&server);
+    for method in ["notifications/cancelled", "notifications/roots/list_changed", "notifications/whatever"] {
+        let message = json!({"jsonrpc": "2.0", "method": method, "params": {"requestId": 1}});
+        let response = client.post(&message).send().await.unwrap();
+        assert_eq!(response.status(), 202);
+        assert_eq!(response.text().await.unwrap(), "");
+    }
+    for response in [
+        json!({"jsonrpc": "2.0", "id": 1, "result": {}}),
+        json!({"jsonrpc": "2.0", "id": "q", "error": {"code": 1, "message": "no"}}),
+    ] {
+        let refused = client.bare(&response).header("MCP-Protocol-Version", VERSION).send().await.unwrap();
+        assert_eq!(refused.status(), 400);
+    }
+}
+
+#[tokio::test]
+async fn what_older_revisions_put_into_headers_is_ignored() {
+    let server = server("").await;
+    let client = Client::of(&server);
+    let request = client.request("tools/list", json!({}));
+    let post = client.post(&request).header("Mcp-Session-Id", "nonsense").header("Last-Event-ID", "nonsense");
+    // That no session comes back is seen to in `Exchange::of`.
+    assert!(answer(&request, post).await.is_ok());
+    let legacy = server.client().await;
+    let session = legacy.session().to_owned();
+    let request = client.request("server/discover", json!({}));
+    let told = answer(&request, client.post(&request).header("Mcp-Session-Id", session)).await.unwrap();
+    assert_eq!(told["supportedVersions"][0], VERSION, "the request itself says what it is written in");
+}
+
+#[tokio::test]
+async fn an_initialize_of_this_revision_is_answered_with_the_newest_that_begins_like_that() {
+    let server = server("").await;
+    let client = Client::able(&server, able());
+    let params = json!({
+        "protocolVersion": VERSION, "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}
+    });
+    let request = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params});
+    for post in [client.bare(&request), client.bare(&request).header("MCP-Protocol-Version", VERSION)] {
+        let response = post.send().await.unwrap();
+        assert_eq!(response.status(), 200);
+        assert!(response.headers().contains_key("mcp-session-id"));
+        let answer: Value = response.json().await.unwrap();
+        assert_eq!(answer["result"]["protocolVersion"], "2025-11-25");
+    }
+}

@@ -1,0 +1,71 @@
+//! The real program: what a `kill -9` leaves of a call that asks before it starts, and what a job is told of the trace.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use super::bench::{Client, able, id_of, text};
+use crate::support::{self, TestApp};
+
+const TOOLS: &str = r#"
+[backends.here]
+kind = "local"
+
+[tools.mark]
+backend = "here"
+confirm = "Really?"
+target.command = ["sh", "-c", "echo x >> marks; sleep 0.5; wc -l < marks"]
+target.working_dir = "."
+
+[tools.trace]
+backend = "here"
+target.command = ["sh", "-c", "echo \"$TRACEPARENT $TRACESTATE\""]
+"#;
+
+fn client(app: &TestApp) -> Client {
+    Client::at(app.server.url(), able()).holding_tasks()
+}
+
+#[tokio::test]
+async fn a_state_that_outlives_a_kill_still_starts_one_job() {
+    let mut app = TestApp::start(TOOLS);
+    let asked = client(&app).call("mark", json!({})).await;
+    assert_eq!(asked["resultType"], "input_required");
+    let params = json!({
+        "name": "mark", "requestState": asked["requestState"],
+        "inputResponses": {"confirm": {"action": "accept", "content": {}}}
+    });
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        app.server.kill();
+        app.server = app.place.serve();
+        ids.push(id_of(&client(&app).get("tools/call", params.clone()).await));
+    }
+    assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
+    let task = client(&app).until(&ids[0], "completed").await;
+    assert_eq!(text(&task["result"]).trim(), "1", "one job was started: {task}");
+    let marks = fs::read_to_string(app.place.path("marks")).unwrap();
+    assert_eq!(marks.lines().count(), 1);
+}
+
+#[tokio::test]
+async fn a_job_is_told_of_the_trace_that_its_call_belongs_to() {
+    let app = TestApp::start(TOOLS);
+    let parent = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01";
+    let meta = json!({"traceparent": parent, "tracestate": "a=1"});
+    let modern = client(&app).get("tools/call", json!({"name": "trace", "_meta": meta})).await;
+    let said = match modern["resultType"].as_str() {
+        Some("task") => {
+            let task = client(&app).until(&id_of(&modern), "completed").await;
+            support::text(&task["result"])
+        }
+        _ => support::text(&modern),
+    };
+    assert_eq!(said.trim(), format!("{parent} a=1"));
+    let old = app.client().await;
+    let answer = old.request("tools/call", json!({"name": "trace", "_meta": meta})).await.unwrap();
+    assert_eq!(support::text(&answer).trim(), format!("{parent} a=1"));
+    let broken = json!({"name": "trace", "_meta": {"traceparent": "nonsense"}});
+    let answer: Value = old.request("tools/call", broken).await.unwrap();
+    assert_eq!(support::text(&answer).trim(), "", "what is no trace stops nothing and is not passed on");
+}

@@ -1,0 +1,276 @@
+//! The same over stdio, with the real program: one request a line, and both generations over one pipe.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+
+use super::bench::{SUBSCRIPTION, TASKS, VERSION};
+use crate::support::{BASICS, Generation, Place, schema};
+
+const CONFIG: &str = r#"
+[backends.here]
+kind = "local"
+
+[tools.hello]
+backend = "here"
+target.command = ["echo", "hello"]
+
+[tools.slow]
+backend = "here"
+target.command = ["sleep", "30"]
+
+[tools.careful]
+backend = "here"
+confirm = "Really?"
+target.command = ["echo", "done with care"]
+"#;
+
+/// The longest that anything here may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The program and the two ends of its pipes.
+struct Program {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: Lines<BufReader<ChildStdout>>,
+    place: Place,
+}
+
+impl Program {
+    fn start() -> Self {
+        let place = Place::new(&format!("{BASICS}{CONFIG}"));
+        let mut command = place.command("serve");
+        command.arg("--stdio").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = Command::from(command).kill_on_drop(true).spawn().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { input: child.stdin.take(), output, child, place }
+    }
+
+    async fn say(&mut self, message: &Value) {
+        let line = format!("{message}\n");
+        self.input.as_mut().unwrap().write_all(line.as_bytes()).await.unwrap();
+    }
+
+    /// The next message, held against the schema of its generation.
+    async fn hear(&mut self, generation: Generation) -> Value {
+        let line = tokio::time::timeout(PATIENCE, self.output.next_line()).await.expect("nothing comes");
+        let message = serde_json::from_str(&line.unwrap().expect("the output ended")).unwrap();
+        schema::check(generation, &message);
+        message
+    }
+
+    /// Sends a request of 2026-07-28 and gives its answer; nothing else may come before it.
+    async fn ask(&mut self, request: &Value) -> Value {
+        self.say(request).await;
+        let answer = self.hear(Generation::V2026).await;
+        schema::check_answer(Generation::V2026, request, &answer);
+        assert_eq!(answer["id"], request["id"], "{answer}");
+        answer
+    }
+
+    /// Cancels a task, and waits until it has ended.
+    async fn stop(&mut self, task: &Value) {
+        let params = json!({ "taskId": task });
+        self.ask(&modern("stop", "tasks/cancel", params.clone())).await;
+        loop {
+            let got = self.ask(&modern("stop", "tasks/get", params.clone())).await;
+            if got["result"]["status"] != "working" {
+                return;
+            }
+        }
+    }
+
+    /// Closes the input, and waits for the end; what it still said comes back.
+    async fn end(mut self) -> Vec<Value> {
+        self.input = None;
+        let mut rest = Vec::new();
+        while let Some(line) = self.output.next_line().await.unwrap() {
+            rest.push(serde_json::from_str(&line).unwrap());
+        }
+        assert!(self.child.wait().await.unwrap().success());
+        drop(self.place);
+        rest
+    }
+}
+
+/// A request of 2026-07-28, of a client that holds tasks.
+fn modern(id: impl Into<Value>, method: &str, mut params: Value) -> Value {
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": VERSION,
+        "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}, "extensions": {TASKS: {}}}
+    });
+    json!({"jsonrpc": "2.0", "id": id.into(), "method": method, "params": params})
+}
+
+fn initialize(id: i64, version: &str) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "method": "initialize", "params": {
+        "protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}
+    }})
+}
+
+fn cancelled(id: &Value) -> Value {
+    json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}})
+}
+
+#[tokio::test]
+async fn requests_that_stand_by_themselves_need_no_beginning() {
+    let mut program = Program::start();
+    let told = program.ask(&modern(1, "server/discover", json!({}))).await;
+    assert_eq!(told["result"]["supportedVersions"][0], VERSION);
+    // There are no headers, so there is nothing to agree with.
+    let hello = program.ask(&modern("two", "tools/call", json!({"name": "hello"}))).await;
+    let task = match hello["result"]["taskId"].as_str() {
+        Some(id) => id.to_owned(),
+        None => {
+            assert_eq!(hello["result"]["content"][0]["text"].as_str().unwrap().trim(), "hello");
+            let slow = program.ask(&modern(3, "tools/call", json!({"name": "slow"}))).await;
+            slow["result"]["taskId"].as_str().unwrap().to_owned()
+        }
+    };
+    let got = program.ask(&modern(4, "tasks/get", json!({ "taskId": task }))).await;
+    assert_eq!(got["result"]["taskId"], task);
+    program.stop(&json!(task)).await;
+    assert_eq!(program.end().await, Vec::<Value>::new());
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_a_request_is_said_as_over_http() {
+    let mut program = Program::start();
+    let mut bare = modern(1, "server/discover", json!({}));
+    bare["params"] = json!({});
+    assert_eq!(program.ask(&bare).await["error"]["code"], -32602);
+    let mut unknown = modern(2, "server/discover", json!({}));
+    unknown["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("1900-01-01");
+    let refused = program.ask(&unknown).await;
+    assert_eq!(refused["error"]["code"], -32022);
+    assert_eq!(refused["error"]["data"]["requested"], "1900-01-01");
+    assert_eq!(refused["error"]["data"]["supported"][0], VERSION);
+    for method in ["initialize", "ping", "tasks/list", "no/such"] {
+        assert_eq!(program.ask(&modern(3, method, json!({}))).await["error"]["code"], -32601, "{method}");
+    }
+    assert_eq!(program.end().await, Vec::<Value>::new());
+}
+
+#[tokio::test]
+async fn a_question_before_the_start_takes_two_rounds() {
+    let mut program = Program::start();
+    let asked = program.ask(&modern(1, "tools/call", json!({"name": "careful"}))).await["result"].clone();
+    assert_eq!(asked["resultType"], "input_required");
+    let params = json!({
+        "name": "careful", "requestState": asked["requestState"],
+        "inputResponses": {"confirm": {"action": "accept", "content": {}}}
+    });
+    let mut answer = program.ask(&modern(2, "tools/call", params)).await["result"].clone();
+    while answer["taskId"].is_string() && answer["status"] == "working" || answer["resultType"] == "task" {
+        let get = modern(3, "tasks/get", json!({"taskId": answer["taskId"]}));
+        answer = program.ask(&get).await["result"].clone();
+    }
+    let result = if answer["result"].is_object() { &answer["result"] } else { &answer };
+    assert_eq!(result["content"][0]["text"].as_str().unwrap().trim(), "done with care");
+    assert_eq!(program.end().await, Vec::<Value>::new());
+}
+
+#[tokio::test]
+async fn both_generations_share_one_pipe_in_any_order() {
+    for probe_first in [true, false] {
+        let mut program = Program::start();
+        if probe_first {
+            assert!(program.ask(&modern(1, "server/discover", json!({}))).await["result"].is_object());
+        }
+        // Both before and after the beginning a request of the other kind is what it says it is.
+        program.say(&initialize(2, VERSION)).await;
+        let begun = program.hear(Generation::V2025).await;
+        assert_eq!(begun["result"]["protocolVersion"], "2025-11-25");
+        program.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
+        let slow = program.ask(&modern(3, "tools/call", json!({"name": "slow"}))).await;
+        let task = slow["result"]["taskId"].clone();
+        let get = json!({"jsonrpc": "2.0", "id": 4, "method": "tasks/get", "params": {"taskId": task}});
+        program.say(&get).await;
+        let seen = program.hear(Generation::V2025).await;
+        schema::check_answer(Generation::V2025, &get, &seen);
+        assert_eq!(seen["result"]["status"], "working");
+        // The two kinds may use the same ids at the same time.
+        program.say(&modern(5, "tools/list", json!({}))).await;
+        program.say(&json!({"jsonrpc": "2.0", "id": 5, "method": "tools/list", "params": {}})).await;
+        let mut kinds = Vec::new();
+        for _ in 0..2 {
+            let line = program.output.next_line().await.unwrap().unwrap();
+            let answer: Value = serde_json::from_str(&line).unwrap();
+            assert_eq!(answer["id"], 5);
+            kinds.push(answer["result"].get("resultType").is_some());
+        }
+        kinds.sort_unstable();
+        assert_eq!(kinds, [false, true]);
+        assert!(program.ask(&modern(6, "server/discover", json!({}))).await["result"].is_object());
+        program.stop(&task).await;
+        program.end().await;
+    }
+}
+
+#[tokio::test]
+async fn a_cancelled_request_is_not_answered() {
+    let mut program = Program::start();
+    let mut waits = modern("w", "tools/call", json!({"name": "slow"}));
+    waits["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({});
+    program.say(&waits).await;
+    for odd in [cancelled(&json!("never")), cancelled(&json!(null)), cancelled(&json!({}))] {
+        program.say(&odd).await;
+    }
+    program.say(&cancelled(&json!("w"))).await;
+    assert!(program.ask(&modern(1, "tools/list", json!({}))).await["result"].is_object());
+    let list = program.ask(&modern(2, "tools/call", json!({"name": "task_list"}))).await;
+    let task = list["result"]["structuredContent"]["tasks"][0]["task_id"].clone();
+    assert!(task.is_string(), "the job of the call goes on: {list}");
+    program.stop(&task).await;
+    let rest = program.end().await;
+    assert!(rest.iter().all(|message| message["id"] != "w"), "{rest:?}");
+}
+
+#[tokio::test]
+async fn subscriptions_share_the_pipe_and_each_message_says_whose_it_is() {
+    let mut program = Program::start();
+    let slow = program.ask(&modern(1, "tools/call", json!({"name": "slow"}))).await;
+    let task = slow["result"]["taskId"].clone();
+    let listen =
+        |id: &str, wanted: Value| modern(id, "subscriptions/listen", json!({ "notifications": wanted }));
+    let mut first = std::collections::HashMap::new();
+    program.say(&listen("a", json!({"taskIds": [task]}))).await;
+    program.say(&listen("b", json!({"taskIds": [task], "toolsListChanged": true}))).await;
+    for _ in 0..4 {
+        let message = program.hear(Generation::V2026).await;
+        let id = message["params"]["_meta"][SUBSCRIPTION].as_str().unwrap().to_owned();
+        let method = message["method"].as_str().unwrap().to_owned();
+        let seen: &mut Vec<String> = first.entry(id).or_default();
+        seen.push(method);
+    }
+    for id in ["a", "b"] {
+        assert_eq!(first[id], ["notifications/subscriptions/acknowledged", "notifications/tasks"]);
+    }
+    // The client ends one of them, and hears nothing more of it.
+    program.say(&cancelled(&json!("a"))).await;
+    program.ask(&modern(2, "tools/list", json!({}))).await;
+    program.say(&modern(3, "tasks/cancel", json!({ "taskId": task }))).await;
+    loop {
+        let message = program.hear(Generation::V2026).await;
+        if message["id"] == 3 {
+            continue;
+        }
+        assert_eq!(message["params"]["_meta"][SUBSCRIPTION], "b", "{message}");
+        if message["params"]["status"] == "cancelled" {
+            break;
+        }
+    }
+    // The server ends the other one: it says so, and answers the request.
+    let rest = program.end().await;
+    assert_eq!(rest.len(), 2, "{rest:?}");
+    for message in &rest {
+        schema::check(Generation::V2026, message);
+    }
+    assert_eq!(rest[0]["method"], "notifications/cancelled");
+    assert_eq!(rest[0]["params"]["requestId"], "b");
+    assert_eq!(rest[0]["params"]["_meta"][SUBSCRIPTION], "b");
+    assert_eq!((&rest[1]["id"], &rest[1]["result"]["_meta"][SUBSCRIPTION]), (&json!("b"), &json!("b")));
+}

@@ -1,0 +1,222 @@
+//! Tasks: how they are polled, end, are cancelled and expire.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use taskbridge_sdk::{JobState, Observation, Output};
+
+use super::bench::{Client, TASKS, able, acknowledged, changed, id_of, server, text};
+
+/// Milliseconds since the epoch of a time on the wire.
+fn millis(time: &Value) -> i64 {
+    time.as_str().unwrap().parse::<jiff::Timestamp>().unwrap().as_millisecond()
+}
+
+#[tokio::test]
+async fn polling_tells_what_moves_and_in_the_end_the_result() {
+    let server = server("").await;
+    let client = Client::of(&server);
+    let id = client.start("work", json!({})).await;
+    let first = client.task(&id).await;
+    assert_eq!((&first["status"], &first["resultType"]), (&json!("working"), &json!("complete")));
+    for none in ["result", "error", "inputRequests", "requestState"] {
+        assert_eq!(first.get(none), None, "{first}");
+    }
+    let job = server.stage.job(1).await;
+    job.show(Observation::new(JobState::Running).with_message("half way"));
+    let later = client.poll(&id, |task| task["statusMessage"] == "half way").await;
+    assert!(millis(&later["lastUpdatedAt"]) >= millis(&first["lastUpdatedAt"]));
+    assert_eq!(later["createdAt"], first["createdAt"]);
+    let mut output = Output::text("done");
+    output.structured = Some(json!({"n": 1}));
+    job.show(Observation::new(JobState::Succeeded(output)));
+    let last = client.until(&id, "completed").await;
+    assert_eq!(last["resultType"], "complete");
+    let result = &last["result"];
+    assert_eq!((&result["resultType"], &result["isError"]), (&json!("complete"), &json!(false)));
+    assert_eq!((text(result), &result["structuredContent"]), ("done", &json!({"n": 1})));
+    assert_eq!(client.task(&id).await, last, "it stays");
+}
+
+#[tokio::test]
+async fn a_job_that_failed_has_completed_and_its_result_says_so() {
+    let server = server("").await;
+    let client = Client::of(&server);
+    let id = client.start("work", json!({})).await;
+    let mut seen = Observation::new(JobState::Failed(Output::text("the disk is full")));
+    seen.message = Some("boom".to_owned());
+    server.stage.job(1).await.show(seen);
+    let task = client.until(&id, "completed").await;
+    assert_eq!(task["result"]["isError"], true);
+    assert!(task["result"]["content"].to_string().contains("the disk is full"), "{task}");
+    assert_eq!(task.get("error"), None);
+}
+
+#[tokio::test]
+async fn a_job_that_could_not_be_tracked_has_failed_with_an_error() {
+    let server = server(
+        r#"
+        [tools.short]
+        backend = "stage"
+        target = {}
+        max_runtime = "300ms"
+        input_schema = { type = "object" }
+        "#,
+    )
+    .await;
+    let client = Client::of(&server);
+    let id = client.start("short", json!({})).await;
+    let task = client.until(&id, "failed").await;
+    assert_eq!(task["error"]["code"], -32603);
+    let (reason, message) = (&task["error"]["message"], &task["statusMessage"]);
+    assert!(reason.as_str().is_some_and(|reason| reason.contains("300ms") || !reason.is_empty()), "{task}");
+    assert!(message.as_str().is_some_and(|message| !message.is_empty()), "{task}");
+    assert_eq!(task.get("result"), None);
+    let gone = client.start("work", json!({})).await;
+    server.stage.job(2).await.show(Observation::new(JobState::Gone));
+    assert_eq!(client.until(&gone, "failed").await["error"]["code"], -32603);
+}
+
+#[tokio::test]
+async fn a_cancellation_is_acknowledged_and_carried_out_once_the_job_says_so() {
+    let server = server("").await;
+    let client = Client::of(&server);
+    let id = client.start("work", json!({})).await;
+    let job = server.stage.job(1).await;
+    let params = json!({ "taskId": id });
+    acknowledged(&client.get("tasks/cancel", params.clone()).await);
+    job.cancelled().await;
+    assert_eq!(client.task(&id).await["status"], "working", "the job has not ended yet");
+    acknowledged(&client.get("tasks/cancel", params.clone()).await);
+    job.show(Observation::new(JobState::Cancelled(Output::default())));
+    let task = client.until(&id, "cancelled").await;
+    for none in ["result", "error"] {
+        assert_eq!(task.get(none), None, "{task}");
+    }
+    for _ in 0..2 {
+        acknowledged(&client.get("tasks/cancel", params.clone()).await);
+    }
+    let done = client.call("work", json!({"n": 2})).await;
+    let done = id_of(&done);
+    server.stage.job(2).await.succeed("done");
+    client.until(&done, "completed").await;
+    acknowledged(&client.get("tasks/cancel", json!({ "taskId": done })).await);
+    assert_eq!(client.task(&done).await["status"], "completed", "what has ended stays as it is");
+}
+
+#[tokio::test]
+async fn a_job_that_ends_before_its_cancellation_keeps_its_result() {
+    let server = server("").await;
+    let client = Client::of(&server);
+    let id = client.start("work", json!({})).await;
+    let job = server.stage.job(1).await;
+    client.get("tasks/cancel", json!({ "taskId": id })).await;
+    job.cancelled().await;
+    job.succeed("finished all the same");
+    let task = client.until(&id, "completed").await;
+    assert_eq!(text(&task["result"]), "finished all the same");
+}
+
+#[tokio::test]
+async fn unknown_and_wrong_task_ids_are_refused_alike() {
+    let server = server("").await;
+    let client = Client::of(&server);
+    for method in ["tasks/get", "tasks/update", "tasks/cancel"] {
+        let with = |id: Value| json!({"taskId": id, "inputResponses": {}});
+        let unknown = client.refused(method, with(json!("never-was"))).await;
+        assert_eq!(unknown.code, -32602);
+        assert_eq!(unknown.message, "Failed to retrieve task: Task not found");
+        for (id, named) in
+            [(json!(5), "`taskId` is 5"), (json!(null), "`taskId` is null"), (json!({}), "`taskId` is")]
+        {
+            let wrong = client.refused(method, with(id)).await;
+            assert_eq!(wrong.code, -32602);
+            assert!(wrong.message.starts_with(named), "{wrong:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn whoever_does_not_declare_the_extension_reaches_no_task() {
+    let server = server("").await;
+    let id = Client::of(&server).start("work", json!({})).await;
+    let client = Client::able(&server, able());
+    for method in ["tasks/get", "tasks/update", "tasks/cancel"] {
+        for id in [id.as_str(), "never-was"] {
+            let failure = client.refused(method, json!({"taskId": id, "inputResponses": {}})).await;
+            assert_eq!((failure.status, failure.code), (400, -32021), "{method}");
+            assert_eq!(failure.data, json!({"requiredCapabilities": {"extensions": {TASKS: {}}}}));
+        }
+    }
+    let wanted = json!({"notifications": {"taskIds": [id]}});
+    let failure = client.refused("subscriptions/listen", wanted).await;
+    assert_eq!((failure.status, failure.code), (400, -32021));
+    assert_eq!(failure.data, json!({"requiredCapabilities": {"extensions": {TASKS: {}}}}));
+}
+
+#[tokio::test]
+async fn a_task_expires_when_its_ttl_is_over() {
+    let server = server(
+        r#"
+        [lifetime]
+        default_ttl = "1s"
+        min_ttl = "1s"
+        keep_result = "1s"
+        "#,
+    )
+    .await;
+    let client = Client::of(&server);
+    let id = client.start("work", json!({})).await;
+    let running = client.task(&id).await["ttlMs"].as_u64().unwrap();
+    assert!(running > 3_600_000, "a task does not expire under its job: {running}");
+    server.stage.job(1).await.succeed("done");
+    let done = client.until(&id, "completed").await;
+    let kept = done["ttlMs"].as_u64().unwrap();
+    assert!((1000..10_000).contains(&kept), "{kept}");
+    let mut listening = client.listen(json!({"taskIds": [id]})).await;
+    assert_eq!(listening.task().await["status"], "completed");
+    tokio::time::sleep(Duration::from_millis(kept)).await;
+    let expired = client.refused("tasks/get", json!({ "taskId": id })).await;
+    assert_eq!(expired, client.refused("tasks/get", json!({"taskId": "never-was"})).await);
+}
+
+#[tokio::test]
+async fn tasks_survive_a_restart_with_their_results() {
+    let server = server("").await;
+    let client = Client::of(&server);
+    let (done, open) = (client.start("work", json!({})).await, client.start("work", json!({"n": 2})).await);
+    server.stage.job(1).await.succeed("done");
+    let before = client.until(&done, "completed").await;
+    server.stage.job(2).await;
+    let server = server.restart().await;
+    let client = Client::of(&server);
+    assert_eq!(client.task(&done).await, before);
+    assert_eq!(client.task(&open).await["status"], "working");
+    server.stage.job(2).await.succeed("later");
+    assert_eq!(text(&client.until(&open, "completed").await["result"]), "later");
+    assert_eq!(server.stage.starts(), 2);
+}
+
+#[tokio::test]
+async fn whoever_polls_without_pause_is_slowed_down_and_then_refused() {
+    let server = changed(
+        &[("max_polls_per_second = 10000", "max_polls_per_second = 2")],
+        "[auth]\nsingle_user = true",
+    )
+    .await;
+    let client = Client::of(&server);
+    let id = client.start("work", json!({})).await;
+    let request = client.request("tasks/get", json!({ "taskId": id }));
+    let polls = (0..30).map(|_| client.post(&request).send());
+    let answers = futures_util::future::join_all(polls).await;
+    let refused: Vec<_> = answers.into_iter().map(Result::unwrap).filter(|a| a.status() == 429).collect();
+    assert!(refused.len() >= 10, "two at once, eight held, the others refused: {}", refused.len());
+    for response in refused {
+        assert!(response.headers().contains_key("retry-after"));
+        let body: Value = response.json().await.unwrap();
+        assert_eq!(body["id"], request["id"]);
+        let code = body["error"]["code"].as_i64().unwrap();
+        assert!(!(-32099..=-32020).contains(&code), "those are the specification's: {code}");
+    }
+    assert_eq!(client.call("work", json!({"n": 2})).await["resultType"], "task", "only polls are counted");
+}

@@ -1,0 +1,217 @@
+//! `tools/list`, and what a call is answered with.
+
+use serde_json::{Value, json};
+use taskbridge_sdk::{JobState, Output};
+
+use super::ASKING;
+use super::bench::{Client, TASKS, able, id_of, server, text, unhurried};
+
+fn ended() -> Value {
+    json!({"end": {"succeeded": {"content": [{"type": "text", "text": "done"}]}}})
+}
+
+/// The names of all tools, page by page; every page is as good as the others for as long.
+async fn names(client: &Client) -> Vec<Vec<String>> {
+    let (mut pages, mut params) = (Vec::new(), json!({}));
+    loop {
+        let page = client.get("tools/list", params).await;
+        assert!(page["ttlMs"].is_u64(), "{page}");
+        assert_eq!(page["cacheScope"], "private");
+        let tools = page["tools"].as_array().unwrap();
+        assert!(tools.iter().all(|tool| tool.get("execution").is_none()), "of the revision before: {page}");
+        pages.push(tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect());
+        match page.get("nextCursor") {
+            Some(cursor) => params = json!({ "cursor": cursor }),
+            None => return pages,
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_list_comes_in_pages_in_an_order_that_stays() {
+    let server = server(ASKING).await;
+    let client = Client::of(&server);
+    let pages = names(&client).await;
+    assert!(pages.len() > 2, "{pages:?}");
+    assert!(pages[..pages.len() - 1].iter().all(|page| page.len() == 3), "{pages:?}");
+    let (own, companions): (Vec<String>, Vec<String>) =
+        pages.concat().into_iter().partition(|name| !name.starts_with("task_"));
+    assert!(own.is_sorted() && own.contains(&"always".to_owned()), "{own:?}");
+    assert_eq!(companions, ["task_list", "task_logs"], "the extension has the others");
+    for _ in 0..3 {
+        assert_eq!(names(&client).await, pages);
+    }
+    assert_eq!(client.refused("tools/list", json!({"cursor": "nonsense"})).await.code, -32602);
+}
+
+#[tokio::test]
+async fn companion_tools_are_for_those_who_hold_no_tasks() {
+    let server = server("").await;
+    let companions = |pages: Vec<Vec<String>>| -> Vec<String> {
+        pages.concat().into_iter().filter(|name| name.starts_with("task_")).collect()
+    };
+    let all = ["task_wait", "task_cancel", "task_answer", "task_list", "task_logs"];
+    assert_eq!(companions(names(&Client::plain(&server)).await), all);
+    let client = Client::of(&server);
+    let id = client.start("work", json!({})).await;
+    let params = json!({"name": "task_wait", "arguments": {"task_id": id}});
+    assert_eq!(client.refused("tools/call", params).await.code, -32602, "it is not offered to this one");
+    let list = client.call("task_list", json!({})).await;
+    assert!(text(&list).contains(&id), "{list}");
+}
+
+#[tokio::test]
+async fn a_job_that_ends_in_a_moment_is_answered_with_its_result() {
+    let server = unhurried("10s", "").await;
+    let client = Client::of(&server);
+    let answer = client.call("work", ended()).await;
+    assert_eq!(answer["resultType"], "complete");
+    assert_eq!((text(&answer), &answer["isError"]), ("done", &json!(false)));
+    let failed = json!({"end": {"failed": {}}, "message": "boom"});
+    let answer = client.call("work", failed).await;
+    assert_eq!((&answer["resultType"], &answer["isError"]), (&json!("complete"), &json!(true)));
+    assert!(text(&answer).contains("boom"));
+}
+
+#[tokio::test]
+async fn a_job_that_takes_longer_is_answered_with_a_task_that_can_be_got_at_once() {
+    let server = server("").await;
+    let client = Client::of(&server);
+    let mut ids = std::collections::HashSet::new();
+    for n in 0..5 {
+        let created = client.call("work", json!({ "n": n })).await;
+        assert_eq!(created["status"], "working");
+        for field in ["ttlMs", "pollIntervalMs"] {
+            assert!(created[field].as_u64().is_some_and(|millis| millis > 0), "{created}");
+        }
+        for field in ["createdAt", "lastUpdatedAt"] {
+            assert!(created[field].as_str().unwrap().ends_with('Z'), "{created}");
+        }
+        for other in ["task", "content", "result", "inputRequests", "requestState", "ttl", "pollInterval"] {
+            assert_eq!(created.get(other), None, "{created}");
+        }
+        let id = id_of(&created);
+        assert!(id.len() >= 26, "128 bits at least: {id}");
+        let task = client.task(&id).await;
+        assert_eq!((&task["taskId"], &task["createdAt"]), (&json!(id), &created["createdAt"]));
+        assert!(task["ttlMs"].is_u64() && task["pollIntervalMs"].is_u64(), "{task}");
+        assert!(ids.insert(id));
+    }
+    assert_eq!(server.stage.starts(), 5);
+}
+
+#[tokio::test]
+async fn without_the_extension_nothing_becomes_a_task() {
+    let server = server(ASKING).await;
+    let others = json!({"elicitation": {}, "extensions": {"com.example/other": {}, TASKS: true}});
+    for client in [Client::plain(&server), Client::able(&server, json!({})), Client::able(&server, others)] {
+        let answer = client.call("work", json!({})).await;
+        assert_eq!(answer["resultType"], "complete");
+        assert!(answer["structuredContent"]["task_id"].is_string(), "{answer}");
+        let failure = client.refused("tools/call", json!({"name": "always", "arguments": ended()})).await;
+        assert_eq!((failure.status, failure.code), (400, -32021), "{failure:?}");
+        assert_eq!(failure.data, json!({"requiredCapabilities": {"extensions": {TASKS: {}}}}));
+    }
+    assert_eq!(server.stage.starts(), 3, "what was refused was not started");
+    let id = Client::of(&server).start("always", json!({})).await;
+    assert_eq!(Client::of(&server).task(&id).await["status"], "working");
+}
+
+#[tokio::test]
+async fn the_parameter_of_the_revision_before_decides_nothing() {
+    let (server, slow) = (server(ASKING).await, unhurried("10s", "").await);
+    let client = Client::of(&server);
+    for task in [json!({}), json!({"ttl": 5}), json!(null), json!(7)] {
+        let call = |tool: &str, arguments: Value| json!({"name": tool, "arguments": arguments, "task": task});
+        let quick = Client::of(&slow).get("tools/call", call("work", ended())).await;
+        assert_eq!(quick["resultType"], "complete");
+        assert_eq!(client.get("tools/call", call("work", json!({}))).await["resultType"], "task");
+        assert_eq!(client.get("tools/call", call("never", ended())).await["resultType"], "complete");
+        let plain = Client::plain(&server).get("tools/call", call("work", ended())).await;
+        assert_eq!(plain["resultType"], "complete");
+    }
+}
+
+#[tokio::test]
+async fn a_tool_that_is_never_a_task_is_waited_for() {
+    let server = server(ASKING).await;
+    let client = Client::of(&server);
+    let call = client.open("tools/call", json!({"name": "never"})).await;
+    server.stage.job(1).await.succeed("waited for");
+    assert_eq!(text(&call.end().await.unwrap()), "waited for");
+    let answer = client.call("never", json!({})).await;
+    assert_eq!(answer["resultType"], "complete");
+    assert_eq!(answer["structuredContent"]["status"], "working", "beyond the budget there is a handle");
+}
+
+#[tokio::test]
+async fn arguments_are_held_against_the_schema_before_anything_starts() {
+    let server = server(ASKING).await;
+    let client = Client::of(&server);
+    for (arguments, said) in [
+        (json!({"env": "moon"}), "env"),
+        (json!({"env": "staging", "note": 5}), "note"),
+        (json!({"env": "staging", "other": 5}), "other"),
+    ] {
+        let answer = client.call("deploy", arguments).await;
+        assert_eq!(answer["isError"], true, "a model can mend it");
+        assert!(text(&answer).contains(said), "{answer}");
+    }
+    let unknown = client.refused("tools/call", json!({"name": "nothing"})).await;
+    assert_eq!(unknown.code, -32602);
+    assert!(unknown.message.contains("Unknown tool: \"nothing\""), "{unknown:?}");
+    for params in [json!({}), json!({"name": 5}), json!({"name": "work", "arguments": 5})] {
+        assert_eq!(client.refused("tools/call", params).await.code, -32602);
+    }
+    assert_eq!(server.stage.starts(), 0);
+}
+
+#[tokio::test]
+async fn the_same_key_is_the_same_task() {
+    let server = server("").await;
+    let client = Client::of(&server);
+    let keyed = |arguments: Value| json!({"name": "work", "arguments": arguments, "_meta": {"io.taskbridge/idempotency-key": "k1"}});
+    let id = id_of(&client.get("tools/call", keyed(json!({"a": 1}))).await);
+    assert_eq!(id_of(&client.get("tools/call", keyed(json!({"a": 1}))).await), id);
+    let handle = Client::plain(&server).get("tools/call", keyed(json!({"a": 1}))).await;
+    assert_eq!(handle["structuredContent"]["task_id"], id);
+    let reused = client.refused("tools/call", keyed(json!({"a": 2}))).await;
+    assert_eq!(reused.code, -32602);
+    assert!(reused.message.contains("k1"), "{reused:?}");
+    server.stage.job(1).await.succeed("once");
+    client.until(&id, "completed").await;
+    assert_eq!(text(&client.get("tools/call", keyed(json!({"a": 1}))).await), "once");
+    assert_eq!(server.stage.starts(), 1);
+    for key in [json!(""), json!(5), json!("k".repeat(256))] {
+        let params = json!({"name": "work", "_meta": {"io.taskbridge/idempotency-key": key}});
+        assert_eq!(client.refused("tools/call", params).await.code, -32602);
+    }
+}
+
+#[tokio::test]
+async fn structured_results_fit_the_schema_that_is_published_for_them() {
+    let server = server(
+        r#"
+        [tools.typed]
+        backend = "stage"
+        target = {}
+        input_schema = { type = "object" }
+        output_schema = { type = "object", required = ["answer"], properties.answer = { type = "integer" } }
+        "#,
+    )
+    .await;
+    let client = Client::able(&server, able());
+    let listed = client.get("tools/list", json!({})).await;
+    let typed = listed["tools"].as_array().unwrap().iter().find(|tool| tool["name"] == "typed").unwrap();
+    let schema = &typed["outputSchema"];
+    let call = client.open("tools/call", json!({"name": "typed"})).await;
+    let mut output = Output::text("42");
+    output.structured = Some(json!({"answer": 42}));
+    server.stage.job(1).await.show(taskbridge_sdk::Observation::new(JobState::Succeeded(output)));
+    let answer = call.end().await.unwrap();
+    assert_eq!(answer["structuredContent"], json!({"answer": 42}));
+    let handle = client.call("typed", json!({"n": 2})).await;
+    for structured in [&answer["structuredContent"], &handle["structuredContent"]] {
+        assert!(jsonschema::is_valid(schema, structured), "{structured} is not of {schema}");
+    }
+}
