@@ -8,6 +8,7 @@
 
 mod arguments;
 mod ask;
+mod bar;
 mod errand;
 mod fault;
 mod follow;
