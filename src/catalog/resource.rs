@@ -84,7 +84,7 @@ pub struct ResourceTemplate {
 }
 
 /// What a resource holds.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Body {
     /// Text.
     Text(String),

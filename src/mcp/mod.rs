@@ -8,6 +8,7 @@ pub mod completion;
 pub mod cursor;
 pub mod fallback;
 mod feed;
+mod follows;
 pub mod generation;
 pub mod heard;
 pub mod http;

@@ -78,6 +78,17 @@ pub enum ReadError {
 #[error("{0}")]
 pub struct BadTemplate(String);
 
+/// What an address is of, whether or not there is such a thing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// What the job of a task prints.
+    Log(TaskId),
+    /// A file that a job left. It never changes.
+    Artifact,
+    /// What the config offers.
+    Offered,
+}
+
 /// A part of a task that has an address.
 #[derive(Debug, PartialEq, Eq)]
 enum Part {
@@ -93,6 +104,36 @@ pub fn log_uri(id: &TaskId) -> String {
 /// The address of one artifact of a task.
 pub fn artifact_uri(id: &TaskId, name: &str) -> String {
     format!("taskbridge://tasks/{id}/artifacts/{}", utf8_percent_encode(name, ESCAPED))
+}
+
+/// What an address is of.
+pub fn subject(uri: &str) -> Subject {
+    match parse(uri) {
+        Some((task, Part::Log)) => Subject::Log(task),
+        Some((_, Part::Artifact(_))) => Subject::Artifact,
+        None => Subject::Offered,
+    }
+}
+
+/// True if there is something at this address that the caller may read, now or once its job has begun.
+///
+/// # Errors
+/// If the store cannot be used.
+pub async fn exists(bridge: &Bridge, caller: &Principal, uri: &str) -> Result<bool, StoreError> {
+    if !matches!(bridge.catalog().resources().read(uri), Ok(None)) {
+        return Ok(true);
+    }
+    let Some((id, part)) = parse(uri) else { return Ok(false) };
+    let Some(view) = bridge.service.get(&caller.owner, &id).await? else { return Ok(false) };
+    let Some(backend) = bridge.backend(&view.task.backend) else { return Ok(false) };
+    match part {
+        Part::Log => Ok(backend.logs().is_some()),
+        Part::Artifact(name) => {
+            let output = bridge.service.output(&view.task).await?;
+            let mut left = output.iter().flat_map(|output| &output.artifacts);
+            Ok(backend.artifacts().is_some() && left.any(|artifact| artifact.name == name))
+        }
+    }
 }
 
 /// All that can be read of a task: its artifacts, then its log.

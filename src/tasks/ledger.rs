@@ -135,6 +135,11 @@ fn is_seen(before: &Task, after: &Task) -> bool {
         || before.last_note() != after.last_note()
 }
 
+/// How much the job is known to have printed.
+fn printed(task: &Task) -> u64 {
+    task.printed.map_or(0, |printed| printed.bytes)
+}
+
 /// What became of one attempt to write.
 #[derive(Debug)]
 pub enum Commit {
@@ -213,11 +218,15 @@ impl Ledger {
             || before.state != after.state
             || (before.questions != after.questions && !after.has_ended())
             || before.last_note() != after.last_note()
+            || printed(before) < printed(after)
         {
             self.watch.changed(after);
         }
         if after.has_ended() && !before.has_ended() {
             audit::ended(after);
+        }
+        if after.printed.is_some() && before.printed.is_none() {
+            self.nudge.looks.put(Look::Task(after.id.clone()));
         }
         if let Some(due) = after.due_at.filter(|_| after.due_at != before.due_at) {
             self.nudge.due_at(due);

@@ -113,6 +113,9 @@ pub struct Task {
     /// The newest notes of the job, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<Noted>,
+    /// How much the job has printed, while somebody wants to know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub printed: Option<Printed>,
     /// How the engine stands to this task.
     pub job: Job,
     /// Set when the job is to be stopped.
@@ -143,6 +146,15 @@ pub struct Noted {
     pub note: Note,
     /// When it was first seen, by our clock.
     pub seen_at: Timestamp,
+}
+
+/// How much a job has printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Printed {
+    /// How many bytes; 0 where nobody has looked yet.
+    pub bytes: u64,
+    /// Until when somebody wants to know, unless they say so again.
+    pub wanted_until: Timestamp,
 }
 
 /// Where a call came from.
@@ -447,6 +459,11 @@ impl Task {
     /// The questions that wait for a person.
     pub fn open_questions(&self) -> impl Iterator<Item = &Asked> {
         self.questions.iter().filter(|asked| asked.status == AskedStatus::Open)
+    }
+
+    /// True while somebody wants to know how much the job has printed.
+    pub fn log_is_followed(&self, now: Timestamp) -> bool {
+        self.printed.is_some_and(|printed| printed.wanted_until > now)
     }
 
     /// The number of the newest note.

@@ -27,7 +27,7 @@ struct Topics {
 pub struct Changed {
     /// These.
     pub tasks: HashSet<TaskId>,
-    /// Perhaps others too: another process wrote.
+    /// Perhaps others too: another process wrote, or the session has set something.
     pub others: bool,
 }
 
@@ -96,6 +96,14 @@ impl Watch {
         }
     }
 
+    /// Tells those who listen to a session that it has set something. They look at everything anew.
+    pub fn session_changed(&self, session: &str) {
+        for inbox in self.topics.lock().sessions.get(session).into_iter().flatten() {
+            inbox.changed.lock().others = true;
+            inbox.filled.notify_one();
+        }
+    }
+
     /// Tells everybody: another process wrote, and nobody knows which rows.
     pub fn all_changed(&self) {
         let topics = self.topics.lock();
@@ -144,6 +152,16 @@ impl Drop for Listener {
 }
 
 impl Changes {
+    /// Follows one more task.
+    pub fn take_up(&mut self, task: &TaskId) {
+        if let About::Tasks(tasks) = &mut self.about
+            && tasks.insert(task.clone())
+        {
+            let mut topics = self.topics.lock();
+            topics.followed.entry(task.clone()).or_default().push(Arc::clone(&self.inbox));
+        }
+    }
+
     /// Follows a task no longer.
     pub fn let_go(&mut self, task: &TaskId) {
         if let About::Tasks(tasks) = &mut self.about

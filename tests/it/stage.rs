@@ -218,7 +218,10 @@ impl Backend for Played {
     async fn observe(&self, handle: &JobHandle) -> Result<Observation> {
         let seen = self.with(handle, |job| match &job.fault {
             Some(reason) => Err(Error::unavailable(reason.clone())),
-            None => Ok(job.seen.clone().with_notes(job.notes.clone())),
+            None => Ok(Observation {
+                log_bytes: Some(job.log.len() as u64),
+                ..job.seen.clone().with_notes(job.notes.clone())
+            }),
         });
         seen.unwrap_or(Ok(Observation::new(JobState::Gone)))
     }

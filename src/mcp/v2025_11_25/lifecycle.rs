@@ -28,7 +28,7 @@ pub(super) fn initialize(
         capabilities: wire::ServerCapabilities {
             logging: wire::Empty {},
             tools: wire::Empty {},
-            resources: wire::Empty {},
+            resources: wire::ResourcesCapability { subscribe: true },
             prompts: wire::Empty {},
             completions: wire::Empty {},
             tasks,

@@ -11,11 +11,12 @@ use taskbridge_sdk::Timestamp;
 use super::questions::Carrier;
 use super::{Call, logging, to_wire, wire};
 use crate::mcp::fallback::{self, Standing};
+use crate::mcp::follows::{Follows, News};
 use crate::mcp::outlet::Outlet;
 use crate::mcp::session::Session;
 use crate::mcp::speakers::{Told, Turn};
 use crate::tasks::service::View;
-use crate::tasks::store::StoreError;
+use crate::tasks::store::{Setting, StoreError};
 use crate::tasks::task::{Task, TaskId, TaskState};
 
 /// The shortest time between two rounds of messages: of what changes faster, the newest is told.
@@ -32,7 +33,8 @@ pub(super) async fn listen(call: &Call<'_>, session: &Session, outlet: &dyn Outl
         turn.begins().await;
         // What this stream has asked is asked anew by the one that takes over, and dropped here.
         let carrier = Carrier::new(call, outlet, GRACE);
-        let mut speaker = Speaker { call, turn: &turn, outlet, carrier, looks: HashMap::new() };
+        let follows = Follows::new(call.bridge, &call.caller.principal);
+        let mut speaker = Speaker { call, turn: &turn, outlet, carrier, follows, looks: HashMap::new() };
         tokio::select! {
             biased;
             () = turn.ends() => {}
@@ -50,6 +52,7 @@ struct Speaker<'a> {
     turn: &'a Turn,
     outlet: &'a dyn Outlet,
     carrier: Carrier<'a>,
+    follows: Follows<'a>,
     /// When tasks with questions must be looked at again, hint or not.
     looks: HashMap<TaskId, Timestamp>,
 }
@@ -61,6 +64,7 @@ impl Speaker<'_> {
         let mut changes = bridge.service.changes(session);
         let tasks = bridge.service.of_session(session).await?;
         self.take_up(&tasks);
+        self.follows.set(&bridge.store.settings(session).await?.follows);
         let mut behind = self.behind(&tasks);
         loop {
             for id in behind.drain() {
@@ -71,11 +75,14 @@ impl Speaker<'_> {
             let next = self.looks.values().min().copied();
             tokio::select! {
                 biased;
+                // First, since there is seldom anything: tasks that change all the time must not keep it waiting.
+                news = self.follows.next() => self.tell_of_resources(news?).await?,
                 changed = changes.next() => {
                     behind.extend(changed.tasks);
                     if changed.others {
                         let tasks = bridge.service.of_session(session).await?;
                         behind.extend(self.behind(&tasks));
+                        self.follows.set(&bridge.store.settings(session).await?.follows);
                         behind.extend(self.carrier.tasks().cloned());
                     }
                 }
@@ -117,6 +124,19 @@ impl Speaker<'_> {
             behind.extend(ended);
             behind
         })
+    }
+
+    /// Tells which resources have changed. What never will again is not followed any longer.
+    async fn tell_of_resources(&self, news: News) -> Result<(), StoreError> {
+        for uri in &news.changed {
+            let params = wire::ResourceUpdated { uri };
+            self.outlet.send(to_wire::notification("notifications/resources/updated", params)).await;
+        }
+        let Session { nonce, expires, .. } = self.call.session;
+        for uri in news.over {
+            self.call.bridge.store.set(nonce, Setting::Unfollow(uri), *expires).await?;
+        }
+        Ok(())
     }
 
     /// Tells what is new of a task.

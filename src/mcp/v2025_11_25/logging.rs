@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::{Call, to_wire, wire};
 use crate::mcp::heard::{Saying, USUAL_LEVEL};
-use crate::mcp::jsonrpc::{Error, INVALID_REQUEST, Outcome};
+use crate::mcp::jsonrpc::Outcome;
 use crate::mcp::outlet::Outlet;
 use crate::mcp::params;
 use crate::tasks::store::{Setting, StoreError};
@@ -14,20 +14,8 @@ use crate::tasks::task::TaskId;
 /// `logging/setLevel`: for the rest of the session, at every process that serves it.
 pub(super) async fn set_level(call: &Call<'_>, params: &Value) -> Outcome {
     let level = params::level("level", params.get("level"))?;
-    set(call, Setting::Level(level)).await?;
+    call.set(Setting::Level(level)).await?;
     Ok(Value::Object(Map::new()))
-}
-
-/// Keeps what this session sets. False if there is no room for it.
-pub(super) async fn set(call: &Call<'_>, setting: Setting) -> Result<bool, Error> {
-    let (bridge, session) = (call.bridge, call.session);
-    let kept = bridge.store.set(&session.nonce, setting, session.expires).await;
-    let kept = kept.map_err(|error| call.fault(&error))?;
-    // A session that was ended while its request was on the way has nothing to set any more.
-    if !kept && bridge.store.has_ended(&session.nonce).await.map_err(|error| call.fault(&error))? {
-        return Err(Error::new(INVALID_REQUEST, "this session has ended"));
-    }
-    Ok(kept)
 }
 
 /// Tells what tasks say, but for what is below the session's level. `related` names the task, where the client knows

@@ -29,6 +29,7 @@ use super::session::{Abilities, Caller, Session};
 use super::spans;
 use crate::auth::Principal;
 use crate::tasks::service::Waiting;
+use crate::tasks::store::Setting;
 use crate::tasks::task::{Owner, Task};
 
 /// Where the config leaves it open, every session of this generation is offered the companion tools: a client that
@@ -77,6 +78,8 @@ async fn answer(bridge: &Bridge, caller: &Caller, request: Request, outlet: &dyn
         "prompts/list" => prompts::list(&call, &params),
         "prompts/get" => prompts::get(&call, &params).await,
         "completion/complete" => completion::complete(&call, &params).await,
+        "resources/subscribe" => resources::subscribe(&call, &params).await,
+        "resources/unsubscribe" => resources::unsubscribe(&call, &params).await,
         "resources/read" => resources::read(&call, &params).await,
         "initialize" => Err(jsonrpc::Error::new(INVALID_REQUEST, "this session has begun already")),
         _ => Err(jsonrpc::Error::new(
@@ -174,6 +177,21 @@ impl Call<'_> {
 
     fn is_offered(&self, companion: Companion) -> bool {
         companion.is_offered(self.bridge, &self.caller.principal, OFFERS_COMPANIONS)
+    }
+
+    /// Keeps what this session sets. False if there is no room for it.
+    async fn set(&self, setting: Setting) -> Result<bool, jsonrpc::Error> {
+        let Session { nonce, expires, .. } = self.session;
+        let kept = self.bridge.store.set(nonce, setting, *expires).await;
+        let kept = kept.map_err(|error| self.fault(&error))?;
+        // A session that was ended while its request was on the way has nothing to set any more.
+        if !kept && self.bridge.store.has_ended(nonce).await.map_err(|error| self.fault(&error))? {
+            return Err(jsonrpc::Error::new(INVALID_REQUEST, "this session has ended"));
+        }
+        if kept {
+            self.bridge.service.session_changed(nonce);
+        }
+        Ok(kept)
     }
 
     /// What the client is told of a fault of ours: where the operator finds it, and nothing else.

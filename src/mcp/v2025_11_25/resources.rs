@@ -3,7 +3,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{Call, from_wire, to_wire, wire};
 use crate::catalog::Card;
@@ -11,6 +11,7 @@ use crate::mcp::generation::Revision;
 use crate::mcp::jsonrpc::{Error, INTERNAL_ERROR, INVALID_PARAMS, Outcome};
 use crate::mcp::resource_list::{self, Entry, ListError, TemplateEntry};
 use crate::mcp::resources::{self, Body, Link, ReadError};
+use crate::tasks::store::{MOST_FOLLOWED, Setting};
 
 /// The code for a resource that is not there.
 const NOT_FOUND: i32 = -32002;
@@ -115,6 +116,28 @@ pub(super) async fn read(call: &Call<'_>, params: &Value) -> Outcome {
     };
     let contents = [wire::ResourceContents { uri, mime_type: contents.mime_type, text, blob }];
     Ok(to_wire::value(&wire::ReadResourceResult { contents }))
+}
+
+/// `resources/subscribe`: from now on the session hears on its listening stream that the resource has changed.
+pub(super) async fn subscribe(call: &Call<'_>, params: &Value) -> Outcome {
+    let uri = from_wire::text(params, "uri", "the address of a resource")?;
+    let exists = resources::exists(call.bridge, &call.caller.principal, uri).await;
+    if !exists.map_err(|error| call.fault(&error))? {
+        return Err(read_error(call, uri, &ReadError::NotFound));
+    }
+    if !call.set(Setting::Follow(uri.to_owned())).await? {
+        let message =
+            format!("this session is subscribed to {MOST_FOLLOWED} resources: unsubscribe from one first");
+        return Err(from_wire::invalid(message));
+    }
+    Ok(Value::Object(Map::new()))
+}
+
+/// `resources/unsubscribe`; one that was never subscribed to is no error.
+pub(super) async fn unsubscribe(call: &Call<'_>, params: &Value) -> Outcome {
+    let uri = from_wire::text(params, "uri", "the address of a resource")?;
+    call.set(Setting::Unfollow(uri.to_owned())).await?;
+    Ok(Value::Object(Map::new()))
 }
 
 fn read_error(call: &Call<'_>, uri: &str, problem: &ReadError) -> Error {

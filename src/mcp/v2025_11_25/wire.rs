@@ -135,11 +135,17 @@ pub(super) struct InitializeResult {
 pub(super) struct ServerCapabilities {
     pub(super) logging: Empty,
     pub(super) tools: Empty,
-    pub(super) resources: Empty,
+    pub(super) resources: ResourcesCapability,
     pub(super) prompts: Empty,
     pub(super) completions: Empty,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) tasks: Option<TasksCapability>,
+}
+
+/// `ServerCapabilities.resources`.
+#[derive(Debug, Serialize)]
+pub(super) struct ResourcesCapability {
+    pub(super) subscribe: bool,
 }
 
 /// `ServerCapabilities.tasks`.
@@ -245,6 +251,12 @@ pub(super) struct LoggingMessage<'a> {
     pub(super) data: Value,
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub(super) meta: Option<RelatedMeta<'a>>,
+}
+
+/// `ResourceUpdatedNotificationParams`.
+#[derive(Debug, Serialize)]
+pub(super) struct ResourceUpdated<'a> {
+    pub(super) uri: &'a str,
 }
 
 /// `CancelledNotificationParams`.

@@ -14,7 +14,7 @@ pub(super) const FRESH: Duration = Duration::from_secs(300);
 pub(super) fn discover(call: &Call<'_>) -> Value {
     let capabilities = wire::ServerCapabilities {
         tools: wire::ListCapability { list_changed: true },
-        resources: wire::ResourcesCapability { list_changed: true, subscribe: false },
+        resources: wire::ResourcesCapability { list_changed: true, subscribe: true },
         prompts: wire::ListCapability { list_changed: true },
         completions: wire::Empty {},
         extensions: wire::Extensions::default(),

@@ -10,10 +10,12 @@ use serde_json::Value;
 use super::tasks::{detailed, require_tasks};
 use super::wire::{Acknowledged, Filter};
 use super::{Call, from_wire, to_wire, wire};
+use crate::mcp::follows::{Follows, News};
 use crate::mcp::jsonrpc::{Id, Outcome};
 use crate::mcp::offers::{Edition, List};
 use crate::mcp::outlet::Outlet;
-use crate::tasks::store::StoreError;
+use crate::mcp::resources;
+use crate::tasks::store::{MOST_FOLLOWED, StoreError};
 use crate::tasks::task::TaskId;
 
 /// The shortest time between two rounds of messages: of what changes faster, the newest is told.
@@ -43,9 +45,14 @@ pub(super) async fn listen(call: &Call<'_>, id: &Id, params: &Value, outlet: &dy
     Ok(to_wire::subscription_ended(id))
 }
 
-/// What of all that is wanted is granted: of tasks, those that the caller has.
+/// What of all that is wanted is granted: of tasks, those that the caller has, and of resources those that there are.
 async fn grant(call: &Call<'_>, wanted: Filter) -> Result<Filter, StoreError> {
     let mut granted = Filter { task_ids: None, resource_subscriptions: Vec::new(), ..wanted };
+    for uri in wanted.resource_subscriptions.into_iter().take(MOST_FOLLOWED) {
+        if resources::exists(call.bridge, &call.asker.principal, &uri).await? {
+            granted.resource_subscriptions.push(uri);
+        }
+    }
     if let Some(ids) = wanted.task_ids {
         let mut known = Vec::new();
         for id in ids {
@@ -81,6 +88,8 @@ impl<'a> Speaker<'a> {
         let mut changes = bridge.service.follow(self.told.keys().cloned());
         let mut editions = bridge.offers.editions();
         let mut edition = *editions.borrow_and_update();
+        let mut follows = Follows::new(bridge, &self.call.asker.principal);
+        follows.set(&self.filter.resource_subscriptions.iter().cloned().collect());
         let mut behind: HashSet<TaskId> = self.told.keys().cloned().collect();
         loop {
             for id in std::mem::take(&mut behind) {
@@ -100,6 +109,14 @@ impl<'a> Speaker<'a> {
             tokio::time::sleep(SPACING).await;
             tokio::select! {
                 biased;
+                // First, since there is seldom anything: tasks that change all the time must not keep it waiting.
+                news = follows.next() => match news {
+                    Ok(news) => self.tell_of_resources(news).await,
+                    Err(error) => {
+                        tracing::error!(%error, "a subscription cannot read its resources");
+                        tokio::time::sleep(PAUSE).await;
+                    }
+                },
                 changed = changes.next() => {
                     behind.extend(changed.tasks.into_iter().filter(|id| self.told.contains_key(id)));
                     if changed.others {
@@ -124,6 +141,14 @@ impl<'a> Speaker<'a> {
             self.outlet.send(to_wire::subscribed("notifications/tasks", self.id, task)).await;
         }
         Ok(!view.task.has_ended())
+    }
+
+    async fn tell_of_resources(&self, news: News) {
+        for uri in &news.changed {
+            let params = wire::ResourceUpdated { uri };
+            let method = "notifications/resources/updated";
+            self.outlet.send(to_wire::subscribed(method, self.id, params)).await;
+        }
     }
 
     async fn tell_lists(&self, before: Edition, now: Edition) {

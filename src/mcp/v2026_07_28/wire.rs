@@ -104,6 +104,12 @@ pub(super) struct ResourcesCapability {
     pub(super) subscribe: bool,
 }
 
+/// `ResourceUpdatedNotificationParams`.
+#[derive(Debug, Serialize)]
+pub(super) struct ResourceUpdated<'a> {
+    pub(super) uri: &'a str,
+}
+
 /// `ServerCapabilities.extensions`.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Extensions {

@@ -98,6 +98,7 @@ impl Bench {
             progress: None,
             furthest: None,
             notes: Vec::new(),
+            printed: None,
             job: pending(false, now),
             cancel: None,
             questions: Vec::new(),

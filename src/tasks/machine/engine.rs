@@ -5,7 +5,7 @@ use std::time::Duration;
 use taskbridge_sdk::{ErrorKind, GroupKey, JobHandle, JobState, Observation, Output, Timestamp};
 
 use super::{ASK_AGAIN, Failure, Step, backoff, end, end_with, notes, questions, wait_after};
-use crate::tasks::task::{Job, Outcome, Sought, Task, Trouble};
+use crate::tasks::task::{Job, Outcome, Printed, Sought, Task, Trouble};
 
 pub(super) fn intended(task: &mut Task, now: Timestamp) {
     if let Job::Pending { spec, attempts, .. } = &task.job {
@@ -166,6 +166,12 @@ pub(super) fn observed(step: &mut Step, seen: Observation, now: Timestamp) {
             task.message = seen.message.clone();
         }
         notes::heard(task, seen.notes, now);
+        if !task.log_is_followed(now) {
+            task.printed = None;
+        }
+        if let (Some(printed), Some(bytes)) = (&mut task.printed, seen.log_bytes) {
+            printed.bytes = bytes;
+        }
     }
     let (outcome, output, otherwise) = match seen.state {
         JobState::Queued | JobState::Running => {
@@ -185,6 +191,14 @@ pub(super) fn observed(step: &mut Step, seen: Observation, now: Timestamp) {
     match output {
         Some(output) => end_with(step, outcome, message, output, now),
         None => end(task, outcome, message, now),
+    }
+}
+
+/// Somebody wants to know how much the job prints.
+pub(super) fn log_followed(task: &mut Task, until: Timestamp) {
+    if !task.has_ended() {
+        let printed = task.printed.get_or_insert(Printed { bytes: 0, wanted_until: until });
+        printed.wanted_until = printed.wanted_until.max(until);
     }
 }
 

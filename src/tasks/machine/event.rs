@@ -93,6 +93,11 @@ pub enum Event {
     Delivered,
     /// A plain call went away before it was answered.
     Abandoned,
+    /// Somebody wants to know until then how much the job prints.
+    LogFollowed {
+        /// Until when.
+        until: Timestamp,
+    },
     /// The clock passed the task's deadline.
     DeadlinePassed,
     /// Nothing: the row is written for its lease alone.

@@ -143,6 +143,7 @@ fn apply(step: &mut Step, event: Event, now: Timestamp) {
                 undelivered.waiting_until = undelivered.waiting_until.min(now);
             }
         }
+        Event::LogFollowed { until } => engine::log_followed(&mut step.task, until),
         Event::DeadlinePassed => deadline_passed(&mut step.task, now),
         Event::Nothing => {}
     }

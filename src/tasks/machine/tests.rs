@@ -10,7 +10,7 @@ use taskbridge_sdk::{
 };
 
 use super::*;
-use crate::tasks::task::{OnRefusal, Origin, Owner, Spec, TaskId, Terms};
+use crate::tasks::task::{OnRefusal, Origin, Owner, Printed, Spec, TaskId, Terms};
 
 const START: Timestamp = Timestamp::from_millis(1_000_000);
 
@@ -54,6 +54,7 @@ fn row(confirm: bool, on_expiry: OnExpiry) -> Task {
         progress: None,
         furthest: None,
         notes: Vec::new(),
+        printed: None,
         job: Job::Pending {
             spec: Spec { target: json!({}), arguments: json!({}), sealed: None },
             queued: false,
@@ -453,4 +454,23 @@ fn a_question_that_nobody_could_answer_ends_the_task_and_says_why() {
         "and the question never goes out"
     );
     sound(&task);
+}
+
+#[test]
+fn a_log_that_grows_is_no_news_unless_somebody_follows_it() {
+    let printed = |bytes| Observation { log_bytes: Some(bytes), ..Observation::new(JobState::Running) };
+    let started = Event::Started { handle: JobHandle::new("h"), group: GroupKey::new(""), first: None };
+    let task = next(&next(&row(false, OnExpiry::Cancel), Event::Intended, START).task, started, START).task;
+    assert_eq!(next(&task, Event::Observed(printed(7)), START).task, task);
+    let until = START + Duration::from_secs(60);
+    let task = next(&task, Event::LogFollowed { until }, START).task;
+    let task = next(&task, Event::LogFollowed { until: START }, START).task;
+    let task = next(&task, Event::Observed(printed(7)), START).task;
+    assert_eq!(task.printed, Some(Printed { bytes: 7, wanted_until: until }));
+    let ended =
+        Observation { log_bytes: Some(9), ..Observation::new(JobState::Succeeded(Output::default())) };
+    let over = next(&task, Event::Observed(ended), START).task;
+    assert_eq!(over.printed.map(|printed| printed.bytes), Some(9));
+    assert_eq!(next(&over, Event::LogFollowed { until: until + Duration::from_secs(9) }, START).task, over);
+    assert_eq!(next(&task, Event::Observed(printed(8)), until).task.printed, None, "nobody asked again");
 }

@@ -16,6 +16,10 @@ use crate::tasks::task::TaskId;
 
 /// Where the engine says when a job changes, a look is only for hints that were lost, and there is no hurry.
 pub(super) const HINTED: Duration = Duration::from_millis(250);
+/// A job whose log somebody follows is looked at this often, however long it has run.
+const FOLLOWED: Duration = Duration::from_secs(1);
+/// How often the row of a job is asked whether somebody follows its log, where nothing says that somebody does.
+const ASK_OF_LOG: Duration = Duration::from_secs(5);
 /// What a change that no hint told of adds to the doubt in them; a change that one told of takes 1 from it.
 const MISSED: u32 = 4;
 /// With this doubt, hints are not relied on.
@@ -51,6 +55,9 @@ struct Entry {
     stirred: bool,
     next: Instant,
     digest: Option<u64>,
+    log: Log,
+    /// When the row is asked again whether somebody follows the log: another process may have begun to.
+    ask_of_log: Instant,
     failures: u32,
     /// True if somebody said that the job changed, or will, since it was last seen.
     prompted: bool,
@@ -81,12 +88,16 @@ pub(super) struct Sighting {
     pub(super) digest: Option<u64>,
     /// True if the last look failed, and the row says so.
     pub(super) troubled: bool,
+    /// What was last seen of its log.
+    pub(super) log: Log,
+    /// True if its row is to be asked whether somebody follows the log.
+    pub(super) ask_of_log: bool,
 }
 
 /// What a look came to.
 pub(super) enum Seen {
     /// The job was seen, and the row says what was seen.
-    Observed { digest: u64, ended: bool },
+    Observed { digest: u64, log: Log, ended: bool },
     /// The engine failed; `told` if the row says so.
     Failed { told: bool, kind: ErrorKind },
     /// The row could not be read, so nothing was written.
@@ -95,14 +106,16 @@ pub(super) enum Seen {
     RowGone,
 }
 
-impl Seen {
-    pub(super) fn digest(&self) -> Option<u64> {
-        match self {
-            Seen::Observed { digest, .. } => Some(*digest),
-            _ => None,
-        }
-    }
+/// What was seen of a job's log.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Log {
+    /// How much it holds, where that is known.
+    pub(super) bytes: Option<u64>,
+    /// True if somebody wants to know.
+    pub(super) followed: bool,
+}
 
+impl Seen {
     pub(super) fn failure(&self) -> Option<ErrorKind> {
         match self {
             Seen::Failed { kind, .. } => Some(*kind),
@@ -154,6 +167,8 @@ impl Agenda {
             stirred: false,
             next,
             digest: None,
+            log: Log::default(),
+            ask_of_log: now,
             failures: 0,
             prompted: false,
             again: false,
@@ -188,6 +203,8 @@ impl Agenda {
                 handle: entry.handle.clone(),
                 digest: entry.digest,
                 troubled: entry.failures > 0,
+                log: entry.log,
+                ask_of_log: entry.log.followed || entry.prompted || entry.ask_of_log <= now,
                 id,
             });
         }
@@ -218,7 +235,7 @@ impl Agenda {
                     self.changed(&id);
                     self.forget(&id);
                 }
-                Seen::Observed { digest, ended: false } => self.saw(id, digest, now),
+                Seen::Observed { digest, log, ended: false } => self.saw(id, digest, log, now),
                 Seen::Failed { told, .. } => self.failed(id, told, now),
                 Seen::Unwritten => self.plan(id, now, self.pace.slowest.min(Duration::from_secs(1))),
             }
@@ -263,7 +280,7 @@ impl Agenda {
         *doubt = if entry.prompted { doubt.saturating_sub(1) } else { (*doubt + MISSED).min(2 * DOUBTED) };
     }
 
-    fn saw(&mut self, id: TaskId, digest: u64, now: Instant) {
+    fn saw(&mut self, id: TaskId, digest: u64, log: Log, now: Instant) {
         if self.jobs.get(&id).is_some_and(|entry| entry.digest.is_some_and(|before| before != digest)) {
             self.changed(&id);
         }
@@ -274,11 +291,15 @@ impl Agenda {
             entry.stirred = true;
         }
         entry.digest = Some(digest);
+        if entry.ask_of_log <= now {
+            entry.ask_of_log = now + ASK_OF_LOG;
+        }
+        entry.log = log;
         entry.failures = 0;
         entry.prompted = entry.again;
         let typical = if entry.stirred { None } else { self.typical.get(&entry.tool).copied().flatten() };
         let wait = pace.next_look(now.duration_since(entry.since), typical, &entry.handle);
-        self.plan(id, now, wait);
+        self.plan(id, now, if log.followed { wait.min(pace.quickest.max(FOLLOWED)) } else { wait });
     }
 
     fn failed(&mut self, id: TaskId, told: bool, now: Instant) {

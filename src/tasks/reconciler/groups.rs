@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Core;
-use super::agenda::{Agenda, Seen, Sighting};
+use super::agenda::{Agenda, Log, Seen, Sighting};
 use super::watched::Watched;
 use crate::tasks::ledger::Look;
 use crate::tasks::machine::{Event, Failure};
@@ -167,28 +167,42 @@ impl Core {
 
     /// Writes one answer, if it says anything new.
     async fn heard(&self, sighting: Sighting, answer: Result<Observation, Error>) -> (TaskId, Seen) {
-        let Sighting { id, tool, digest, troubled, .. } = sighting;
-        let (event, seen) = match answer {
-            Ok(observation) => {
-                let now = Seen::Observed { digest: Agenda::digest(&observation), ended: false };
-                if digest.is_some() && now.digest() == digest && !troubled {
-                    return (id, now);
-                }
-                (Event::Observed(self.judged(&tool, observation)), now)
+        let Sighting { id, tool, digest, troubled, log, ask_of_log, .. } = sighting;
+        let same = |seen: &Observation| !troubled && digest == Some(Agenda::digest(seen));
+        match &answer {
+            // Whether anybody wants to know of the log, the row says: it is asked where there is reason to.
+            Ok(seen) if same(seen) && !ask_of_log && log.bytes == seen.log_bytes => {
+                return (id, Seen::Observed { digest: digest.unwrap_or_default(), log, ended: false });
             }
             Err(error) if troubled => return (id, Seen::Failed { told: true, kind: error.kind() }),
-            Err(error) => {
-                (Event::LookFailed(Failure::from(&error)), Seen::Failed { told: true, kind: error.kind() })
-            }
-        };
+            _ => {}
+        }
         let row = match self.ledger.read(&id).await {
             Ok(Some(row)) => row,
             Ok(None) => return (id, Seen::RowGone),
             Err(_) => return (id, Seen::Unwritten),
         };
+        let (event, seen) = match answer {
+            Ok(observation) => {
+                let log =
+                    Log { bytes: observation.log_bytes, followed: row.log_is_followed(self.ledger.now()) };
+                let seen = Seen::Observed { digest: Agenda::digest(&observation), log, ended: false };
+                let grew = log.followed
+                    && log
+                        .bytes
+                        .is_some_and(|bytes| row.printed.is_none_or(|printed| printed.bytes != bytes));
+                if same(&observation) && !grew {
+                    return (id, seen);
+                }
+                (Event::Observed(self.judged(&tool, observation)), seen)
+            }
+            Err(error) => {
+                (Event::LookFailed(Failure::from(&error)), Seen::Failed { told: true, kind: error.kind() })
+            }
+        };
         match self.note(&row, event, Lease::Keep).await {
             Some(after) if matches!(after.job, Job::Open { .. }) => (id, seen),
-            Some(_) => (id, Seen::Observed { digest: 0, ended: true }),
+            Some(_) => (id, Seen::Observed { digest: 0, log: Log::default(), ended: true }),
             // The row is gone, which the next look finds, or it could not be written.
             None => (id, Seen::Unwritten),
         }

@@ -82,7 +82,7 @@ mod tests {
 
     use super::*;
     use crate::tasks::pace::Pace;
-    use crate::tasks::reconciler::agenda::{HINTED, Seen};
+    use crate::tasks::reconciler::agenda::{HINTED, Log, Seen};
     use crate::tasks::task::TaskId;
 
     const QUICKEST: Duration = Duration::from_millis(100);
@@ -116,8 +116,10 @@ mod tests {
     fn see_ends(watched: &mut Watched, now: Instant) -> usize {
         let agenda = watched.agendas.get_mut(&group()).unwrap();
         let due = agenda.begin_sweep(now, 10).unwrap_or_default();
-        let seen: Vec<_> =
-            due.into_iter().map(|job| (job.id, Seen::Observed { digest: 0, ended: true })).collect();
+        let seen: Vec<_> = due
+            .into_iter()
+            .map(|job| (job.id, Seen::Observed { digest: 0, log: Log::default(), ended: true }))
+            .collect();
         let count = seen.len();
         agenda.end_sweep(seen, None, now);
         count
@@ -163,7 +165,11 @@ mod tests {
         let due = watched.agendas.get_mut(&group()).unwrap().begin_sweep(later, 10).unwrap();
         watched.look_now(hint("a"), later);
         let agenda = watched.agendas.get_mut(&group()).unwrap();
-        agenda.end_sweep(vec![(due[0].id.clone(), Seen::Observed { digest: 1, ended: false })], None, later);
+        agenda.end_sweep(
+            vec![(due[0].id.clone(), Seen::Observed { digest: 1, log: Log::default(), ended: false })],
+            None,
+            later,
+        );
         assert_eq!(watched.next_look(), Some(later));
     }
 }

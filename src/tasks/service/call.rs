@@ -207,6 +207,7 @@ impl Service {
             progress: None,
             furthest: None,
             notes: Vec::new(),
+            printed: None,
             job: Job::Pending { spec: call.spec.clone(), queued: false, attempts: 0, not_before: now },
             cancel: None,
             questions: questions.collect(),

@@ -116,6 +116,22 @@ impl Service {
         }
     }
 
+    /// Says that somebody wants to know, for so long, how much a task's job prints; [`Task::printed`] says it from now on.
+    /// `None` if the owner has no such task.
+    ///
+    /// # Errors
+    /// If the store cannot be used.
+    pub async fn follow_log(&self, owner: &Owner, id: &TaskId, lease: Duration) -> Result<Option<Task>> {
+        let Some(task) = self.ledger.store.get(id, Some(owner)).await? else { return Ok(None) };
+        let until = self.ledger.now() + lease;
+        self.ledger.apply(task, Event::LogFollowed { until }, Lease::Keep).await
+    }
+
+    /// Tells the streams of a session that it has set something.
+    pub fn session_changed(&self, session: &str) {
+        self.ledger.watch.session_changed(session);
+    }
+
     /// The result that a task ended with; `None` if it ended without one.
     ///
     /// # Errors

@@ -4,7 +4,6 @@
 mod bench;
 mod doors;
 mod messages;
-mod modern;
 mod program;
 mod sessions;
 mod slow;

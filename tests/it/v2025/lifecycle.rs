@@ -29,7 +29,7 @@ async fn initialize_declares_what_is_offered_and_says_how_to_use_it() {
     let tasks = json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}});
     assert_eq!(
         client.hello["capabilities"],
-        json!({"logging": {}, "tools": {}, "resources": {}, "prompts": {}, "completions": {}, "tasks": tasks})
+        json!({"logging": {}, "tools": {}, "resources": {"subscribe": true}, "prompts": {}, "completions": {}, "tasks": tasks})
     );
     assert_eq!(client.hello["serverInfo"]["name"], "taskbridge");
     assert!(client.hello["instructions"].as_str().unwrap().contains("task_wait"));
@@ -70,7 +70,7 @@ async fn sessions_of_older_revisions_have_no_tasks() {
 async fn unknown_methods_are_named() {
     let server = Server::start().await;
     let client = server.client().await;
-    for method in ["tasks/delete", "logging/getLevel", "resources/subscribe", ""] {
+    for method in ["tasks/delete", "logging/getLevel", "resources/follow", ""] {
         let (code, message) = client.refused(method, json!({})).await;
         assert_eq!(code, -32601);
         assert!(message.contains(&format!("{method:?}")), "{message}");

@@ -4,6 +4,7 @@
 mod audit;
 pub(crate) mod bench;
 mod companions;
+mod following;
 mod identity;
 mod kinds;
 mod lifecycle;

@@ -180,3 +180,25 @@ async fn a_subscription_is_named_by_the_id_of_its_request_whatever_that_is() {
         assert_eq!(exchange.message().await["params"]["_meta"][SUBSCRIPTION], id);
     }
 }
+
+#[tokio::test]
+async fn a_log_that_grows_is_told_of_to_who_subscribed_to_it() {
+    let server = server("").await;
+    let client = Client::of(&server);
+    let id = client.start("work", json!({})).await;
+    let uri = format!("taskbridge://tasks/{id}/log");
+    let wanted = json!({"resourceSubscriptions": [uri, "taskbridge://nothing/there"]});
+    let mut listening = client.listen(wanted).await;
+    assert_eq!(listening.granted, json!({"resourceSubscriptions": [uri]}));
+    let job = server.stage.job(1).await;
+    job.prints("one\n");
+    let updated = ("notifications/resources/updated".to_owned(), json!({ "uri": uri }));
+    assert_eq!(listening.next().await, updated);
+    job.prints("one\ntwo\n");
+    assert_eq!(listening.next().await, updated);
+    is_quiet(&mut listening).await;
+    job.prints("one\ntwo\nthree\n");
+    job.succeed("done");
+    assert_eq!(listening.next().await, updated, "the end of the log is told too");
+    is_quiet(&mut listening).await;
+}

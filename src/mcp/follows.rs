@@ -1,0 +1,217 @@
+//! [`Follows`]: the resources whose changes a stream's client wants to hear of. A task's log has changed when its job has
+//! printed more, which the row says while somebody wants to know; what the config offers, when another config is in
+//! force. It must not know how a generation writes what it tells.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::time::Duration;
+
+use taskbridge_sdk::Timestamp;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::Bridge;
+use super::offers::Edition;
+use super::resources::{self, Subject};
+use crate::auth::Principal;
+use crate::tasks::store::Result;
+use crate::tasks::task::{Task, TaskId};
+use crate::tasks::watch::Changes;
+
+/// The shortest time between two messages about one resource.
+const PACE: Duration = Duration::from_secs(1);
+/// How long a row says that its log is followed, unless this stream says so again.
+const LEASE: Duration = Duration::from_secs(60);
+
+/// What one stream follows.
+pub(super) struct Follows<'a> {
+    bridge: &'a Bridge,
+    caller: &'a Principal,
+    followed: BTreeMap<String, Followed>,
+    changes: Changes,
+    editions: watch::Receiver<Edition>,
+    /// Logs of these tasks may have changed.
+    behind: HashSet<TaskId>,
+    /// Resources of the config may have changed.
+    offers_changed: bool,
+}
+
+/// One resource.
+struct Followed {
+    subject: Subject,
+    /// What was told of last: a log's length, or a short form of what a resource holds.
+    told: u64,
+    /// True if it is another now.
+    changed: bool,
+    /// True if it never will be again.
+    over: bool,
+    /// Before this moment nothing is told of it.
+    not_before: Instant,
+    /// When the row must be told again that its log is followed.
+    renew_at: Timestamp,
+}
+
+/// What there is to tell.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct News {
+    /// These resources have changed.
+    pub(super) changed: Vec<String>,
+    /// These never will again: the task has ended, or is not there any more.
+    pub(super) over: Vec<String>,
+}
+
+impl<'a> Follows<'a> {
+    /// Follows nothing yet.
+    pub(super) fn new(bridge: &'a Bridge, caller: &'a Principal) -> Self {
+        Self {
+            bridge,
+            caller,
+            followed: BTreeMap::new(),
+            changes: bridge.service.follow([]),
+            editions: bridge.offers.editions(),
+            behind: HashSet::new(),
+            offers_changed: false,
+        }
+    }
+
+    /// Follows these from now on, and no others. Whatever a log holds already counts as news.
+    pub(super) fn set(&mut self, uris: &BTreeSet<String>) {
+        for (uri, followed) in self.followed.extract_if(.., |uri, _| !uris.contains(uri)) {
+            tracing::trace!(uri, "no longer followed");
+            if let Subject::Log(task) = followed.subject {
+                self.changes.let_go(&task);
+            }
+        }
+        for uri in uris.iter().filter(|uri| !self.followed.contains_key(*uri)).cloned().collect::<Vec<_>>() {
+            let subject = resources::subject(&uri);
+            let told = match &subject {
+                Subject::Log(task) => {
+                    self.changes.take_up(task);
+                    self.behind.insert(task.clone());
+                    0
+                }
+                Subject::Artifact => 0,
+                Subject::Offered => self.digest(&uri),
+            };
+            let (not_before, renew_at) = (Instant::now(), Timestamp::from_millis(0));
+            let followed = Followed { subject, told, changed: false, over: false, not_before, renew_at };
+            self.followed.insert(uri, followed);
+        }
+    }
+
+    /// Waits until there is something to tell. Dropped while it waits, it loses nothing.
+    ///
+    /// # Errors
+    /// If the store cannot be used.
+    pub(super) async fn next(&mut self) -> Result<News> {
+        loop {
+            self.look().await?;
+            let news = self.take();
+            if news != News::default() {
+                return Ok(news);
+            }
+            let wake = self.wake();
+            tokio::select! {
+                biased;
+                changed = self.changes.next() => {
+                    self.behind.extend(changed.tasks);
+                    if changed.others {
+                        let logs: Vec<TaskId> = self.logs().collect();
+                        self.behind.extend(logs);
+                    }
+                }
+                Ok(()) = self.editions.changed() => self.offers_changed = true,
+                () = sleep_until(wake) => {}
+            }
+        }
+    }
+
+    /// Takes what there is to tell now.
+    fn take(&mut self) -> News {
+        let now = Instant::now();
+        let mut news = News::default();
+        for (uri, followed) in &mut self.followed {
+            if followed.changed && (followed.over || followed.not_before <= now) {
+                (followed.changed, followed.not_before) = (false, now + PACE);
+                news.changed.push(uri.clone());
+            }
+        }
+        for (uri, followed) in self.followed.extract_if(.., |_, followed| followed.over) {
+            if let Subject::Log(task) = &followed.subject {
+                self.changes.let_go(task);
+            }
+            news.over.push(uri);
+        }
+        news
+    }
+
+    /// Looks at what may have changed.
+    async fn look(&mut self) -> Result<()> {
+        if std::mem::take(&mut self.offers_changed) {
+            self.editions.borrow_and_update();
+            let offered = self.followed.iter().filter(|(_, followed)| followed.subject == Subject::Offered);
+            let digests: Vec<_> = offered.map(|(uri, _)| (uri.clone(), self.digest(uri))).collect();
+            for (uri, digest) in digests {
+                let Some(followed) = self.followed.get_mut(&uri) else { continue };
+                followed.changed |= std::mem::replace(&mut followed.told, digest) != digest;
+            }
+        }
+        let now = self.bridge.clock.now();
+        let logs = self.followed.values_mut().filter_map(|followed| match &followed.subject {
+            Subject::Log(task) => Some((task.clone(), followed)),
+            Subject::Artifact | Subject::Offered => None,
+        });
+        for (task, followed) in logs {
+            let renews = followed.renew_at <= now;
+            if !renews && !self.behind.contains(&task) {
+                continue;
+            }
+            let row = if renews {
+                followed.renew_at = now + LEASE / 2;
+                self.bridge.service.follow_log(&self.caller.owner, &task, LEASE).await?
+            } else {
+                self.bridge.service.get(&self.caller.owner, &task).await?.map(|view| view.task)
+            };
+            self.behind.remove(&task);
+            let printed = row.as_ref().and_then(|row| row.printed).map_or(0, |printed| printed.bytes);
+            if printed > followed.told {
+                (followed.told, followed.changed) = (printed, true);
+            }
+            followed.over = row.as_ref().is_none_or(Task::has_ended);
+        }
+        self.behind.clear();
+        Ok(())
+    }
+
+    fn logs(&self) -> impl Iterator<Item = TaskId> {
+        self.followed.values().filter_map(|followed| match &followed.subject {
+            Subject::Log(task) => Some(task.clone()),
+            Subject::Artifact | Subject::Offered => None,
+        })
+    }
+
+    /// When to look again, whatever anybody says.
+    fn wake(&self) -> Option<Instant> {
+        let now = (Instant::now(), self.bridge.clock.now());
+        let due = self.followed.values().filter_map(|followed| match &followed.subject {
+            _ if followed.changed => Some(followed.not_before),
+            Subject::Log(_) => Some(now.0 + followed.renew_at.since(now.1)),
+            Subject::Artifact | Subject::Offered => None,
+        });
+        due.min()
+    }
+
+    /// A short form of what a resource of the config holds.
+    fn digest(&self, uri: &str) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.bridge.catalog().resources().read(uri).ok().flatten().hash(&mut hasher);
+        hasher.finish()
+    }
+}
+
+async fn sleep_until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}

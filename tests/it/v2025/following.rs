@@ -1,0 +1,140 @@
+//! `resources/subscribe` and `notifications/resources/updated`: who follows a log hears that it has grown.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::bench::{Client, Server, Stream};
+
+fn log_of(task: &str) -> Value {
+    json!({"uri": format!("taskbridge://tasks/{task}/log")})
+}
+
+async fn subscribe(client: &Client, params: &Value) {
+    assert_eq!(client.get("resources/subscribe", params.clone()).await, json!({}));
+}
+
+/// Waits until a resource is said to have changed; what else is told is passed over.
+async fn updated(stream: &mut Stream) -> Value {
+    stream.next("notifications/resources/updated").await["params"].clone()
+}
+
+/// Panics if a resource is said to have changed within a time in which it well could.
+async fn is_quiet(stream: &mut Stream) {
+    let next = tokio::time::timeout(Duration::from_millis(1500), updated(stream)).await;
+    assert!(next.is_err(), "{next:?}");
+}
+
+#[tokio::test]
+async fn who_follows_a_log_hears_that_it_has_grown_and_not_too_often() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    assert_eq!(client.hello["capabilities"]["resources"]["subscribe"], true);
+    let mut stream = client.listen().await;
+    let id = client.start("work", json!({})).await;
+    let job = server.stage.job(1).await;
+    job.prints("before\n");
+    is_quiet(&mut stream).await;
+    subscribe(&client, &log_of(&id)).await;
+    assert_eq!(updated(&mut stream).await, log_of(&id), "what it holds already is news");
+    let began = Instant::now();
+    for lines in 1..5 {
+        job.prints(&format!("before\n{}", "more\n".repeat(lines)));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(updated(&mut stream).await, log_of(&id));
+    assert!(began.elapsed() > Duration::from_millis(700), "at most one a second: {:?}", began.elapsed());
+    is_quiet(&mut stream).await;
+    job.prints(&"last words\n".repeat(9));
+    job.succeed("done");
+    assert_eq!(updated(&mut stream).await, log_of(&id), "the end of the log is told too");
+    is_quiet(&mut stream).await;
+}
+
+#[tokio::test]
+async fn another_session_of_the_owner_can_follow_a_log_at_any_process_and_after_a_restart() {
+    let server = Server::start().await;
+    let (client, follower) = (server.client().await, server.client().await);
+    let id = client.start("work", json!({})).await;
+    subscribe(&follower, &log_of(&id)).await;
+    let job = server.stage.job(1).await;
+    let twin = server.twin().await;
+    let mut stream = follower.at(&twin).listen().await;
+    job.prints("one\n");
+    assert_eq!(updated(&mut stream).await, log_of(&id));
+    drop((stream, twin));
+    let server = server.restart().await;
+    let mut stream = follower.at(&server).listen().await;
+    let mut unasked = client.at(&server).listen().await;
+    assert_eq!(updated(&mut stream).await, log_of(&id), "something may have been missed");
+    job.prints("one\ntwo\n");
+    assert_eq!(updated(&mut stream).await, log_of(&id));
+    is_quiet(&mut unasked).await;
+}
+
+#[tokio::test]
+async fn who_no_longer_follows_hears_nothing() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let mut stream = client.listen().await;
+    let id = client.start("work", json!({})).await;
+    let job = server.stage.job(1).await;
+    subscribe(&client, &log_of(&id)).await;
+    job.prints("one\n");
+    assert_eq!(updated(&mut stream).await, log_of(&id));
+    for _ in 0..2 {
+        assert_eq!(client.get("resources/unsubscribe", log_of(&id)).await, json!({}));
+    }
+    job.prints("one\ntwo\n");
+    is_quiet(&mut stream).await;
+}
+
+#[tokio::test]
+async fn what_is_not_there_or_somebody_elses_cannot_be_followed() {
+    let keys = r#"
+        [auth]
+        mode = "api_keys"
+        [[auth.keys]]
+        principal = "ann"
+        sha256 = "21fdbeecb49c56644f6cc4444328f5da14132c8a38fd86aad19b4da9e521a79c"
+        [[auth.keys]]
+        principal = "bob"
+        sha256 = "9b94dc1a51a38769f135edf04033ad7f2f487b6c25929be7a861cfc1ab10cf98"
+    "#;
+    let server = Server::with(keys).await;
+    let (ann, bob) = (server.client_of("ann-key").await, server.client_of("bob-key").await);
+    let id = ann.start("work", json!({})).await;
+    let refused = bob.refused("resources/subscribe", log_of(&id)).await;
+    assert_eq!(refused, bob.refused("resources/subscribe", log_of("never-was")).await, "in the same words");
+    assert_eq!(refused.0, -32002);
+    let (code, _) = ann.refused("resources/subscribe", json!({"uri": "runbook://nowhere"})).await;
+    assert_eq!(code, -32002);
+    assert_eq!(ann.refused("resources/subscribe", json!({})).await.0, -32602);
+    assert_eq!(ann.refused("resources/unsubscribe", json!({"uri": 1})).await.0, -32602);
+}
+
+#[tokio::test]
+async fn a_session_follows_a_hundred_resources_and_the_logs_of_ended_tasks_make_room() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let mut ids = Vec::new();
+    for n in 0..101 {
+        ids.push(client.start("work", json!({ "n": n })).await);
+    }
+    let (last, first) = ids.split_last().unwrap();
+    for id in first {
+        subscribe(&client, &log_of(id)).await;
+    }
+    let (code, message) = client.refused("resources/subscribe", log_of(last)).await;
+    assert_eq!(code, -32602);
+    assert!(message.contains("100") && message.contains("unsubscribe"), "{message}");
+    let mut stream = client.listen().await;
+    server.stage.job(1).await.succeed("done");
+    while stream.next("notifications/tasks/status").await["params"]["status"] != "completed" {}
+    let room = async {
+        while client.ask("resources/subscribe", log_of(last)).await.is_err() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), room).await.expect("there never is room");
+}
