@@ -179,7 +179,7 @@ async def typed_handle(server: Server) -> None:
     async with server.connect() as peer:
         # The library validates against the schemas it has seen, so it must have seen them all.
         await all_tools(peer)
-        handle = (await peer.session.call_tool("typed_slow", {"ms": 2500})).structuredContent or {}
+        handle = (await peer.session.call_tool("typed_slow", {"ms": 3500})).structuredContent or {}
         task_id = handle.get("task_id")
         check(isinstance(task_id, str) and handle.get("status") == "working", f"handle: {handle}")
         answer = handle

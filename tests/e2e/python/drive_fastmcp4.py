@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
+import mcp_types as types
 from fastmcp import Client as FastMcp
 from fastmcp.client.elicitation import ElicitResult
 from fastmcp.client.transports import StdioTransport
@@ -61,6 +62,28 @@ class FastMcp4(Client):
 
     async def cancel(self, task: str) -> None:
         await self._handle(task).cancel()
+
+    async def progress(self, tool: str, arguments: dict[str, Any]) -> list[float]:
+        seen: list[float] = []
+
+        async def on_progress(done: float, _total: float | None, _message: str | None) -> None:
+            seen.append(done)
+
+        await self._client.call_tool(tool, arguments, progress_handler=on_progress)
+        return seen
+
+    async def resources(self) -> list[str]:
+        return [str(resource.uri) for resource in await self._client.list_resources()]
+
+    async def read(self, uri: str) -> str:
+        return (await self._client.read_resource(uri))[0].text
+
+    async def prompt(self, name: str, arguments: dict[str, str]) -> str:
+        return (await self._client.get_prompt(name, arguments)).messages[0].content.text
+
+    async def complete(self, prompt: str, argument: str, value: str) -> list[str]:
+        asked = types.PromptReference(type="ref/prompt", name=prompt)
+        return (await self._client.complete(asked, {"name": argument, "value": value})).values
 
     def _handle(self, task: str) -> Any:
         """The handle of a task that this client started, or one made by hand for a task of somebody else's."""

@@ -4,6 +4,7 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 import mcp.types as types
+from pydantic import AnyUrl
 
 from drive import Client, main, outcome
 from session import ACCEPT, DECLINE, Peer, Server, pages
@@ -49,6 +50,30 @@ class Mcp1(Client):
 
     async def cancel(self, task: str) -> None:
         await self._peer.tasks.cancel_task(task)
+
+    async def progress(self, tool: str, arguments: dict[str, Any]) -> list[float]:
+        seen: list[float] = []
+
+        async def on_progress(done: float, _total: float | None, _message: str | None) -> None:
+            seen.append(done)
+
+        await self._peer.session.call_tool(tool, arguments, progress_callback=on_progress)
+        return seen
+
+    async def resources(self) -> list[str]:
+        session = self._peer.session
+        found = await pages(lambda cursor: session.list_resources(params=types.PaginatedRequestParams(cursor=cursor)))
+        return [str(resource.uri) for page in found for resource in page.resources]
+
+    async def read(self, uri: str) -> str:
+        return (await self._peer.session.read_resource(AnyUrl(uri))).contents[0].text
+
+    async def prompt(self, name: str, arguments: dict[str, str]) -> str:
+        return (await self._peer.session.get_prompt(name, arguments)).messages[0].content.text
+
+    async def complete(self, prompt: str, argument: str, value: str) -> list[str]:
+        asked = types.PromptReference(type="ref/prompt", name=prompt)
+        return (await self._peer.session.complete(asked, {"name": argument, "value": value})).completion.values
 
 
 def said(result: types.CallToolResult) -> dict[str, Any]:

@@ -147,6 +147,28 @@ class Mcp2(Client):
     async def cancel(self, task: str) -> None:
         await self._tasks.cancel(self._client.session, task)
 
+    async def progress(self, tool: str, arguments: dict[str, Any]) -> list[float]:
+        seen: list[float] = []
+
+        async def on_progress(done: float, _total: float | None, _message: str | None) -> None:
+            seen.append(done)
+
+        await self._client.call_tool(tool, arguments, progress_callback=on_progress)
+        return seen
+
+    async def resources(self) -> list[str]:
+        return [resource.uri for resource in (await self._client.list_resources()).resources]
+
+    async def read(self, uri: str) -> str:
+        return (await self._client.read_resource(uri)).contents[0].text
+
+    async def prompt(self, name: str, arguments: dict[str, str]) -> str:
+        return (await self._client.get_prompt(name, arguments)).messages[0].content.text
+
+    async def complete(self, prompt: str, argument: str, value: str) -> list[str]:
+        asked = types.PromptReference(type="ref/prompt", name=prompt)
+        return (await self._client.complete(asked, {"name": argument, "value": value})).completion.values
+
 
 def status(task: Task) -> dict[str, Any]:
     return {"status": task.status, "message": task.status_message}

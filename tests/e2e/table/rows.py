@@ -44,45 +44,36 @@ class Client:
     program: str
     kind: str
     generation: str
-    tasks: bool = True
     without: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def tasks(self) -> bool:
+        """Whether it has the tasks of its generation. Without, it calls plainly."""
+        return "call" not in self.without
 
-def no_tasks(why: str) -> dict[str, str]:
-    return dict.fromkeys(("call", "poll", "result"), why)
 
+def lacks(why: str, *scenarios: str) -> dict[str, str]:
+    return dict.fromkeys(scenarios, why)
+
+
+NO_TASKS = lacks("has no requests for the tasks of 2025-11-25", "call", "poll", "result")
+NO_PROGRESS = lacks("prints no progress", "progress")
+ALWAYS_TASKS = lacks("declares the tasks extension with every request", "plain", "typed")
 
 CLIENTS = [
     Client("Python SDK 1", "mcp1", "python", LEGACY),
-    Client(
-        "Python SDK 2",
-        "mcp2",
-        "python",
-        LEGACY,
-        tasks=False,
-        without=no_tasks("no requests for the tasks of 2025-11-25"),
-    ),
+    Client("Python SDK 2", "mcp2", "python", LEGACY, NO_TASKS),
     Client("Python SDK 2", "mcp2", "python", MODERN),
     Client("FastMCP 3", "fastmcp3", "python", LEGACY),
-    Client(
-        "FastMCP 4", "fastmcp4", "python", LEGACY, tasks=False, without=no_tasks("calls synchronously in 2025-11-25")
-    ),
+    Client("FastMCP 4", "fastmcp4", "python", LEGACY, NO_TASKS),
     Client("FastMCP 4", "fastmcp4", "python", MODERN),
     Client("TypeScript SDK 1", "sdk1", "node", LEGACY),
     Client("TypeScript SDK 2", "sdk2", "node", LEGACY),
     Client("TypeScript SDK 2", "sdk2", "node", MODERN),
-    Client("Inspector mcpdo", "inspector", "node", LEGACY),
-    Client(
-        "Inspector mcpdo",
-        "inspector",
-        "node",
-        MODERN,
-        without=dict.fromkeys(("plain", "typed"), "declares the tasks extension with every request of 2026-07-28"),
-    ),
+    Client("Inspector mcpdo", "inspector", "node", LEGACY, NO_PROGRESS),
+    Client("Inspector mcpdo", "inspector", "node", MODERN, NO_PROGRESS | ALWAYS_TASKS),
     Client("Rust SDK 2", "rmcp2", "rust", LEGACY),
-    Client(
-        "Rust SDK 3", "rmcp3", "rust", LEGACY, tasks=False, without=no_tasks("no requests for the tasks of 2025-11-25")
-    ),
+    Client("Rust SDK 3", "rmcp3", "rust", LEGACY, NO_TASKS),
     Client("Rust SDK 3", "rmcp3", "rust", MODERN),
 ]
 # Whose tasks the clients of the other generation take over.

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 # A job that no scenario waits for to end by itself.
 ENDLESS = {"to": 1000, "delay_ms": 100}
 # Longer than a call waits (`call_budget`), so that a plain call is answered with a handle.
-LONG = {"to": 25, "delay_ms": 100}
+LONG = {"to": 35, "delay_ms": 100}
+LONG_MS = 3500
 
 
 def check(holds: Any, why: str) -> None:
@@ -30,7 +31,7 @@ def call_as_task(row: "Row") -> None:
         check(task["status"] == "working", f"a new task is {task['status']}")
         seen = peer.ask("look", task=task["task"])
         check(seen["status"] == "working", f"the task is {seen}")
-        peer.ask("cancel", task=task["task"])
+        stop(row, peer, task["task"])
 
 
 def poll(row: "Row") -> None:
@@ -75,15 +76,12 @@ def confirm(row: "Row") -> None:
 def cancel(row: "Row") -> None:
     """A task that is cancelled ends so, and its result says that it was."""
     with row.connected() as peer:
+        task = endless(row, peer)
+        stop(row, peer, task)
         if row.tasks:
-            task = peer.ask("start", tool="count", arguments=ENDLESS)["task"]
-            peer.ask("cancel", task=task)
             seen = peer.ask("poll", task=task)
             check(seen["status"] == "cancelled", f"the task ended {seen}")
         else:
-            task = handle(peer, "count", ENDLESS)
-            stopped = peer.ask("call", tool="task_cancel", arguments={"task_id": task})
-            check(not stopped["error"], f"task_cancel said {stopped}")
             got = waited_for(peer, task)
             check(got["error"] and "cancel" in got["text"], f"the result is {got}")
 
@@ -106,7 +104,7 @@ def failing_job(row: "Row") -> None:
 def plain_call(row: "Row") -> None:
     """Without tasks, a long job is answered with a handle, and `task_wait` brings its result."""
     with row.connected(plain=True) as peer:
-        counted(waited_for(peer, handle(peer, "count", LONG)), 25)
+        counted(waited_for(peer, handle(peer, "count", LONG)), 35)
 
 
 def typed_handle(row: "Row") -> None:
@@ -114,7 +112,7 @@ def typed_handle(row: "Row") -> None:
     with row.connected(plain=True) as peer:
         # The library checks against the schemas that it has seen.
         check("typed_slow" in peer.ask("tools"), "typed_slow is not listed")
-        got = waited_for(peer, handle(peer, "typed_slow", {"ms": 2500}))
+        got = waited_for(peer, handle(peer, "typed_slow", {"ms": LONG_MS}))
         check(got["structured"] == {"answer": 42}, f"the result is {got}")
 
 
@@ -124,11 +122,41 @@ def handover(row: "Row") -> None:
         task = other.ask("start", tool="count", arguments=LONG)["task"]
     with row.connected() as peer:
         if not row.tasks:
-            return counted(waited_for(peer, task), 25)
+            return counted(waited_for(peer, task), 35)
         seen = peer.ask("look", task=task)
         check(seen["status"] in ("working", "completed"), f"the task is {seen}")
-        counted(peer.ask("result", task=task), 25)
+        counted(peer.ask("result", task=task), 35)
     return None
+
+
+def header(row: "Row") -> None:
+    """A parameter that proxies route by arrives whole, whatever the library made of it in a header."""
+    with row.connected(plain=True) as peer:
+        # The library knows from the list which parameters those are.
+        peer.ask("tools")
+        for region in ("eu-west", "Zürich, 東京", " two spaces  ", "=?base64?bm8=?="):
+            got = finished(row, peer, "route", {"region": region, "shard": 7}, whole=True)
+            check(got["text"] == f"{region}/7" and not got["error"], f"for {region!r} the result is {got}")
+
+
+def progress(row: "Row") -> None:
+    """A plain call reports how far it is, always further."""
+    with row.connected(plain=True) as peer:
+        seen = peer.ask("progress", tool="count", arguments={"to": 4, "delay_ms": 200})
+        check(seen and seen == sorted(set(seen)), f"the progress is {seen}")
+        check(0 < seen[0] <= seen[-1] <= 4, f"the progress is {seen}")
+
+
+def offers(row: "Row") -> None:
+    """Resources and prompts of the config, and completion of a prompt's argument."""
+    with row.connected() as peer:
+        check("doc://release" in peer.ask("resources"), "doc://release is not listed")
+        check(peer.ask("read", uri="doc://release") == "Tag, build, announce.", "doc://release reads otherwise")
+        check(peer.ask("read", uri="doc://team/ops") == "The team ops.", "doc://team/ops reads otherwise")
+        said = peer.ask("prompt", name="release", arguments={"channel": "beta"})
+        check(said == "Release to beta.", f"the prompt says {said}")
+        found = peer.ask("complete", prompt="release", argument="channel", value="be")
+        check(found == ["beta"], f"the argument is completed with {found}")
 
 
 def counted(got: dict[str, Any], to: int) -> None:
@@ -161,6 +189,21 @@ def waited_for(peer: Peer, task: str) -> dict[str, Any]:
             return got
 
 
+def endless(row: "Row", peer: Peer) -> str:
+    """A task whose job does not end by itself."""
+    if row.tasks:
+        return peer.ask("start", tool="count", arguments=ENDLESS)["task"]
+    return handle(peer, "count", ENDLESS)
+
+
+def stop(row: "Row", peer: Peer, task: str) -> None:
+    if row.tasks:
+        peer.ask("cancel", task=task)
+    else:
+        stopped = peer.ask("call", tool="task_cancel", arguments={"task_id": task})
+        check(not stopped["error"], f"task_cancel said {stopped}")
+
+
 SCENARIOS: dict[str, Callable[["Row"], None]] = {
     "call": call_as_task,
     "poll": poll,
@@ -172,4 +215,7 @@ SCENARIOS: dict[str, Callable[["Row"], None]] = {
     "plain": plain_call,
     "typed": typed_handle,
     "handover": handover,
+    "header": header,
+    "progress": progress,
+    "offers": offers,
 }

@@ -7,5 +7,6 @@ while [ "$n" -lt "$1" ]; do
     sleep "$pause"
     n=$((n + 1))
     echo "progress $n/$1 at $n" >>"$TASKBRIDGE_EVENTS"
+    echo "at $n" >&2
 done
 echo "counted to $n"

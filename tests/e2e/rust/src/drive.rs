@@ -1,7 +1,7 @@
 //! What every driven Rust client shares: the lines that `table/` sends, and what they ask of a client. The lines are
 //! those of `python/drive.py`. It decides nothing about what is right: that is said by `table/scenarios.py`.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value, json};
@@ -28,21 +28,31 @@ impl Setup {
     }
 }
 
-/// The user: how it answers, and what it was asked.
+/// The user: how it answers, what it was asked, and what it was told unasked.
 #[derive(Clone, Default)]
 pub struct User {
     declines: bool,
     asked: Arc<Mutex<Vec<String>>>,
+    steps: Arc<Mutex<Vec<f64>>>,
 }
 
 impl User {
     /// What the user says to a question: its answers, or nothing if it declines.
     pub fn answer(&self, message: &str) -> Option<Value> {
-        self.asked.lock().expect("nobody panics holding it").push(message.to_owned());
+        hold(&self.asked).push(message.to_owned());
         // What needs no more than consent has an empty form.
         let content = if message.contains("name") { json!({"name": "Ada"}) } else { json!({}) };
         (!self.declines).then_some(content)
     }
+
+    /// A call has come so far.
+    pub fn came_to(&self, step: f64) {
+        hold(&self.steps).push(step);
+    }
+}
+
+fn hold<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().expect("nobody panics holding it")
 }
 
 /// A client library, connected or not.
@@ -61,6 +71,13 @@ pub trait Driven {
     /// The result of a task, as on the wire.
     async fn result(&self, task: &str) -> Result<Value>;
     async fn cancel(&self, task: &str) -> Result<()>;
+    async fn resources(&self) -> Result<Vec<String>>;
+    /// Reads a resource: the answer, as on the wire.
+    async fn read(&self, uri: &str) -> Result<Value>;
+    /// Gets a prompt: the answer, as on the wire.
+    async fn prompt(&self, name: &str, arguments: Arguments) -> Result<Value>;
+    /// Completes the argument of a prompt: the answer, as on the wire.
+    async fn complete(&self, prompt: &str, argument: &str, value: &str) -> Result<Value>;
 }
 
 /// Does what each line says until there are no more.
@@ -82,13 +99,14 @@ pub async fn serve<D: Driven>(library: &str, mut client: D) -> Result<()> {
 }
 
 async fn handle<D: Driven>(client: &mut D, user: &User, line: &Value) -> Result<Value> {
-    let task = || line["task"].as_str().context("task");
-    let tool = || line["tool"].as_str().context("tool").map(str::to_owned);
+    let word = |name: &'static str| line[name].as_str().context(name);
+    let task = || word("task");
+    let tool = || word("tool").map(str::to_owned);
     let arguments = || line["arguments"].as_object().cloned().context("arguments");
     Ok(match line["op"].as_str().context("op")? {
         "open" => json!(client.open(user.clone()).await?),
         "close" => json!(client.close().await?),
-        "questions" => json!(*user.asked.lock().expect("nobody panics holding it")),
+        "questions" => json!(*hold(&user.asked)),
         "tools" => json!(client.tools().await?),
         "call" => outcome(&client.call(tool()?, arguments()?).await?),
         "start" => {
@@ -99,6 +117,19 @@ async fn handle<D: Driven>(client: &mut D, user: &User, line: &Value) -> Result<
         "poll" => standing(&client.poll(task()?).await?),
         "result" => outcome(&client.result(task()?).await?),
         "cancel" => json!(client.cancel(task()?).await?),
+        "progress" => {
+            client.call(tool()?, arguments()?).await?;
+            json!(*hold(&user.steps))
+        }
+        "resources" => json!(client.resources().await?),
+        "read" => client.read(word("uri")?).await?["contents"][0]["text"].take(),
+        "prompt" => {
+            client.prompt(word("name")?, arguments()?).await?["messages"][0]["content"]["text"].take()
+        }
+        "complete" => {
+            let (prompt, argument, value) = (word("prompt")?, word("argument")?, word("value")?);
+            client.complete(prompt, argument, value).await?["completion"]["values"].take()
+        }
         other => bail!("there is no {other}"),
     })
 }

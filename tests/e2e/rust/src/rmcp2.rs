@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use rmcp2::model::{
-    CallToolRequest, CallToolRequestParams, CancelTaskParams, CancelTaskRequest, ClientCapabilities,
-    ClientInfo, ClientRequest, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationCapability,
-    GetTaskParams, GetTaskPayloadParams, GetTaskPayloadRequest, GetTaskRequest, Implementation, TaskMetadata,
+    ArgumentInfo, CallToolRequest, CallToolRequestParams, CancelTaskParams, CancelTaskRequest,
+    ClientCapabilities, ClientInfo, ClientRequest, CompleteRequestParams, ElicitRequestParams, ElicitResult,
+    ElicitationAction, ElicitationCapability, GetPromptRequestParams, GetTaskParams, GetTaskPayloadParams,
+    GetTaskPayloadRequest, GetTaskRequest, Implementation, ProgressNotificationParam,
+    ReadResourceRequestParams, Reference, TaskMetadata,
 };
-use rmcp2::service::{RequestContext, RunningService};
+use rmcp2::service::{NotificationContext, RequestContext, RunningService};
 use rmcp2::transport::{StreamableHttpClientTransport, TokioChildProcess};
 use rmcp2::{ClientHandler, ErrorData, RoleClient, ServiceExt};
 use serde_json::Value;
@@ -34,6 +36,14 @@ impl ClientHandler for User {
             Some(content) => ElicitResult::new(ElicitationAction::Accept).with_content(content),
             None => ElicitResult::new(ElicitationAction::Decline),
         })
+    }
+
+    async fn on_progress(
+        &self,
+        progress: ProgressNotificationParam,
+        _context: NotificationContext<RoleClient>,
+    ) {
+        self.came_to(progress.progress);
     }
 }
 
@@ -116,5 +126,26 @@ impl Driven for Rmcp2 {
             bail!("the task is {cancelled}");
         }
         Ok(())
+    }
+
+    async fn resources(&self) -> Result<Vec<String>> {
+        let resources = self.session()?.list_all_resources().await?;
+        Ok(resources.into_iter().map(|resource| resource.uri.clone()).collect())
+    }
+
+    async fn read(&self, uri: &str) -> Result<Value> {
+        let params = ReadResourceRequestParams::new(uri);
+        Ok(serde_json::to_value(self.session()?.read_resource(params).await?)?)
+    }
+
+    async fn prompt(&self, name: &str, arguments: Arguments) -> Result<Value> {
+        let params = GetPromptRequestParams::new(name).with_arguments(arguments);
+        Ok(serde_json::to_value(self.session()?.get_prompt(params).await?)?)
+    }
+
+    async fn complete(&self, prompt: &str, argument: &str, value: &str) -> Result<Value> {
+        let params =
+            CompleteRequestParams::new(Reference::for_prompt(prompt), ArgumentInfo::new(argument, value));
+        Ok(serde_json::to_value(self.session()?.complete(params).await?)?)
     }
 }

@@ -4,12 +4,15 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use rmcp3::model::{
-    CallToolRequestParams, CallToolResponse, CancelTaskParams, ClientCapabilities, ClientConfig,
-    ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationCapability, GetTaskParams,
-    Implementation, InputRequest, InputRequests, InputResponses, JsonObject, ProtocolVersion,
-    TASKS_EXTENSION_ID, TaskPayload, UpdateTaskParams,
+    ArgumentInfo, CallToolRequestParams, CallToolResponse, CancelTaskParams, ClientCapabilities,
+    ClientConfig, CompleteRequestParams, ElicitRequestParams, ElicitResult, ElicitationAction,
+    ElicitationCapability, GetPromptRequestParams, GetTaskParams, Implementation, InputRequest,
+    InputRequests, InputResponses, JsonObject, ProgressNotificationParam, ProtocolVersion,
+    ReadResourceRequestParams, Reference, TASKS_EXTENSION_ID, TaskPayload, UpdateTaskParams,
 };
-use rmcp3::service::{ClientLifecycleMode, ClientServiceExt, RequestContext, RunningService};
+use rmcp3::service::{
+    ClientLifecycleMode, ClientServiceExt, NotificationContext, RequestContext, RunningService,
+};
 use rmcp3::transport::{StreamableHttpClientTransport, TokioChildProcess};
 use rmcp3::{ClientHandler, ErrorData, RoleClient};
 use serde_json::Value;
@@ -42,6 +45,14 @@ impl ClientHandler for Handler {
             return Err(ErrorData::invalid_params("only forms are answered", None));
         };
         Ok(self.answer(&message))
+    }
+
+    async fn on_progress(
+        &self,
+        progress: ProgressNotificationParam,
+        _context: NotificationContext<RoleClient>,
+    ) {
+        self.user.came_to(progress.progress);
     }
 }
 
@@ -178,5 +189,26 @@ impl Driven for Rmcp3 {
 
     async fn cancel(&self, task: &str) -> Result<()> {
         Ok(self.session()?.cancel_task(CancelTaskParams::new(task)).await?)
+    }
+
+    async fn resources(&self) -> Result<Vec<String>> {
+        let resources = self.session()?.list_all_resources().await?;
+        Ok(resources.into_iter().map(|resource| resource.uri.clone()).collect())
+    }
+
+    async fn read(&self, uri: &str) -> Result<Value> {
+        let params = ReadResourceRequestParams::new(uri);
+        Ok(serde_json::to_value(self.session()?.read_resource(params).await?)?)
+    }
+
+    async fn prompt(&self, name: &str, arguments: Arguments) -> Result<Value> {
+        let params = GetPromptRequestParams::new(name).with_arguments(arguments);
+        Ok(serde_json::to_value(self.session()?.get_prompt(params).await?)?)
+    }
+
+    async fn complete(&self, prompt: &str, argument: &str, value: &str) -> Result<Value> {
+        let params =
+            CompleteRequestParams::new(Reference::for_prompt(prompt), ArgumentInfo::new(argument, value));
+        Ok(serde_json::to_value(self.session()?.complete(params).await?)?)
     }
 }

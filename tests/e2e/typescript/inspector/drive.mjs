@@ -118,6 +118,29 @@ class Mcpdo extends Driven {
     await asked("@looks", "tasks/cancel", task);
     await this.running.get(task);
   }
+
+  async resources() {
+    const { resources } = await asked("@looks", "resources/list");
+    return resources.map((resource) => resource.uri);
+  }
+
+  async read({ uri }) {
+    const { contents } = await asked("@looks", "resources/read", uri);
+    return contents[0].text;
+  }
+
+  async prompt({ name, arguments: args }) {
+    const pairs = Object.entries(args).map(([key, value]) => `${key}=${value}`);
+    const { messages } = await asked("@looks", "prompts/get", name, "--prompt-args", ...pairs);
+    return messages[0].content.text;
+  }
+
+  async complete({ prompt, argument, value }) {
+    const ref = ["--complete-ref-type", "ref/prompt", "--complete-ref", prompt];
+    const what = ["--complete-arg-name", argument, "--complete-arg-value", value];
+    const said = await asked("@looks", "prompts/complete", ...ref, ...what);
+    return said.completion?.values ?? said.values;
+  }
 }
 
 await startDaemon();

@@ -206,7 +206,7 @@ async function typedHandle(server) {
       check(page.nextCursor, "no page of tools/list has typed_slow with an output schema");
       page = await peer.client.listTools({ cursor: page.nextCursor });
     }
-    const handle = (await peer.call("typed_slow", { ms: 2500 })).structuredContent;
+    const handle = (await peer.call("typed_slow", { ms: 3500 })).structuredContent;
     check(typeof handle.task_id === "string" && handle.status === "working", `handle: ${JSON.stringify(handle)}`);
     let answer = handle;
     while (answer && "task_id" in answer) {

@@ -64,6 +64,34 @@ class Sdk1 extends Driven {
   async cancel({ task }) {
     await this.peer.tasks.cancelTask(task);
   }
+
+  async progress({ tool, arguments: args }) {
+    const seen = [];
+    const onprogress = ({ progress }) => seen.push(progress);
+    await this.peer.client.callTool({ name: tool, arguments: args }, undefined, { onprogress });
+    return seen;
+  }
+
+  async resources() {
+    const { resources } = await this.peer.client.listResources();
+    return resources.map((resource) => resource.uri);
+  }
+
+  async read({ uri }) {
+    const { contents } = await this.peer.client.readResource({ uri });
+    return contents[0].text;
+  }
+
+  async prompt({ name, arguments: args }) {
+    const { messages } = await this.peer.client.getPrompt({ name, arguments: args });
+    return messages[0].content.text;
+  }
+
+  async complete({ prompt, argument, value }) {
+    const ref = { type: "ref/prompt", name: prompt };
+    const { completion } = await this.peer.client.complete({ ref, argument: { name: argument, value } });
+    return completion.values;
+  }
 }
 
 await serve(new Sdk1(setup()), library("@modelcontextprotocol/sdk"));

@@ -90,6 +90,34 @@ class Sdk2 extends Driven {
   async cancel({ task }) {
     await this.executions.get(task).cancel();
   }
+
+  async progress({ tool, arguments: args }) {
+    const seen = [];
+    const onprogress = ({ progress }) => seen.push(progress);
+    await this.client.callTool({ name: tool, arguments: args }, { onprogress });
+    return seen;
+  }
+
+  async resources() {
+    const { resources } = await this.client.listResources();
+    return resources.map((resource) => resource.uri);
+  }
+
+  async read({ uri }) {
+    const { contents } = await this.client.readResource({ uri });
+    return contents[0].text;
+  }
+
+  async prompt({ name, arguments: args }) {
+    const { messages } = await this.client.getPrompt({ name, arguments: args });
+    return messages[0].content.text;
+  }
+
+  async complete({ prompt, argument, value }) {
+    const ref = { type: "ref/prompt", name: prompt };
+    const { completion } = await this.client.complete({ ref, argument: { name: argument, value } });
+    return completion.values;
+  }
 }
 
 /** How a call or a task of the tasks extension ended. */
