@@ -216,6 +216,13 @@ async fn a_cancelled_request_is_not_answered() {
     let mut waits = modern("w", "tools/call", json!({"name": "slow"}));
     waits["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({});
     program.say(&waits).await;
+    // Cancelled only once its row is there: what is tested here is the request, not the moment of the insert.
+    loop {
+        let list = program.ask(&modern(3, "tools/call", json!({"name": "task_list"}))).await;
+        if list["result"]["structuredContent"]["tasks"][0]["task_id"].is_string() {
+            break;
+        }
+    }
     for odd in [cancelled(&json!("never")), cancelled(&json!(null)), cancelled(&json!({}))] {
         program.say(&odd).await;
     }
