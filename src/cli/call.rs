@@ -29,6 +29,7 @@ it running.
 Environment:
   TASKBRIDGE_URL   the server, if --url does not name one
   TASKBRIDGE_KEY   the API key, for a server that wants one
+  SSL_CERT_FILE    for https: certificates to trust in place of this machine's
 
 Exit codes:
   0    the job succeeded, or was left with --detach, or cancelled with --cancel

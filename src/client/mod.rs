@@ -8,6 +8,7 @@
 
 mod arguments;
 mod ask;
+mod bar;
 mod errand;
 mod fault;
 mod follow;
@@ -169,8 +170,11 @@ fn cannot_connect(order: &Order, url: &Url, fault: &Fault) -> Failure {
             None => "it wants an API key: put yours into $TASKBRIDGE_KEY".to_owned(),
             Some(_) => "it does not know the API key in $TASKBRIDGE_KEY".to_owned(),
         },
-        Fault::Network { unsent: true, .. } if link::is_loopback(url) => {
-            format!("{fault}. Is the server running? `taskbridge serve` starts one; --url names another")
+        Fault::Network { why, unsent: true } if why.starts_with("Connection refused") => {
+            format!("{why}. Is the server running? `taskbridge serve` starts one; --url names another")
+        }
+        Fault::Network { why, unsent: true } if why.starts_with("received corrupt message") => {
+            "the server does not speak TLS: use http".to_owned()
         }
         fault => fault.to_string(),
     };

@@ -4,19 +4,11 @@
 use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::time::Instant;
-use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-use super::terminal::{columns, harmless};
+use super::bar::Bar;
+use super::terminal::harmless;
 
-/// Steps of the bar.
-const STEPS: u64 = 1000;
-/// Columns of the bar within its brackets.
-const BAR: usize = 28;
-/// Columns for what stands before the label, and for the `^C` that a terminal writes behind it all: on the next line it
-/// would be in the way.
-const MARGIN: usize = 8;
 /// The shortest time between two plain lines that say no more than how far it is.
 const SPACING: Duration = Duration::from_secs(5);
 
@@ -30,7 +22,8 @@ pub(super) struct Standing {
 }
 
 impl Standing {
-    fn part(&self) -> Option<f64> {
+    /// The part that is done, from 0 to 1, where it is known.
+    pub(super) fn part(&self) -> Option<f64> {
         match self.progress {
             Some((done, Some(total))) if total > 0.0 => Some((done / total).clamp(0.0, 1.0)),
             _ => None,
@@ -51,7 +44,7 @@ pub(super) struct Screen {
 }
 
 enum Look {
-    Bar(Option<ProgressBar>),
+    Bar(Option<Bar>),
     Lines { last: Option<(Standing, Instant)> },
     Quiet,
 }
@@ -104,7 +97,7 @@ impl Screen {
             return;
         }
         match &self.look {
-            Look::Bar(Some(bar)) => bar.println(line),
+            Look::Bar(Some(bar)) => bar.say(&line),
             Look::Bar(None) | Look::Lines { .. } => write_line(&line),
             Look::Quiet => {}
         }
@@ -124,11 +117,8 @@ impl Screen {
         let elapsed = self.elapsed();
         match &mut self.look {
             Look::Bar(bar) => {
-                let bar = bar.get_or_insert_with(|| {
-                    ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr())
-                        .with_prefix(self.label.clone())
-                });
-                paint(bar, &self.label, &self.standing, &elapsed);
+                let bar = bar.get_or_insert_with(|| Bar::new(self.label.clone()));
+                bar.draw(&self.standing, &elapsed);
             }
             Look::Lines { last } => {
                 let is_due = last.as_ref().is_none_or(|(said, at)| {
@@ -164,45 +154,9 @@ impl Screen {
         if let Look::Bar(bar) = &mut self.look
             && let Some(bar) = bar.take()
         {
-            bar.finish_and_clear();
+            bar.clear();
         }
     }
-}
-
-fn paint(bar: &ProgressBar, label: &str, standing: &Standing, elapsed: &str) {
-    let template = match standing.part() {
-        Some(_) => "{spinner:.cyan} {prefix:.bold} [{bar:28.cyan/dim}] {msg}",
-        None => "{spinner:.cyan} {prefix:.bold} {msg}",
-    };
-    let style = ProgressStyle::with_template(template)
-        .expect("the template is one of two that are right")
-        .progress_chars("=> ");
-    let message =
-        standing.message.as_deref().map(|text| harmless(text).replace('\n', " ")).unwrap_or_default();
-    let (taken, message) = match (standing.part(), standing.progress) {
-        (Some(part), _) => {
-            bar.set_length(STEPS);
-            bar.set_position((part * STEPS as f64) as u64);
-            (BAR + 3, format!("{:>3.0}%  {elapsed}  {message}", (part * 100.0).floor()))
-        }
-        (None, Some((done, None))) => (0, format!("{done}  {elapsed}  {message}")),
-        _ => (0, format!("{elapsed}  {message}")),
-    };
-    let room = columns(io::stderr()).saturating_sub(label.width() + taken + MARGIN);
-    bar.set_style(style);
-    bar.set_message(cut(&message, room));
-    bar.tick();
-}
-
-/// As much of a text as fits into some columns.
-fn cut(text: &str, columns: usize) -> String {
-    let mut used = 0;
-    text.chars()
-        .take_while(|c| {
-            used += c.width().unwrap_or(0);
-            used <= columns
-        })
-        .collect()
 }
 
 /// Where a job stands, in one plain line.

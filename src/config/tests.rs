@@ -304,6 +304,50 @@ fn mistakes_in_parameters() {
 }
 
 #[test]
+fn what_is_asked_and_what_stands_in_headers_is_checked() {
+    let parameters = "[tools.t.parameters]\n\
+        a = { type = \"string\" }\n\
+        secret = { type = \"string\", sensitive = true }\n\
+        list = { type = \"array\", items = { type = \"string\" } }\n";
+    let sampling = "sampling = { messages = [{ role = \"user\", content = { type = \"text\", text = \"?\" } }], maxTokens = 9 }";
+    for (ask, expected) in [
+        ("", "say what is wanted: one of `parameters` (a form), `url`, `sampling` and `roots = true`"),
+        ("parameters = [\"a\"]\nroots = true", "say what is wanted: one of"),
+        ("parameters = [\"b\"]", "unknown parameter `b`"),
+        ("parameters = [\"secret\"]", "`secret` is a secret or a file"),
+        ("parameters = [\"list\"]", "`list` is of type array"),
+        ("url = \"http://example.com/\"", "is not the address of a page"),
+        ("roots = true", "name the parameter that takes the answer"),
+        ("roots = true\nparameter = \"a\"", "`a` is of type string"),
+        (sampling, "name the parameter that takes the answer"),
+        ("sampling = {}\nparameter = \"a\"", "missing field `messages`"),
+        ("parameters = [\"a\"]\nparameter = \"a\"", "it goes with `sampling` or `roots`"),
+    ] {
+        let told = with_tool(&format!("{parameters}[tools.t.ask.k]\nmessage = \"?\"\n{ask}\n"));
+        assert!(told.contains("tools.t.ask.k") && told.contains(expected), "{ask}: {told}");
+    }
+    for (parameter, expected) in [
+        ("{ type = \"string\", sensitive = true, ask = \"?\" }", "p.ask: a secret must not be asked for"),
+        (
+            "{ type = \"string\", sensitive = true, header = \"P\" }",
+            "p.header: a secret must not be asked for",
+        ),
+        ("{ type = \"string\", default = \"x\", ask = \"?\" }", "p.ask: a parameter with a default"),
+        ("{ type = \"string\", header = \"a b\" }", "is not the name of a header"),
+        ("{ type = \"number\", header = \"P\" }", "p.header: it does not go with type = \"number\""),
+    ] {
+        let told = with_tool(&format!("[tools.t.parameters]\np = {parameter}\n"));
+        assert!(told.contains(expected), "{parameter}: {told}");
+    }
+    let twice = format!("{parameters}[tools.t.ask.k]\nmessage = \"?\"\nparameters = [\"a\"]\n");
+    let twice = twice.replace("a = { type = \"string\" }", "a = { type = \"string\", ask = \"?\" }");
+    assert!(with_tool(&twice).contains("the parameter `a` is asked for twice"));
+    let schema = "sensitive = [\"key\"]\n[tools.t.input_schema]\ntype = \"object\"\n\
+        properties.key = { type = \"string\", x-mcp-header = \"Key\" }\n";
+    assert!(with_tool(schema).contains("`key` is a secret, and must not stand in a header"));
+}
+
+#[test]
 fn every_mistake_is_told_at_once_in_the_order_of_lines() {
     let text = words(
         "[server]\nlisen = \"x\"\npage_size = 0\n[store]\nkind = \"x\"\n[backends.a]\nkind = \"x\"\n\

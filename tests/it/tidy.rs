@@ -192,28 +192,47 @@ fn nothing_is_left_for_later() {
     none("left for later", &found);
 }
 
-/// `docs/conformance.md` names tests as `function` or `module::function` in its last column; each must exist.
+/// The files that say how each rule is met, and the folder whose tests they name without more.
+const CONFORMANCE: [(&str, &str); 2] =
+    [("docs/conformance.md", "v2025"), ("docs/conformance-2026-07-28.md", "v2026")];
+
+/// A name of a test in the last column of a row: `function`, or with the modules that lead to it.
+fn tests_named(row: &str) -> Vec<&str> {
+    let cell = row.trim_end_matches('|').rsplit('|').next().unwrap_or_default();
+    let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == ':';
+    let names = cell.split(|c: char| !is_part(c)).map(|name| name.trim_matches(':'));
+    names.filter(|name| name.rsplit("::").next().is_some_and(|last| last.matches('_').count() > 1)).collect()
+}
+
+/// Each test that these files name must exist, in a file or a folder of the name of its module.
 #[test]
-fn the_tests_that_the_conformance_table_names_exist() {
-    let table = fs::read_to_string(root().join("docs/conformance.md")).unwrap();
-    let all: String = sources(&["src", "adapters", "tests"]).into_iter().map(|source| source.text).collect();
+fn the_tests_that_the_conformance_tables_name_exist() {
+    let all = sources(&["src", "adapters", "tests"]);
     let mut missing = Vec::new();
-    let mut named = 0;
-    for row in table.lines().filter(|line| line.starts_with("| ")) {
-        let Some(cell) = row.trim_end_matches('|').rsplit('|').next() else { continue };
-        for name in cell.split('`').skip(1).step_by(2) {
-            let function = name.rsplit("::").next().unwrap_or(name);
-            let is_name = !function.is_empty()
-                && function.chars().all(|c| c.is_ascii_lowercase() || c == '_' || c.is_ascii_digit());
-            if !is_name || !function.contains('_') || function.starts_with('_') {
-                continue;
-            }
-            named += 1;
-            if !all.contains(&format!("fn {function}(")) && !all.contains(&format!("fn {function}<")) {
-                missing.push(format!("{name} in {}", row.split('|').nth(1).unwrap_or("").trim()));
+    for (file, folder) in CONFORMANCE {
+        let table = fs::read_to_string(root().join(file)).unwrap();
+        let mut named = 0;
+        for row in table.lines().filter(|line| line.starts_with("| ")) {
+            for name in tests_named(row) {
+                named += 1;
+                let mut parts = name.rsplit("::");
+                let function = parts.next().unwrap_or(name);
+                let modules: Vec<&str> = parts.filter(|module| *module != "tests").collect();
+                let leads = |source: &&Source| {
+                    let path = source.path.trim_end_matches(".rs");
+                    modules.iter().all(|module| path.split('/').any(|part| part == *module))
+                };
+                let has = |source: &Source| source.text.contains(&format!("fn {function}("));
+                let found: Vec<&Source> = all.iter().filter(leads).filter(|source| has(source)).collect();
+                let own = format!("tests/it/{folder}/");
+                let here = found.iter().any(|source| source.path.starts_with(&own));
+                if found.is_empty() || (found.len() > 1 && !here) {
+                    let id = row.split('|').nth(1).unwrap_or("").trim();
+                    missing.push(format!("{file}, {id}: {name} is in {} files", found.len()));
+                }
             }
         }
+        assert!(named > 100, "{file} names only {named} tests");
     }
-    assert!(named > 50, "the table names only {named} tests");
-    none("tests that are named in docs/conformance.md and do not exist", &missing);
+    none("tests that a conformance table names and that are not there, or are not clear", &missing);
 }

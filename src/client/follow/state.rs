@@ -11,6 +11,7 @@ use super::super::ask::{self, Choice, Reply};
 use super::super::fault::Fault;
 use super::super::screen::{Screen, Standing};
 use super::super::session::{Heard, Session};
+use super::super::shape::plain;
 use super::super::task::{self, Status, Task};
 use super::super::terminal::Terminal;
 use super::super::wait::{self, Word};
@@ -111,6 +112,7 @@ impl<'a> State<'a> {
                         self.stands(task, screen);
                     }
                 }
+                "notifications/message" => screen.note(&said(self.label, &params)),
                 "notifications/cancelled" => self.withdrawn(&params, screen),
                 _ => {}
             },
@@ -286,5 +288,14 @@ impl<'a> State<'a> {
         if let Some(problem) = problem {
             screen.note(&format!("{}: {problem}", self.label));
         }
+    }
+}
+
+/// What a job says, in one line.
+fn said(label: &str, params: &Value) -> String {
+    let words = params.get("data").map(plain).unwrap_or_default();
+    match params.get("level").and_then(Value::as_str) {
+        None | Some("debug" | "info" | "notice") => format!("{label}: {words}"),
+        Some(level) => format!("{label}: {level}: {words}"),
     }
 }

@@ -8,8 +8,6 @@ use crate::auth::Unauthorized;
 use crate::mcp::jsonrpc::{self, Error, INTERNAL_ERROR, INVALID_REQUEST, Id, Malformed};
 use crate::tasks::store::StoreError;
 
-/// The transport refuses; JSON-RPC has no code of its own for it.
-const REFUSED: i32 = -32000;
 /// The session is not there. The code that the official SDKs give it.
 const NO_SESSION: i32 = -32001;
 
@@ -25,6 +23,12 @@ pub(super) struct Refusal {
 impl Refusal {
     fn new(status: StatusCode, code: i32, message: impl Into<String>) -> Box<Self> {
         Box::new(Self { status, id: None, error: Error::new(code, message), header: None })
+    }
+
+    /// The transport refuses, and JSON-RPC has no code of its own for it: it gets that of HTTP. Codes near -32000 are
+    /// the protocol's, or were taken before it had a rule for them (MCP 2026-07-28, "Error Codes").
+    fn refused(status: StatusCode, message: impl Into<String>) -> Box<Self> {
+        Self::new(status, i32::from(status.as_u16()), message)
     }
 
     fn with(mut self: Box<Self>, name: HeaderName, value: &'static str) -> Box<Self> {
@@ -61,13 +65,12 @@ impl Refusal {
             Unauthorized::Form => "Bearer error=\"invalid_request\"",
             Unauthorized::Unknown => "Bearer error=\"invalid_token\"",
         };
-        Self::new(StatusCode::UNAUTHORIZED, REFUSED, why.to_string())
-            .with(header::WWW_AUTHENTICATE, challenge)
+        Self::refused(StatusCode::UNAUTHORIZED, why.to_string()).with(header::WWW_AUTHENTICATE, challenge)
     }
 
     /// 403.
     pub(super) fn forbidden(message: impl Into<String>) -> Box<Self> {
-        Self::new(StatusCode::FORBIDDEN, REFUSED, message)
+        Self::refused(StatusCode::FORBIDDEN, message)
     }
 
     /// 404: the session cannot be used, and the client begins a new one.
@@ -78,23 +81,23 @@ impl Refusal {
     /// 405: another HTTP method.
     pub(super) fn method_not_allowed() -> Box<Self> {
         let message = format!("this endpoint serves {}", super::METHODS);
-        Self::new(StatusCode::METHOD_NOT_ALLOWED, REFUSED, message).with(header::ALLOW, super::METHODS)
+        Self::refused(StatusCode::METHOD_NOT_ALLOWED, message).with(header::ALLOW, super::METHODS)
     }
 
     /// 405: a stream that is over. The status that tells a client not to come back.
     pub(super) fn stream_over() -> Box<Self> {
         let message = "this stream is over: its request was answered or cancelled";
-        Self::new(StatusCode::METHOD_NOT_ALLOWED, REFUSED, message).with(header::ALLOW, super::METHODS)
+        Self::refused(StatusCode::METHOD_NOT_ALLOWED, message).with(header::ALLOW, super::METHODS)
     }
 
     /// 406.
     pub(super) fn not_acceptable(message: &str) -> Box<Self> {
-        Self::new(StatusCode::NOT_ACCEPTABLE, REFUSED, message)
+        Self::refused(StatusCode::NOT_ACCEPTABLE, message)
     }
 
     /// 408: the body came too slowly.
     pub(super) fn too_slow() -> Box<Self> {
-        Self::new(StatusCode::REQUEST_TIMEOUT, REFUSED, "the body did not arrive in time")
+        Self::refused(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time")
             .with(header::CONNECTION, "close")
     }
 
@@ -118,7 +121,7 @@ impl Refusal {
         let message = format!(
             "more than {most} polls a second: poll at the task's pollInterval, complete when the user pauses"
         );
-        Self::new(StatusCode::TOO_MANY_REQUESTS, REFUSED, message).with(header::RETRY_AFTER, "1")
+        Self::refused(StatusCode::TOO_MANY_REQUESTS, message).with(header::RETRY_AFTER, "1")
     }
 
     /// 503, or 200 as an answer to a request: the store does not work. The reason is the operator's.

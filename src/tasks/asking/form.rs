@@ -51,10 +51,14 @@ pub(super) fn fill(schema: &Value, mut content: Fields) -> Result<Fields, String
     let fields = schema.get("properties").and_then(Value::as_object).unwrap_or(&nothing);
     // A form without fields is answered by sending it back, whatever comes with it.
     content.retain(|_, value| !fields.is_empty() && !value.is_null());
-    if let Some(name) = content.keys().find(|name| !fields.contains_key(*name)) {
+    // What nobody asked for is left out (MCP, multi round-trip requests, "Error Handling"), unless the form wants it named.
+    if schema.get("additionalProperties") == Some(&Value::Bool(false))
+        && let Some(name) = content.keys().find(|name| !fields.contains_key(*name))
+    {
         let known: Vec<&str> = fields.keys().map(String::as_str).collect();
         return Err(format!("the form has no field `{name}`: its fields are `{}`", known.join("`, `")));
     }
+    content.retain(|name, _| fields.contains_key(name));
     for (name, default) in defaults(fields) {
         content.entry(name.clone()).or_insert_with(|| default.clone());
     }

@@ -110,6 +110,10 @@ async fn a_server_that_is_not_there_is_told() {
     let elsewhere = house.call(&["--url", &elsewhere]).await;
     assert_eq!(elsewhere.code, Some(2));
     assert!(elsewhere.stderr.contains("there is no MCP endpoint at this address"), "{}", elsewhere.stderr);
+    let secure = house.server.url().replace("http:", "https:");
+    let secure = house.call(&["--url", &secure]).await;
+    assert_eq!(secure.code, Some(2));
+    assert!(secure.stderr.ends_with("the server does not speak TLS: use http\n"), "{}", secure.stderr);
     let wrong = house.call(&["--url", "127.0.0.1:8808"]).await;
     assert_eq!(wrong.code, Some(2));
     assert!(wrong.stderr.contains("it must be a URL"), "{}", wrong.stderr);

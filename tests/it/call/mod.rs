@@ -49,6 +49,14 @@ until [ -e "$0" ]; do sleep 0.05; done
 echo "progress 4/4 painted" >>"$TASKBRIDGE_EVENTS"
 echo "through $0"''', "{{ gate }}"]
 
+[tools.talk]
+backend = "here"
+[tools.talk.target]
+command = ["sh", "-c", '''
+echo "log info opening the tin" >>"$TASKBRIDGE_EVENTS"
+echo "log warning running low on red" >>"$TASKBRIDGE_EVENTS"
+until [ -e talked ]; do sleep 0.05; done''']
+
 [tools.narrow]
 backend = "here"
 max_running = 1

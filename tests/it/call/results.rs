@@ -37,6 +37,16 @@ async fn a_job_that_fails_is_told_on_stderr_and_by_the_exit_code() {
 }
 
 #[tokio::test]
+async fn what_a_job_says_is_shown_as_it_comes() {
+    let house = House::start();
+    let (child, mut lines) = house.begin(&["talk"]);
+    assert_eq!(says(&mut lines, "opening the tin").await, "talk: opening the tin");
+    assert_eq!(says(&mut lines, "running low").await, "talk: warning: running low on red");
+    house.open("talked");
+    assert_eq!(child.wait_with_output().await.unwrap().status.code(), Some(0));
+}
+
+#[tokio::test]
 async fn a_script_gets_one_document() {
     let house = House::start();
     let called = house.call(&["greet", "name=ann", "--json", "--quiet"]).await;

@@ -153,7 +153,7 @@ async fn ctrl_c_asks_whether_to_wait_leave_or_cancel() {
     call.shows("half painted").await;
     call.types(CTRL_C);
     call.shows("gated is still running. What now?").await;
-    call.shows("> ").await;
+    call.shows("  > ").await;
     call.enters("what");
     call.shows("Please type one of the letters.").await;
     call.enters("w");

@@ -4,6 +4,7 @@
 mod bench;
 mod doors;
 mod messages;
+mod modern;
 mod program;
 mod sessions;
 mod slow;

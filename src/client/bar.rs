@@ -1,0 +1,127 @@
+//! [`Bar`]: one line on standard error that moves: a bar where it is known how much there is to do, else something that
+//! turns. It must not be drawn while somebody types.
+
+use std::io::{self, Write as _};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
+
+use super::screen::Standing;
+use super::terminal::{columns, harmless};
+
+/// Steps of the bar.
+const STEPS: u64 = 1000;
+/// Columns of the bar: at least, and on a terminal of a hundred.
+const LENGTHS: (usize, usize) = (8, 28);
+/// Columns that stay free at the right: a terminal writes `^C` there, and on a line below it would be in the way.
+const MARGIN: u16 = 3;
+
+/// The line.
+pub(super) struct Bar(ProgressBar);
+
+impl Bar {
+    /// A line for a job that is called this.
+    pub(super) fn new(label: String) -> Self {
+        let target = ProgressDrawTarget::term_like(Box::new(Stderr));
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+        bar.set_style(style(false));
+        bar.set_prefix(label);
+        bar.set_draw_target(target);
+        Self(bar)
+    }
+
+    /// Says something that stays, above the line.
+    pub(super) fn say(&self, words: &str) {
+        self.0.println(words);
+    }
+
+    /// Draws where the job stands.
+    pub(super) fn draw(&self, standing: &Standing, elapsed: &str) {
+        let message = standing.message.as_deref().map(|text| harmless(text).replace('\n', " "));
+        let message = message.unwrap_or_default();
+        let part = standing.part();
+        self.0.set_style(style(part.is_some()));
+        self.0.set_message(match (part, standing.progress) {
+            (Some(part), _) => format!("{:>3.0}%  {elapsed}  {message}", (part * 100.0).floor()),
+            (None, Some((done, None))) => format!("{done}  {elapsed}  {message}"),
+            _ => format!("{elapsed}  {message}"),
+        });
+        if let Some(part) = part {
+            self.0.set_length(STEPS);
+            self.0.set_position((part * STEPS as f64) as u64);
+        }
+        self.0.tick();
+    }
+
+    /// Takes the line away.
+    pub(super) fn clear(self) {
+        self.0.finish_and_clear();
+    }
+}
+
+fn style(has_bar: bool) -> ProgressStyle {
+    let template = match has_bar {
+        true => {
+            let (shortest, longest) = LENGTHS;
+            let length = (columns(io::stderr()) * longest / 100).clamp(shortest, longest);
+            format!("{{spinner:.cyan}} {{prefix:.bold}} [{{bar:{length}.cyan/dim}}] {{wide_msg}}")
+        }
+        false => "{spinner:.cyan} {prefix:.bold} {wide_msg}".to_owned(),
+    };
+    let style = ProgressStyle::with_template(&template).expect("the template is one of two that are right");
+    style.progress_chars("=> ")
+}
+
+/// Standard error as a terminal that is a little narrower than it is.
+#[derive(Debug)]
+struct Stderr;
+
+impl Stderr {
+    fn write(self: &Stderr, text: &str) -> io::Result<()> {
+        io::stderr().lock().write_all(text.as_bytes())
+    }
+
+    /// Sends the control sequence with this number and this letter (ECMA-48, 8.3).
+    fn control(self: &Stderr, number: usize, letter: char) -> io::Result<()> {
+        if number == 0 { Ok(()) } else { self.write(&format!("\u{1b}[{number}{letter}")) }
+    }
+}
+
+impl TermLike for Stderr {
+    fn width(&self) -> u16 {
+        let columns = u16::try_from(columns(io::stderr())).unwrap_or(u16::MAX);
+        columns.saturating_sub(MARGIN).max(1)
+    }
+
+    fn move_cursor_up(&self, n: usize) -> io::Result<()> {
+        self.control(n, 'A')
+    }
+
+    fn move_cursor_down(&self, n: usize) -> io::Result<()> {
+        self.control(n, 'B')
+    }
+
+    fn move_cursor_right(&self, n: usize) -> io::Result<()> {
+        self.control(n, 'C')
+    }
+
+    fn move_cursor_left(&self, n: usize) -> io::Result<()> {
+        self.control(n, 'D')
+    }
+
+    fn write_line(&self, line: &str) -> io::Result<()> {
+        self.write(&format!("{line}\n"))
+    }
+
+    fn write_str(&self, text: &str) -> io::Result<()> {
+        self.write(text)
+    }
+
+    fn clear_line(&self) -> io::Result<()> {
+        self.write("\r")?;
+        self.control(2, 'K')
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        io::stderr().lock().flush()
+    }
+}

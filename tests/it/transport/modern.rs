@@ -1,0 +1,76 @@
+//! What requests that stand by themselves have to do with time: subscriptions that stay quiet, and states that grow old.
+
+use std::time::Duration;
+
+use reqwest::RequestBuilder;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::bench::{Events, Server};
+use crate::support::{Generation, schema};
+
+const VERSION: &str = "2026-07-28";
+
+fn request(method: &str, mut params: Value) -> Value {
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": VERSION,
+        "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}
+    });
+    json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+}
+
+fn post(server: &Server, request: &Value) -> RequestBuilder {
+    let post = server.post(request.to_string()).header("MCP-Protocol-Version", VERSION);
+    let post = post.header("Mcp-Method", request["method"].as_str().unwrap());
+    match request["params"]["name"].as_str() {
+        Some(name) => post.header("Mcp-Name", name),
+        None => post,
+    }
+}
+
+async fn answer(server: &Server, request: &Value) -> Value {
+    let answer: Value = post(server, request).send().await.unwrap().json().await.unwrap();
+    schema::check_answer(Generation::V2026, request, &answer);
+    answer
+}
+
+#[tokio::test]
+async fn a_quiet_subscription_is_kept_open() {
+    let server = Server::start().await;
+    let listen = request("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
+    let mut events = Events::of(post(&server, &listen).send().await.unwrap());
+    while events.next().await.unwrap().data.is_none() {}
+    let begin = Instant::now();
+    // Time that passes by itself while nothing else happens, so that no test waits for it.
+    tokio::time::pause();
+    for round in 1..=3 {
+        let event = events.next().await.unwrap();
+        assert!(event.comment && event.id.is_none(), "{event:?}");
+        assert!(begin.elapsed() >= Duration::from_secs(14) * round, "comments are not sent in haste");
+    }
+}
+
+#[tokio::test]
+async fn a_state_is_good_for_a_while_only() {
+    let server = Server::start().await;
+    let asked = answer(&server, &request("tools/call", json!({"name": "ask"}))).await;
+    let again = |action: &str| {
+        request(
+            "tools/call",
+            json!({
+                "name": "ask", "requestState": asked["result"]["requestState"],
+                "inputResponses": {"confirm": {"action": action}}
+            }),
+        )
+    };
+    server.clock.by(Duration::from_secs(3500));
+    let declined = answer(&server, &again("decline")).await;
+    assert_eq!(declined["result"]["isError"], true, "it is good still: {declined}");
+    server.clock.by(Duration::from_secs(3700));
+    for action in ["accept", "decline"] {
+        let refused = answer(&server, &again(action)).await;
+        assert_eq!(refused["error"]["code"], -32602);
+        let message = refused["error"]["message"].as_str().unwrap();
+        assert!(message.contains("`requestState` has expired"), "{message}");
+    }
+}
