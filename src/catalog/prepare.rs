@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::sealed::Sealed;
-use super::{ConfirmDefault, Inquiry, TermsRule, Tool};
+use super::{ConfirmDefault, Inquiry, OnAbandon, TermsRule, Tool};
 use crate::auth::Principal;
 use crate::tasks::service::{Call, Plain};
 use crate::tasks::store::Once;
@@ -96,14 +96,13 @@ impl Tool {
                 digest: digest.clone(),
             }),
         };
-        let plain = request.waits.map(|waits| match &scope {
-            Some(scope) => Plain {
-                digest: self.seal.digest(&[scope.as_str(), &digest]),
-                waits,
-                attach_within: ATTACH_WITHIN,
-            },
-            // Nobody can say that an equal call comes from the same caller, so nothing equals this one.
-            None => Plain { digest: self.seal.nonce(), waits, attach_within: Duration::ZERO },
+        let plain = request.waits.map(|waits| {
+            let (digest, attach_within) = match &scope {
+                Some(scope) => (self.seal.digest(&[scope.as_str(), &digest]), ATTACH_WITHIN),
+                // Nobody can say that an equal call comes from the same caller, so nothing equals this one.
+                None => (self.seal.nonce(), Duration::ZERO),
+            };
+            Plain { digest, waits, attach_within, cancel_on_abandon: tool.on_abandon == OnAbandon::Cancel }
         });
         Ok(Call {
             owner: request.principal.owner,

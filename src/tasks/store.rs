@@ -44,6 +44,8 @@ pub trait TaskStore: Send + Sync {
     /// - If `attach` names a digest under which an abandoned row is kept, that row comes back as it is, and nothing is
     ///   written but that the key of `once` stands for it.
     /// - With `lease`, the row is born leased: nobody else can claim it before the lease runs out.
+    /// - Dropped before it returns, it is still done as a whole or not at all, and before any write to that row that
+    ///   this process begins later.
     async fn insert(&self, new: NewTask) -> Result<Inserted>;
 
     /// One row, by id and owner in one query: somebody else's row, an expired one and none at all look the same.

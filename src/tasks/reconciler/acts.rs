@@ -10,8 +10,10 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Core;
+use crate::tasks::audit;
 use crate::tasks::ledger::{Commit, Look};
 use crate::tasks::machine::{self, Action, Event, Failure};
+use crate::tasks::service::{Afterwards, Fresh, Orphan};
 use crate::tasks::store::Lease;
 use crate::tasks::task::{AskedStatus, Job, Spec, Task};
 
@@ -22,11 +24,13 @@ pub(super) struct Leased {
     since: Instant,
     /// True if the row says "may have been sent" because we wrote so and have not sent yet.
     unsent: bool,
+    /// Set while it is not known whether the row was written at all.
+    orphan: Option<Orphan>,
 }
 
 impl Core {
     /// Acts on rows until `stop`, then finishes what is under way.
-    pub(super) async fn acts(&self, fresh: &mut mpsc::Receiver<(Task, Instant)>, stop: &CancellationToken) {
+    pub(super) async fn acts(&self, fresh: &mut mpsc::Receiver<Fresh>, stop: &CancellationToken) {
         let mut running = FuturesUnordered::new();
         // A stream keeps its place between polls, so a claim that is under way is never dropped with its rows.
         let claims = stream::unfold((), |()| async { Some((self.claim_due().await, ())) });
@@ -42,12 +46,12 @@ impl Core {
                 Some((rows, since)) = claims.next(), if room => {
                     running.extend(rows.into_iter().map(|task| self.act(Leased::claimed(task, since))));
                 }
-                Some((task, since)) = fresh.recv(), if room => running.push(self.act(Leased::unsent(task, since))),
+                Some(fresh) = fresh.recv(), if room => running.push(self.act(Leased::fresh(fresh))),
             }
         }
         // What was handed over was promised a start; the promise is in the row, but it is quicker kept here.
-        while let Ok((task, since)) = fresh.try_recv() {
-            running.push(self.act(Leased::unsent(task, since)));
+        while let Ok(fresh) = fresh.try_recv() {
+            running.push(self.act(Leased::fresh(fresh)));
         }
         while running.next().await.is_some() {}
     }
@@ -83,6 +87,11 @@ impl Core {
 
     /// Does what is owed for one row now, and gives it back.
     async fn act(&self, mut leased: Leased) {
+        if let Some(orphan) = leased.orphan.take()
+            && !self.adopt(&mut leased, orphan).await
+        {
+            return;
+        }
         match self.owed(&leased) {
             Action::Rest => return self.release(&leased.task).await,
             Action::Expire => return self.finish(&leased.task, Event::DeadlinePassed).await,
@@ -115,6 +124,37 @@ impl Core {
         };
         drop(place);
         self.finish(&leased.task, event).await;
+    }
+
+    /// Takes care of a row whose call went away while it was being written. False if there is no such row.
+    async fn adopt(&self, leased: &mut Leased, orphan: Orphan) -> bool {
+        // A write waits for its turn behind the insert, if that is still on its way; a read would not.
+        let hold = Lease::Hold(&self.holder, self.settings.lease);
+        let since = Instant::now();
+        match self.ledger.commit(&leased.task, Event::Nothing, hold).await {
+            Ok(Commit::Done(task)) => *leased = Leased::unsent(task, since),
+            // There is none, or somebody has written it since: who holds the row looks at it anew anyway.
+            Ok(Commit::Conflict | Commit::NoSlot) => match self.ledger.read(&leased.task.id).await {
+                Ok(Some(_)) => {}
+                Ok(None) => return false,
+                Err(error) => {
+                    tracing::warn!(%error, task = ?leased.task.id, "a row that nobody waits for cannot be read");
+                    return false;
+                }
+            },
+            Err(error) => {
+                tracing::warn!(%error, task = ?leased.task.id, "a row that nobody waits for cannot be held");
+                return false;
+            }
+        }
+        audit::created(&leased.task);
+        if let Some(undelivered) = &leased.task.undelivered {
+            let (id, until) = (leased.task.id.clone(), undelivered.waiting_until);
+            let abandoned = Afterwards::Abandoned { id, until, cancel: orphan.cancel };
+            // Without housekeeping the process ends, and the row's own deadline says the same.
+            let _ = self.outbox.afterwards.send(abandoned);
+        }
+        true
     }
 
     /// What is owed for a leased row. A start that this process committed and has not sent is a first one, unless
@@ -172,7 +212,7 @@ impl Core {
         let lease = Lease::Hold(&self.holder, self.settings.lease);
         match self.ledger.commit(&row, Event::Nothing, lease).await {
             Ok(Commit::Done(task)) => {
-                *leased = Leased { task, since, unsent };
+                *leased = Leased { task, since, unsent, orphan: None };
                 true
             }
             Ok(Commit::Conflict | Commit::NoSlot) => {
@@ -350,11 +390,16 @@ impl Core {
 impl Leased {
     /// A row that this process wrote as "about to be sent".
     pub(super) fn unsent(task: Task, since: Instant) -> Self {
-        Self { task, since, unsent: true }
+        Self { task, since, unsent: true, orphan: None }
+    }
+
+    /// A row that was handed over to be started.
+    pub(super) fn fresh(Fresh { task, since, orphan }: Fresh) -> Self {
+        Self { task, since, unsent: true, orphan }
     }
 
     /// A row that was found due.
     fn claimed(task: Task, since: Instant) -> Self {
-        Self { task, since, unsent: false }
+        Self { task, since, unsent: false, orphan: None }
     }
 }

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::Core;
 use crate::tasks::ledger::Commit;
 use crate::tasks::machine::Event;
-use crate::tasks::service::Afterwards;
+use crate::tasks::service::{Afterwards, Fresh};
 use crate::tasks::store::{Lease, Result};
 
 /// Rows that are deleted in one transaction.
@@ -48,7 +48,7 @@ impl Core {
                 let since = Instant::now();
                 let hold = Lease::Hold(&self.holder, self.settings.lease);
                 if let Commit::Done(task) = self.ledger.commit(&head, Event::Intended, hold).await? {
-                    place.send((task, since));
+                    place.send(Fresh { task, since, orphan: None });
                     admitted = true;
                 }
             }

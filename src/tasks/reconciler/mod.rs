@@ -18,13 +18,12 @@ use std::time::Duration;
 
 use taskbridge_sdk::{JobState, Observation, Started};
 use tokio::sync::mpsc;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::ledger::Ledger;
 use super::machine::Event;
 use super::pace::Pace;
-use super::service::{Afterwards, Outbox};
+use super::service::{Afterwards, Fresh, Outbox};
 use super::store::{Holder, Lease, StoreError};
 use super::task::{Job, Outcome, Task};
 
@@ -48,7 +47,7 @@ pub struct Reconciler {
     holder: Holder,
     settings: Settings,
     outbox: Outbox,
-    fresh: mpsc::Receiver<(Task, Instant)>,
+    fresh: mpsc::Receiver<Fresh>,
     afterwards: mpsc::UnboundedReceiver<Afterwards>,
 }
 
@@ -86,8 +85,8 @@ impl Reconciler {
             core.hints(&stop),
         );
         // What was let into a slot while the loops ended was not sent.
-        while let Ok((task, since)) = fresh.try_recv() {
-            core.put_back(&acts::Leased::unsent(task, since)).await;
+        while let Ok(fresh) = fresh.try_recv() {
+            core.put_back(&acts::Leased::fresh(fresh)).await;
         }
         if let Err(error) = core.ledger.store.let_go(&core.holder).await {
             tracing::warn!(%error, "leases could not be let go; they run out by themselves");

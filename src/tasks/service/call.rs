@@ -6,11 +6,11 @@ use taskbridge_sdk::{JobKey, Question};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::Service;
+use super::{Fresh, Orphan, Service};
 use crate::clock;
 use crate::tasks::audit;
 use crate::tasks::machine::{self, Event};
-use crate::tasks::store::{Attach, Inserted, NewTask, Once, StoreError};
+use crate::tasks::store::{Attach, Holder, Inserted, NewTask, Once, StoreError};
 use crate::tasks::task::{
     Asked, AskedStatus, Asker, Job, Origin, Owner, Spec, Task, TaskId, TaskState, Terms, Undelivered,
 };
@@ -60,6 +60,8 @@ pub struct Plain {
     pub waits: Duration,
     /// How long after it went away an equal call can take its task over.
     pub attach_within: Duration,
+    /// Whether the tool wants the job stopped when the call goes away.
+    pub cancel_on_abandon: bool,
 }
 
 /// What became of a call.
@@ -95,10 +97,40 @@ pub enum CallError {
     Store(#[from] StoreError),
 }
 
-/// A place at the reconciler for a row that is born leased, and when the lease began.
+/// A place at the reconciler for a row that is born leased. Dropped before it is known what became of the row, it hands
+/// the row over all the same: nobody else can act on it before its lease runs out.
 struct Place<'a> {
-    permit: mpsc::Permit<'a, (Task, Instant)>,
+    service: &'a Service,
+    permit: Option<mpsc::Permit<'a, Fresh>>,
+    /// The row as it is if it was written.
+    born: Task,
     since: Instant,
+    cancel_on_abandon: bool,
+}
+
+impl Place<'_> {
+    /// The row is there.
+    fn take(mut self, task: Task) {
+        if let Some(permit) = self.permit.take() {
+            permit.send(Fresh { task, since: self.since, orphan: None });
+        }
+    }
+
+    /// The row is not there, and will not be.
+    fn give_up(mut self) {
+        self.permit = None;
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        if let Some(permit) = self.permit.take() {
+            // A server that stops drops what it has in hand; none of these clients went away.
+            let cancel = self.cancel_on_abandon && !self.service.is_stopping();
+            let orphan = Some(Orphan { cancel });
+            permit.send(Fresh { task: self.born.clone(), since: self.since, orphan });
+        }
+    }
 }
 
 impl Called {
@@ -123,13 +155,18 @@ impl Service {
         // A row that the reconciler can act on at once is born as if it had claimed it, so that a start costs no
         // second write. Without a free place there it is born due, and claimed like any other.
         let permit = if asks { None } else { self.outbox.fresh.try_reserve().ok() };
-        let place = permit.map(|permit| Place { permit, since: Instant::now() });
-        let row = match &place {
-            Some(_) => machine::next(&pending, Event::Intended, pending.created_at).task,
-            None => pending.clone(),
-        };
+        let place = permit.map(|permit| self.place(permit, &pending, &call));
+        let row = place.as_ref().map_or_else(|| pending.clone(), |place| place.born.clone());
         let lease = place.is_some().then(|| (self.holder.clone(), self.lease));
-        match self.insert(&call, row, lease).await? {
+        let inserted = self.insert(&call, row, lease).await;
+        let place = match (&inserted, place) {
+            (Ok(Inserted::Created(_)), place) => place,
+            (_, place) => {
+                place.into_iter().for_each(Place::give_up);
+                None
+            }
+        };
+        match inserted? {
             Inserted::NoSlot if call.when_full == WhenFull::Refuse => {
                 Err(CallError::Full { tool: call.tool, slots: call.slots })
             }
@@ -142,11 +179,18 @@ impl Service {
         }
     }
 
+    fn place<'a>(&'a self, permit: mpsc::Permit<'a, Fresh>, pending: &Task, call: &Call) -> Place<'a> {
+        let intended = machine::next(pending, Event::Intended, pending.created_at).task;
+        let cancel_on_abandon = call.plain.as_ref().is_some_and(|plain| plain.cancel_on_abandon);
+        let born = Task { version: 1, ..intended };
+        Place { service: self, permit: Some(permit), born, since: Instant::now(), cancel_on_abandon }
+    }
+
     async fn insert(
         &self,
         call: &Call,
         task: Task,
-        lease: Option<(crate::tasks::store::Holder, Duration)>,
+        lease: Option<(Holder, Duration)>,
     ) -> Result<Inserted, StoreError> {
         let limits = self.ledger.tools.limits(&task.slots);
         let attach = call
@@ -162,7 +206,7 @@ impl Service {
                 audit::created(&task);
                 self.ledger.watch.changed(&task);
                 match place {
-                    Some(Place { permit, since }) => permit.send((task.clone(), since)),
+                    Some(place) => place.take(task.clone()),
                     None if task.is_queued() => self.ledger.nudge.slot.notify_one(),
                     None => self.ledger.nudge.due_at(task.due_at.unwrap_or(task.created_at)),
                 }

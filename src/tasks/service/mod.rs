@@ -47,10 +47,29 @@ type Durations = HashMap<String, (Instant, Option<Duration>)>;
 /// The ways from the verbs to the reconciler.
 #[derive(Clone)]
 pub struct Outbox {
-    /// Rows that were born leased to this process, and when: to be acted on at once.
-    pub fresh: mpsc::Sender<(Task, Instant)>,
+    /// Rows that are leased to this process, to be acted on at once.
+    pub fresh: mpsc::Sender<Fresh>,
     /// What is to be noted although whoever would have noted it is gone.
     pub afterwards: mpsc::UnboundedSender<Afterwards>,
+}
+
+/// A row that this process leased as it wrote that its job is about to be started.
+#[derive(Debug)]
+pub struct Fresh {
+    /// The row.
+    pub task: Task,
+    /// When the lease began, or a moment before.
+    pub since: Instant,
+    /// Set if whoever had the row written went away before it heard that it is: it may still be on its way to the
+    /// store, or never get there.
+    pub orphan: Option<Orphan>,
+}
+
+/// A call that went away while its row was being written.
+#[derive(Clone, Copy, Debug)]
+pub struct Orphan {
+    /// Whether the tool wants the job stopped then.
+    pub cancel: bool,
 }
 
 /// What became of a wish to cancel.

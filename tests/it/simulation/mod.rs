@@ -7,6 +7,7 @@
 
 mod checks;
 mod node;
+mod orphans;
 mod points;
 mod rng;
 mod sabotage;

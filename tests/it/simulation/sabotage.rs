@@ -68,16 +68,14 @@ impl Bug {
     /// The first seed that catches it.
     pub(super) fn caught_by(self) -> u64 {
         match self {
-            Bug::LeaseOfNoLength
-            | Bug::RepeatIsNotSaid
-            | Bug::LostReplyIsNotStarted
+            Bug::ToldBeforeCommit
+            | Bug::IntentNotCommitted
+            | Bug::LeaseOfNoLength
             | Bug::CancelForgetsTheEngine
-            | Bug::WishForgotten
-            | Bug::DueTimeForgotten
             | Bug::OutcomeOverwritten => 1,
-            Bug::OnceIgnored => 2,
-            Bug::ToldBeforeCommit | Bug::IntentNotCommitted => 4,
-            Bug::NoFence => 57,
+            Bug::WishForgotten | Bug::DueTimeForgotten | Bug::OnceIgnored => 2,
+            Bug::SlotsIgnored => 7,
+            Bug::NoFence => 193,
             _ => 0,
         }
     }
