@@ -1,0 +1,84 @@
+//! Builds the parts and wires them, and spawns what runs beside the requests: the only place that spawns. It must
+//! not decide anything about a task or the protocol.
+//!
+//! [`build`] makes an [`App`] of a config, [`connect`] its backends, [`serve`] runs it.
+
+mod build;
+mod connect;
+mod serve;
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::auth::Authenticator;
+use crate::config::Config;
+use crate::mcp::Bridge;
+use crate::tasks::reconciler::Reconciler;
+use crate::tasks::store::StoreError;
+
+pub use serve::listen;
+
+/// A server that is ready to serve.
+pub struct App {
+    bridge: Arc<Bridge>,
+    auth: Arc<Authenticator>,
+    reconciler: Reconciler,
+    config: Config,
+}
+
+/// Why the server cannot start, or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum AppError {
+    /// The address cannot be listened on.
+    #[error("{}", cannot_listen(.address, .source))]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A folder for state cannot be made.
+    #[error("{}: the folder for state cannot be made: {source}; choose another with `path` in [store]", .folder.display())]
+    Folder {
+        /// The folder.
+        folder: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The store cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A backend cannot be connected.
+    #[error("{place}: backends.{name}: {source}")]
+    Backend {
+        /// File and line.
+        place: String,
+        /// The backend's name.
+        name: String,
+        /// Why not.
+        source: taskbridge_sdk::Error,
+    },
+    /// Something in the config that was not seen before.
+    #[error("{0}")]
+    Config(String),
+    /// The one client's input or output is broken.
+    #[error("standard input or output cannot be used: {0}")]
+    Stdio(io::Error),
+    /// What acts on tasks has ended although nobody stopped it. Rows say what is left to do.
+    #[error("the loops that act on tasks broke: start the server again")]
+    Loops,
+}
+
+fn cannot_listen(address: &SocketAddr, source: &io::Error) -> String {
+    let why = match source.kind() {
+        io::ErrorKind::AddrInUse => "something else listens there, perhaps another taskbridge".to_owned(),
+        io::ErrorKind::AddrNotAvailable => "this machine has no such address".to_owned(),
+        io::ErrorKind::PermissionDenied => "this user may not use that port".to_owned(),
+        _ => source.to_string(),
+    };
+    format!(
+        "cannot listen on {address}: {why}. Choose another with --listen ADDRESS:PORT or `listen` in [server]"
+    )
+}

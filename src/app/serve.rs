@@ -1,0 +1,95 @@
+//! Serves: over HTTP or over stdio, with the loops beside it, until it is to stop. The one file that spawns.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncBufRead, AsyncWrite};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use super::{App, AppError};
+use crate::config::Config;
+use crate::mcp::origin::Doors;
+use crate::mcp::{http, stdio};
+use crate::tasks::reconciler::Reconciler;
+
+/// Listens on the config's address.
+///
+/// # Errors
+/// See [`AppError::Listen`].
+pub async fn listen(config: &Config) -> Result<TcpListener, AppError> {
+    let address = config.server.listen;
+    TcpListener::bind(address).await.map_err(|source| AppError::Listen { address, source })
+}
+
+impl App {
+    /// Serves HTTP on a listener until `stop` is cancelled; then requests and engine calls in hand may finish, for as
+    /// long as the config allows.
+    ///
+    /// # Errors
+    /// See [`AppError`].
+    pub async fn serve_http(self, listener: TcpListener, stop: CancellationToken) -> Result<(), AppError> {
+        let server = &self.config.server;
+        let doors =
+            Doors::new(server.listen.ip(), server.allowed_origins.clone(), server.allowed_hosts.clone())
+                .map_err(AppError::Config)?;
+        let options = http::Options { doors, max_body_bytes: server.max_body_bytes.get() };
+        let serving = http::serve(listener, Arc::clone(&self.bridge), self.auth, options, stop.clone());
+        let stop_within = server.stop_within;
+        beside(self.reconciler, serving, &stop, stop_within).await.map(|_| ())
+    }
+
+    /// Serves one client over its input and output until the input ends or `stop` is cancelled.
+    ///
+    /// # Errors
+    /// If the input cannot be read or the output cannot be written.
+    pub async fn serve_stdio(
+        self,
+        input: impl AsyncBufRead + Unpin + Send,
+        output: impl AsyncWrite + Unpin + Send,
+        stop: CancellationToken,
+    ) -> Result<(), AppError> {
+        let most = self.config.server.max_body_bytes.get();
+        let serving = stdio::serve(input, output, &self.bridge, most, stop.clone());
+        let served = beside(self.reconciler, serving, &stop, self.config.server.stop_within).await?;
+        served.unwrap_or(Ok(())).map_err(AppError::Stdio)
+    }
+}
+
+/// Serves with the reconciler beside it. Once serving is over or `stop` is cancelled, all that is in hand has
+/// `stop_within` to end; `None` if serving was cut off then.
+async fn beside<T>(
+    reconciler: Reconciler,
+    serving: impl Future<Output = T>,
+    stop: &CancellationToken,
+    stop_within: Duration,
+) -> Result<Option<T>, AppError> {
+    let stop_loops = CancellationToken::new();
+    let mut loops = spawn(reconciler.run(stop_loops.clone()));
+    let mut serving = std::pin::pin!(serving);
+    let served = tokio::select! {
+        served = &mut serving => Some(served),
+        () = stop.cancelled() => None,
+        _ = &mut loops => return Err(AppError::Loops),
+    };
+    let end = async {
+        let served = match served {
+            Some(served) => served,
+            None => serving.await,
+        };
+        stop_loops.cancel();
+        loops.await.map(|()| served).map_err(|_| AppError::Loops)
+    };
+    match tokio::time::timeout(stop_within, end).await {
+        Ok(served) => served.map(Some),
+        Err(_) => {
+            tracing::warn!("not everything ended in time; what is left is taken up again at the next start");
+            Ok(None)
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is the one place that spawns")]
+fn spawn<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> tokio::task::JoinHandle<T> {
+    tokio::spawn(work)
+}
