@@ -63,9 +63,7 @@ impl App {
         let pace =
             Pace { quickest: config.reconciler.quickest_look, slowest: config.reconciler.slowest_look };
         let calls = config.reconciler.max_concurrent_calls.get();
-        let engines = backends
-            .iter()
-            .fold(Engines::default(), |all, (name, backend)| all.with(name, Arc::clone(backend), calls));
+        let engines = Engines::new(backends.clone(), calls);
         let settings = Settings { lease, tick: TICK, pace, max_acts: MAX_ACTS };
         let reconciler = Reconciler::new(ledger.clone(), engines, holder.clone(), settings);
         let service = Service::new(ledger, Arc::clone(&entropy), holder, lease, pace, reconciler.outbox());

@@ -1,6 +1,6 @@
 //! Connects the backends of a config, all of them or none.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ pub(super) async fn connect(
     config: &Config,
     registry: &Registry,
     program: PathBuf,
-) -> Result<HashMap<String, Arc<dyn Backend>>, AppError> {
-    let mut backends = HashMap::new();
+) -> Result<BTreeMap<String, Arc<dyn Backend>>, AppError> {
+    let mut backends = BTreeMap::new();
     for (name, backend) in &config.backends {
         let place = || match backend.line {
             Some(line) => format!("{}:{line}", config.file.display()),

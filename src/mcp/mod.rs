@@ -34,7 +34,7 @@ pub mod tool_result;
 pub mod v2025_11_25;
 pub mod v2026_07_28;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -54,7 +54,7 @@ pub struct Bridge {
     /// What clients are offered, and what the config says about the protocol.
     pub offers: offers::Offers,
     /// The backends by name, to read logs and artifacts from.
-    pub backends: Current<HashMap<String, Arc<dyn Backend>>>,
+    pub backends: Current<BTreeMap<String, Arc<dyn Backend>>>,
     /// Seals what clients hold for us.
     pub seal: Seal,
     /// Ended sessions.

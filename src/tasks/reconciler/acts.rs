@@ -1,10 +1,11 @@
 //! Acts: start, find, cancel, answer, settle. Claim due rows, perform the one impure line that each calls for, write
 //! what came of it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{self, FuturesUnordered, StreamExt};
-use taskbridge_sdk::{Answer, Error, JobSpec, Result, Started, Taken};
+use taskbridge_sdk::{Answer, Backend, Error, JobSpec, Result, Started, Taken};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -309,7 +310,8 @@ impl Core {
 
     async fn cancel(&self, task: &Task) -> Event {
         let Some(handle) = task.handle() else { return Event::Nothing };
-        match self.call(task, Error::unavailable, |backend| backend.cancel(handle)).await {
+        match self.call(task, Error::unavailable, |backend| async move { backend.cancel(handle).await }).await
+        {
             Ok(()) => Event::CancelTaken,
             Err(error) => {
                 self.tell_operator(task, &error, "a job could not be cancelled");
@@ -351,11 +353,11 @@ impl Core {
     }
 
     /// One call to the task's engine, shorter than what is left of the lease. The caller holds a place in its line.
-    async fn call<'a, T, F>(
-        &'a self,
+    async fn call<T, F>(
+        &self,
         task: &Task,
         late: fn(String) -> Error,
-        make: impl FnOnce(&'a dyn taskbridge_sdk::Backend) -> F,
+        make: impl FnOnce(Arc<dyn Backend>) -> F,
     ) -> Result<T>
     where
         F: Future<Output = Result<T>>,

@@ -264,6 +264,14 @@ impl Agenda {
         id.inspect(|id| self.look_now(id, now)).is_some()
     }
 
+    /// Looks at every job at once, through an engine of which nothing is known yet but whether it gives hints.
+    pub(super) fn engine_replaced(&mut self, hints: bool, now: Instant) {
+        self.doubt = hints.then_some(0);
+        self.paused_until = None;
+        let ids: Vec<TaskId> = self.jobs.keys().cloned().collect();
+        ids.iter().for_each(|id| self.look_now(id, now));
+    }
+
     /// How often to look, by how far hints can be relied on.
     fn pace(&self) -> Pace {
         match self.doubt {

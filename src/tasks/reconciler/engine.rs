@@ -1,4 +1,5 @@
-//! Calls to backends, from places in each backend's own line, with a hard timeout. It must not retry.
+//! Calls to backends, from places in each backend's own line, with a hard timeout. Which backends there are can be
+//! replaced while calls are under way. It must not retry.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -6,74 +7,152 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use taskbridge_sdk::{Backend, Error, GroupKey, JobHandle, Result};
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-/// The connected backends, by their names in the config.
+/// The connected backends, by their names in the config. Clones share them.
 #[derive(Clone, Default)]
 pub struct Engines {
-    engines: BTreeMap<String, Engine>,
+    current: Arc<watch::Sender<Connected>>,
 }
 
+/// The backends at one moment.
+pub(super) type Connected = Arc<BTreeMap<String, Engine>>;
+
+/// One backend and its line.
 #[derive(Clone)]
-struct Engine {
+pub(super) struct Engine {
     backend: Arc<dyn Backend>,
     places: Arc<Semaphore>,
 }
 
 impl Engines {
-    /// The engines with one more, of which at most `max_calls` calls run at a time.
-    #[must_use]
-    pub fn with(mut self, name: impl Into<String>, backend: Arc<dyn Backend>, max_calls: usize) -> Self {
-        let places = Arc::new(Semaphore::new(max_calls.clamp(1, Semaphore::MAX_PERMITS)));
-        self.engines.insert(name.into(), Engine { backend, places });
-        self
+    /// These backends, each called at most `max_calls` times at a time.
+    pub fn new(backends: BTreeMap<String, Arc<dyn Backend>>, max_calls: usize) -> Self {
+        let engines = Self::default();
+        engines.replace(backends, max_calls);
+        engines
     }
 
-    /// The backends that give hints.
-    pub(super) fn with_wakeups(&self) -> impl Iterator<Item = (&str, &dyn Backend)> {
-        let all = self.engines.iter().map(|(name, engine)| (name.as_str(), &*engine.backend));
-        all.filter(|(_, backend)| backend.wakeups().is_some())
+    /// Puts these in the place of those that were there. One that was there before keeps its line, and calls to one
+    /// that is gone end as they would have.
+    pub fn replace(&self, backends: BTreeMap<String, Arc<dyn Backend>>, max_calls: usize) {
+        self.current.send_modify(|current| {
+            let line = || Arc::new(Semaphore::new(max_calls.clamp(1, Semaphore::MAX_PERMITS)));
+            let engine = |(name, backend): (String, Arc<dyn Backend>)| {
+                let known = current.get(&name).filter(|known| Arc::ptr_eq(&known.backend, &backend));
+                let engine = known.cloned().unwrap_or_else(|| Engine { backend, places: line() });
+                (name, engine)
+            };
+            *current = Arc::new(backends.into_iter().map(engine).collect());
+        });
+    }
+
+    /// The backends now, and whenever they are replaced.
+    pub(super) fn watch(&self) -> watch::Receiver<Connected> {
+        self.current.subscribe()
+    }
+
+    fn get(&self, backend: &str) -> Option<Engine> {
+        self.current.borrow().get(backend).cloned()
     }
 
     /// True if this backend gives hints.
     pub(super) fn gives_hints(&self, backend: &str) -> bool {
-        self.engines.get(backend).is_some_and(|engine| engine.backend.wakeups().is_some())
+        self.get(backend).is_some_and(|engine| engine.gives_hints())
     }
 
     /// The group that a job is watched in.
     pub(super) fn group(&self, backend: &str, handle: &JobHandle) -> GroupKey {
-        match self.engines.get(backend) {
+        match self.get(backend) {
             Some(engine) => engine.backend.group(handle),
             None => GroupKey::new(""),
         }
     }
 
     /// Waits for a place in a backend's line: at most so many calls to it run at a time.
-    pub(super) async fn place(&self, backend: &str) -> Option<SemaphorePermit<'_>> {
-        let engine = self.engines.get(backend)?;
-        Some(engine.places.acquire().await.expect("the places are never closed"))
+    pub(super) async fn place(&self, backend: &str) -> Option<OwnedSemaphorePermit> {
+        let engine = self.get(backend)?;
+        Some(engine.places.acquire_owned().await.expect("the places are never closed"))
     }
 
     /// Makes one call.
     ///
     /// # Errors
     /// The backend's own; `late` if it did not answer in time; `Config` if there is no such backend any more.
-    pub(super) async fn call<'a, T, F>(
-        &'a self,
+    pub(super) async fn call<T, F>(
+        &self,
         backend: &str,
         within: Duration,
         late: fn(String) -> Error,
-        make: impl FnOnce(&'a dyn Backend) -> F,
+        make: impl FnOnce(Arc<dyn Backend>) -> F,
     ) -> Result<T>
     where
         F: Future<Output = Result<T>>,
     {
-        let Some(engine) = self.engines.get(backend) else {
+        let Some(engine) = self.get(backend) else {
             return Err(Error::config(format!("backend `{backend}` is not in the config any more")));
         };
-        match tokio::time::timeout(within, make(&*engine.backend)).await {
+        match tokio::time::timeout(within, make(engine.backend)).await {
             Ok(answer) => answer,
             Err(_) => Err(late(format!("backend `{backend}` did not answer within {within:?}"))),
         }
+    }
+}
+
+impl Engine {
+    /// True if it gives hints.
+    pub(super) fn gives_hints(&self) -> bool {
+        self.backend.wakeups().is_some()
+    }
+
+    /// The job that the next hint is about. Never resolves where none are given.
+    pub(super) async fn next_hint(&self) -> JobHandle {
+        match self.backend.wakeups() {
+            Some(wakeups) => wakeups.next().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// True if both are one connection.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.backend, &other.backend)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use taskbridge_sdk::sim::SimEngine;
+
+    use super::*;
+
+    fn backend() -> Arc<dyn Backend> {
+        SimEngine::from_config(&taskbridge_sdk::sim::Config::default()).backend()
+    }
+
+    #[tokio::test]
+    async fn a_backend_that_stays_keeps_its_line_and_one_that_is_gone_ends_its_calls() {
+        let (kept, gone) = (backend(), backend());
+        let both = BTreeMap::from([("kept".to_owned(), Arc::clone(&kept)), ("gone".to_owned(), gone)]);
+        let engines = Engines::new(both, 1);
+        let held = engines.place("kept").await;
+        assert!(held.is_some());
+        let (begun, go_on) = (tokio::sync::Notify::new(), tokio::sync::Notify::new());
+        let call = engines.call("gone", Duration::from_secs(60), Error::unavailable, |_| async {
+            begun.notify_one();
+            go_on.notified().await;
+            Ok("answered")
+        });
+        let replace = async {
+            begun.notified().await;
+            engines.replace(BTreeMap::from([("kept".to_owned(), kept)]), 1);
+            go_on.notify_one();
+        };
+        let (answer, ()) = tokio::join!(call, replace);
+        assert_eq!(answer.unwrap(), "answered");
+        assert!(engines.place("gone").await.is_none());
+        let waits = tokio::time::timeout(Duration::from_millis(10), engines.place("kept"));
+        assert!(waits.await.is_err(), "the one place is taken still");
+        drop(held);
+        assert!(engines.place("kept").await.is_some());
     }
 }

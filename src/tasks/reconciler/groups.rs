@@ -4,13 +4,14 @@
 
 use std::time::Duration;
 
-use futures_util::stream::{self, FuturesUnordered, StreamExt};
+use futures_util::stream::{self, BoxStream, FuturesUnordered, StreamExt};
 use taskbridge_sdk::{Error, ErrorKind, JobHandle, Observation, Timestamp};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Core;
 use super::agenda::{Agenda, Log, Seen, Sighting};
+use super::engine::Connected;
 use super::watched::Watched;
 use crate::tasks::ledger::Look;
 use crate::tasks::machine::{Event, Failure};
@@ -43,7 +44,9 @@ impl Core {
     pub(super) async fn groups(&self, stop: &CancellationToken) {
         let mut watched = Watched::default();
         let mut sweeps = FuturesUnordered::new();
-        let mut hints = std::pin::pin!(self.engine_hints());
+        let mut engines = self.engines.watch();
+        let mut connected = engines.borrow_and_update().clone();
+        let mut hints = engine_hints(&connected);
         let mut hold_again = Instant::now();
         let mut others_opened = false;
         loop {
@@ -76,19 +79,14 @@ impl Core {
                     looks.into_iter().for_each(|look| watched.look_now(look, Instant::now()));
                 }
                 Some(look) = hints.next() => watched.look_now(look, Instant::now()),
+                Ok(()) = engines.changed() => {
+                    let before = std::mem::replace(&mut connected, engines.borrow_and_update().clone());
+                    hints = engine_hints(&connected);
+                    watched.engines_replaced(&before, &connected, Instant::now());
+                }
                 () = tokio::time::sleep_until(wake) => {}
             }
         }
-    }
-
-    /// The hints of all engines that give any.
-    fn engine_hints(&self) -> impl futures_util::Stream<Item = Look> {
-        stream::select_all(self.engines.with_wakeups().map(|(name, backend)| {
-            Box::pin(stream::unfold((), move |()| async move {
-                let handle = backend.wakeups()?.next().await;
-                Some((Look::Job(name.to_owned(), handle), ()))
-            }))
-        }))
     }
 
     /// Takes and renews groups, and reads what was opened in those that are new, or may have been in all of them.
@@ -226,6 +224,19 @@ impl Core {
         }
         agenda.end_sweep(swept.looks, swept.pause, Instant::now());
     }
+}
+
+/// The hints of all engines that give any.
+fn engine_hints(connected: &Connected) -> BoxStream<'static, Look> {
+    let giving = connected.iter().filter(|(_, engine)| engine.gives_hints());
+    let hints = giving.map(|(name, engine)| {
+        let of = (name.clone(), engine.clone());
+        Box::pin(stream::unfold(of, |(name, engine)| async move {
+            let handle = engine.next_hint().await;
+            Some((Look::Job(name.clone(), handle), (name, engine)))
+        }))
+    });
+    stream::select_all(hints).boxed()
 }
 
 /// How long an engine wants to be left alone.

@@ -8,6 +8,7 @@ use taskbridge_sdk::JobHandle;
 use tokio::time::Instant;
 
 use super::agenda::Agenda;
+use super::engine::{Connected, Engine};
 use crate::tasks::ledger::Look;
 use crate::tasks::store::{Group, OpenJob};
 
@@ -61,6 +62,21 @@ impl Watched {
                 if !agendas.any(|(_, agenda)| agenda.hinted_at(&handle, now)) {
                     self.keep(backend, handle);
                 }
+            }
+        }
+    }
+
+    /// Looks at once through engines that are others now: what they see may be something else.
+    pub(super) fn engines_replaced(&mut self, before: &Connected, now_there: &Connected, now: Instant) {
+        for (group, agenda) in &mut self.agendas {
+            let (old, new) = (before.get(&group.backend), now_there.get(&group.backend));
+            let same = match (old, new) {
+                (Some(old), Some(new)) => old.is(new),
+                (None, None) => true,
+                _ => false,
+            };
+            if !same {
+                agenda.engine_replaced(new.is_some_and(Engine::gives_hints), now);
             }
         }
     }

@@ -1,6 +1,7 @@
 //! One process of a simulation: the real service and the real reconciler over the real store, with points around every
 //! touch of the store and the engine.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -53,8 +54,8 @@ impl Node {
             tools: Arc::new(OneSlotEach),
             nudge: Arc::new(Nudge::default()),
         };
-        let backend = Pointed { backend, points: Arc::clone(&points), bug };
-        let engines = Engines::default().with("sim", Arc::new(backend), 4);
+        let backend: Arc<dyn Backend> = Arc::new(Pointed { backend, points: Arc::clone(&points), bug });
+        let engines = Engines::new(BTreeMap::from([("sim".to_owned(), backend)]), 4);
         let settings = Settings { lease: LEASE, tick: Duration::from_secs(5), pace, max_acts: 8 };
         let reconciler = Reconciler::new(ledger.clone(), engines, holder.clone(), settings);
         let service = Service::new(ledger, entropy, holder, LEASE, pace, reconciler.outbox());

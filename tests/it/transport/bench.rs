@@ -1,6 +1,6 @@
 //! What the transport's tests work with: a bridge over a store of its own, served on a free port of this machine.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
@@ -120,7 +120,7 @@ pub(super) fn bridge(dir: &Path, clock: Arc<dyn Clock>) -> Bridge {
     Bridge {
         service: Service::new(ledger, System::entropy(), holder, Duration::from_secs(30), pace, outbox),
         offers: Offers::new(catalog, settings),
-        backends: Current::new(HashMap::new()),
+        backends: Current::new(BTreeMap::new()),
         seal,
         store,
         clock,
