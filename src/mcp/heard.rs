@@ -94,6 +94,13 @@ impl Heard {
     }
 }
 
+/// The moment by which everything was said that this row has: whoever was told all of it goes on from there.
+pub fn all_of(task: &Task) -> Timestamp {
+    let notes = task.notes.iter().map(|noted| noted.seen_at);
+    let trouble = task.trouble.iter().map(|trouble| trouble.since);
+    notes.chain(trouble).max().unwrap_or(task.created_at)
+}
+
 fn of_bridge(level: Level, text: &str) -> Saying {
     Saying { level, logger: BRIDGE.to_owned(), data: Value::String(text.to_owned()) }
 }

@@ -2,14 +2,14 @@
 //! it must hold. Nothing here looks anything up.
 
 use serde_json::{Map, Value};
-use taskbridge_sdk::Trace;
+use taskbridge_sdk::{Level, Trace};
 
 use super::wire::{Filter, TASKS_EXTENSION};
 use crate::mcp::jsonrpc::Error;
 pub(super) use crate::mcp::params::{
     Completing, bad_cursor, completing, cursor, invalid, progress_token, prompt, task_id, text,
 };
-use crate::mcp::params::{arguments, idempotency_key, trace, wrong};
+use crate::mcp::params::{arguments, idempotency_key, level, trace, wrong};
 use crate::mcp::session::Abilities;
 
 /// Where a request names its revision, in `_meta`.
@@ -18,9 +18,6 @@ pub(super) const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 /// Where a request asks for log messages, in `_meta`.
 const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
-/// The levels of log messages, by their names (RFC 5424).
-const LOG_LEVELS: [&str; 8] =
-    ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 /// The most tasks or resources that one subscription follows.
 const MOST_FOLLOWED: usize = 1024;
 
@@ -33,6 +30,8 @@ pub(super) struct About {
     pub(super) client: Abilities,
     /// True if its client holds tasks by the extension.
     pub(super) tasks: bool,
+    /// From which level on it wants log messages, if it wants any.
+    pub(super) log_level: Option<Level>,
 }
 
 /// Reads `_meta`, which every request must have.
@@ -49,14 +48,13 @@ pub(super) fn about(params: &Value) -> Result<About, Error> {
         Some(declared @ Value::Object(_)) => declared,
         other => return Err(wrong(&in_meta(CAPABILITIES), other, "an object: what the client can do")),
     };
-    match meta.get(LOG_LEVEL) {
-        None => {}
-        Some(Value::String(level)) if LOG_LEVELS.contains(&level.as_str()) => {}
-        other => return Err(wrong(&in_meta(LOG_LEVEL), other, &format!("one of {}", LOG_LEVELS.join(", ")))),
-    }
+    let log_level = match meta.get(LOG_LEVEL) {
+        None => None,
+        some => Some(level(&in_meta(LOG_LEVEL), some)?),
+    };
     let has = |at: &Value, name: &str| at.get(name).is_some_and(Value::is_object);
     let tasks = has(&declared["extensions"], TASKS_EXTENSION);
-    Ok(About { version, client: Abilities::declared(declared), tasks })
+    Ok(About { version, client: Abilities::declared(declared), tasks, log_level })
 }
 
 fn in_meta(name: &str) -> String {
@@ -184,9 +182,12 @@ mod tests {
         })))
         .unwrap();
         let client = Abilities { elicitation_url: true, roots: true, ..Abilities::default() };
-        assert_eq!(read, About { version: "v".to_owned(), client, tasks: true });
-        let read = about(&meta(json!({"elicitation": {}, "sampling": {}}))).unwrap();
+        assert_eq!(read, About { version: "v".to_owned(), client, tasks: true, log_level: None });
+        let mut params = meta(json!({"elicitation": {}, "sampling": {}}));
+        params["_meta"][LOG_LEVEL] = json!("notice");
+        let read = about(&params).unwrap();
         assert!(read.client.elicitation_form && read.client.sampling && !read.tasks);
+        assert_eq!(read.log_level, Some(Level::Notice));
     }
 
     #[test]

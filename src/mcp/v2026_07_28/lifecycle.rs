@@ -17,6 +17,7 @@ pub(super) fn discover(call: &Call<'_>) -> Value {
         resources: wire::ResourcesCapability { list_changed: true, subscribe: true },
         prompts: wire::ListCapability { list_changed: true },
         completions: wire::Empty {},
+        logging: wire::Empty {},
         extensions: wire::Extensions::default(),
     };
     let result = wire::DiscoverResult {

@@ -8,6 +8,7 @@ mod from_wire;
 mod headers;
 mod lifecycle;
 mod listen;
+mod logging;
 mod prompts;
 mod questions;
 mod resources;
@@ -27,6 +28,7 @@ use super::jsonrpc::{self, METHOD_NOT_FOUND, Outcome, Request};
 use super::outlet::Outlet;
 use super::session::Abilities;
 use super::spans;
+use taskbridge_sdk::Level;
 use tracing::Instrument as _;
 
 use crate::auth::Principal;
@@ -42,6 +44,8 @@ pub struct Asker {
     client: Abilities,
     /// True if the client holds tasks by the extension.
     tasks: bool,
+    /// The least level of what it wants to be told while the request is answered; nothing without one.
+    log_level: Option<Level>,
 }
 
 /// Why a request is not taken: what it is answered with, and the HTTP status of that.
@@ -80,7 +84,7 @@ pub fn admit(
         let arguments = &request.params["arguments"];
         headers::check_parameters(&tool.mirrored, arguments, headers).map_err(refused)?;
     }
-    Ok(Asker { principal, client: about.client, tasks: about.tasks })
+    Ok(Asker { principal, client: about.client, tasks: about.tasks, log_level: about.log_level })
 }
 
 /// Answers a request. Dropped when the client goes away or cancels the request.

@@ -13,10 +13,10 @@ use super::from_wire::{Retry, invalid};
 use super::{Call, errors, to_wire, wire};
 use crate::catalog::{ConfirmDefault, Inquiry, Tool};
 use crate::mcp::jsonrpc::Error;
-use crate::mcp::params;
+use crate::mcp::{heard, params};
 use crate::seal::Purpose;
 use crate::tasks::asking;
-use crate::tasks::task::{Owner, TaskId};
+use crate::tasks::task::{Owner, Task, TaskId};
 
 /// How long a caller may take from one round to the next.
 const GOOD_FOR: Duration = Duration::from_secs(3600);
@@ -71,7 +71,16 @@ enum At {
     /// Nothing was started.
     Before(Learned),
     /// The job of this task asks.
-    During(TaskId),
+    During(Begun),
+}
+
+/// A task whose job asks.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct Begun {
+    /// The task.
+    pub(super) task: TaskId,
+    /// What it said until this moment could be told.
+    pub(super) heard: Timestamp,
 }
 
 #[derive(Clone, Default, Serialize, Deserialize)]
@@ -89,10 +98,10 @@ struct Learned {
 ///
 /// # Errors
 /// If the state is not one that this call was given.
-pub(super) fn resumed(call: &Call<'_>, target: &Target<'_>, retry: &Retry) -> Result<Option<TaskId>, Error> {
+pub(super) fn resumed(call: &Call<'_>, target: &Target<'_>, retry: &Retry) -> Result<Option<Begun>, Error> {
     let Some(state) = &retry.state else { return Ok(None) };
     match open(call, target, state)? {
-        At::During(task) => Ok(Some(task)),
+        At::During(begun) => Ok(Some(begun)),
         At::Before(_) => Ok(None),
     }
 }
@@ -101,10 +110,11 @@ pub(super) fn resumed(call: &Call<'_>, target: &Target<'_>, retry: &Retry) -> Re
 pub(super) fn ask_for_task(
     call: &Call<'_>,
     target: &Target<'_>,
-    task: &TaskId,
+    task: &Task,
     input_requests: Map<String, Value>,
 ) -> Value {
-    let request_state = seal(call, target, At::During(task.clone()));
+    let begun = Begun { task: task.id.clone(), heard: heard::all_of(task) };
+    let request_state = seal(call, target, At::During(begun));
     let result = wire::InputRequiredResult { input_requests, request_state };
     to_wire::result(wire::ResultType::InputRequired, result)
 }

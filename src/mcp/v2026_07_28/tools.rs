@@ -4,12 +4,13 @@ use serde_json::Value;
 use taskbridge_sdk::{Output, Timestamp};
 
 use super::lifecycle::FRESH;
-use super::rounds::{self, Gathered, Next, Target};
-use super::wait::wait;
-use super::{Call, errors, from_wire, questions, tasks, to_wire, wire};
+use super::rounds::{self, Begun, Gathered, Next, Target};
+use super::wait::{Patience, wait};
+use super::{Call, errors, from_wire, logging, questions, tasks, to_wire, wire};
 use crate::catalog::{Consent, OnAbandon, Refused, Request, TaskSupport, Tool};
 use crate::mcp::companions::{self, Companion, Order, Said, WaitOrder};
 use crate::mcp::fallback;
+use crate::mcp::heard::Heard;
 use crate::mcp::jsonrpc::{Error, Outcome};
 use crate::mcp::outlet::Outlet;
 use crate::mcp::tool_list::{self, Entry};
@@ -76,8 +77,8 @@ pub(super) async fn call(call: &Call<'_>, params: Value, outlet: &dyn Outlet) ->
         fingerprint: tool.fingerprint(&wanted.arguments, wanted.idempotency_key.as_deref()),
         inquiries: tool.inquiries(),
     };
-    if let Some(task) = rounds::resumed(call, &target, &wanted.retry)? {
-        return go_on(call, tool, &target, &task, wanted, outlet).await;
+    if let Some(begun) = rounds::resumed(call, &target, &wanted.retry)? {
+        return go_on(call, tool, &target, begun, wanted, outlet).await;
     }
     let gathered = match rounds::next(call, &target, Some(tool), &wanted.arguments, &wanted.retry)? {
         Next::Ask(result) => return Ok(result),
@@ -92,7 +93,7 @@ pub(super) async fn call(call: &Call<'_>, params: Value, outlet: &dyn Outlet) ->
         Err(Unmade::Error(error)) => return Err(error),
     };
     match as_task {
-        true => answer_with_task(call, called).await,
+        true => answer_with_task(call, called, outlet).await,
         false => answer_plainly(call, tool, &target, called, progress_token, outlet).await,
     }
 }
@@ -142,8 +143,9 @@ async fn make(
 }
 
 /// Answers with the task, or with the result if the job has ended in a moment.
-async fn answer_with_task(call: &Call<'_>, called: Called) -> Outcome {
+async fn answer_with_task(call: &Call<'_>, called: Called, outlet: &dyn Outlet) -> Outcome {
     let service = &call.bridge.service;
+    let hears_since = hears_since(call, &called);
     let task = called.into_task();
     // A plain call under the same key may have made it: the task is told of now.
     call.note_delivered(&task).await;
@@ -157,6 +159,8 @@ async fn answer_with_task(call: &Call<'_>, called: Called) -> Outcome {
         return Ok(to_wire::result(wire::ResultType::Task, task));
     }
     let output = service.output(&view.task).await.map_err(|error| call.fault(&error))?;
+    // Its client never gets to know that there was a task, which is told of by itself alone.
+    logging::tell(call, Heard::by_request(hears_since).catch_up(&view.task), outlet).await;
     finished(call, &view, output, None)
 }
 
@@ -169,6 +173,7 @@ async fn answer_plainly(
     progress_token: Option<Value>,
     outlet: &dyn Outlet,
 ) -> Outcome {
+    let hears_since = hears_since(call, &called);
     let preface = match &called {
         Called::Attached(task) => Some(fallback::attached(task)),
         Called::Created(_) | Called::Existing(_) => None,
@@ -184,8 +189,17 @@ async fn answer_plainly(
         Some(call.bridge.service.waiting(&task, tool.on_abandon == OnAbandon::Cancel))
     };
     let until = call.bridge.clock.now() + call.bridge.settings().call_budget;
-    let wait = PlainWait { id: task.id, until, progress_token, preface };
+    let patience = Patience { until, progress_token, hears_since };
+    let wait = PlainWait { id: task.id, patience, preface };
     wait.run(call, target, waiting, outlet).await
+}
+
+/// From which moment on a call is told what its task says. A new task may have said something already.
+fn hears_since(call: &Call<'_>, called: &Called) -> Timestamp {
+    match called {
+        Called::Created(_) => Timestamp::from_millis(0),
+        Called::Attached(_) | Called::Existing(_) => call.bridge.clock.now(),
+    }
 }
 
 /// Goes on with a call whose job asked: the answers are given, and it waits again.
@@ -193,26 +207,27 @@ async fn go_on(
     call: &Call<'_>,
     tool: &Tool,
     target: &Target<'_>,
-    id: &TaskId,
+    begun: Begun,
     wanted: from_wire::Call,
     outlet: &dyn Outlet,
 ) -> Outcome {
-    let view = call.bridge.service.get(call.owner(), id).await.map_err(|error| call.fault(&error))?;
-    let view = view.ok_or_else(|| tasks::not_found(call, id))?;
+    let Begun { task: id, heard: hears_since } = begun;
+    let view = call.bridge.service.get(call.owner(), &id).await.map_err(|error| call.fault(&error))?;
+    let view = view.ok_or_else(|| tasks::not_found(call, &id))?;
     tasks::give(call, &view.task, &wanted.retry.responses.unwrap_or_default()).await?;
     let cancels = tool.on_abandon == OnAbandon::Cancel;
     let waits = view.task.undelivered.is_some();
     let waiting = waits.then(|| call.bridge.service.waiting(&view.task, cancels));
     let until = call.bridge.clock.now() + call.bridge.settings().call_budget;
-    let wait = PlainWait { id: id.clone(), until, progress_token: wanted.progress_token, preface: None };
+    let patience = Patience { until, progress_token: wanted.progress_token, hears_since };
+    let wait = PlainWait { id, patience, preface: None };
     wait.run(call, target, waiting, outlet).await
 }
 
 /// A request that waits for a task within the budget of a plain call.
 struct PlainWait {
     id: TaskId,
-    until: Timestamp,
-    progress_token: Option<Value>,
+    patience: Patience,
     preface: Option<String>,
 }
 
@@ -225,7 +240,8 @@ impl PlainWait {
         waiting: Option<Waiting>,
         outlet: &dyn Outlet,
     ) -> Outcome {
-        let (view, output) = match self.reach(call, outlet).await {
+        let Self { id, patience, preface } = self;
+        let (view, output) = match reach(call, &id, patience, outlet).await {
             Ok(reached) => reached,
             Err(error) => {
                 if let Some(waiting) = waiting {
@@ -240,26 +256,30 @@ impl PlainWait {
                 waiting.spare();
             }
             let asked = questions::of_task(call, &view.task);
-            return Ok(rounds::ask_for_task(call, target, &self.id, asked));
+            return Ok(rounds::ask_for_task(call, target, &view.task, asked));
         }
         match waiting {
             Some(waiting) => call.note_answered(waiting).await,
             None => call.note_delivered(&view.task).await,
         }
-        finished(call, &view, output, self.preface.as_deref())
+        finished(call, &view, output, preface.as_deref())
     }
+}
 
-    /// Waits, and fetches what the answer is made of.
-    async fn reach(&self, call: &Call<'_>, outlet: &dyn Outlet) -> Result<(View, Option<Output>), Error> {
-        let view = wait(call, &self.id, self.until, self.progress_token.clone(), outlet).await;
-        let view = view.map_err(|error| call.fault(&error))?;
-        let view = view.ok_or_else(|| tasks::not_found(call, &self.id))?;
-        let output = match view.task.has_ended() {
-            true => call.bridge.service.output(&view.task).await.map_err(|error| call.fault(&error))?,
-            false => None,
-        };
-        Ok((view, output))
-    }
+/// Waits, and fetches what the answer is made of.
+async fn reach(
+    call: &Call<'_>,
+    id: &TaskId,
+    patience: Patience,
+    outlet: &dyn Outlet,
+) -> Result<(View, Option<Output>), Error> {
+    let view = wait(call, id, patience, outlet).await.map_err(|error| call.fault(&error))?;
+    let view = view.ok_or_else(|| tasks::not_found(call, id))?;
+    let output = match view.task.has_ended() {
+        true => call.bridge.service.output(&view.task).await.map_err(|error| call.fault(&error))?,
+        false => None,
+    };
+    Ok((view, output))
 }
 
 /// What a call is answered with whose task stands like this: its result if there is one, else a handle.
@@ -290,14 +310,17 @@ async fn run_companion(
             let found = call.bridge.service.get(call.owner(), &id).await;
             if let Some(view) = found.map_err(|error| call.fault(&error))? {
                 let budget = call.bridge.settings().call_budget;
-                let until =
-                    call.bridge.clock.now() + patience.map_or(budget, |patience| patience.min(budget));
+                let now = call.bridge.clock.now();
+                let until = now + patience.map_or(budget, |patience| patience.min(budget));
+                let mut hears_since = now;
                 let fingerprint = format!("{} {id}", companion.name());
                 let target = Target { name: companion.name(), fingerprint, inquiries: &[] };
-                if rounds::resumed(call, &target, &wanted.retry)?.is_some() {
+                if let Some(begun) = rounds::resumed(call, &target, &wanted.retry)? {
+                    hears_since = begun.heard;
                     tasks::give(call, &view.task, &wanted.retry.responses.unwrap_or_default()).await?;
                 }
-                let wait = PlainWait { id, until, progress_token: wanted.progress_token, preface: None };
+                let patience = Patience { until, progress_token: wanted.progress_token, hears_since };
+                let wait = PlainWait { id, patience, preface: None };
                 return wait.run(call, &target, None, outlet).await;
             }
             Said::no_task(&id)

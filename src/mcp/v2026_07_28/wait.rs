@@ -1,5 +1,5 @@
-//! Waiting for a task while its call is being answered, with progress on the call's own stream. It must not decide what
-//! the call is answered with.
+//! Waiting for a task while its call is being answered, with progress and log messages on the call's own stream. It must
+//! not decide what the call is answered with.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -8,7 +8,8 @@ use serde_json::Value;
 use taskbridge_sdk::Timestamp;
 use tokio::time::Instant;
 
-use super::{Call, questions, to_wire, wire};
+use super::{Call, logging, questions, to_wire, wire};
+use crate::mcp::heard::Heard;
 use crate::mcp::outlet::Outlet;
 use crate::mcp::progress::{Beat, Heart, Reports};
 use crate::tasks::service::View;
@@ -19,7 +20,17 @@ use crate::tasks::task::{Task, TaskId};
 /// with what there is then.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// Waits until the task has ended, asks something that this client can be asked, or `until` is over. Returns what the
+/// How long a request waits, and what it is told meanwhile.
+pub(super) struct Patience {
+    /// Until when at most.
+    pub(super) until: Timestamp,
+    /// Under which token progress is reported, if it is.
+    pub(super) progress_token: Option<Value>,
+    /// What the task said until this moment counts as told.
+    pub(super) hears_since: Timestamp,
+}
+
+/// Waits until the task has ended, asks something that this client can be asked, or patience is over. Returns what the
 /// task is then; `None` once the caller has no such task.
 ///
 /// # Errors
@@ -27,24 +38,28 @@ const GRACE: Duration = Duration::from_millis(500);
 pub(super) async fn wait(
     call: &Call<'_>,
     id: &TaskId,
-    until: Timestamp,
-    progress_token: Option<Value>,
+    patience: Patience,
     outlet: &dyn Outlet,
 ) -> Result<Option<View>, StoreError> {
     let bridge = call.bridge;
     let began = bridge.clock.now();
-    let mut until = Instant::now() + until.since(began);
+    let mut until = Instant::now() + patience.until.since(began);
     let mut stopping = pin!(bridge.service.stopping());
     let mut stops = false;
     let settles = |task: &Task| task.has_ended() || questions::asks(call, task);
-    let mut heart = progress_token.map(|token| {
+    let mut heard = call.asker.log_level.map(|_| Heard::by_request(patience.hears_since));
+    let mut heart = patience.progress_token.map(|token| {
         let reports = Reports { token, began, resumed: false };
         Heart::new(reports, bridge.settings().progress_every)
     });
     loop {
         let wake = heart.as_ref().map_or(until, |heart| heart.look_at().min(until));
         let at_most = wake.saturating_duration_since(Instant::now());
-        let settled = |task: &Task| settles(task) || heart.as_ref().is_some_and(|heart| heart.is_due(task));
+        let settled = |task: &Task| {
+            settles(task)
+                || heart.as_ref().is_some_and(|heart| heart.is_due(task))
+                || heard.as_ref().is_some_and(|heard| heard.is_behind(task))
+        };
         let view = tokio::select! {
             biased;
             () = &mut stopping, if !stops => {
@@ -55,6 +70,9 @@ pub(super) async fn wait(
             view = bridge.service.wait(call.owner(), id, Some(at_most), settled) => view?,
         };
         let Some(view) = view else { return Ok(None) };
+        if let Some(heard) = &mut heard {
+            logging::tell(call, heard.catch_up(&view.task), outlet).await;
+        }
         let over = settles(&view.task) || Instant::now() >= until;
         let due = |heart: &&mut Heart| match over {
             // What the job said last is told before the answer, but no heartbeat is.

@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 use serde_json::{Map, Value};
-use taskbridge_sdk::Content;
+use taskbridge_sdk::{Content, Level};
 
 use crate::catalog::Role;
 use crate::mcp::jsonrpc::Id;
@@ -86,6 +86,7 @@ pub(super) struct ServerCapabilities {
     pub(super) resources: ResourcesCapability,
     pub(super) prompts: ListCapability,
     pub(super) completions: Empty,
+    pub(super) logging: Empty,
     pub(super) extensions: Extensions,
 }
 
@@ -108,6 +109,14 @@ pub(super) struct ResourcesCapability {
 #[derive(Debug, Serialize)]
 pub(super) struct ResourceUpdated<'a> {
     pub(super) uri: &'a str,
+}
+
+/// `LoggingMessageNotificationParams`.
+#[derive(Debug, Serialize)]
+pub(super) struct LoggingMessage {
+    pub(super) level: Level,
+    pub(super) logger: String,
+    pub(super) data: Value,
 }
 
 /// `ServerCapabilities.extensions`.

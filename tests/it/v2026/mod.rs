@@ -5,6 +5,7 @@ mod across;
 mod bench;
 mod identity;
 mod listening;
+mod logging;
 mod offers;
 mod opening;
 mod plain;
