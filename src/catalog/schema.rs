@@ -7,6 +7,14 @@ use jsonschema::paths::LocationSegment;
 use jsonschema::{ReferencingError, ValidationError, Validator};
 use serde_json::{Map, Value};
 
+/// The drafts that a schema can be written in, by what its `$schema` says. It is the first where it says nothing.
+const DRAFTS: [&str; 5] = [
+    "https://json-schema.org/draft/2020-12/schema",
+    "https://json-schema.org/draft/2019-09/schema",
+    "http://json-schema.org/draft-07/schema",
+    "http://json-schema.org/draft-06/schema",
+    "http://json-schema.org/draft-04/schema",
+];
 /// At most this many faults are named at once.
 const MAX_FAULTS: usize = 5;
 /// A value longer than this is not shown in a message.
@@ -28,6 +36,12 @@ impl Schema {
     pub fn compile(value: Value) -> Result<Self, String> {
         if value.get("type").and_then(Value::as_str) != Some("object") {
             return Err("the schema's own `type` must be \"object\"".to_owned());
+        }
+        if let Some(named) = value.get("$schema") {
+            let is_known = |named: &str| DRAFTS.contains(&named.trim_end_matches('#'));
+            if !named.as_str().is_some_and(is_known) {
+                return Err(format!("`$schema` is {named}: it must be one of {}", DRAFTS.join(", ")));
+            }
         }
         let validator = jsonschema::options()
             .offline()
@@ -207,6 +221,31 @@ mod tests {
     }
 
     #[test]
+    fn a_schema_is_read_by_the_draft_that_it_names() {
+        let of = |draft: Option<&str>| {
+            let above = json!({"type": "integer", "minimum": 1, "exclusiveMinimum": true});
+            let mut schema = json!({"type": "object", "properties": {"n": above}});
+            if let Some(draft) = draft {
+                schema["$schema"] = json!(draft);
+            }
+            Schema::compile(schema)
+        };
+        let old = of(Some("http://json-schema.org/draft-04/schema#")).unwrap();
+        assert!(old.check(&json!({"n": 2}), "it", |_| false).is_ok());
+        assert!(old.check(&json!({"n": 1}), "it", |_| false).is_err());
+        for draft in [None, Some("https://json-schema.org/draft/2020-12/schema")] {
+            assert!(of(draft).unwrap_err().contains("exclusiveMinimum"), "a number since draft 6");
+        }
+        for draft in [
+            "http://json-schema.org/draft-06/schema#",
+            "http://json-schema.org/draft-07/schema#",
+            "https://json-schema.org/draft/2019-09/schema",
+        ] {
+            Schema::compile(json!({"$schema": draft, "type": "object"})).unwrap();
+        }
+    }
+
+    #[test]
     fn a_schema_that_is_not_whole_or_not_one_is_refused() {
         for (schema, part) in [
             (json!({"type": "array"}), "must be \"object\""),
@@ -221,6 +260,11 @@ mod tests {
                 "it refers to file:///etc/passwd, and nothing is fetched",
             ),
             (json!({"type": "object", "$ref": "#/$defs/none"}), "/$defs/none"),
+            (
+                json!({"type": "object", "$schema": "https://example.com/own"}),
+                "`$schema` is \"https://example.com/own\": it must be one of https://json-schema.org/draft/2020-12",
+            ),
+            (json!({"type": "object", "$schema": 7}), "`$schema` is 7"),
         ] {
             let text = Schema::compile(schema.clone()).unwrap_err();
             assert!(text.contains(part), "{schema}: {text}");

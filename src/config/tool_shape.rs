@@ -31,13 +31,14 @@ pub(super) struct Tool {
     /// The parameters, one table each: the short form of an input schema.
     #[serde(default)]
     pub parameters: BTreeMap<String, Parameter>,
-    /// The input schema in full, instead of `parameters`: JSON Schema 2020-12, as a table or as the path of a `.json`
-    /// file (relative to this file).
+    /// The input schema in full, instead of `parameters`: JSON Schema 2020-12, or the older draft that its `$schema` names
+    /// (2019-09, 7, 6 or 4), as a table or as the path of a `.json` file (relative to this file).
     pub input_schema: Option<SchemaSource>,
     /// With `input_schema`: the top-level properties whose values are secrets.
     #[serde(default)]
     pub sensitive: Vec<String>,
-    /// What the structured result looks like: JSON Schema 2020-12, as a table or as the path of a `.json` file.
+    /// What the structured result looks like: a JSON Schema like `input_schema`, as a table or as the path of a `.json`
+    /// file.
     pub output_schema: Option<SchemaSource>,
     /// Whether clients can call it as a task, and whether they must.
     #[serde(default)]

@@ -9,6 +9,9 @@ use super::errors::header_mismatch;
 use crate::catalog::Mirrored;
 use crate::mcp::jsonrpc::{Error, Request};
 
+/// The greatest whole number that can be repeated in a header, and with a minus the least.
+const MOST_SAFE: u64 = (1 << 53) - 1;
+
 /// What a header holds, by its name in lower case. `None` if it is not there.
 pub type Headers<'a> = &'a (dyn Fn(&str) -> Option<Vec<u8>> + Sync);
 
@@ -53,6 +56,12 @@ pub(super) fn check_parameters(
                 )));
             }
             (Some(value), Some(header)) => {
+                if value.is_number() && !is_safe(value) {
+                    let most = MOST_SAFE;
+                    return Err(header_mismatch(format!(
+                        "{name}: a number that is repeated in a header lies between -{most} and {most}"
+                    )));
+                }
                 if !is_same(value, &header) {
                     return Err(header_mismatch(format!("{name} is not the argument that it repeats")));
                 }
@@ -60,6 +69,14 @@ pub(super) fn check_parameters(
         }
     }
     Ok(())
+}
+
+/// True for a number that everybody on the way reads as the same: beyond, those who have floating point only do not.
+fn is_safe(value: &Value) -> bool {
+    match value.as_i64() {
+        Some(whole) => whole.unsigned_abs() <= MOST_SAFE,
+        None => value.as_f64().is_some_and(|number| number.abs() <= MOST_SAFE as f64),
+    }
 }
 
 fn is_same(value: &Value, header: &str) -> bool {
@@ -177,6 +194,13 @@ mod tests {
         assert!(!held(&[("mcp-param-region", "y")], json!({"region": "x"})));
         assert!(!held(&[("mcp-param-region", "x")], json!({})));
         assert!(!held(&[("mcp-param-n", "43")], json!({"n": 42})));
+        let (most, beyond) = ("9007199254740991", "9007199254740992");
+        assert!(held(&[("mcp-param-n", most)], json!({"n": 9_007_199_254_740_991_i64})));
+        assert!(held(&[("mcp-param-n", &format!("-{most}"))], json!({"n": -9_007_199_254_740_991_i64})));
+        assert!(!held(&[("mcp-param-n", "9007199254740990")], json!({"n": 9_007_199_254_740_991_i64})));
+        for far in [json!(9_007_199_254_740_992_i64), json!(9_007_199_254_740_992.0), json!(u64::MAX)] {
+            assert!(!held(&[("mcp-param-n", beyond)], json!({ "n": far })));
+        }
         assert!(!held(&[("mcp-param-dry", "True")], json!({"dry": true})));
     }
 }
