@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::json;
 
-use crate::support::{BASICS, Client, Ended, Fault, Place};
+use crate::support::{BASICS, Client, Ended, Fault, Modern, Place};
 
 const ENGINE: &str = r#"
 [backends.engine]
@@ -172,6 +172,17 @@ async fn on_a_full_disk_no_task_is_handed_out() {
     assert_eq!(code, -32603, "{message}");
     assert!(!message.contains("state/taskbridge.db"), "{message}");
     assert!(!told.is_empty());
+    let modern = Modern::with_tasks(server.url());
+    let fault = loop {
+        assert!(told.len() < 5_000, "the disk is never full");
+        match modern.call("job", &json!({"delay_ms": 3_600_000}), json!({})).await {
+            Ok(task) => told.push(task["taskId"].as_str().unwrap().to_owned()),
+            Err(fault) => break fault,
+        }
+    };
+    let Fault::Refused { code, message: modern } = fault else { panic!("{fault:?}") };
+    assert_eq!(code, -32603, "{modern}");
+    assert!(modern.contains("fault=") && !modern.contains("state/taskbridge.db"), "{modern}");
     // Whoever runs the server finds what is wrong and where, by the reference that the client was given.
     let reference = message.split("fault=").nth(1).unwrap().to_owned();
     let log = fs::read_to_string(place.path("server.log")).unwrap();

@@ -230,6 +230,7 @@ pub(super) fn id_of(created: &Value) -> String {
 pub(super) fn acknowledged(result: &Value) {
     let names: Vec<&String> = result.as_object().unwrap().keys().collect();
     assert!(names.iter().all(|name| *name == "resultType" || *name == "_meta"), "{result}");
+    assert_eq!(result["resultType"], "complete");
 }
 
 /// The text of a tool's result, its first block.

@@ -378,5 +378,16 @@ async fn only_calls_are_answered_with_what_is_to_be_asked() {
     server.stage.job(1).await.ask("who", "Who?", json!({"type": "object", "properties": {}}));
     let task = client.until(&id, "input_required").await;
     assert_eq!(task["resultType"], "complete");
-    assert_eq!(client.get("tools/list", json!({})).await["resultType"], "complete");
+    for (method, params) in [
+        ("server/discover", json!({})),
+        ("tools/list", json!({})),
+        ("prompts/list", json!({})),
+        ("resources/list", json!({})),
+        ("resources/templates/list", json!({})),
+        ("resources/read", json!({"uri": format!("taskbridge://tasks/{id}/log")})),
+        ("tasks/update", json!({"taskId": id, "inputResponses": {}})),
+        ("tasks/cancel", json!({ "taskId": id })),
+    ] {
+        assert_eq!(client.get(method, params).await["resultType"], "complete", "{method}");
+    }
 }

@@ -132,6 +132,10 @@ async fn requests_that_stand_by_themselves_need_no_beginning() {
     };
     let got = program.ask(&modern(4, "tasks/get", json!({ "taskId": task }))).await;
     assert_eq!(got["result"]["taskId"], task);
+    // Nothing is ever said to what is no request.
+    program.say(&json!({"jsonrpc": "2.0", "method": "notifications/whatever"})).await;
+    program.say(&json!({"jsonrpc": "2.0", "id": 7, "result": {}})).await;
+    assert!(program.ask(&modern(5, "tools/list", json!({}))).await["result"].is_object());
     program.stop(&json!(task)).await;
     assert_eq!(program.end().await, Vec::<Value>::new());
 }

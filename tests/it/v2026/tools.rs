@@ -157,9 +157,11 @@ async fn arguments_are_held_against_the_schema_before_anything_starts() {
         assert_eq!(answer["isError"], true, "a model can mend it");
         assert!(text(&answer).contains(said), "{answer}");
     }
-    let unknown = client.refused("tools/call", json!({"name": "nothing"})).await;
-    assert_eq!(unknown.code, -32602);
-    assert!(unknown.message.contains("Unknown tool: \"nothing\""), "{unknown:?}");
+    for name in ["nothing", "Work"] {
+        let unknown = client.refused("tools/call", json!({ "name": name })).await;
+        assert_eq!(unknown.code, -32602);
+        assert!(unknown.message.contains(&format!("Unknown tool: {name:?}")), "{unknown:?}");
+    }
     for params in [json!({}), json!({"name": 5}), json!({"name": "work", "arguments": 5})] {
         assert_eq!(client.refused("tools/call", params).await.code, -32602);
     }
