@@ -128,12 +128,15 @@ pub trait Sessions: Send + Sync {
     async fn settings(&self, nonce: &str) -> Result<Settings>;
 
     /// Sets something for a session, and keeps all that it has set until `forget_after`. False if nothing was set: the
-    /// session was ended, or follows [`MOST_FOLLOWED`] others already.
+    /// session was ended, or follows [`MOST_FOLLOWED`] others already, or holds [`MOST_HELD`].
     async fn set(&self, nonce: &str, setting: Setting, forget_after: Timestamp) -> Result<bool>;
 }
 
 /// The most resources that one session follows.
 pub const MOST_FOLLOWED: usize = 100;
+
+/// The most tasks of its own that one session's client holds for us.
+pub const MOST_HELD: usize = 100;
 
 /// What a session has set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -144,6 +147,50 @@ pub struct Settings {
     /// The addresses of the resources that it wants to hear of.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub follows: BTreeSet<String>,
+    /// The tasks of its own that its client made of questions of ours, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub held: Vec<Held>,
+}
+
+/// A task of the client's own, which it made of a question that we asked it: the answer is fetched there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Held {
+    /// The message that it was made of.
+    #[serde(flatten)]
+    pub of: Message,
+    /// The client's own name for it. It may be a secret there, as our ids are here.
+    pub id: TaskId,
+    /// Since when.
+    pub since: Timestamp,
+    /// Where it stands, as far as we were told.
+    pub stage: Stage,
+    /// How long the client wants us to wait between two looks.
+    pub every: Duration,
+}
+
+/// One message that carried a question to a client.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Message {
+    /// The task that asks.
+    pub task: TaskId,
+    /// The question's key.
+    pub key: String,
+    /// [`super::task::Delivery::n`].
+    pub n: u32,
+}
+
+/// Where a client's task stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// There is no answer yet.
+    Working,
+    /// It wants something of us before it can go on.
+    InputRequired,
+    /// There is an answer, or the reason why there will be none.
+    Ended,
+    /// Somebody at the client has cancelled it.
+    Cancelled,
 }
 
 /// One change of [`Settings`].
@@ -155,6 +202,12 @@ pub enum Setting {
     Follow(String),
     /// It no longer does.
     Unfollow(String),
+    /// Its client holds this task for us, if it holds none yet that was made of the same message.
+    Hold(Held),
+    /// That task, if it is held still, stands here now, and is to be looked at this often.
+    Stands(Message, Stage, Duration),
+    /// That task is nothing to us any more.
+    LetGo(Message),
 }
 
 impl Settings {
@@ -168,8 +221,19 @@ impl Settings {
             Setting::Unfollow(uri) => {
                 self.follows.remove(uri);
             }
+            Setting::Hold(held) => {
+                if !self.held.iter().any(|other| other.of == held.of) {
+                    self.held.push(held.clone());
+                }
+            }
+            Setting::Stands(of, stage, every) => {
+                if let Some(held) = self.held.iter_mut().find(|held| held.of == *of) {
+                    (held.stage, held.every) = (*stage, *every);
+                }
+            }
+            Setting::LetGo(of) => self.held.retain(|held| held.of != *of),
         }
-        (self.follows.len() <= MOST_FOLLOWED).then_some(self)
+        (self.follows.len() <= MOST_FOLLOWED && self.held.len() <= MOST_HELD).then_some(self)
     }
 }
 

@@ -6,7 +6,8 @@ use taskbridge_sdk::Level;
 
 use super::Bench;
 use crate::clock::Clock;
-use crate::tasks::store::{MOST_FOLLOWED, Setting, Settings};
+use crate::tasks::store::{Held, MOST_FOLLOWED, MOST_HELD, Message, Setting, Settings, Stage};
+use crate::tasks::task::TaskId;
 
 /// Sets something for the session `n`, which lasts for a minute.
 async fn set(bench: &Bench, setting: Setting) -> bool {
@@ -42,7 +43,7 @@ pub async fn what_a_session_sets_is_its_own_until_it_is_forgotten(bench: &Bench)
     assert!(set(bench, Setting::Follow("a:/a".to_owned())).await);
     assert!(set(bench, Setting::Level(Level::Debug)).await);
     let follows = ["a:/a", "a:/b"].map(str::to_owned).into_iter().collect();
-    assert_eq!(settings(bench, "n").await, Settings { level: Some(Level::Debug), follows });
+    assert_eq!(settings(bench, "n").await, Settings { level: Some(Level::Debug), follows, held: Vec::new() });
     assert_eq!(settings(bench, "m").await, Settings::default());
     assert!(!bench.store.has_ended("n").await.expect("the store can be read"));
     assert!(set(bench, Setting::Unfollow("a:/b".to_owned())).await);
@@ -71,4 +72,31 @@ pub async fn a_session_follows_so_many_at_most(bench: &Bench) {
     assert!(set(bench, follow(0)).await, "that one is followed already");
     assert!(set(bench, Setting::Unfollow("a:/0".to_owned())).await);
     assert!(set(bench, follow(MOST_FOLLOWED)).await);
+}
+
+pub async fn a_session_holds_a_task_of_its_client_until_it_lets_go(bench: &Bench) {
+    let of = |n: u32| Message { task: TaskId::from_wire("t"), key: "q1".to_owned(), n };
+    let second = Duration::from_secs(1);
+    let held = |n: u32, id: &str, stage, every| Held {
+        of: of(n),
+        id: TaskId::from_wire(id),
+        since: bench.clock.now(),
+        stage,
+        every,
+    };
+    let first = held(1, "theirs", Stage::Working, second);
+    assert!(set(bench, Setting::Hold(first.clone())).await);
+    assert!(set(bench, Setting::Hold(held(1, "another", Stage::Working, second))).await);
+    assert_eq!(settings(bench, "n").await.held, [first], "of one message there is one task: the first");
+    assert!(set(bench, Setting::Stands(of(1), Stage::Ended, 2 * second)).await);
+    assert!(set(bench, Setting::Stands(of(2), Stage::Ended, second)).await, "it is not held, and stays so");
+    assert_eq!(settings(bench, "n").await.held, [held(1, "theirs", Stage::Ended, 2 * second)]);
+    assert_eq!(settings(bench, "m").await.held, []);
+    assert!(set(bench, Setting::LetGo(of(1))).await);
+    assert!(set(bench, Setting::LetGo(of(1))).await);
+    assert_eq!(settings(bench, "n").await.held, []);
+    for n in 0..u32::try_from(MOST_HELD).expect("it is a small number") {
+        assert!(set(bench, Setting::Hold(held(n, "theirs", Stage::Working, second))).await);
+    }
+    assert!(!set(bench, Setting::Hold(held(1000, "theirs", Stage::Working, second))).await);
 }
