@@ -46,6 +46,15 @@ pub struct Abilities {
     /// It tells its roots (`roots`).
     #[serde(rename = "r", skip_serializing_if = "std::ops::Not::not")]
     pub roots: bool,
+    /// It can make a task of its own of an elicitation (`tasks.requests.elicitation.create`).
+    #[serde(rename = "et", skip_serializing_if = "std::ops::Not::not")]
+    pub elicitation_tasks: bool,
+    /// It can make a task of its own of a question to its model (`tasks.requests.sampling.createMessage`).
+    #[serde(rename = "mt", skip_serializing_if = "std::ops::Not::not")]
+    pub sampling_tasks: bool,
+    /// Its tasks can be cancelled (`tasks.cancel`).
+    #[serde(rename = "tc", skip_serializing_if = "std::ops::Not::not")]
+    pub cancels_tasks: bool,
 }
 
 impl Abilities {
@@ -53,6 +62,7 @@ impl Abilities {
     pub fn declared(capabilities: &Value) -> Self {
         let has = |at: &Value, name: &str| at.get(name).is_some_and(Value::is_object);
         let (elicitation, sampling) = (&capabilities["elicitation"], &capabilities["sampling"]);
+        let tasks = &capabilities["tasks"];
         Self {
             // Without a mode, forms are meant: that is all there was at first.
             elicitation_form: elicitation.is_object()
@@ -63,6 +73,29 @@ impl Abilities {
             sampling_context: has(sampling, "context"),
             sampling_lists: sampling.is_object(),
             roots: has(capabilities, "roots"),
+            elicitation_tasks: has(&tasks["requests"]["elicitation"], "create"),
+            sampling_tasks: has(&tasks["requests"]["sampling"], "createMessage"),
+            cancels_tasks: has(tasks, "cancel"),
+        }
+    }
+
+    /// The same without tasks of the client's own.
+    #[must_use]
+    pub fn without_tasks(self) -> Self {
+        Self { elicitation_tasks: false, sampling_tasks: false, cancels_tasks: false, ..self }
+    }
+
+    /// True if this client makes tasks of its own at all.
+    pub fn makes_tasks(&self) -> bool {
+        self.elicitation_tasks || self.sampling_tasks
+    }
+
+    /// True if this client can make a task of its own of that.
+    pub fn makes_task_of(&self, ask: &Ask) -> bool {
+        match ask {
+            Ask::Form(_) | Ask::Url(_) => self.elicitation_tasks,
+            Ask::Sampling(_) => self.sampling_tasks,
+            Ask::Roots => false,
         }
     }
 
@@ -212,6 +245,31 @@ mod tests {
             let client = Abilities::declared(&declared);
             assert_eq!(asks.each_ref().map(|ask| client.can_ask(ask)), can, "{declared}");
         }
+    }
+
+    #[test]
+    fn a_client_makes_tasks_of_what_it_declared() {
+        let requests =
+            |requests: Value| json!({"elicitation": {}, "sampling": {}, "tasks": {"requests": requests}});
+        let asks = [
+            Ask::Form(json!({})),
+            Ask::Url("https://a.example".to_owned()),
+            Ask::Sampling(Map::new()),
+            Ask::Roots,
+        ];
+        for (declared, makes) in [
+            (json!({"elicitation": {}, "sampling": {}}), [false; 4]),
+            (json!({"tasks": {"cancel": {}}}), [false; 4]),
+            (requests(json!({"elicitation": {}})), [false; 4]),
+            (requests(json!({"elicitation": {"create": {}}})), [true, true, false, false]),
+            (requests(json!({"sampling": {"createMessage": {}}})), [false, false, true, false]),
+        ] {
+            let client = Abilities::declared(&declared);
+            assert_eq!(asks.each_ref().map(|ask| client.makes_task_of(ask)), makes, "{declared}");
+            assert_eq!(client.makes_tasks(), makes.contains(&true), "{declared}");
+            assert!(!client.without_tasks().makes_tasks());
+        }
+        assert!(Abilities::declared(&json!({"tasks": {"cancel": {}}})).cancels_tasks);
     }
 
     #[test]

@@ -76,6 +76,11 @@ impl Speakers {
         Turn { session: session.to_owned(), stream, floor, speakers: self.clone() }
     }
 
+    /// True if a stream of this session listens here.
+    pub fn is_listened(&self, session: &str) -> bool {
+        self.floors.lock().contains_key(session)
+    }
+
     /// Notes what a request of this session that waited for a task was told of its notes.
     pub fn heard_elsewhere(&self, session: &str, task: &Task, heard: Heard) {
         if let Some(floor) = self.floors.lock().get(session) {
@@ -164,7 +169,9 @@ mod tests {
         assert!(other.begins().now_or_never().is_some());
         drop(second);
         assert!(first.begins().now_or_never().is_some());
+        assert!(speakers.is_listened("s") && !speakers.is_listened("u"));
         drop((first, other));
+        assert!(!speakers.is_listened("s"));
         assert!(speakers.floors.lock().is_empty());
     }
 }

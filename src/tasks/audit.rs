@@ -1,6 +1,7 @@
 //! What is logged of tasks for whoever must account for them: who made, ended, fetched or looked in vain for which. All
 //! under the target `audit`, so that it can be kept apart or turned off. Of a task id only the beginning is shown.
 
+use super::store::Held;
 use super::task::{Owner, Task, TaskId};
 
 /// A task was made.
@@ -24,4 +25,10 @@ pub fn retrieved(task: &Task) {
 /// Somebody asked for a task that they do not have. Many of these are somebody who guesses.
 pub fn not_found(caller: &Owner, id: &TaskId) {
     tracing::info!(target: "audit", task = ?id, owner = ?caller, "task not found");
+}
+
+/// A client has made a task of its own of a question, or has said that it stands elsewhere now.
+pub fn client_task(owner: &Owner, held: &Held) {
+    let Held { of, id, stage, .. } = held;
+    tracing::info!(target: "audit", task = ?of.task, owner = ?owner, question = of.key, theirs = ?id, ?stage, "client's task");
 }

@@ -11,6 +11,8 @@ pub(super) use crate::mcp::params::{
     Completing, bad_cursor, completing, cursor, invalid, progress_token, prompt, task_id, text,
 };
 use crate::mcp::params::{arguments, idempotency_key, trace, wrong};
+use crate::tasks::store::Stage;
+use crate::tasks::task::TaskId;
 
 /// `CallToolRequestParams`.
 #[derive(Debug, PartialEq)]
@@ -63,6 +65,39 @@ fn as_task(params: &Value) -> Result<Option<AsTask>, Error> {
     Ok(Some(AsTask { ttl }))
 }
 
+/// The longest name that a client may give to a task of its own.
+const MAX_ID: usize = 1024;
+
+/// How often a client's task is looked at if its client does not say, and how seldom if it says so.
+const USUAL_INTERVAL: Duration = Duration::from_secs(1);
+const LONGEST_INTERVAL: Duration = Duration::from_secs(86_400);
+
+/// `Task`, as a client tells of one of its own.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct ClientTask {
+    pub(super) id: TaskId,
+    pub(super) stage: Stage,
+    pub(super) every: Duration,
+}
+
+/// Reads a client's `Task`: the parameters of `notifications/tasks/status`, the result of `tasks/get`, or `task` in a
+/// `CreateTaskResult`.
+pub(super) fn client_task(task: &Value) -> Result<ClientTask, String> {
+    let id = match task.get("taskId") {
+        Some(Value::String(id)) if !id.is_empty() && id.len() <= MAX_ID => TaskId::from_wire(id),
+        _ => return Err(format!("`taskId` must be a string of 1 to {MAX_ID} bytes")),
+    };
+    let stage = match task.get("status").and_then(Value::as_str) {
+        Some("working") => Stage::Working,
+        Some("input_required") => Stage::InputRequired,
+        Some("completed" | "failed") => Stage::Ended,
+        Some("cancelled") => Stage::Cancelled,
+        _ => return Err("`status` must be one of the five that tasks have".to_owned()),
+    };
+    let every = task.get("pollInterval").and_then(whole).map_or(USUAL_INTERVAL, Duration::from_millis);
+    Ok(ClientTask { id, stage, every: every.min(LONGEST_INTERVAL) })
+}
+
 /// A whole number from zero on; `60000.0` is one too.
 fn whole(number: &Value) -> Option<u64> {
     number.as_u64().or_else(|| {
@@ -104,6 +139,29 @@ mod tests {
         assert_eq!((plain.task, plain.arguments), (None, json!({})));
         assert_eq!(call(json!({"name": "a", "task": {}}), true).unwrap().task, Some(AsTask::default()));
         assert_eq!(call(json!({"name": "a", "task": 5}), false).unwrap().task, None);
+    }
+
+    #[test]
+    fn reads_a_task_of_the_client() {
+        let task = |id: Value, status: &str, every: Value| json!({"taskId": id, "status": status, "pollInterval": every});
+        for (status, stage) in [
+            ("working", Stage::Working),
+            ("input_required", Stage::InputRequired),
+            ("completed", Stage::Ended),
+            ("failed", Stage::Ended),
+            ("cancelled", Stage::Cancelled),
+        ] {
+            let read = client_task(&task(json!("theirs"), status, json!(40))).unwrap();
+            assert_eq!((read.id.as_str(), read.stage, read.every.as_millis()), ("theirs", stage, 40));
+        }
+        for (every, read) in [(json!(null), USUAL_INTERVAL), (json!(u64::MAX), LONGEST_INTERVAL)] {
+            assert_eq!(client_task(&task(json!("theirs"), "working", every)).unwrap().every, read);
+        }
+        for id in [json!(""), json!(5), json!("i".repeat(MAX_ID + 1))] {
+            assert!(client_task(&task(id, "working", json!(1))).is_err());
+        }
+        assert!(client_task(&task(json!("theirs"), "done", json!(1))).is_err());
+        assert!(client_task(&json!(null)).is_err());
     }
 
     #[test]

@@ -56,15 +56,15 @@ fn abilities(params: &Value, revision: Revision) -> Result<Abilities, Error> {
         Revision::V2025_06_18 => Abilities {
             elicitation_form: newest.elicitation_form || newest.elicitation_url,
             elicitation_url: false,
-            ..before_lists(newest)
+            ..before_tasks(newest)
         },
         Revision::V2025_03_26 => {
-            Abilities { elicitation_form: false, elicitation_url: false, ..before_lists(newest) }
+            Abilities { elicitation_form: false, elicitation_url: false, ..before_tasks(newest) }
         }
     })
 }
 
-/// Without what came to sampling with the lists of blocks.
-fn before_lists(client: Abilities) -> Abilities {
-    Abilities { sampling_tools: false, sampling_lists: false, ..client }
+/// Without tasks, and without what came to sampling with the lists of blocks.
+fn before_tasks(client: Abilities) -> Abilities {
+    Abilities { sampling_tools: false, sampling_lists: false, ..client.without_tasks() }
 }

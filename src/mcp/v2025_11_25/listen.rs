@@ -32,7 +32,7 @@ pub(super) async fn listen(call: &Call<'_>, session: &Session, outlet: &dyn Outl
     loop {
         turn.begins().await;
         // What this stream has asked is asked anew by the one that takes over, and dropped here.
-        let carrier = Carrier::new(call, outlet, GRACE);
+        let carrier = Carrier::new(call, outlet, GRACE, None);
         let follows = Follows::new(call.bridge, &call.caller.principal);
         let mut speaker = Speaker { call, turn: &turn, outlet, carrier, follows, looks: HashMap::new() };
         tokio::select! {
@@ -70,9 +70,10 @@ impl Speaker<'_> {
             for id in behind.drain() {
                 self.catch_up(&id).await?;
             }
+            let collect = self.carrier.collect().await?;
             tokio::time::sleep(SPACING).await;
             let now = bridge.clock.now();
-            let next = self.looks.values().min().copied();
+            let next = self.looks.values().copied().chain(collect).min();
             tokio::select! {
                 biased;
                 // First, since there is seldom anything: tasks that change all the time must not keep it waiting.
@@ -86,6 +87,7 @@ impl Speaker<'_> {
                         behind.extend(self.carrier.tasks().cloned());
                     }
                 }
+                () = self.carrier.hint() => {}
                 () = sleep_until(next, now) => {}
             }
             let now = bridge.clock.now();

@@ -89,11 +89,14 @@ async fn answer(bridge: &Bridge, caller: &Caller, request: Request, outlet: &dyn
     }
 }
 
-/// Takes a notification; `notifications/cancelled` never comes here, it is the transport's. None of the others asks
-/// for anything: that a session is initialized is known from the request that begins it, and what changes in a client
-/// (its roots, its own tasks) is nothing that this server uses.
-pub async fn notified(_bridge: &Bridge, _caller: &Caller, method: &str, _params: &Value) {
+/// Takes a notification; `notifications/cancelled` never comes here, it is the transport's. Of the others only what a
+/// client tells of its own tasks matters: that a session is initialized is known from the request that begins it, and
+/// what else changes in a client (its roots) is nothing that this server uses.
+pub async fn notified(bridge: &Bridge, caller: &Caller, method: &str, params: &Value) {
     tracing::trace!(method, "notified");
+    if let ("notifications/tasks/status", Some(session)) = (method, &caller.session) {
+        questions::told(bridge, session, params).await;
+    }
 }
 
 /// Takes a response to a request of ours.

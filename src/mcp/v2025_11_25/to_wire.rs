@@ -121,6 +121,7 @@ fn spell_out(block: &mut Content) {
     }
 }
 
-fn millis(duration: std::time::Duration) -> u64 {
+/// A duration in the unit of the wire.
+pub(super) fn millis(duration: std::time::Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -15,6 +15,7 @@ use crate::mcp::progress::{Beat, Heart, Reports};
 use crate::tasks::service::View;
 use crate::tasks::store::StoreError;
 use crate::tasks::task::{Task, TaskId};
+use crate::tasks::watch::Changes;
 
 /// How long a request waits, and what it hears meanwhile.
 pub(super) struct Patience {
@@ -40,24 +41,28 @@ pub(super) async fn wait(
     let bridge = call.bridge;
     let now = || bridge.clock.now();
     let until = patience.until.map(|until| Instant::now() + until.since(now()));
-    let mut carrier = Carrier::new(call, outlet, Duration::ZERO);
+    let mut carrier = Carrier::new(call, outlet, Duration::ZERO, Some(id));
+    // What the client's own tasks come to is in its session's row, of which the task's row says nothing.
+    let mut changes = call.client().makes_tasks().then(|| bridge.service.changes(&call.session.nonce));
     let mut heard = patience.heard;
     let mut attend_at: Option<Instant> = None;
     let mut heart = patience.reports.map(|reports| Heart::new(reports, bridge.settings().progress_every));
     loop {
         let wake = [until, attend_at, heart.as_ref().map(Heart::look_at)].into_iter().flatten().min();
         let at_most = wake.map(|wake| wake.saturating_duration_since(Instant::now()));
-        let view = bridge
-            .service
-            .wait(call.owner(), id, at_most, |task| {
-                task.has_ended()
-                    || carrier.is_behind(task)
-                    || heart.as_ref().is_some_and(|heart| heart.is_due(task))
-                    || (hears(call, task) && heard.as_ref().is_some_and(|heard| heard.is_behind(task)))
-            })
-            .await?;
+        let news = bridge.service.wait(call.owner(), id, at_most, |task| {
+            task.has_ended()
+                || carrier.is_behind(task)
+                || heart.as_ref().is_some_and(|heart| heart.is_due(task))
+                || (hears(call, task) && heard.as_ref().is_some_and(|heard| heard.is_behind(task)))
+        });
+        let view = tokio::select! {
+            biased;
+            view = news => view?,
+            () = others(changes.as_mut()) => bridge.service.get(call.owner(), id).await?,
+        };
         let Some(view) = view else { return Ok(None) };
-        let look = carrier.attend(&view.task).await?;
+        let look = carrier.attend(&view.task).await?.into_iter().chain(carrier.collect().await?).min();
         attend_at = look.map(|at| Instant::now() + at.since(now()));
         if let Some(heard) = heard.as_mut().filter(|_| hears(call, &view.task)) {
             logging::tell(call, heard.catch_up(&view.task), None, outlet).await?;
@@ -80,6 +85,12 @@ pub(super) async fn wait(
             return Ok(Some(view));
         }
     }
+}
+
+/// Waits until the session may have set something.
+async fn others(changes: Option<&mut Changes>) {
+    let Some(changes) = changes else { return std::future::pending().await };
+    while !changes.next().await.others {}
 }
 
 /// True if what the task says goes out on the stream that waits for it: its client does not know it as a task, and so

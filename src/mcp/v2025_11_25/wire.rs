@@ -204,6 +204,8 @@ pub(super) struct ElicitForm<'a> {
     pub(super) mode: Option<&'static str>,
     pub(super) message: &'a str,
     pub(super) requested_schema: &'a Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) task: Option<TaskMetadata>,
     #[serde(rename = "_meta")]
     pub(super) meta: RelatedMeta<'a>,
 }
@@ -216,6 +218,8 @@ pub(super) struct ElicitUrl<'a> {
     pub(super) message: &'a str,
     pub(super) elicitation_id: String,
     pub(super) url: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) task: Option<TaskMetadata>,
     #[serde(rename = "_meta")]
     pub(super) meta: RelatedMeta<'a>,
 }
@@ -232,8 +236,24 @@ pub(super) struct ElicitationComplete {
 pub(super) struct CreateMessage<'a> {
     #[serde(flatten)]
     pub(super) request: &'a Map<String, Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) task: Option<TaskMetadata>,
     #[serde(rename = "_meta")]
     pub(super) meta: RelatedMeta<'a>,
+}
+
+/// `TaskMetadata`: with it, the client may make a task of its own of the request.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct TaskMetadata {
+    pub(super) ttl: u64,
+}
+
+/// The parameters of `tasks/get`, `tasks/result` and `tasks/cancel`, where the server asks: without related-task
+/// metadata, since the id says it all.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct OfTask<'a> {
+    pub(super) task_id: &'a str,
 }
 
 /// `RequestParams`, of `roots/list`.

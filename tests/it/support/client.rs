@@ -40,25 +40,30 @@ pub(crate) enum Fault {
 impl Client {
     /// Opens a session for a client that can be asked.
     pub(crate) async fn open(url: &str) -> Result<Self, Fault> {
-        Self::begin(url, VERSION, None).await
+        Self::open_of(url, VERSION).await
+    }
+
+    /// The same, for a client with these capabilities.
+    pub(crate) async fn open_able(url: &str, able: Value) -> Result<Self, Fault> {
+        Self::begin(url, VERSION, able, None).await
     }
 
     /// The same, of this revision.
     pub(crate) async fn open_of(url: &str, revision: &str) -> Result<Self, Fault> {
-        Self::begin(url, revision, None).await
+        Self::begin(url, revision, shows_forms(), None).await
     }
 
     /// The same, with an API key.
     pub(crate) async fn open_with(url: &str, key: &str) -> Result<Self, Fault> {
-        Self::begin(url, VERSION, Some(key.to_owned())).await
+        Self::begin(url, VERSION, shows_forms(), Some(key.to_owned())).await
     }
 
-    async fn begin(url: &str, revision: &str, key: Option<String>) -> Result<Self, Fault> {
+    async fn begin(url: &str, revision: &str, able: Value, key: Option<String>) -> Result<Self, Fault> {
         let (http, url, revision) = (connections(), url.to_owned(), revision.to_owned());
         let mut client = Self { http, url, revision, session: String::new(), key, next_id: Arc::default() };
         let params = json!({
             "protocolVersion": client.revision,
-            "capabilities": {"elicitation": {"form": {}}},
+            "capabilities": able,
             "clientInfo": {"name": "taskbridge-tests", "version": "1.0.0"},
         });
         let hello = client.message("initialize", params);
@@ -189,6 +194,11 @@ impl Client {
         }
         Err(Fault::Lost("the stream ended without an answer".to_owned()))
     }
+}
+
+/// What a client declares that can be asked to fill in forms.
+fn shows_forms() -> Value {
+    json!({"elicitation": {"form": {}}})
 }
 
 /// Connections that are kept, and wait for as long as a test may.

@@ -3,6 +3,7 @@
 
 mod audit;
 pub(crate) mod bench;
+mod client_tasks;
 mod companions;
 mod following;
 mod identity;

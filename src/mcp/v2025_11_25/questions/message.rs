@@ -1,6 +1,8 @@
-//! The messages that carry a question to a client. Nothing here decides when one is sent.
+//! The messages that carry a question to a client, and those about the task that the client makes of it. Nothing here
+//! decides when one is sent.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use serde_json::Value;
 use taskbridge_sdk::Ask;
@@ -11,24 +13,31 @@ use crate::seal::Seal;
 use crate::tasks::service::Carried;
 use crate::tasks::task::TaskId;
 
-/// The request that asks it, whole.
-pub(super) fn request(seal: &Seal, revision: Revision, carried: &Carried, id: &str) -> Value {
+/// The request that asks it, whole. With `as_task`, the client may make a task of its own of it, for so long.
+pub(super) fn request(
+    seal: &Seal,
+    revision: Revision,
+    carried: &Carried,
+    as_task: Option<Duration>,
+    id: &str,
+) -> Value {
+    let task = as_task.map(|ttl| wire::TaskMetadata { ttl: to_wire::millis(ttl) });
     let question = &carried.asked.question;
     let meta = to_wire::related_meta(&carried.task);
     let message = words(carried);
     match &question.ask {
         Ask::Form(schema) => {
             let mode = revision.has_tasks().then_some("form");
-            let params = wire::ElicitForm { mode, message: &message, requested_schema: schema, meta };
+            let params = wire::ElicitForm { mode, message: &message, requested_schema: schema, task, meta };
             to_wire::request(id, "elicitation/create", params)
         }
         Ask::Url(url) => {
             let elicitation_id = elicitation_id(seal, &carried.task, &carried.key);
-            let params = wire::ElicitUrl { mode: "url", message: &message, elicitation_id, url, meta };
+            let params = wire::ElicitUrl { mode: "url", message: &message, elicitation_id, url, task, meta };
             to_wire::request(id, "elicitation/create", params)
         }
         Ask::Sampling(request) => {
-            to_wire::request(id, "sampling/createMessage", wire::CreateMessage { request, meta })
+            to_wire::request(id, "sampling/createMessage", wire::CreateMessage { request, task, meta })
         }
         Ask::Roots => to_wire::request(id, "roots/list", wire::ListRoots { meta }),
     }
@@ -53,6 +62,11 @@ pub(super) fn complete(seal: &Seal, task: &TaskId, key: &str) -> Value {
 pub(super) fn withdraw(id: &str) -> Value {
     let params = wire::Cancelled { request_id: id, reason: "the answer is no longer needed" };
     to_wire::notification("notifications/cancelled", params)
+}
+
+/// A request about a task of the client's.
+pub(super) fn about(id: &str, method: &'static str, task: &TaskId) -> Value {
+    to_wire::request(id, method, wire::OfTask { task_id: task.as_str() })
 }
 
 /// Names the visit of a page: the same for every message about it, from any process.

@@ -1,11 +1,12 @@
 //! Questions on their way to this session's user, and the answers that come back. A question is claimed before it is
 //! sent, so that it is on one stream at a time; its JSON-RPC id is sealed, so that the answer can come back to any
-//! process.
+//! process. A client that can makes a task of its own of a question, and the answer is fetched there.
 
+mod held;
 mod message;
 mod replied;
 
-pub(super) use replied::replied;
+pub(super) use replied::{replied, told};
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -14,14 +15,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use taskbridge_sdk::{Answer, Ask, Timestamp};
 
+use self::held::Holdings;
 use super::Call;
 use crate::mcp::Bridge;
-use crate::mcp::generation::Revision;
 use crate::mcp::outlet::Outlet;
-use crate::mcp::session::Abilities;
+use crate::mcp::session::Session;
 use crate::seal::Purpose;
 use crate::tasks::service::{Carried, Carrying};
-use crate::tasks::store::StoreError;
+use crate::tasks::store::{MOST_HELD, Message, StoreError};
 use crate::tasks::task::{Asked, AskedStatus, Task, TaskId};
 
 /// For how long a stream counts as open without saying so again.
@@ -34,8 +35,7 @@ const MOST_TIMES: u32 = 3;
 pub(super) struct Carrier<'a> {
     bridge: &'a Bridge,
     outlet: &'a dyn Outlet,
-    revision: Revision,
-    client: Abilities,
+    session: &'a Session,
     /// How long a new question is left to streams that wait for its task.
     grace: Duration,
     opened: Timestamp,
@@ -43,23 +43,44 @@ pub(super) struct Carrier<'a> {
     /// The pages that were asked about here and that somebody visits, by task and question.
     visits: Vec<(TaskId, String)>,
     asked: HashMap<(TaskId, String), u32>,
+    /// What the session's client holds; absent where it makes no tasks of its own.
+    holdings: Option<Holdings>,
     closed: bool,
 }
 
 /// What a message of ours is about: sealed, it is the message's JSON-RPC id.
 #[derive(Debug, Serialize, Deserialize)]
 struct Sent {
-    #[serde(rename = "t")]
-    task: TaskId,
+    #[serde(flatten)]
+    of: Message,
+    #[serde(rename = "w", default)]
+    what: What,
+}
+
+/// What a message of ours asks.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+enum What {
+    /// The question.
+    #[default]
     #[serde(rename = "q")]
-    key: String,
-    n: u32,
+    Question,
+    /// How the client's task stands that it made of the question.
+    #[serde(rename = "s")]
+    Status,
+    /// What came of that task.
+    #[serde(rename = "r")]
+    Result,
+    /// To give that task up.
+    #[serde(rename = "c")]
+    Cancel,
 }
 
 /// A message that is out on this stream.
 struct Out {
     guard: Carrying,
     id: String,
+    /// True if the client may make a task of its own of it.
+    as_task: bool,
     renew_at: Timestamp,
 }
 
@@ -76,17 +97,24 @@ enum Fate {
 
 impl<'a> Carrier<'a> {
     /// A stream that carries the questions that its client can be asked from now on, those that are older than `grace`.
-    pub(super) fn new(call: &Call<'a>, outlet: &'a dyn Outlet, grace: Duration) -> Self {
+    /// Of what its client holds it looks after that for `only` this task, or else after all.
+    pub(super) fn new(
+        call: &Call<'a>,
+        outlet: &'a dyn Outlet,
+        grace: Duration,
+        only: Option<&TaskId>,
+    ) -> Self {
+        let makes_tasks = call.client().makes_tasks();
         Self {
             bridge: call.bridge,
             outlet,
-            revision: call.revision(),
-            client: call.client(),
+            session: call.session,
             grace,
             opened: call.bridge.clock.now(),
             out: Vec::new(),
             visits: Vec::new(),
             asked: HashMap::new(),
+            holdings: makes_tasks.then(|| Holdings::new(call.bridge, only)),
             closed: false,
         }
     }
@@ -97,6 +125,7 @@ impl<'a> Carrier<'a> {
         self.out.iter().any(|out| out.guard.carried().task == task.id && out.fate(task) != Fate::Stays)
             || self.visits.iter().any(|(id, key)| *id == task.id && is_visited(task, key))
             || task.open_questions().any(|asked| self.wants(&task.id, asked, now))
+            || self.holds_in_vain(task)
     }
 
     /// The tasks that this stream has something out for.
@@ -111,6 +140,7 @@ impl<'a> Carrier<'a> {
     /// # Errors
     /// If the store cannot be used.
     pub(super) async fn attend(&mut self, task: &Task) -> Result<Option<Timestamp>, StoreError> {
+        self.refresh().await?;
         self.look_after(task).await?;
         while !self.closed {
             let now = self.bridge.clock.now();
@@ -120,7 +150,7 @@ impl<'a> Carrier<'a> {
             }
             let carried = self.bridge.service.carry(task, LEASE, wanted).await?;
             let Some(carried) = carried else { break };
-            self.send(carried).await;
+            self.send(carried, task).await;
         }
         Ok(self.next_look(task))
     }
@@ -148,14 +178,17 @@ impl<'a> Carrier<'a> {
                     }
                     Fate::Stays => {}
                     Fate::Over => {
-                        self.visits.extend(out.visit(task));
+                        self.visits.extend(visit(task, &out.guard.carried().key));
                         continue;
                     }
                     Fate::Withdrawn => {
-                        if let Some((id, key)) = out.visit(task) {
+                        if let Some((id, key)) = visit(task, &out.guard.carried().key) {
                             self.say(message::complete(&self.bridge.seal, &id, &key)).await;
                         }
-                        self.say(message::withdraw(&out.id)).await;
+                        // A task is cancelled, once the client has said that it made one.
+                        if !out.as_task {
+                            self.say(message::withdraw(&out.id)).await;
+                        }
                         continue;
                     }
                 }
@@ -176,15 +209,21 @@ impl<'a> Carrier<'a> {
         self.closed |= !self.outlet.send(message).await;
     }
 
-    async fn send(&mut self, carried: Carried) {
-        let sent = Sent { task: carried.task.clone(), key: carried.key.clone(), n: carried.n };
-        let id = self.bridge.seal.seal(Purpose::Question, &sent);
-        let message = message::request(&self.bridge.seal, self.revision, &carried, &id);
-        *self.asked.entry((sent.task, sent.key)).or_default() += 1;
+    async fn send(&mut self, carried: Carried, task: &Task) {
+        let Carried { key, n, .. } = &carried;
+        let of = Message { task: task.id.clone(), key: key.clone(), n: *n };
+        *self.asked.entry((of.task.clone(), of.key.clone())).or_default() += 1;
+        let id = self.bridge.seal.seal(Purpose::Question, &Sent { of, what: What::Question });
+        let can = self.session.client.makes_task_of(&carried.asked.question.ask);
+        let as_task = can && self.holdings.as_ref().is_some_and(|holdings| holdings.held.len() < MOST_HELD);
+        // The question is open until then at the longest.
+        let until = task.created_at + task.terms.max_runtime;
+        let ttl = as_task.then(|| until.since(self.bridge.clock.now()));
+        let message = message::request(&self.bridge.seal, self.session.revision, &carried, ttl, &id);
         let guard = self.bridge.service.carrying(carried);
         if self.outlet.send(message).await {
             let renew_at = self.bridge.clock.now() + LEASE / 2;
-            self.out.push(Out { guard, id, renew_at });
+            self.out.push(Out { guard, id, as_task, renew_at });
         } else {
             self.closed = true;
         }
@@ -199,8 +238,9 @@ impl<'a> Carrier<'a> {
             Some(delivery) if delivery.over => times > 0 || delivery.until <= self.opened,
             Some(_) => !asked.is_out(now),
         };
-        self.client.can_ask(&asked.question.ask)
+        self.session.client.can_ask(&asked.question.ask)
             && !self.closed
+            && !self.is_held(id, &asked.key)
             && free
             && times < MOST_TIMES
             && asked.at + self.grace <= now
@@ -234,22 +274,21 @@ fn is_visited(task: &Task, key: &str) -> bool {
     task.has_ended() || asked.is_none_or(|asked| asked.status == AskedStatus::Closed)
 }
 
-impl Out {
-    /// The visit that the message has led to, if it asked for one and may have.
-    fn visit(&self, task: &Task) -> Option<(TaskId, String)> {
-        let key = &self.guard.carried().key;
-        let asked = task.questions.iter().find(|asked| asked.key == *key)?;
-        let may_have = match &asked.status {
-            AskedStatus::Answered { answer, .. } => matches!(answer, Answer::Accept(_)),
-            AskedStatus::Visiting => true,
-            // The job saw the visit itself, unless nobody wants it any more.
-            AskedStatus::Closed => !task.has_ended(),
-            AskedStatus::Open => false,
-        };
-        let page = matches!(asked.question.ask, Ask::Url(_));
-        (page && may_have).then(|| (task.id.clone(), key.clone()))
-    }
+/// The visit of a page that a question has led to, if it asked for one and may have.
+fn visit(task: &Task, key: &str) -> Option<(TaskId, String)> {
+    let asked = task.questions.iter().find(|asked| asked.key == *key)?;
+    let may_have = match &asked.status {
+        AskedStatus::Answered { answer, .. } => matches!(answer, Answer::Accept(_)),
+        AskedStatus::Visiting => true,
+        // The job saw the visit itself, unless nobody wants it any more.
+        AskedStatus::Closed => !task.has_ended(),
+        AskedStatus::Open => false,
+    };
+    let page = matches!(asked.question.ask, Ask::Url(_));
+    (page && may_have).then(|| (task.id.clone(), key.to_owned()))
+}
 
+impl Out {
     fn fate(&self, task: &Task) -> Fate {
         let Carried { key, n, .. } = self.guard.carried();
         let asked = task.questions.iter().find(|asked| asked.key == *key);

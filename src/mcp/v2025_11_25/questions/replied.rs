@@ -1,20 +1,26 @@
-//! Answers on their way back. They come to any process, on any connection of the owner.
+//! What comes back of a question: the answer, or word of the task that the client made of it. It comes to any process, on
+//! any connection of the owner.
 
+use serde_json::Value;
 use taskbridge_sdk::{Answer, Ask};
 
-use super::Sent;
+use super::super::from_wire::{self, ClientTask};
+use super::held::{dismiss, let_go, note};
+use super::{Sent, What};
 use crate::mcp::generation::Replied;
-use crate::mcp::jsonrpc::{Error, Id, Outcome};
-use crate::mcp::session::Caller;
+use crate::mcp::jsonrpc::{Error, INTERNAL_ERROR, Id, Outcome};
+use crate::mcp::session::{Caller, Session};
 use crate::mcp::{Bridge, params};
 use crate::seal::Purpose;
+use crate::tasks::audit;
 use crate::tasks::service::{AnswerError, Carried};
-use crate::tasks::store::StoreError;
+use crate::tasks::store::{Held, Message, Setting, Stage, StoreError};
+use crate::tasks::task::Asked;
 
 /// The error code by which a client says that its user did not want its model to be asked.
 const USER_REJECTED: i32 = -1;
 
-/// Takes the client's response to a question.
+/// Takes the client's response to a question, or to a request about a task that it made of one.
 pub(in crate::mcp::v2025_11_25) async fn replied(
     bridge: &Bridge,
     caller: &Caller,
@@ -22,27 +28,144 @@ pub(in crate::mcp::v2025_11_25) async fn replied(
     outcome: Outcome,
 ) -> Replied {
     let Id::Text(id) = id else { return Replied::Unknown };
-    let Some(sent) = bridge.seal.open::<Sent>(Purpose::Question, id) else { return Replied::Unknown };
-    match taken(bridge, caller, sent, outcome).await {
-        Ok(replied) => replied,
-        Err(error) => {
-            tracing::error!(%error, "an answer was lost; the question stays open");
-            Replied::Taken
+    let Some(Sent { of, what }) = bridge.seal.open::<Sent>(Purpose::Question, id) else {
+        return Replied::Unknown;
+    };
+    let taken = match (what, &caller.session) {
+        (What::Question, session) => asked(bridge, caller, session.as_ref(), of, outcome).await,
+        (What::Status, Some(session)) => looked(bridge, session, of, outcome).await,
+        (What::Result, Some(session)) => fetched(bridge, caller, session, of, outcome).await,
+        // Whatever it says, there is nothing more to be done about that task.
+        (What::Cancel, Some(session)) => let_go(bridge, session, &of).await.map(|()| Replied::Taken),
+        (_, None) => Ok(Replied::Unknown),
+    };
+    taken.unwrap_or_else(|error| {
+        tracing::error!(%error, "an answer was lost; the question stays open");
+        Replied::Taken
+    })
+}
+
+/// Takes what a client tells of one of its tasks without being asked.
+pub(in crate::mcp::v2025_11_25) async fn told(bridge: &Bridge, session: &Session, params: &Value) {
+    if !session.client.makes_tasks() {
+        return;
+    }
+    let told = async {
+        let Ok(now) = from_wire::client_task(params) else { return Ok(()) };
+        let held = bridge.store.settings(&session.nonce).await?.held;
+        match held.into_iter().find(|held| held.id == now.id) {
+            Some(held) => stands(bridge, session, held, now).await,
+            None => Ok(()),
         }
+    };
+    if let Err::<(), StoreError>(error) = told.await {
+        tracing::warn!(%error, "word of a client's task was lost; it is asked for again");
     }
 }
 
-async fn taken(
+/// A question is answered, at once or by a task of the client's.
+async fn asked(
     bridge: &Bridge,
     caller: &Caller,
-    sent: Sent,
+    session: Option<&Session>,
+    of: Message,
+    outcome: Outcome,
+) -> Result<Replied, StoreError> {
+    if let (Some(session), Ok(result)) = (session, &outcome)
+        && session.client.makes_tasks()
+        && result["task"].is_object()
+    {
+        match from_wire::client_task(&result["task"]) {
+            Ok(task) => return made(bridge, session, of, task).await,
+            Err(why) => tracing::debug!(task = ?of.task, key = of.key, why, "a client's task cannot be read"),
+        }
+    }
+    answered(bridge, caller, of, outcome).await
+}
+
+/// The client has made a task of its own of the question. From now on it is asked about that, and not the same again.
+async fn made(
+    bridge: &Bridge,
+    session: &Session,
+    of: Message,
+    ClientTask { id, stage, every }: ClientTask,
+) -> Result<Replied, StoreError> {
+    // Also where the question is over: then the task is to be cancelled.
+    let held = Held { of: of.clone(), id, since: bridge.clock.now(), stage, every };
+    audit::client_task(&session.owner, &held);
+    if !note(bridge, session, Setting::Hold(held)).await? {
+        tracing::debug!(task = ?of.task, key = of.key, "the session has ended, or its client holds too many tasks");
+    }
+    if let Some(asked) = find(bridge, session, &of).await? {
+        dealt_with(bridge, of, asked, None).await?;
+    }
+    Ok(Replied::Taken)
+}
+
+/// How a client's task stands.
+async fn looked(
+    bridge: &Bridge,
+    session: &Session,
+    of: Message,
+    outcome: Outcome,
+) -> Result<Replied, StoreError> {
+    let Some(held) = held(bridge, session, &of).await? else { return Ok(Replied::Late) };
+    match outcome.map(|task| from_wire::client_task(&task)) {
+        Ok(Ok(now)) => stands(bridge, session, held, now).await?,
+        Ok(Err(why)) => tracing::debug!(task = ?of.task, key = of.key, why, "a client's task cannot be read"),
+        // That is no word on the task.
+        Err(error) if error.code == INTERNAL_ERROR => {
+            tracing::debug!(task = ?of.task, key = of.key, why = error.message, "a client could not say how its task stands");
+        }
+        Err(error) => {
+            tracing::debug!(task = ?of.task, key = of.key, why = error.message, "a client's task is gone");
+            let_go(bridge, session, &of).await?;
+        }
+    }
+    Ok(Replied::Taken)
+}
+
+async fn stands(bridge: &Bridge, session: &Session, held: Held, now: ClientTask) -> Result<(), StoreError> {
+    let is_over = matches!(held.stage, Stage::Ended | Stage::Cancelled);
+    // What is over stays so; an older word may come later.
+    if is_over || (held.stage, held.every) == (now.stage, now.every) {
+        return Ok(());
+    }
+    let held = Held { stage: now.stage, every: now.every, ..held };
+    audit::client_task(&session.owner, &held);
+    note(bridge, session, Setting::Stands(held.of.clone(), held.stage, held.every)).await?;
+    match held.stage {
+        Stage::Cancelled => dismiss(bridge, session, &held.of).await,
+        Stage::Working | Stage::InputRequired | Stage::Ended => Ok(()),
+    }
+}
+
+/// What came of a client's task: what the question would have been answered with.
+async fn fetched(
+    bridge: &Bridge,
+    caller: &Caller,
+    session: &Session,
+    of: Message,
+    outcome: Outcome,
+) -> Result<Replied, StoreError> {
+    let Some(held) = held(bridge, session, &of).await? else { return Ok(Replied::Late) };
+    // Otherwise a stream would cancel it when it sees that the question is answered.
+    note(bridge, session, Setting::Stands(of.clone(), Stage::Ended, held.every)).await?;
+    let replied = answered(bridge, caller, of.clone(), outcome).await?;
+    let_go(bridge, session, &of).await?;
+    Ok(replied)
+}
+
+async fn answered(
+    bridge: &Bridge,
+    caller: &Caller,
+    of: Message,
     outcome: Outcome,
 ) -> Result<Replied, StoreError> {
     let owner = &caller.principal.owner;
-    let Sent { task, key, n } = sent;
     // We asked it, so a task that is gone by now, or not this caller's, is nothing that the client did wrong.
-    let Some(view) = bridge.service.get(owner, &task).await? else { return Ok(Replied::Late) };
-    let Some(asked) = view.task.questions.into_iter().find(|asked| asked.key == key) else {
+    let Some(view) = bridge.service.get(owner, &of.task).await? else { return Ok(Replied::Late) };
+    let Some(asked) = view.task.questions.into_iter().find(|asked| asked.key == of.key) else {
         return Ok(Replied::Late);
     };
     let ask = &asked.question.ask;
@@ -52,16 +175,38 @@ async fn taken(
     };
     let (why, problem) = match answer {
         Err(why) => (why, None),
-        Ok(answer) => match bridge.service.answer(owner, &task, &key, answer).await {
+        Ok(answer) => match bridge.service.answer(owner, &of.task, &of.key, answer).await {
             Ok(_) => return Ok(Replied::Taken),
             Err(AnswerError::Closed | AnswerError::NotFound) => return Ok(Replied::Late),
             Err(AnswerError::Store(error)) => return Err(error),
             Err(AnswerError::Invalid(problem)) => (problem.clone(), Some(problem)),
         },
     };
-    tracing::debug!(?task, key, n, why, "an answer was not taken; the question stays open");
-    bridge.service.carrying(Carried { task, key, n, asked }).over(problem).await?;
+    tracing::debug!(task = ?of.task, key = of.key, n = of.n, why, "an answer was not taken; the question stays open");
+    dealt_with(bridge, of, asked, problem).await?;
     Ok(Replied::Taken)
+}
+
+/// The client has dealt with the message; the question stays open.
+async fn dealt_with(
+    bridge: &Bridge,
+    of: Message,
+    asked: Asked,
+    problem: Option<String>,
+) -> Result<(), StoreError> {
+    let Message { task, key, n } = of;
+    bridge.service.carrying(Carried { task, key, n, asked }).over(problem).await
+}
+
+async fn find(bridge: &Bridge, session: &Session, of: &Message) -> Result<Option<Asked>, StoreError> {
+    let view = bridge.service.get(&session.owner, &of.task).await?;
+    Ok(view.and_then(|view| view.task.questions.into_iter().find(|asked| asked.key == of.key)))
+}
+
+/// The client's task that was made of this message, if it is held still.
+async fn held(bridge: &Bridge, session: &Session, of: &Message) -> Result<Option<Held>, StoreError> {
+    let held = bridge.store.settings(&session.nonce).await?.held;
+    Ok(held.into_iter().find(|held| held.of == *of))
 }
 
 /// What an error says to the question. Most say nothing about the user's will, and the question stays open.
