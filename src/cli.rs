@@ -14,11 +14,11 @@ use clap::{Args, Parser, Subcommand};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use taskbridge_sdk::Registry;
 
-use crate::app::{self, App};
+use crate::app::{self, App, Origin};
 use crate::config::locate::Environment;
-use crate::config::{self, AuthMode, Config};
+use crate::config::{self, AuthMode, Config, Sources};
 use crate::mcp::generation::Revision;
-use crate::shutdown::{self, Shutdown};
+use crate::shutdown::{self, Hangups, Shutdown};
 use crate::telemetry;
 
 /// Lets MCP clients run work in the engines you already have, as durable tasks.
@@ -117,16 +117,18 @@ fn help(registry: &Registry, arguments: &[OsString]) -> ExitCode {
 }
 
 /// Finds and reads the config. What is wrong with it is told as it stands, one line each.
-fn load(registry: &Registry, file: &File, environment: &Environment) -> Result<Config, String> {
+fn load(registry: &Registry, file: &File, environment: &Environment) -> Result<(Config, Sources), String> {
     let here = Path::new("");
     let file = environment
         .find_config(file.config.as_deref(), here)
         .map_err(|text| format!("taskbridge: {text}"))?;
-    config::load(&file, registry, environment.state_home.as_deref()).map_err(|problems| problems.to_string())
+    let reading = config::read(&file, registry, environment.state_home.as_deref());
+    let config = reading.config.map_err(|problems| problems.to_string())?;
+    Ok((config, reading.sources))
 }
 
 fn check(registry: &Registry, file: &File) -> Result<(), String> {
-    let config = load(registry, file, &Environment::of_process())?;
+    let (config, _) = load(registry, file, &Environment::of_process())?;
     let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
     let beside = [(config.resources.count(), "resource"), (config.prompts.count(), "prompt")];
     let beside = beside.into_iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!(", {}", count(n, what)));
@@ -143,7 +145,7 @@ fn check(registry: &Registry, file: &File) -> Result<(), String> {
 
 fn serve(registry: &Registry, options: Serve) -> Result<(), String> {
     let environment = Environment::of_process();
-    let mut config = load(registry, &options.file, &environment)?;
+    let (mut config, sources) = load(registry, &options.file, &environment)?;
     if let Some(address) = options.listen {
         config.listen_on(address).map_err(|text| format!("taskbridge: --listen {address}: {text}"))?;
     }
@@ -151,16 +153,19 @@ fn serve(registry: &Registry, options: Serve) -> Result<(), String> {
         .map_err(|text| format!("taskbridge: {text}"))?;
     let program = std::env::current_exe()
         .map_err(|error| format!("taskbridge: this program's own file cannot be found: {error}"))?;
+    let (file, state_home) = (config.file.clone(), environment.state_home.clone());
+    let origin = Origin { file, sources, registry: registry.clone(), program, state_home };
     let runtime = tokio::runtime::Runtime::new()
         .map_err(|error| format!("taskbridge: no threads can be started: {error}"))?;
     let served = runtime.block_on(async {
         let stop = Shutdown::default();
         let signals = shutdown::listen(stop.clone()).map_err(|error| error.to_string())?;
+        let hangups = Hangups::listen(&stop).map_err(|error| error.to_string())?;
         let serving = async {
             if options.stdio {
-                over_stdio(config, registry, program, &stop).await
+                over_stdio(config, origin, hangups, &stop).await
             } else {
-                over_http(config, registry, program, &stop).await
+                over_http(config, origin, hangups, &stop).await
             }
         };
         tokio::select! {
@@ -174,31 +179,26 @@ fn serve(registry: &Registry, options: Serve) -> Result<(), String> {
     served.map_err(|text| format!("taskbridge: {text}"))
 }
 
-async fn over_http(
-    config: Config,
-    registry: &Registry,
-    program: PathBuf,
-    stop: &Shutdown,
-) -> Result<(), String> {
+async fn over_http(config: Config, origin: Origin, hangups: Hangups, stop: &Shutdown) -> Result<(), String> {
     allow_many_connections();
     // First the address, so that a second server by mistake touches nothing.
     let listener = app::listen(&config).await.map_err(|error| error.to_string())?;
     let address = listener.local_addr().map_err(|error| error.to_string())?;
     let welcome = welcome(&config, address);
-    let app = App::build(config, registry, program).await.map_err(|error| error.to_string())?;
+    let app = build(config, origin, hangups).await?;
     print(&welcome);
     app.serve_http(listener, stop.begin.clone()).await.map_err(|error| error.to_string())
 }
 
-async fn over_stdio(
-    config: Config,
-    registry: &Registry,
-    program: PathBuf,
-    stop: &Shutdown,
-) -> Result<(), String> {
-    let app = App::build(config, registry, program).await.map_err(|error| error.to_string())?;
+async fn over_stdio(config: Config, origin: Origin, hangups: Hangups, stop: &Shutdown) -> Result<(), String> {
+    let app = build(config, origin, hangups).await?;
     let input = tokio::io::BufReader::new(tokio::io::stdin());
     app.serve_stdio(input, tokio::io::stdout(), stop.begin.clone()).await.map_err(|error| error.to_string())
+}
+
+async fn build(config: Config, origin: Origin, hangups: Hangups) -> Result<App, String> {
+    let built = App::build(config, &origin.registry, origin.program.clone()).await;
+    Ok(built.map_err(|error| error.to_string())?.reloading(origin, hangups))
 }
 
 /// Raises the soft limit on open files, as far as the hard one lets it. Without that the server works too, for fewer

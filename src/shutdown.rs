@@ -1,4 +1,7 @@
-//! How the server is told to stop: SIGTERM or SIGINT once to stop in order, twice to leave at once.
+//! What the server is told by signals: SIGTERM or SIGINT once to stop in order, twice to leave at once; SIGHUP to read its
+//! config again, or to stop in order if that is how its terminal went away.
+
+use std::io::IsTerminal as _;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -26,6 +29,40 @@ pub(crate) fn listen(stop: Shutdown) -> std::io::Result<impl Future<Output = ()>
         next(&mut terminate, &mut interrupt).await;
         stop.at_once.cancel();
     })
+}
+
+/// SIGHUP.
+pub(crate) struct Hangups {
+    signal: Signal,
+    at_terminal: bool,
+    stop: CancellationToken,
+}
+
+impl Hangups {
+    /// Listens for it from now on; without that, it would end the process.
+    ///
+    /// # Errors
+    /// If the system gives no signals.
+    pub(crate) fn listen(stop: &Shutdown) -> std::io::Result<Self> {
+        let signal = signal(SignalKind::hangup())?;
+        Ok(Self { signal, at_terminal: is_at_terminal(), stop: stop.begin.clone() })
+    }
+
+    /// Waits until the config is to be read again.
+    pub(crate) async fn next(&mut self) {
+        loop {
+            match self.signal.recv().await {
+                // Nobody is there any more to see what it says, or to stop it with Ctrl-C.
+                Some(()) if self.at_terminal && !is_at_terminal() => self.stop.cancel(),
+                Some(()) => return,
+                None => std::future::pending().await,
+            }
+        }
+    }
+}
+
+fn is_at_terminal() -> bool {
+    std::io::stdin().is_terminal() || std::io::stdout().is_terminal() || std::io::stderr().is_terminal()
 }
 
 async fn next(terminate: &mut Signal, interrupt: &mut Signal) {

@@ -15,6 +15,8 @@ pub(crate) fn begin(log: &Log, filter: Option<&str>) -> Result<(), String> {
     let text = filter.unwrap_or(&log.filter);
     let filter = EnvFilter::try_new(text).map_err(|error| format!("the log filter \"{text}\": {error}"))?;
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // To say that nothing can be said would be a panic where standard error is gone.
+    let lines = lines.log_internal_errors(false);
     // It fails only where lines are written already, as in a program that embeds this one.
     let _ = match log.format {
         LogFormat::Text => lines.with_ansi(std::io::stderr().is_terminal()).try_init(),

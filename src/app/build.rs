@@ -8,21 +8,22 @@ use std::time::Duration;
 
 use taskbridge_sdk::Registry;
 
-use super::connect::connect;
+use super::connect::{Backends, connect, handles};
+use super::offered::Offered;
+use super::reload::InForce;
 use super::{App, AppError};
-use crate::auth::{ApiKeys, Authenticator};
-use crate::catalog::Catalog;
 use crate::clock::{self, System};
-use crate::config::{AuthMode, Config, StoreKind};
+use crate::config::{Config, StoreKind};
 use crate::current::Current;
+use crate::mcp::Bridge;
+use crate::mcp::http::Entrance;
 use crate::mcp::offers::Offers;
 use crate::mcp::speakers::Speakers;
-use crate::mcp::{self, Bridge};
 use crate::seal::Seal;
 use crate::store::sqlite::{Mode, SqliteStore};
 use crate::tasks::ledger::{Ledger, Nudge};
 use crate::tasks::pace::Pace;
-use crate::tasks::reconciler::{Engines, Reconciler, Settings};
+use crate::tasks::reconciler::{Reconciler, Settings};
 use crate::tasks::service::Service;
 use crate::tasks::store::{Holder, Store};
 use crate::tasks::watch::Watch;
@@ -38,17 +39,17 @@ impl App {
     ///
     /// # Errors
     /// See [`AppError`].
-    pub async fn build(mut config: Config, registry: &Registry, program: PathBuf) -> Result<Self, AppError> {
+    pub async fn build(config: Config, registry: &Registry, program: PathBuf) -> Result<Self, AppError> {
         let (clock, entropy) = (System::clock(), System::entropy());
         let store = open_store(&config)?;
         let key = store.seal_key(clock::random(&*entropy)).await?;
         let seal = Seal::new(&key, Arc::clone(&entropy));
-        let backends = connect(&config, registry, program).await?;
+        let backends = connect(&config, registry, &program, &Backends::new()).await?;
 
-        let tools = std::mem::take(&mut config.tools);
-        let (resources, prompts) =
-            (std::mem::take(&mut config.resources), std::mem::take(&mut config.prompts));
-        let catalog = Catalog::new(tools, config.limits.clone(), seal.clone()).with(resources, prompts);
+        let in_force = InForce::of(&config, backends);
+        let stop_within = config.server.stop_within;
+        let reconciling = config.reconciler.clone();
+        let Offered { catalog, settings, rules } = Offered::of(config, seal.clone())?;
         let catalog = Arc::new(Current::new(catalog));
         let ledger = Ledger {
             store: Arc::clone(&store),
@@ -59,26 +60,25 @@ impl App {
         };
         let nonce: [u8; 16] = clock::random(&*entropy);
         let holder = Holder(data_encoding::BASE32_NOPAD.encode(&nonce).to_ascii_lowercase());
-        let lease = config.reconciler.lease;
-        let pace =
-            Pace { quickest: config.reconciler.quickest_look, slowest: config.reconciler.slowest_look };
-        let calls = config.reconciler.max_concurrent_calls.get();
-        let engines = Engines::new(backends.clone(), calls);
-        let settings = Settings { lease, tick: TICK, pace, max_acts: MAX_ACTS };
-        let reconciler = Reconciler::new(ledger.clone(), engines, holder.clone(), settings);
+        let lease = reconciling.lease;
+        let pace = Pace { quickest: reconciling.quickest_look, slowest: reconciling.slowest_look };
+        let loops = Settings { lease, tick: TICK, pace, max_acts: MAX_ACTS };
+        let engines = in_force.engines.clone();
+        let reconciler = Reconciler::new(ledger.clone(), engines, holder.clone(), loops);
         let service = Service::new(ledger, Arc::clone(&entropy), holder, lease, pace, reconciler.outbox());
         let bridge = Bridge {
             service,
-            offers: Offers::new(catalog, protocol_settings(&config)),
-            backends: Current::new(backends),
+            offers: Offers::new(catalog, settings),
+            backends: Current::new(handles(&in_force.backends)),
             seal,
             store,
             clock,
             entropy,
             speakers: Speakers::default(),
         };
-        let auth = Arc::new(authenticator(&config)?);
-        Ok(Self { bridge: Arc::new(bridge), auth, reconciler, config })
+        let reloading = Box::pin(std::future::pending());
+        let (bridge, entrance) = (Arc::new(bridge), Arc::new(Entrance::new(rules)));
+        Ok(Self { bridge, entrance, reconciler, stop_within, in_force, reloading })
     }
 }
 
@@ -97,40 +97,4 @@ fn make_folder(folder: &Path) -> Result<(), AppError> {
         .mode(0o700)
         .create(folder)
         .map_err(|source| AppError::Folder { folder: folder.to_owned(), source })
-}
-
-fn authenticator(config: &Config) -> Result<Authenticator, AppError> {
-    let auth = &config.auth;
-    match auth.mode {
-        AuthMode::None => Ok(Authenticator::None { single_user: auth.single_user }),
-        AuthMode::ApiKeys => {
-            let digests: Vec<(&str, String)> = auth
-                .keys
-                .iter()
-                .map(|key| (key.principal.as_str(), data_encoding::HEXLOWER.encode(&key.sha256)))
-                .collect();
-            let keys = ApiKeys::new(digests.iter().map(|(principal, digest)| (*principal, digest.as_str())));
-            keys.map(Authenticator::ApiKeys).map_err(|error| AppError::Config(error.to_string()))
-        }
-    }
-}
-
-fn protocol_settings(config: &Config) -> mcp::Settings {
-    use crate::config::CompanionTools;
-    let server = &config.server;
-    mcp::Settings {
-        call_budget: server.call_budget,
-        quick_wait: server.quick_wait,
-        progress_every: server.progress_every,
-        companion_tools: match server.companion_tools {
-            CompanionTools::Auto => mcp::CompanionTools::Auto,
-            CompanionTools::Always => mcp::CompanionTools::Always,
-            CompanionTools::Never => mcp::CompanionTools::Never,
-        },
-        page_size: server.page_size.get(),
-        session_lifetime: server.session_lifetime,
-        max_log_bytes: server.max_log_bytes.get(),
-        max_artifact_bytes: server.max_artifact_bytes,
-        max_polls_per_second: server.max_polls_per_second.get(),
-    }
 }

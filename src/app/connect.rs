@@ -1,38 +1,89 @@
-//! Connects the backends of a config, all of them or none.
+//! Connects the backends of a config, all of them or none. What is connected already and is to be the same stays as it
+//! is.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
-use taskbridge_sdk::{Backend, Connect, Registry};
+use taskbridge_sdk::{Backend, Connect, Error, Registry};
 
 use super::AppError;
-use crate::config::Config;
+use crate::config::{self, Config};
 
+/// How long one backend may take to connect.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A backend, connected.
+#[derive(Clone)]
+pub(super) struct Connected {
+    pub(super) backend: Arc<dyn Backend>,
+    /// What it was connected with.
+    with: config::Backend,
+}
+
+/// Connected backends by name.
+pub(super) type Backends = BTreeMap<String, Connected>;
+
+/// The backends alone.
+pub(super) fn handles(all: &Backends) -> BTreeMap<String, Arc<dyn Backend>> {
+    all.iter().map(|(name, connected)| (name.clone(), Arc::clone(&connected.backend))).collect()
+}
+
+/// Connects the backends of a config, but for those that `known` has as the config wants them. Those that the config
+/// does not have any more stay, since there may be tasks on them.
 pub(super) async fn connect(
     config: &Config,
     registry: &Registry,
-    program: PathBuf,
-) -> Result<BTreeMap<String, Arc<dyn Backend>>, AppError> {
-    let mut backends = BTreeMap::new();
-    for (name, backend) in &config.backends {
-        let place = || match backend.line {
+    program: &Path,
+    known: &Backends,
+) -> Result<Backends, AppError> {
+    let mut backends = known.clone();
+    for (name, wanted) in &config.backends {
+        let place = || match wanted.line {
             Some(line) => format!("{}:{line}", config.file.display()),
             None => config.file.display().to_string(),
         };
-        let Some(adapter) = registry.get(&backend.kind) else {
-            return Err(AppError::Config(format!("{}: no adapter of kind `{}`", place(), backend.kind)));
-        };
-        let context = Connect {
-            name: name.clone(),
-            config_dir: config.dir.clone(),
-            state_dir: config.store.backends_dir.join(name),
-            program: program.clone(),
-        };
-        let connected = (adapter.connect)(backend.fields.clone(), context).await;
-        let connected =
-            connected.map_err(|source| AppError::Backend { place: place(), name: name.clone(), source })?;
-        backends.insert(name.clone(), connected);
+        match known.get(name) {
+            Some(known) if known.with.kind == wanted.kind && known.with.fields == wanted.fields => continue,
+            Some(known) if known.with.kind != wanted.kind => {
+                return Err(AppError::Config(format!(
+                    "{}: backends.{name}.kind: it was `{}` when the server started, and there may be tasks on it: give \
+                     the new backend another name, or start the server again",
+                    place(),
+                    known.with.kind
+                )));
+            }
+            _ => {}
+        }
+        let backend = connect_one(config, registry, program.to_owned(), name, wanted).await;
+        let backend =
+            backend.map_err(|source| AppError::Backend { place: place(), name: name.clone(), source })?;
+        backends.insert(name.clone(), Connected { backend, with: wanted.clone() });
     }
     Ok(backends)
+}
+
+async fn connect_one(
+    config: &Config,
+    registry: &Registry,
+    program: PathBuf,
+    name: &str,
+    wanted: &config::Backend,
+) -> taskbridge_sdk::Result<Arc<dyn Backend>> {
+    let adapter = registry.get(&wanted.kind);
+    let adapter = adapter.ok_or_else(|| Error::config(format!("no adapter of kind `{}`", wanted.kind)))?;
+    let context = Connect {
+        name: name.to_owned(),
+        config_dir: config.dir.clone(),
+        state_dir: config.store.backends_dir.join(name),
+        program,
+    };
+    let connecting = (adapter.connect)(wanted.fields.clone(), context);
+    match tokio::time::timeout(PATIENCE, connecting).await {
+        Ok(connected) => connected,
+        Err(_) => {
+            Err(Error::unavailable(format!("it did not connect within {} seconds", PATIENCE.as_secs())))
+        }
+    }
 }

@@ -1,31 +1,42 @@
 //! Builds the parts and wires them, and spawns what runs beside the requests: the only place that spawns. It must
 //! not decide anything about a task or the protocol.
 //!
-//! [`build`] makes an [`App`] of a config, [`connect`] its backends, [`serve`] runs it.
+//! [`build`] makes an [`App`] of a config: [`connect`] its backends, [`offered`] what clients meet. [`serve`] runs it, and
+//! [`reload`] puts another config in force while it runs.
 
 mod build;
 mod connect;
+mod offered;
+mod reload;
 mod serve;
 
+use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::auth::Authenticator;
-use crate::config::Config;
+use futures_util::future::BoxFuture;
+
+use crate::config::Problems;
 use crate::mcp::Bridge;
+use crate::mcp::http::Entrance;
 use crate::tasks::reconciler::Reconciler;
 use crate::tasks::store::StoreError;
 
+pub use reload::Origin;
 pub use serve::listen;
 
 /// A server that is ready to serve.
 pub struct App {
     bridge: Arc<Bridge>,
-    auth: Arc<Authenticator>,
+    entrance: Arc<Entrance>,
     reconciler: Reconciler,
-    config: Config,
+    stop_within: Duration,
+    in_force: reload::InForce,
+    /// Puts other configs in force; never ends.
+    reloading: BoxFuture<'static, Infallible>,
 }
 
 /// Why the server cannot start, or go on.
@@ -60,6 +71,9 @@ pub enum AppError {
         /// Why not.
         source: taskbridge_sdk::Error,
     },
+    /// The config is wrong.
+    #[error(transparent)]
+    Problems(#[from] Problems),
     /// Something in the config that was not seen before.
     #[error("{0}")]
     Config(String),

@@ -1,15 +1,15 @@
 //! Serves: over HTTP or over stdio, with the loops beside it, until it is to stop. The one file that spawns.
 
-use std::sync::Arc;
+use std::convert::Infallible;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use tokio::io::{AsyncBufRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::{App, AppError};
 use crate::config::Config;
-use crate::mcp::origin::Doors;
 use crate::mcp::{http, stdio};
 use crate::tasks::reconciler::Reconciler;
 
@@ -29,14 +29,9 @@ impl App {
     /// # Errors
     /// See [`AppError`].
     pub async fn serve_http(self, listener: TcpListener, stop: CancellationToken) -> Result<(), AppError> {
-        let server = &self.config.server;
-        let doors =
-            Doors::new(server.listen.ip(), server.allowed_origins.clone(), server.allowed_hosts.clone())
-                .map_err(AppError::Config)?;
-        let options = http::Options { doors, max_body_bytes: server.max_body_bytes.get() };
-        let serving = http::serve(listener, Arc::clone(&self.bridge), self.auth, options, stop.clone());
-        let stop_within = server.stop_within;
-        beside(self.reconciler, serving, &stop, stop_within).await.map(|_| ())
+        let Self { bridge, entrance, reconciler, stop_within, reloading, .. } = self;
+        let serving = http::serve(listener, bridge, entrance, stop.clone());
+        beside(reconciler, reloading, serving, &stop, stop_within).await.map(|_| ())
     }
 
     /// Serves one client over its input and output until the input ends or `stop` is cancelled.
@@ -49,17 +44,18 @@ impl App {
         output: impl AsyncWrite + Unpin + Send,
         stop: CancellationToken,
     ) -> Result<(), AppError> {
-        let most = self.config.server.max_body_bytes.get();
-        let serving = stdio::serve(input, output, &self.bridge, most, stop.clone());
-        let served = beside(self.reconciler, serving, &stop, self.config.server.stop_within).await?;
+        let Self { bridge, reconciler, stop_within, reloading, .. } = self;
+        let serving = stdio::serve(input, output, &bridge, stop.clone());
+        let served = beside(reconciler, reloading, serving, &stop, stop_within).await?;
         served.unwrap_or(Ok(())).map_err(AppError::Stdio)
     }
 }
 
-/// Serves with the reconciler beside it. Once serving is over or `stop` is cancelled, all that is in hand has
+/// Serves with the reconciler beside it, and puts other configs in force meanwhile. Once serving is over or `stop` is cancelled, all that is in hand has
 /// `stop_within` to end; `None` if serving was cut off then.
 async fn beside<T>(
     reconciler: Reconciler,
+    reloading: BoxFuture<'static, Infallible>,
     serving: impl Future<Output = T>,
     stop: &CancellationToken,
     stop_within: Duration,
@@ -71,6 +67,7 @@ async fn beside<T>(
         served = &mut serving => Some(served),
         () = stop.cancelled() => None,
         _ = &mut loops => return Err(AppError::Loops),
+        never = reloading => match never {},
     };
     let end = async {
         let served = match served {

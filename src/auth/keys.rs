@@ -3,7 +3,7 @@
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
-use super::{Principal, Unauthorized};
+use super::{Pass, Principal, Unauthorized};
 use crate::tasks::task::Owner;
 
 /// Which key stands for whom. A principal can have several keys, so that one can be replaced while both work.
@@ -61,14 +61,19 @@ impl ApiKeys {
 
     /// Whose key this is. It takes as long for a wrong key as for a right one.
     pub(super) fn principal(&self, key: &[u8]) -> Result<Principal, Unauthorized> {
-        let digest: [u8; 32] = Sha256::digest(key).into();
+        self.principal_of(Sha256::digest(key).into())
+    }
+
+    /// Whose key has this digest.
+    pub(super) fn principal_of(&self, digest: [u8; 32]) -> Result<Principal, Unauthorized> {
         let mut found = None;
         for key in &self.keys {
             if bool::from(key.digest.ct_eq(&digest)) {
                 found = Some(&key.owner);
             }
         }
-        found.map(|owner| Principal { owner: owner.clone(), identified: true }).ok_or(Unauthorized::Unknown)
+        let owner = found.ok_or(Unauthorized::Unknown)?;
+        Ok(Principal { owner: owner.clone(), identified: true, pass: Pass(Some(digest)) })
     }
 }
 

@@ -17,17 +17,29 @@ pub struct Principal {
     /// True if different callers have different owners, or all callers are one by config: then, and only then, a
     /// caller's own tasks can be listed.
     pub identified: bool,
+    /// What they were let in by.
+    pub pass: Pass,
+}
+
+/// What a caller was let in by: a key, in the form in which the config has it, or nothing.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub struct Pass(Option<[u8; 32]>);
+
+impl std::fmt::Debug for Pass {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.0.is_some() { "Pass(hidden)" } else { "Pass(none)" })
+    }
 }
 
 impl Principal {
     /// The one user of a server that belongs to them alone (`single_user`, or stdio).
     pub fn single_user() -> Self {
-        Self { owner: Owner::new(EVERYONE), identified: true }
+        Self { owner: Owner::new(EVERYONE), identified: true, pass: Pass::default() }
     }
 
     /// Anybody. They share one owner, so a task is open to whoever knows its id, and to nobody else.
     pub fn anybody() -> Self {
-        Self { owner: Owner::new(EVERYONE), identified: false }
+        Self { owner: Owner::new(EVERYONE), identified: false, pass: Pass::default() }
     }
 }
 
@@ -71,6 +83,16 @@ impl Authenticator {
             }
         }
     }
+
+    /// True if somebody who was let in before would be let in again, and be the same.
+    pub fn still_knows(&self, principal: &Principal) -> bool {
+        let known = match (self, principal.pass) {
+            (Authenticator::ApiKeys(keys), Pass(Some(digest))) => keys.principal_of(digest),
+            (Authenticator::ApiKeys(_), Pass(None)) => return false,
+            (Authenticator::None { .. }, _) => self.authenticate(None),
+        };
+        known.as_ref() == Ok(principal)
+    }
 }
 
 /// The credential of a `Bearer` header.
@@ -95,5 +117,32 @@ mod tests {
         assert_eq!(anybody.owner, user.owner);
         assert!(!anybody.identified);
         assert!(user.identified);
+    }
+
+    #[test]
+    fn knows_again_who_would_be_let_in_as_the_same() {
+        let digest = |key: &str| {
+            use sha2::Digest as _;
+            data_encoding::HEXLOWER.encode(&sha2::Sha256::digest(key))
+        };
+        let (a, b) = (digest("a"), digest("b"));
+        let keys =
+            |pairs: &[(&str, &str)]| Authenticator::ApiKeys(ApiKeys::new(pairs.iter().copied()).unwrap());
+        let before = keys(&[("ann", &a), ("ann", &b)]);
+        let ann = before.authenticate(Some(b"Bearer a")).unwrap();
+        let open = Authenticator::None { single_user: true };
+        for (now, knows) in [
+            (&before, true),
+            (&keys(&[("ann", &a)]), true),
+            (&keys(&[("ann", &b)]), false),
+            (&keys(&[("bob", &a)]), false),
+            (&open, false),
+        ] {
+            assert_eq!(now.still_knows(&ann), knows, "{now:?}");
+        }
+        let user = open.authenticate(None).unwrap();
+        assert!(open.still_knows(&user) && !before.still_knows(&user));
+        assert!(!Authenticator::None { single_user: false }.still_knows(&user));
+        assert_eq!(format!("{:?}", ann.pass), "Pass(hidden)");
     }
 }

@@ -40,13 +40,16 @@ use crate::tasks::store::SlotLimit;
 use crate::tasks::task::Spec;
 use crate::tasks::tools::{Opened, Tools};
 
+/// The most jobs that may hold a slot of a tool, a backend or a group that is not in the config any more.
+const LIMIT_OF_WHAT_IS_GONE: u32 = 1;
+
 /// All that is offered: tools in the order of their names, resources and prompts.
 #[derive(Debug)]
 pub struct Catalog {
     tools: BTreeMap<String, Arc<Tool>>,
     resources: Resources,
     prompts: Prompts,
-    limits: BTreeMap<String, u32>,
+    limits: BTreeMap<String, Option<u32>>,
     seal: Seal,
 }
 
@@ -78,9 +81,9 @@ pub struct Tool {
 }
 
 impl Catalog {
-    /// A catalog of these tools. `limits` are the most jobs that may hold each slot at once; the seal keeps what is
-    /// sensitive in a call's arguments.
-    pub fn new(definitions: Vec<Definition>, limits: BTreeMap<String, u32>, seal: Seal) -> Self {
+    /// A catalog of these tools. `limits` are the most jobs that may hold each slot at once, with `None` for any number;
+    /// the seal keeps what is sensitive in a call's arguments.
+    pub fn new(definitions: Vec<Definition>, limits: BTreeMap<String, Option<u32>>, seal: Seal) -> Self {
         let tool = |definition: Definition| {
             let tool = Tool::new(definition, seal.clone());
             (tool.name.clone(), Arc::new(tool))
@@ -163,7 +166,9 @@ impl Tools for Catalog {
 
     fn limits(&self, slots: &[String]) -> Vec<SlotLimit> {
         let limit = |slot: &String| {
-            self.limits.get(slot).map(|limit| SlotLimit { slot: slot.clone(), limit: *limit })
+            // What is gone from the config had a limit, and nobody has said that it may be exceeded.
+            let limit = self.limits.get(slot).copied().unwrap_or(Some(LIMIT_OF_WHAT_IS_GONE))?;
+            Some(SlotLimit { slot: slot.clone(), limit })
         };
         slots.iter().filter_map(limit).collect()
     }

@@ -9,7 +9,7 @@ use taskbridge_sdk::{FileContent, Output, Registry};
 
 use super::Consent;
 use super::{Catalog, Refused, Request};
-use crate::auth::Principal;
+use crate::auth::{Pass, Principal};
 use crate::clock::System;
 use crate::seal::Seal;
 use crate::tasks::service::Call;
@@ -74,7 +74,7 @@ fn catalog() -> Catalog {
 
 fn request(arguments: Value) -> Request {
     Request {
-        principal: Principal { owner: Owner::new("ann"), identified: true },
+        principal: Principal { owner: Owner::new("ann"), ..Principal::single_user() },
         origin: Origin::default(),
         arguments,
         ttl: None,
@@ -193,7 +193,7 @@ fn equal_calls_of_one_caller_have_equal_digests() {
             &catalog,
             tool,
             Request {
-                principal: Principal { owner: Owner::new(owner), identified },
+                principal: Principal { owner: Owner::new(owner), identified, pass: Pass::default() },
                 origin: Origin { session: session.map(str::to_owned), ..Origin::default() },
                 idempotency_key: session.or(identified.then_some("")).map(|_| "k".to_owned()),
                 waits: Some(Duration::from_secs(1)),
@@ -234,7 +234,7 @@ fn equal_calls_of_one_caller_have_equal_digests() {
 fn an_idempotency_key_needs_a_caller_and_a_size() {
     let with = |identified, key: &str| {
         let request = Request {
-            principal: Principal { owner: Owner::new("ann"), identified },
+            principal: Principal { owner: Owner::new("ann"), identified, pass: Pass::default() },
             idempotency_key: Some(key.to_owned()),
             ..request(json!({"path": "/x"}))
         };
@@ -269,8 +269,12 @@ fn tools_are_listed_by_name_and_limits_are_known() {
     };
     assert_eq!(names(None, 3), ["asks", "filed", "goes_on"]);
     assert_eq!(names(Some("goes_on"), 9), ["plain", "secret", "typed"]);
-    let limits = catalog.limits(&["tool:plain".to_owned(), "tool:gone".to_owned()]);
-    assert_eq!(limits.iter().map(|l| (l.slot.as_str(), l.limit)).collect::<Vec<_>>(), [("tool:plain", 2)]);
+    let slots = ["tool:plain", "tool:gone", "tool:secret", "backend:here"].map(str::to_owned);
+    let limits = catalog.limits(&slots);
+    assert_eq!(
+        limits.iter().map(|l| (l.slot.as_str(), l.limit)).collect::<Vec<_>>(),
+        [("tool:plain", 2), ("tool:gone", 1)]
+    );
     let published = &catalog.get("filed").unwrap().input_schema["properties"]["doc"];
     assert_eq!(published["oneOf"][1]["required"], json!(["uri"]));
 }

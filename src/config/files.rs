@@ -20,12 +20,17 @@ pub(super) struct Read {
 
 /// Reads a file that this field names.
 pub(super) fn read(reader: &mut Reader<'_>, field: &str, path: PathBuf) -> Option<Read> {
-    let read = whole(&path);
-    if let Err(message) = &read {
-        reader.problem(field, message);
+    reader.refers_to(&path);
+    match whole(&path) {
+        Ok(read) => {
+            reader.has_read(field, &read.bytes);
+            Some(read)
+        }
+        Err(message) => {
+            reader.problem(field, message);
+            None
+        }
     }
-    reader.refers_to(path);
-    read.ok()
 }
 
 /// Reads a file of text that this field names.

@@ -12,6 +12,7 @@ mod files;
 pub mod locate;
 mod offer_shape;
 mod parameters;
+mod parts;
 mod problem;
 mod prompts;
 mod reader;
@@ -20,12 +21,15 @@ pub mod schema;
 mod shape;
 mod slots;
 mod source;
+mod sources;
 mod tool_shape;
 mod tools;
 mod values;
 
+pub use parts::{Differences, Parts};
 pub use problem::{Problem, Problems};
 pub use shape::{ApiKey, Auth, AuthMode, CompanionTools, Log, LogFormat, Reconciler, Server, StoreKind};
+pub use sources::Sources;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -61,14 +65,23 @@ pub struct Config {
     pub backends: BTreeMap<String, Backend>,
     /// The tools.
     pub tools: Vec<Definition>,
-    /// The most jobs that may hold each slot.
-    pub limits: BTreeMap<String, u32>,
+    /// The most jobs that may hold each slot; `None` is no limit.
+    pub limits: BTreeMap<String, Option<u32>>,
     /// What there is to read, beside what jobs leave.
     pub resources: Resources,
     /// The prompts.
     pub prompts: Prompts,
-    /// The files that it refers to and that were read with it; absolute.
-    pub files: Vec<PathBuf>,
+    /// What it says, in a short form.
+    pub parts: Parts,
+}
+
+/// A config file that was read, whether it was found right or not.
+#[derive(Debug)]
+pub struct Reading {
+    /// What came of it.
+    pub config: Result<Config, Problems>,
+    /// The file and those that it refers to, as they were before they were read.
+    pub sources: Sources,
 }
 
 /// Where tasks are kept. Both paths are absolute.
@@ -115,14 +128,27 @@ const TABLES: [&str; 11] = [
 /// # Errors
 /// All that is wrong with it.
 pub fn load(file: &Path, registry: &Registry, state_home: Option<&Path>) -> Result<Config, Problems> {
+    read(file, registry, state_home).config
+}
+
+/// Reads a config file, and says which files that were.
+pub fn read(file: &Path, registry: &Registry, state_home: Option<&Path>) -> Reading {
+    let mut sources = Sources::default();
+    sources.add(file);
     let unreadable = |error: std::io::Error| {
         let message = format!("the config file cannot be read: {error}");
         Problems(vec![Problem { file: file.to_owned(), line: None, field: String::new(), message }])
     };
-    let text = std::fs::read_to_string(file).map_err(unreadable)?;
-    let dir = std::path::absolute(file).map_err(unreadable)?;
-    let dir = dir.parent().unwrap_or(Path::new("/"));
-    parse(file, dir, &text, registry, state_home)
+    let text = std::fs::read_to_string(file);
+    let dir = std::path::absolute(file);
+    let config = match (text.map_err(unreadable), dir.map_err(unreadable)) {
+        (Ok(text), Ok(dir)) => {
+            let dir = dir.parent().unwrap_or(Path::new("/"));
+            read_text(file, dir, &text, registry, state_home, &mut sources)
+        }
+        (Err(problems), _) | (_, Err(problems)) => Err(problems),
+    };
+    Reading { config, sources }
 }
 
 /// Reads a config file's text. `dir` is where relative paths in it start.
@@ -135,6 +161,17 @@ pub fn parse(
     text: &str,
     registry: &Registry,
     state_home: Option<&Path>,
+) -> Result<Config, Problems> {
+    read_text(file, dir, text, registry, state_home, &mut Sources::default())
+}
+
+fn read_text(
+    file: &Path,
+    dir: &Path,
+    text: &str,
+    registry: &Registry,
+    state_home: Option<&Path>,
+    sources: &mut Sources,
 ) -> Result<Config, Problems> {
     let source = Source::parse(file, text)?;
     let mut reader = Reader::new(&source);
@@ -173,20 +210,22 @@ pub fn parse(
     };
     let tool_names: Vec<String> = tool_tables.keys().cloned().collect();
     let mut definitions = Vec::new();
-    let mut limits = BTreeMap::new();
+    let mut used_slots = BTreeMap::new();
     for (name, value) in tool_tables {
         if let Some((definition, slots)) = tools::read(&mut reader, &context, &name, value) {
             definitions.push(definition);
-            limits.extend(slots);
+            used_slots.extend(slots);
         }
     }
+    let limits = slots::limits(used_slots, tool_names.iter().map(String::as_str), &backends, &groups);
     let tools = values::Tools { right: &definitions, names: &tool_names };
     let resources = resources::read(&mut reader, resource_tables, dir, tools);
     let all_resources = reader.is_clean("resources");
     let context = prompts::Context { dir, tools, resources: &resources, all_resources };
     let prompts = prompts::read(&mut reader, prompt_tables, context);
     let store = place(&mut reader, store, dir, state_home);
-    let files = reader.files();
+    sources.extend(reader.sources());
+    let parts = Parts::of(&source.fields, reader.contents());
     reader.finish(Config {
         file: file.to_owned(),
         dir: dir.to_owned(),
@@ -200,7 +239,7 @@ pub fn parse(
         limits,
         resources,
         prompts,
-        files,
+        parts,
     })
 }
 

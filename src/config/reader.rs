@@ -1,18 +1,22 @@
 //! [`Reader`]: turns parts of a file into types and gathers what is wrong, so that one typo does not hide the next.
 
-use std::path::PathBuf;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::path::Path;
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::problem::{Problem, Problems, unknown, with_suggestion};
 use super::source::{Source, join};
+use super::sources::Sources;
 
 /// Reads one file and gathers what is wrong with it.
 pub(super) struct Reader<'a> {
     source: &'a Source,
     problems: Vec<Problem>,
-    files: Vec<PathBuf>,
+    sources: Sources,
+    /// What was read for a field, in a short form.
+    contents: Vec<(String, u64)>,
 }
 
 /// Why something could not be parsed: the field within it, and words.
@@ -29,7 +33,7 @@ impl From<taskbridge_sdk::Problem> for Fault {
 
 impl<'a> Reader<'a> {
     pub(super) fn new(source: &'a Source) -> Self {
-        Self { source, problems: Vec::new(), files: Vec::new() }
+        Self { source, problems: Vec::new(), sources: Sources::default(), contents: Vec::new() }
     }
 
     /// Notes a problem of a field.
@@ -39,14 +43,26 @@ impl<'a> Reader<'a> {
         self.problems.push(Problem { file: self.source.file.clone(), line, field, message: message.into() });
     }
 
-    /// Notes a file that the config refers to, whether it can be read or not.
-    pub(super) fn refers_to(&mut self, file: PathBuf) {
-        self.files.push(file);
+    /// Notes a file that is about to be read, whether that will go well or not.
+    pub(super) fn refers_to(&mut self, file: &Path) {
+        self.sources.add(file);
+    }
+
+    /// Notes what was read for a field.
+    pub(super) fn has_read(&mut self, field: &str, bytes: &[u8]) {
+        let mut hasher = DefaultHasher::new();
+        bytes.hash(&mut hasher);
+        self.contents.push((field.to_owned(), hasher.finish()));
     }
 
     /// The files that the config refers to.
-    pub(super) fn files(&self) -> Vec<PathBuf> {
-        self.files.clone()
+    pub(super) fn sources(&self) -> &Sources {
+        &self.sources
+    }
+
+    /// What was read for which field, in a short form.
+    pub(super) fn contents(&self) -> &[(String, u64)] {
+        &self.contents
     }
 
     /// The line of a field.

@@ -18,7 +18,8 @@ const DAY: Duration = Duration::from_secs(86_400);
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Server {
-    /// The address and port. One that other machines can reach is refused unless `[auth]` tells callers apart.
+    /// The address and port. One that other machines can reach is refused unless `[auth]` tells callers apart. A change
+    /// takes effect when the server is started again.
     #[serde(deserialize_with = "address")]
     #[schemars(with = "String")]
     pub listen: SocketAddr,
@@ -58,7 +59,8 @@ pub struct Server {
     pub max_artifact_bytes: u64,
     /// Polls and completions of one owner in a second, beyond which they are slowed down.
     pub max_polls_per_second: NonZeroU32,
-    /// How long a stopping server lets requests and engine calls finish.
+    /// How long a stopping server lets requests and engine calls finish. A change takes effect when the server is
+    /// started again.
     #[serde(with = "duration")]
     #[schemars(with = "String")]
     pub stop_within: Duration,
@@ -108,7 +110,7 @@ fn address<'de, D: Deserializer<'de>>(from: D) -> Result<SocketAddr, D::Error> {
     })
 }
 
-/// What the server says about its own work, on standard error.
+/// What the server says about its own work, on standard error. A change takes effect when the server is started again.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Log {
@@ -182,7 +184,7 @@ fn digest<'de, D: Deserializer<'de>>(from: D) -> Result<[u8; 32], D::Error> {
     })
 }
 
-/// Where tasks are kept.
+/// Where tasks are kept. A change takes effect when the server is started again.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Store {
@@ -203,7 +205,7 @@ pub enum StoreKind {
     Sqlite,
 }
 
-/// How jobs are watched.
+/// How jobs are watched. A change takes effect when the server is started again.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Reconciler {

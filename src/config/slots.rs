@@ -1,6 +1,8 @@
-//! Slots: the counted places that a tool's jobs take while they may run. Every limit of the config is one slot.
+//! Slots: the counted places that a tool's jobs take while they may run. Every limit of the config is one slot, named by
+//! what has the limit.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 
 use super::Backend;
 use super::shape::ConcurrencyGroup;
@@ -25,4 +27,21 @@ pub(super) fn of(
         slots.push((format!("group:{group}"), limit.get()));
     }
     slots
+}
+
+/// The limits of all that can have one, whether a tool uses it or not: a task may still hold or wait for a slot that its
+/// tool has no more. `None` is no limit.
+pub(super) fn limits<'a>(
+    used: impl IntoIterator<Item = (String, u32)>,
+    tools: impl IntoIterator<Item = &'a str>,
+    backends: &BTreeMap<String, Backend>,
+    groups: &BTreeMap<String, ConcurrencyGroup>,
+) -> BTreeMap<String, Option<u32>> {
+    let tools = tools.into_iter().map(|name| (format!("tool:{name}"), None));
+    let backends = backends
+        .iter()
+        .map(|(name, backend)| (format!("backend:{name}"), backend.max_running.map(NonZeroU32::get)));
+    let groups = groups.iter().map(|(name, group)| (format!("group:{name}"), Some(group.limit.get())));
+    let used = used.into_iter().map(|(slot, limit)| (slot, Some(limit)));
+    tools.chain(backends).chain(groups).chain(used).collect()
 }

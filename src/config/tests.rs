@@ -1,11 +1,11 @@
 //! Every kind of mistake, with the exact words that lead to its mending.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use taskbridge_sdk::Registry;
 use taskbridge_sdk::sim::Sim;
 
-use super::{Config, Problems, parse};
+use super::{Config, Problems, Sources, parse};
 use crate::catalog::{Body, Values};
 
 fn registry() -> Registry {
@@ -56,7 +56,8 @@ fn limits_become_slots() {
     .unwrap();
     assert_eq!(config.tools[0].slots, ["tool:a", "backend:here", "group:prod"]);
     assert_eq!(config.tools[1].slots, ["backend:here", "group:other"]);
-    let limits: Vec<_> = config.limits.iter().map(|(slot, limit)| (slot.as_str(), *limit)).collect();
+    let limits: Vec<_> =
+        config.limits.iter().filter_map(|(slot, limit)| Some((slot.as_str(), (*limit)?))).collect();
     assert_eq!(limits, [("backend:here", 9), ("group:other", 1), ("group:prod", 3), ("tool:a", 2)]);
 }
 
@@ -593,10 +594,24 @@ fn the_files_that_a_config_refers_to_are_known() {
     let text = "[backends.here]\nkind = \"sim\"\n[tools.t]\nbackend = \"here\"\ntarget = {}\ninput_schema = \"in.json\"\n\
                 [resources.r]\nuri = \"a:b\"\nfile = \"a.md\"\n[prompts.p]\narguments = [{ name = \"x\" }]\n\
                 messages = [{ file = \"p.md\" }, { image = \"c.png\" }, { resource = \"a:b\" }]\n";
-    let config =
-        parse(Path::new("x.toml"), folder.path(), text, &registry(), Some(Path::new("/state"))).unwrap();
-    let names: Vec<_> = config.files.iter().map(|file| file.strip_prefix(folder.path()).unwrap()).collect();
-    assert_eq!(names, ["in.json", "a.md", "p.md", "c.png"].map(Path::new));
+    let file = folder.path().join("x.toml");
+    std::fs::write(&file, text).unwrap();
+    let reading = super::read(&file, &registry(), Some(Path::new("/state")));
+    let config = reading.config.unwrap();
+    let names = |sources: &Sources| -> Vec<_> {
+        sources.files().map(|file| file.strip_prefix(folder.path()).unwrap().to_owned()).collect()
+    };
+    assert_eq!(names(&reading.sources), ["x.toml", "in.json", "a.md", "p.md", "c.png"].map(PathBuf::from));
+    std::fs::write(&file, text.replace("a.md", "none.md")).unwrap();
+    let wrong = super::read(&file, &registry(), Some(Path::new("/state")));
+    assert!(wrong.config.is_err());
+    let looked_for = PathBuf::from("none.md");
+    assert!(names(&wrong.sources).contains(&looked_for), "one that is missing is waited for");
+
+    std::fs::write(folder.path().join("a.md"), "# B").unwrap();
+    std::fs::write(&file, text).unwrap();
+    let again = super::read(&file, &registry(), Some(Path::new("/state"))).config.unwrap();
+    assert_eq!(config.parts.differences(&again.parts).to_string(), "resources changed: r");
     let resource = config.resources.at("a:b").unwrap();
     assert_eq!((&*resource.card.mime_type, &resource.body), ("text/markdown", &Body::Text("# A".to_owned())));
     assert!(resource.card.annotations.last_modified.is_some());

@@ -112,6 +112,8 @@ pub struct Settings {
     pub max_log_bytes: usize,
     /// The largest artifact that is read.
     pub max_artifact_bytes: u64,
+    /// The largest message that is taken, in bytes.
+    pub max_body_bytes: usize,
     /// Polls of one owner in a second beyond which they are held back.
     pub max_polls_per_second: u32,
 }

@@ -5,6 +5,7 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::sync::watch;
 
@@ -22,13 +23,17 @@ pub struct Offers {
 
 /// A short form of what the lists say, to tell whether they say something new. Equal in every process that has the
 /// same config.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Edition {
-    tools: u64,
-    prompts: u64,
-    resources: u64,
+    #[serde(rename = "t")]
+    tools: u32,
+    #[serde(rename = "p")]
+    prompts: u32,
+    #[serde(rename = "r")]
+    resources: u32,
     /// What the resources hold. No list says it; whoever subscribed to a resource wants to know.
-    contents: u64,
+    #[serde(rename = "c")]
+    contents: u32,
 }
 
 /// A list that clients read, and are told of when it changes.
@@ -73,6 +78,11 @@ impl Offers {
         self.edition.send_if_modified(|before| std::mem::replace(before, edition) != edition);
     }
 
+    /// The edition of the lists now.
+    pub fn edition(&self) -> Edition {
+        *self.edition.borrow()
+    }
+
     /// The edition of the lists, now and whenever it changes. It changes after the lists do.
     pub fn editions(&self) -> watch::Receiver<Edition> {
         self.edition.subscribe()
@@ -100,7 +110,12 @@ impl Edition {
     }
 }
 
-fn tools(catalog: &Catalog, settings: &Settings) -> u64 {
+/// Half of a digest is enough to tell two editions apart, and travels in the id of every event of a stream.
+fn short(hasher: &DefaultHasher) -> u32 {
+    (hasher.finish() >> 32) as u32
+}
+
+fn tools(catalog: &Catalog, settings: &Settings) -> u32 {
     let mut hasher = DefaultHasher::new();
     for tool in catalog.page(None, usize::MAX) {
         let listed = json!([
@@ -122,10 +137,10 @@ fn tools(catalog: &Catalog, settings: &Settings) -> u64 {
     for companion in Companion::ALL {
         companion.definition(settings).description.hash(&mut hasher);
     }
-    hasher.finish()
+    short(&hasher)
 }
 
-fn prompts(prompts: &Prompts) -> u64 {
+fn prompts(prompts: &Prompts) -> u32 {
     let mut hasher = DefaultHasher::new();
     let listed =
         |argument: &Argument| json!([argument.name, argument.title, argument.description, argument.required]);
@@ -133,10 +148,10 @@ fn prompts(prompts: &Prompts) -> u64 {
         let arguments: Vec<_> = prompt.arguments.iter().map(listed).collect();
         json!([prompt.name, prompt.title, prompt.description, arguments]).to_string().hash(&mut hasher);
     }
-    hasher.finish()
+    short(&hasher)
 }
 
-fn resources(resources: &Resources) -> u64 {
+fn resources(resources: &Resources) -> u32 {
     let mut hasher = DefaultHasher::new();
     let listed = |uri: &str, card: &Card, size: Option<u64>| {
         let hints = &card.annotations;
@@ -160,10 +175,10 @@ fn resources(resources: &Resources) -> u64 {
     for template in resources.templates_page(None, usize::MAX) {
         listed(template.pattern.text(), &template.card, None).hash(&mut hasher);
     }
-    hasher.finish()
+    short(&hasher)
 }
 
-fn contents(resources: &Resources) -> u64 {
+fn contents(resources: &Resources) -> u32 {
     let mut hasher = DefaultHasher::new();
     for resource in resources.page(None, usize::MAX) {
         match &resource.body {
@@ -174,7 +189,7 @@ fn contents(resources: &Resources) -> u64 {
     for template in resources.templates_page(None, usize::MAX) {
         template.text.text().hash(&mut hasher);
     }
-    hasher.finish()
+    short(&hasher)
 }
 
 #[cfg(test)]
@@ -207,6 +222,7 @@ mod tests {
             session_lifetime: Duration::from_secs(3600),
             max_log_bytes: 1024,
             max_artifact_bytes: 1024,
+            max_body_bytes: 1024,
             max_polls_per_second: 100,
         }
     }

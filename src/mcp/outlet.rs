@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::jsonrpc::Id;
+use super::offers::Edition;
 use crate::tasks::task::TaskId;
 
 /// A way to the client that is open while a request is being answered, or while a GET stream is listened to.
@@ -46,5 +47,8 @@ pub enum Resume {
         progress_token: Option<Value>,
     },
     /// The GET stream of a session.
-    Listen,
+    Listen {
+        /// The edition of the lists that the client knows or was told of.
+        lists: Option<Edition>,
+    },
 }

@@ -12,9 +12,8 @@ const WINDOW: Duration = Duration::from_secs(1);
 const HELD: u32 = 5;
 
 /// Polls of the current second, by caller.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Polls {
-    most: u32,
     windows: Mutex<HashMap<String, Window>>,
 }
 
@@ -36,13 +35,8 @@ pub(super) enum Turn {
 }
 
 impl Polls {
-    /// Allows a caller `most` polls a second.
-    pub(super) fn new(most: u32) -> Self {
-        Self { most, windows: Mutex::default() }
-    }
-
-    /// Counts one poll.
-    pub(super) fn turn(&self, caller: &str, now: Instant) -> Turn {
+    /// Counts one poll of a caller who may make `most` a second.
+    pub(super) fn turn(&self, caller: &str, most: u32, now: Instant) -> Turn {
         let mut windows = self.windows.lock();
         let Some(window) = windows.get_mut(caller) else {
             // Callers come and go; those that fell silent are dropped when a new one comes.
@@ -55,8 +49,8 @@ impl Polls {
         }
         window.count = window.count.saturating_add(1);
         match window.count {
-            count if count <= self.most => Turn::Now,
-            count if count <= self.most.saturating_mul(HELD) => {
+            count if count <= most => Turn::Now,
+            count if count <= most.saturating_mul(HELD) => {
                 Turn::After(WINDOW.saturating_sub(now.duration_since(window.since)))
             }
             _ => Turn::Never,
@@ -70,9 +64,9 @@ mod tests {
 
     #[test]
     fn answers_so_many_a_second_of_each_caller_holds_some_and_refuses_the_rest() {
-        let polls = Polls::new(2);
+        let polls = Polls::default();
         let start = Instant::now();
-        let turn = |caller, at| polls.turn(caller, start + Duration::from_millis(at));
+        let turn = |caller, at| polls.turn(caller, 2, start + Duration::from_millis(at));
         assert_eq!([0, 10].map(|at| turn("ann", at)), [Turn::Now; 2]);
         for at in (20..100).step_by(10) {
             assert_eq!(turn("ann", at), Turn::After(Duration::from_millis(1000 - at)));

@@ -10,6 +10,7 @@ use taskbridge_sdk::Timestamp;
 use tokio::sync::watch;
 
 use super::heard::Heard;
+use super::offers::Edition;
 use crate::tasks::task::{Task, TaskId};
 
 /// Of how many tasks it is remembered what was told of their notes, before all is forgotten. A request that waited leaves
@@ -38,6 +39,7 @@ struct Floor {
     /// When the first of them opened.
     since: Timestamp,
     streams: watch::Sender<Streams>,
+    lists: Mutex<Edition>,
     told: Mutex<HashMap<TaskId, Told>>,
     heard: Mutex<HashMap<TaskId, Heard>>,
 }
@@ -57,12 +59,14 @@ pub struct Turn {
 }
 
 impl Speakers {
-    /// A new stream of this session: from now on it is the one that speaks.
-    pub fn enter(&self, session: &str, now: Timestamp) -> Turn {
+    /// A new stream of this session: from now on it is the one that speaks. Where it is the only one, its client knows
+    /// these lists.
+    pub fn enter(&self, session: &str, now: Timestamp, lists: Edition) -> Turn {
         let mut floors = self.floors.lock();
         let new = || Floor {
             since: now,
             streams: watch::Sender::default(),
+            lists: Mutex::new(lists),
             told: Mutex::default(),
             heard: Mutex::default(),
         };
@@ -109,6 +113,16 @@ impl Turn {
     /// Waits until it no longer is.
     pub async fn ends(&self) {
         self.until(false).await;
+    }
+
+    /// The edition of the lists that the client knows.
+    pub fn lists_known(&self) -> Edition {
+        *self.floor.lists.lock()
+    }
+
+    /// Notes which edition of the lists the client knows.
+    pub fn knows_lists(&self, lists: Edition) {
+        *self.floor.lists.lock() = lists;
     }
 
     /// What the session was told, to be read and changed by the stream that speaks.
@@ -159,13 +173,14 @@ mod tests {
     fn the_newest_stream_speaks_and_the_next_newest_after_it() {
         let speakers = Speakers::default();
         let now = Timestamp::from_millis(0);
-        let first = speakers.enter("s", now);
+        let lists = Edition::default();
+        let first = speakers.enter("s", now, lists);
         assert!(first.begins().now_or_never().is_some());
-        let second = speakers.enter("s", now);
+        let second = speakers.enter("s", now, lists);
         assert!(first.ends().now_or_never().is_some());
         assert!(first.begins().now_or_never().is_none());
         assert!(second.begins().now_or_never().is_some());
-        let other = speakers.enter("t", now);
+        let other = speakers.enter("t", now, lists);
         assert!(other.begins().now_or_never().is_some());
         drop(second);
         assert!(first.begins().now_or_never().is_some());

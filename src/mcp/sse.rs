@@ -93,13 +93,16 @@ mod tests {
     #[test]
     fn an_event_id_is_unique_and_opens_in_its_session_only() {
         let seal = Seal::new(&[1; 32], System::entropy());
-        let mut place = Place::start("mine", Resume::Listen, &System);
+        let mut place = Place::start("mine", Resume::Listen { lists: None }, &System);
         let ids: HashSet<String> = (0..100).map(|_| place.advance(&seal)).collect();
         assert_eq!(ids.len(), 100);
         for id in &ids {
             assert!(id.bytes().all(|byte| byte.is_ascii_graphic()));
             let opened = Place::open(&seal, "mine", id).unwrap();
-            assert_eq!((opened.stream, opened.resume), (place.stream.clone(), Resume::Listen));
+            assert_eq!(
+                (opened.stream, opened.resume),
+                (place.stream.clone(), Resume::Listen { lists: None })
+            );
             assert_eq!(Place::open(&seal, "other", id), None);
         }
         assert_eq!(Place::open(&seal, "mine", "nonsense"), None);

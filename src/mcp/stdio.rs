@@ -46,7 +46,6 @@ pub async fn serve(
     input: impl AsyncBufRead + Unpin + Send,
     output: impl AsyncWrite + Unpin + Send,
     bridge: &Bridge,
-    max_line_bytes: usize,
     shutdown: CancellationToken,
 ) -> io::Result<()> {
     let (lines, to_write) = mpsc::channel(ROOM);
@@ -67,7 +66,7 @@ pub async fn serve(
     let ended = tokio::select! {
         biased;
         written = &mut writing => return written,
-        ended = desk.read(Lines { input, line: Vec::new(), most: max_line_bytes, too_long: false }, stop) => ended,
+        ended = desk.read(Lines { input, line: Vec::new(), too_long: false }, stop) => ended,
     };
     writing.await?;
     ended
@@ -98,12 +97,13 @@ impl<'a> Desk<'a> {
                     None => std::future::pending().await,
                 }
             };
+            let most = self.bridge.settings().max_body_bytes;
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
                 Some(()) = self.at_work.next() => {}
                 () = listening => self.listening = None,
-                line = input.next(), if self.at_work.len() < MOST_AT_ONCE + ROOM => match line? {
+                line = input.next(most), if self.at_work.len() < MOST_AT_ONCE + ROOM => match line? {
                     Some(line) => self.take(line),
                     None => break,
                 },
@@ -231,7 +231,7 @@ impl<'a> Desk<'a> {
         if method == "notifications/initialized" && self.listening.is_none() {
             let (caller, outlet) = (Arc::clone(&caller), Stdout(self.lines.clone()));
             self.listening =
-                Some(Box::pin(async move { v2025_11_25::listen(bridge, &caller, &outlet).await }));
+                Some(Box::pin(async move { v2025_11_25::listen(bridge, &caller, None, &outlet).await }));
         }
         self.at_work.push(Box::pin(async move {
             v2025_11_25::notified(bridge, &caller, &method, &params).await;
@@ -305,7 +305,6 @@ async fn write(mut output: impl AsyncWrite + Unpin, mut lines: mpsc::Receiver<Ve
 struct Lines<R> {
     input: R,
     line: Vec<u8>,
-    most: usize,
     too_long: bool,
 }
 
@@ -313,14 +312,15 @@ struct Lines<R> {
 struct TooLong(usize);
 
 impl<R: AsyncBufRead + Unpin> Lines<R> {
-    /// The next line that is not blank; `None` at the end. Dropped before it is done, it loses nothing.
-    async fn next(&mut self) -> io::Result<Option<Result<Vec<u8>, TooLong>>> {
+    /// The next line that is not blank, of so many bytes at most; `None` at the end. Dropped before it is done, it
+    /// loses nothing.
+    async fn next(&mut self, most: usize) -> io::Result<Option<Result<Vec<u8>, TooLong>>> {
         loop {
             let chunk = self.input.fill_buf().await?;
             let at_end = chunk.is_empty();
             let newline = chunk.iter().position(|byte| *byte == b'\n');
             let text = &chunk[..newline.unwrap_or(chunk.len())];
-            self.too_long |= self.line.len() + text.len() > self.most;
+            self.too_long |= self.line.len() + text.len() > most;
             if !self.too_long {
                 self.line.extend_from_slice(text);
             }
@@ -329,7 +329,7 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
             if newline.is_some() || at_end {
                 let line = std::mem::take(&mut self.line);
                 if std::mem::take(&mut self.too_long) {
-                    return Ok(Some(Err(TooLong(self.most))));
+                    return Ok(Some(Err(TooLong(most))));
                 }
                 if !line.trim_ascii().is_empty() {
                     return Ok(Some(Ok(line)));

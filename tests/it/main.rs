@@ -12,6 +12,7 @@ mod defaults;
 mod examples;
 mod kill;
 mod readme;
+mod reload;
 mod simulation;
 mod stage;
 mod support;

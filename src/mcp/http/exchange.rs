@@ -8,9 +8,11 @@ use std::time::Duration;
 use axum::response::Response;
 
 use super::{Http, post, stream};
+use crate::auth::Principal;
 use crate::mcp::feed::Feed;
 use crate::mcp::jsonrpc::{Error, Id, Outcome, Request};
 use crate::mcp::live::{Open, Over};
+use crate::mcp::offers::Edition;
 use crate::mcp::session::{Caller, Session};
 use crate::mcp::sse::Place;
 use crate::mcp::v2026_07_28::Asker;
@@ -26,6 +28,8 @@ pub(super) type Ending = Option<(Id, Outcome)>;
 /// A handler at work.
 pub(super) struct Exchange {
     pub(super) http: Arc<Http>,
+    /// Who is answered.
+    pub(super) principal: Principal,
     /// The session, in the generation that has them.
     pub(super) session: Option<Session>,
     pub(super) feed: Arc<Feed>,
@@ -49,10 +53,10 @@ impl Exchange {
     where
         W: Future<Output = Ending> + Send + 'static,
     {
-        let session = caller.session.clone();
+        let (principal, session) = (caller.principal.clone(), caller.session.clone());
         let (http, feed) = (Arc::clone(http), Arc::new(Feed::default()));
         let work = Box::pin(work(Arc::clone(&http), caller, Arc::clone(&feed)));
-        Self { http, session, feed, work, place, open: None, status: |_| 200 }
+        Self { http, principal, session, feed, work, place, open: None, status: |_| 200 }
     }
 
     /// Answers a request with a response of its own, or with a stream if that takes a while.
@@ -69,6 +73,7 @@ impl Exchange {
     pub(super) async fn handle_alone(http: &Arc<Http>, asker: Asker, request: Request) -> Response {
         let id = request.id.clone();
         let (http, feed) = (Arc::clone(http), Arc::new(Feed::default()));
+        let principal = asker.principal.clone();
         // Such a call may wait for a moment to see whether it needs a task at all.
         let quick = QUICK + http.bridge.settings().quick_wait;
         let work = {
@@ -77,8 +82,8 @@ impl Exchange {
                 async move { Some((id, v2026_07_28::handle(&http.bridge, &asker, request, &*feed).await)) },
             )
         };
-        let exchange =
-            Self { http, session: None, feed, work, place: None, open: None, status: v2026_07_28::status };
+        let status = v2026_07_28::status;
+        let exchange = Self { http, principal, session: None, feed, work, place: None, open: None, status };
         exchange.answer(&id, quick).await
     }
 
@@ -108,9 +113,9 @@ impl Exchange {
     }
 
     /// Listens for what the server has to say to the session.
-    pub(super) fn listen(http: &Arc<Http>, caller: Caller, place: Place) -> Response {
-        let mut exchange = Self::new(http, caller, Some(place), |http, caller, feed| async move {
-            v2025_11_25::listen(&http.bridge, &caller, &*feed).await;
+    pub(super) fn listen(http: &Arc<Http>, caller: Caller, place: Place, lists: Option<Edition>) -> Response {
+        let mut exchange = Self::new(http, caller, Some(place), move |http, caller, feed| async move {
+            v2025_11_25::listen(&http.bridge, &caller, lists, &*feed).await;
             None
         });
         exchange.open_as(None);

@@ -18,8 +18,12 @@ pub(super) async fn get(http: &Arc<Http>, principal: Principal, headers: &Header
     gate::check_accept(headers, &["text/event-stream"])?;
     gate::check_version(headers)?;
     let session = gate::session(http, &principal, headers).await?;
+    let taken_up = headers.contains_key("last-event-id");
     let place = match headers.get("last-event-id") {
-        None => Place::start(&session.nonce, Resume::Listen, &*http.bridge.entropy),
+        None => {
+            let resume = Resume::Listen { lists: Some(http.bridge.offers.edition()) };
+            Place::start(&session.nonce, resume, &*http.bridge.entropy)
+        }
         Some(id) => id
             .to_str()
             .ok()
@@ -32,7 +36,7 @@ pub(super) async fn get(http: &Arc<Http>, principal: Principal, headers: &Header
     }
     let caller = Caller { principal, session: Some(session) };
     match place.resume.clone() {
-        Resume::Listen => Ok(Exchange::listen(http, caller, place)),
+        Resume::Listen { lists } => Ok(Exchange::listen(http, caller, place, lists.filter(|_| taken_up))),
         Resume::Wait { id, .. } => Ok(Exchange::resume(http, caller, place, &id)),
     }
 }

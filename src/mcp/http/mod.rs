@@ -4,6 +4,7 @@
 //! polls are counted.
 
 mod body;
+mod entrance;
 mod exchange;
 mod gate;
 mod get;
@@ -21,31 +22,19 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::any;
 use tokio_util::sync::CancellationToken;
 
+pub use self::entrance::{Entrance, Rules};
 use self::refusal::Refusal;
 pub use self::serve::serve;
 use super::Bridge;
 use super::live::Live;
-use super::origin::Doors;
 use super::polls::Polls;
 use super::session::{Opened, Session};
-use crate::auth::Authenticator;
-
 const METHODS: &str = "POST, GET, DELETE, OPTIONS";
-
-/// What the config says about HTTP.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Which pages may talk to the server, and by which names.
-    pub doors: Doors,
-    /// The largest body of a request, in bytes.
-    pub max_body_bytes: usize,
-}
 
 /// All that a request works with.
 struct Http {
     bridge: Arc<Bridge>,
-    auth: Arc<Authenticator>,
-    options: Options,
+    entrance: Arc<Entrance>,
     opened: Opened,
     live: Live,
     polls: Polls,
@@ -55,40 +44,35 @@ struct Http {
 type Result<T, E = Box<Refusal>> = std::result::Result<T, E>;
 
 /// The endpoint at `/mcp`. Its streams end when `shutdown` is cancelled.
-pub fn router(
-    bridge: Arc<Bridge>,
-    auth: Arc<Authenticator>,
-    options: Options,
-    shutdown: CancellationToken,
-) -> Router {
+pub fn router(bridge: Arc<Bridge>, entrance: Arc<Entrance>, shutdown: CancellationToken) -> Router {
     bridge.service.stops_with(shutdown.clone());
-    let polls = Polls::new(bridge.settings().max_polls_per_second);
-    let (opened, live) = (Opened::default(), Live::default());
-    let http = Http { bridge, auth, options, opened, live, polls, shutdown };
+    let (opened, live, polls) = (Opened::default(), Live::default(), Polls::default());
+    let http = Http { bridge, entrance, opened, live, polls, shutdown };
     Router::new().route("/mcp", any(endpoint)).with_state(Arc::new(http))
 }
 
 async fn endpoint(State(http): State<Arc<Http>>, request: Request) -> Response {
     let origin = request.headers().get(header::ORIGIN).cloned();
-    let mut response = match answer(&http, request).await {
+    let rules = http.entrance.rules();
+    let mut response = match answer(&http, &rules, request).await {
         Ok(response) => response,
         Err(refusal) => refusal.into_response(),
     };
-    if let Some(origin) = origin.filter(|origin| gate::lets_in(&http.options.doors, origin)) {
+    if let Some(origin) = origin.filter(|origin| gate::lets_in(&rules.doors, origin)) {
         gate::share_with(origin, &mut response);
     }
     response
 }
 
-async fn answer(http: &Arc<Http>, request: Request) -> Result<Response> {
+async fn answer(http: &Arc<Http>, rules: &Rules, request: Request) -> Result<Response> {
     let (head, body) = request.into_parts();
-    gate::check_origin(&http.options.doors, &head)?;
-    gate::check_host(&http.options.doors, &head)?;
+    gate::check_origin(&rules.doors, &head)?;
+    gate::check_host(&rules.doors, &head)?;
     if head.method == Method::OPTIONS {
         return Ok(gate::preflight(&head));
     }
     let authorization = head.headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
-    let principal = http.auth.authenticate(authorization).map_err(Refusal::unauthorized)?;
+    let principal = rules.auth.authenticate(authorization).map_err(Refusal::unauthorized)?;
     match head.method {
         Method::POST => post::post(http, principal, &head.headers, body).await,
         Method::GET => get::get(http, principal, &head.headers).await,

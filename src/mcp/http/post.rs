@@ -34,7 +34,7 @@ pub(super) async fn post(
         return Err(Refusal::media_type());
     }
     gate::check_accept(headers, &[JSON, EVENTS])?;
-    let body = body::read(body, http.options.max_body_bytes).await?;
+    let body = body::read(body, http.bridge.settings().max_body_bytes).await?;
     let message = jsonrpc::parse(&body).map_err(Refusal::malformed)?;
     let to_request = |refusal: Box<Refusal>| refusal.to(id_of(&message).cloned());
     if gate::generation(headers, &message) == Generation::Stateless {
@@ -117,16 +117,14 @@ async fn hold_polls(http: &Http, counted_as: &str, request: &Request) -> Result<
     if !matches!(request.method.as_str(), "tasks/get" | "completion/complete") {
         return Ok(());
     }
-    match http.polls.turn(counted_as, Instant::now()) {
+    let most = http.bridge.settings().max_polls_per_second;
+    match http.polls.turn(counted_as, most, Instant::now()) {
         Turn::Now => Ok(()),
         Turn::After(pause) => {
             tokio::time::sleep(pause).await;
             Ok(())
         }
-        Turn::Never => {
-            let most = http.bridge.settings().max_polls_per_second;
-            Err(Refusal::too_many_polls(most).to(Some(request.id.clone())))
-        }
+        Turn::Never => Err(Refusal::too_many_polls(most).to(Some(request.id.clone()))),
     }
 }
 

@@ -12,8 +12,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::{Options, router};
-use crate::auth::Authenticator;
+use super::{Entrance, router};
 use crate::mcp::Bridge;
 
 /// How long a client may take for the head of a request; also how long an unused connection is kept.
@@ -30,11 +29,10 @@ const BREATH: Duration = Duration::from_millis(200);
 pub async fn serve(
     listener: TcpListener,
     bridge: Arc<Bridge>,
-    auth: Arc<Authenticator>,
-    options: Options,
+    entrance: Arc<Entrance>,
     shutdown: CancellationToken,
 ) {
-    let router = router(bridge, auth, options, shutdown.clone());
+    let router = router(bridge, entrance, shutdown.clone());
     // The connections belong to this set: none outlives this function.
     let mut connections = JoinSet::new();
     loop {

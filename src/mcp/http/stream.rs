@@ -95,7 +95,7 @@ impl EventStream {
 
     /// The next event of a handler at work. `None` once the stage is another.
     async fn run(&mut self) -> Option<Bytes> {
-        let Exchange { open, feed, work, http, session, place, .. } = &mut self.exchange;
+        let Exchange { open, feed, work, http, principal, session, place, .. } = &mut self.exchange;
         // The others are answered while the server stops: their clients could not come back for it.
         let resumable = place.is_some() || feed.resume().is_some();
         tokio::select! {
@@ -108,6 +108,7 @@ impl EventStream {
                     (Over::Unwanted, None) => {}
                 }
             }
+            () = http.entrance.turns_away(principal) => self.stage = Stage::Over,
             message = feed.next() => return Some(self.message(message.to_string().as_bytes())),
             ending = work => self.stage = Stage::Ending(ending),
             () = http.shutdown.cancelled(), if resumable => {
@@ -150,7 +151,11 @@ impl EventStream {
             }
             *place = Some(started);
         }
-        Some(place.as_mut()?.advance(&http.bridge.seal))
+        let place = place.as_mut()?;
+        if let Some(resume) = feed.resume() {
+            place.resume = resume;
+        }
+        Some(place.advance(&http.bridge.seal))
     }
 }
 

@@ -27,9 +27,9 @@ pub(super) fn initialize(
         protocol_version: revision.as_str(),
         capabilities: wire::ServerCapabilities {
             logging: wire::Empty {},
-            tools: wire::Empty {},
-            resources: wire::ResourcesCapability { subscribe: true },
-            prompts: wire::Empty {},
+            tools: wire::ListCapability { list_changed: true },
+            resources: wire::ResourcesCapability { list_changed: true, subscribe: true },
+            prompts: wire::ListCapability { list_changed: true },
             completions: wire::Empty {},
             tasks,
         },

@@ -1,5 +1,5 @@
 //! What is said to a session without being asked: how its tasks move, how far they have come, and the questions that
-//! no waiting request carries. It goes out on a GET stream, or beside everything else on stdio. Everything is derived
+//! no waiting request carries; and which lists have changed. It goes out on a GET stream, or beside everything else on stdio. Everything is derived
 //! from the rows, so that a stream which opens anew misses nothing that still matters.
 
 use std::collections::{HashMap, HashSet};
@@ -12,7 +12,8 @@ use super::questions::Carrier;
 use super::{Call, logging, to_wire, wire};
 use crate::mcp::fallback::{self, Standing};
 use crate::mcp::follows::{Follows, News};
-use crate::mcp::outlet::Outlet;
+use crate::mcp::offers::{Edition, List};
+use crate::mcp::outlet::{Outlet, Resume};
 use crate::mcp::session::Session;
 use crate::mcp::speakers::{Told, Turn};
 use crate::tasks::service::View;
@@ -27,8 +28,11 @@ const GRACE: Duration = Duration::from_millis(500);
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Speaks to the session until it is dropped.
-pub(super) async fn listen(call: &Call<'_>, session: &Session, outlet: &dyn Outlet) {
-    let turn = call.bridge.speakers.enter(&session.nonce, call.bridge.clock.now());
+pub(super) async fn listen(call: &Call<'_>, session: &Session, lists: Option<Edition>, outlet: &dyn Outlet) {
+    let bridge = call.bridge;
+    let turn = bridge.speakers.enter(&session.nonce, bridge.clock.now(), bridge.offers.edition());
+    // What was sent on a stream that is taken up again perhaps never came.
+    lists.into_iter().for_each(|lists| turn.knows_lists(lists));
     loop {
         turn.begins().await;
         // What this stream has asked is asked anew by the one that takes over, and dropped here.
@@ -61,6 +65,9 @@ impl Speaker<'_> {
     /// Speaks for as long as the store can be read.
     async fn speak(&mut self, session: &str) -> Result<std::convert::Infallible, StoreError> {
         let bridge = self.call.bridge;
+        let mut editions = bridge.offers.editions();
+        let lists = *editions.borrow_and_update();
+        self.tell_of_lists(lists).await;
         let mut changes = bridge.service.changes(session);
         let tasks = bridge.service.of_session(session).await?;
         self.take_up(&tasks);
@@ -78,6 +85,10 @@ impl Speaker<'_> {
                 biased;
                 // First, since there is seldom anything: tasks that change all the time must not keep it waiting.
                 news = self.follows.next() => self.tell_of_resources(news?).await?,
+                Ok(()) = editions.changed() => {
+                    let now = *editions.borrow_and_update();
+                    self.tell_of_lists(now).await;
+                }
                 changed = changes.next() => {
                     behind.extend(changed.tasks);
                     if changed.others {
@@ -126,6 +137,21 @@ impl Speaker<'_> {
             behind.extend(ended);
             behind
         })
+    }
+
+    /// Tells which lists differ from those that the session knows.
+    async fn tell_of_lists(&self, now: Edition) {
+        for list in now.differing(self.turn.lists_known()) {
+            let method = match list {
+                List::Tools => "notifications/tools/list_changed",
+                List::Prompts => "notifications/prompts/list_changed",
+                List::Resources => "notifications/resources/list_changed",
+            };
+            self.outlet.send(to_wire::notification(method, wire::Empty {})).await;
+        }
+        // Only once it was told: a stream that breaks before is taken up where it does not know it yet.
+        self.turn.knows_lists(now);
+        self.outlet.resumable(Resume::Listen { lists: Some(now) });
     }
 
     /// Tells which resources have changed. What never will again is not followed any longer.

@@ -24,6 +24,7 @@ use super::Bridge;
 use super::companions::Companion;
 use super::generation::{Replied, Revision};
 use super::jsonrpc::{self, INVALID_REQUEST, Id, METHOD_NOT_FOUND, Outcome, Request};
+use super::offers::Edition;
 use super::outlet::{Outlet, Resume};
 use super::session::{Abilities, Caller, Session};
 use super::spans;
@@ -104,10 +105,11 @@ pub async fn replied(bridge: &Bridge, caller: &Caller, id: Id, outcome: Outcome)
     questions::replied(bridge, caller, &id, outcome).await
 }
 
-/// Sends what is meant for the caller's session until it is dropped; it never returns before.
-pub async fn listen(bridge: &Bridge, caller: &Caller, outlet: &dyn Outlet) {
+/// Sends what is meant for the caller's session until it is dropped; it never returns before. `lists` is the edition
+/// that the client knows, where a stream of it is taken up again.
+pub async fn listen(bridge: &Bridge, caller: &Caller, lists: Option<Edition>, outlet: &dyn Outlet) {
     if let Some(session) = &caller.session {
-        listen::listen(&Call { bridge, caller, session }, session, outlet).await;
+        listen::listen(&Call { bridge, caller, session }, session, lists, outlet).await;
     }
     std::future::pending().await
 }
@@ -123,8 +125,8 @@ pub async fn resume(
     let session = caller.session.as_ref()?;
     let call = Call { bridge, caller, session };
     match resume {
-        Resume::Listen => {
-            listen::listen(&call, session, outlet).await;
+        Resume::Listen { lists } => {
+            listen::listen(&call, session, lists, outlet).await;
             None
         }
         Resume::Wait { id, task, until: None, .. } => {

@@ -134,17 +134,26 @@ pub(super) struct InitializeResult {
 #[derive(Debug, Serialize)]
 pub(super) struct ServerCapabilities {
     pub(super) logging: Empty,
-    pub(super) tools: Empty,
+    pub(super) tools: ListCapability,
     pub(super) resources: ResourcesCapability,
-    pub(super) prompts: Empty,
+    pub(super) prompts: ListCapability,
     pub(super) completions: Empty,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) tasks: Option<TasksCapability>,
 }
 
+/// A list that clients are told of when it changes.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ListCapability {
+    pub(super) list_changed: bool,
+}
+
 /// `ServerCapabilities.resources`.
 #[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct ResourcesCapability {
+    pub(super) list_changed: bool,
     pub(super) subscribe: bool,
 }
 

@@ -103,6 +103,13 @@ impl Client {
         Ok(Events::new(Generation::V2025, accepted(sent(request).await?).await?))
     }
 
+    /// The same, taken up behind the event of this id.
+    pub(crate) async fn listen_after(&self, id: &str) -> Result<Events, Fault> {
+        let request = self.prepared(Method::GET).header("accept", "text/event-stream");
+        let response = sent(request.header("last-event-id", id)).await?;
+        Ok(Events::new(Generation::V2025, accepted(response).await?))
+    }
+
     /// Sends a notification, or the response to a request of the server's.
     pub(crate) async fn tell(&self, message: &Value) -> Result<(), Fault> {
         self.post(message).await.map(drop)

@@ -93,6 +93,22 @@ impl Pty {
         (code, std::mem::take(&mut self.shown))
     }
 
+    /// Takes the terminal away, as closing its window does, and waits until the program ends: its exit code.
+    pub(crate) async fn goes_away(mut self) -> Option<i32> {
+        // Both of our ends of it are closed by what takes their places.
+        self.screen = pipe::pipe().unwrap().1;
+        self.keyboard = File::options().write(true).open("/dev/null").unwrap();
+        let ended = tokio::time::timeout(PATIENCE, async {
+            loop {
+                match self.child.try_wait().unwrap() {
+                    Some(status) => return status.code(),
+                    None => tokio::time::sleep(Duration::from_millis(20)).await,
+                }
+            }
+        });
+        ended.await.expect("it goes on without its terminal")
+    }
+
     /// Takes in what is whole of what came, but for escape sequences (ECMA-48: `ESC [`, parameters, a final letter).
     fn take_in(&mut self) {
         let whole = match self.unread.iter().rposition(|byte| *byte == 0x1b) {

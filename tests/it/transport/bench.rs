@@ -15,7 +15,7 @@ use taskbridge::auth::Authenticator;
 use taskbridge::catalog::Catalog;
 use taskbridge::clock::{Clock, System};
 use taskbridge::current::Current;
-use taskbridge::mcp::http::{self, Options};
+use taskbridge::mcp::http::{self, Entrance, Rules};
 use taskbridge::mcp::offers::Offers;
 use taskbridge::mcp::origin::Doors;
 use taskbridge::mcp::speakers::Speakers;
@@ -115,6 +115,7 @@ pub(super) fn bridge(dir: &Path, clock: Arc<dyn Clock>) -> Bridge {
         session_lifetime: Duration::from_secs(3600),
         max_log_bytes: 1024,
         max_artifact_bytes: 1024,
+        max_body_bytes: MAX_BODY,
         max_polls_per_second: MOST_POLLS,
     };
     Bridge {
@@ -153,10 +154,10 @@ impl Server {
         let address = listener.local_addr().unwrap();
         let origins = ["https://app.example".to_owned()];
         let hosts = ["tasks.internal".to_owned()];
-        let options =
-            Options { doors: Doors::new(address.ip(), origins, hosts).unwrap(), max_body_bytes: MAX_BODY };
+        let rules = Rules { auth, doors: Doors::new(address.ip(), origins, hosts).unwrap() };
+        let entrance = Arc::new(Entrance::new(rules));
         let shutdown = CancellationToken::new();
-        let serving = tokio::spawn(http::serve(listener, bridge, Arc::new(auth), options, shutdown.clone()));
+        let serving = tokio::spawn(http::serve(listener, bridge, entrance, shutdown.clone()));
         let client = Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
         Self { clock, client, address, shutdown, serving: Some(serving), dir }
     }

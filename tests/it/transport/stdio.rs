@@ -32,9 +32,7 @@ impl Client {
         let shutdown = CancellationToken::new();
         let serving = {
             let (bridge, shutdown) = (Arc::clone(&bridge), shutdown.clone());
-            tokio::spawn(async move {
-                stdio::serve(BufReader::new(read), write, &bridge, MAX_BODY, shutdown).await
-            })
+            tokio::spawn(async move { stdio::serve(BufReader::new(read), write, &bridge, shutdown).await })
         };
         let output = BufReader::new(output).lines();
         Self { input, output, serving, shutdown, _bridge: bridge, _dir: dir }

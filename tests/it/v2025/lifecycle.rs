@@ -29,7 +29,14 @@ async fn initialize_declares_what_is_offered_and_says_how_to_use_it() {
     let tasks = json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}});
     assert_eq!(
         client.hello["capabilities"],
-        json!({"logging": {}, "tools": {}, "resources": {"subscribe": true}, "prompts": {}, "completions": {}, "tasks": tasks})
+        json!({
+            "logging": {},
+            "tools": {"listChanged": true},
+            "resources": {"listChanged": true, "subscribe": true},
+            "prompts": {"listChanged": true},
+            "completions": {},
+            "tasks": tasks,
+        })
     );
     assert_eq!(client.hello["serverInfo"]["name"], "taskbridge");
     assert!(client.hello["instructions"].as_str().unwrap().contains("task_wait"));

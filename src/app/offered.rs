@@ -1,0 +1,72 @@
+//! From a config to what clients meet: what they are offered, and who is let in. Made as a whole before any of it is put
+//! in force.
+
+use super::AppError;
+use crate::auth::{ApiKeys, Authenticator};
+use crate::catalog::Catalog;
+use crate::config::{AuthMode, Config};
+use crate::mcp;
+use crate::mcp::http::Rules;
+use crate::mcp::origin::Doors;
+use crate::seal::Seal;
+
+/// What clients meet.
+pub(super) struct Offered {
+    pub(super) catalog: Catalog,
+    pub(super) settings: mcp::Settings,
+    pub(super) rules: Rules,
+}
+
+impl Offered {
+    /// What this config offers.
+    pub(super) fn of(config: Config, seal: Seal) -> Result<Self, AppError> {
+        let (settings, rules) = (protocol_settings(&config), rules(&config)?);
+        let Config { tools, limits, resources, prompts, .. } = config;
+        let catalog = Catalog::new(tools, limits, seal).with(resources, prompts);
+        Ok(Self { catalog, settings, rules })
+    }
+}
+
+fn rules(config: &Config) -> Result<Rules, AppError> {
+    let server = &config.server;
+    let (origins, hosts) = (server.allowed_origins.clone(), server.allowed_hosts.clone());
+    let doors = Doors::new(server.listen.ip(), origins, hosts).map_err(AppError::Config)?;
+    Ok(Rules { auth: authenticator(config)?, doors })
+}
+
+fn authenticator(config: &Config) -> Result<Authenticator, AppError> {
+    let auth = &config.auth;
+    match auth.mode {
+        AuthMode::None => Ok(Authenticator::None { single_user: auth.single_user }),
+        AuthMode::ApiKeys => {
+            let digests: Vec<(&str, String)> = auth
+                .keys
+                .iter()
+                .map(|key| (key.principal.as_str(), data_encoding::HEXLOWER.encode(&key.sha256)))
+                .collect();
+            let keys = ApiKeys::new(digests.iter().map(|(principal, digest)| (*principal, digest.as_str())));
+            keys.map(Authenticator::ApiKeys).map_err(|error| AppError::Config(error.to_string()))
+        }
+    }
+}
+
+fn protocol_settings(config: &Config) -> mcp::Settings {
+    use crate::config::CompanionTools;
+    let server = &config.server;
+    mcp::Settings {
+        call_budget: server.call_budget,
+        quick_wait: server.quick_wait,
+        progress_every: server.progress_every,
+        companion_tools: match server.companion_tools {
+            CompanionTools::Auto => mcp::CompanionTools::Auto,
+            CompanionTools::Always => mcp::CompanionTools::Always,
+            CompanionTools::Never => mcp::CompanionTools::Never,
+        },
+        page_size: server.page_size.get(),
+        session_lifetime: server.session_lifetime,
+        max_log_bytes: server.max_log_bytes.get(),
+        max_artifact_bytes: server.max_artifact_bytes,
+        max_body_bytes: server.max_body_bytes.get(),
+        max_polls_per_second: server.max_polls_per_second.get(),
+    }
+}

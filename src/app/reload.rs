@@ -1,0 +1,252 @@
+//! Reads the config again, when somebody asks for it or a file that it was read from is another, and puts it in force:
+//! as a whole or not at all. Requests in hand go on with what they began with.
+//!
+//! Files are looked at a few times a second. That costs a call to the system for each, and sees whatever an editor or
+//! an orchestrator does to them: a file written in place, one moved into its place, a link that leads elsewhere, on
+//! any file system.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use taskbridge_sdk::Registry;
+
+use super::connect::{Backends, connect, handles};
+use super::offered::Offered;
+use super::{App, AppError};
+use crate::config::{self, Config, Differences, Parts, Reading, Sources, StorePlace};
+use crate::mcp::Bridge;
+use crate::mcp::http::Entrance;
+use crate::shutdown::Hangups;
+use crate::tasks::reconciler::Engines;
+
+/// How often the files are looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// How long files that changed must stay as they are before they are read: whoever writes may not be done yet.
+const SETTLE: Duration = Duration::from_millis(100);
+
+/// Where a config came from, so that it can be read again.
+pub struct Origin {
+    /// The file.
+    pub file: PathBuf,
+    /// The file and those that it refers to, as they were when they were read.
+    pub sources: Sources,
+    /// The adapters.
+    pub registry: Registry,
+    /// This program's file.
+    pub program: PathBuf,
+    /// Where state goes if the config does not say.
+    pub state_home: Option<PathBuf>,
+}
+
+/// What a config that is read again is held against.
+#[derive(Clone)]
+pub(super) struct InForce {
+    pub(super) engines: Engines,
+    /// All that were ever connected: those that the config does not have any more may have tasks.
+    pub(super) backends: Backends,
+    parts: Parts,
+    /// What the config said at the start, which some parts of it go by until the end.
+    at_start: Parts,
+    listen: SocketAddr,
+    store: StorePlace,
+    max_calls: usize,
+}
+
+/// Reads the config again and again.
+struct Reloader {
+    origin: Origin,
+    in_force: InForce,
+    bridge: Arc<Bridge>,
+    entrance: Arc<Entrance>,
+}
+
+/// What came of a config that was put in force.
+struct Applied {
+    /// What is another now.
+    at_once: Differences,
+    /// What will be when the server is started again.
+    at_start: Differences,
+    /// Backends that the config does not have any more.
+    left: Vec<String>,
+}
+
+impl InForce {
+    /// What this config and its backends are, from the start on.
+    pub(super) fn of(config: &Config, backends: Backends) -> Self {
+        let max_calls = config.reconciler.max_concurrent_calls.get();
+        Self {
+            engines: Engines::new(handles(&backends), max_calls),
+            backends,
+            parts: config.parts.clone(),
+            at_start: config.parts.clone(),
+            listen: config.server.listen,
+            store: config.store.clone(),
+            max_calls,
+        }
+    }
+}
+
+impl App {
+    /// Lets the config be put in force again while it is served: whenever its files change, and with each hangup.
+    #[must_use]
+    pub(crate) fn reloading(self, origin: Origin, hangups: Hangups) -> Self {
+        let reloader = Reloader::of(&self, origin);
+        Self { reloading: Box::pin(reloader.run(hangups)), ..self }
+    }
+}
+
+impl Reloader {
+    fn of(app: &App, origin: Origin) -> Self {
+        let (bridge, entrance) = (Arc::clone(&app.bridge), Arc::clone(&app.entrance));
+        Self { origin, in_force: app.in_force.clone(), bridge, entrance }
+    }
+
+    async fn run(mut self, mut hangups: Hangups) -> Infallible {
+        let mut settling: Option<Sources> = None;
+        loop {
+            tokio::select! {
+                () = hangups.next() => {
+                    tracing::info!("SIGHUP: the config is read again");
+                    settling = None;
+                    self.read_again().await;
+                }
+                () = tokio::time::sleep(if settling.is_some() { SETTLE } else { LOOK_EVERY }) => {
+                    let known = self.origin.sources.clone();
+                    let now = blocking(move || known.now()).await;
+                    let settled = settling.as_ref() == Some(&now);
+                    settling = (now != self.origin.sources && !settled).then_some(now);
+                    if settled {
+                        self.read_again().await;
+                    }
+                }
+            }
+        }
+    }
+
+    async fn read_again(&mut self) {
+        let Origin { file, registry, state_home, .. } = &self.origin;
+        let (file, registry, state_home) = (file.clone(), registry.clone(), state_home.clone());
+        let Reading { config, sources } =
+            blocking(move || config::read(&file, &registry, state_home.as_deref())).await;
+        // Refused or not, it is not read again before it changes again.
+        self.origin.sources = sources;
+        let applied = match config {
+            Ok(config) => self.apply(config).await,
+            Err(problems) => Err(problems.into()),
+        };
+        match applied {
+            Ok(applied) => applied.tell(),
+            Err(error) => {
+                tracing::error!("config refused, the one before stays in force:");
+                error.to_string().lines().for_each(|line| tracing::error!("{line}"));
+            }
+        }
+    }
+
+    /// Puts a config in force, or changes nothing.
+    async fn apply(&mut self, mut config: Config) -> Result<Applied, AppError> {
+        let InForce { parts, at_start, listen, store, max_calls, .. } = &self.in_force;
+        let applied = Applied {
+            at_once: parts.differences(&config.parts).at_once(),
+            at_start: at_start.differences(&config.parts).at_start(),
+            left: Vec::new(),
+        };
+        if *parts == config.parts {
+            return Ok(applied);
+        }
+        // The address that is listened on stays, and whoever could reach it must not be let in by a rule for another.
+        config.listen_on(*listen).map_err(|error| {
+            let file = config.file.display();
+            AppError::Config(format!(
+                "{file}: server.listen: it takes effect when the server is started again, and until then {error}"
+            ))
+        })?;
+        config.store = store.clone();
+        let max_calls = *max_calls;
+        let Origin { registry, program, .. } = &self.origin;
+        let backends = connect(&config, registry, program, &self.in_force.backends).await?;
+        let left: Vec<String> = backends
+            .keys()
+            .filter(|name| !config.backends.contains_key(*name) && parts.has("backends", name))
+            .cloned()
+            .collect();
+        let parts = config.parts.clone();
+        let Offered { catalog, settings, rules } = Offered::of(config, self.bridge.seal.clone())?;
+
+        // From here on nothing can fail. Who is shut out is so before anything else can be seen, and a tool is offered
+        // once there is what runs it.
+        self.entrance.replace(rules);
+        self.in_force.engines.replace(handles(&backends), max_calls);
+        self.bridge.backends.replace(handles(&backends));
+        self.bridge.offers.replace(catalog, settings);
+        self.in_force.backends = backends;
+        self.in_force.parts = parts;
+        Ok(Applied { left, ..applied })
+    }
+}
+
+impl Applied {
+    fn tell(&self) {
+        match self.at_once.is_empty() {
+            true => tracing::info!("config read again: nothing to apply"),
+            false => tracing::info!("config applied: {}", self.at_once),
+        }
+        for name in &self.left {
+            tracing::info!(
+                "backend `{name}` is not in the config any more: it stays connected for the tasks that it has, until the \
+                 server ends"
+            );
+        }
+        if !self.at_start.is_empty() {
+            tracing::warn!("takes effect when the server is started again: {}", self.at_start);
+        }
+    }
+}
+
+/// Does what may wait for a disk where that holds nobody up.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    // It is not cancelled, so that it can only fail by a panic, which goes on here.
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The runtime ends, and this with it.
+            Err(_) => std::future::pending().await,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::adapters;
+
+    const KEY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
+    #[tokio::test]
+    async fn whoever_reaches_the_address_is_not_let_in_by_a_config_for_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, registry) = (folder.path().join("x.toml"), adapters::all());
+        let parse =
+            |text: &str| config::parse(&file, folder.path(), text, &registry, Some(folder.path())).unwrap();
+        let keys =
+            format!("[auth]\nmode = \"api_keys\"\nkeys = [{{ principal = \"a\", sha256 = \"{KEY}\" }}]\n");
+        let reachable = parse(&format!("{keys}[server]\nlisten = \"0.0.0.0:1\"\n"));
+        let app = App::build(reachable, &registry, PathBuf::new()).await.unwrap();
+        let (sources, program) = (Sources::default(), PathBuf::new());
+        let origin =
+            Origin { file: file.clone(), sources, registry: registry.clone(), program, state_home: None };
+        let mut reloader = Reloader::of(&app, origin);
+        let refused = reloader.apply(parse("[server]\nlisten = \"127.0.0.1:1\"\n")).await;
+        let refused = refused.err().unwrap().to_string();
+        assert!(refused.contains("until then other machines can reach 0.0.0.0:1"), "{refused}");
+        let with_keys = parse(&format!("{keys}[server]\nlisten = \"127.0.0.1:1\"\npage_size = 7\n"));
+        let applied = reloader.apply(with_keys).await.ok().unwrap();
+        assert_eq!(applied.at_start.to_string(), "[server] listen");
+        assert_eq!(applied.at_once.to_string(), "[server] page_size");
+        assert_eq!(app.bridge.settings().page_size, 7);
+    }
+}

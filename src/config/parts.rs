@@ -1,0 +1,179 @@
+//! [`Parts`]: a short form of what a config says, part by part, to tell in which parts another one differs. Only
+//! digests are kept and only names are told, since a part may hold secrets.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use serde_json::{Map, Value};
+
+use super::source::join;
+
+/// The tables whose members have names that users gave them.
+const NAMED: [&str; 5] = ["backends", "tools", "resources", "prompts", "concurrency_groups"];
+
+/// What can only change when the server is started again: a table, or one field of it.
+const AT_START: [(&str, Option<&str>); 5] = [
+    ("server", Some("listen")),
+    ("server", Some("stop_within")),
+    ("store", None),
+    ("reconciler", None),
+    ("log", None),
+];
+
+/// A short form of each member of each table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Parts(BTreeMap<String, BTreeMap<String, u64>>);
+
+/// In what two configs differ.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Differences(Vec<Difference>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Difference {
+    table: String,
+    member: String,
+    how: How,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum How {
+    Changed,
+    Added,
+    Removed,
+}
+
+impl Parts {
+    /// The parts of a file. `files` are digests of the files that were read for a field.
+    pub(super) fn of(fields: &Map<String, Value>, files: &[(String, u64)]) -> Self {
+        let mut parts = BTreeMap::new();
+        for (table, members) in fields {
+            let Value::Object(members) = members else { continue };
+            let digest = |(name, value): (&String, &Value)| {
+                let mut hasher = DefaultHasher::new();
+                value.to_string().hash(&mut hasher);
+                let part = join(table, name);
+                for (field, digest) in files {
+                    let within = field.strip_prefix(&part).is_some_and(|rest| rest.starts_with(['.', '[']));
+                    if within || *field == part {
+                        (field, digest).hash(&mut hasher);
+                    }
+                }
+                (name.clone(), hasher.finish())
+            };
+            parts.insert(table.clone(), members.iter().map(digest).collect());
+        }
+        Self(parts)
+    }
+
+    /// True if it has a part of this name.
+    pub fn has(&self, table: &str, member: &str) -> bool {
+        self.0.get(table).is_some_and(|members| members.contains_key(member))
+    }
+
+    /// In what the new config differs from this one.
+    pub fn differences(&self, new: &Self) -> Differences {
+        let tables: BTreeSet<&String> = self.0.keys().chain(new.0.keys()).collect();
+        let nothing = BTreeMap::new();
+        let mut all = Vec::new();
+        for table in tables {
+            let old = self.0.get(table).unwrap_or(&nothing);
+            let new = new.0.get(table).unwrap_or(&nothing);
+            let members: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+            for member in members {
+                let how = match (old.get(member), new.get(member)) {
+                    (Some(old), Some(new)) if old == new => continue,
+                    (None, Some(_)) => How::Added,
+                    (Some(_), None) => How::Removed,
+                    _ => How::Changed,
+                };
+                all.push(Difference { table: table.clone(), member: member.clone(), how });
+            }
+        }
+        Differences(all)
+    }
+}
+
+impl Differences {
+    /// True if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Those that take effect when the server is started again.
+    #[must_use]
+    pub fn at_start(&self) -> Self {
+        Self(self.0.iter().filter(|difference| difference.is_at_start()).cloned().collect())
+    }
+
+    /// Those that take effect at once.
+    #[must_use]
+    pub fn at_once(&self) -> Self {
+        Self(self.0.iter().filter(|difference| !difference.is_at_start()).cloned().collect())
+    }
+}
+
+impl Difference {
+    fn is_at_start(&self) -> bool {
+        let takes_start = |(table, field): &(&str, Option<&str>)| {
+            self.table == *table && field.is_none_or(|field| self.member == field)
+        };
+        AT_START.iter().any(takes_start)
+    }
+}
+
+/// "tools changed: a, b; tools added: c; [server] page_size"
+impl fmt::Display for Differences {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut words: Vec<String> = Vec::new();
+        for table in NAMED {
+            for (how, word) in [(How::Changed, "changed"), (How::Added, "added"), (How::Removed, "removed")] {
+                let of_these = |difference: &&Difference| difference.table == table && difference.how == how;
+                let names: Vec<&str> =
+                    self.0.iter().filter(of_these).map(|difference| &*difference.member).collect();
+                if !names.is_empty() {
+                    words.push(format!("{} {word}: {}", table.replace('_', " "), names.join(", ")));
+                }
+            }
+        }
+        let others = self.0.iter().filter(|difference| !NAMED.contains(&&*difference.table));
+        words.extend(others.map(|difference| format!("[{}] {}", difference.table, difference.member)));
+        f.write_str(&words.join("; "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn parts(config: &Value, files: &[(&str, u64)]) -> Parts {
+        let files: Vec<_> = files.iter().map(|(field, digest)| ((*field).to_owned(), *digest)).collect();
+        Parts::of(config.as_object().unwrap(), &files)
+    }
+
+    #[test]
+    fn says_which_parts_differ_and_never_what_they_hold() {
+        let old = json!({
+            "server": {"listen": "127.0.0.1:1", "page_size": 5},
+            "tools": {"a": {"x": 1}, "ab": {"x": 1}, "gone": {}, "file": {"input_schema": "s.json"}},
+            "backends": {"b": {"env": {"TOKEN": "old secret"}}},
+        });
+        let new = json!({
+            "server": {"listen": "127.0.0.1:2", "page_size": 6},
+            "tools": {"a": {"x": 1}, "ab": {"x": 2}, "new": {}, "file": {"input_schema": "s.json"}},
+            "backends": {"b": {"env": {"TOKEN": "new secret"}}},
+            "store": {"path": "x"},
+        });
+        let old = parts(&old, &[("tools.file.input_schema", 1), ("tools.ab", 7)]);
+        let new = parts(&new, &[("tools.file.input_schema", 2), ("tools.ab", 7)]);
+        let differences = old.differences(&new);
+        assert_eq!(
+            differences.at_once().to_string(),
+            "backends changed: b; tools changed: ab, file; tools added: new; tools removed: gone; [server] page_size"
+        );
+        assert_eq!(differences.at_start().to_string(), "[server] listen; [store] path");
+        assert!(old.differences(&old).is_empty());
+    }
+}

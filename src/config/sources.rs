@@ -1,0 +1,109 @@
+//! [`Sources`]: the files that a config was read from, and whether they are others by now. A file is told by what the
+//! system says of it, with all links followed: so it is another when it was written, when a new one was moved into its
+//! place, and when a link on the way to it leads elsewhere. It must not read what is in them.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+/// Files at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sources(Vec<(PathBuf, Option<Stamp>)>);
+
+/// A file as the system knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    device: u64,
+    inode: u64,
+    size: u64,
+    /// Seconds and nanoseconds.
+    written: (i64, i64),
+    /// The same, of its owner and mode too: one that could not be read perhaps can be now.
+    changed: (i64, i64),
+}
+
+impl Sources {
+    /// Adds a file as it is now. To be called before it is read, so that what changes meanwhile is seen later.
+    pub(super) fn add(&mut self, file: &Path) {
+        if !self.0.iter().any(|(known, _)| known == file) {
+            self.0.push((file.to_owned(), Stamp::of(file)));
+        }
+    }
+
+    /// Adds others, as they were.
+    pub(super) fn extend(&mut self, others: &Self) {
+        let new = others.0.iter().filter(|(file, _)| !self.files().any(|known| known == file));
+        let new: Vec<_> = new.cloned().collect();
+        self.0.extend(new);
+    }
+
+    /// The same files as they are now.
+    #[must_use]
+    pub fn now(&self) -> Self {
+        Self(self.0.iter().map(|(file, _)| (file.clone(), Stamp::of(file))).collect())
+    }
+
+    /// The files.
+    pub fn files(&self) -> impl Iterator<Item = &Path> {
+        self.0.iter().map(|(file, _)| file.as_path())
+    }
+}
+
+impl Stamp {
+    /// `None` if it is not there, or out of reach.
+    fn of(file: &Path) -> Option<Self> {
+        let metadata = std::fs::metadata(file).ok()?;
+        Some(Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            size: metadata.len(),
+            written: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_another_when_it_was_written_or_replaced_or_a_link_leads_elsewhere() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        for version in ["one", "two"] {
+            fs::create_dir(at(version)).unwrap();
+            fs::write(at(version).join("a.toml"), "same").unwrap();
+        }
+        symlink("one", at("data")).unwrap();
+        symlink("data/a.toml", at("linked.toml")).unwrap();
+        fs::write(at("plain.toml"), "1").unwrap();
+        let mut sources = Sources::default();
+        for file in ["linked.toml", "plain.toml", "none.toml", "plain.toml"] {
+            sources.add(&at(file));
+        }
+        assert_eq!(sources.files().count(), 3, "each once");
+        assert_eq!(sources.now(), sources);
+
+        let changes: [&dyn Fn(); 5] = [
+            &|| fs::write(at("plain.toml"), "22").unwrap(),
+            &|| {
+                fs::write(at("new"), "22").unwrap();
+                fs::rename(at("new"), at("plain.toml")).unwrap();
+            },
+            &|| {
+                symlink("two", at("data.new")).unwrap();
+                fs::rename(at("data.new"), at("data")).unwrap();
+            },
+            &|| fs::write(at("none.toml"), "").unwrap(),
+            &|| fs::remove_file(at("plain.toml")).unwrap(),
+        ];
+        for (n, change) in changes.iter().enumerate() {
+            let before = sources.now();
+            change();
+            assert_ne!(before.now(), before, "change {n}");
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! What a config that was put in force changes, and what becomes of what was begun before: nothing is dropped.
+
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+
+use super::{ONE, ends, go, hear, logged, put, start, tools, waiting};
+use crate::support::{BASICS, Client, Fault, Modern, Place, text};
+
+fn status(fault: Fault) -> u16 {
+    match fault {
+        Fault::Status(status, _) => status.as_u16(),
+        other => panic!("it is no refusal by HTTP: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn calls_in_hand_and_tasks_go_on_although_their_tool_is_gone() {
+    let app = start(&waiting("slow", "here"));
+    let session = app.client().await;
+    let task = session.start("slow", json!({})).await.unwrap();
+    let in_hand = {
+        let session = session.clone();
+        async move { session.call("slow", json!({})).await.unwrap() }
+    };
+    let others = async {
+        // Its job is running: it was begun in full before the config changes.
+        while session.list().await.unwrap().len() < 2 {}
+        put(&app.place, ONE);
+        logged(&app.place, "tools removed: slow").await;
+        assert_eq!(tools(&session).await, ["hello"]);
+        assert_eq!(text(&session.call("hello", json!({})).await.unwrap()), "hello\n");
+        let Err(Fault::Refused { code: -32602, message }) = session.start("slow", json!({})).await else {
+            panic!("a tool that is gone is called");
+        };
+        assert!(message.contains("slow"), "{message}");
+        assert_eq!(session.get(&task).await.unwrap()["status"], "working");
+        go(&app.place);
+    };
+    let (answer, ()) = tokio::join!(in_hand, others);
+    assert_eq!(text(&answer), "over\n");
+    assert_eq!(text(&session.result(&task).await.unwrap()), "over\n");
+    assert_eq!(session.get(&task).await.unwrap()["status"], "completed");
+}
+
+#[tokio::test]
+async fn bounds_of_the_protocol_are_in_force_at_once() {
+    let app = start("[tools.bye]\nbackend = \"here\"\ntarget.command = [\"true\"]\n");
+    let session = app.client().await;
+    assert_eq!(tools(&session).await, ["bye", "hello"]);
+    let smaller = BASICS.replace("[server]", "[server]\npage_size = 1\nmax_body_bytes = 600");
+    let config = format!("{smaller}{ONE}[tools.bye]\nbackend = \"here\"\ntarget.command = [\"true\"]\n");
+    std::fs::write(app.place.config(), config).unwrap();
+    let line = logged(&app.place, "config applied").await;
+    assert!(line.ends_with("[server] max_body_bytes; [server] page_size"), "{line}");
+    let page = session.request("tools/list", json!({})).await.unwrap();
+    assert_eq!(page["tools"].as_array().unwrap().len(), 1);
+    let long = session.call("hello", json!({"pad": "x".repeat(600)})).await.unwrap_err();
+    assert_eq!(status(long), 413);
+}
+
+#[tokio::test]
+async fn origins_and_hosts_are_in_force_at_once() {
+    let app = start("");
+    let http = reqwest::Client::builder().no_proxy().build().unwrap();
+    let from = async |origin: &str, host: &str| {
+        let request = http.request(reqwest::Method::OPTIONS, app.server.url());
+        request.header("origin", origin).header("host", host).send().await.unwrap().status().as_u16()
+    };
+    let (page, name) = ("https://app.example", "bridge.example");
+    assert_eq!((from(page, "localhost").await, from("http://localhost", name).await), (403, 403));
+    let open = format!("[server]\nallowed_origins = [\"{page}\"]\nallowed_hosts = [\"{name}\"]");
+    std::fs::write(app.place.config(), format!("{}{ONE}", BASICS.replace("[server]", &open))).unwrap();
+    logged(&app.place, "config applied").await;
+    assert_eq!((from(page, "localhost").await, from("http://localhost", name).await), (204, 204));
+}
+
+#[tokio::test]
+async fn a_key_that_is_revoked_is_turned_away_and_its_streams_end() {
+    let key = |principal: &str, key: &str| {
+        let digest = data_encoding::HEXLOWER.encode(&Sha256::digest(key));
+        format!("[[auth.keys]]\nprincipal = \"{principal}\"\nsha256 = \"{digest}\"\n")
+    };
+    let config = |keys: &str| {
+        let basics = BASICS.replace("single_user = true", "mode = \"api_keys\"");
+        format!("{basics}{ONE}{keys}")
+    };
+    let (ann, bob) = (key("ann", "first-key"), key("bob", "second-key"));
+    let place = Place::new(&config(&format!("{ann}{bob}")));
+    let server = place.serve();
+    let (first, second) = (
+        Client::open_with(server.url(), "first-key").await.unwrap(),
+        Client::open_with(server.url(), "second-key").await.unwrap(),
+    );
+    let modern = Modern::without_tasks(server.url()).with_key("first-key");
+    let mut ended = first.listen().await.unwrap();
+    let (mut also_ended, _) = modern.subscribe(json!({"toolsListChanged": true})).await.unwrap();
+    let mut kept = second.listen().await.unwrap();
+
+    let changed = config(&bob).replace("Says hello.", "Greets.");
+    std::fs::write(place.config(), changed).unwrap();
+    ends(&mut ended).await;
+    ends(&mut also_ended).await;
+    assert_eq!(hear(&mut kept).await["method"], "notifications/tools/list_changed");
+    let line = logged(&place, "config applied").await;
+    assert!(line.ends_with("tools changed: hello; [auth] keys"), "{line}");
+    assert_eq!(status(first.call("hello", json!({})).await.unwrap_err()), 401);
+    assert_eq!(status(first.listen().await.err().unwrap()), 401);
+    assert!(modern.request("tools/list", json!({})).await.is_err());
+    assert_eq!(text(&second.call("hello", json!({})).await.unwrap()), "hello\n");
+    let log = std::fs::read_to_string(place.path("server.log")).unwrap();
+    assert!(!log.contains("-key") && !log.contains(&bob[bob.find("sha256").unwrap() + 10..][..64]));
+}

@@ -1,0 +1,148 @@
+//! Who listens hears which lists are others: sessions on their GET stream, 2026-07-28 on its subscription, both over stdio
+//! too, and a session that comes back to a server that was started again.
+
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::process::Command;
+
+use super::{ONE, PATIENCE, hear, logged, logged_again, put, start, tools};
+use crate::support::{BASICS, Generation, Modern, Place, schema};
+
+/// One more of everything.
+const MORE: &str = r#"
+[tools.more]
+backend = "here"
+target.command = ["true"]
+
+[resources.more]
+uri = "more:it"
+text = "More."
+
+[prompts.more]
+messages = [{ text = "More." }]
+"#;
+
+const CHANGES: [&str; 3] = [
+    "notifications/tools/list_changed",
+    "notifications/prompts/list_changed",
+    "notifications/resources/list_changed",
+];
+
+#[tokio::test]
+async fn a_changed_file_is_applied_and_every_stream_hears_which_lists_changed() {
+    let app = start("");
+    let session = app.client().await;
+    let mut stream = session.listen().await.unwrap();
+    let modern = Modern::without_tasks(app.server.url());
+    let all = json!({"toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true});
+    let (mut subscription, granted) = modern.subscribe(all.clone()).await.unwrap();
+    assert_eq!(granted, all);
+    let (mut prompts_alone, _) = modern.subscribe(json!({"promptsListChanged": true})).await.unwrap();
+    assert_eq!(tools(&session).await, ["hello"]);
+
+    put(&app.place, &format!("{ONE}{MORE}"));
+    for method in CHANGES {
+        assert_eq!(hear(&mut stream).await["method"], method);
+        assert_eq!(hear(&mut subscription).await["method"], method);
+    }
+    assert_eq!(tools(&session).await, ["hello", "more"]);
+    let line = logged(&app.place, "config applied").await;
+    assert!(line.ends_with("tools added: more; resources added: more; prompts added: more"), "{line}");
+
+    // What nobody sees in a list is applied too, and nobody is told.
+    put(&app.place, &format!("{ONE}{MORE}").replace("\"true\"", "\"echo\", \"changed\""));
+    let line = logged_again(&app.place, "config applied", 2).await;
+    assert!(line.ends_with("tools changed: more"), "{line}");
+    put(&app.place, ONE);
+    for method in CHANGES {
+        assert_eq!(hear(&mut stream).await["method"], method);
+        assert_eq!(hear(&mut subscription).await["method"], method);
+    }
+    for _ in 0..2 {
+        assert_eq!(hear(&mut prompts_alone).await["method"], CHANGES[1]);
+    }
+}
+
+#[tokio::test]
+async fn who_comes_back_to_a_server_with_another_config_hears_which_lists_changed() {
+    let app = start("");
+    let session = app.client().await;
+    let mut stream = session.listen().await.unwrap();
+    put(&app.place, &format!("{ONE}{MORE}"));
+    for method in CHANGES {
+        assert_eq!(hear(&mut stream).await["method"], method);
+    }
+    // Something that is told after the lists, so that the client's place is behind them.
+    let task = session.start("hello", json!({})).await.unwrap();
+    session.result(&task).await.unwrap();
+    while hear(&mut stream).await["method"] != "notifications/tasks/status" {}
+    let place = stream.last_id.clone().unwrap();
+
+    let crate::support::TestApp { mut server, place: folder } = app;
+    assert_eq!(server.stop(), Some(0));
+    put(&folder, &format!("{ONE}{MORE}").replace("Says hello.", "Greets."));
+    let server = folder.serve();
+    let session = session.at(server.url());
+    let mut again = session.listen_after(&place).await.unwrap();
+    assert_eq!(hear(&mut again).await["method"], CHANGES[0]);
+    put(&folder, &format!("{ONE}{MORE}").replace("\"More.\" }]", "\"Much more.\" }]\ntitle = \"More\""));
+    let heard = [hear(&mut again).await, hear(&mut again).await].map(|message| message["method"].clone());
+    assert_eq!(heard, [CHANGES[0], CHANGES[1]], "and nothing was told twice");
+}
+
+#[tokio::test]
+async fn over_stdio_both_generations_hear_it() {
+    let place = Place::new(&format!("{BASICS}{ONE}"));
+    let mut command = place.command("serve");
+    command.arg("--stdio").stdin(Stdio::piped()).stdout(Stdio::piped());
+    command.stderr(std::fs::File::create(place.path("server.log")).unwrap());
+    let mut child = Command::from(command).kill_on_drop(true).spawn().unwrap();
+    let (mut input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let mut output = BufReader::new(output).lines();
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {},
+        "clientInfo": {"name": "taskbridge-tests", "version": "1.0.0"}});
+    let wanted = json!({"_meta": meta, "notifications": {"toolsListChanged": true}});
+    for message in [
+        json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}),
+        json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
+        json!({"jsonrpc": "2.0", "id": "listening", "method": "subscriptions/listen", "params": wanted}),
+        json!({"jsonrpc": "2.0", "id": 2, "method": "ping"}),
+    ] {
+        input.write_all(format!("{message}\n").as_bytes()).await.unwrap();
+    }
+    let mut next = async || -> Value {
+        let line = tokio::time::timeout(PATIENCE, output.next_line()).await.expect("nothing comes");
+        serde_json::from_str(&line.unwrap().expect("the output ended")).unwrap()
+    };
+    let mut begun = 0;
+    while begun < 3 {
+        let message = next().await;
+        let acknowledged = message["method"] == "notifications/subscriptions/acknowledged";
+        begun += usize::from(acknowledged || message["id"] == 1 || message["id"] == 2);
+    }
+    put(&place, &format!("{ONE}{MORE}"));
+    let (mut in_session, mut subscribed) = (Vec::new(), 0);
+    while in_session.len() < 3 || subscribed < 1 {
+        let message = next().await;
+        let is_subscribed =
+            message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"] == "listening";
+        let generation = if is_subscribed { Generation::V2026 } else { Generation::V2025 };
+        schema::check(generation, &message);
+        match is_subscribed {
+            true => {
+                assert_eq!(message["method"], CHANGES[0]);
+                subscribed += 1;
+            }
+            false => in_session.push(message["method"].clone()),
+        }
+    }
+    assert_eq!(in_session, CHANGES);
+    drop(input);
+    assert!(child.wait().await.unwrap().success());
+}

@@ -1,0 +1,92 @@
+//! The config is replaced while the real program serves: by its files, and by SIGHUP. What clients hear of it, what
+//! becomes of what they began before, and what is refused.
+
+mod applied;
+mod backends;
+mod links;
+mod lists;
+mod refused;
+mod signals;
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::support::{BASICS, Client, Events, Place, TestApp};
+
+/// The longest that anything here may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A backend, and a tool that says something.
+const ONE: &str = r#"
+[backends.here]
+kind = "local"
+
+[tools.hello]
+description = "Says hello."
+backend = "here"
+target.command = ["echo", "hello"]
+"#;
+
+/// A tool whose job goes on until there is a file `go` beside the config, and then says so.
+fn waiting(name: &str, backend: &str) -> String {
+    let script = "while [ ! -e go ]; do sleep 0.02; done; echo over";
+    format!(
+        "[tools.{name}]\nbackend = \"{backend}\"\n\
+         target = {{ command = [\"sh\", \"-c\", \"{script}\"], working_dir = \".\" }}\n"
+    )
+}
+
+/// Puts another config in the place of the one that is served, as editors do: beside it first, then over it.
+fn put(place: &Place, config: &str) {
+    std::fs::write(place.path("taskbridge.new"), format!("{BASICS}{config}")).unwrap();
+    std::fs::rename(place.path("taskbridge.new"), place.config()).unwrap();
+}
+
+/// Lets the jobs of [`waiting`] end.
+fn go(place: &Place) {
+    std::fs::write(place.path("go"), "").unwrap();
+}
+
+/// Waits until the server's log has these words, and gives the line.
+async fn logged(place: &Place, words: &str) -> String {
+    logged_again(place, words, 1).await
+}
+
+/// The same, so many times; the line is the last.
+async fn logged_again(place: &Place, words: &str, times: usize) -> String {
+    let log = || std::fs::read_to_string(place.path("server.log")).unwrap();
+    let found = tokio::time::timeout(PATIENCE, async {
+        loop {
+            if let Some(line) = log().lines().filter(|line| line.contains(words)).nth(times - 1) {
+                return line.to_owned();
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    });
+    found.await.unwrap_or_else(|_| panic!("{words:?} is not logged {times} times:\n{}", log()))
+}
+
+/// The names of the tools that are listed, but for the server's own.
+async fn tools(client: &Client) -> Vec<String> {
+    let listed = client.request("tools/list", json!({})).await.unwrap();
+    let names = listed["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap());
+    names.filter(|name| !name.starts_with("task_")).map(str::to_owned).collect()
+}
+
+/// The next message of a stream.
+async fn hear(events: &mut Events) -> Value {
+    let next = tokio::time::timeout(PATIENCE, events.next()).await;
+    next.expect("nothing is heard").unwrap().expect("the stream ended")
+}
+
+/// Waits until a stream ends.
+async fn ends(events: &mut Events) {
+    let ended = tokio::time::timeout(PATIENCE, async { while let Ok(Some(_)) = events.next().await {} });
+    ended.await.expect("the stream goes on");
+}
+
+/// A server with [`ONE`] and this.
+fn start(more: &str) -> TestApp {
+    TestApp::start(&format!("{ONE}{more}"))
+}

@@ -1,0 +1,58 @@
+//! A config that is wrong changes nothing, and the log says why in the words of `taskbridge check`. What takes a start
+//! of the server is said, and the rest applied.
+
+use serde_json::json;
+
+use super::{ONE, logged, logged_again, put, start, tools};
+use crate::support::{BASICS, text};
+
+#[tokio::test]
+async fn a_wrong_config_is_refused_in_the_words_of_check_and_the_old_one_stays() {
+    let app = start("");
+    let session = app.client().await;
+    let wrong = "[tools.other]\nbackend = \"hree\"\ntarget.command = []\n\
+                 [[auth.keys]]\nprincipal = \"ann\"\nsha256 = \"my-secret-key\"\n";
+    put(&app.place, &format!("{}{wrong}", ONE.replace("Says hello.", "Greets.")));
+    logged(&app.place, "config refused, the one before stays in force").await;
+    let check = app.place.run(app.place.command("check")).await;
+    assert_eq!(check.code, Some(1));
+    let lines: Vec<&str> = check.stderr.lines().collect();
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    for line in lines {
+        let logged = logged(&app.place, line).await;
+        assert!(logged.contains("ERROR"), "{logged}");
+    }
+    assert_eq!(tools(&session).await, ["hello"]);
+    assert_eq!(text(&session.call("hello", json!({})).await.unwrap()), "hello\n");
+    let listed = session.request("tools/list", json!({})).await.unwrap();
+    assert_eq!(listed["tools"][0]["description"], "Says hello.", "nothing of it is in force");
+
+    std::fs::remove_file(app.place.config()).unwrap();
+    logged(&app.place, "the config file cannot be read").await;
+    put(&app.place, &ONE.replace("Says hello.", "Greets."));
+    logged(&app.place, "config applied: tools changed: hello").await;
+    let log = std::fs::read_to_string(app.place.path("server.log")).unwrap();
+    assert!(!log.contains("my-secret-key"));
+}
+
+#[tokio::test]
+async fn what_takes_a_start_is_said_and_the_rest_applied() {
+    let app = start("");
+    let session = app.client().await;
+    let basics = BASICS
+        .replace("127.0.0.1:0", "127.0.0.1:1")
+        .replace("state/taskbridge.db", "elsewhere/taskbridge.db");
+    let more = "[tools.more]\nbackend = \"here\"\ntarget.command = [\"echo\", \"more\"]\n[reconciler]\nlease = \"5s\"\n";
+    std::fs::write(app.place.config(), format!("{basics}{ONE}{more}")).unwrap();
+    let line = logged(&app.place, "takes effect when the server is started again").await;
+    assert!(line.ends_with("[reconciler] lease; [server] listen; [store] path"), "{line}");
+    let line = logged(&app.place, "config applied").await;
+    assert!(line.ends_with("tools added: more"), "{line}");
+    assert_eq!(text(&session.call("more", json!({})).await.unwrap()), "more\n");
+    assert!(!app.place.path("elsewhere").exists());
+
+    put(&app.place, ONE);
+    logged_again(&app.place, "config applied", 2).await;
+    let log = std::fs::read_to_string(app.place.path("server.log")).unwrap();
+    assert_eq!(log.matches("takes effect when").count(), 1, "it is as it was at the start again");
+}
