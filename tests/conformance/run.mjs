@@ -15,6 +15,7 @@ import { cpSync, createWriteStream, mkdtempSync, readdirSync, readFileSync, rmSy
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 
@@ -24,6 +25,8 @@ const SETS = { '2025-11-25': 30, '2026-07-28': 37, tasks: 10 };
 const WITHOUT_TEST = 'tasks-status-notifications';
 /** Longer than a server takes to start on a busy machine, in milliseconds. */
 const START = 60_000;
+/** Longer than jobs take to stop that were cancelled, in milliseconds. */
+const STOP = 20_000;
 
 const HERE = dirname(fileURLToPath(import.meta.url));
 
@@ -154,6 +157,32 @@ async function runSet(set, server, out) {
   return wrong;
 }
 
+/** The processes that were started for this run: its folder is on their command line, or in their environment. */
+function processesOf(work) {
+  const ours = (pid) =>
+    ['cmdline', 'environ'].some((name) => {
+      try {
+        return readFileSync(`/proc/${pid}/${name}`).includes(work);
+      } catch {
+        // It has ended, or is somebody else's.
+        return false;
+      }
+    });
+  return readdirSync('/proc').filter((name) => /^\d+$/.test(name) && ours(name));
+}
+
+/** Waits until no process of this run is left, those of cancelled jobs included. */
+async function nothingLeft(work) {
+  const until = Date.now() + STOP;
+  let left = processesOf(work);
+  while (left.length > 0 && Date.now() < until) {
+    await sleep(100);
+    left = processesOf(work);
+  }
+  for (const pid of left) process.kill(Number(pid), 'SIGKILL');
+  return left.map((pid) => `process ${pid} was left behind`);
+}
+
 const work = mkdtempSync(join(tmpdir(), 'taskbridge-conformance-'));
 cpSync(HERE, join(work, 'config'), { recursive: true });
 const server = new Server(work);
@@ -169,6 +198,7 @@ try {
 }
 const ended = await server.stop('SIGTERM');
 if (ended !== 0) wrong.push(`the server did not stop as it should: ${ended}`);
+wrong.push(...(await nothingLeft(work)));
 if (wrong.length > 0) {
   console.error(`FAILED:\n${wrong.join('\n')}\nwhat was found, and the server's log: ${work}`);
   process.exit(1);
