@@ -24,6 +24,7 @@ mod client;
 pub mod clock;
 pub mod config;
 pub mod current;
+pub mod health;
 pub mod mcp;
 pub mod seal;
 mod shutdown;

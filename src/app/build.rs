@@ -47,7 +47,7 @@ impl App {
         let backends = connect(&config, registry, &program, &Backends::new()).await?;
 
         let in_force = InForce::of(&config, backends);
-        let stop_within = config.server.stop_within;
+        let (drain_for, stop_within) = (config.server.drain_for, config.server.stop_within);
         let reconciling = config.reconciler.clone();
         let Offered { catalog, settings, rules } = Offered::of(config, seal.clone())?;
         let catalog = Arc::new(Current::new(catalog));
@@ -78,7 +78,7 @@ impl App {
         };
         let reloading = Box::pin(std::future::pending());
         let (bridge, entrance) = (Arc::new(bridge), Arc::new(Entrance::new(rules)));
-        Ok(Self { bridge, entrance, reconciler, stop_within, in_force, reloading })
+        Ok(Self { bridge, entrance, reconciler, drain_for, stop_within, in_force, reloading })
     }
 }
 

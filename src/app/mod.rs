@@ -33,6 +33,7 @@ pub struct App {
     bridge: Arc<Bridge>,
     entrance: Arc<Entrance>,
     reconciler: Reconciler,
+    drain_for: Duration,
     stop_within: Duration,
     in_force: reload::InForce,
     /// Puts other configs in force; never ends.

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{App, AppError};
 use crate::config::Config;
+use crate::health::{self, Health};
 use crate::mcp::{http, stdio};
 use crate::tasks::reconciler::Reconciler;
 
@@ -23,15 +24,25 @@ pub async fn listen(config: &Config) -> Result<TcpListener, AppError> {
 }
 
 impl App {
-    /// Serves HTTP on a listener until `stop` is cancelled; then requests and engine calls in hand may finish, for as
-    /// long as the config allows.
+    /// Serves HTTP on a listener until `stop` is cancelled and, from then on, for as long as the config says that it
+    /// drains; then requests and engine calls in hand may finish, for as long as the config allows.
     ///
     /// # Errors
     /// See [`AppError`].
     pub async fn serve_http(self, listener: TcpListener, stop: CancellationToken) -> Result<(), AppError> {
-        let Self { bridge, entrance, reconciler, stop_within, reloading, .. } = self;
-        let serving = http::serve(listener, bridge, entrance, stop.clone());
-        beside(reconciler, reloading, serving, &stop, stop_within).await.map(|_| ())
+        let Self { bridge, entrance, reconciler, drain_for, stop_within, in_force, reloading } = self;
+        let (store, engines, closing) = (bridge.store.clone(), in_force.engines, CancellationToken::new());
+        let health = Health { store, engines, stopping: stop.clone() };
+        let router = http::router(bridge, entrance, closing.clone()).merge(health::routes(health));
+        let serving = http::serve(listener, router, closing.clone());
+        let closes = closing.clone();
+        let meanwhile = Box::pin(async move {
+            tokio::select! {
+                never = reloading => never,
+                never = close_after(drain_for, stop, closes) => never,
+            }
+        });
+        beside(reconciler, meanwhile, serving, &closing, stop_within).await.map(|_| ())
     }
 
     /// Serves one client over its input and output until the input ends or `stop` is cancelled.
@@ -51,11 +62,19 @@ impl App {
     }
 }
 
-/// Serves with the reconciler beside it, and puts other configs in force meanwhile. Once serving is over or `stop` is cancelled, all that is in hand has
-/// `stop_within` to end; `None` if serving was cut off then.
+/// Leaves whoever sends requests here some time to see that it is to stop.
+async fn close_after(drain_for: Duration, stop: CancellationToken, closing: CancellationToken) -> Infallible {
+    stop.cancelled().await;
+    tokio::time::sleep(drain_for).await;
+    closing.cancel();
+    std::future::pending().await
+}
+
+/// Serves with the reconciler beside it, and does what is to be done meanwhile. Once serving is over or `stop` is
+/// cancelled, all that is in hand has `stop_within` to end; `None` if serving was cut off then.
 async fn beside<T>(
     reconciler: Reconciler,
-    reloading: BoxFuture<'static, Infallible>,
+    meanwhile: BoxFuture<'static, Infallible>,
     serving: impl Future<Output = T>,
     stop: &CancellationToken,
     stop_within: Duration,
@@ -67,7 +86,7 @@ async fn beside<T>(
         served = &mut serving => Some(served),
         () = stop.cancelled() => None,
         _ = &mut loops => return Err(AppError::Loops),
-        never = reloading => match never {},
+        never = meanwhile => match never {},
     };
     let end = async {
         let served = match served {

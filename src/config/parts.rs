@@ -13,8 +13,9 @@ use super::source::join;
 const NAMED: [&str; 5] = ["backends", "tools", "resources", "prompts", "concurrency_groups"];
 
 /// What can only change when the server is started again: a table, or one field of it.
-const AT_START: [(&str, Option<&str>); 5] = [
+const AT_START: [(&str, Option<&str>); 6] = [
     ("server", Some("listen")),
+    ("server", Some("drain_for")),
     ("server", Some("stop_within")),
     ("store", None),
     ("reconciler", None),

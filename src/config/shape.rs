@@ -59,6 +59,11 @@ pub struct Server {
     pub max_artifact_bytes: u64,
     /// Polls and completions of one owner in a second, beyond which they are slowed down.
     pub max_polls_per_second: NonZeroU32,
+    /// How long a server that was told to stop goes on as before, while `/readyz` says that it stops: a load balancer
+    /// needs some seconds to send requests elsewhere.
+    #[serde(with = "duration")]
+    #[schemars(with = "String")]
+    pub drain_for: Duration,
     /// How long a stopping server lets requests and engine calls finish. A change takes effect when the server is
     /// started again.
     #[serde(with = "duration")]
@@ -96,6 +101,7 @@ impl Default for Server {
             max_log_bytes: at_least_one(64 * 1024),
             max_artifact_bytes: 32 * 1024 * 1024,
             max_polls_per_second: NonZeroU32::new(100).expect("it is not zero"),
+            drain_for: Duration::ZERO,
             stop_within: Duration::from_secs(10),
         }
     }

@@ -10,6 +10,7 @@ mod configs;
 mod crowd;
 mod defaults;
 mod examples;
+mod health;
 mod kill;
 mod readme;
 mod reload;

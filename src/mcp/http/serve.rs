@@ -1,7 +1,6 @@
 //! Serves a router on a listener: connections with their limits, and their orderly end.
 
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -12,9 +11,6 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::{Entrance, router};
-use crate::mcp::Bridge;
-
 /// How long a client may take for the head of a request; also how long an unused connection is kept.
 const HEAD_PATIENCE: Duration = Duration::from_secs(60);
 
@@ -24,15 +20,9 @@ const MOST_CONNECTIONS: usize = 16_384;
 /// How long to wait when the system gives no more connections (out of file descriptors, as a rule).
 const BREATH: Duration = Duration::from_millis(200);
 
-/// Serves MCP at `/mcp` until `shutdown` is cancelled; then streams end, requests in hand are answered, and it
-/// returns once all of that is done. Dropped, it cuts what is still open.
-pub async fn serve(
-    listener: TcpListener,
-    bridge: Arc<Bridge>,
-    entrance: Arc<Entrance>,
-    shutdown: CancellationToken,
-) {
-    let router = router(bridge, entrance, shutdown.clone());
+/// Serves a router until `shutdown` is cancelled; then no connection is accepted any more, requests in hand are
+/// answered, and it returns once all of that is done. Dropped, it cuts what is still open.
+pub async fn serve(listener: TcpListener, router: Router, shutdown: CancellationToken) {
     // The connections belong to this set: none outlives this function.
     let mut connections = JoinSet::new();
     loop {

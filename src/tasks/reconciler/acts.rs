@@ -362,7 +362,9 @@ impl Core {
     where
         F: Future<Output = Result<T>>,
     {
-        self.engines.call(&task.backend, self.settings.lease / 2, late, make).await
+        let answer = self.engines.call(&task.backend, self.settings.lease / 2, late, make).await;
+        self.engines.note(&task.backend, answer.as_ref().err());
+        answer
     }
 
     fn job(&self, task: &Task, spec: &Spec, may_exist: bool) -> Result<JobSpec> {

@@ -6,8 +6,10 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use taskbridge_sdk::{Backend, Error, GroupKey, JobHandle, Result};
+use parking_lot::Mutex;
+use taskbridge_sdk::{Backend, Error, ErrorKind, GroupKey, JobHandle, Result};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::Instant;
 
 /// The connected backends, by their names in the config. Clones share them.
 #[derive(Clone, Default)]
@@ -23,6 +25,23 @@ pub(super) type Connected = Arc<BTreeMap<String, Engine>>;
 pub(super) struct Engine {
     backend: Arc<dyn Backend>,
     places: Arc<Semaphore>,
+    /// How its last calls went.
+    condition: Arc<Mutex<Condition>>,
+}
+
+/// How the calls to an engine go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Condition {
+    /// None was made yet.
+    #[default]
+    Unknown,
+    /// The last one was answered.
+    Answers,
+    /// The last one failed, and all since this moment.
+    Fails {
+        /// When the first of them failed.
+        since: Instant,
+    },
 }
 
 impl Engines {
@@ -40,7 +59,11 @@ impl Engines {
             let line = || Arc::new(Semaphore::new(max_calls.clamp(1, Semaphore::MAX_PERMITS)));
             let engine = |(name, backend): (String, Arc<dyn Backend>)| {
                 let known = current.get(&name).filter(|known| Arc::ptr_eq(&known.backend, &backend));
-                let engine = known.cloned().unwrap_or_else(|| Engine { backend, places: line() });
+                let engine = known.cloned().unwrap_or_else(|| Engine {
+                    backend,
+                    places: line(),
+                    condition: Arc::default(),
+                });
                 (name, engine)
             };
             *current = Arc::new(backends.into_iter().map(engine).collect());
@@ -97,6 +120,19 @@ impl Engines {
             Err(_) => Err(late(format!("backend `{backend}` did not answer within {within:?}"))),
         }
     }
+
+    /// Notes how a call went: answered, or failed like this.
+    pub(super) fn note(&self, backend: &str, error: Option<&Error>) {
+        if let Some(engine) = self.get(backend) {
+            engine.note(error);
+        }
+    }
+
+    /// How calls to each backend go, by its name.
+    pub fn conditions(&self) -> Vec<(String, Condition)> {
+        let engines = self.current.borrow();
+        engines.iter().map(|(name, engine)| (name.clone(), *engine.condition.lock())).collect()
+    }
 }
 
 impl Engine {
@@ -111,6 +147,18 @@ impl Engine {
             Some(wakeups) => wakeups.next().await,
             None => std::future::pending().await,
         }
+    }
+
+    /// Notes how a call went. An engine that refuses a job, or wants fewer calls, is there.
+    fn note(&self, error: Option<&Error>) {
+        use ErrorKind::{Config, Denied, Unavailable, Uncertain};
+        let fails = error.is_some_and(|e| matches!(e.kind(), Unavailable | Uncertain | Denied | Config));
+        let mut condition = self.condition.lock();
+        *condition = match *condition {
+            Condition::Fails { since } if fails => Condition::Fails { since },
+            _ if fails => Condition::Fails { since: Instant::now() },
+            _ => Condition::Answers,
+        };
     }
 
     /// True if both are one connection.

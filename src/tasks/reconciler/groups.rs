@@ -147,9 +147,13 @@ impl Core {
                 // A backend that answers for too few must not make us forget the others.
                 let missing = || Err(Error::unavailable("the backend gave no answer for this job"));
                 answers.resize_with(due.len(), missing);
+                let failed = answers.iter().all(Result::is_err);
+                let error = answers.first().filter(|_| failed).and_then(|first| first.as_ref().err());
+                self.engines.note(&group.backend, error);
                 answers
             }
             Err(error) => {
+                self.engines.note(&group.backend, Some(&error));
                 let failure = Failure::from(&error);
                 due.iter().map(|_| Err(Error::new(failure.kind, failure.message.clone()))).collect()
             }

@@ -12,7 +12,7 @@ mod groups;
 mod housekeeping;
 mod watched;
 
-pub use engine::Engines;
+pub use engine::{Condition, Engines};
 
 use std::time::Duration;
 

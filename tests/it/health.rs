@@ -1,0 +1,107 @@
+//! What load balancers and those who are woken at night are told: `/healthz` and `/readyz`.
+
+use std::time::Duration;
+
+use reqwest::StatusCode;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::support::{BASICS, Place, TestApp, text};
+
+/// The longest that anything here may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+const HERE: &str = r#"
+[backends.here]
+kind = "local"
+
+[tools.hello]
+backend = "here"
+target.command = ["echo", "hello"]
+"#;
+
+/// An engine that is away.
+const AWAY: &str = r#"
+[backends.away]
+kind = "sim"
+address = "127.0.0.1:1"
+
+[tools.far]
+backend = "away"
+target = {}
+"#;
+
+/// What one of the two answers.
+async fn ask(app: &TestApp, path: &str) -> (StatusCode, Value) {
+    let url = app.server.url().replace("/mcp", path);
+    let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
+    let answer = client.get(url).send().await.unwrap();
+    assert_eq!(answer.headers()["cache-control"], "no-store");
+    (answer.status(), answer.json().await.unwrap())
+}
+
+/// Asks until it is told this status.
+async fn until(app: &TestApp, status: &str) -> (StatusCode, Value) {
+    let told = tokio::time::timeout(PATIENCE, async {
+        loop {
+            let told = ask(app, "/readyz").await;
+            if told.1["status"] == status {
+                return told;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    });
+    told.await.unwrap_or_else(|_| panic!("it never becomes {status}"))
+}
+
+#[tokio::test]
+async fn a_server_is_ready_and_says_how_its_parts_are() {
+    let app = TestApp::start(HERE);
+    assert_eq!(ask(&app, "/healthz").await, (StatusCode::OK, json!({"status": "ok"})));
+    let fresh =
+        json!({"status": "ready", "store": {"status": "up"}, "backends": {"here": {"status": "unknown"}}});
+    assert_eq!(ask(&app, "/readyz").await, (StatusCode::OK, fresh));
+    let answer = app.client().await.call("hello", json!({})).await.unwrap();
+    assert_eq!(text(&answer), "hello\n");
+    let (status, told) = ask(&app, "/readyz").await;
+    assert_eq!((status, &told["backends"]["here"]), (StatusCode::OK, &json!({"status": "up"})), "{told}");
+}
+
+#[tokio::test]
+async fn an_engine_that_is_away_degrades_a_server_and_leaves_it_ready() {
+    let app = TestApp::start(&format!("{HERE}{AWAY}"));
+    let client = app.client().await;
+    client.start("far", json!({})).await.unwrap();
+    let (status, told) = until(&app, "degraded").await;
+    assert_eq!(status, StatusCode::OK);
+    assert_eq!(told["backends"]["away"]["status"], "down");
+    assert!(told["backends"]["away"]["seconds"].is_u64());
+    assert!(!told.to_string().contains("127.0.0.1"), "why it is away is for the log: {told}");
+    // What does not need that engine works.
+    assert_eq!(text(&client.call("hello", json!({})).await.unwrap()), "hello\n");
+}
+
+#[tokio::test]
+async fn a_store_that_fails_makes_a_server_unready_and_not_dead() {
+    let app = TestApp::start(HERE);
+    let database = rusqlite::Connection::open(app.place.path("state/taskbridge.db")).unwrap();
+    database.execute_batch("DROP TABLE tasks").unwrap();
+    let (status, told) = until(&app, "down").await;
+    assert_eq!((status, &told["store"]["status"]), (StatusCode::SERVICE_UNAVAILABLE, &json!("down")));
+    assert_eq!(ask(&app, "/healthz").await.0, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_server_that_drains_is_unready_first_and_serves_until_then() {
+    let drains = BASICS.replace("[server]", "[server]\ndrain_for = \"1h\"");
+    let place = Place::new(&format!("{drains}{HERE}"));
+    let mut app = TestApp { server: place.serve(), place };
+    let client = app.client().await;
+    app.server.signal(Signal::TERM);
+    let (status, _) = until(&app, "stopping").await;
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(ask(&app, "/healthz").await.0, StatusCode::OK);
+    assert_eq!(text(&client.call("hello", json!({})).await.unwrap()), "hello\n");
+    // A second signal waits for nothing.
+    assert_eq!(app.server.stop(), Some(0));
+}
