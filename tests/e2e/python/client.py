@@ -17,7 +17,7 @@ from collections.abc import Awaitable
 import anyio
 import mcp.types as types
 
-from session import ACCEPT, DECLINE, RELATED_TASK, TERMINAL, Peer, Server, check, pages, refused, text
+from session import ACCEPT, DECLINE, RELATED_TASK, TERMINAL, OwnTasks, Peer, Server, check, pages, refused, text
 from wire import Wire
 
 INVALID_PARAMS = -32602
@@ -113,7 +113,44 @@ async def elicitation_polling(server: Server) -> None:
         check(text(await peer.result(task.taskId)) == "hello Ada", "the result does not reflect the answer")
 
 
-def check_question(peer: Peer, task_id: str) -> None:
+async def own_tasks(server: Server) -> None:
+    """A client that makes a task of its own of a question is asked for the answer there, on whichever stream it has."""
+    for listen in (True, False):
+        own = OwnTasks()
+        async with server.connect(own=own, wire=Wire(listen=listen)) as peer, anyio.create_task_group() as group:
+            task = await peer.start("ask_name", {})
+            results: list[types.CallToolResult] = []
+
+            async def fetch() -> None:
+                results.append(await peer.result(task.taskId))
+
+            group.start_soon(fetch)
+            await own.until(lambda: bool(own.tasks))
+            check((own.questions[0].task.ttl or 0) > 0, f"the question has no ttl: {own.questions[0].task}")
+            # It is looked at once more at least while nobody has answered.
+            await anyio.sleep(1.5)
+            check(not results and not own.fetched, "the result was fetched before there was one")
+            await own.answer(own.tasks[0], ACCEPT)
+            status = await peer.poll(task.taskId, stop=TERMINAL)
+            check(status.status == "completed", f"the task ended {status.status}: {status.statusMessage}")
+        check(text(results[0]) == "hello Ada", f"the result does not reflect the answer: {text(results[0])}")
+        check(own.fetched == own.tasks, f"tasks {own.tasks} were made, and {own.fetched} fetched")
+        check_question(own, task.taskId)
+
+
+async def own_tasks_cancelled(server: Server) -> None:
+    """A client's task whose answer nobody wants any more is cancelled."""
+    own = OwnTasks()
+    async with server.connect(own=own) as peer:
+        task = await peer.start("ask_name", {})
+        await own.until(lambda: bool(own.tasks))
+        await peer.tasks.cancel_task(task.taskId)
+        while await own.status(own.tasks[0]) != "cancelled":
+            await own.changed.wait()
+        check(not own.fetched, "its result was fetched")
+
+
+def check_question(peer: Peer | OwnTasks, task_id: str) -> None:
     """Exactly one question came, with the form of `ask_name` and the task it belongs to."""
     check(len(peer.questions) == 1, f"{len(peer.questions)} questions came in place of one")
     question = peer.questions[0]
@@ -258,6 +295,8 @@ SCENARIOS = {
     "blocked_result": blocked_result,
     "elicitation": elicitation,
     "elicitation_polling": elicitation_polling,
+    "own_tasks": own_tasks,
+    "own_tasks_cancelled": own_tasks_cancelled,
     "cancel": cancel,
     "list_pages": list_pages,
     "failing_job": failing_job,

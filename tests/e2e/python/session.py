@@ -17,8 +17,10 @@ import anyio
 import httpx
 import mcp.types as types
 from mcp import ClientSession, McpError, StdioServerParameters
+from mcp.client.experimental.task_handlers import ExperimentalTaskHandlers
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.experimental.tasks.in_memory_task_store import InMemoryTaskStore
 
 from wire import TIMEOUT, Wire
 
@@ -38,6 +40,70 @@ def check(holds: Any, why: str) -> None:
     """Fails the scenario, also where `assert` is compiled out."""
     if not holds:
         raise AssertionError(why)
+
+
+class OwnTasks:
+    """Tasks of the client's own, one of each question that it is asked. Whoever has it answers them, when they like."""
+
+    def __init__(self) -> None:
+        self.store = InMemoryTaskStore()
+        self.questions: list[types.ElicitRequestParams] = []
+        self.tasks: list[str] = []
+        self.fetched: list[str] = []
+        self.changed = anyio.Event()
+
+    @property
+    def handlers(self) -> ExperimentalTaskHandlers:
+        return ExperimentalTaskHandlers(
+            get_task=self._get,
+            get_task_result=self._result,
+            cancel_task=self._cancel,
+            augmented_elicitation=self._elicit,
+        )
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Waits for requests until the condition holds; the scenario's time limit ends it."""
+        while not holds():
+            await self.changed.wait()
+
+    async def answer(self, task_id: str, answer: types.ElicitResult) -> None:
+        await self.store.store_result(task_id, answer)
+        await self.store.update_task(task_id, status="completed")
+
+    async def status(self, task_id: str) -> str | None:
+        task = await self.store.get_task(task_id)
+        return task.status if task else None
+
+    def _happened(self) -> None:
+        self.changed.set()
+        self.changed = anyio.Event()
+
+    async def _elicit(self, _context: Any, params: Any, metadata: types.TaskMetadata) -> types.CreateTaskResult:
+        task = await self.store.create_task(metadata)
+        self.questions.append(params)
+        self.tasks.append(task.taskId)
+        self._happened()
+        return types.CreateTaskResult(task=task)
+
+    async def _get(self, _context: Any, params: Any) -> types.GetTaskResult | types.ErrorData:
+        task = await self.store.get_task(params.taskId)
+        return types.GetTaskResult(**task.model_dump()) if task else self._unknown()
+
+    async def _result(self, _context: Any, params: Any) -> types.GetTaskPayloadResult | types.ErrorData:
+        self.fetched.append(params.taskId)
+        result = await self.store.get_result(params.taskId)
+        if result is None:
+            return self._unknown()
+        return types.GetTaskPayloadResult(**result.model_dump(by_alias=True, exclude_none=True))
+
+    async def _cancel(self, _context: Any, params: Any) -> types.CancelTaskResult | types.ErrorData:
+        task = await self.store.update_task(params.taskId, status="cancelled")
+        self._happened()
+        return types.CancelTaskResult(**task.model_dump())
+
+    @staticmethod
+    def _unknown() -> types.ErrorData:
+        return types.ErrorData(code=types.INVALID_PARAMS, message="Failed to retrieve task: Task not found")
 
 
 class Peer:
@@ -117,9 +183,15 @@ class Server:
 
     @asynccontextmanager
     async def connect(
-        self, *, wire: Wire | None = None, end: bool = True, answer: types.ElicitResult = ACCEPT
+        self,
+        *,
+        wire: Wire | None = None,
+        end: bool = True,
+        answer: types.ElicitResult = ACCEPT,
+        own: OwnTasks | None = None,
     ) -> AsyncIterator[Peer]:
-        """Opens a session. `end=False` leaves without DELETE, as a client that crashed does."""
+        """Opens a session. `end=False` leaves without DELETE, as a client that crashed does. With `own`, questions
+        become tasks there."""
         peer = Peer(answer)
         async with AsyncExitStack() as stack:
             if self.url is not None:
@@ -136,6 +208,7 @@ class Server:
                     streams[1],
                     elicitation_callback=peer.on_question,
                     message_handler=peer.on_message,
+                    experimental_task_handlers=own.handlers if own else None,
                 )
             )
             await peer.session.initialize()

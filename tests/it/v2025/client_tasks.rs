@@ -198,6 +198,16 @@ async fn a_question_becomes_a_task_of_the_clients_and_its_answer_is_fetched_ther
 }
 
 #[tokio::test]
+async fn a_client_is_not_asked_to_keep_a_task_longer_than_its_timers_can_count() {
+    let long = "[tools.long]\nbackend = \"stage\"\ntarget = {}\nmax_runtime = \"60d\"\ninput_schema = { type = \"object\" }\n";
+    let server = Server::with(long).await;
+    let mut user = Receiver::of(&server).await;
+    user.client.start("long", json!({})).await;
+    server.stage.job(1).await.ask("who", "Who?", form());
+    assert_eq!(user.request().await["params"]["task"], json!({"ttl": i32::MAX}));
+}
+
+#[tokio::test]
 async fn a_client_may_answer_at_once_all_the_same() {
     let server = Server::start().await;
     let mut user = Receiver::of(&server).await;
@@ -348,7 +358,6 @@ async fn a_task_that_needs_us_is_fetched_at_once_and_answered_when_it_has_ended(
     user.say("tasks/get", "theirs", task("theirs", "input_required")).await;
     let blocked = user.asked("tasks/result", "theirs").await;
     user.say("tasks/get", "theirs", task("theirs", "input_required")).await;
-    user.say("tasks/get", "theirs", task("theirs", "completed")).await;
     user.reply(&blocked, accept("ana")).await;
     assert_eq!(job.answered().await, accepted(&json!({"name": "ana"})));
     job.succeed("hello ana");

@@ -30,6 +30,9 @@ const LEASE: Duration = Duration::from_secs(30);
 /// How often one stream asks the same question, where the answers do not fit. Some clients answer by themselves, and
 /// would answer the same for ever.
 const MOST_TIMES: u32 = 3;
+/// For how long a client is asked to keep a task at most: there are libraries whose timers count milliseconds in 31 bits, and
+/// which would forget a task of a longer life at once.
+const LONGEST_TTL: Duration = Duration::from_millis(i32::MAX as u64);
 
 /// One stream's part in asking.
 pub(super) struct Carrier<'a> {
@@ -218,7 +221,7 @@ impl<'a> Carrier<'a> {
         let as_task = can && self.holdings.as_ref().is_some_and(|holdings| holdings.held.len() < MOST_HELD);
         // The question is open until then at the longest.
         let until = task.created_at + task.terms.max_runtime;
-        let ttl = as_task.then(|| until.since(self.bridge.clock.now()));
+        let ttl = as_task.then(|| until.since(self.bridge.clock.now()).min(LONGEST_TTL));
         let message = message::request(&self.bridge.seal, self.session.revision, &carried, ttl, &id);
         let guard = self.bridge.service.carrying(carried);
         if self.outlet.send(message).await {

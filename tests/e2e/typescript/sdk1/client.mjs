@@ -126,6 +126,42 @@ async function elicitationPolling(server) {
   });
 }
 
+/** A client that makes a task of its own of a question is asked for the answer there, on whichever stream it has. */
+async function ownTasks(server) {
+  for (const listen of [true, false]) {
+    const wire = new Wire({ listen });
+    await server.connect(
+      async (peer) => {
+        const { taskId } = await peer.start("ask_name", {});
+        const result = peer.result(taskId);
+        await peer.until(() => peer.own.length > 0);
+        check(peer.questions[0].task.ttl > 0, "the question has no ttl");
+        // It is looked at once more at least while nobody has answered.
+        await new Promise((done) => setTimeout(done, 1500));
+        await peer.store.storeTaskResult(peer.own[0], "completed", ACCEPT);
+        check(text(await result) === "hello Ada", "the result does not reflect the answer");
+        checkQuestion(peer, taskId);
+      },
+      { wire, makesTasks: true },
+    );
+  }
+}
+
+/** A client's task whose answer nobody wants any more is cancelled. */
+async function ownTasksCancelled(server) {
+  await server.connect(
+    async (peer) => {
+      const { taskId } = await peer.start("ask_name", {});
+      await peer.until(() => peer.own.length > 0);
+      await peer.tasks.cancelTask(taskId);
+      while ((await peer.store.getTask(peer.own[0])).status !== "cancelled") {
+        await new Promise((done) => setTimeout(done, 50));
+      }
+    },
+    { makesTasks: true },
+  );
+}
+
 /** Polls to the end at the interval the server asks for, and never opens `tasks/result`. */
 async function poll(peer, taskId) {
   for (;;) {
@@ -308,6 +344,8 @@ const SCENARIOS = {
   blocked_result: blockedResult,
   elicitation,
   elicitation_polling: elicitationPolling,
+  own_tasks: ownTasks,
+  own_tasks_cancelled: ownTasksCancelled,
   cancel,
   list_pages: listPages,
   failing_job: failingJob,

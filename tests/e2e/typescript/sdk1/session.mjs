@@ -10,6 +10,7 @@ import { isDeepStrictEqual } from "node:util";
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
+import { InMemoryTaskStore } from "@modelcontextprotocol/sdk/experimental/tasks/stores/in-memory.js";
 import {
   CallToolResultSchema,
   ElicitRequestSchema,
@@ -63,15 +64,27 @@ export class Peer {
   problems = [];
   #changed = later();
 
-  constructor(answer) {
+  /** The client's own tasks, one of each question, if it makes them; whoever has it answers them. */
+  own = [];
+
+  constructor(answer, makesTasks) {
+    const capabilities = { elicitation: { form: {} } };
+    if (makesTasks) {
+      capabilities.tasks = { cancel: {}, requests: { elicitation: { create: {} } } };
+      this.store = new InMemoryTaskStore();
+    }
     this.client = new Client(
       { name: "taskbridge-e2e", version: "1.0.0" },
-      { capabilities: { elicitation: { form: {} } } },
+      { capabilities, taskStore: this.store },
     );
     this.client.onerror = (error) => this.problems.push(error);
-    this.client.setRequestHandler(ElicitRequestSchema, (request) => {
+    this.client.setRequestHandler(ElicitRequestSchema, async (request, { taskStore, taskRequestedTtl }) => {
       this.questions.push(request.params);
-      return answer;
+      if (!makesTasks) return answer;
+      const task = await taskStore.createTask({ ttl: taskRequestedTtl, pollInterval: 500 });
+      this.own.push(task.taskId);
+      this.nudge();
+      return { task };
     });
     this.client.setNotificationHandler(TaskStatusNotificationSchema, (notification) => {
       this.statuses.push(notification.params);
@@ -150,10 +163,10 @@ export class Server {
    *
    * `end: false` leaves without DELETE, as a client that crashed does. `sessionId` goes on in a
    * session that was left so. `wire` brings HTTP faults; `faults: true` tolerates what the library
-   * then complains of.
+   * then complains of. With `makesTasks`, questions become tasks of the client's own.
    */
-  async connect(use, { wire, end = true, sessionId, answer = ACCEPT, faults = false } = {}) {
-    const peer = new Peer(answer);
+  async connect(use, { wire, end = true, sessionId, answer = ACCEPT, makesTasks = false, faults = false } = {}) {
+    const peer = new Peer(answer, makesTasks);
     const transport = this.url
       ? new StreamableHTTPClientTransport(new URL(this.url), { fetch: wire?.fetch, sessionId })
       : new StdioClientTransport({ command: this.command[0], args: this.command.slice(1), env: process.env });
@@ -165,6 +178,7 @@ export class Server {
     } finally {
       if (this.url && end) await transport.terminateSession();
       await peer.client.close();
+      peer.store?.cleanup();
     }
   }
 }
