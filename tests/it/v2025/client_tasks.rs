@@ -557,7 +557,8 @@ async fn a_page_is_visited_by_a_task_and_the_client_hears_when_that_is_over() {
 
 #[tokio::test]
 async fn what_was_not_declared_is_asked_as_ever() {
-    let server = Server::start().await;
+    let patient = [("call_budget = \"400ms\"", "call_budget = \"30s\"")];
+    let server = Server::configured(&patient, "[auth]\nsingle_user = true\n").await;
     let of = |requests: &Value| json!({"elicitation": {}, "sampling": {}, "roots": {}, "tasks": {"cancel": {}, "requests": requests}});
     let both = json!({"elicitation": {"create": {}}, "sampling": {"createMessage": {}}});
     let asks = [Ask::Form(form()), sampling(), Ask::Roots];
@@ -577,6 +578,12 @@ async fn what_was_not_declared_is_asked_as_ever() {
             job.ask_for("q", "Well?", ask.clone());
             let question = call.message().await;
             assert_eq!(question["params"].get("task").is_some(), as_task, "{question}");
+            if !as_task {
+                // Nobody asked for a task, so this is no answer.
+                assert_eq!(client.reply(&question, made(task("theirs", "working"))).await, 202);
+                let again = call.message().await;
+                assert_eq!(again["method"], question["method"]);
+            }
             job.succeed("done");
         }
     }

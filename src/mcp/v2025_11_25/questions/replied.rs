@@ -75,8 +75,12 @@ async fn asked(
         && session.client.makes_tasks()
         && result["task"].is_object()
     {
+        let asked = find(bridge, session, &of).await?;
+        // Of anything else it was not asked for a task, and cannot make one.
+        let can = asked.as_ref().is_none_or(|asked| session.client.makes_task_of(&asked.question.ask));
         match from_wire::client_task(&result["task"]) {
-            Ok(task) => return made(bridge, session, of, task).await,
+            Ok(task) if can => return made(bridge, session, of, asked, task).await,
+            Ok(_) => {}
             Err(why) => tracing::debug!(task = ?of.task, key = of.key, why, "a client's task cannot be read"),
         }
     }
@@ -88,6 +92,7 @@ async fn made(
     bridge: &Bridge,
     session: &Session,
     of: Message,
+    asked: Option<Asked>,
     ClientTask { id, stage, every }: ClientTask,
 ) -> Result<Replied, StoreError> {
     // Also where the question is over: then the task is to be cancelled.
@@ -96,7 +101,7 @@ async fn made(
     if !note(bridge, session, Setting::Hold(held)).await? {
         tracing::debug!(task = ?of.task, key = of.key, "the session has ended, or its client holds too many tasks");
     }
-    if let Some(asked) = find(bridge, session, &of).await? {
+    if let Some(asked) = asked {
         dealt_with(bridge, of, asked, None).await?;
     }
     Ok(Replied::Taken)
