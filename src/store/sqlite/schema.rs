@@ -22,6 +22,8 @@ const APPLICATION: i32 = 0x7461_736b;
 /// # Errors
 /// If the file is another program's, or was written by a newer version of this one.
 pub(super) fn version(db: &Connection) -> Result<usize, Fault> {
+    // One look: another process may be making the file between two reads.
+    let _look = db.is_autocommit().then(|| db.unchecked_transaction()).transpose()?;
     let application: i32 = db.pragma_query_value(None, "application_id", |row| row.get(0))?;
     let version: usize = db.pragma_query_value(None, "user_version", |row| row.get(0))?;
     let tables: i64 = db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
