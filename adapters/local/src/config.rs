@@ -23,7 +23,7 @@ pub struct Config {
     /// target, a plain `PATH`, and what the server tells them in `TASKBRIDGE_...`.
     pub env: BTreeMap<VariableName, String>,
     /// Names of the server's own environment variables that jobs may see, such as `["HOME", "LANG"]`. They are read
-    /// when the server starts; those that are not set then are left out.
+    /// when the backend is connected, at the start or with a changed config; those that are not set then are left out.
     pub pass_env: Vec<VariableName>,
     /// How long a job that is told to stop (SIGTERM) may take before it is killed (SIGKILL).
     #[serde(with = "humantime_serde")]

@@ -1,7 +1,9 @@
 //! What a config that was put in force changes, and what becomes of what was begun before: nothing is dropped.
 
+use rustix::process::Signal;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
+use tokio_util::sync::CancellationToken;
 
 use super::{ONE, ends, go, hear, logged, put, start, tools, waiting};
 use crate::support::{BASICS, Client, Fault, Modern, Place, text};
@@ -40,6 +42,60 @@ async fn calls_in_hand_and_tasks_go_on_although_their_tool_is_gone() {
     assert_eq!(text(&answer), "over\n");
     assert_eq!(text(&session.result(&task).await.unwrap()), "over\n");
     assert_eq!(session.get(&task).await.unwrap()["status"], "completed");
+}
+
+#[tokio::test]
+async fn no_request_is_dropped_however_often_the_config_is_replaced() {
+    const TIMES: usize = 12;
+    let app = start("");
+    let over = CancellationToken::new();
+    let caller = async |n: usize| {
+        let (session, modern) = (app.client().await, Modern::without_tasks(app.server.url()));
+        let mut calls = 0;
+        while !over.is_cancelled() || calls == 0 {
+            let answer = match n % 2 {
+                0 => session.call("hello", json!({})).await.unwrap(),
+                _ => modern.call("hello", &json!({}), json!({})).await.unwrap(),
+            };
+            assert_eq!(text(&answer), "hello\n");
+            calls += 1;
+        }
+    };
+    let replacer = async {
+        for n in 1..=TIMES {
+            let env = format!("kind = \"local\"\nenv = {{ TURN = \"{n}\" }}");
+            let more = format!("[tools.turn_{n}]\nbackend = \"here\"\ntarget.command = [\"true\"]\n");
+            put(&app.place, &format!("{}{more}", ONE.replace("kind = \"local\"", &env)));
+            app.server.signal(Signal::HUP);
+            logged(&app.place, &format!("tools added: turn_{n}")).await;
+        }
+        over.cancel();
+    };
+    tokio::join!(caller(0), caller(1), caller(2), caller(3), replacer);
+}
+
+#[tokio::test]
+async fn those_who_wait_for_a_tool_that_is_gone_go_on_one_at_a_time() {
+    let script =
+        "mkdir held || touch overlapped; sleep 0.1; rmdir held; while [ ! -e go ]; do sleep 0.02; done";
+    let narrow = format!(
+        "[tools.narrow]\nbackend = \"here\"\nmax_running = 1\n\
+         target = {{ command = [\"sh\", \"-c\", \"{script}\"], working_dir = \".\" }}\n"
+    );
+    let app = start(&narrow);
+    let session = app.client().await;
+    let mut tasks = Vec::new();
+    for _ in 0..4 {
+        tasks.push(session.start("narrow", json!({})).await.unwrap());
+    }
+    put(&app.place, ONE);
+    logged(&app.place, "tools removed: narrow").await;
+    go(&app.place);
+    for task in tasks {
+        session.result(&task).await.unwrap();
+        assert_eq!(session.get(&task).await.unwrap()["status"], "completed");
+    }
+    assert!(!app.place.path("overlapped").exists());
 }
 
 #[tokio::test]

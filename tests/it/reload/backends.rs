@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use super::{ONE, go, logged, logged_again, put, start, tools, waiting};
-use crate::support::{SimProcess, text};
+use super::{ONE, begins, go, logged, logged_again, put, start, tools, waiting};
+use crate::support::{Client, SimProcess, TestApp, text};
 
 #[tokio::test]
 async fn one_is_added_and_its_tools_run() {
@@ -62,6 +62,26 @@ async fn one_that_is_removed_ends_the_tasks_that_it_has() {
     put(&app.place, &format!("{ONE}{away}"));
     logged(&app.place, "config applied: backends added: away; tools added: slow").await;
     let task = session.start("slow", json!({})).await.unwrap();
+    assert_eq!(text(&session.result(&task).await.unwrap()), "over\n");
+}
+
+#[tokio::test]
+async fn one_that_was_missing_at_the_start_takes_up_its_tasks_when_it_is_back() {
+    let away = format!("[backends.away]\nkind = \"local\"\n{}", waiting("slow", "away"));
+    let TestApp { mut server, place } = start(&away);
+    let session = Client::open(server.url()).await.unwrap();
+    let task = session.start("slow", json!({})).await.unwrap();
+    begins(&place).await;
+    assert_eq!(server.stop(), Some(0));
+    put(&place, ONE);
+    let server = place.serve();
+    let session = session.at(server.url());
+    logged(&place, "jobs cannot be looked at").await;
+    let status = session.get(&task).await.unwrap();
+    assert_eq!(status["status"], "working");
+    assert!(status.to_string().contains("backend `away` is not in the config any more"), "{status}");
+    go(&place);
+    put(&place, &format!("{ONE}{away}"));
     assert_eq!(text(&session.result(&task).await.unwrap()), "over\n");
 }
 

@@ -28,9 +28,9 @@ backend = "here"
 target.command = ["echo", "hello"]
 "#;
 
-/// A tool whose job goes on until there is a file `go` beside the config, and then says so.
+/// A tool whose job makes a file `begun` beside the config, goes on until there is a file `go`, and then says so.
 fn waiting(name: &str, backend: &str) -> String {
-    let script = "while [ ! -e go ]; do sleep 0.02; done; echo over";
+    let script = "touch begun; while [ ! -e go ]; do sleep 0.02; done; echo over";
     format!(
         "[tools.{name}]\nbackend = \"{backend}\"\n\
          target = {{ command = [\"sh\", \"-c\", \"{script}\"], working_dir = \".\" }}\n"
@@ -41,6 +41,16 @@ fn waiting(name: &str, backend: &str) -> String {
 fn put(place: &Place, config: &str) {
     std::fs::write(place.path("taskbridge.new"), format!("{BASICS}{config}")).unwrap();
     std::fs::rename(place.path("taskbridge.new"), place.config()).unwrap();
+}
+
+/// Waits until a job of [`waiting`] runs.
+async fn begins(place: &Place) {
+    let begun = tokio::time::timeout(PATIENCE, async {
+        while !place.path("begun").exists() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    });
+    begun.await.expect("no job begins");
 }
 
 /// Lets the jobs of [`waiting`] end.
