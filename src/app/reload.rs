@@ -23,9 +23,9 @@ use crate::shutdown::Hangups;
 use crate::tasks::reconciler::Engines;
 
 /// How often the files are looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// How long files that changed must stay as they are before they are read: whoever writes may not be done yet.
-const SETTLE: Duration = Duration::from_millis(100);
+const SETTLE: Duration = Duration::from_millis(200);
 
 /// Where a config came from, so that it can be read again.
 pub struct Origin {
@@ -156,6 +156,13 @@ impl Reloader {
         };
         if *parts == config.parts {
             return Ok(applied);
+        }
+        // It would do for a start, but it would also let anybody in who reaches the server.
+        if config.parts.is_empty() {
+            let file = config.file.display();
+            let message = "it says nothing, as a file does that is still being written; start the server again to serve \
+                           such a config";
+            return Err(AppError::Config(format!("{file}: {message}")));
         }
         // The address that is listened on stays, and whoever could reach it must not be let in by a rule for another.
         config.listen_on(*listen).map_err(|error| {

@@ -67,6 +67,11 @@ impl Parts {
         Self(parts)
     }
 
+    /// True if it says nothing at all.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// True if it has a part of this name.
     pub fn has(&self, table: &str, member: &str) -> bool {
         self.0.get(table).is_some_and(|members| members.contains_key(member))

@@ -27,6 +27,9 @@ async fn a_wrong_config_is_refused_in_the_words_of_check_and_the_old_one_stays()
     let listed = session.request("tools/list", json!({})).await.unwrap();
     assert_eq!(listed["tools"][0]["description"], "Says hello.", "nothing of it is in force");
 
+    std::fs::write(app.place.config(), "").unwrap();
+    logged(&app.place, "it says nothing, as a file does that is still being written").await;
+    assert_eq!(tools(&session).await, ["hello"]);
     std::fs::remove_file(app.place.config()).unwrap();
     logged(&app.place, "the config file cannot be read").await;
     put(&app.place, &ONE.replace("Says hello.", "Greets."));
