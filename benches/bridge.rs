@@ -1,24 +1,30 @@
 //! What the bridge costs: the real server with a real database beside a bare axum server that answers constants, in one
 //! run. README.md, beside this file, says how to read the table.
 //!
-//! `cargo bench --bench bridge [-- WORD...]`: the words choose among `create`, `get`, `life` and `memory`. A run without
-//! `--bench`, as `cargo test --benches` makes it, only tries everything out and prints numbers that mean nothing.
+//! `cargo bench --bench bridge [-- WORD...]`: the words choose among `create`, `get`, `life` and `memory`, and among
+//! `2025-11-25` and `2026-07-28`. A run without `--bench`, as `cargo test --benches` makes it, only tries everything out
+//! and prints numbers that mean nothing.
 #![allow(clippy::print_stdout, reason = "it is a program that prints a table")]
 
 mod support;
 
 use std::time::Duration;
 
+use support::Result;
 use support::client::Connection;
 use support::echo::{self, Sizes};
-use support::load::{Load, Work};
+use support::load::{self, Load, Work};
 use support::place::Places;
 use support::report::{self, Cell};
 use support::server::Server;
-use support::{Result, wire};
+use support::wire::{self, Generation};
 
 /// Live tasks that `get` polls in turn.
 const POLLED: usize = 256;
+
+/// The rows: the word that chooses one, and what its ratio is to stay below.
+const ROWS: [(&str, Work, f64); 3] =
+    [("create", Work::Create, 5.0), ("get", Work::Get, 2.0), ("life", Work::Life, 10.0)];
 
 /// How much is done.
 struct Plan {
@@ -67,7 +73,10 @@ fn main() -> Result<()> {
 }
 
 async fn run(plan: &Plan, words: &[&str]) -> Result<()> {
-    let wanted = |word: &str| words.is_empty() || words.contains(&word);
+    let revisions = Generation::ALL.map(Generation::revision);
+    let (of_revisions, of_rows): (Vec<&str>, Vec<&str>) =
+        words.iter().partition(|word| revisions.contains(word));
+    let wanted = |among: &[&str], word: &str| among.is_empty() || among.contains(&word);
     let places = Places::find()?;
     if !places.apart {
         println!(
@@ -78,32 +87,40 @@ async fn run(plan: &Plan, words: &[&str]) -> Result<()> {
         "CPU of the server in microseconds per operation; the ratio is to one request of the bare server\n"
     );
     println!("{}", report::head());
-    let sizes = sizes(&places).await?;
-    for (name, work, requests, aim) in
-        [("create", Work::Create, 1.0, 5.0), ("get", Work::Get, 1.0, 2.0), ("life", Work::Life, 3.0, 10.0)]
-    {
-        for connections in [1, 16] {
-            if wanted(name) {
-                let cell = Cell::new(name, connections, requests, aim);
-                println!("{}", measure(plan, &places, sizes, cell, work, connections).await?.line());
+    for generation in Generation::ALL {
+        for (name, work, aim) in ROWS {
+            if !wanted(&of_revisions, generation.revision()) || !wanted(&of_rows, name) {
+                continue;
+            }
+            let sizes = sizes(&places, generation, work).await?;
+            for connections in [1, 16] {
+                let cell = Cell::new(generation, name, connections, work.requests(generation), aim);
+                let cell = measure(plan, &places, sizes, cell, generation, work, connections).await?;
+                println!("{}", cell.line());
             }
         }
     }
-    if wanted("memory") {
+    if wanted(&of_rows, "memory") {
         memory(plan, &places).await?;
     }
     Ok(())
 }
 
 /// How long the bridge's answers are, asked once.
-async fn sizes(places: &Places) -> Result<Sizes> {
+async fn sizes(places: &Places, generation: Generation, work: Work) -> Result<Sizes> {
     let server = Server::bridge(places, "sizes")?;
-    let mut connection = Connection::open(server.address).await?;
-    let call = wire::create(connection.id(), 0);
+    let mut connection = Connection::open(server.address, generation).await?;
+    let call = wire::create(generation, connection.id(), if work == Work::Life { 0 } else { wire::LONG });
     let answer = connection.call(&call).await?;
     let (create, task) = (answer.len(), wire::task_id(answer)?.to_owned());
-    let result = connection.call(&wire::result(2, &task)).await?.len();
-    let get = connection.call(&wire::get(3, &task)).await?.len();
+    let get = match (work, generation) {
+        (Work::Life, Generation::V2026) => load::completed(&mut connection, &task).await?,
+        _ => connection.call(&wire::get(generation, 2, &task)).await?.len(),
+    };
+    let result = match (work, generation) {
+        (Work::Life, Generation::V2025) => connection.call(&wire::result(3, &task)).await?.len(),
+        _ => 0,
+    };
     Ok(Sizes { create, get, result })
 }
 
@@ -113,14 +130,15 @@ async fn measure(
     places: &Places,
     sizes: Sizes,
     mut cell: Cell,
+    generation: Generation,
     work: Work,
     connections: usize,
 ) -> Result<Cell> {
     let live = if work == Work::Get { POLLED } else { 0 };
     let mut echo = Server::echo(places, "cell", sizes)?;
     let mut bridge = Server::bridge(places, "cell")?;
-    let mut on_echo = Load::new(places, &echo, work, connections, live).await?;
-    let mut on_bridge = Load::new(places, &bridge, work, connections, live).await?;
+    let mut on_echo = Load::new(places, &echo, generation, work, connections, live).await?;
+    let mut on_bridge = Load::new(places, &bridge, generation, work, connections, live).await?;
     on_echo.run(&mut echo, plan.warm_up).await?;
     on_bridge.run(&mut bridge, plan.warm_up).await?;
     for round in 0..plan.rounds {
@@ -139,11 +157,11 @@ async fn measure(
 /// What live tasks and sessions take, and what a server costs that nobody asks anything.
 async fn memory(plan: &Plan, places: &Places) -> Result<()> {
     let mut server = Server::bridge(places, "memory")?;
-    let mut load = Load::new(places, &server, Work::Create, 16, 0).await?;
+    let mut load = Load::new(places, &server, Generation::V2025, Work::Create, 16, 0).await?;
     let idle = server.meter.memory_kib()?;
     println!("\nidle process            {:>8.1} MB", mb(idle));
 
-    let mut connection = Connection::open(server.address).await?;
+    let mut connection = Connection::open(server.address, Generation::V2025).await?;
     let before = server.meter.memory_kib()?;
     for _ in 0..plan.sessions {
         connection.begin_session().await?;

@@ -6,9 +6,10 @@ use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use super::{Result, wire};
+use super::Result;
+use super::wire::{self, Generation, Request};
 
-/// A connection within a session.
+/// A connection, within a session where there are any.
 pub(crate) struct Connection {
     stream: TcpStream,
     session: Option<String>,
@@ -29,8 +30,8 @@ struct Head {
 }
 
 impl Connection {
-    /// Connects and opens a session.
-    pub(crate) async fn open(address: SocketAddr) -> Result<Self> {
+    /// Connects, and opens a session where there are any.
+    pub(crate) async fn open(address: SocketAddr, generation: Generation) -> Result<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
         let mut connection = Self {
@@ -41,16 +42,19 @@ impl Connection {
             received: Vec::new(),
             answer: String::new(),
         };
-        connection.begin_session().await?;
+        if generation == Generation::V2025 {
+            connection.begin_session().await?;
+        }
         Ok(connection)
     }
 
     /// Begins a new session on this connection; the one before is left as it is.
     pub(crate) async fn begin_session(&mut self) -> Result<()> {
         self.session = None;
-        let head = self.exchange(wire::INITIALIZE).await?;
-        self.session = Some(head.session.ok_or("initialize was answered without a session id")?);
-        self.exchange(wire::INITIALIZED).await?;
+        let head = self.exchange("", wire::INITIALIZE).await?;
+        let session = head.session.ok_or("initialize was answered without a session id")?;
+        self.session = Some(session);
+        self.exchange(&self.of_session(), wire::INITIALIZED).await?;
         Ok(())
     }
 
@@ -61,8 +65,15 @@ impl Connection {
     }
 
     /// Sends a request and returns its answer, which is a result and no error.
-    pub(crate) async fn call(&mut self, message: &str) -> Result<&str> {
-        let head = self.exchange(message).await?;
+    pub(crate) async fn call(&mut self, request: &Request) -> Result<&str> {
+        let headers = match request.generation {
+            Generation::V2025 => self.of_session(),
+            Generation::V2026 => format!(
+                "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: {}\r\nMcp-Name: {}\r\n",
+                request.method, request.name
+            ),
+        };
+        let head = self.exchange(&headers, &request.body).await?;
         if head.events {
             // The answer is the last event of its stream.
             let start = self.answer.rfind("data: ").ok_or("a stream without an answer")? + "data: ".len();
@@ -72,16 +83,19 @@ impl Connection {
         Ok(&self.answer)
     }
 
-    async fn exchange(&mut self, message: &str) -> Result<Head> {
+    /// The headers of a message in the session.
+    fn of_session(&self) -> String {
+        let session = self.session.as_deref().unwrap_or_default();
+        format!("MCP-Protocol-Version: 2025-11-25\r\nMcp-Session-Id: {session}\r\n")
+    }
+
+    async fn exchange(&mut self, headers: &str, message: &str) -> Result<Head> {
         self.request.clear();
         self.request.extend_from_slice(
             b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n\
               Accept: application/json, text/event-stream\r\n",
         );
-        if let Some(session) = &self.session {
-            let lines = format!("MCP-Protocol-Version: 2025-11-25\r\nMcp-Session-Id: {session}\r\n");
-            self.request.extend_from_slice(lines.as_bytes());
-        }
+        self.request.extend_from_slice(headers.as_bytes());
         self.request.extend_from_slice(format!("Content-Length: {}\r\n\r\n", message.len()).as_bytes());
         self.request.extend_from_slice(message.as_bytes());
         self.stream.write_all(&self.request).await?;

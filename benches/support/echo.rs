@@ -73,7 +73,7 @@ async fn respond(State(answers): State<Answers>, Json(message): Json<Value>) -> 
 fn constant(size: usize) -> Bytes {
     let frame = |filler: &str| {
         format!(
-            r#"{{"jsonrpc":"2.0","id":1,"result":{{"taskId":"{}","filler":"{filler}"}}}}"#,
+            r#"{{"jsonrpc":"2.0","id":1,"result":{{"taskId":"{}","status":"completed","filler":"{filler}"}}}}"#,
             "a".repeat(32)
         )
     };

@@ -4,13 +4,17 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::{try_join, try_join_all};
 
+use super::Result;
 use super::client::Connection;
 use super::place::Places;
 use super::server::Server;
-use super::{Result, wire};
+use super::wire::{self, Generation};
 
 /// How long a server gets to finish what its answers left to be done, before its CPU is read.
 const SETTLE: Duration = Duration::from_millis(30);
+
+/// How long a client waits before it asks again for a task that has not ended.
+const BREATH: Duration = Duration::from_millis(1);
 
 /// What is done again and again.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -19,13 +23,15 @@ pub(crate) enum Work {
     Create,
     /// A poll of one of some live tasks.
     Get,
-    /// A call as a task whose job takes no time, a poll, and its result: three requests.
+    /// A call as a task whose job takes no time, and its result: a poll and a request for it in one generation, polls
+    /// until one brings it in the other.
     Life,
 }
 
 /// Some connections to one server.
 pub(crate) struct Load {
     work: Work,
+    generation: Generation,
     connections: Vec<Connection>,
     /// The tasks to poll.
     tasks: Vec<String>,
@@ -76,23 +82,25 @@ impl Load {
     pub(crate) async fn new(
         places: &Places,
         server: &Server,
+        generation: Generation,
         work: Work,
         connections: usize,
         live: usize,
     ) -> Result<Self> {
-        let connections = try_join_all((0..connections).map(|_| Connection::open(server.address))).await?;
-        let mut load = Self { work, connections, tasks: Vec::new(), apart: places.apart };
+        let open = (0..connections).map(|_| Connection::open(server.address, generation));
+        let connections = try_join_all(open).await?;
+        let mut load = Self { work, generation, connections, tasks: Vec::new(), apart: places.apart };
         load.tasks = load.make(live).await?;
         Ok(load)
     }
 
     /// Makes live tasks, and returns their ids.
     pub(crate) async fn make(&mut self, tasks: usize) -> Result<Vec<String>> {
-        let lanes = self.connections.len();
+        let (lanes, generation) = (self.connections.len(), self.generation);
         let made = self.connections.iter_mut().enumerate().map(|(lane, connection)| async move {
             let mut made = Vec::new();
             for _ in (lane..tasks).step_by(lanes) {
-                made.push(create(connection, wire::LONG).await?);
+                made.push(create(connection, generation, wire::LONG).await?);
             }
             Result::<_>::Ok(made)
         });
@@ -101,7 +109,7 @@ impl Load {
 
     /// Works for so long on all connections at once.
     pub(crate) async fn run(&mut self, server: &mut Server, period: Duration) -> Result<Measured> {
-        let (work, tasks) = (self.work, self.tasks.as_slice());
+        let (work, generation, tasks) = (self.work, self.generation, self.tasks.as_slice());
         let before = server.meter.cpu_ns()?;
         let since = Instant::now();
         let lanes = self.connections.iter_mut().enumerate().map(|(lane, connection)| async move {
@@ -109,7 +117,7 @@ impl Load {
             let mut turn = lane;
             while since.elapsed() < period {
                 let began = Instant::now();
-                work.once(connection, tasks, turn).await?;
+                work.once(connection, generation, tasks, turn).await?;
                 latencies.push(began.elapsed());
                 turn += 1;
             }
@@ -125,22 +133,40 @@ impl Load {
 }
 
 impl Work {
-    async fn once(self, connection: &mut Connection, tasks: &[String], turn: usize) -> Result<()> {
-        match self {
-            Work::Create => {
-                create(connection, wire::LONG).await?;
+    /// Requests in one operation, as the bare server is asked: it has every task completed at the first poll.
+    pub(crate) fn requests(self, generation: Generation) -> f64 {
+        match (self, generation) {
+            (Work::Create | Work::Get, _) => 1.0,
+            (Work::Life, Generation::V2025) => 3.0,
+            (Work::Life, Generation::V2026) => 2.0,
+        }
+    }
+
+    async fn once(
+        self,
+        connection: &mut Connection,
+        generation: Generation,
+        tasks: &[String],
+        turn: usize,
+    ) -> Result<()> {
+        match (self, generation) {
+            (Work::Create, _) => {
+                create(connection, generation, wire::LONG).await?;
             }
-            Work::Get => {
-                let task = &tasks[turn % tasks.len()];
-                let poll = wire::get(connection.id(), task);
+            (Work::Get, _) => {
+                let poll = wire::get(generation, connection.id(), &tasks[turn % tasks.len()]);
                 connection.call(&poll).await?;
             }
-            Work::Life => {
-                let task = create(connection, 0).await?;
-                let poll = wire::get(connection.id(), &task);
+            (Work::Life, Generation::V2025) => {
+                let task = create(connection, generation, 0).await?;
+                let poll = wire::get(generation, connection.id(), &task);
                 connection.call(&poll).await?;
                 let result = wire::result(connection.id(), &task);
                 connection.call(&result).await?;
+            }
+            (Work::Life, Generation::V2026) => {
+                let task = create(connection, generation, 0).await?;
+                completed(connection, &task).await?;
             }
         }
         Ok(())
@@ -156,7 +182,19 @@ async fn stay_awake(since: Instant, period: Duration, apart: bool) -> Result<()>
     Ok(())
 }
 
-async fn create(connection: &mut Connection, delay_ms: u64) -> Result<String> {
-    let call = wire::create(connection.id(), delay_ms);
+async fn create(connection: &mut Connection, generation: Generation, delay_ms: u64) -> Result<String> {
+    let call = wire::create(generation, connection.id(), delay_ms);
     Ok(wire::task_id(connection.call(&call).await?)?.to_owned())
+}
+
+/// Polls until an answer brings the result, and returns how long that answer is.
+pub(crate) async fn completed(connection: &mut Connection, task: &str) -> Result<usize> {
+    loop {
+        let poll = wire::get(Generation::V2026, connection.id(), task);
+        let answer = connection.call(&poll).await?;
+        if wire::is_completed(answer) {
+            return Ok(answer.len());
+        }
+        tokio::time::sleep(BREATH).await;
+    }
 }

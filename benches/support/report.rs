@@ -4,9 +4,11 @@
 use std::time::Duration;
 
 use super::load::Measured;
+use super::wire::Generation;
 
 /// One line of the table while it is gathered.
 pub(crate) struct Cell {
+    generation: Generation,
     name: &'static str,
     connections: usize,
     /// Requests in one operation: the ratio is to one request of the bare server.
@@ -24,8 +26,14 @@ struct Round {
 
 impl Cell {
     /// A line for an operation of so many requests, with the ratio that is aimed for.
-    pub(crate) fn new(name: &'static str, connections: usize, requests: f64, aim: f64) -> Self {
-        Self { name, connections, requests, aim, rounds: Vec::new(), bridge: Measured::default() }
+    pub(crate) fn new(
+        generation: Generation,
+        name: &'static str,
+        connections: usize,
+        requests: f64,
+        aim: f64,
+    ) -> Self {
+        Self { generation, name, connections, requests, aim, rounds: Vec::new(), bridge: Measured::default() }
     }
 
     /// Adds one round.
@@ -49,7 +57,8 @@ impl Cell {
         let ratio = self.median(|round| round.bridge_us / round.echo_us);
         let latency = |of_a_thousand| millis(self.bridge.within(of_a_thousand));
         format!(
-            "{:<8}{:>6}{:>12.1}{:>11.1}{:>9.2}{:>7}{:>5}{:>11.0}{:>11.0}{:>9}{:>9}{:>9}",
+            "{:<12}{:<8}{:>6}{:>12.1}{:>11.1}{:>9.2}{:>7}{:>5}{:>11.0}{:>11.0}{:>9}{:>9}{:>9}",
+            self.generation.revision(),
             self.name,
             self.connections,
             self.median(|round| round.bridge_us),
@@ -69,7 +78,8 @@ impl Cell {
 /// The head of the table.
 pub(crate) fn head() -> String {
     let columns = format!(
-        "{:<8}{:>6}{:>12}{:>11}{:>9}{:>7}{:>5}{:>11}{:>11}{:>9}{:>9}{:>9}",
+        "{:<12}{:<8}{:>6}{:>12}{:>11}{:>9}{:>7}{:>5}{:>11}{:>11}{:>9}{:>9}{:>9}",
+        "",
         "",
         "conns",
         "bridge us",

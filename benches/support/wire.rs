@@ -3,6 +3,39 @@
 
 use super::Result;
 
+/// A family of revisions with one wire shape.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Generation {
+    /// 2025-11-25: a session, and `tasks/result`.
+    V2025,
+    /// 2026-07-28: every request stands by itself, and `tasks/get` brings the result.
+    V2026,
+}
+
+impl Generation {
+    /// Both.
+    pub(crate) const ALL: [Self; 2] = [Self::V2025, Self::V2026];
+
+    /// The revision.
+    pub(crate) fn revision(self) -> &'static str {
+        match self {
+            Self::V2025 => "2025-11-25",
+            Self::V2026 => "2026-07-28",
+        }
+    }
+}
+
+/// A request, with what 2026-07-28 repeats of it in headers.
+pub(crate) struct Request {
+    pub(crate) generation: Generation,
+    pub(crate) method: &'static str,
+    pub(crate) name: String,
+    pub(crate) body: String,
+}
+
+/// What every request of 2026-07-28 says of itself.
+const ABOUT: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1"},"io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}"#;
+
 /// A job that outlives the benchmark: its task is live as long as anybody measures.
 pub(crate) const LONG: u64 = 3_600_000;
 
@@ -12,27 +45,47 @@ pub(crate) const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initial
 /// Completes it.
 pub(crate) const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
 
-/// A call as a task.
-pub(crate) fn create(id: u64, delay_ms: u64) -> String {
-    format!(
-        r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"sleep_job","arguments":{{"delay_ms":{delay_ms}}},"task":{{"ttl":7200000}}}}}}"#
-    )
+/// A call that is answered with a task.
+pub(crate) fn create(generation: Generation, id: u64, delay_ms: u64) -> Request {
+    let as_task = match generation {
+        Generation::V2025 => r#""task":{"ttl":7200000}"#,
+        Generation::V2026 => ABOUT,
+    };
+    let body = format!(
+        r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"sleep_job","arguments":{{"delay_ms":{delay_ms}}},{as_task}}}}}"#
+    );
+    Request { generation, method: "tools/call", name: "sleep_job".to_owned(), body }
 }
 
 /// A poll.
-pub(crate) fn get(id: u64, task: &str) -> String {
-    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tasks/get","params":{{"taskId":"{task}"}}}}"#)
+pub(crate) fn get(generation: Generation, id: u64, task: &str) -> Request {
+    of_task(generation, id, "tasks/get", task)
 }
 
-/// A request for the result, which waits for it.
-pub(crate) fn result(id: u64, task: &str) -> String {
-    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tasks/result","params":{{"taskId":"{task}"}}}}"#)
+/// A request for the result, which waits for it. 2026-07-28 has none.
+pub(crate) fn result(id: u64, task: &str) -> Request {
+    of_task(Generation::V2025, id, "tasks/result", task)
+}
+
+fn of_task(generation: Generation, id: u64, method: &'static str, task: &str) -> Request {
+    let about = match generation {
+        Generation::V2025 => String::new(),
+        Generation::V2026 => format!(",{ABOUT}"),
+    };
+    let body =
+        format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{{"taskId":"{task}"{about}}}}}"#);
+    Request { generation, method, name: task.to_owned(), body }
 }
 
 /// The task that an answer names.
 pub(crate) fn task_id(answer: &str) -> Result<&str> {
     let (_, rest) = answer.split_once(r#""taskId":""#).ok_or_else(|| format!("no task in {answer}"))?;
     Ok(rest.split_once('"').ok_or("a task id without an end")?.0)
+}
+
+/// True if an answer to a poll of 2026-07-28 brings the result.
+pub(crate) fn is_completed(answer: &str) -> bool {
+    answer.contains(r#""status":"completed""#)
 }
 
 /// Refuses an answer that is an error.
