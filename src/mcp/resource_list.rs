@@ -187,7 +187,7 @@ pub fn templates(bridge: &Bridge, at: Option<&str>) -> Option<Page<TemplateEntry
     let more = configured.len() > size;
     configured.truncate(size);
     let taken = if more { 0 } else { size - configured.len() };
-    let reached = (skipped + taken).min(OWN.len());
+    let reached = skipped.saturating_add(taken).min(OWN.len());
     let next = if more {
         configured.last().map(|template| TemplatePlace::Configured(template.card.name.clone()))
     } else {

@@ -46,7 +46,7 @@ impl Place {
 
     /// The id of the next event.
     pub(super) fn advance(&mut self, seal: &Seal) -> String {
-        self.count += 1;
+        self.count = self.count.wrapping_add(1);
         seal.seal(Purpose::Event, self)
     }
 }

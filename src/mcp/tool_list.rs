@@ -57,7 +57,8 @@ pub fn page(bridge: &Bridge, caller: &Principal, automatic: bool, at: Option<&st
     let more_tools = tools.len() > size;
     tools.truncate(size);
     let taken = if more_tools { 0 } else { size - tools.len() };
-    let reached = (skipped + taken).min(companions.len());
+    // A cursor of another version can be of more companions than there are.
+    let reached = skipped.saturating_add(taken).min(companions.len());
     let next = if more_tools {
         tools.last().map(|tool| Place::Tool(tool.name.clone()))
     } else {
