@@ -10,6 +10,7 @@ mod configs;
 mod crowd;
 mod defaults;
 mod examples;
+mod fuzz;
 mod health;
 mod kill;
 mod readme;

@@ -150,7 +150,7 @@ fn only_the_app_spawns() {
 
 #[test]
 fn every_file_says_what_it_is_for() {
-    let silent: Vec<_> = sources(&["src", "adapters", "tests", "examples", "benches"])
+    let silent: Vec<_> = sources(&["src", "adapters", "tests", "examples", "benches", "fuzz"])
         .into_iter()
         .filter(|source| !source.text.starts_with("//!"))
         .map(|source| source.path)
@@ -179,7 +179,7 @@ fn files_stay_readable() {
 fn nothing_is_left_for_later() {
     let words = ["TODO", "FIXME", "XXX", "todo!(", "unimplemented!(", "#[ignore"];
     let mut found = Vec::new();
-    for source in sources(&["src", "adapters", "tests", "examples", "benches"]) {
+    for source in sources(&["src", "adapters", "tests", "examples", "benches", "fuzz"]) {
         if source.path == "tests/it/tidy.rs" {
             continue;
         }

@@ -1,0 +1,78 @@
+//! Cursors of every list in both generations: real ones of which a byte is another, those of other lists, what a server
+//! of another version with the same key may have sealed, and any text.
+
+use serde_json::{Value, json};
+use taskbridge::seal::Purpose;
+
+use super::draw::Draw;
+use super::endpoint::{Endpoint, request};
+
+/// The lists, and whether 2026-07-28 has them too.
+const LISTS: [(&str, bool); 5] = [
+    ("tools/list", true),
+    ("prompts/list", true),
+    ("resources/list", true),
+    ("resources/templates/list", true),
+    ("tasks/list", false),
+];
+
+/// Asks for pages at such places.
+pub fn target(endpoint: &Endpoint, bytes: &[u8]) {
+    let mut draw = Draw::of(bytes);
+    let session = endpoint.session();
+    let (list, in_both) = draw.one_of(&LISTS);
+    let page = |list: &str, params: Value| match in_both {
+        true => endpoint.ask(list, params),
+        false => {
+            let mut answer =
+                endpoint.in_session(&session, &request(list, params)).expect("it is there").json();
+            answer.get("error").cloned().map_or_else(|| Ok(answer["result"].take()), Err)
+        }
+    };
+    let first = page(list, json!({})).expect("the first page");
+    let real = first["nextCursor"].as_str().expect("there are more pages").to_owned();
+    match draw.below(4) {
+        0 => {
+            let cursor = String::from_utf8_lossy(draw.rest()).into_owned();
+            if cursor != real {
+                refused(page(list, json!({ "cursor": cursor })));
+            }
+        }
+        1 => {
+            let cursor = draw.garbled(&real);
+            match cursor == real {
+                true => drop(page(list, json!({ "cursor": cursor })).expect("the second page")),
+                false => refused(page(list, json!({ "cursor": cursor }))),
+            }
+        }
+        2 => {
+            let (other, is_shared) = draw.one_of(&LISTS);
+            if other != list && is_shared == in_both {
+                refused(page(other, json!({ "cursor": real })));
+            }
+        }
+        _ => {
+            let mut inside: Value = endpoint.seal.open(Purpose::Cursor, &real).expect("it is ours");
+            let at = &mut inside["at"];
+            match draw.below(4) {
+                0 => *at = json!({"Companions": draw.json()}),
+                1 => *at = json!({"Own": draw.json()}),
+                2 => *at = json!({"Task": [draw.json(), draw.word()]}),
+                _ => draw.bend(at),
+            }
+            if draw.once_in(4) {
+                draw.bend(&mut inside);
+            }
+            let cursor = endpoint.seal.seal(Purpose::Cursor, &inside);
+            // Whether it is good depends on what was bent: it must be answered, and no more.
+            let _ = page(list, json!({ "cursor": cursor }));
+        }
+    }
+}
+
+/// Holds that a page was refused for its cursor.
+fn refused(answer: Result<Value, Value>) {
+    let error = answer.expect_err("it was tampered with");
+    assert_eq!(error["code"], -32602, "{error}");
+    assert!(error["message"].as_str().is_some_and(|said| said.contains("cursor")), "{error}");
+}

@@ -1,0 +1,227 @@
+//! [`Draw`]: values made of bytes. The same bytes make the same values, and no bytes at all make small ones.
+
+use arbitrary::Unstructured;
+use serde_json::{Map, Value, json};
+
+/// Words that mean something somewhere: names of members, values of them, and what is beside what is right.
+const WORDS: [&str; 64] = [
+    "jsonrpc",
+    "2.0",
+    "id",
+    "method",
+    "params",
+    "result",
+    "error",
+    "code",
+    "message",
+    "data",
+    "_meta",
+    "name",
+    "arguments",
+    "task",
+    "ttl",
+    "taskId",
+    "cursor",
+    "uri",
+    "requestState",
+    "inputResponses",
+    "action",
+    "accept",
+    "decline",
+    "content",
+    "notifications",
+    "taskIds",
+    "toolsListChanged",
+    "resourceSubscriptions",
+    "progressToken",
+    "io.taskbridge/idempotency-key",
+    "io.modelcontextprotocol/protocolVersion",
+    "io.modelcontextprotocol/clientCapabilities",
+    "io.modelcontextprotocol/logLevel",
+    "io.modelcontextprotocol/related-task",
+    "traceparent",
+    "tracestate",
+    "capabilities",
+    "elicitation",
+    "form",
+    "url",
+    "sampling",
+    "roots",
+    "extensions",
+    "io.modelcontextprotocol/tasks",
+    "protocolVersion",
+    "2025-11-25",
+    "2026-07-28",
+    "2025-06-18",
+    "2025-03-26",
+    "requestId",
+    "ref",
+    "type",
+    "ref/prompt",
+    "ref/resource",
+    "argument",
+    "value",
+    "context",
+    "level",
+    "debug",
+    "env",
+    "staging",
+    "confirm",
+    "region",
+    "",
+];
+
+/// Numbers at the edges of what is read as one.
+const NUMBERS: [&str; 14] = [
+    "0",
+    "-1",
+    "1",
+    "9223372036854775807",
+    "-9223372036854775808",
+    "18446744073709551615",
+    "9007199254740993",
+    "253402300800000",
+    "-62135596800001",
+    "1e308",
+    "-0.0",
+    "0.5",
+    "1e-320",
+    "4294967296",
+];
+
+/// How deep made-up JSON is nested; more is what `deep` is for.
+const DEPTH: usize = 4;
+
+/// Where values are drawn from.
+pub(crate) struct Draw<'a>(Unstructured<'a>);
+
+impl<'a> Draw<'a> {
+    /// Draws from these bytes.
+    pub(crate) fn of(bytes: &'a [u8]) -> Self {
+        Self(Unstructured::new(bytes))
+    }
+
+    /// A number below `end`.
+    pub(crate) fn below(&mut self, end: usize) -> usize {
+        self.0.int_in_range(0..=end - 1).unwrap_or(0)
+    }
+
+    /// True once in so many times.
+    pub(crate) fn once_in(&mut self, times: usize) -> bool {
+        self.below(times) == times - 1
+    }
+
+    /// One of these.
+    pub(crate) fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.below(all.len())]
+    }
+
+    /// Any text.
+    pub(crate) fn text(&mut self) -> String {
+        self.0.arbitrary::<String>().unwrap_or_default()
+    }
+
+    /// A word that may mean something, or any text.
+    pub(crate) fn word(&mut self) -> String {
+        match self.once_in(4) {
+            true => self.text(),
+            false => self.one_of(&WORDS).to_owned(),
+        }
+    }
+
+    /// Up to so many bytes.
+    pub(crate) fn bytes(&mut self, most: usize) -> Vec<u8> {
+        let length = self.below(most + 1).min(self.0.len());
+        self.0.bytes(length).unwrap_or_default().to_vec()
+    }
+
+    /// All that was not drawn.
+    pub(crate) fn rest(self) -> &'a [u8] {
+        self.0.take_rest()
+    }
+
+    /// Any JSON.
+    pub(crate) fn json(&mut self) -> Value {
+        self.json_within(DEPTH)
+    }
+
+    fn json_within(&mut self, depth: usize) -> Value {
+        match self.below(if depth == 0 { 5 } else { 8 }) {
+            0 => Value::Null,
+            1 => Value::Bool(self.once_in(2)),
+            2 => serde_json::from_str(self.one_of(&NUMBERS)).unwrap(),
+            3 => json!(self.0.arbitrary::<i64>().unwrap_or_default()),
+            4 => json!(self.word()),
+            5 => (0..self.below(4)).map(|_| self.json_within(depth - 1)).collect(),
+            6 => self.deep(),
+            _ => {
+                let members = (0..self.below(4)).map(|_| (self.word(), self.json_within(depth - 1)));
+                Value::Object(members.collect::<Map<_, _>>())
+            }
+        }
+    }
+
+    /// JSON that is nested about as deep as can be read.
+    fn deep(&mut self) -> Value {
+        let name = self.word();
+        (0..self.below(130)).fold(Value::Null, |inner, _| json!({ &name: inner }))
+    }
+
+    /// Changes a value somewhere within: another value, one member more or less, another name.
+    pub(crate) fn bend(&mut self, value: &mut Value) {
+        match value {
+            Value::Object(members) if !members.is_empty() && !self.once_in(8) => {
+                let names: Vec<String> = members.keys().cloned().collect();
+                let name = &names[self.below(names.len())];
+                match self.below(6) {
+                    0 => drop(members.remove(name)),
+                    1 => {
+                        let moved = members.remove(name).unwrap_or_default();
+                        members.insert(self.word(), moved);
+                    }
+                    2 => drop(members.insert(self.word(), self.json())),
+                    3 => drop(members.insert(name.clone(), self.json())),
+                    _ => self.bend(&mut members[name]),
+                }
+            }
+            Value::Array(items) if !items.is_empty() && !self.once_in(4) => {
+                let at = self.below(items.len());
+                match self.below(4) {
+                    0 => drop(items.remove(at)),
+                    1 => items.insert(at, self.json()),
+                    _ => self.bend(&mut items[at]),
+                }
+            }
+            other => *other = self.json(),
+        }
+    }
+
+    /// Changes bytes: some are others, are cut out, come twice or are new.
+    pub(crate) fn garble(&mut self, bytes: &[u8]) -> Vec<u8> {
+        let mut garbled = bytes.to_vec();
+        for _ in 0..=self.below(4) {
+            let at = self.below(garbled.len() + 1);
+            let until = (at + self.below(16)).min(garbled.len());
+            match self.below(5) {
+                0 if at < garbled.len() => garbled[at] ^= 1 << self.below(8),
+                1 if at < garbled.len() => garbled[at] = self.0.arbitrary().unwrap_or_default(),
+                2 => drop(garbled.drain(at..until)),
+                3 => {
+                    let again = garbled[at..until].to_vec();
+                    garbled.splice(at..at, again);
+                }
+                _ => {
+                    let new = self.bytes(16);
+                    garbled.splice(at..at, new);
+                }
+            }
+        }
+        garbled
+    }
+
+    /// The same for a text of visible characters, of which as many stay.
+    pub(crate) fn garbled(&mut self, text: &str) -> String {
+        let garbled = self.garble(text.as_bytes());
+        garbled.into_iter().filter(u8::is_ascii_graphic).map(char::from).collect()
+    }
+}

@@ -1,0 +1,407 @@
+//! [`Endpoint`]: the real endpoint within this process, over a database of its own, asked without a connection. Time and
+//! randomness follow from nothing outside, so that the same bytes lead to the same answers. Nothing acts on tasks: no
+//! request waits for a job that ends. What must be true of every answer is held here.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{HeaderMap, Request, header};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use futures_util::{StreamExt as _, poll};
+use serde_json::{Value, json};
+use taskbridge::auth::{ApiKeys, Authenticator};
+use taskbridge::catalog::Catalog;
+use taskbridge::clock::{Clock, Entropy};
+use taskbridge::current::Current;
+use taskbridge::mcp::http::{self, Entrance, Rules};
+use taskbridge::mcp::offers::Offers;
+use taskbridge::mcp::origin::Doors;
+use taskbridge::mcp::speakers::Speakers;
+use taskbridge::mcp::{Bridge, CompanionTools, Settings};
+use taskbridge::seal::Seal;
+use taskbridge::store::sqlite::{Mode, SqliteStore};
+use taskbridge::tasks::ledger::{Ledger, Nudge};
+use taskbridge::tasks::pace::Pace;
+use taskbridge::tasks::service::{Outbox, Service};
+use taskbridge::tasks::store::{Holder, Store};
+use taskbridge::tasks::watch::Watch;
+use taskbridge::{adapters, config};
+use taskbridge_sdk::Timestamp;
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tower::ServiceExt as _;
+
+/// One of everything that reads what clients send.
+const CONFIG: &str = r#"
+[backends.sim]
+kind = "sim"
+
+[tools.run]
+backend = "sim"
+target = {}
+parameters.n = { type = "integer", required = false }
+
+[tools.careful]
+backend = "sim"
+target = {}
+confirm = "Really?"
+
+[tools.deploy]
+backend = "sim"
+target = {}
+confirm = "Deploy to {{ env }}?"
+parameters.env = { type = "string", enum = ["staging", "production"], ask = "Where to?" }
+parameters.note = { type = "string", required = false }
+
+[tools.routed]
+backend = "sim"
+target = {}
+parameters.region = { type = "string", header = "Region" }
+parameters.count = { type = "integer", required = false, header = "Count" }
+parameters.dry = { type = "boolean", required = false, header = "Dry" }
+
+[resources.runbook]
+uri = "runbook://deploy"
+text = "Roll back."
+
+[resources.service]
+uri = "service://{id}/data"
+text = "about {{ id }}"
+places.id = { suggest = ["api", "web"] }
+
+[resources.region]
+uri = "region://{name}"
+text = "about {{ name }}"
+places.name = {}
+
+[prompts.release]
+arguments = [{ name = "env", same_as = "deploy.env" }, { name = "notes", required = false }]
+messages = [{ text = "Release to {{ env }}." }]
+
+[prompts.plain]
+messages = [{ text = "Hello." }]
+"#;
+
+/// The key of the one caller, and its digest as the config has it.
+const KEY: (&str, &str) =
+    ("ann-has-this-key", "8210d11de7103c21215fa34e4ca01feb54c1cc38464c1b8fa40200c3ed828a0a");
+
+/// The largest body that is taken.
+const MAX_BODY: usize = 64 * 1024;
+/// What an answer may be longer than what was sent, escaped once more.
+const MOST_ADDED: usize = 64 * 1024;
+
+/// So often is looked whether an answer is there. Nothing here waits for another thread: what is not there by then
+/// waits for a job, or for something to tell.
+const LOOKS: usize = 64;
+
+/// Where tasks have been called for, to ask for them again.
+pub(crate) struct Known {
+    /// It has not ended.
+    pub(crate) live: String,
+    /// It was cancelled.
+    pub(crate) ended: String,
+}
+
+/// The endpoint.
+pub struct Endpoint {
+    runtime: Runtime,
+    router: Router,
+    /// What the endpoint seals with.
+    pub(crate) seal: Seal,
+    /// Tasks.
+    pub(crate) known: Known,
+    _dir: TempDir,
+}
+
+/// What a request was answered with, as far as it came.
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    body: Vec<u8>,
+}
+
+/// A clock that stands still.
+struct Still;
+
+impl Clock for Still {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(1_800_000_000_000)
+    }
+}
+
+/// Numbers that follow from how many were drawn before.
+#[derive(Default)]
+struct Count(AtomicU64);
+
+impl Entropy for Count {
+    fn fill(&self, bytes: &mut [u8]) {
+        for chunk in bytes.chunks_mut(8) {
+            let mixed = self.0.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            chunk.copy_from_slice(&mixed.to_be_bytes()[..chunk.len()]);
+        }
+    }
+}
+
+impl Default for Endpoint {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Endpoint {
+    /// A new one over a new database.
+    pub fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let entropy: Arc<dyn Entropy> = Arc::new(Count::default());
+        let seal = Seal::new(&[7; 32], Arc::clone(&entropy));
+        let bridge = Arc::new(bridge(dir.path(), &seal, &entropy));
+        let auth = Authenticator::ApiKeys(ApiKeys::new([("ann", KEY.1)]).unwrap());
+        let origins = ["https://app.example".to_owned()];
+        let doors = Doors::new(IpAddr::V4(Ipv4Addr::LOCALHOST), origins, []).unwrap();
+        let entrance = Arc::new(Entrance::new(Rules { auth, doors }));
+        let router = http::router(bridge, entrance, CancellationToken::new());
+        let known = Known { live: String::new(), ended: String::new() };
+        let mut endpoint = Self { runtime, router, seal, known, _dir: dir };
+        let (live, ended) = (endpoint.task(), endpoint.task());
+        endpoint.ask("tasks/cancel", json!({"taskId": ended})).expect("it is cancelled");
+        endpoint.known = Known { live, ended };
+        endpoint
+    }
+
+    /// Calls for a task, and gives its id.
+    fn task(&self) -> String {
+        let session = self.session();
+        let params = json!({"name": "run", "arguments": {}, "task": {}});
+        let answer = self.in_session(&session, &request("tools/call", params)).unwrap().json();
+        answer["result"]["task"]["taskId"].as_str().unwrap().to_owned()
+    }
+
+    /// Begins a session, and gives its id.
+    pub(crate) fn session(&self) -> String {
+        let params = json!({
+            "protocolVersion": "2025-11-25",
+            "capabilities": {"elicitation": {"form": {}}},
+            "clientInfo": {"name": "fuzz", "version": "1"},
+        });
+        let answer = self.post(&[], request("initialize", params).to_string()).unwrap();
+        answer.headers["mcp-session-id"].to_str().unwrap().to_owned()
+    }
+
+    /// Sends a message in a session.
+    pub(crate) fn in_session(&self, session: &str, message: &Value) -> Option<Answer> {
+        let version = ("mcp-protocol-version", b"2025-11-25".as_slice());
+        self.post(&[version, ("mcp-session-id", session.as_bytes())], message.to_string())
+    }
+
+    /// Sends a request of 2026-07-28 with all that it needs, and gives its result, or its error.
+    pub(crate) fn ask(&self, method: &str, params: Value) -> Result<Value, Value> {
+        let message = modern(method, params);
+        let headers = repeated(&message);
+        let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_slice())).collect();
+        let mut answer = self.post(&headers, message.to_string()).expect("it waits for nothing").json();
+        match answer.get("error") {
+            Some(error) => Err(error.clone()),
+            None => Ok(answer["result"].take()),
+        }
+    }
+
+    /// A POST with the headers that every client sends, and with these. None of them may be one that cannot be sent.
+    pub(crate) fn post(&self, headers: &[(&str, &[u8])], body: impl Into<Vec<u8>>) -> Option<Answer> {
+        let post = self.prepared("POST").header(header::CONTENT_TYPE, "application/json");
+        let post = post.header(header::ACCEPT, "application/json, text/event-stream");
+        let post = headers.iter().fold(post, |post, (name, value)| post.header(*name, *value));
+        self.send(post, body.into())
+    }
+
+    /// A request of the one caller.
+    pub(crate) fn prepared(&self, method: &str) -> axum::http::request::Builder {
+        let request = Request::builder().method(method).uri("/mcp").header(header::HOST, "127.0.0.1:8080");
+        request.header(header::AUTHORIZATION, format!("Bearer {}", KEY.0))
+    }
+
+    /// Sends a request, and holds its answer against what is true of all. `None` if there is none yet: it waits.
+    pub(crate) fn send(&self, request: axum::http::request::Builder, body: Vec<u8>) -> Option<Answer> {
+        let (sent, most) = (body.clone(), MOST_ADDED + 8 * body.len());
+        let request = request.body(Body::from(body)).ok()?;
+        let answer = self.runtime.block_on(answer(self.router.clone(), request, most))?;
+        answer.check(&sent);
+        Some(answer)
+    }
+}
+
+/// Sends a request, and takes what comes until nothing more does.
+async fn answer(router: Router, request: Request<Body>, most: usize) -> Option<Answer> {
+    let mut asking = std::pin::pin!(router.oneshot(request));
+    let response = ready(&mut asking).await?.unwrap_or_else(|never| match never {});
+    let (head, body) = response.into_parts();
+    let mut chunks = body.into_data_stream();
+    let mut body = Vec::new();
+    while let Some(Some(chunk)) = ready(&mut chunks.next()).await {
+        body.extend_from_slice(&chunk.expect("no answer breaks off"));
+        assert!(body.len() <= most, "an answer of more than {most} bytes");
+    }
+    Some(Answer { status: head.status.as_u16(), headers: head.headers, body })
+}
+
+/// What comes of it, if it comes without waiting.
+async fn ready<T>(mut work: impl Future<Output = T> + Unpin) -> Option<T> {
+    for _ in 0..LOOKS {
+        if let std::task::Poll::Ready(done) = poll!(&mut work) {
+            return Some(done);
+        }
+        tokio::task::yield_now().await;
+    }
+    None
+}
+
+impl Answer {
+    /// The JSON of an answer.
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body)
+            .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&self.body)))
+    }
+
+    fn is(&self, kind: &str) -> bool {
+        self.headers.get(header::CONTENT_TYPE).is_some_and(|found| found == kind)
+    }
+
+    fn check(&self, sent: &[u8]) {
+        let text = String::from_utf8_lossy(&self.body);
+        // Nothing is wrong with the database or with an engine: whatever goes wrong was the client's doing.
+        assert!(self.status < 500, "status {}: {text}", self.status);
+        if self.body.is_empty() {
+            return assert!(self.status < 400, "status {} and no reason", self.status);
+        }
+        if self.is("text/event-stream") {
+            let events = text.lines().filter_map(|line| line.strip_prefix("data: "));
+            return events.for_each(|data| check_message(&serde_json::from_str(data).expect(data), sent));
+        }
+        assert!(self.is("application/json"), "status {} with {:?}: {text}", self.status, self.headers);
+        check_message(&self.json(), sent);
+    }
+}
+
+/// What is true of every message of the server's.
+fn check_message(message: &Value, sent: &[u8]) {
+    assert_eq!(message["jsonrpc"], "2.0", "{message}");
+    if message.get("method").is_some() {
+        return;
+    }
+    let (result, error) = (message.get("result"), message.get("error"));
+    assert!(result.is_some() != error.is_some(), "{message}");
+    if let Some(error) = error {
+        let reason = error["message"].as_str().unwrap_or_default();
+        assert!(error["code"].is_i64() && !reason.is_empty(), "{message}");
+        assert_ne!(error["code"], -32603, "{message}");
+    }
+    if let (Ok(sent), Some(id)) = (serde_json::from_slice::<Value>(sent), message.get("id"))
+        && !id.is_null()
+    {
+        assert_eq!(*id, sent["id"], "an answer to another request");
+    }
+}
+
+/// A request.
+pub(crate) fn request(method: &str, params: Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+}
+
+/// A request of 2026-07-28, whose client can do everything.
+pub(crate) fn modern(method: &str, mut params: Value) -> Value {
+    params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2026-07-28");
+    params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({
+        "elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {},
+        "extensions": {"io.modelcontextprotocol/tasks": {}},
+    });
+    request(method, params)
+}
+
+/// The headers that repeat a request of 2026-07-28.
+pub(crate) fn repeated(message: &Value) -> Vec<(&'static str, Vec<u8>)> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let params = &message["params"];
+    let method = text(&message["method"]);
+    let mut headers = vec![
+        (
+            "mcp-protocol-version",
+            text(&params["_meta"]["io.modelcontextprotocol/protocolVersion"]).into_bytes(),
+        ),
+        ("mcp-method", method.clone().into_bytes()),
+    ];
+    let mut encoded = |name: &'static str, value: &Value| match value {
+        Value::Null => {}
+        Value::String(text) => {
+            headers.push((name, format!("=?base64?{}?=", STANDARD.encode(text)).into_bytes()));
+        }
+        other => headers.push((name, other.to_string().into_bytes())),
+    };
+    match method.as_str() {
+        "tools/call" | "prompts/get" => encoded("mcp-name", &params["name"]),
+        "resources/read" => encoded("mcp-name", &params["uri"]),
+        "tasks/get" | "tasks/update" | "tasks/cancel" => encoded("mcp-name", &params["taskId"]),
+        _ => {}
+    }
+    if params["name"] == "routed" {
+        encoded("mcp-param-region", &params["arguments"]["region"]);
+        encoded("mcp-param-count", &params["arguments"]["count"]);
+        encoded("mcp-param-dry", &params["arguments"]["dry"]);
+    }
+    headers.retain(|(_, value)| axum::http::HeaderValue::from_bytes(value).is_ok());
+    headers
+}
+
+/// A bridge over a database in this folder.
+fn bridge(dir: &Path, seal: &Seal, entropy: &Arc<dyn Entropy>) -> Bridge {
+    let clock: Arc<dyn Clock> = Arc::new(Still);
+    let store = SqliteStore::open(&dir.join("tasks.db"), Arc::clone(&clock), Mode::Inline).unwrap();
+    let store: Arc<dyn Store> = Arc::new(store);
+    let config = config::parse(Path::new("fuzz.toml"), dir, CONFIG, &adapters::all(), Some(dir)).unwrap();
+    let catalog =
+        Catalog::new(config.tools, config.limits, seal.clone()).with(config.resources, config.prompts);
+    let catalog = Arc::new(Current::new(catalog));
+    let ledger = Ledger {
+        store: Arc::clone(&store),
+        watch: Watch::default(),
+        clock: Arc::clone(&clock),
+        tools: Arc::clone(&catalog) as _,
+        nudge: Arc::new(Nudge::default()),
+    };
+    let outbox = Outbox { fresh: mpsc::channel(1).0, afterwards: mpsc::unbounded_channel().0 };
+    let pace = Pace { quickest: Duration::from_millis(50), slowest: Duration::from_secs(30) };
+    let holder = Holder("fuzz".to_owned());
+    // A call is answered with a handle at once, and lists have pages.
+    let settings = Settings {
+        call_budget: Duration::ZERO,
+        quick_wait: Duration::ZERO,
+        progress_every: Duration::from_secs(5),
+        companion_tools: CompanionTools::Always,
+        page_size: 1,
+        session_lifetime: Duration::from_secs(3600),
+        max_log_bytes: 1024,
+        max_artifact_bytes: 1024,
+        max_body_bytes: MAX_BODY,
+        max_polls_per_second: u32::MAX,
+    };
+    let service = Service::new(ledger, Arc::clone(entropy), holder, Duration::from_secs(30), pace, outbox);
+    Bridge {
+        service,
+        offers: Offers::new(catalog, settings),
+        backends: Current::new(BTreeMap::new()),
+        seal: seal.clone(),
+        store,
+        clock,
+        entropy: Arc::clone(entropy),
+        speakers: Speakers::default(),
+    }
+}

@@ -1,0 +1,82 @@
+//! The targets of `fuzz/` for a moment: bytes that follow from a seed, and the inputs that are kept there with bytes
+//! changed. What a fuzzer found is kept as one of those, and so tried again.
+//!
+//! `$TASKBRIDGE_FUZZ_INPUTS` says how many for each target.
+
+use std::fs;
+use std::path::Path;
+
+use crate::support::{Random, knob};
+
+#[allow(unreachable_pub, dead_code, reason = "it is a crate of its own elsewhere")]
+#[path = "../../fuzz/src/lib.rs"]
+mod entries;
+
+/// The longest input that is made up.
+const LONGEST: u64 = 512;
+
+/// The kept inputs of a target.
+fn kept(name: &str) -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/seeds").join(name);
+    let mut files: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files.iter().map(|file| fs::read(file).unwrap()).collect()
+}
+
+/// The next input: a kept one that is changed in places, or any bytes.
+fn input(random: &mut Random, kept: &[Vec<u8>]) -> Vec<u8> {
+    let any = |random: &mut Random| {
+        (0..random.below(LONGEST)).map(|_| random.next().to_be_bytes()[0]).collect::<Vec<u8>>()
+    };
+    if random.below(2) == 0 {
+        return any(random);
+    }
+    let mut bytes = kept[usize::try_from(random.below(kept.len() as u64)).unwrap()].clone();
+    for _ in 0..=random.below(4) {
+        let at = usize::try_from(random.below(bytes.len() as u64 + 1)).unwrap();
+        match random.below(3) {
+            0 if at < bytes.len() => bytes[at] ^= 1 << random.below(8),
+            1 => bytes.truncate(at),
+            _ => bytes.insert(at, random.next().to_be_bytes()[0]),
+        }
+    }
+    bytes
+}
+
+fn hold(name: &str) {
+    let (_, target) = entries::TARGETS.into_iter().find(|(target, _)| *target == name).unwrap();
+    let (endpoint, kept) = (entries::Endpoint::new(), kept(name));
+    kept.iter().for_each(|bytes| target(&endpoint, bytes));
+    let mut random = Random::new(0x7A5C);
+    for _ in 0..knob("TASKBRIDGE_FUZZ_INPUTS", 1_000) {
+        let bytes = input(&mut random, &kept);
+        let held = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| target(&endpoint, &bytes)));
+        assert!(held.is_ok(), "{name} fails on {:?}", bytes.escape_ascii().to_string());
+    }
+}
+
+macro_rules! targets {
+    ($($function:ident: $name:literal,)*) => {
+        $(
+            #[test]
+            fn $function() {
+                hold($name);
+            }
+        )*
+
+        /// Each target of `fuzz/` is one of these tests.
+        #[test]
+        fn no_target_is_left_out() {
+            assert_eq!(entries::TARGETS.map(|(name, _)| name), [$($name),*]);
+        }
+    };
+}
+
+targets! {
+    any_envelope_is_answered: "envelope",
+    any_head_is_answered: "headers",
+    no_forged_session_opens: "session",
+    no_forged_state_opens: "state",
+    no_forged_cursor_opens: "cursor",
+    a_key_stands_for_one_call: "key",
+}
