@@ -105,7 +105,8 @@ impl<'a> Follows<'a> {
     /// If the store cannot be used.
     pub(super) async fn next(&mut self) -> Result<News> {
         loop {
-            self.look().await?;
+            // In a box of its own: thousands may wait here, and only while they look is there anything to hold.
+            Box::pin(self.look()).await?;
             let news = self.take();
             if news != News::default() {
                 return Ok(news);

@@ -6,6 +6,8 @@
 
 #![allow(clippy::print_stdout, reason = "the figures are part of the test's output")]
 
+mod listeners;
+
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};

@@ -69,13 +69,15 @@ impl Speaker<'_> {
         let lists = *editions.borrow_and_update();
         self.tell_of_lists(lists).await;
         let mut changes = bridge.service.changes(session);
-        let tasks = bridge.service.of_session(session).await?;
-        self.take_up(&tasks);
+        let mut behind = {
+            let tasks = bridge.service.of_session(session).await?;
+            self.take_up(&tasks);
+            self.behind(&tasks)
+        };
         self.follows.set(&bridge.store.settings(session).await?.follows);
-        let mut behind = self.behind(&tasks);
         loop {
             for id in behind.drain() {
-                self.catch_up(&id).await?;
+                Box::pin(self.catch_up(&id)).await?;
             }
             let collect = self.carrier.collect().await?;
             tokio::time::sleep(SPACING).await;

@@ -24,12 +24,16 @@ const SPACING: Duration = Duration::from_millis(200);
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// `subscriptions/listen`: answers only when the server ends the subscription.
-pub(super) async fn listen(call: &Call<'_>, id: &Id, params: &Value, outlet: &dyn Outlet) -> Outcome {
-    let wanted = from_wire::filter(params)?;
+///
+/// Thousands may be open at once: what is needed for a moment only lies in boxes of its own, and is gone while nothing
+/// happens.
+pub(super) async fn listen(call: &Call<'_>, id: &Id, params: Value, outlet: &dyn Outlet) -> Outcome {
+    let wanted = from_wire::filter(&params)?;
+    drop(params);
     if wanted.task_ids.is_some() {
         require_tasks(call, "subscriptions/listen with taskIds")?;
     }
-    let granted = grant(call, wanted).await.map_err(|error| call.fault(&error))?;
+    let granted = Box::pin(grant(call, wanted)).await.map_err(|error| call.fault(&error))?;
     let acknowledged = Acknowledged { notifications: granted.clone() };
     outlet.send(to_wire::subscribed("notifications/subscriptions/acknowledged", id, acknowledged)).await;
     let speaker = Speaker::new(call, id, outlet, granted);
@@ -93,7 +97,7 @@ impl<'a> Speaker<'a> {
         let mut behind: HashSet<TaskId> = self.told.keys().cloned().collect();
         loop {
             for id in std::mem::take(&mut behind) {
-                match self.tell(&id).await {
+                match Box::pin(self.tell(&id)).await {
                     Ok(true) => {}
                     Ok(false) => {
                         self.told.remove(&id);

@@ -99,17 +99,19 @@ async fn answer(call: &Call<'_>, request: Request, outlet: &dyn Outlet) -> Outco
     match method.as_str() {
         "server/discover" => Ok(lifecycle::discover(call)),
         "tools/list" => tools::list(call, &params),
-        "tools/call" => tools::call(call, params, outlet).await,
-        "tasks/get" => tasks::get(call, &params).await,
-        "tasks/update" => tasks::update(call, &params).await,
-        "tasks/cancel" => tasks::cancel(call, &params).await,
-        "subscriptions/listen" => listen::listen(call, &id, &params, outlet).await,
-        "resources/list" => resources::list(call, &params).await,
+        "tools/call" => Box::pin(tools::call(call, params, outlet)).await,
+        "tasks/get" => Box::pin(tasks::get(call, &params)).await,
+        "tasks/update" => Box::pin(tasks::update(call, &params)).await,
+        "tasks/cancel" => Box::pin(tasks::cancel(call, &params)).await,
+        // The others are in boxes of their own so that this one, which may be open thousands of times, need not be as
+        // large as they are.
+        "subscriptions/listen" => listen::listen(call, &id, params, outlet).await,
+        "resources/list" => Box::pin(resources::list(call, &params)).await,
         "resources/templates/list" => resources::templates(call, &params),
-        "resources/read" => resources::read(call, &params).await,
+        "resources/read" => Box::pin(resources::read(call, &params)).await,
         "prompts/list" => prompts::list(call, &params),
-        "prompts/get" => prompts::get(call, &params).await,
-        "completion/complete" => completion::complete(call, &params).await,
+        "prompts/get" => Box::pin(prompts::get(call, &params)).await,
+        "completion/complete" => Box::pin(completion::complete(call, &params)).await,
         _ => Err(jsonrpc::Error::new(
             METHOD_NOT_FOUND,
             format!("there is no method {method:?} in {}", generation::MODERN),

@@ -60,19 +60,29 @@ impl Client {
 
     async fn begin(url: &str, revision: &str, able: Value, key: Option<String>) -> Result<Self, Fault> {
         let (http, url, revision) = (connections(), url.to_owned(), revision.to_owned());
-        let mut client = Self { http, url, revision, session: String::new(), key, next_id: Arc::default() };
+        let client = Self { http, url, revision, session: String::new(), key, next_id: Arc::default() };
+        client.greet(able).await
+    }
+
+    /// Begins its session.
+    async fn greet(mut self, able: Value) -> Result<Self, Fault> {
         let params = json!({
-            "protocolVersion": client.revision,
+            "protocolVersion": self.revision,
             "capabilities": able,
             "clientInfo": {"name": "taskbridge-tests", "version": "1.0.0"},
         });
-        let hello = client.message("initialize", params);
-        let response = client.post(&hello).await?;
+        let hello = self.message("initialize", params);
+        let response = self.post(&hello).await?;
         let session = response.headers().get("mcp-session-id").expect("initialize gives a session id");
-        client.session = session.to_str().unwrap().to_owned();
-        client.answer(response, &hello, &Value::Null).await?;
-        client.post(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await?;
-        Ok(client)
+        self.session = session.to_str().unwrap().to_owned();
+        self.answer(response, &hello, &Value::Null).await?;
+        self.post(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await?;
+        Ok(self)
+    }
+
+    /// Another session of the same client, over the same connections.
+    pub(crate) async fn another(&self) -> Result<Self, Fault> {
+        Self { session: String::new(), ..self.clone() }.greet(shows_forms()).await
     }
 
     /// The same session at another address: of the server that came after.
