@@ -12,7 +12,7 @@ use super::connect::{Backends, connect, handles};
 use super::offered::Offered;
 use super::reload::InForce;
 use super::{App, AppError};
-use crate::clock::{self, System};
+use crate::clock::{self, Clock, System};
 use crate::config::{Config, StoreKind};
 use crate::current::Current;
 use crate::mcp::Bridge;
@@ -26,6 +26,7 @@ use crate::tasks::pace::Pace;
 use crate::tasks::reconciler::{Reconciler, Settings};
 use crate::tasks::service::Service;
 use crate::tasks::store::{Holder, Store};
+use crate::tasks::time::StoreTime;
 use crate::tasks::watch::Watch;
 
 /// The longest time between two looks into the store for what no hint told of.
@@ -40,8 +41,10 @@ impl App {
     /// # Errors
     /// See [`AppError`].
     pub async fn build(config: Config, registry: &Registry, program: PathBuf) -> Result<Self, AppError> {
-        let (clock, entropy) = (System::clock(), System::entropy());
+        let entropy = System::entropy();
         let store = open_store(&config)?;
+        let time = StoreTime::of(Arc::clone(&store) as _).await?;
+        let clock: Arc<dyn Clock> = time.clone();
         let key = store.seal_key(clock::random(&*entropy)).await?;
         let seal = Seal::new(&key, Arc::clone(&entropy));
         let backends = connect(&config, registry, &program, &Backends::new()).await?;
@@ -64,7 +67,7 @@ impl App {
         let pace = Pace { quickest: reconciling.quickest_look, slowest: reconciling.slowest_look };
         let loops = Settings { lease, tick: TICK, pace, max_acts: MAX_ACTS };
         let engines = in_force.engines.clone();
-        let reconciler = Reconciler::new(ledger.clone(), engines, holder.clone(), loops);
+        let reconciler = Reconciler::new(ledger.clone(), engines, holder.clone(), loops).keeping(time);
         let service = Service::new(ledger, Arc::clone(&entropy), holder, lease, pace, reconciler.outbox());
         let bridge = Bridge {
             service,

@@ -24,7 +24,8 @@ pub struct Ledger {
     pub store: Arc<dyn Store>,
     /// Who wants to know.
     pub watch: Watch,
-    /// The time that the machine is told.
+    /// The time that the machine is told: the store's ([`super::time::StoreTime`]), so that what one process writes is
+    /// due when another finds it.
     pub clock: Arc<dyn Clock>,
     /// The limits of slots.
     pub tools: Arc<dyn Tools>,

@@ -12,5 +12,6 @@ pub mod reconciler;
 pub mod service;
 pub mod store;
 pub mod task;
+pub mod time;
 pub mod tools;
 pub mod watch;

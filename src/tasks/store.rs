@@ -244,6 +244,13 @@ pub trait Keys: Send + Sync {
     async fn seal_key(&self, fresh: [u8; 32]) -> Result<[u8; 32]>;
 }
 
+/// What time it is for everybody over this store.
+#[async_trait]
+pub trait Time: Send + Sync {
+    /// The moment by the clock that leases and due times are compared with.
+    async fn now(&self) -> Result<Timestamp>;
+}
+
 /// Hints that somebody else wrote.
 #[async_trait]
 pub trait Hints: Send + Sync {
@@ -252,9 +259,9 @@ pub trait Hints: Send + Sync {
 }
 
 /// All that the server needs of a store.
-pub trait Store: TaskStore + Queue + Groups + History + Sessions + Keys + Hints {}
+pub trait Store: TaskStore + Queue + Groups + History + Sessions + Keys + Time + Hints {}
 
-impl<T: TaskStore + Queue + Groups + History + Sessions + Keys + Hints> Store for T {}
+impl<T: TaskStore + Queue + Groups + History + Sessions + Keys + Time + Hints> Store for T {}
 
 /// A row to be added.
 #[derive(Clone, Debug)]

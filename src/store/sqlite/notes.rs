@@ -1,14 +1,15 @@
-//! The small traits over SQLite: [`History`], [`Keys`] and [`Hints`].
+//! The small traits over SQLite: [`History`], [`Keys`], [`Time`] and [`Hints`].
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use rusqlite::{OptionalExtension, params};
+use taskbridge_sdk::Timestamp;
 
 use super::fault::Fault;
 use super::{Db, Mode, SqliteStore};
-use crate::tasks::store::{Hints, History, Keys, Result};
+use crate::tasks::store::{Hints, History, Keys, Result, Time};
 
 /// How many durations of a tool are remembered.
 const REMEMBERED: usize = 100;
@@ -61,6 +62,14 @@ impl Keys for SqliteStore {
             Ok(db.sql("SELECT value FROM keys WHERE name = 'seal'")?.query_row([], |row| row.get(0))?)
         })
         .await
+    }
+}
+
+/// A file is used on one machine, whose clock all processes share.
+#[async_trait]
+impl Time for SqliteStore {
+    async fn now(&self) -> Result<Timestamp> {
+        self.read(|db| Ok(db.now))
     }
 }
 

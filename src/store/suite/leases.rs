@@ -116,3 +116,15 @@ pub async fn the_next_due_time_respects_leases(bench: &Bench) {
     bench.update(&Task { due_at: Some(seconds(40)), ..leased }).await;
     assert_eq!(next().await, Some(seconds(40)));
 }
+
+pub async fn the_time_is_what_leases_and_due_times_are_compared_with(bench: &Bench) {
+    let time = async || bench.store.now().await.expect("the store can be read");
+    let due = Duration::from_secs(20);
+    let row = bench.add(Task { due_at: Some(time().await + due), ..bench.task() }).await;
+    bench.clock.advance(due - Duration::from_millis(1));
+    assert_eq!(time().await, bench.clock.now());
+    assert!(bench.claim("a").await.is_empty());
+    bench.clock.advance(Duration::from_millis(1));
+    assert_eq!(Some(time().await), row.due_at);
+    assert_eq!(bench.claim("a").await, [row.id]);
+}

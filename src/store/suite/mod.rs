@@ -63,6 +63,7 @@ macro_rules! store_suite {
             an_update_releases_only_the_holders_own_lease
             an_update_holds_a_lease_that_nobody_else_has
             the_next_due_time_respects_leases
+            the_time_is_what_leases_and_due_times_are_compared_with
 
             the_head_of_a_line_is_its_oldest_row
             a_row_knows_how_many_wait_before_it

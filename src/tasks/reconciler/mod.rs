@@ -14,6 +14,7 @@ mod watched;
 
 pub use engine::{Condition, Engines};
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use taskbridge_sdk::{JobState, Observation, Started};
@@ -26,6 +27,7 @@ use super::pace::Pace;
 use super::service::{Afterwards, Fresh, Outbox};
 use super::store::{Holder, Lease, StoreError};
 use super::task::{Job, Outcome, Task};
+use super::time::StoreTime;
 
 /// How the loops run.
 #[derive(Clone, Debug)]
@@ -49,6 +51,7 @@ pub struct Reconciler {
     outbox: Outbox,
     fresh: mpsc::Receiver<Fresh>,
     afterwards: mpsc::UnboundedReceiver<Afterwards>,
+    time: Option<Arc<StoreTime>>,
 }
 
 /// What the parts of the loops share.
@@ -66,7 +69,14 @@ impl Reconciler {
         let (fresh, fresh_in) = mpsc::channel(settings.max_acts.max(1));
         let (afterwards, afterwards_in) = mpsc::unbounded_channel();
         let outbox = Outbox { fresh, afterwards };
-        Self { ledger, engines, holder, settings, outbox, fresh: fresh_in, afterwards: afterwards_in }
+        let (fresh, afterwards) = (fresh_in, afterwards_in);
+        Self { ledger, engines, holder, settings, outbox, fresh, afterwards, time: None }
+    }
+
+    /// The same loops, which also keep this clock right while they run.
+    #[must_use]
+    pub fn keeping(self, time: Arc<StoreTime>) -> Self {
+        Self { time: Some(time), ..self }
     }
 
     /// The ways in, for the service.
@@ -76,13 +86,19 @@ impl Reconciler {
 
     /// Runs until `stop`, then finishes the acts that are under way and lets go of all leases.
     pub async fn run(self, stop: CancellationToken) {
-        let Self { ledger, engines, holder, settings, outbox, mut fresh, mut afterwards } = self;
+        let Self { ledger, engines, holder, settings, outbox, mut fresh, mut afterwards, time } = self;
+        let tick = settings.tick;
         let core = Core { ledger, engines, holder, settings, outbox };
         tokio::join!(
             core.acts(&mut fresh, &stop),
             core.groups(&stop),
             core.housekeeping(&mut afterwards, &stop),
             core.hints(&stop),
+            async {
+                if let Some(time) = time {
+                    time.follow(tick, &stop).await;
+                }
+            },
         );
         // What was let into a slot while the loops ended was not sent.
         while let Ok(fresh) = fresh.try_recv() {

@@ -23,6 +23,8 @@ pub(super) enum Expected {
     Endless,
     /// Nothing: somebody saw a task that is not theirs.
     Private,
+    /// Nothing: a client that had seen it ended was shown something else.
+    Unseen,
 }
 
 /// A task that a client was told of.
@@ -49,6 +51,11 @@ pub(super) fn always(engine: &SimEngine, rows: &[Task], book: &mut [Told]) -> Re
             return Err(format!("{} is forgotten while its job may run", name(&task.id)));
         }
     }
+    let mut calls: Vec<_> = rows.iter().filter_map(|task| task.origin.session.as_ref()).collect();
+    calls.sort_unstable();
+    if let Some(pair) = calls.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(format!("{} made two tasks", pair[0]));
+    }
     let held = rows.iter().filter(|task| task.holds_slots()).count();
     if held > 1 {
         return Err(format!("{held} tasks hold a slot that is for one"));
@@ -62,6 +69,9 @@ pub(super) fn always(engine: &SimEngine, rows: &[Task], book: &mut [Told]) -> Re
         }
         if told.expected == Expected::Private {
             return Err(format!("{} was shown to somebody else", name(&told.id)));
+        }
+        if told.expected == Expected::Unseen {
+            return Err(format!("{} was shown as it had been before it ended", name(&told.id)));
         }
         match (told.ended, task.outcome()) {
             (Some(before), now) if now != Some(before) => {

@@ -1,11 +1,12 @@
 //! One process of a simulation: the real service and the real reconciler over the real store, with points around every
 //! touch of the store and the engine.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use taskbridge::clock::{Clock, Entropy};
 use taskbridge::tasks::ledger::{Ledger, Nudge};
 use taskbridge::tasks::pace::Pace;
@@ -13,55 +14,91 @@ use taskbridge::tasks::reconciler::{Engines, Reconciler, Settings};
 use taskbridge::tasks::service::Service;
 use taskbridge::tasks::store::{Holder, SlotLimit, Store};
 use taskbridge::tasks::task::Spec;
+use taskbridge::tasks::time::StoreTime;
 use taskbridge::tasks::tools::{Opened, Tools};
 use taskbridge::tasks::watch::Watch;
 use taskbridge_sdk::{
-    Answer, Backend, Error, GroupKey, JobHandle, JobSpec, Observation, Output, Questions, Result, Started,
-    Taken, Wakeups,
+    Answer, Backend, Error, GroupKey, JobHandle, JobSpec, JobState, Observation, Output, Questions, Result,
+    Started, Taken, Wakeups,
 };
 use tokio_util::sync::CancellationToken;
 
+use super::leases::Leases;
 use super::points::Points;
 use super::sabotage::Bug;
 
 /// How long a lease lasts in a simulation.
 pub(super) const LEASE: Duration = Duration::from_secs(15);
 
+/// What a process is made of.
+pub(super) struct Parts {
+    pub(super) name: String,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) backend: Arc<dyn Backend>,
+    /// The machine's own clock.
+    pub(super) clock: Arc<dyn Clock>,
+    /// The clock that leases go by.
+    pub(super) world: Arc<dyn Clock>,
+    pub(super) leases: Arc<Leases>,
+    pub(super) entropy: Arc<dyn Entropy>,
+    pub(super) points: Arc<Points>,
+    pub(super) bug: Option<Bug>,
+}
+
 /// One running process.
 pub(super) struct Node {
     pub(super) service: Service,
     pub(super) points: Arc<Points>,
+    stop: CancellationToken,
     running: tokio::task::JoinHandle<()>,
 }
 
 impl Node {
-    /// Starts a process.
-    pub(super) fn start(
-        name: String,
-        store: Arc<dyn Store>,
-        backend: Arc<dyn Backend>,
-        clock: Arc<dyn Clock>,
-        entropy: Arc<dyn Entropy>,
-        points: Arc<Points>,
-        bug: Option<Bug>,
-    ) -> Self {
+    /// Starts a process. None can start while the store is away.
+    pub(super) async fn start(parts: Parts) -> Option<Self> {
+        let Parts { name, store, backend, clock, world, leases, entropy, points, bug } = parts;
         let holder = Holder(name);
         let pace = Pace { quickest: Duration::from_millis(100), slowest: Duration::from_secs(20) };
+        let time = StoreTime::of(Arc::clone(&store) as _).await.ok()?;
         let ledger = Ledger {
             store,
             watch: Watch::default(),
-            clock,
+            clock: if bug == Some(Bug::OwnClockTrusted) { clock } else { time.clone() },
             tools: Arc::new(OneSlotEach),
             nudge: Arc::new(Nudge::default()),
         };
-        let backend: Arc<dyn Backend> = Arc::new(Pointed { backend, points: Arc::clone(&points), bug });
+        let backend: Arc<dyn Backend> = Arc::new(Pointed {
+            backend,
+            points: Arc::clone(&points),
+            holder: holder.clone(),
+            leases,
+            world,
+            bug,
+            hinted: Mutex::default(),
+        });
         let engines = Engines::new(BTreeMap::from([("sim".to_owned(), backend)]), 4);
         let settings = Settings { lease: LEASE, tick: Duration::from_secs(5), pace, max_acts: 8 };
-        let reconciler = Reconciler::new(ledger.clone(), engines, holder.clone(), settings);
+        let reconciler = Reconciler::new(ledger.clone(), engines, holder.clone(), settings).keeping(time);
         let service = Service::new(ledger, entropy, holder, LEASE, pace, reconciler.outbox());
+        let stop = CancellationToken::new();
         #[allow(clippy::disallowed_methods, reason = "the simulation is its own app")]
-        let running = tokio::spawn(reconciler.run(CancellationToken::new()));
-        Self { service, points, running }
+        let running = tokio::spawn(reconciler.run(stop.clone()));
+        Some(Self { service, points, stop, running })
+    }
+
+    /// Ends the process in good order.
+    pub(super) fn stop(&self) {
+        self.stop.cancel();
+    }
+
+    /// True if it serves no more.
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stop.is_cancelled()
+    }
+
+    /// True if nothing of it is left.
+    pub(super) fn is_over(&self) -> bool {
+        self.points.is_dead() || self.running.is_finished()
     }
 }
 
@@ -89,16 +126,57 @@ impl Tools for OneSlotEach {
     }
 }
 
-/// A backend with a point before and after every call.
+/// How many groups the engine's jobs are watched in.
+const GROUPS: u64 = 3;
+
+/// A backend with a point before and after every call, whose jobs are of several groups.
 struct Pointed {
     backend: Arc<dyn Backend>,
     points: Arc<Points>,
+    holder: Holder,
+    leases: Arc<Leases>,
+    world: Arc<dyn Clock>,
     bug: Option<Bug>,
+    /// What hints told of, for [`Bug::HintTakenForEnd`] and [`Bug::NoHintTakenForRunning`].
+    hinted: Mutex<HashSet<JobHandle>>,
+}
+
+impl Pointed {
+    /// Holds an act, at the moment of the decision for it, against what this process holds.
+    fn acts(&self, key: &str, what: &str) {
+        self.leases.act(key, &self.holder, self.world.now(), what);
+    }
+
+    async fn look(&self, group: &GroupKey, handles: &[JobHandle]) -> Vec<Result<Observation>> {
+        let hinted = |handle: &JobHandle| self.hinted.lock().contains(handle);
+        let end = || Observation::new(JobState::Succeeded(Output::text("a hint said so")));
+        match self.bug {
+            Some(Bug::HintTakenForEnd) if handles.iter().any(hinted) => {
+                let seen = |handle| if hinted(handle) { end() } else { Observation::new(JobState::Running) };
+                handles.iter().map(|handle| Ok(seen(handle))).collect()
+            }
+            Some(Bug::NoHintTakenForRunning) if !handles.iter().any(hinted) => {
+                handles.iter().map(|_| Ok(Observation::new(JobState::Running))).collect()
+            }
+            _ => self.backend.observe_all(group, handles).await,
+        }
+    }
+}
+
+/// The engine's name of a job holds the key that it was started under.
+fn key_in(handle: &JobHandle) -> &str {
+    handle.as_str().split_once('.').map_or("", |(_, key)| key)
+}
+
+fn group_of(handle: &JobHandle) -> GroupKey {
+    let number = handle.as_str().split_once('.').and_then(|(number, _)| number.parse::<u64>().ok());
+    GroupKey::new(format!("g{}", number.unwrap_or_default() % GROUPS))
 }
 
 #[async_trait]
 impl Backend for Pointed {
     async fn start(&self, job: &JobSpec) -> Result<Started> {
+        self.acts(job.key.as_str(), "start");
         let mut job = job.clone();
         if self.bug == Some(Bug::RepeatIsNotSaid) {
             job.may_exist = false;
@@ -113,6 +191,7 @@ impl Backend for Pointed {
     }
 
     async fn find(&self, job: &JobSpec) -> Result<Option<Started>> {
+        self.acts(job.key.as_str(), "find");
         self.points.pass().await;
         let found = self.backend.find(job).await;
         self.points.pass().await;
@@ -127,6 +206,7 @@ impl Backend for Pointed {
     }
 
     async fn cancel(&self, handle: &JobHandle) -> Result<()> {
+        self.acts(key_in(handle), "cancel");
         self.points.pass().await;
         if self.bug == Some(Bug::CancelForgetsTheEngine) {
             return Ok(());
@@ -137,12 +217,14 @@ impl Backend for Pointed {
     }
 
     fn group(&self, handle: &JobHandle) -> GroupKey {
-        self.backend.group(handle)
+        group_of(handle)
     }
 
     async fn observe_all(&self, group: &GroupKey, handles: &[JobHandle]) -> Vec<Result<Observation>> {
+        let strangers: Vec<_> = handles.iter().filter(|handle| group_of(handle) != *group).collect();
+        self.leases.report_strangers(&strangers);
         self.points.pass().await;
-        let seen = self.backend.observe_all(group, handles).await;
+        let seen = self.look(group, handles).await;
         self.points.pass().await;
         seen
     }
@@ -152,13 +234,24 @@ impl Backend for Pointed {
     }
 
     fn wakeups(&self) -> Option<&dyn Wakeups> {
-        self.backend.wakeups()
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl Wakeups for Pointed {
+    async fn next(&self) -> JobHandle {
+        let wakeups = self.backend.wakeups().expect("the simulated engine of this process gives hints");
+        let handle = wakeups.next().await;
+        self.hinted.lock().insert(handle.clone());
+        handle
     }
 }
 
 #[async_trait]
 impl Questions for Pointed {
     async fn answer(&self, handle: &JobHandle, question: &str, answer: &Answer) -> Result<Taken> {
+        self.acts(key_in(handle), "answer");
         self.points.pass().await;
         let questions = self.backend.questions().expect("the simulated engine's jobs can be answered");
         let taken = questions.answer(handle, question, answer).await;

@@ -11,7 +11,7 @@ use taskbridge::tasks::store::Store;
 use taskbridge::tasks::task::{Origin, Outcome, Owner, Spec, Task};
 use taskbridge_sdk::sim::{Mode, SimEngine};
 
-use super::node::{LEASE, Node};
+use super::node::{LEASE, Node, Parts};
 use super::points::Points;
 use super::rng::Rng;
 use super::world::terms;
@@ -48,15 +48,18 @@ async fn left_behind(delay_ms: u64, cancel_on_abandon: bool) -> Vec<Task> {
     let store =
         SqliteStore::open(&dir.path().join("tasks.db"), System::clock(), StoreMode::Threaded).unwrap();
     let store: Arc<dyn Store> = Arc::new(store);
-    let node = Node::start(
-        "one".to_owned(),
-        Arc::clone(&store),
-        SimEngine::new(Mode::Unkeyed).backend(),
-        System::clock(),
-        System::entropy(),
-        Points::new(Arc::new(Rng::new(1))),
-        None,
-    );
+    let parts = Parts {
+        name: "one".to_owned(),
+        store: Arc::clone(&store),
+        backend: SimEngine::new(Mode::Unkeyed).backend(),
+        clock: System::clock(),
+        world: System::clock(),
+        leases: Arc::default(),
+        entropy: System::entropy(),
+        points: Points::new(Arc::new(Rng::new(1))),
+        bug: None,
+    };
+    let node = Node::start(parts).await.expect("the store is there");
     for number in 0..CALLS {
         let mut call = std::pin::pin!(node.service.call(call(number, delay_ms, cancel_on_abandon)));
         // The first poll hands the row over; the disk answers later.

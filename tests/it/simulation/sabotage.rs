@@ -3,7 +3,7 @@
 
 use taskbridge_sdk::sim::Mode;
 
-/// A planted bug, and the first seed that catches it.
+/// A planted bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bug {
     /// A task is told of before its row is committed.
@@ -36,46 +36,110 @@ pub(super) enum Bug {
     OwnerIgnored,
     /// Slots are not counted.
     SlotsIgnored,
+    /// A hint that a job changed is taken for its end.
+    HintTakenForEnd,
+    /// A job that no hint told of is taken to run on.
+    NoHintTakenForRunning,
+    /// A group is given to whoever asks for it.
+    GroupWatchedTwice,
+    /// A group stays with the process that watched it first.
+    GroupNeverTakenOver,
+    /// Who takes a group over knows only of jobs that were opened lately.
+    TakeoverForgets,
+    /// Who takes a row over starts its job as if nothing had been sent.
+    TakeoverStartsAnew,
+    /// Who has lost a row acts on it all the same.
+    LostLeaseKept,
+    /// A row is taken from a process that was slow for a third of its lease.
+    SlowTakenForDead,
+    /// Leases are compared by each process's own clock.
+    LeaseByOwnClock,
+    /// Rows are written by each process's own clock.
+    OwnClockTrusted,
+    /// A process that stops lets go of what others hold.
+    LetsGoOfAll,
+    /// While the store is away, a write is taken for made.
+    WriteTakenForMade,
+    /// A lost reply to an insert is taken for "not written", and the row is inserted anew.
+    LostReplyIsNotWritten,
+    /// A process shows a task as it first saw it.
+    StaleRead,
+    /// Each process counts the slots that it gave itself.
+    SlotsPerProcess,
+    /// Each process has idempotency keys of its own.
+    OncePerProcess,
 }
 
+use Bug::*;
+
 impl Bug {
-    pub(super) const ALL: [Bug; 15] = [
-        Bug::ToldBeforeCommit,
-        Bug::IntentNotCommitted,
-        Bug::HandleForgotten,
-        Bug::NoFence,
-        Bug::LeaseOfNoLength,
-        Bug::RepeatIsNotSaid,
-        Bug::LostReplyIsNotStarted,
-        Bug::CancelForgetsTheEngine,
-        Bug::WishForgotten,
-        Bug::DueTimeForgotten,
-        Bug::OutcomeOverwritten,
-        Bug::OutputForgotten,
-        Bug::OnceIgnored,
-        Bug::OwnerIgnored,
-        Bug::SlotsIgnored,
+    /// Those that show between two processes over one file.
+    pub(super) const OF_TWO: [Bug; 15] = [
+        ToldBeforeCommit,
+        IntentNotCommitted,
+        HandleForgotten,
+        NoFence,
+        LeaseOfNoLength,
+        RepeatIsNotSaid,
+        LostReplyIsNotStarted,
+        CancelForgetsTheEngine,
+        WishForgotten,
+        DueTimeForgotten,
+        OutcomeOverwritten,
+        OutputForgotten,
+        OnceIgnored,
+        OwnerIgnored,
+        SlotsIgnored,
+    ];
+
+    /// Those of replicas.
+    pub(super) const OF_REPLICAS: [Bug; 16] = [
+        HintTakenForEnd,
+        NoHintTakenForRunning,
+        GroupWatchedTwice,
+        GroupNeverTakenOver,
+        TakeoverForgets,
+        TakeoverStartsAnew,
+        LostLeaseKept,
+        SlowTakenForDead,
+        LeaseByOwnClock,
+        OwnClockTrusted,
+        LetsGoOfAll,
+        WriteTakenForMade,
+        LostReplyIsNotWritten,
+        StaleRead,
+        SlotsPerProcess,
+        OncePerProcess,
     ];
 
     /// The engine on which the bug shows.
     pub(super) fn mode(self) -> Mode {
         match self {
-            Bug::IntentNotCommitted | Bug::RepeatIsNotSaid | Bug::LostReplyIsNotStarted => Mode::Unkeyed,
+            IntentNotCommitted | RepeatIsNotSaid | LostReplyIsNotStarted | TakeoverStartsAnew => {
+                Mode::Unkeyed
+            }
             _ => Mode::Keyed,
         }
     }
 
-    /// The first seed that catches it.
+    /// A seed that catches it.
     pub(super) fn caught_by(self) -> u64 {
         match self {
-            Bug::ToldBeforeCommit
-            | Bug::IntentNotCommitted
-            | Bug::LeaseOfNoLength
-            | Bug::CancelForgetsTheEngine
-            | Bug::OutcomeOverwritten => 1,
-            Bug::WishForgotten | Bug::DueTimeForgotten | Bug::OnceIgnored => 2,
-            Bug::SlotsIgnored => 7,
-            Bug::NoFence => 193,
+            ToldBeforeCommit
+            | NoFence
+            | LeaseOfNoLength
+            | LostReplyIsNotStarted
+            | CancelForgetsTheEngine
+            | WishForgotten
+            | OutcomeOverwritten => 1,
+            OnceIgnored | StaleRead => 2,
+            DueTimeForgotten | SlotsIgnored | NoHintTakenForRunning | OwnClockTrusted => 4,
+            SlowTakenForDead | LetsGoOfAll => 6,
+            OncePerProcess => 7,
+            IntentNotCommitted => 10,
+            WriteTakenForMade => 20,
+            SlotsPerProcess => 43,
+            LostLeaseKept => 74,
             _ => 0,
         }
     }

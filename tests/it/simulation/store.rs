@@ -1,56 +1,25 @@
-//! The real store with a point before and after every touch, the planted bugs of stores, and the check that no lease is
-//! held twice.
+//! The real store with a point before and after every touch, behind what befalls the way to it. It notes which leases
+//! it gives, and asks [`Sabotage`] how a planted bug would have it.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use parking_lot::Mutex;
 use taskbridge::clock::Clock;
 use taskbridge::store::sqlite::SqliteStore;
 use taskbridge::tasks::store::{
-    Change, Group, Groups, Hints, History, Holder, Inserted, Keys, NewTask, OpenJob, Position, Queue, Result,
-    Sessions, Setting, Settings, TaskStore, Updated,
+    Change, Group, Groups, Hints, History, Holder, Inserted, Keys, Lease, NewTask, OpenJob, Position, Queue,
+    Result, Sessions, Setting, Settings, TaskStore, Time, Updated,
 };
-use taskbridge::tasks::task::{Job, Outcome, Owner, Task, TaskId, TaskState};
-use taskbridge_sdk::{Output, Timestamp};
+use taskbridge::tasks::task::{Job, Owner, Task, TaskId};
+use taskbridge_sdk::{JobKey, Output, Timestamp};
 
+use super::leases::Leases;
+use super::misdeeds::Sabotage;
+use super::node::LEASE;
 use super::points::Points;
 use super::sabotage::Bug;
-
-/// Who holds which row until when, as the processes were told: shared by all of them.
-#[derive(Default)]
-pub(super) struct Leases {
-    held: Mutex<HashMap<TaskId, (Holder, Timestamp)>>,
-    breaches: Mutex<Vec<String>>,
-}
-
-impl Leases {
-    fn take(&self, id: &TaskId, holder: &Holder, now: Timestamp, lease: Duration) {
-        let before = self.held.lock().insert(id.clone(), (holder.clone(), now + lease));
-        if let Some((other, until)) = before
-            && other != *holder
-            && until > now
-        {
-            self.breaches
-                .lock()
-                .push(format!("{holder:?} was given a row that {other:?} holds until {until}"));
-        }
-    }
-
-    fn release(&self, id: &TaskId, holder: &Holder) {
-        let mut held = self.held.lock();
-        if held.get(id).is_some_and(|(by, _)| by == holder) {
-            held.remove(id);
-        }
-    }
-
-    /// The first breach.
-    pub(super) fn breach(&self) -> Option<String> {
-        self.breaches.lock().first().cloned()
-    }
-}
+use super::weather::Weather;
 
 /// The store of one process.
 pub(super) struct PointedStore {
@@ -58,147 +27,141 @@ pub(super) struct PointedStore {
     pub(super) points: Arc<Points>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) leases: Arc<Leases>,
-    pub(super) bug: Option<Bug>,
-    /// What was told and not yet written, for [`Bug::ToldBeforeCommit`].
-    pub(super) unwritten: Mutex<Vec<NewTask>>,
+    pub(super) weather: Arc<Weather>,
+    pub(super) sabotage: Sabotage,
 }
 
 impl PointedStore {
     fn has(&self, bug: Bug) -> bool {
-        self.bug == Some(bug)
+        self.sabotage.bug == Some(bug)
     }
 
     async fn before(&self) {
         self.points.pass().await;
-        let unwritten = std::mem::take(&mut *self.unwritten.lock());
-        for new in unwritten {
+        for new in self.sabotage.take_unwritten() {
             let _ = self.inner.insert(new).await;
         }
     }
 
-    fn note_lease(&self, id: &TaskId, lease: taskbridge::tasks::store::Lease<'_>) {
-        use taskbridge::tasks::store::Lease;
-        match lease {
-            Lease::Keep => {}
-            Lease::Release(holder) => self.leases.release(id, holder),
-            Lease::Hold(holder, lease) => self.leases.take(id, holder, self.clock.now(), lease),
-        }
+    async fn before_read(&self) -> Result<()> {
+        self.before().await;
+        self.weather.read()
     }
 
-    /// The row as a bug would write it.
-    fn sabotaged(&self, task: &Task) -> Task {
-        let mut task = task.clone();
-        match self.bug {
-            Some(Bug::WishForgotten) if task.cancel.as_ref().map(|wish| wish.at) == task.ended_at => {
-                task.cancel = None;
-            }
-            Some(Bug::DueTimeForgotten) if matches!(task.job, Job::Pending { .. }) => task.due_at = None,
-            Some(Bug::HandleForgotten) if matches!(task.job, Job::Open { .. }) => {
-                task.job = Job::Closed { handle: None };
-                task.due_at = None;
-            }
-            Some(Bug::OutcomeOverwritten) if matches!(task.job, Job::Closed { handle: Some(_) }) => {
-                if let TaskState::Ended(Outcome::Cancelled) = task.state {
-                    task.state = TaskState::Ended(Outcome::Succeeded);
-                }
-            }
-            _ => {}
+    async fn before_write(&self) -> Result<()> {
+        self.before().await;
+        self.weather.write()
+    }
+
+    async fn after_write<T>(&self, answer: Result<T>) -> Result<T> {
+        self.points.pass().await;
+        self.weather.answered(answer).await
+    }
+
+    fn note_lease(&self, key: &JobKey, lease: Lease<'_>) {
+        match lease {
+            Lease::Keep => {}
+            Lease::Release(holder) => self.leases.release(key, holder),
+            Lease::Hold(holder, lease) => self.leases.take(key, holder, self.clock.now(), lease),
         }
-        task
     }
 }
 
 #[async_trait]
 impl TaskStore for PointedStore {
-    async fn insert(&self, mut new: NewTask) -> Result<Inserted> {
-        self.before().await;
-        if self.has(Bug::OnceIgnored) {
-            new.once = None;
-        }
-        if self.has(Bug::SlotsIgnored) {
-            new.limits.clear();
-        }
+    async fn insert(&self, new: NewTask) -> Result<Inserted> {
+        self.before_write().await?;
+        let new = self.sabotage.new_task(&self.inner, new).await;
         if self.has(Bug::ToldBeforeCommit) && new.once.is_none() {
-            self.unwritten.lock().push(new.clone());
-            return Ok(Inserted::Created(Task { version: 1, ..new.task }));
+            return Ok(self.sabotage.tell_unwritten(new));
         }
-        let lease = new.lease.clone();
+        let (lease, again) = (new.lease.clone(), self.sabotage.again(&new));
         let inserted = self.inner.insert(new).await;
         if let (Ok(Inserted::Created(task)), Some((holder, lease))) = (&inserted, lease) {
-            self.leases.take(&task.id, &holder, self.clock.now(), lease);
+            self.leases.take(&task.key, &holder, self.clock.now(), lease);
         }
-        self.points.pass().await;
-        inserted
+        let answer = self.after_write(inserted).await;
+        match (answer, again) {
+            (Err(_), Some(again)) => self.inner.insert(again).await,
+            (answer, _) => answer,
+        }
     }
 
     async fn get(&self, id: &TaskId, owner: Option<&Owner>) -> Result<Option<Task>> {
-        self.before().await;
-        let owner = owner.filter(|_| !self.has(Bug::OwnerIgnored));
-        let task = self.inner.get(id, owner).await;
+        self.before_read().await?;
+        let asked_for = owner.filter(|_| !self.has(Bug::OwnerIgnored));
+        let task = self.inner.get(id, asked_for).await;
         self.points.pass().await;
-        task
+        Ok(self.sabotage.read(task?, owner))
     }
 
     async fn output(&self, id: &TaskId) -> Result<Option<Output>> {
-        self.before().await;
+        self.before_read().await?;
         self.inner.output(id).await
     }
 
     async fn list(&self, owner: &Owner, after: Option<&Position>, limit: usize) -> Result<Vec<Task>> {
-        self.before().await;
+        self.before_read().await?;
         self.inner.list(owner, after, limit).await
     }
 
     async fn of_session(&self, session: &str) -> Result<Vec<Task>> {
-        self.before().await;
+        self.before_read().await?;
         self.inner.of_session(session).await
     }
 
     async fn update(&self, change: Change<'_>) -> Result<Updated> {
-        self.before().await;
+        if let Err(away) = self.before_write().await {
+            return if self.has(Bug::WriteTakenForMade) {
+                Ok(Updated::Written(change.task.version + 1))
+            } else {
+                Err(away)
+            };
+        }
         let before = self.inner.get(&change.task.id, None).await?;
         let was_pending = before.as_ref().is_some_and(|task| matches!(task.job, Job::Pending { .. }));
         if self.has(Bug::IntentNotCommitted) && was_pending && matches!(change.task.job, Job::Starting { .. })
         {
             return Ok(Updated::Written(change.task.version));
         }
-        let mut task = self.sabotaged(change.task);
+        let mut task = self.sabotage.written(change.task);
         if self.has(Bug::NoFence)
             && let Some(before) = &before
         {
             task.version = before.version;
         }
-        let limits = if self.has(Bug::SlotsIgnored) { &[] } else { change.limits };
+        let limits = self.sabotage.limits(&self.inner, &task.id, change.limits.to_vec()).await;
         let output = change.output.filter(|_| !self.has(Bug::OutputForgotten));
-        let updated = self
-            .inner
-            .update(Change { task: &task, output, limits, lease: change.lease, patience: change.patience })
-            .await;
+        let lease = match change.lease {
+            Lease::Hold(..) if self.has(Bug::LostLeaseKept) => Lease::Keep,
+            lease => lease,
+        };
+        let patience = change.patience;
+        let updated =
+            self.inner.update(Change { task: &task, output, limits: &limits, lease, patience }).await;
         if matches!(updated, Ok(Updated::Written(_))) {
-            self.note_lease(&task.id, change.lease);
+            self.note_lease(&task.key, change.lease);
         }
-        self.points.pass().await;
-        updated
+        self.after_write(updated).await
     }
 
     async fn claim(&self, holder: &Holder, lease: Duration, limit: usize) -> Result<Vec<Task>> {
-        self.before().await;
-        let real = if self.has(Bug::LeaseOfNoLength) { Duration::ZERO } else { lease };
-        let rows = self.inner.claim(holder, real, limit).await;
+        self.before_write().await?;
+        let rows = self.inner.claim(holder, self.sabotage.lease(lease), limit).await;
         for task in rows.iter().flatten() {
-            self.leases.take(&task.id, holder, self.clock.now(), lease);
+            self.leases.take(&task.key, holder, self.clock.now(), lease);
         }
-        self.points.pass().await;
-        rows
+        let rows = self.after_write(rows).await?;
+        Ok(rows.into_iter().map(|task| self.sabotage.claimed(task)).collect())
     }
 
     async fn purge(&self, limit: usize) -> Result<usize> {
-        self.before().await;
+        self.before_write().await?;
         self.inner.purge(limit).await
     }
 
     async fn next_due(&self) -> Result<Option<Timestamp>> {
-        self.before().await;
+        self.before_read().await?;
         self.inner.next_due().await
     }
 }
@@ -206,12 +169,12 @@ impl TaskStore for PointedStore {
 #[async_trait]
 impl Queue for PointedStore {
     async fn heads(&self) -> Result<Vec<Task>> {
-        self.before().await;
+        self.before_read().await?;
         self.inner.heads().await
     }
 
     async fn ahead(&self, task: &Task) -> Result<u64> {
-        self.before().await;
+        self.before_read().await?;
         self.inner.ahead(task).await
     }
 }
@@ -219,32 +182,44 @@ impl Queue for PointedStore {
 #[async_trait]
 impl Groups for PointedStore {
     async fn hold(&self, holder: &Holder, lease: Duration) -> Result<Vec<Group>> {
-        self.before().await;
-        let held = self.inner.hold(holder, lease).await;
-        self.points.pass().await;
-        held
+        self.before_write().await?;
+        let real = if self.has(Bug::GroupWatchedTwice) { Duration::ZERO } else { lease };
+        let held = self.inner.hold(holder, real).await.map(|held| self.sabotage.groups(holder, held));
+        if let Ok(held) = &held {
+            self.leases.watch(held, holder, self.clock.now(), lease);
+        }
+        self.after_write(held).await
     }
 
     async fn let_go(&self, holder: &Holder) -> Result<()> {
-        self.before().await;
-        self.inner.let_go(holder).await
+        self.before_write().await?;
+        if self.has(Bug::LetsGoOfAll) {
+            for other in self.leases.holders() {
+                self.inner.let_go(&other).await?;
+            }
+        }
+        let done = self.inner.let_go(holder).await;
+        self.leases.let_go(holder);
+        self.after_write(done).await
     }
 
     async fn open_jobs(&self, group: &Group, opened_since: Timestamp) -> Result<Vec<OpenJob>> {
-        self.before().await;
-        self.inner.open_jobs(group, opened_since).await
+        self.before_read().await?;
+        let recently = self.clock.now() - LEASE;
+        let since = if self.has(Bug::TakeoverForgets) { opened_since.max(recently) } else { opened_since };
+        self.inner.open_jobs(group, since).await
     }
 }
 
 #[async_trait]
 impl History for PointedStore {
     async fn record(&self, tool: &str, took: Duration) -> Result<()> {
-        self.before().await;
+        self.before_write().await?;
         self.inner.record(tool, took).await
     }
 
     async fn typical(&self, tool: &str) -> Result<Option<Duration>> {
-        self.before().await;
+        self.before_read().await?;
         self.inner.typical(tool).await
     }
 }
@@ -272,6 +247,14 @@ impl Sessions for PointedStore {
 impl Keys for PointedStore {
     async fn seal_key(&self, fresh: [u8; 32]) -> Result<[u8; 32]> {
         self.inner.seal_key(fresh).await
+    }
+}
+
+#[async_trait]
+impl Time for PointedStore {
+    async fn now(&self) -> Result<Timestamp> {
+        self.before_read().await?;
+        self.inner.now().await
     }
 }
 
