@@ -88,6 +88,13 @@ impl Core {
 
     /// Does what is owed for one row now, and gives it back.
     async fn act(&self, mut leased: Leased) {
+        let Some(_hand) = self.in_hand.take(&leased.task.id) else {
+            // An earlier act of ours on it is still being written, and its end gives the row back.
+            if leased.unsent {
+                self.put_back(&leased).await;
+            }
+            return;
+        };
         if let Some(orphan) = leased.orphan.take()
             && !self.adopt(&mut leased, orphan).await
         {
@@ -107,16 +114,19 @@ impl Core {
         if !self.hold(&mut leased).await {
             return;
         }
-        let event = match self.owed(&leased) {
+        let owed = self.owed(&leased);
+        let pending = matches!(leased.task.job, Job::Pending { .. });
+        if matches!(owed, Action::Start { .. }) && pending && !self.intend(&mut leased).await {
+            return;
+        }
+        // A store can be slow to answer a write, and the lease has begun with the write.
+        if leased.since.elapsed() > self.settings.lease / 3 {
+            return self.put_back(&leased).await;
+        }
+        let event = match owed {
             Action::Rest => return self.release(&leased.task).await,
             Action::Expire => Event::DeadlinePassed,
-            Action::Start { may_exist } => {
-                let pending = matches!(leased.task.job, Job::Pending { .. });
-                if pending && !self.intend(&mut leased).await {
-                    return;
-                }
-                self.start(&leased.task, may_exist).await
-            }
+            Action::Start { may_exist } => self.start(&leased.task, may_exist).await,
             // Nobody wants it any more, and it was not sent.
             Action::Find if leased.unsent => return self.put_back(&leased).await,
             Action::Find => self.find(&leased.task).await,

@@ -9,6 +9,7 @@ mod acts;
 mod agenda;
 mod engine;
 mod groups;
+mod hand;
 mod housekeeping;
 mod watched;
 
@@ -20,6 +21,8 @@ use std::time::Duration;
 use taskbridge_sdk::{JobState, Observation, Started};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+
+use hand::InHand;
 
 use super::ledger::Ledger;
 use super::machine::Event;
@@ -61,6 +64,7 @@ struct Core {
     holder: Holder,
     settings: Settings,
     outbox: Outbox,
+    in_hand: InHand,
 }
 
 impl Reconciler {
@@ -88,7 +92,7 @@ impl Reconciler {
     pub async fn run(self, stop: CancellationToken) {
         let Self { ledger, engines, holder, settings, outbox, mut fresh, mut afterwards, time } = self;
         let tick = settings.tick;
-        let core = Core { ledger, engines, holder, settings, outbox };
+        let core = Core { ledger, engines, holder, settings, outbox, in_hand: InHand::default() };
         tokio::join!(
             core.acts(&mut fresh, &stop),
             core.groups(&stop),

@@ -133,13 +133,13 @@ impl Bug {
             | WishForgotten
             | OutcomeOverwritten => 1,
             OnceIgnored | StaleRead => 2,
-            DueTimeForgotten | SlotsIgnored | NoHintTakenForRunning | OwnClockTrusted => 4,
+            DueTimeForgotten | SlotsIgnored | NoHintTakenForRunning => 4,
             SlowTakenForDead | LetsGoOfAll => 6,
             OncePerProcess => 7,
             IntentNotCommitted => 10,
             WriteTakenForMade => 20,
             SlotsPerProcess => 43,
-            LostLeaseKept => 74,
+            LostLeaseKept => 131,
             _ => 0,
         }
     }
