@@ -26,7 +26,7 @@ use sabotage::Bug;
 use world::{Among, Plan, World};
 
 /// How many seeds `tests/run` tries of each kind; `tests/full` sets its own number.
-const SEEDS: u64 = 15;
+const SEEDS: u64 = 10;
 
 fn seeds() -> std::ops::Range<u64> {
     match knob("TASKBRIDGE_SIM_SEED") {
