@@ -79,7 +79,7 @@ impl Speaker<'_> {
             for id in behind.drain() {
                 Box::pin(self.catch_up(&id)).await?;
             }
-            let collect = self.carrier.collect().await?;
+            let collect = Box::pin(self.carrier.collect()).await?;
             tokio::time::sleep(SPACING).await;
             let now = bridge.clock.now();
             let next = self.looks.values().copied().chain(collect).min();
