@@ -3,5 +3,8 @@
 //!
 //! [`suite`] has the contract as tests that every store runs.
 
+mod change;
+mod durations;
+mod row;
 pub mod sqlite;
 pub mod suite;

@@ -4,46 +4,11 @@ use rusqlite::{OptionalExtension, params};
 
 use super::Db;
 use super::fault::Fault;
-use super::row::{self, Row, Slots};
-use crate::tasks::store::{Attach, Holder, Inserted, NewTask, Once, SlotLimit};
+use super::row;
+use crate::store::change::{Found, Wish};
+use crate::store::row::{Slots, line};
+use crate::tasks::store::{Attach, Once, SlotLimit};
 use crate::tasks::task::Task;
-use std::time::Duration;
-
-/// What an insert comes to inside the transaction; the caller has the task itself.
-pub(super) enum Found {
-    Nothing,
-    Existing { task: Task, same: bool },
-    Abandoned(Task),
-    NoSlot,
-}
-
-/// All that an insert needs, without the task.
-pub(super) struct Wish {
-    row: Row,
-    limits: Vec<SlotLimit>,
-    once: Option<Once>,
-    attach: Option<Attach>,
-    lease: Option<(Holder, Duration)>,
-}
-
-impl Wish {
-    /// Splits the row to be written from the task to be handed back.
-    pub(super) fn of(new: NewTask) -> Result<(Self, Task), serde_json::Error> {
-        let NewTask { task, limits, once, attach, lease } = new;
-        Ok((Self { row: Row::of(&task)?, limits, once, attach, lease }, task))
-    }
-}
-
-impl Found {
-    pub(super) fn with(self, task: Task) -> Inserted {
-        match self {
-            Found::Nothing => Inserted::Created(Task { version: 1, ..task }),
-            Found::Existing { task, same } => Inserted::Existing { task, same },
-            Found::Abandoned(task) => Inserted::Abandoned(task),
-            Found::NoSlot => Inserted::NoSlot,
-        }
-    }
-}
 
 /// Looks for a row that serves as well, and writes the new one if there is none.
 pub(super) fn insert(db: &Db<'_>, wish: &Wish) -> Result<Found, Fault> {
@@ -60,7 +25,7 @@ pub(super) fn insert(db: &Db<'_>, wish: &Wish) -> Result<Found, Fault> {
         return Ok(Found::Abandoned(task));
     }
     if let Slots::Held(slots) = &wish.row.slots
-        && (taken_up(db, &wish.limits)? || somebody_waits(db, &row::line(slots))?)
+        && (taken_up(db, &wish.limits)? || somebody_waits(db, &line(slots))?)
     {
         return Ok(Found::NoSlot);
     }

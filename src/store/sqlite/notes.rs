@@ -9,10 +9,8 @@ use taskbridge_sdk::Timestamp;
 
 use super::fault::Fault;
 use super::{Db, Mode, SqliteStore};
+use crate::store::durations;
 use crate::tasks::store::{Hints, History, Keys, Result, Time};
-
-/// How many durations of a tool are remembered.
-const REMEMBERED: usize = 100;
 
 /// How often the file is looked at for writes of other processes.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -38,17 +36,8 @@ impl History for SqliteStore {
 fn record(db: &Db<'_>, tool: &str, took: i64) -> Result<(), Fault> {
     let known: Option<String> =
         db.sql("SELECT took FROM history WHERE tool = ?1")?.query_row([tool], |row| row.get(0)).optional()?;
-    let mut all: Vec<i64> = match known {
-        Some(json) => serde_json::from_str(&json)
-            .map_err(|error| Fault::Row(format!("the history of {tool} cannot be understood ({error})")))?,
-        None => Vec::new(),
-    };
-    all.push(took);
-    let newest = &all[all.len().saturating_sub(REMEMBERED)..];
-    let mut sorted = newest.to_vec();
-    sorted.sort_unstable();
-    let median = sorted[(sorted.len() - 1) / 2];
-    let json = serde_json::Value::from(newest).to_string();
+    let (json, median) = durations::with(known.as_deref(), took)
+        .map_err(|error| Fault::Row(format!("the history of {tool} cannot be understood ({error})")))?;
     db.sql("INSERT OR REPLACE INTO history (tool, took, median) VALUES (?1, ?2, ?3)")?
         .execute(params![tool, json, median])?;
     Ok(())

@@ -3,8 +3,9 @@
 use async_trait::async_trait;
 use rusqlite::params;
 
-use super::row::{self, line};
+use super::row;
 use super::{Db, SqliteStore, fault::Fault};
+use crate::store::row::line;
 use crate::tasks::store::{Queue, Result};
 use crate::tasks::task::Task;
 

@@ -7,10 +7,11 @@ use rusqlite::{OptionalExtension, params};
 use taskbridge_sdk::{Output, Timestamp};
 
 use super::fault::Fault;
-use super::insert::{self, Wish};
+use super::insert;
 use super::row;
-use super::update::Amend;
+use super::update;
 use super::{Db, SqliteStore};
+use crate::store::change::{Amend, Wish};
 use crate::tasks::store::{
     Change, Holder, Inserted, NewTask, Position, Result, StoreError, TaskStore, Updated,
 };
@@ -59,7 +60,7 @@ impl TaskStore for SqliteStore {
     async fn update(&self, change: Change<'_>) -> Result<Updated> {
         let patience = change.patience;
         let amend = Amend::of(change).map_err(cannot_write)?;
-        self.write_within(patience, move |db| amend.write(db)).await
+        self.write_within(patience, move |db| update::update(db, &amend)).await
     }
 
     async fn claim(&self, holder: &Holder, lease: Duration, limit: usize) -> Result<Vec<Task>> {

@@ -1,0 +1,77 @@
+//! What is to be written, split from what is handed back: made once where the call is made, so that whoever writes can
+//! do it again. It must not know how rows are kept.
+
+use std::time::Duration;
+
+use super::row::Row;
+use crate::tasks::store::{Attach, Change, Holder, Inserted, Lease, NewTask, Once, SlotLimit};
+use crate::tasks::task::Task;
+
+/// What an insert comes to inside the transaction; the caller has the task itself.
+pub(super) enum Found {
+    Nothing,
+    Existing { task: Task, same: bool },
+    Abandoned(Task),
+    NoSlot,
+}
+
+/// All that an insert needs, without the task.
+pub(super) struct Wish {
+    pub(super) row: Row,
+    pub(super) limits: Vec<SlotLimit>,
+    pub(super) once: Option<Once>,
+    pub(super) attach: Option<Attach>,
+    pub(super) lease: Option<(Holder, Duration)>,
+}
+
+impl Wish {
+    /// Splits the row to be written from the task to be handed back.
+    pub(super) fn of(new: NewTask) -> Result<(Self, Task), serde_json::Error> {
+        let NewTask { task, limits, once, attach, lease } = new;
+        Ok((Self { row: Row::of(&task)?, limits, once, attach, lease }, task))
+    }
+}
+
+impl Found {
+    pub(super) fn with(self, task: Task) -> Inserted {
+        match self {
+            Found::Nothing => Inserted::Created(Task { version: 1, ..task }),
+            Found::Existing { task, same } => Inserted::Existing { task, same },
+            Found::Abandoned(task) => Inserted::Abandoned(task),
+            Found::NoSlot => Inserted::NoSlot,
+        }
+    }
+}
+
+/// A change, with all that it needs.
+pub(super) struct Amend {
+    pub(super) row: Row,
+    pub(super) version: u64,
+    pub(super) output: Option<String>,
+    pub(super) limits: Vec<SlotLimit>,
+    pub(super) lease: LeaseChange,
+}
+
+/// [`Lease`], on its own.
+pub(super) enum LeaseChange {
+    Keep,
+    Release(String),
+    Hold(String, Duration),
+}
+
+impl Amend {
+    /// Copies what is to be written, so that the writer can have it.
+    pub(super) fn of(change: Change<'_>) -> Result<Self, serde_json::Error> {
+        Ok(Self {
+            row: Row::of(change.task)?,
+            version: change.task.version,
+            output: change.output.map(serde_json::to_string).transpose()?,
+            limits: change.limits.to_vec(),
+            lease: match change.lease {
+                Lease::Keep => LeaseChange::Keep,
+                Lease::Release(holder) => LeaseChange::Release(holder.0.clone()),
+                Lease::Hold(holder, lease) => LeaseChange::Hold(holder.0.clone(), lease),
+            },
+        })
+    }
+}

@@ -1,0 +1,86 @@
+//! How a task becomes a row: what every store keeps of it beside its body. It must not know how it is kept.
+
+use serde_json::Value;
+
+use crate::tasks::task::{Job, Task};
+
+/// All columns of a task, made where the call is made, so that whoever writes only binds them.
+pub(super) struct Row {
+    pub(super) id: String,
+    pub(super) owner: String,
+    pub(super) tool: String,
+    pub(super) created_at: i64,
+    pub(super) expires_at: i64,
+    pub(super) due_at: Option<i64>,
+    pub(super) open: Open,
+    pub(super) closed: bool,
+    pub(super) session: Option<String>,
+    pub(super) line: Option<String>,
+    pub(super) digest: Option<String>,
+    pub(super) waiting_until: Option<i64>,
+    pub(super) slots: Slots,
+    pub(super) body: String,
+}
+
+/// What watching needs of a job; all empty unless it is open.
+#[derive(Default)]
+pub(super) struct Open {
+    pub(super) backend: Option<String>,
+    pub(super) group: Option<String>,
+    pub(super) opened_at: Option<i64>,
+    pub(super) handle: Option<String>,
+}
+
+/// How a row stands to its slots.
+pub(super) enum Slots {
+    /// It never takes any.
+    Never,
+    /// It has named some and does not hold them now.
+    Free,
+    /// It holds these.
+    Held(Vec<String>),
+}
+
+impl Row {
+    /// The row of a task.
+    pub(super) fn of(task: &Task) -> Result<Self, serde_json::Error> {
+        let open = match &task.job {
+            Job::Open { handle, group, started_at } => Open {
+                backend: Some(task.backend.clone()),
+                group: Some(group.as_str().to_owned()),
+                opened_at: Some(started_at.as_millis()),
+                handle: Some(handle.as_str().to_owned()),
+            },
+            Job::Pending { .. } | Job::Starting { .. } | Job::Closed { .. } => Open::default(),
+        };
+        let slots = match (task.slots.is_empty(), task.holds_slots()) {
+            (true, _) => Slots::Never,
+            (false, false) => Slots::Free,
+            (false, true) => Slots::Held(task.slots.clone()),
+        };
+        Ok(Self {
+            id: task.id.as_str().to_owned(),
+            owner: task.owner.as_str().to_owned(),
+            tool: task.tool.clone(),
+            created_at: task.created_at.as_millis(),
+            expires_at: task.expires_at().as_millis(),
+            due_at: task.due_at.map(|due| due.as_millis()),
+            open,
+            closed: matches!(task.job, Job::Closed { .. }),
+            session: if task.has_ended() { None } else { task.origin.session.clone() },
+            line: task.is_queued().then(|| line(&task.slots)),
+            digest: task.undelivered.as_ref().map(|undelivered| undelivered.digest.clone()),
+            waiting_until: task.undelivered.as_ref().map(|u| u.waiting_until.as_millis()),
+            slots,
+            body: serde_json::to_string(task)?,
+        })
+    }
+}
+
+/// The name of the waiting line of these slots: the set, sorted, as JSON.
+pub(super) fn line(slots: &[String]) -> String {
+    let mut slots: Vec<&str> = slots.iter().map(String::as_str).collect();
+    slots.sort_unstable();
+    slots.dedup();
+    Value::from(slots).to_string()
+}
