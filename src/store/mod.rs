@@ -5,6 +5,7 @@
 
 mod change;
 mod durations;
+pub mod postgres;
 mod row;
 pub mod sqlite;
 pub mod suite;

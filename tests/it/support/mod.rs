@@ -12,6 +12,7 @@ mod client;
 mod events;
 mod modern;
 mod place;
+pub(crate) mod postgres;
 mod process;
 mod pty;
 mod random;

@@ -1,0 +1,85 @@
+//! Connections: how one is made, with TLS or without, and the pool of them.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
+use rustls::client::danger::ServerCertVerifier;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::{ClientConfig, RootCertStore};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::place::{CONNECT_WITHIN, Place};
+use crate::tasks::store::{Result, StoreError};
+
+/// How long work waits for a free connection.
+pub(super) const FREE_WITHIN: Duration = Duration::from_secs(10);
+
+/// What makes connections to a place.
+#[derive(Clone)]
+pub(super) struct Connector {
+    pub(super) config: tokio_postgres::Config,
+    pub(super) tls: MakeRustlsConnect,
+}
+
+impl Connector {
+    /// # Errors
+    /// If the certificates to trust cannot be read.
+    pub(super) fn to(place: &Place) -> Result<Self> {
+        let tls = tls(place).map_err(|why| StoreError::Unavailable(format!("{place}: {why}")))?;
+        Ok(Self { config: place.connection(), tls: MakeRustlsConnect::new(tls) })
+    }
+
+    /// A pool that makes its connections when they are needed.
+    pub(super) fn pool(&self, size: usize) -> Pool {
+        // A connection that was closed is seen without asking it; one that broke without a word is seen by whoever
+        // uses it, who then takes another.
+        let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+        let manager = Manager::from_config(self.config.clone(), self.tls.clone(), recycling);
+        let pool = Pool::builder(manager)
+            .max_size(size)
+            .runtime(Runtime::Tokio1)
+            .wait_timeout(Some(FREE_WITHIN))
+            .create_timeout(Some(CONNECT_WITHIN))
+            .recycle_timeout(Some(CONNECT_WITHIN))
+            .build();
+        pool.expect("a pool with time limits is given a runtime to keep them by")
+    }
+}
+
+fn tls(place: &Place) -> Result<ClientConfig, String> {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| format!("TLS cannot be used: {error}"))?;
+    if !place.tls {
+        return Ok(builder.with_root_certificates(RootCertStore::empty()).with_no_client_auth());
+    }
+    if let Some(file) = &place.ca_file {
+        return Ok(builder.with_root_certificates(authorities(file)?).with_no_client_auth());
+    }
+    let verifier = rustls_platform_verifier::Verifier::new(provider).map_err(|error| {
+        format!("this machine's certificates cannot be read: {error}; set `ca_file` in [store]")
+    })?;
+    let verifier: Arc<dyn ServerCertVerifier> = Arc::new(verifier);
+    Ok(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth())
+}
+
+fn authorities(file: &Path) -> Result<RootCertStore, String> {
+    let shown = file.display();
+    let mut roots = RootCertStore::empty();
+    let certificates = CertificateDer::pem_file_iter(file)
+        .map_err(|error| format!("`ca_file` {shown} cannot be read: {error}"))?;
+    for certificate in certificates {
+        let added = certificate
+            .map_err(|error| error.to_string())
+            .and_then(|certificate| roots.add(certificate).map_err(|error| error.to_string()));
+        added.map_err(|why| format!("`ca_file` {shown} holds something else than certificates: {why}"))?;
+    }
+    if roots.is_empty() {
+        return Err(format!("`ca_file` {shown} holds no certificate in PEM form"));
+    }
+    Ok(roots)
+}

@@ -1,0 +1,310 @@
+//! How work gets done: a connection from the pool, the work, and again if others or the network came between.
+//!
+//! - A read is one statement. It may be dropped at any point, and is made once more where its connection was stale.
+//! - A write is one transaction in a task of its own, so that it is done as a whole or not at all, whoever stops
+//!   waiting for it; and writes to one row come in the order in which they were begun ([`Turns`]). If its connection
+//!   broke, nobody knows whether it was committed: it is made again, and so written that it then finds itself done.
+//! - Requests never take the last connections: those are for the loops, which would otherwise stand still behind a
+//!   crowd of clients.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use deadpool_postgres::{Object, Pool};
+use futures_util::join;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, sleep, timeout};
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+
+use super::connect::FREE_WITHIN;
+use super::fault::Fault;
+use super::place::{Place, STATEMENT_WITHIN};
+use super::turns::Turns;
+use super::{StoreClock, column};
+use crate::tasks::store::{Result, StoreError};
+
+/// How often work is done again because other transactions came between.
+const CLASHES: u32 = 20;
+
+/// For how long a write whose fate is not known is made again.
+const SETTLE_WITHIN: Duration = Duration::from_secs(10);
+
+/// How long an answer may take before its connection is given up: the server gives up a statement before that.
+const ANSWER_WITHIN: Duration = STATEMENT_WITHIN.saturating_add(Duration::from_secs(5));
+
+/// Connections that requests leave to the loops.
+fn reserve(connections: usize) -> usize {
+    (connections / 4).clamp(1, 4)
+}
+
+/// Who wants a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Door {
+    /// A client's request: there can be any number of them.
+    Request,
+    /// The loops that act on tasks, or a change of a row, of which there are never many at once.
+    Loops,
+}
+
+/// The connections, and what work on them needs.
+pub(super) struct Desk {
+    pool: Pool,
+    requests: Arc<Semaphore>,
+    turns: Turns,
+    clock: StoreClock,
+    schema: Arc<str>,
+    pub(super) place: Place,
+    /// Filled when something was written that other processes may want to know.
+    pub(super) wrote: Notify,
+}
+
+/// One transaction that writes.
+#[async_trait]
+pub(super) trait Write: Send + Sync + 'static {
+    type Done: Send + 'static;
+
+    /// Makes it, as a whole. `again` says that it was made before and nobody knows what came of that.
+    async fn write(&self, db: &Db, again: bool) -> Result<Self::Done, Fault>;
+
+    /// True if other processes may want to know.
+    fn matters(_done: &Self::Done) -> bool {
+        false
+    }
+}
+
+/// One connection within one piece of work.
+pub(super) struct Db {
+    client: Object,
+    /// The moment that counts as now, if it is not the database's own.
+    pub(super) now: Option<i64>,
+    schema: Arc<str>,
+    /// True within a transaction of several statements.
+    open: AtomicBool,
+}
+
+/// Advisory locks that a transaction takes, in the one order in which all take them, so that no two wait for each other.
+#[derive(Default)]
+pub(super) struct Locks(Vec<i64>);
+
+impl Locks {
+    fn and<'n>(mut self, schema: &str, kind: &str, names: impl IntoIterator<Item = &'n str>) -> Self {
+        self.0.extend(names.into_iter().map(|name| column::lock(schema, kind, name)));
+        self.0.sort_unstable();
+        self.0.dedup();
+        self
+    }
+}
+
+/// Takes locks in the order of the array.
+const LOCK: &str = "SELECT pg_advisory_xact_lock(name) FROM unnest($1::bigint[]) AS name";
+
+/// A parameter of a statement.
+pub(super) type Param<'a> = &'a (dyn ToSql + Sync);
+
+impl Desk {
+    pub(super) fn new(pool: Pool, place: Place, clock: StoreClock) -> Self {
+        let for_requests = place.max_connections - reserve(place.max_connections);
+        let requests = Arc::new(Semaphore::new(for_requests));
+        let schema = Arc::from(place.schema.as_str());
+        Self { pool, requests, turns: Turns::new(), clock, schema, place, wrote: Notify::new() }
+    }
+
+    /// The rows of one statement that writes nothing.
+    pub(super) async fn read(&self, door: Door, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>> {
+        let _permit = self.admit(door).await?;
+        let mut again = false;
+        loop {
+            let db = self.connection().await.map_err(|fault| self.told(fault))?;
+            match within(db.all(sql, params)).await {
+                Ok(rows) => return Ok(rows),
+                Err(fault) if fault.is_lost() && !again => {
+                    again = true;
+                    db.discard();
+                }
+                Err(fault) => {
+                    if fault.is_lost() {
+                        db.discard();
+                    }
+                    return Err(self.told(fault));
+                }
+            }
+        }
+    }
+
+    /// The moment that counts as now in statements: the first thing that each of them is handed.
+    pub(super) fn now(&self) -> Option<i64> {
+        self.clock.given()
+    }
+
+    /// Makes a write. If it is of one row, it waits for those of that row that were begun before.
+    pub(super) async fn write<W: Write>(
+        self: &Arc<Self>,
+        door: Door,
+        row: Option<&str>,
+        work: W,
+    ) -> Result<W::Done> {
+        // In this order, so that a row is never kept from the loops by a request that itself waits for a connection.
+        let permit = self.admit(door).await?;
+        let turn = match row {
+            Some(row) => Some(self.turns.of(row).await),
+            None => None,
+        };
+        let desk = Arc::clone(self);
+        let done = super::spawn(async move {
+            let done = desk.carry_out(&work).await;
+            drop((permit, turn));
+            done
+        });
+        done.await.unwrap_or_else(|_| {
+            Err(StoreError::Unavailable("the server is stopping: a write was given up".to_owned()))
+        })
+    }
+
+    async fn admit(&self, door: Door) -> Result<Option<OwnedSemaphorePermit>> {
+        if door == Door::Loops {
+            return Ok(None);
+        }
+        let permit = timeout(FREE_WITHIN, Arc::clone(&self.requests).acquire_owned()).await;
+        permit.map(|permit| permit.ok()).map_err(|_| self.told(Fault::Busy))
+    }
+
+    async fn connection(&self) -> Result<Db, Fault> {
+        let client = self.pool.get().await?;
+        Ok(Db { client, now: self.now(), schema: Arc::clone(&self.schema), open: AtomicBool::new(false) })
+    }
+
+    async fn carry_out<W: Write>(&self, work: &W) -> Result<W::Done> {
+        let since = Instant::now();
+        // Set once an attempt was cut off: from then on, it is not known that nothing was written.
+        let mut again = false;
+        let mut clashes = 0;
+        let mut pause = Duration::from_millis(20);
+        loop {
+            let fault = match self.attempt(work, again).await {
+                Ok(done) => {
+                    if W::matters(&done) {
+                        self.wrote.notify_one();
+                    }
+                    return Ok(done);
+                }
+                Err(fault) => fault,
+            };
+            if fault.is_clash() && clashes < CLASHES {
+                clashes += 1;
+                continue;
+            }
+            again |= fault.is_lost();
+            let may_come_back = fault.is_lost() || matches!(fault, Fault::Connect(_) | Fault::Busy);
+            if !again || !may_come_back || since.elapsed() > SETTLE_WITHIN {
+                return Err(self.told(fault));
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(Duration::from_secs(1));
+        }
+    }
+
+    /// One attempt. A connection on which it failed is closed, with whatever transaction is open on it.
+    async fn attempt<W: Write>(&self, work: &W, again: bool) -> Result<W::Done, Fault> {
+        let db = self.connection().await?;
+        let done = within(work.write(&db, again)).await;
+        if done.is_err() || db.open.load(Ordering::Relaxed) {
+            db.discard();
+        }
+        done
+    }
+
+    fn told(&self, fault: Fault) -> StoreError {
+        fault.at(&self.place)
+    }
+}
+
+async fn within<T>(work: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
+    timeout(ANSWER_WITHIN, work).await.unwrap_or(Err(Fault::Silent))
+}
+
+impl Db {
+    /// The rows of a statement. It is prepared when a connection first sees it.
+    pub(super) async fn all(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>, Fault> {
+        let statement = self.client.prepare_cached(sql).await?;
+        Ok(self.client.query(&statement, params).await?)
+    }
+
+    /// The first of the rows.
+    pub(super) async fn first(&self, sql: &str, params: &[Param<'_>]) -> Result<Option<Row>, Fault> {
+        Ok(self.all(sql, params).await?.into_iter().next())
+    }
+
+    /// How many rows a statement wrote.
+    pub(super) async fn execute(&self, sql: &str, params: &[Param<'_>]) -> Result<u64, Fault> {
+        let statement = self.client.prepare_cached(sql).await?;
+        Ok(self.client.execute(&statement, params).await?)
+    }
+
+    /// Begins a transaction that nobody else's is in the way of, and looks at something, all in one round trip.
+    ///
+    /// It waits until no other transaction has one of these locks, and keeps others from them until it has ended. What
+    /// they have committed is seen from then on: at READ COMMITTED each statement sees what was committed before it
+    /// began, this look begins after the locks are had, and a transaction is seen before its locks are given back.
+    pub(super) async fn begin(
+        &self,
+        locks: Locks,
+        look: &str,
+        params: &[Param<'_>],
+    ) -> Result<Option<Row>, Fault> {
+        // Prepared before anything is sent, so that the three come in this order.
+        let lock = self.client.prepare_cached(LOCK).await?;
+        let look = self.client.prepare_cached(look).await?;
+        self.open.store(true, Ordering::Relaxed);
+        let params_of_lock: [Param<'_>; 1] = [&locks.0];
+        let (begun, locked, rows) = join!(
+            self.client.batch_execute("BEGIN"),
+            self.client.query(&lock, &params_of_lock),
+            self.client.query(&look, params),
+        );
+        begun?;
+        locked?;
+        Ok(rows?.into_iter().next())
+    }
+
+    /// The last statement of a transaction and its commit, in one round trip; the number of rows that it gives. If the
+    /// statement fails, nothing is committed.
+    pub(super) async fn finish(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>, Fault> {
+        let statement = self.client.prepare_cached(sql).await?;
+        let (rows, committed) =
+            join!(self.client.query(&statement, params), self.client.batch_execute("COMMIT"));
+        let rows = rows?;
+        committed?;
+        self.open.store(false, Ordering::Relaxed);
+        Ok(rows)
+    }
+
+    /// Ends a transaction that wrote nothing.
+    pub(super) async fn leave(&self) -> Result<(), Fault> {
+        self.client.batch_execute("ROLLBACK").await?;
+        self.open.store(false, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// The locks for these names of a kind.
+    pub(super) fn locks<'n>(&self, kind: &str, names: impl IntoIterator<Item = &'n str>) -> Locks {
+        Locks::default().and(&self.schema, kind, names)
+    }
+
+    /// These locks, and those for more names.
+    pub(super) fn more_locks<'n>(
+        &self,
+        locks: Locks,
+        kind: &str,
+        names: impl IntoIterator<Item = &'n str>,
+    ) -> Locks {
+        locks.and(&self.schema, kind, names)
+    }
+
+    /// Closes the connection, in place of giving it back.
+    fn discard(self) {
+        drop(Object::take(self.client));
+    }
+}

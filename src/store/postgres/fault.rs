@@ -1,0 +1,173 @@
+//! What can go wrong with the database, said so that whoever runs the server knows what to do, and what may be done
+//! about it here. A message of the database is passed on, its detail never: that may repeat what is in a row.
+
+use std::error::Error as _;
+use std::fmt::Display;
+
+use deadpool_postgres::PoolError;
+use tokio_postgres::Error;
+use tokio_postgres::error::SqlState;
+
+use super::place::STATEMENT_WITHIN;
+use crate::tasks::store::StoreError;
+
+/// A failure inside one piece of work, before it is known which database it happened to.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// The database, or the way there.
+    Sql(Error),
+    /// No connection can be had, so that nothing was sent.
+    Connect(Error),
+    /// All connections were in use for this long.
+    Busy,
+    /// No answer came in time.
+    Silent,
+    /// A row is there and cannot be understood, or something else that trying again will not mend.
+    Row(String),
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        Fault::Sql(error)
+    }
+}
+
+impl From<PoolError> for Fault {
+    fn from(error: PoolError) -> Self {
+        use deadpool_postgres::TimeoutType;
+        match error {
+            PoolError::Backend(error) => Fault::Connect(error),
+            PoolError::Timeout(TimeoutType::Wait) => Fault::Busy,
+            PoolError::Timeout(_) => Fault::Silent,
+            other => Fault::Row(other.to_string()),
+        }
+    }
+}
+
+impl Fault {
+    /// True if the database undid the transaction because of others: it can be made again at once.
+    pub(super) fn is_clash(&self) -> bool {
+        let clashes = [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED];
+        matches!(self, Fault::Sql(error) if error.code().is_some_and(|code| clashes.contains(code)))
+    }
+
+    /// True if the connection is of no use any more, and nobody knows how far the work on it came.
+    pub(super) fn is_lost(&self) -> bool {
+        match self {
+            Fault::Silent => true,
+            Fault::Connect(_) | Fault::Busy | Fault::Row(_) => false,
+            Fault::Sql(error) => match error.code() {
+                Some(code) => is_going(code),
+                None => error.is_closed() || is_io(error),
+            },
+        }
+    }
+
+    /// True if there is a row already where one was to be added.
+    pub(super) fn is_there_already(&self, constraint: &str) -> bool {
+        let Fault::Sql(error) = self else { return false };
+        error.as_db_error().is_some_and(|error| {
+            *error.code() == SqlState::UNIQUE_VIOLATION && error.constraint() == Some(constraint)
+        })
+    }
+
+    /// The failure with the database's name and what to do about it.
+    pub(super) fn at(self, place: &impl Display) -> StoreError {
+        let error = match self {
+            Fault::Row(what) => return StoreError::Broken(format!("{place}: {what}")),
+            Fault::Busy => {
+                return StoreError::Unavailable(format!(
+                    "all connections to {place} are in use: raise `max_connections` in [store], or see what keeps the \
+                     database busy"
+                ));
+            }
+            Fault::Silent => {
+                return StoreError::Unavailable(format!("{place} did not answer in time; it is tried again"));
+            }
+            Fault::Connect(error) | Fault::Sql(error) => error,
+        };
+        let Some(from) = error.as_db_error() else {
+            let said = chain(&error);
+            return match error.is_closed() || is_io(&error) {
+                true => StoreError::Unavailable(format!("{place} cannot be reached: {said}")),
+                false => StoreError::Broken(format!("{place}: {said}")),
+            };
+        };
+        let said = from.message();
+        let unavailable = |what: String| StoreError::Unavailable(format!("{place}: {what}"));
+        let code = from.code();
+        match code {
+            _ if *code == SqlState::INVALID_PASSWORD
+                || *code == SqlState::INVALID_AUTHORIZATION_SPECIFICATION =>
+            {
+                unavailable(format!(
+                    "the database lets us not in ({said}): mend the user or the password in [store], or the database's \
+                     pg_hba.conf"
+                ))
+            }
+            _ if *code == SqlState::INVALID_CATALOG_NAME => unavailable(format!(
+                "{said}: create it (CREATE DATABASE), or name another one in `url` in [store]"
+            )),
+            _ if *code == SqlState::INSUFFICIENT_PRIVILEGE => {
+                unavailable(format!("{said}: grant the user of [store] that right, or name another user"))
+            }
+            _ if *code == SqlState::TOO_MANY_CONNECTIONS => unavailable(format!(
+                "{said}: lower `max_connections` in [store], or raise the database's own"
+            )),
+            _ if *code == SqlState::DISK_FULL => {
+                unavailable(format!("its disk is full ({said}): free some space; nothing was written"))
+            }
+            _ if *code == SqlState::QUERY_CANCELED => unavailable(format!(
+                "a statement took longer than {} s and was undone ({said})",
+                STATEMENT_WITHIN.as_secs()
+            )),
+            _ if *code == SqlState::UNDEFINED_TABLE || *code == SqlState::UNDEFINED_FUNCTION => {
+                StoreError::Broken(format!(
+                    "{place}: {said}: its schema is not there, or not this version's; run `taskbridge migrate`, and \
+                     start the server again"
+                ))
+            }
+            // Resources (53), an operator (57), the system (58), a lock that was not had (55), connections (08), and a
+            // server that only reads (25006): they come back.
+            _ if ["53", "57", "58", "55", "08", "40", "25"].contains(&&code.code()[..2]) => {
+                unavailable(said.to_owned())
+            }
+            _ => StoreError::Broken(format!("{place}: {said} ({})", code.code())),
+        }
+    }
+}
+
+/// The database ends this connection, or has become one that only reads.
+fn is_going(code: &SqlState) -> bool {
+    let going = [
+        SqlState::ADMIN_SHUTDOWN,
+        SqlState::CRASH_SHUTDOWN,
+        SqlState::CANNOT_CONNECT_NOW,
+        SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
+        SqlState::READ_ONLY_SQL_TRANSACTION,
+    ];
+    going.contains(code) || code.code().starts_with("08")
+}
+
+fn is_io(error: &Error) -> bool {
+    let mut source = error.source();
+    while let Some(cause) = source {
+        if cause.is::<std::io::Error>() {
+            return true;
+        }
+        source = cause.source();
+    }
+    // Its own time limits have no cause.
+    error.to_string().contains("timeout")
+}
+
+/// An error with all its causes: none of them repeats another.
+fn chain(error: &Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,148 @@
+//! [`Groups`] over PostgreSQL. A group's lease is one row, and who has it is decided by one statement that compares and
+//! sets: of two that want it, the second waits for the first, looks at the row again, and finds it taken.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use taskbridge_sdk::{GroupKey, JobHandle, Timestamp};
+use tokio_postgres::Row;
+
+use super::desk::{Db, Door, Param, Write};
+use super::fault::Fault;
+use super::tasks::millis;
+use super::{PostgresStore, column};
+use crate::tasks::store::{Group, Groups, Holder, OpenJob, Result};
+use crate::tasks::task::TaskId;
+
+#[async_trait]
+impl Groups for PostgresStore {
+    async fn hold(&self, holder: &Holder, lease: Duration) -> Result<Vec<Group>> {
+        let told = |fault: Fault| fault.at(&self.desk.place);
+        // Most calls find everything as it was, and write nothing. Renewed when a third of it has passed, so that an
+        // idle server writes three times per lease at most.
+        let low = millis(lease * 2 / 3);
+        let params: [Param<'_>; 3] = [&self.desk.now(), &holder.0, &low];
+        let rows = self.desk.read(Door::Loops, SETTLED, &params).await?;
+        if let Some(held) = settled(&rows).map_err(told)? {
+            return Ok(held);
+        }
+        let hold = Hold { holder: holder.0.clone(), lease: millis(lease) };
+        self.desk.write(Door::Loops, None, hold).await
+    }
+
+    async fn let_go(&self, holder: &Holder) -> Result<()> {
+        self.desk.write(Door::Loops, None, LetGo(holder.0.clone())).await
+    }
+
+    async fn open_jobs(&self, group: &Group, opened_since: Timestamp) -> Result<Vec<OpenJob>> {
+        let sql = "SELECT id, tool, handle, opened_at FROM tasks
+                   WHERE backend = $1 AND grp = $2 AND opened_at >= $3 ORDER BY opened_at";
+        let (backend, key) = (column::text(&group.backend), column::text(group.key.as_str()));
+        let params: [Param<'_>; 3] = [&backend, &key, &opened_since.as_millis()];
+        let rows = self.desk.read(Door::Loops, sql, &params).await?;
+        let jobs: Result<Vec<_>, Fault> = rows.iter().map(open_job).collect();
+        jobs.map_err(|fault| fault.at(&self.desk.place))
+    }
+}
+
+/// The groups that have open jobs. Goes from group to group in the index and never along one.
+macro_rules! open_groups {
+    () => {
+        "WITH RECURSIVE open AS (
+             (SELECT backend, grp FROM tasks WHERE backend IS NOT NULL ORDER BY backend, grp LIMIT 1)
+             UNION ALL
+             SELECT next.backend, next.grp FROM open, LATERAL (
+                 SELECT backend, grp FROM tasks
+                 WHERE backend IS NOT NULL AND (backend, grp) > (open.backend, open.grp)
+                 ORDER BY backend, grp LIMIT 1) AS next)"
+    };
+}
+
+/// All groups that have open jobs or a lease: whose they are, and whether anything must be written about them. That
+/// is so where an open one is free or its lease runs low, and where the holder has one that is not open.
+const SETTLED: &str = concat!(
+    open_groups!(),
+    " SELECT backend, grp, COALESCE(groups.holder = $2, false) AS mine,
+             CASE WHEN open.is_open THEN
+                      groups.holder IS NULL
+                      OR groups.until <= moment($1) + CASE WHEN groups.holder = $2 THEN $3::bigint ELSE 0 END
+                  ELSE groups.holder = $2 END AS unsettled
+      FROM (SELECT backend, grp, true AS is_open FROM open) AS open FULL JOIN groups USING (backend, grp)
+      ORDER BY backend, grp"
+);
+
+/// Leases what is free, renews what is the holder's, and lets go of what is not open any more.
+const HOLD: &str = concat!(
+    open_groups!(),
+    ", gone AS (DELETE FROM groups WHERE (holder = $2 OR until <= moment($1))
+                    AND NOT EXISTS (SELECT 1 FROM open WHERE open.backend = groups.backend AND open.grp = groups.grp))
+      INSERT INTO groups AS held (backend, grp, holder, until)
+      SELECT backend, grp, $2, moment($1) + $3::bigint FROM open ORDER BY backend, grp
+      ON CONFLICT (backend, grp) DO UPDATE SET holder = excluded.holder, until = excluded.until
+          WHERE held.holder = excluded.holder OR held.until <= moment($1)
+      RETURNING backend, grp"
+);
+
+/// What the holder has, if nothing needs to be written.
+fn settled(rows: &[Row]) -> Result<Option<Vec<Group>>, Fault> {
+    let mut held = Vec::new();
+    for row in rows {
+        if row.try_get::<_, Option<bool>>(3)?.unwrap_or(false) {
+            return Ok(None);
+        }
+        if row.try_get(2)? {
+            held.push(group(row)?);
+        }
+    }
+    Ok(Some(held))
+}
+
+fn group(row: &Row) -> Result<Group, Fault> {
+    let key = GroupKey::new(column::read(row.try_get(1)?));
+    Ok(Group { backend: column::read(row.try_get(0)?), key })
+}
+
+fn open_job(row: &Row) -> Result<OpenJob, Fault> {
+    Ok(OpenJob {
+        id: TaskId::from_wire(column::read(row.try_get(0)?)),
+        tool: column::read(row.try_get(1)?),
+        handle: JobHandle::new(column::read(row.try_get(2)?)),
+        started_at: Timestamp::from_millis(row.try_get(3)?),
+    })
+}
+
+struct Hold {
+    holder: String,
+    lease: i64,
+}
+
+#[async_trait]
+impl Write for Hold {
+    type Done = Vec<Group>;
+
+    async fn write(&self, db: &Db, _again: bool) -> Result<Vec<Group>, Fault> {
+        let rows = db.all(HOLD, &[&db.now, &self.holder, &self.lease]).await?;
+        let mut held = rows.iter().map(group).collect::<Result<Vec<_>, _>>()?;
+        held.sort();
+        Ok(held)
+    }
+}
+
+struct LetGo(String);
+
+#[async_trait]
+impl Write for LetGo {
+    type Done = ();
+
+    async fn write(&self, db: &Db, _again: bool) -> Result<(), Fault> {
+        let sql = "WITH gone AS (DELETE FROM groups WHERE holder = $1)
+                   UPDATE tasks SET lease_holder = NULL, lease_until = NULL
+                   WHERE due_at IS NOT NULL AND lease_until IS NOT NULL AND lease_holder = $1";
+        db.execute(sql, &[&self.0]).await?;
+        Ok(())
+    }
+
+    fn matters(_: &()) -> bool {
+        true
+    }
+}

@@ -1,0 +1,226 @@
+//! Adding a row: the checks and the write are one transaction, so that of two equal calls one finds the other's row.
+//!
+//! What a new row depends on has names: its idempotency key, and the slots that it takes. Every transaction that would
+//! make a row of a key, or take a slot, has the lock of that name while it looks and until it has committed, so that
+//! it sees all that others with that name have done. Rows that free a slot, or begin to wait for one, take no lock:
+//! whoever has not seen them yet acts as if it had come before them, which it might have.
+
+use async_trait::async_trait;
+use tokio_postgres::Row;
+
+use super::desk::{Db, Locks, Param, Write};
+use super::fault::Fault;
+use super::tasks::millis;
+use super::{column, row};
+use crate::store::change::{Found, Wish};
+use crate::store::row::{Slots, line};
+use crate::tasks::store::SlotLimit;
+
+#[async_trait]
+impl Write for Wish {
+    type Done = Found;
+
+    async fn write(&self, db: &Db, again: bool) -> Result<Found, Fault> {
+        if self.once.is_none() && self.attach.is_none() && !matches!(self.row.slots, Slots::Held(_)) {
+            return match db.all(INSERT, &Columns::of(self).params(db)).await {
+                Err(fault) if again && fault.is_there_already("tasks_pkey") => Ok(Found::Nothing),
+                made => made.map(|_| Found::Nothing),
+            };
+        }
+        let seen = look(db, self).await?;
+        let found = if seen.try_get(9)? && again {
+            // Made by the attempt whose answer was lost.
+            Found::Nothing
+        } else if let Some(found) = serves(&seen, self)? {
+            found
+        } else {
+            db.finish(INSERT, &Columns::of(self).params(db)).await?;
+            return Ok(Found::Nothing);
+        };
+        if let (Found::Abandoned(task), Some(once)) = (&found, &self.once) {
+            // The call's key stands for the task that serves it, as it would for one of its own.
+            let (scope, key) = (column::key(&once.scope), column::key(&once.key));
+            let params: [Param<'_>; 4] =
+                [&scope, &key, &column::text(&once.digest), &column::text(task.id.as_str())];
+            db.finish(NOTE_KEY, &params).await?;
+        } else {
+            db.leave().await?;
+        }
+        Ok(found)
+    }
+
+    fn matters(found: &Found) -> bool {
+        matches!(found, Found::Nothing)
+    }
+}
+
+/// All that an insert must know, in the columns of one row.
+const LOOK: &str = "
+    SELECT known.version, known.body, known.n, known.digest, left_over.version, left_over.body, left_over.n,
+           EXISTS (SELECT 1 FROM unnest($8::text[], $9::bigint[]) AS limits (slot, most)
+                   WHERE (SELECT count(*) FROM (SELECT 1 FROM slots WHERE slots.slot = limits.slot LIMIT limits.most)
+                                               AS taken) >= limits.most),
+           EXISTS (SELECT 1 FROM tasks WHERE line = $10),
+           EXISTS (SELECT 1 FROM tasks WHERE id = $11)
+    FROM (VALUES (1)) AS one
+    LEFT JOIN LATERAL (
+        SELECT t.version, t.body, t.n, o.digest FROM once o JOIN tasks t ON t.id = o.task
+        WHERE o.scope = $2 AND o.key = $3 AND t.expires_at > moment($1)) AS known ON true
+    LEFT JOIN LATERAL (
+        SELECT version, body, n FROM tasks
+        WHERE digest = $4 AND waiting_until <= moment($1) AND waiting_until > moment($1) - $5::bigint AND owner = $6
+            AND expires_at > moment($1) AND $7
+        ORDER BY created_at DESC, id DESC LIMIT 1) AS left_over ON true";
+
+/// The row goes in with its slots and its key. A key that stood for an expired row stands for this one from now on.
+const INSERT: &str = "
+    WITH made AS (
+        INSERT INTO tasks (id, owner, tool, created_at, version, expires_at, due_at, lease_until, lease_holder,
+                           backend, grp, opened_at, handle, closed, line, digest, waiting_until, body, session)
+        VALUES ($2, $3, $4, $5, 1, $6, $7, moment($1) + $8::bigint, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18,
+                $19)
+        RETURNING id),
+    held AS (
+        INSERT INTO slots (slot, task) SELECT DISTINCT slot, $2 FROM unnest($20::text[]) AS names (slot)),
+    keyed AS (
+        INSERT INTO once (scope, key, digest, task) SELECT $21, $22, $23, $2 WHERE $21::text IS NOT NULL
+        ON CONFLICT (scope, key) DO UPDATE SET digest = excluded.digest, task = excluded.task)
+    SELECT id FROM made";
+
+/// Notes which row an idempotency key stands for, unless that row was deleted meanwhile.
+const NOTE_KEY: &str = "
+    INSERT INTO once (scope, key, digest, task)
+    SELECT $1, $2, $3, id FROM tasks WHERE id = $4 FOR KEY SHARE
+    ON CONFLICT (scope, key) DO UPDATE SET digest = excluded.digest, task = excluded.task";
+
+/// Begins the transaction and looks.
+async fn look(db: &Db, wish: &Wish) -> Result<Row, Fault> {
+    let (scope, key) =
+        wish.once.as_ref().map(|once| (column::key(&once.scope), column::key(&once.key))).unzip();
+    let mut locks = match &wish.once {
+        Some(once) => db.locks("once", [format!("{} {}{}", once.scope.len(), once.scope, once.key).as_str()]),
+        None => Locks::default(),
+    };
+    let mut waiting = None;
+    if let Slots::Held(slots) = &wish.row.slots {
+        waiting = Some(line(slots));
+        locks = lock_slots(db, locks, slots, &wish.limits);
+    }
+    let waiting = column::key_of(waiting.as_ref()).map(std::borrow::Cow::into_owned);
+    let (names, most) = limits(&wish.limits);
+    let digest = wish.attach.as_ref().map(|attach| column::key(&attach.digest));
+    let within = wish.attach.as_ref().map(|attach| millis(attach.within));
+    let (owner, id) = (column::key(&wish.row.owner), column::text(&wish.row.id));
+    let params: [Param<'_>; 11] =
+        [&db.now, &scope, &key, &digest, &within, &owner, &digest.is_some(), &names, &most, &waiting, &id];
+    let seen = db.begin(locks, LOOK, &params).await?;
+    seen.ok_or_else(|| Fault::Row("the database answered with nothing".to_owned()))
+}
+
+/// The locks of slots that a row is about to take.
+pub(super) fn lock_slots(db: &Db, locks: Locks, slots: &[String], limits: &[SlotLimit]) -> Locks {
+    let names = slots.iter().chain(limits.iter().map(|limit| &limit.slot));
+    db.more_locks(locks, "slot", names.map(String::as_str))
+}
+
+/// Limits as two arrays of the same length.
+pub(super) fn limits(limits: &[SlotLimit]) -> (Vec<String>, Vec<i64>) {
+    limits.iter().map(|limit| (column::key(&limit.slot).into_owned(), i64::from(limit.limit))).unzip()
+}
+
+/// What serves as well as a new row, or keeps it from being made.
+fn serves(seen: &Row, wish: &Wish) -> Result<Option<Found>, Fault> {
+    if let Some(known) = seen.try_get::<_, Option<&str>>(3)? {
+        let same = wish.once.as_ref().is_some_and(|once| column::text(&once.digest) == known);
+        return Ok(Some(Found::Existing { task: row::task(seen)?, same }));
+    }
+    if seen.try_get::<_, Option<i64>>(4)?.is_some() {
+        return Ok(Some(Found::Abandoned(row::task_at(seen, 4)?)));
+    }
+    let full: bool = seen.try_get(7)?;
+    let somebody_waits: bool = seen.try_get(8)?;
+    let takes = matches!(wish.row.slots, Slots::Held(_));
+    Ok((takes && (full || somebody_waits)).then_some(Found::NoSlot))
+}
+
+/// What is bound to [`INSERT`].
+struct Columns<'w> {
+    wish: &'w Wish,
+    texts: Texts<'w>,
+    lease: Option<i64>,
+    slots: Vec<String>,
+}
+
+type Text<'w> = std::borrow::Cow<'w, str>;
+
+struct Texts<'w> {
+    id: Text<'w>,
+    owner: Text<'w>,
+    tool: Text<'w>,
+    holder: Option<&'w str>,
+    backend: Option<Text<'w>>,
+    group: Option<Text<'w>>,
+    handle: Option<Text<'w>>,
+    line: Option<Text<'w>>,
+    digest: Option<Text<'w>>,
+    session: Option<Text<'w>>,
+    scope: Option<Text<'w>>,
+    key: Option<Text<'w>>,
+    once_digest: Option<Text<'w>>,
+}
+
+impl<'w> Columns<'w> {
+    fn of(wish: &'w Wish) -> Self {
+        let row = &wish.row;
+        let once = wish.once.as_ref();
+        let texts = Texts {
+            id: column::text(&row.id),
+            owner: column::key(&row.owner),
+            tool: column::text(&row.tool),
+            holder: wish.lease.as_ref().map(|(holder, _)| holder.0.as_str()),
+            backend: row.open.backend.as_deref().map(column::text),
+            group: row.open.group.as_deref().map(column::text),
+            handle: row.open.handle.as_deref().map(column::text),
+            line: column::key_of(row.line.as_ref()),
+            digest: column::key_of(row.digest.as_ref()),
+            session: column::key_of(row.session.as_ref()),
+            scope: once.map(|once| column::key(&once.scope)),
+            key: once.map(|once| column::key(&once.key)),
+            once_digest: once.map(|once| column::text(&once.digest)),
+        };
+        let slots = match &row.slots {
+            Slots::Held(slots) => slots.iter().map(|slot| column::key(slot).into_owned()).collect(),
+            Slots::Free | Slots::Never => Vec::new(),
+        };
+        Self { wish, texts, lease: wish.lease.as_ref().map(|(_, lease)| millis(*lease)), slots }
+    }
+
+    fn params<'p>(&'p self, db: &'p Db) -> [Param<'p>; 23] {
+        let (row, texts) = (&self.wish.row, &self.texts);
+        [
+            &db.now,
+            &texts.id,
+            &texts.owner,
+            &texts.tool,
+            &row.created_at,
+            &row.expires_at,
+            &row.due_at,
+            &self.lease,
+            &texts.holder,
+            &texts.backend,
+            &texts.group,
+            &row.open.opened_at,
+            &texts.handle,
+            &row.closed,
+            &texts.line,
+            &texts.digest,
+            &row.waiting_until,
+            &row.body,
+            &texts.session,
+            &self.slots,
+            &texts.scope,
+            &texts.key,
+            &texts.once_digest,
+        ]
+    }
+}

@@ -1,0 +1,87 @@
+//! The small traits over PostgreSQL: [`History`], [`Keys`] and [`Time`].
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use taskbridge_sdk::Timestamp;
+
+use super::desk::{Db, Door, Write};
+use super::fault::Fault;
+use super::{PostgresStore, column};
+use crate::store::durations;
+use crate::tasks::store::{History, Keys, Result, Time};
+
+#[async_trait]
+impl History for PostgresStore {
+    async fn record(&self, tool: &str, took: Duration) -> Result<()> {
+        let took = i64::try_from(took.as_millis()).unwrap_or(i64::MAX);
+        self.desk.write(Door::Loops, None, Record { tool: tool.to_owned(), took }).await
+    }
+
+    async fn typical(&self, tool: &str) -> Result<Option<Duration>> {
+        let sql = "SELECT median FROM history WHERE tool = $1";
+        let rows = self.desk.read(Door::Request, sql, &[&column::key(tool)]).await?;
+        let Some(row) = rows.first() else { return Ok(None) };
+        let median: i64 = row.try_get(0).map_err(|error| Fault::from(error).at(&self.desk.place))?;
+        Ok(Some(Duration::from_millis(u64::try_from(median).unwrap_or(0))))
+    }
+}
+
+struct Record {
+    tool: String,
+    took: i64,
+}
+
+/// What is known is read under the tool's lock, so that of two durations none is lost.
+#[async_trait]
+impl Write for Record {
+    type Done = ();
+
+    async fn write(&self, db: &Db, _again: bool) -> Result<(), Fault> {
+        let tool = column::key(&self.tool);
+        let locks = db.locks("history", [self.tool.as_str()]);
+        let known = db.begin(locks, "SELECT took FROM history WHERE tool = $1", &[&tool]).await?;
+        let known: Option<String> = known.map(|row| row.try_get(0)).transpose()?;
+        let (took, median) = durations::with(known.as_deref(), self.took).map_err(|error| {
+            Fault::Row(format!("the history of {} cannot be understood ({error})", self.tool))
+        })?;
+        let sql = "INSERT INTO history (tool, took, median) VALUES ($1, $2, $3)
+                   ON CONFLICT (tool) DO UPDATE SET took = excluded.took, median = excluded.median";
+        db.finish(sql, &[&tool, &took, &median]).await?;
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Keys for PostgresStore {
+    async fn seal_key(&self, fresh: [u8; 32]) -> Result<[u8; 32]> {
+        self.desk.write(Door::Loops, None, SealKey(fresh)).await
+    }
+}
+
+struct SealKey([u8; 32]);
+
+/// Of two that bring one, the second waits for the first and leaves its key alone; the second statement sees it.
+#[async_trait]
+impl Write for SealKey {
+    type Done = [u8; 32];
+
+    async fn write(&self, db: &Db, _again: bool) -> Result<[u8; 32], Fault> {
+        let sql = "INSERT INTO keys (name, value) VALUES ('seal', $1) ON CONFLICT DO NOTHING";
+        db.execute(sql, &[&self.0.as_slice()]).await?;
+        let row = db.first("SELECT value FROM keys WHERE name = 'seal'", &[]).await?;
+        let key = row.map(|row| row.try_get::<_, Vec<u8>>(0)).transpose()?;
+        key.and_then(|key| key.try_into().ok())
+            .ok_or_else(|| Fault::Row("the key in its table `keys` has not 32 bytes".to_owned()))
+    }
+}
+
+#[async_trait]
+impl Time for PostgresStore {
+    async fn now(&self) -> Result<Timestamp> {
+        let rows = self.desk.read(Door::Loops, "SELECT moment($1)", &[&self.desk.now()]).await?;
+        let row = rows.first().ok_or_else(|| Fault::Row("the database answered with nothing".to_owned()));
+        let now = row.and_then(|row| Ok(row.try_get(0)?));
+        now.map(Timestamp::from_millis).map_err(|fault: Fault| fault.at(&self.desk.place))
+    }
+}

@@ -1,0 +1,258 @@
+//! Where a database is and how it is used: what the config says, checked without connecting. Passwords are in here, and
+//! nothing of this may print one.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::str::FromStr as _;
+use std::time::Duration;
+
+use tokio_postgres::Config;
+use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
+
+/// How long the server may work on one statement. Each finds its rows by an index.
+pub(super) const STATEMENT_WITHIN: Duration = Duration::from_secs(15);
+
+/// How long a statement waits for another transaction's lock.
+const LOCK_WITHIN: Duration = Duration::from_secs(10);
+
+/// After how long the server ends a transaction whose process says nothing more: one that is frozen keeps its locks
+/// no longer than this.
+const IDLE_WITHIN: Duration = Duration::from_secs(10);
+
+/// How long a connection may take to be made.
+pub(super) const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+
+/// How long a connection lives on without an answer from the other side.
+const SILENT_WITHIN: Duration = Duration::from_secs(10);
+
+/// A schema of a PostgreSQL database, and how to reach it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Place {
+    pub(super) config: Config,
+    pub(super) tls: bool,
+    /// Certificates of authorities to trust in place of this machine's.
+    pub(super) ca_file: Option<PathBuf>,
+    pub(super) schema: String,
+    pub(super) max_connections: usize,
+    /// True if a schema that is out of date is brought up to date when the store is opened.
+    pub(super) migrates: bool,
+}
+
+/// A part of a [`Place`] that is wrong, and why.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Wrong {
+    /// The address.
+    Url(String),
+    /// The name of the schema.
+    Schema(String),
+}
+
+impl Place {
+    /// The schema `taskbridge` of the database at this address, `postgres://USER:PASSWORD@HOST:PORT/DATABASE`.
+    ///
+    /// # Errors
+    /// [`Wrong::Url`], in words that do not repeat the address: it may hold a password.
+    pub fn at(url: &str) -> Result<Self, Wrong> {
+        let wrong = |what: &str| Err(Wrong::Url(format!("{what}: write postgres://USER@HOST:PORT/DATABASE")));
+        let url = url.trim();
+        if !["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme)) {
+            return wrong("it is not the address of a PostgreSQL database");
+        }
+        let Ok(mut config) = Config::from_str(url) else {
+            return Err(Wrong::Url(
+                "it cannot be understood: write postgres://USER@HOST:PORT/DATABASE, and in a password put %40 for @, \
+                 %2F for /, %3A for :, %3F for ? and %25 for %. Behind ?, sslmode can be `disable` or `require`: a \
+                 server's certificate is checked whenever TLS is used"
+                    .to_owned(),
+            ));
+        };
+        if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
+            return wrong("it names no host");
+        }
+        if config.get_user().is_none_or(str::is_empty) {
+            return wrong("it names no user");
+        }
+        if config.get_dbname().is_none_or(str::is_empty) {
+            let user = config.get_user().unwrap_or_default().to_owned();
+            config.dbname(user);
+        }
+        if config.get_application_name().is_none() {
+            config.application_name("taskbridge");
+        }
+        let tls = match config.get_ssl_mode() {
+            SslMode::Disable => false,
+            SslMode::Require => true,
+            _ => !is_here(&config),
+        };
+        let schema = "taskbridge".to_owned();
+        Ok(Self { config, tls, ca_file: None, schema, max_connections: 16, migrates: true })
+    }
+
+    /// With a password, in place of the address's.
+    #[must_use]
+    pub fn with_password(mut self, password: &str) -> Self {
+        self.config.password(password);
+        self
+    }
+
+    /// With TLS or without, whatever the address says; and with the file of the authorities to trust.
+    #[must_use]
+    pub fn with_tls(self, tls: Option<bool>, ca_file: Option<PathBuf>) -> Self {
+        Self { tls: tls.unwrap_or(self.tls || ca_file.is_some()), ca_file, ..self }
+    }
+
+    /// In another schema.
+    ///
+    /// # Errors
+    /// [`Wrong::Schema`] if that is not a name that needs no quotes.
+    pub fn in_schema(self, schema: &str) -> Result<Self, Wrong> {
+        let letters = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+        let begins = schema.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
+        if !begins || schema.len() > 48 || !schema.chars().all(letters) || schema.starts_with("pg_") {
+            return Err(Wrong::Schema(format!(
+                "\"{schema}\" cannot be a schema here: write at most 48 of a to z, 0 to 9 and _, not beginning with a \
+                 digit or with pg_"
+            )));
+        }
+        Ok(Self { schema: schema.to_owned(), ..self })
+    }
+
+    /// With at most so many connections.
+    #[must_use]
+    pub fn with_connections(self, max_connections: usize) -> Self {
+        Self { max_connections, ..self }
+    }
+
+    /// With a schema that only `taskbridge migrate` brings up to date.
+    #[must_use]
+    pub fn migrated_by_hand(self) -> Self {
+        Self { migrates: false, ..self }
+    }
+
+    /// The settings of a connection.
+    pub(super) fn connection(&self) -> Config {
+        let mut config = self.config.clone();
+        let millis = |duration: Duration| duration.as_millis();
+        let given = config.get_options().map(|options| format!("{options} ")).unwrap_or_default();
+        config
+            .ssl_mode(if self.tls { SslMode::Require } else { SslMode::Disable })
+            // A server that only reads (a standby) is none that tasks can be kept on.
+            .target_session_attrs(TargetSessionAttrs::ReadWrite)
+            .connect_timeout(CONNECT_WITHIN)
+            .tcp_user_timeout(SILENT_WITHIN)
+            .keepalives(true)
+            .keepalives_idle(SILENT_WITHIN)
+            .keepalives_interval(Duration::from_secs(3))
+            .keepalives_retries(3)
+            // What the statements rely on, whatever the role or the database has as its defaults. All of them are
+            // short, and compiling one to machine code takes longer than any of them does.
+            .options(format!(
+                "{given}-c search_path={} -c statement_timeout={} -c lock_timeout={} \
+                 -c idle_in_transaction_session_timeout={} -c default_transaction_isolation=read\\ committed -c jit=off",
+                self.schema,
+                millis(STATEMENT_WITHIN),
+                millis(LOCK_WITHIN),
+                millis(IDLE_WITHIN),
+            ));
+        config
+    }
+}
+
+/// True if the database is on this machine, so that nothing of what is said to it goes over a wire.
+fn is_here(config: &Config) -> bool {
+    let here = |host: &Host| match host {
+        Host::Unix(_) => true,
+        Host::Tcp(name) => {
+            name == "localhost" || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+        }
+    };
+    config.get_hosts().iter().all(here) && config.get_hostaddrs().iter().all(IpAddr::is_loopback)
+}
+
+/// The address without its password, for messages.
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "postgres://{}@", self.config.get_user().unwrap_or_default())?;
+        let ports = self.config.get_ports();
+        for (n, host) in self.config.get_hosts().iter().enumerate() {
+            let comma = if n == 0 { "" } else { "," };
+            let port = ports.get(n).or(ports.first()).copied().unwrap_or(5432);
+            match host {
+                Host::Tcp(name) if name.contains(':') => write!(f, "{comma}[{name}]:{port}")?,
+                Host::Tcp(name) => write!(f, "{comma}{name}:{port}")?,
+                Host::Unix(path) => write!(f, "{comma}{}:{port}", path.display())?,
+            }
+        }
+        if self.config.get_hosts().is_empty() {
+            for (n, address) in self.config.get_hostaddrs().iter().enumerate() {
+                write!(f, "{}{address}", if n == 0 { "" } else { "," })?;
+            }
+        }
+        write!(f, "/{}", self.config.get_dbname().unwrap_or_default())?;
+        if self.schema != "taskbridge" {
+            write!(f, " (schema {})", self.schema)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Place({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_are_never_shown() {
+        let place = Place::at("postgres://me:hunter2@db.example.com/tasks").unwrap();
+        assert_eq!(place.to_string(), "postgres://me@db.example.com:5432/tasks");
+        assert!(!format!("{place:?} {:?}", place.connection()).contains("hunter2"));
+        for url in
+            ["postgres://me:hunt?er2@db/tasks", "mysql://me:hunter2@db", "postgres://me:hunt%ZZer2@db/x"]
+        {
+            let wrong = format!("{:?}", Place::at(url).unwrap_err());
+            assert!(!wrong.contains("hunt") && !wrong.contains("er2"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn tls_is_used_over_a_wire_unless_it_is_switched_off() {
+        let tls = |url: &str| Place::at(url).unwrap().tls;
+        assert!(tls("postgres://me@db.example.com/tasks"));
+        assert!(tls("postgres://me@127.0.0.1,db.example.com/tasks"));
+        assert!(tls("postgres://me@localhost/tasks?sslmode=require"));
+        assert!(!tls("postgres://me@localhost/tasks"));
+        assert!(!tls("postgres://me@[::1]:5433/tasks"));
+        assert!(!tls("postgres://me@%2Frun%2Fpostgresql/tasks"));
+        assert!(!tls("postgres://me@db.example.com/tasks?sslmode=disable"));
+        let place = Place::at("postgres://me@db.example.com/tasks").unwrap();
+        assert!(!place.with_tls(Some(false), None).tls);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        for (url, words) in [
+            ("host=db user=me", "not the address of a PostgreSQL database"),
+            ("postgres:///tasks?user=me", "names no host"),
+            ("postgres://db.example.com/tasks", "names no user"),
+            ("postgres://me@db/tasks?sslmode=verify-full", "sslmode can be"),
+        ] {
+            let Err(Wrong::Url(why)) = Place::at(url) else { panic!("{url} was taken") };
+            assert!(why.contains(words), "{url}: {why}");
+        }
+        let place = Place::at("postgres://me@db").unwrap();
+        assert_eq!(place.to_string(), "postgres://me@db:5432/me");
+        for schema in ["", "Tasks", "a-b", "pg_tasks", "1st", "a; drop"] {
+            assert!(matches!(place.clone().in_schema(schema), Err(Wrong::Schema(_))), "{schema}");
+        }
+        assert_eq!(
+            place.in_schema("tasks_2").unwrap().to_string(),
+            "postgres://me@db:5432/me (schema tasks_2)"
+        );
+    }
+}

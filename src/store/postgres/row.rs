@@ -1,0 +1,50 @@
+//! How a row becomes a task again.
+
+use tokio_postgres::Row;
+
+use super::fault::Fault;
+use crate::tasks::task::Task;
+
+/// The task in a row whose first columns are `version`, `body` and `n`.
+pub(super) fn task(row: &Row) -> Result<Task, Fault> {
+    task_at(row, 0)
+}
+
+/// The task in a row that has those columns from this one on.
+pub(super) fn task_at(row: &Row, first: usize) -> Result<Task, Fault> {
+    let body: &str = row.try_get(first + 1)?;
+    match serde_json::from_str::<Task>(body) {
+        Ok(task) => Ok(Task { version: version(row.try_get(first)?)?, ..task }),
+        Err(error) => {
+            let n: i64 = row.try_get(first + 2)?;
+            Err(Fault::Row(format!(
+                "the task in row {n} cannot be understood ({error}); was it changed by hand?"
+            )))
+        }
+    }
+}
+
+fn version(version: i64) -> Result<u64, Fault> {
+    u64::try_from(version).map_err(|_| Fault::Row(format!("a row's version is {version}")))
+}
+
+/// The task in such a row, where one that cannot be understood must not keep the others from being found.
+pub(super) fn readable(row: &Row) -> Result<Option<Task>, Fault> {
+    match task(row) {
+        Ok(task) => Ok(Some(task)),
+        Err(Fault::Row(why)) => {
+            tracing::error!(%why, "a row is left out");
+            Ok(None)
+        }
+        Err(fault) => Err(fault),
+    }
+}
+
+/// The tasks in such rows.
+pub(super) fn tasks(rows: &[Row]) -> Result<Vec<Task>, Fault> {
+    let mut tasks = Vec::with_capacity(rows.len());
+    for row in rows {
+        tasks.extend(readable(row)?);
+    }
+    Ok(tasks)
+}

@@ -1,0 +1,173 @@
+//! The schema and its versions. It is brought up to date in one transaction under a lock, so that any number of
+//! processes that start at once do it once, and a crash leaves it as it was.
+//!
+//! Replicas of two versions run over one schema while an upgrade rolls through, so a migration only adds. Beside its
+//! version, the schema says how old a program may be that still works on it.
+
+use tokio_postgres::Client;
+
+use super::column;
+use super::fault::Fault;
+
+/// One step. One that was released never changes; a new one is added at the end.
+struct Migration {
+    name: &'static str,
+    sql: &'static str,
+    /// The oldest program that works on the schema after this step, by the newest step that it knows.
+    oldest: i32,
+}
+
+const MIGRATIONS: [Migration; 1] =
+    [Migration { name: "0001_tasks", sql: include_str!("../migrations/postgres/0001_tasks.sql"), oldest: 1 }];
+
+/// The schema version that this program writes: the number of migrations.
+const KNOWN: i32 = MIGRATIONS.len() as i32;
+
+/// The oldest server whose SQL is enough.
+const OLDEST_SERVER: i32 = 130_000;
+
+/// What a schema says about itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Version {
+    /// There is none, or it is empty.
+    None,
+    /// As many steps were made; programs that know fewer than `oldest` do not work on it.
+    Made { steps: i32, oldest: i32 },
+}
+
+/// What became of a schema that was brought up to date.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Migrated {
+    /// The steps that had been made before.
+    pub before: i32,
+    /// The steps that are made now.
+    pub after: i32,
+    /// The names of those that were made by this.
+    pub made: Vec<&'static str>,
+}
+
+/// The schema's version.
+///
+/// # Errors
+/// If there are tables in it that are not ours.
+pub(super) async fn version(db: &Client, schema: &str) -> Result<Version, Fault> {
+    let found = "SELECT (SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+                         WHERE n.nspname = $1 AND c.relkind IN ('r', 'p', 'v', 'm', 'f')),
+                        to_regclass($1 || '.taskbridge_schema') IS NOT NULL";
+    let row = db.query_one(found, &[&schema]).await?;
+    match (row.try_get::<_, i64>(0)?, row.try_get(1)?) {
+        (_, true) => {}
+        (0, false) => return Ok(Version::None),
+        (_, false) => {
+            return Err(Fault::Row(format!(
+                "the schema {schema} holds tables of another program: name another one with `schema` in [store]"
+            )));
+        }
+    }
+    let version = format!("SELECT steps, oldest FROM {schema}.taskbridge_schema");
+    let row = db.query_one(&version, &[]).await?;
+    Ok(Version::Made { steps: row.try_get(0)?, oldest: row.try_get(1)? })
+}
+
+impl Version {
+    /// True if this program can work on it as it is.
+    ///
+    /// # Errors
+    /// If only a newer program can.
+    pub(super) fn is_current(self) -> Result<bool, Fault> {
+        match self {
+            Version::None => Ok(false),
+            Version::Made { steps, oldest } if oldest > KNOWN => Err(Fault::Row(format!(
+                "its schema has version {steps}, which programs that know version {oldest} can use, and this one knows \
+                 versions up to {KNOWN}: a newer taskbridge has migrated it. Run that one, or a newer one, or name \
+                 another `schema` in [store]"
+            ))),
+            Version::Made { steps, .. } => Ok(steps >= KNOWN),
+        }
+    }
+
+    fn steps(self) -> i32 {
+        match self {
+            Version::None => 0,
+            Version::Made { steps, .. } => steps,
+        }
+    }
+}
+
+/// Says that a schema is to be brought up to date by hand.
+pub(super) fn out_of_date(version: Version) -> Fault {
+    Fault::Row(format!(
+        "its schema has version {}, and this program needs {KNOWN}: run `taskbridge migrate` (with migrate = \"auto\" \
+         in [store], the server does it by itself)",
+        version.steps()
+    ))
+}
+
+/// Brings the schema to the newest version.
+///
+/// # Errors
+/// As [`version`] and [`Version::is_current`], or if it cannot be written; it is as it was then.
+pub(super) async fn migrate(db: &mut Client, schema: &str) -> Result<Migrated, Fault> {
+    // Most starts find nothing to do, and take no lock.
+    let before = version(db, schema).await?;
+    if before.is_current()? {
+        return Ok(Migrated { before: before.steps(), after: before.steps(), made: Vec::new() });
+    }
+    let tx = db.transaction().await?;
+    tx.batch_execute("SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0")
+        .await?;
+    tx.execute("SELECT pg_advisory_xact_lock($1)", &[&column::lock(schema, "schema", "")]).await?;
+    // Read again under the lock: another process may have done it meanwhile.
+    let before = version(tx.client(), schema).await?;
+    before.is_current()?;
+    let exists = "SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1)";
+    if !tx.query_one(exists, &[&schema]).await?.try_get::<_, bool>(0)? {
+        tx.batch_execute(&format!("CREATE SCHEMA {schema}")).await?;
+    }
+    let mut made = Vec::new();
+    for step in MIGRATIONS.iter().skip(usize::try_from(before.steps()).unwrap_or(usize::MAX)) {
+        tx.batch_execute(step.sql).await?;
+        made.push(step.name);
+    }
+    let oldest = MIGRATIONS.iter().map(|step| step.oldest).max().unwrap_or(KNOWN);
+    tx.batch_execute(
+        "CREATE TABLE IF NOT EXISTS taskbridge_schema (
+             single boolean PRIMARY KEY DEFAULT true CHECK (single), steps integer NOT NULL, oldest integer NOT NULL)",
+    )
+    .await?;
+    let noted = "INSERT INTO taskbridge_schema (steps, oldest) VALUES ($1, $2)
+                 ON CONFLICT (single) DO UPDATE SET steps = $1, oldest = $2";
+    tx.execute(noted, &[&KNOWN, &oldest]).await?;
+    tx.commit().await?;
+    Ok(Migrated { before: before.steps(), after: KNOWN, made })
+}
+
+/// Looks whether the server is one that tasks can be kept on, and warns of what makes it forget.
+///
+/// # Errors
+/// If it is too old, or keeps text in an encoding in which not every text can be written.
+pub(super) async fn inspect(db: &Client) -> Result<(), Fault> {
+    let settings = "SELECT current_setting('server_version_num')::int, current_setting('server_version'),
+                           current_setting('server_encoding'), current_setting('synchronous_commit'),
+                           current_setting('fsync')";
+    let row = db.query_one(settings, &[]).await?;
+    let [version, encoding, commit, fsync]: [&str; 4] =
+        [row.try_get(1)?, row.try_get(2)?, row.try_get(3)?, row.try_get(4)?];
+    if row.try_get::<_, i32>(0)? < OLDEST_SERVER {
+        return Err(Fault::Row(format!("it is PostgreSQL {version}: 13 or newer is needed")));
+    }
+    if encoding != "UTF8" {
+        return Err(Fault::Row(format!(
+            "its encoding is {encoding}, in which not every text can be kept: use a database that was made with \
+             ENCODING 'UTF8'"
+        )));
+    }
+    if commit == "off" || fsync == "off" {
+        tracing::warn!(
+            synchronous_commit = commit,
+            fsync,
+            "the database may forget the last tasks in a crash: switch both on"
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,102 @@
+//! [`Sessions`] over PostgreSQL. A row without settings says that the session was ended. Both ways of writing one take
+//! the session's lock, so that what is set is set on what was read, and what was ended stays so.
+
+use async_trait::async_trait;
+use taskbridge_sdk::Timestamp;
+
+use super::desk::{Db, Door, Write};
+use super::fault::Fault;
+use super::{PostgresStore, column};
+use crate::tasks::store::{Result, Sessions, Setting, Settings};
+
+#[async_trait]
+impl Sessions for PostgresStore {
+    async fn end(&self, nonce: &str, forget_after: Timestamp) -> Result<()> {
+        let end = End { nonce: nonce.to_owned(), forget_after: forget_after.as_millis() };
+        self.desk.write(Door::Request, None, end).await
+    }
+
+    async fn has_ended(&self, nonce: &str) -> Result<bool> {
+        let sql = "SELECT 1 FROM sessions WHERE nonce = $1 AND settings IS NULL";
+        Ok(!self.desk.read(Door::Request, sql, &[&column::key(nonce)]).await?.is_empty())
+    }
+
+    async fn settings(&self, nonce: &str) -> Result<Settings> {
+        let rows = self.desk.read(Door::Request, READ, &[&column::key(nonce)]).await?;
+        let kept = settings(rows.first()).map_err(|fault| fault.at(&self.desk.place))?;
+        Ok(kept.flatten().unwrap_or_default())
+    }
+
+    async fn set(&self, nonce: &str, setting: Setting, forget_after: Timestamp) -> Result<bool> {
+        let set = Set { nonce: nonce.to_owned(), setting, forget_after: forget_after.as_millis() };
+        self.desk.write(Door::Request, None, set).await
+    }
+}
+
+const READ: &str = "SELECT settings FROM sessions WHERE nonce = $1";
+
+const WRITE: &str = "
+    INSERT INTO sessions (nonce, forget_after, settings) VALUES ($1, $2, $3)
+    ON CONFLICT (nonce) DO UPDATE SET forget_after = excluded.forget_after, settings = excluded.settings";
+
+struct End {
+    nonce: String,
+    forget_after: i64,
+}
+
+#[async_trait]
+impl Write for End {
+    type Done = ();
+
+    async fn write(&self, db: &Db, _again: bool) -> Result<(), Fault> {
+        let nonce = column::key(&self.nonce);
+        db.begin(db.locks("session", [self.nonce.as_str()]), READ, &[&nonce]).await?;
+        db.finish(WRITE, &[&nonce, &self.forget_after, &None::<String>]).await?;
+        Ok(())
+    }
+
+    fn matters(_: &()) -> bool {
+        true
+    }
+}
+
+struct Set {
+    nonce: String,
+    setting: Setting,
+    forget_after: i64,
+}
+
+#[async_trait]
+impl Write for Set {
+    type Done = bool;
+
+    async fn write(&self, db: &Db, _again: bool) -> Result<bool, Fault> {
+        let nonce = column::key(&self.nonce);
+        let row = db.begin(db.locks("session", [self.nonce.as_str()]), READ, &[&nonce]).await?;
+        let after = match settings(row.as_ref())? {
+            // What was ended is not begun again.
+            Some(None) => None,
+            before => before.flatten().unwrap_or_default().with(&self.setting),
+        };
+        let Some(after) = after else {
+            db.leave().await?;
+            return Ok(false);
+        };
+        let json = serde_json::to_string(&after).map_err(|error| Fault::Row(error.to_string()))?;
+        db.finish(WRITE, &[&nonce, &self.forget_after, &Some(json)]).await?;
+        Ok(true)
+    }
+
+    fn matters(set: &bool) -> bool {
+        *set
+    }
+}
+
+/// The row of a session, if it has one; in it what the session has set, unless it was ended.
+fn settings(row: Option<&tokio_postgres::Row>) -> Result<Option<Option<Settings>>, Fault> {
+    let Some(row) = row else { return Ok(None) };
+    let Some(json) = row.try_get::<_, Option<&str>>(0)? else { return Ok(Some(None)) };
+    let settings = serde_json::from_str(json)
+        .map_err(|error| Fault::Row(format!("what a session has set cannot be understood ({error})")))?;
+    Ok(Some(Some(settings)))
+}

@@ -1,0 +1,162 @@
+//! [`TaskStore`] over PostgreSQL.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use taskbridge_sdk::{Output, Timestamp};
+
+use super::desk::{Db, Door, Write};
+use super::fault::Fault;
+use super::{PostgresStore, column, row};
+use crate::store::change::{Amend, Wish};
+use crate::tasks::store::{
+    Change, Holder, Inserted, NewTask, Position, Result, StoreError, TaskStore, Updated,
+};
+use crate::tasks::task::{Owner, Task, TaskId};
+
+#[async_trait]
+impl TaskStore for PostgresStore {
+    async fn insert(&self, new: NewTask) -> Result<Inserted> {
+        let (wish, task) = Wish::of(new).map_err(cannot_write)?;
+        let found = self.desk.write(Door::Request, Some(task.id.as_str()), wish).await?;
+        Ok(found.with(task))
+    }
+
+    async fn get(&self, id: &TaskId, owner: Option<&Owner>) -> Result<Option<Task>> {
+        let id = column::text(id.as_str());
+        let rows = match owner {
+            Some(owner) => {
+                let sql = "SELECT version, body, n FROM tasks
+                           WHERE id = $1 AND owner = $2 AND expires_at > moment($3)";
+                let owner = column::key(owner.as_str());
+                self.desk.read(Door::Request, sql, &[&id, &owner, &self.desk.now()]).await?
+            }
+            None => {
+                self.desk
+                    .read(Door::Loops, "SELECT version, body, n FROM tasks WHERE id = $1", &[&id])
+                    .await?
+            }
+        };
+        rows.first().map(row::task).transpose().map_err(|fault| fault.at(&self.desk.place))
+    }
+
+    async fn output(&self, id: &TaskId) -> Result<Option<Output>> {
+        let sql = "SELECT body FROM outputs WHERE task = $1";
+        let rows = self.desk.read(Door::Request, sql, &[&column::text(id.as_str())]).await?;
+        let read = |row: &tokio_postgres::Row| -> Result<Output, Fault> {
+            serde_json::from_str(row.try_get(0)?)
+                .map_err(|error| Fault::Row(format!("a result cannot be understood ({error})")))
+        };
+        rows.first().map(read).transpose().map_err(|fault| fault.at(&self.desk.place))
+    }
+
+    async fn list(&self, owner: &Owner, after: Option<&Position>, limit: usize) -> Result<Vec<Task>> {
+        // Without a position the list begins behind every moment that there is.
+        let (created_at, id) = after.map_or((i64::MAX, ""), |p| (p.created_at.as_millis(), p.id.as_str()));
+        let sql = "SELECT version, body, n FROM tasks
+                   WHERE owner = $1 AND (created_at, id) < ($2, $3) AND expires_at > moment($4)
+                   ORDER BY created_at DESC, id DESC LIMIT $5";
+        let owner = column::key(owner.as_str());
+        let (id, limit) = (column::text(id), number(limit));
+        let params: [super::desk::Param<'_>; 5] = [&owner, &created_at, &id, &self.desk.now(), &limit];
+        let rows = self.desk.read(Door::Request, sql, &params).await?;
+        row::tasks(&rows).map_err(|fault| fault.at(&self.desk.place))
+    }
+
+    async fn of_session(&self, session: &str) -> Result<Vec<Task>> {
+        let sql = "SELECT version, body, n FROM tasks WHERE session = $1 ORDER BY created_at, id";
+        let rows = self.desk.read(Door::Request, sql, &[&column::key(session)]).await?;
+        row::tasks(&rows).map_err(|fault| fault.at(&self.desk.place))
+    }
+
+    /// The patience of a change is not used: commits that come at the same time share a flush of the database's log
+    /// anyway.
+    async fn update(&self, change: Change<'_>) -> Result<Updated> {
+        let amend = Amend::of(change).map_err(cannot_write)?;
+        let id = amend.row.id.clone();
+        self.desk.write(Door::Loops, Some(&id), amend).await
+    }
+
+    async fn claim(&self, holder: &Holder, lease: Duration, limit: usize) -> Result<Vec<Task>> {
+        let claim = Claim { holder: holder.0.clone(), lease: millis(lease), limit: number(limit) };
+        self.desk.write(Door::Loops, None, claim).await
+    }
+
+    async fn purge(&self, limit: usize) -> Result<usize> {
+        self.desk.write(Door::Loops, None, Purge(number(limit))).await
+    }
+
+    async fn next_due(&self) -> Result<Option<Timestamp>> {
+        // The first row that nobody works on, and the first lease that runs out on one of those that are due before
+        // it: the index is walked no further than that row.
+        let sql = "WITH free AS (SELECT due_at FROM tasks
+                                 WHERE due_at IS NOT NULL AND (lease_until IS NULL OR lease_until <= due_at)
+                                 ORDER BY due_at LIMIT 1)
+                   SELECT least((SELECT due_at FROM free),
+                                (SELECT min(lease_until) FROM tasks
+                                 WHERE lease_until > due_at
+                                     AND due_at < COALESCE((SELECT due_at FROM free), 9223372036854775807)))";
+        let rows = self.desk.read(Door::Loops, sql, &[]).await?;
+        let Some(row) = rows.first() else { return Ok(None) };
+        let due: Option<i64> = row.try_get(0).map_err(|error| Fault::from(error).at(&self.desk.place))?;
+        Ok(due.map(Timestamp::from_millis))
+    }
+}
+
+fn cannot_write(error: serde_json::Error) -> StoreError {
+    StoreError::Broken(format!("a task cannot be written as JSON: {error}"))
+}
+
+/// A number of rows as the database takes it.
+fn number(of: usize) -> i64 {
+    i64::try_from(of).unwrap_or(i64::MAX)
+}
+
+/// A span in the unit of the columns. No lease is longer than a century.
+pub(super) fn millis(span: Duration) -> i64 {
+    const LONGEST: i64 = 100 * 366 * 86_400_000;
+    i64::try_from(span.as_millis()).map_or(LONGEST, |span| span.min(LONGEST))
+}
+
+struct Claim {
+    holder: String,
+    lease: i64,
+    limit: i64,
+}
+
+/// Rows that another claim has under its hands are passed over. One that was claimed since this one's snapshot was
+/// taken is looked at again when it is locked, and no longer fits. If the answer is lost, the rows stay leased to
+/// nobody who knows, until the lease runs out.
+#[async_trait]
+impl Write for Claim {
+    type Done = Vec<Task>;
+
+    async fn write(&self, db: &Db, _again: bool) -> Result<Vec<Task>, Fault> {
+        let sql = "WITH due AS (SELECT id FROM tasks
+                                WHERE due_at <= moment($1) AND (lease_until IS NULL OR lease_until <= moment($1))
+                                ORDER BY due_at LIMIT $4 FOR NO KEY UPDATE SKIP LOCKED)
+                   UPDATE tasks SET version = version + 1, lease_holder = $2, lease_until = moment($1) + $3
+                   FROM due WHERE tasks.id = due.id
+                   RETURNING tasks.version, tasks.body, tasks.n, tasks.due_at";
+        let mut rows = db.all(sql, &[&db.now, &self.holder, &self.lease, &self.limit]).await?;
+        rows.sort_by_key(|row| row.try_get::<_, i64>(3).unwrap_or(i64::MAX));
+        // One that cannot be understood is leased as well: it would be the first in every claim.
+        row::tasks(&rows)
+    }
+}
+
+/// The most rows that are deleted.
+struct Purge(i64);
+
+#[async_trait]
+impl Write for Purge {
+    type Done = usize;
+
+    async fn write(&self, db: &Db, _again: bool) -> Result<usize, Fault> {
+        let sql = "WITH old AS (SELECT id FROM tasks WHERE closed AND expires_at <= moment($1)
+                                ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED),
+                        forgotten AS (DELETE FROM sessions WHERE forget_after <= moment($1))
+                   DELETE FROM tasks USING old WHERE tasks.id = old.id";
+        Ok(usize::try_from(db.execute(sql, &[&db.now, &self.0]).await?).unwrap_or(usize::MAX))
+    }
+}

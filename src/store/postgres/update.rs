@@ -1,0 +1,202 @@
+//! Changing a row: compare-and-set on its version, with its result, slots and lease in the same statement. Of two that
+//! write one version, the second waits for the first, looks at the row again, and finds another version.
+//!
+//! Which slots a row holds changes only with its version. So a change that finds the version it was made from also
+//! finds the slots that the row held then, and whether it takes new ones can be told before it is written.
+
+use std::borrow::Cow;
+
+use async_trait::async_trait;
+
+use super::column;
+use super::desk::{Db, Locks, Param, Write};
+use super::fault::Fault;
+use super::insert::{limits, lock_slots};
+use super::tasks::millis;
+use crate::store::change::{Amend, LeaseChange};
+use crate::store::row::Slots;
+use crate::tasks::store::Updated;
+
+/// The change of the row itself. `$14` is the holder who holds (`$13`) or releases; where it is null, `=` is never true,
+/// and the lease is kept.
+macro_rules! update_row {
+    () => {
+        "UPDATE tasks SET version = version + 1, expires_at = $4, due_at = $5, backend = $6, grp = $7, opened_at = $8,
+             handle = $9, closed = $10, line = $11, digest = $12, body = $16, session = $17, waiting_until = $18,
+             lease_until = CASE WHEN $13::boolean THEN moment($1) + $15::bigint
+                                WHEN lease_holder = $14 THEN NULL ELSE lease_until END,
+             lease_holder = CASE WHEN $13::boolean THEN $14 WHEN lease_holder = $14 THEN NULL ELSE lease_holder END
+         WHERE id = $2 AND version = $3
+             AND (NOT $13::boolean OR lease_holder IS NULL OR lease_holder = $14 OR lease_until <= moment($1))"
+    };
+}
+
+/// For rows that never hold slots, where no result is to be kept.
+const UPDATE: &str = concat!(update_row!(), " RETURNING id");
+
+/// For the others: `$19` says that the row must hold slots already, and `$20` that it holds none from now on.
+const UPDATE_ALL: &str = concat!(
+    "WITH written AS (",
+    update_row!(),
+    " AND (NOT $19::boolean OR EXISTS (SELECT 1 FROM slots WHERE task = $2)) RETURNING id),
+      freed AS (DELETE FROM slots WHERE $20::boolean AND task IN (SELECT id FROM written)),
+      held AS (INSERT INTO slots (slot, task)
+               SELECT DISTINCT names.slot, written.id FROM written, unnest($21::text[]) AS names (slot)
+               ON CONFLICT DO NOTHING),
+      kept AS (INSERT INTO outputs (task, body) SELECT id, $22 FROM written WHERE $22::text IS NOT NULL
+               ON CONFLICT DO NOTHING)
+      SELECT id FROM written"
+);
+
+/// What must be known before slots are taken.
+const LOOK: &str = "
+    SELECT EXISTS (SELECT 1 FROM slots WHERE task = $1),
+           EXISTS (SELECT 1 FROM unnest($3::text[], $4::bigint[]) AS limits (slot, most)
+                   WHERE (SELECT count(*) FROM (SELECT 1 FROM slots WHERE slots.slot = limits.slot LIMIT limits.most)
+                                               AS taken) >= limits.most),
+           EXISTS (SELECT 1 FROM tasks WHERE id = $1 AND version = $2)";
+
+/// True if the row is as an attempt whose answer was lost would have left it.
+const IS_DONE: &str = "
+    SELECT EXISTS (SELECT 1 FROM tasks
+                   WHERE id = $1 AND version = $2::bigint + 1 AND body = $3 AND (NOT $4::boolean OR lease_holder = $5))";
+
+#[async_trait]
+impl Write for Amend {
+    type Done = Updated;
+
+    async fn write(&self, db: &Db, again: bool) -> Result<Updated, Fault> {
+        let columns = Columns::of(self)?;
+        let written = match (&self.row.slots, &self.output) {
+            (Slots::Never, None) => !db.all(UPDATE, &columns.params(db)[..18]).await?.is_empty(),
+            (Slots::Never | Slots::Free, _) => !db.all(UPDATE_ALL, &columns.params(db)).await?.is_empty(),
+            (Slots::Held(slots), _) => {
+                // Nearly always it holds them already: one statement then.
+                let already = Columns { must_hold: true, ..Columns::of(self)? };
+                if db.all(UPDATE_ALL, &already.params(db)).await?.is_empty() {
+                    match take(db, self, slots, &columns).await? {
+                        Updated::Written(_) => true,
+                        Updated::Conflict => false,
+                        Updated::NoSlot => return Ok(Updated::NoSlot),
+                    }
+                } else {
+                    true
+                }
+            }
+        };
+        if written || (again && is_done(db, self, &columns).await?) {
+            return Ok(Updated::Written(self.version + 1));
+        }
+        Ok(Updated::Conflict)
+    }
+
+    fn matters(updated: &Updated) -> bool {
+        matches!(updated, Updated::Written(_))
+    }
+}
+
+/// Takes slots: nobody else takes one of them between the count and the commit.
+async fn take(db: &Db, amend: &Amend, slots: &[String], columns: &Columns<'_>) -> Result<Updated, Fault> {
+    let locks = lock_slots(db, Locks::default(), slots, &amend.limits);
+    let (names, most) = limits(&amend.limits);
+    let look: [Param<'_>; 4] = [&columns.id, &columns.version, &names, &most];
+    let seen = db.begin(locks, LOOK, &look).await?;
+    let seen = seen.ok_or_else(|| Fault::Row("the database answered with nothing".to_owned()))?;
+    let (holds, full, is_current): (bool, bool, bool) =
+        (seen.try_get(0)?, seen.try_get(1)?, seen.try_get(2)?);
+    if !is_current || (!holds && full) {
+        db.leave().await?;
+        return Ok(if is_current { Updated::NoSlot } else { Updated::Conflict });
+    }
+    let written = db.finish(UPDATE_ALL, &columns.params(db)).await?;
+    Ok(if written.is_empty() { Updated::Conflict } else { Updated::Written(amend.version + 1) })
+}
+
+async fn is_done(db: &Db, amend: &Amend, columns: &Columns<'_>) -> Result<bool, Fault> {
+    let params: [Param<'_>; 5] =
+        [&columns.id, &columns.version, &amend.row.body, &columns.holds, &columns.holder];
+    let row = db.first(IS_DONE, &params).await?;
+    Ok(row.map(|row| row.try_get(0)).transpose()?.unwrap_or(false))
+}
+
+type Text<'w> = Cow<'w, str>;
+
+/// What is bound to the statements.
+struct Columns<'w> {
+    amend: &'w Amend,
+    id: Text<'w>,
+    version: i64,
+    backend: Option<Text<'w>>,
+    group: Option<Text<'w>>,
+    handle: Option<Text<'w>>,
+    line: Option<Text<'w>>,
+    digest: Option<Text<'w>>,
+    session: Option<Text<'w>>,
+    holds: bool,
+    holder: Option<&'w str>,
+    lease: Option<i64>,
+    must_hold: bool,
+    frees: bool,
+    slots: Vec<String>,
+}
+
+impl<'w> Columns<'w> {
+    fn of(amend: &'w Amend) -> Result<Self, Fault> {
+        let row = &amend.row;
+        let (holds, holder, lease) = match &amend.lease {
+            LeaseChange::Keep => (false, None, None),
+            LeaseChange::Release(holder) => (false, Some(holder.as_str()), None),
+            LeaseChange::Hold(holder, lease) => (true, Some(holder.as_str()), Some(millis(*lease))),
+        };
+        let version = i64::try_from(amend.version)
+            .map_err(|_| Fault::Row(format!("a row's version is said to be {}", amend.version)))?;
+        Ok(Self {
+            amend,
+            id: column::text(&row.id),
+            version,
+            backend: row.open.backend.as_deref().map(column::text),
+            group: row.open.group.as_deref().map(column::text),
+            handle: row.open.handle.as_deref().map(column::text),
+            line: column::key_of(row.line.as_ref()),
+            digest: column::key_of(row.digest.as_ref()),
+            session: column::key_of(row.session.as_ref()),
+            holds,
+            holder,
+            lease,
+            must_hold: false,
+            frees: matches!(row.slots, Slots::Free),
+            slots: match &row.slots {
+                Slots::Held(slots) => slots.iter().map(|slot| column::key(slot).into_owned()).collect(),
+                Slots::Free | Slots::Never => Vec::new(),
+            },
+        })
+    }
+
+    fn params<'p>(&'p self, db: &'p Db) -> [Param<'p>; 22] {
+        let row = &self.amend.row;
+        [
+            &db.now,
+            &self.id,
+            &self.version,
+            &row.expires_at,
+            &row.due_at,
+            &self.backend,
+            &self.group,
+            &row.open.opened_at,
+            &self.handle,
+            &row.closed,
+            &self.line,
+            &self.digest,
+            &self.holds,
+            &self.holder,
+            &self.lease,
+            &row.body,
+            &self.session,
+            &row.waiting_until,
+            &self.must_hold,
+            &self.frees,
+            &self.slots,
+            &self.amend.output,
+        ]
+    }
+}

@@ -1,0 +1,9 @@
+//! The behaviours of every store.
+
+mod alone {
+    taskbridge::store_suite!(super::super::bench().await);
+}
+
+mod shared {
+    taskbridge::shared_store_suite!(super::super::benches().await);
+}

@@ -1,0 +1,179 @@
+//! [`Postgres`]: a real PostgreSQL server for tests, in a folder of its own, on a free port of 127.0.0.1. A shell keeps it: when
+//! the test process is gone, however it went, the shell's input ends, and it stops the server by its process id.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use taskbridge::store::postgres::Place;
+
+/// The role that owns everything, and its password.
+const USER: &str = "tester";
+const PASSWORD: &str = "s3cret/with:odd@signs";
+
+/// The role and its password as they stand in an address.
+const LOGIN: &str = "tester:s3cret%2Fwith%3Aodd%40signs";
+
+/// Starts the server ($1 $2...) and says so when it takes connections, keeps it until the input ends, stops it, and deletes
+/// $REMOVE.
+const KEEPER: &str = r#"
+"$@" >>"$LOG" 2>&1 &
+pid=$!
+until "$READY" -q -h 127.0.0.1 -p "$PORT"; do
+    kill -0 "$pid" 2>/dev/null || { echo failed; exit 1; }
+    sleep 0.05
+done
+echo ready
+cat >/dev/null
+kill -INT "$pid"
+wait "$pid"
+[ -z "$REMOVE" ] || rm -rf "$REMOVE"
+"#;
+
+/// A server. It is stopped when it is dropped.
+pub(crate) struct Postgres {
+    folder: PathBuf,
+    port: u16,
+    keeper: Option<Child>,
+    /// Kept while a test has it; the one that all tests share is deleted by its keeper.
+    own: Option<tempfile::TempDir>,
+}
+
+/// The server that tests share, each with a schema of its own.
+pub(crate) fn shared() -> &'static Postgres {
+    static SHARED: OnceLock<Postgres> = OnceLock::new();
+    SHARED.get_or_init(|| {
+        let folder = tempfile::Builder::new().prefix("taskbridge-postgres-").tempdir().unwrap().keep();
+        Postgres::begin(folder, None)
+    })
+}
+
+/// A schema name that no other test has.
+pub(crate) fn schema() -> String {
+    static MADE: AtomicU32 = AtomicU32::new(0);
+    format!("test_{}", MADE.fetch_add(1, Ordering::Relaxed))
+}
+
+impl Postgres {
+    /// A server that only one test has, and can stop.
+    pub(crate) fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        Self::begin(folder.path().to_owned(), Some(folder))
+    }
+
+    fn begin(folder: PathBuf, own: Option<tempfile::TempDir>) -> Self {
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let mut server = Self { folder, port, keeper: None, own };
+        let data = server.path("data");
+        fs::create_dir(&data).unwrap();
+        fs::write(server.path("password"), PASSWORD).unwrap();
+        if rustix::process::geteuid().is_root() {
+            // The server refuses to run as root; whom it runs as must be able to write.
+            let chown = Command::new("chown").args(["-R", "nobody"]).arg(&server.folder).status().unwrap();
+            assert!(chown.success());
+        }
+        let mut init = as_nobody(&binary("initdb"));
+        init.arg("--pgdata").arg(&data).args([
+            "--username",
+            USER,
+            "--encoding=UTF8",
+            "--locale=C",
+            "--no-sync",
+        ]);
+        init.args(["--auth-host=scram-sha-256", "--auth-local=trust"]);
+        init.arg("--pwfile").arg(server.path("password")).current_dir(&server.folder);
+        let made = init.output().unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        server.run();
+        server
+    }
+
+    /// Starts it again, if it was stopped.
+    pub(crate) fn run(&mut self) {
+        let mut command = Command::new("sh");
+        command.args(["-c", KEEPER, "keeper"]);
+        let server = as_nobody(&binary("postgres"));
+        command.arg(server.get_program()).args(server.get_args());
+        command.arg("-D").arg(self.path("data")).arg("-k").arg(&self.folder);
+        command.args(["-p", &self.port.to_string(), "-c", "listen_addresses=127.0.0.1"]);
+        command.args(["-c", "max_connections=300", "-c", "shared_buffers=32MB", "-c", "fsync=off"]);
+        let remove = if self.own.is_none() { self.folder.as_path() } else { Path::new("") };
+        command.env("LOG", self.path("log")).env("READY", binary("pg_isready"));
+        command.env("PORT", self.port.to_string()).env("REMOVE", remove);
+        // Out of the way of a signal that is meant for the tests.
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        let mut keeper = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut said = String::new();
+        BufReader::new(keeper.stdout.take().unwrap()).read_line(&mut said).unwrap();
+        let log = fs::read_to_string(self.path("log")).unwrap_or_default();
+        assert_eq!(said.trim(), "ready", "{log}");
+        self.keeper = Some(keeper);
+    }
+
+    /// Stops it; those who are connected are cut off.
+    pub(crate) fn stop(&mut self) {
+        if let Some(mut keeper) = self.keeper.take() {
+            drop(keeper.stdin.take());
+            keeper.wait().unwrap();
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// The address of its database, with the password in it.
+    pub(crate) fn url(&self) -> String {
+        format!("postgres://{LOGIN}@127.0.0.1:{}/postgres", self.port)
+    }
+
+    /// The address without user, password and database: `127.0.0.1:PORT`.
+    pub(crate) fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    /// A schema of its database.
+    pub(crate) fn place(&self, schema: &str) -> Place {
+        Place::at(&self.url()).unwrap().in_schema(schema).unwrap()
+    }
+
+    /// A connection, in this schema.
+    pub(crate) async fn client(&self, schema: &str) -> tokio_postgres::Client {
+        let (client, connection) = tokio_postgres::connect(&self.url(), tokio_postgres::NoTls).await.unwrap();
+        #[expect(clippy::disallowed_methods, reason = "a test's own connection needs somebody to drive it")]
+        tokio::spawn(connection);
+        client.batch_execute(&format!("SET search_path = {schema}")).await.unwrap();
+        client
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// A command that does not run as root.
+fn as_nobody(program: &Path) -> Command {
+    if !rustix::process::geteuid().is_root() {
+        return Command::new(program);
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=nobody", "--regid=nogroup", "--clear-groups"]).arg(program);
+    command
+}
+
+/// A program of PostgreSQL: Debian keeps those of the server out of the path.
+fn binary(name: &str) -> PathBuf {
+    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let mut found: Vec<PathBuf> =
+        versions.map(|version| version.path().join("bin").join(name)).filter(|path| path.exists()).collect();
+    found.sort();
+    found.pop().unwrap_or_else(|| name.into())
+}
