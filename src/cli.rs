@@ -2,6 +2,7 @@
 //! done.
 
 mod call;
+mod store;
 
 use std::ffi::OsString;
 use std::io::{self, Write as _};
@@ -44,6 +45,14 @@ enum Command {
     },
     /// Print the JSON Schema of config files.
     Schema,
+    /// Bring the schema of a PostgreSQL store up to date, and say what was done.
+    Migrate {
+        #[command(flatten)]
+        file: File,
+    },
+    /// Work on the store itself.
+    #[command(subcommand)]
+    Store(store::Command),
 }
 
 #[derive(Args)]
@@ -91,6 +100,8 @@ pub fn main_with(registry: Registry) -> ExitCode {
             Ok(code) => return code,
             Err(message) => Err(message),
         },
+        Some(Command::Migrate { file }) => store::migrate(&registry, &file),
+        Some(Command::Store(command)) => store::run(&registry, command),
         Some(Command::Schema) => {
             print(&format!("{:#}\n", config::schema::generate(&registry)));
             Ok(())
@@ -240,7 +251,7 @@ fn welcome(config: &Config, address: SocketAddr) -> String {
          \n",
         version = env!("CARGO_PKG_VERSION"),
         config = config.file.display(),
-        store = config.store.path.display(),
+        store = config.store.database,
     )
 }
 

@@ -13,13 +13,14 @@ use super::offered::Offered;
 use super::reload::InForce;
 use super::{App, AppError};
 use crate::clock::{self, Clock, System};
-use crate::config::{Config, StoreKind};
+use crate::config::{Config, Database};
 use crate::current::Current;
 use crate::mcp::Bridge;
 use crate::mcp::http::Entrance;
 use crate::mcp::offers::Offers;
 use crate::mcp::speakers::Speakers;
 use crate::seal::Seal;
+use crate::store::postgres::{PostgresStore, StoreClock};
 use crate::store::sqlite::{Mode, SqliteStore};
 use crate::tasks::ledger::{Ledger, Nudge};
 use crate::tasks::pace::Pace;
@@ -42,7 +43,7 @@ impl App {
     /// See [`AppError`].
     pub async fn build(config: Config, registry: &Registry, program: PathBuf) -> Result<Self, AppError> {
         let entropy = System::entropy();
-        let store = open_store(&config)?;
+        let store = open_store(&config).await?;
         let time = StoreTime::of(Arc::clone(&store) as _).await?;
         let clock: Arc<dyn Clock> = time.clone();
         let key = store.seal_key(clock::random(&*entropy)).await?;
@@ -85,11 +86,16 @@ impl App {
     }
 }
 
-fn open_store(config: &Config) -> Result<Arc<dyn Store>, AppError> {
-    let place = &config.store;
-    make_folder(place.path.parent().unwrap_or(Path::new("/")))?;
-    match place.kind {
-        StoreKind::Sqlite => Ok(Arc::new(SqliteStore::open(&place.path, System::clock(), Mode::Threaded)?)),
+async fn open_store(config: &Config) -> Result<Arc<dyn Store>, AppError> {
+    match &config.store.database {
+        Database::Sqlite(path) => {
+            make_folder(path.parent().unwrap_or(Path::new("/")))?;
+            Ok(Arc::new(SqliteStore::open(path, System::clock(), Mode::Threaded)?))
+        }
+        Database::Postgres(place) => {
+            make_folder(&config.store.backends_dir)?;
+            Ok(Arc::new(PostgresStore::open(place.clone(), StoreClock::Database).await?))
+        }
     }
 }
 

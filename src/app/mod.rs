@@ -52,7 +52,7 @@ pub enum AppError {
         source: io::Error,
     },
     /// A folder for state cannot be made.
-    #[error("{}: the folder for state cannot be made: {source}; choose another with `path` in [store]", .folder.display())]
+    #[error("{}: the folder for state cannot be made: {source}; choose another with `path` or `backends_dir` in [store]", .folder.display())]
     Folder {
         /// The folder.
         folder: PathBuf,

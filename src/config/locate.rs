@@ -33,6 +33,12 @@ impl std::fmt::Debug for ApiKey {
     }
 }
 
+/// A variable that the config names.
+#[expect(clippy::disallowed_methods, reason = "this is the one place that reads the environment")]
+pub(super) fn variable(name: &str) -> Option<String> {
+    std::env::var_os(name)?.into_string().ok()
+}
+
 /// What the environment says.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {

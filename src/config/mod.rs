@@ -22,14 +22,16 @@ mod shape;
 mod slots;
 mod source;
 mod sources;
+mod store;
 mod tool_shape;
 mod tools;
 mod values;
 
 pub use parts::{Differences, Parts};
 pub use problem::{Problem, Problems};
-pub use shape::{ApiKey, Auth, AuthMode, CompanionTools, Log, LogFormat, Reconciler, Server, StoreKind};
+pub use shape::{ApiKey, Auth, AuthMode, CompanionTools, Log, LogFormat, Reconciler, Server};
 pub use sources::Sources;
+pub use store::{Database, StorePlace};
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -41,8 +43,9 @@ use taskbridge_sdk::Registry;
 
 use crate::catalog::{Definition, Prompts, Resources};
 use reader::Reader;
-use shape::{ConcurrencyGroup, Lifetime, Store};
+use shape::{ConcurrencyGroup, Lifetime};
 use source::Source;
+use store::Store;
 
 /// A config that was found right.
 #[derive(Debug)]
@@ -82,17 +85,6 @@ pub struct Reading {
     pub config: Result<Config, Problems>,
     /// The file and those that it refers to, as they were before they were read.
     pub sources: Sources,
-}
-
-/// Where tasks are kept. Both paths are absolute.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StorePlace {
-    /// The kind of store.
-    pub kind: StoreKind,
-    /// The database file.
-    pub path: PathBuf,
-    /// The folder for what backends keep.
-    pub backends_dir: PathBuf,
 }
 
 /// A backend, not connected yet.
@@ -223,7 +215,7 @@ fn read_text(
     let all_resources = reader.is_clean("resources");
     let context = prompts::Context { dir, tools, resources: &resources, all_resources };
     let prompts = prompts::read(&mut reader, prompt_tables, context);
-    let store = place(&mut reader, store, dir, state_home);
+    let store = store::place(&mut reader, store, dir, state_home);
     sources.extend(reader.sources());
     let parts = Parts::of(&source.fields, reader.contents());
     reader.finish(Config {
@@ -253,21 +245,6 @@ impl Config {
         self.server.listen = address;
         Ok(())
     }
-}
-
-/// Where the store is. Without a folder for state the place is empty, and that is a problem.
-fn place(reader: &mut Reader<'_>, store: Store, dir: &Path, state_home: Option<&Path>) -> StorePlace {
-    let path = match (store.path, state_home) {
-        (Some(path), _) => dir.join(path),
-        (None, Some(home)) => home.join("taskbridge").join("taskbridge.db"),
-        (None, None) => {
-            let message = "no folder for state is known ($XDG_STATE_HOME and $HOME are not set): set `path`";
-            reader.problem("store.path", message);
-            PathBuf::new()
-        }
-    };
-    let backends_dir = path.parent().unwrap_or(dir).join("backends");
-    StorePlace { kind: store.kind, path, backends_dir }
 }
 
 #[cfg(test)]

@@ -8,7 +8,8 @@ use serde_json::{Map, Value, json};
 use taskbridge_sdk::Registry;
 
 use super::offer_shape::{Prompt, Resource};
-use super::shape::{Auth, ConcurrencyGroup, Lifetime, Log, Reconciler, Server, Store};
+use super::shape::{Auth, ConcurrencyGroup, Lifetime, Log, Reconciler, Server};
+use super::store::Store;
 use super::tool_shape::Tool;
 
 /// The JSON Schema 2020-12 of a config file for a program with these adapters.

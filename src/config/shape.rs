@@ -2,7 +2,6 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::{NonZeroU32, NonZeroUsize};
-use std::path::PathBuf;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -188,27 +187,6 @@ fn digest<'de, D: Deserializer<'de>>(from: D) -> Result<[u8; 32], D::Error> {
             "it is not a SHA-256 in hexadecimal (64 digits): write what `printf %s \"$KEY\" | sha256sum` prints",
         )
     })
-}
-
-/// Where tasks are kept. A change takes effect when the server is started again.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub(super) struct Store {
-    /// The kind of store.
-    pub kind: StoreKind,
-    /// The database file; a relative path starts at the folder of this config file. Backends keep what is theirs in
-    /// a folder beside it. Without a path it is `taskbridge/taskbridge.db` under `$XDG_STATE_HOME`, or under
-    /// `~/.local/state`.
-    pub path: Option<PathBuf>,
-}
-
-/// The kinds of stores.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum StoreKind {
-    /// A SQLite database file.
-    #[default]
-    Sqlite,
 }
 
 /// How jobs are watched. A change takes effect when the server is started again.

@@ -34,7 +34,7 @@ fn with_tool(rest: &str) -> String {
 fn an_empty_config_is_a_config() {
     let config = read("").unwrap();
     assert_eq!(config.server.listen.to_string(), "127.0.0.1:8808");
-    assert_eq!(config.store.path, Path::new("/state/taskbridge/taskbridge.db"));
+    assert_eq!(config.store.database.to_string(), "/state/taskbridge/taskbridge.db");
     assert_eq!(config.store.backends_dir, Path::new("/state/taskbridge/backends"));
     assert!(config.tools.is_empty() && config.backends.is_empty() && config.limits.is_empty());
 }
@@ -42,7 +42,7 @@ fn an_empty_config_is_a_config() {
 #[test]
 fn relative_paths_start_at_the_config_file() {
     let config = read("[store]\npath = \"db/x.db\"\n").unwrap();
-    assert_eq!(config.store.path, Path::new("/etc/bridge/db/x.db"));
+    assert_eq!(config.store.database.to_string(), "/etc/bridge/db/x.db");
     assert_eq!(config.store.backends_dir, Path::new("/etc/bridge/db/backends"));
 }
 

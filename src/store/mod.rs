@@ -4,6 +4,7 @@
 //! [`suite`] has the contract as tests that every store runs.
 
 mod change;
+pub mod copy;
 mod durations;
 pub mod postgres;
 mod row;

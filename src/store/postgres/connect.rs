@@ -17,6 +17,9 @@ use crate::tasks::store::{Result, StoreError};
 /// How long work waits for a free connection.
 pub(super) const FREE_WITHIN: Duration = Duration::from_secs(10);
 
+/// How long a connection may take to be made, with its password and its certificates.
+const MADE_WITHIN: Duration = Duration::from_secs(10);
+
 /// What makes connections to a place.
 #[derive(Clone)]
 pub(super) struct Connector {
@@ -42,7 +45,7 @@ impl Connector {
             .max_size(size)
             .runtime(Runtime::Tokio1)
             .wait_timeout(Some(FREE_WITHIN))
-            .create_timeout(Some(CONNECT_WITHIN))
+            .create_timeout(Some(MADE_WITHIN))
             .recycle_timeout(Some(CONNECT_WITHIN))
             .build();
         pool.expect("a pool with time limits is given a runtime to keep them by")

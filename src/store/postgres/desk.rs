@@ -1,6 +1,6 @@
 //! How work gets done: a connection from the pool, the work, and again if others or the network came between.
 //!
-//! - A read is one statement. It may be dropped at any point, and is made once more where its connection was stale.
+//! - A read is one statement. It may be dropped at any point, and is made again where its connection was stale.
 //! - A write is one transaction in a task of its own, so that it is done as a whole or not at all, whoever stops
 //!   waiting for it; and writes to one row come in the order in which they were begun ([`Turns`]). If its connection
 //!   broke, nobody knows whether it was committed: it is made again, and so written that it then finds itself done.
@@ -31,6 +31,10 @@ const CLASHES: u32 = 20;
 
 /// For how long a write whose fate is not known is made again.
 const SETTLE_WITHIN: Duration = Duration::from_secs(10);
+
+/// The pauses after which a read is made again whose connection was of no use. All of them may be stale at once.
+const READ_AGAIN: [Duration; 4] =
+    [Duration::ZERO, Duration::from_millis(20), Duration::from_millis(50), Duration::from_millis(100)];
 
 /// How long an answer may take before its connection is given up: the server gives up a statement before that.
 const ANSWER_WITHIN: Duration = STATEMENT_WITHIN.saturating_add(Duration::from_secs(5));
@@ -115,23 +119,22 @@ impl Desk {
     /// The rows of one statement that writes nothing.
     pub(super) async fn read(&self, door: Door, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>> {
         let _permit = self.admit(door).await?;
-        let mut again = false;
-        loop {
-            let db = self.connection().await.map_err(|fault| self.told(fault))?;
-            match within(db.all(sql, params)).await {
-                Ok(rows) => return Ok(rows),
-                Err(fault) if fault.is_lost() && !again => {
-                    again = true;
-                    db.discard();
-                }
-                Err(fault) => {
-                    if fault.is_lost() {
-                        db.discard();
-                    }
-                    return Err(self.told(fault));
-                }
+        for pause in READ_AGAIN {
+            match self.read_once(sql, params).await {
+                Err(fault) if fault.is_lost() && !matches!(fault, Fault::Silent) => sleep(pause).await,
+                done => return done.map_err(|fault| self.told(fault)),
             }
         }
+        self.read_once(sql, params).await.map_err(|fault| self.told(fault))
+    }
+
+    async fn read_once(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>, Fault> {
+        let db = self.connection().await?;
+        let rows = within(db.all(sql, params)).await;
+        if rows.as_ref().is_err_and(Fault::is_lost) {
+            db.discard();
+        }
+        rows
     }
 
     /// The moment that counts as now in statements: the first thing that each of them is handed.
@@ -197,7 +200,8 @@ impl Desk {
                 continue;
             }
             again |= fault.is_lost();
-            let may_come_back = fault.is_lost() || matches!(fault, Fault::Connect(_) | Fault::Busy);
+            let may_come_back =
+                fault.is_lost() || matches!(fault, Fault::Connect(_) | Fault::Unmade | Fault::Busy);
             if !again || !may_come_back || since.elapsed() > SETTLE_WITHIN {
                 return Err(self.told(fault));
             }

@@ -22,6 +22,8 @@ pub(super) enum Fault {
     Busy,
     /// No answer came in time.
     Silent,
+    /// No connection was made in time, so that nothing was sent.
+    Unmade,
     /// A row is there and cannot be understood, or something else that trying again will not mend.
     Row(String),
 }
@@ -38,7 +40,7 @@ impl From<PoolError> for Fault {
         match error {
             PoolError::Backend(error) => Fault::Connect(error),
             PoolError::Timeout(TimeoutType::Wait) => Fault::Busy,
-            PoolError::Timeout(_) => Fault::Silent,
+            PoolError::Timeout(_) => Fault::Unmade,
             other => Fault::Row(other.to_string()),
         }
     }
@@ -55,7 +57,9 @@ impl Fault {
     pub(super) fn is_lost(&self) -> bool {
         match self {
             Fault::Silent => true,
-            Fault::Connect(_) | Fault::Busy | Fault::Row(_) => false,
+            Fault::Unmade | Fault::Busy | Fault::Row(_) => false,
+            // Cut off before it could be used: somebody ends connections one by one.
+            Fault::Connect(error) => error.code() == Some(&SqlState::ADMIN_SHUTDOWN),
             Fault::Sql(error) => match error.code() {
                 Some(code) => is_going(code),
                 None => error.is_closed() || is_io(error),
@@ -83,6 +87,11 @@ impl Fault {
             }
             Fault::Silent => {
                 return StoreError::Unavailable(format!("{place} did not answer in time; it is tried again"));
+            }
+            Fault::Unmade => {
+                return StoreError::Unavailable(format!(
+                    "{place} cannot be reached: no connection was made in time"
+                ));
             }
             Fault::Connect(error) | Fault::Sql(error) => error,
         };

@@ -22,7 +22,7 @@ impl Write for Wish {
 
     async fn write(&self, db: &Db, again: bool) -> Result<Found, Fault> {
         if self.once.is_none() && self.attach.is_none() && !matches!(self.row.slots, Slots::Held(_)) {
-            return match db.all(INSERT, &Columns::of(self).params(db)).await {
+            return match db.all(INSERT, &Columns::of(self, 1).params(&db.now)).await {
                 Err(fault) if again && fault.is_there_already("tasks_pkey") => Ok(Found::Nothing),
                 made => made.map(|_| Found::Nothing),
             };
@@ -34,7 +34,7 @@ impl Write for Wish {
         } else if let Some(found) = serves(&seen, self)? {
             found
         } else {
-            db.finish(INSERT, &Columns::of(self).params(db)).await?;
+            db.finish(INSERT, &Columns::of(self, 1).params(&db.now)).await?;
             return Ok(Found::Nothing);
         };
         if let (Found::Abandoned(task), Some(once)) = (&found, &self.once) {
@@ -73,11 +73,11 @@ const LOOK: &str = "
         ORDER BY created_at DESC, id DESC LIMIT 1) AS left_over ON true";
 
 /// The row goes in with its slots and its key. A key that stood for an expired row stands for this one from now on.
-const INSERT: &str = "
+pub(super) const INSERT: &str = "
     WITH made AS (
         INSERT INTO tasks (id, owner, tool, created_at, version, expires_at, due_at, lease_until, lease_holder,
                            backend, grp, opened_at, handle, closed, line, digest, waiting_until, body, session)
-        VALUES ($2, $3, $4, $5, 1, $6, $7, moment($1) + $8::bigint, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18,
+        VALUES ($2, $3, $4, $5, $24, $6, $7, moment($1) + $8::bigint, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18,
                 $19)
         RETURNING id),
     held AS (
@@ -144,11 +144,12 @@ fn serves(seen: &Row, wish: &Wish) -> Result<Option<Found>, Fault> {
 }
 
 /// What is bound to [`INSERT`].
-struct Columns<'w> {
+pub(super) struct Columns<'w> {
     wish: &'w Wish,
     texts: Texts<'w>,
     lease: Option<i64>,
     slots: Vec<String>,
+    version: i64,
 }
 
 type Text<'w> = std::borrow::Cow<'w, str>;
@@ -170,7 +171,8 @@ struct Texts<'w> {
 }
 
 impl<'w> Columns<'w> {
-    fn of(wish: &'w Wish) -> Self {
+    /// Those of a row with this version.
+    pub(super) fn of(wish: &'w Wish, version: i64) -> Self {
         let row = &wish.row;
         let once = wish.once.as_ref();
         let texts = Texts {
@@ -192,13 +194,14 @@ impl<'w> Columns<'w> {
             Slots::Held(slots) => slots.iter().map(|slot| column::key(slot).into_owned()).collect(),
             Slots::Free | Slots::Never => Vec::new(),
         };
-        Self { wish, texts, lease: wish.lease.as_ref().map(|(_, lease)| millis(*lease)), slots }
+        Self { wish, texts, lease: wish.lease.as_ref().map(|(_, lease)| millis(*lease)), slots, version }
     }
 
-    fn params<'p>(&'p self, db: &'p Db) -> [Param<'p>; 23] {
+    /// The parameters, with what counts as now.
+    pub(super) fn params<'p>(&'p self, now: &'p Option<i64>) -> [Param<'p>; 24] {
         let (row, texts) = (&self.wish.row, &self.texts);
         [
-            &db.now,
+            now,
             &texts.id,
             &texts.owner,
             &texts.tool,
@@ -221,6 +224,7 @@ impl<'w> Columns<'w> {
             &texts.scope,
             &texts.key,
             &texts.once_digest,
+            &self.version,
         ]
     }
 }

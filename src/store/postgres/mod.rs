@@ -4,7 +4,7 @@
 //!   and made again; `turns`: in which order.
 //! - `schema`: what is in the database, by version. `row`: how a row becomes a task; `column`: how text is kept.
 //! - `tasks` with `insert` and `update`, `queue`, `groups`, `notes`, `sessions`: the traits of [`crate::tasks::store`].
-//! - `hints`: what other processes wrote.
+//! - `hints`: what other processes wrote. `import`: what another store held.
 //!
 //! Everything runs at READ COMMITTED. What must be exact between processes is so by one statement that compares and
 //! sets, or by a lock that is taken before the look that it depends on; each place says by which.
@@ -15,6 +15,7 @@ mod desk;
 mod fault;
 mod groups;
 mod hints;
+mod import;
 mod insert;
 mod notes;
 mod place;
@@ -26,6 +27,7 @@ mod tasks;
 mod turns;
 mod update;
 
+pub(in crate::store) use import::write;
 pub use place::{Place, Wrong};
 pub use schema::Migrated;
 

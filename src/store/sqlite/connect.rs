@@ -61,6 +61,18 @@ fn prepare_writer(path: &Path, mode: Mode) -> Result<Connection, Fault> {
     Ok(db)
 }
 
+/// Opens the file for one connection alone, up to date, in a transaction. Busy if anybody else has it open: in WAL mode
+/// every connection has a part of the lock that this one takes.
+pub(super) fn alone(path: &Path, wait: Duration) -> Result<Connection, Fault> {
+    let mut db = open(path)?;
+    db.busy_timeout(wait)?;
+    db.pragma_update_and_check(None, "locking_mode", "exclusive", |_| Ok(()))?;
+    schema::version(&db)?;
+    schema::migrate(&mut db)?;
+    db.execute_batch("BEGIN IMMEDIATE")?;
+    Ok(db)
+}
+
 /// Opens a connection that only reads.
 pub(super) fn reader(path: &Path) -> Result<Connection, StoreError> {
     let prepare = || -> Result<Connection, Fault> {

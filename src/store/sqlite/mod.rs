@@ -4,8 +4,10 @@
 //! - `readers`: a small pool of connections reads.
 //! - `schema`: what is in the file, by version. `row`: how a task becomes a row and back.
 //! - `tasks` with `insert` and `update`, `queue`, `groups`, `notes`, `sessions`: the traits of [`crate::tasks::store`].
+//! - `export`: all of it, for a copy into another store.
 
 mod connect;
+mod export;
 mod fault;
 mod groups;
 mod insert;
@@ -21,6 +23,8 @@ mod tests;
 mod turn;
 mod update;
 mod writer;
+
+pub(in crate::store) use export::read;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,6 +1,10 @@
 //! The PostgreSQL store, over a real server: what every store does, what only this one can get wrong, whether it comes
 //! to the same as SQLite, and the program on it.
 
+mod copy;
+mod differential;
+mod program;
+mod store;
 mod suite;
 
 use std::sync::Arc;

@@ -40,6 +40,8 @@ pub(crate) struct Postgres {
     folder: PathBuf,
     port: u16,
     keeper: Option<Child>,
+    /// Settings beside those that all have.
+    settings: Vec<String>,
     /// Kept while a test has it; the one that all tests share is deleted by its keeper.
     own: Option<tempfile::TempDir>,
 }
@@ -59,6 +61,18 @@ pub(crate) fn schema() -> String {
     format!("test_{}", MADE.fetch_add(1, Ordering::Relaxed))
 }
 
+/// What is to stand in the certificate.
+const CERTIFICATE: &str = "[req]
+distinguished_name = name
+x509_extensions = extensions
+prompt = no
+[name]
+CN = 127.0.0.1
+[extensions]
+subjectAltName = IP:127.0.0.1
+basicConstraints = critical,CA:FALSE
+";
+
 impl Postgres {
     /// A server that only one test has, and can stop.
     pub(crate) fn start() -> Self {
@@ -69,7 +83,7 @@ impl Postgres {
     fn begin(folder: PathBuf, own: Option<tempfile::TempDir>) -> Self {
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let mut server = Self { folder, port, keeper: None, own };
+        let mut server = Self { folder, port, keeper: None, settings: Vec::new(), own };
         let data = server.path("data");
         fs::create_dir(&data).unwrap();
         fs::write(server.path("password"), PASSWORD).unwrap();
@@ -104,6 +118,9 @@ impl Postgres {
         command.args(["-p", &self.port.to_string(), "-c", "listen_addresses=127.0.0.1"]);
         command.args(["-c", "max_connections=300", "-c", "shared_buffers=32MB", "-c", "fsync=off"]);
         let remove = if self.own.is_none() { self.folder.as_path() } else { Path::new("") };
+        for setting in &self.settings {
+            command.arg("-c").arg(setting);
+        }
         command.env("LOG", self.path("log")).env("READY", binary("pg_isready"));
         command.env("PORT", self.port.to_string()).env("REMOVE", remove);
         // Out of the way of a signal that is meant for the tests.
@@ -122,6 +139,27 @@ impl Postgres {
             drop(keeper.stdin.take());
             keeper.wait().unwrap();
         }
+    }
+
+    /// Starts it again with TLS and a certificate for 127.0.0.1, and gives that certificate's file.
+    pub(crate) fn with_tls(&mut self) -> PathBuf {
+        self.stop();
+        let (config, key, certificate) =
+            (self.path("openssl.cnf"), self.path("key.pem"), self.path("cert.pem"));
+        fs::write(&config, CERTIFICATE).unwrap();
+        let mut openssl = as_nobody(Path::new("openssl"));
+        openssl.args(["req", "-x509", "-nodes", "-days", "2", "-newkey", "ec"]);
+        openssl.args(["-pkeyopt", "ec_paramgen_curve:prime256v1", "-config"]).arg(config);
+        openssl.arg("-keyout").arg(&key).arg("-out").arg(&certificate);
+        let made = openssl.output().unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        self.settings = vec![
+            "ssl=on".to_owned(),
+            format!("ssl_key_file={}", key.display()),
+            format!("ssl_cert_file={}", certificate.display()),
+        ];
+        self.run();
+        certificate
     }
 
     fn path(&self, name: &str) -> PathBuf {

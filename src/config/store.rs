@@ -1,0 +1,241 @@
+//! `[store]`: where tasks are kept. It must not connect to anything.
+
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::reader::Reader;
+use super::{files, locate};
+use crate::store::postgres::{Place, Wrong};
+
+/// Where tasks are kept.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Store {
+    /// The kind of store.
+    kind: StoreKind,
+    /// With `kind = "sqlite"`: the database file; a relative path starts at the folder of this config file. Without it,
+    /// it is `taskbridge/taskbridge.db` under `$XDG_STATE_HOME`, or under `~/.local/state`.
+    path: Option<PathBuf>,
+    /// With `kind = "postgres"`: the address of the database, `postgres://USER@HOST:PORT/DATABASE`.
+    url: Option<Secret>,
+    /// With `kind = "postgres"`: the password, if the address does not hold it.
+    password: Option<Secret>,
+    /// With `kind = "postgres"`: whether the connection is encrypted, and the server's certificate checked. Without it
+    /// that is so unless the database is on this machine.
+    tls: Option<bool>,
+    /// With `kind = "postgres"`: a file of certificates (PEM) of authorities to trust, in place of this machine's.
+    ca_file: Option<PathBuf>,
+    /// With `kind = "postgres"`: the schema in that database [default: `taskbridge`]. It is made if it is not there.
+    schema: Option<String>,
+    /// With `kind = "postgres"`: the most connections of this process to the database, beside one that listens
+    /// [default: 16].
+    max_connections: Option<NonZeroUsize>,
+    /// With `kind = "postgres"`: who brings the schema up to date.
+    migrate: Option<Migrate>,
+    /// Where backends keep what is theirs on this machine. Without it, it is the folder `backends` beside the database
+    /// file, or `taskbridge/backends` where state is kept.
+    backends_dir: Option<PathBuf>,
+}
+
+/// The kinds of stores.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum StoreKind {
+    /// A SQLite database file, for the servers of one machine.
+    #[default]
+    Sqlite,
+    /// A PostgreSQL database, for any number of servers.
+    Postgres,
+}
+
+/// Who brings the schema up to date.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Migrate {
+    /// Each server, when it starts (the default).
+    Auto,
+    /// Somebody, with `taskbridge migrate`.
+    Manual,
+}
+
+/// A text that must not be shown: as it is, or where it is to be found.
+#[derive(Clone, Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "it is no text, no { env = \"NAME\" } and no { file = \"PATH\" }")]
+enum Secret {
+    /// The text itself.
+    Plain(String),
+    /// The environment variable that holds it.
+    Env(Env),
+    /// The file that holds it.
+    File(File),
+}
+
+#[derive(Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Env {
+    /// The environment variable that holds it.
+    env: String,
+}
+
+#[derive(Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct File {
+    /// The file that holds it, and nothing else; a relative path starts at the folder of this config file.
+    file: PathBuf,
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(hidden)")
+    }
+}
+
+/// Where tasks are kept, and where backends keep what is theirs. All paths are absolute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StorePlace {
+    /// The database.
+    pub database: Database,
+    /// The folder for what backends keep.
+    pub backends_dir: PathBuf,
+}
+
+/// A database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Database {
+    /// A SQLite file.
+    Sqlite(PathBuf),
+    /// A PostgreSQL database.
+    Postgres(Place),
+}
+
+/// Where it is, for people. There is no secret in it.
+impl fmt::Display for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Database::Sqlite(path) => path.display().fmt(f),
+            Database::Postgres(place) => place.fmt(f),
+        }
+    }
+}
+
+/// Where the store is. Without a folder for state the place is empty, and that is a problem.
+pub(super) fn place(
+    reader: &mut Reader<'_>,
+    store: Store,
+    dir: &Path,
+    state_home: Option<&Path>,
+) -> StorePlace {
+    misplaced(reader, &store);
+    let state = state_home.map(|home| home.join("taskbridge"));
+    let backends_dir = store.backends_dir.as_ref().map(|folder| dir.join(folder));
+    let unknown = |reader: &mut Reader<'_>, field: &str| {
+        let message = "no folder for state is known ($XDG_STATE_HOME and $HOME are not set): set";
+        reader.problem(format!("store.{field}"), format!("{message} `{field}`"));
+        PathBuf::new()
+    };
+    match store.kind {
+        StoreKind::Sqlite => {
+            let path = match (&store.path, state) {
+                (Some(path), _) => dir.join(path),
+                (None, Some(state)) => state.join("taskbridge.db"),
+                (None, None) => unknown(reader, "path"),
+            };
+            let beside = || path.parent().unwrap_or(dir).join("backends");
+            let backends_dir = backends_dir.unwrap_or_else(beside);
+            StorePlace { database: Database::Sqlite(path), backends_dir }
+        }
+        StoreKind::Postgres => {
+            let backends_dir = backends_dir
+                .or_else(|| state.map(|state| state.join("backends")))
+                .unwrap_or_else(|| unknown(reader, "backends_dir"));
+            // Where it is wrong, that is a problem, and nothing comes of this config.
+            let database = postgres(reader, store, dir)
+                .map_or_else(|| Database::Sqlite(PathBuf::new()), Database::Postgres);
+            StorePlace { database, backends_dir }
+        }
+    }
+}
+
+/// Fields of the other kind.
+fn misplaced(reader: &mut Reader<'_>, store: &Store) {
+    let of_postgres = [
+        ("url", store.url.is_some()),
+        ("password", store.password.is_some()),
+        ("tls", store.tls.is_some()),
+        ("ca_file", store.ca_file.is_some()),
+        ("schema", store.schema.is_some()),
+        ("max_connections", store.max_connections.is_some()),
+        ("migrate", store.migrate.is_some()),
+    ];
+    let (other, misplaced): (&str, Vec<&str>) = match store.kind {
+        StoreKind::Sqlite => {
+            ("postgres", of_postgres.iter().filter(|(_, is_set)| *is_set).map(|(name, _)| *name).collect())
+        }
+        StoreKind::Postgres => ("sqlite", store.path.iter().map(|_| "path").collect()),
+    };
+    for name in misplaced {
+        let hint = format!("it goes with kind = \"{other}\": remove it, or change `kind`");
+        reader.problem(format!("store.{name}"), hint);
+    }
+}
+
+fn postgres(reader: &mut Reader<'_>, store: Store, dir: &Path) -> Option<Place> {
+    let Some(url) = &store.url else {
+        let message = "a PostgreSQL store needs `url`: write postgres://USER@HOST:PORT/DATABASE";
+        reader.problem("store.url", message);
+        return None;
+    };
+    let url = reveal(reader, "store.url", url, dir)?;
+    let password = match &store.password {
+        Some(password) => Some(reveal(reader, "store.password", password, dir)?),
+        None => None,
+    };
+    let schema = store.schema.as_deref().unwrap_or("taskbridge");
+    let place = match Place::at(&url).and_then(|place| place.in_schema(schema)) {
+        Ok(place) => place,
+        Err(Wrong::Url(message)) => return told(reader, "store.url", message),
+        Err(Wrong::Schema(message)) => return told(reader, "store.schema", message),
+    };
+    if let (Some(false), Some(_)) = (store.tls, &store.ca_file) {
+        reader.problem("store.ca_file", "without TLS no certificate is checked: remove it, or `tls = false`");
+    }
+    let ca_file = store.ca_file.map(|file| dir.join(file));
+    if let Some(file) = &ca_file {
+        files::read(reader, "store.ca_file", file.clone());
+    }
+    let place = password.iter().fold(place, |place, password| place.with_password(password));
+    let mut place = place.with_tls(store.tls, ca_file);
+    if let Some(most) = store.max_connections {
+        if most.get() < 2 {
+            reader.problem("store.max_connections", "one is too few: requests and loops need at least 2");
+        }
+        place = place.with_connections(most.get());
+    }
+    Some(if store.migrate == Some(Migrate::Manual) { place.migrated_by_hand() } else { place })
+}
+
+fn told<T>(reader: &mut Reader<'_>, field: &str, message: String) -> Option<T> {
+    reader.problem(field, message);
+    None
+}
+
+/// The secret itself. What is wrong is told without it.
+fn reveal(reader: &mut Reader<'_>, field: &str, secret: &Secret, dir: &Path) -> Option<String> {
+    match secret {
+        Secret::Plain(text) => Some(text.clone()),
+        Secret::File(File { file }) => {
+            let text = files::read_text(reader, field, dir.join(file))?;
+            Some(text.trim_end_matches(['\r', '\n']).to_owned())
+        }
+        Secret::Env(Env { env }) => match locate::variable(env) {
+            Some(text) => Some(text),
+            None => {
+                told(reader, field, format!("the environment variable {env} is not set, or holds no text"))
+            }
+        },
+    }
+}

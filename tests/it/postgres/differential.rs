@@ -1,0 +1,309 @@
+//! The same random history goes into both stores, and each answer, and what stands in them in the end, must be the same.
+//! `$TASKBRIDGE_HISTORIES` says how many, from `$TASKBRIDGE_HISTORY_SEED` on; a history that fails is named by its seed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use taskbridge::clock::Clock as _;
+use taskbridge::store::sqlite::{Mode, SqliteStore};
+use taskbridge::store::suite::{Bench, ManualClock};
+use taskbridge::tasks::store::{
+    Attach, Change, Group, Holder, Inserted, Lease, NewTask, Once, Setting, SlotLimit, Store, StoreError,
+    Updated,
+};
+use taskbridge::tasks::task::{Job, Origin, Outcome, Owner, Task, TaskId, TaskState, Undelivered};
+use taskbridge_sdk::{GroupKey, JobHandle, Level, Output, Timestamp};
+
+use super::{clock, opened};
+use crate::support::{Random, knob, postgres};
+
+/// How many things happen in one history.
+const LENGTH: usize = 150;
+
+/// Names that are hard on a database as well as plain ones.
+const NAMES: [&str; 4] = ["a", "b\0", "b\\0", "'; DROP TABLE tasks; --"];
+
+const LEASE: Duration = Duration::from_secs(30);
+
+struct World {
+    random: Random,
+    clock: Arc<ManualClock>,
+    stores: [Arc<dyn Store>; 2],
+    /// Makes rows; both stores get the same ones.
+    bench: Bench,
+    /// All rows that were ever made, as they were last seen.
+    known: Vec<Task>,
+    /// Keeps due times apart, so that both stores have one order of them.
+    due: u64,
+}
+
+/// What came of an insert, so that it can be compared.
+fn inserted(inserted: Inserted) -> (&'static str, Option<Task>) {
+    match inserted {
+        Inserted::Created(task) => ("created", Some(task)),
+        Inserted::Existing { task, same: true } => ("existing", Some(task)),
+        Inserted::Existing { task, same: false } => ("other", Some(task)),
+        Inserted::Abandoned(task) => ("abandoned", Some(task)),
+        Inserted::NoSlot => ("no slot", None),
+    }
+}
+
+fn updated(updated: &Updated) -> (&'static str, u64) {
+    match updated {
+        Updated::Written(version) => ("written", *version),
+        Updated::Conflict => ("conflict", 0),
+        Updated::NoSlot => ("no slot", 0),
+    }
+}
+
+fn ok<T>(result: Result<T, StoreError>) -> T {
+    result.expect("both stores can be used")
+}
+
+impl World {
+    fn chance(&mut self, percent: u64) -> bool {
+        self.random.below(100) < percent
+    }
+
+    fn name(&mut self) -> String {
+        NAMES[self.random.below(NAMES.len() as u64) as usize].to_owned()
+    }
+
+    fn holder(&mut self) -> Holder {
+        Holder(["one", "two"][self.random.below(2) as usize].to_owned())
+    }
+
+    fn soon(&mut self) -> Timestamp {
+        self.due += 1;
+        self.clock.now() + Duration::from_millis(self.due % 97 * 1_000 + self.due)
+    }
+
+    fn limits(&mut self, slots: &[String]) -> Vec<SlotLimit> {
+        let limit = 1 + self.random.below(3) as u32;
+        slots.iter().map(|slot| SlotLimit { slot: slot.clone(), limit }).collect()
+    }
+
+    /// The row as something may have made of it.
+    fn moved(&mut self, task: Task) -> Task {
+        let (now, due) = (self.clock.now(), self.soon());
+        let spec = match self.bench.task().job {
+            Job::Pending { spec, .. } => spec,
+            other => panic!("a new row is pending, and not {other:?}"),
+        };
+        let job = match self.random.below(6) {
+            0 => Job::Pending { spec, queued: false, attempts: 1, not_before: now },
+            1 => Job::Pending { spec, queued: true, attempts: 0, not_before: now },
+            2 => Job::Starting { spec, attempts: 1, sought: None, not_before: now },
+            3 | 4 => {
+                let (handle, group) = (JobHandle::new(self.name()), GroupKey::new(self.name()));
+                Job::Open { handle, group, started_at: now }
+            }
+            _ => Job::Closed { handle: None },
+        };
+        let closed = matches!(job, Job::Closed { .. });
+        let ends = closed || self.chance(10);
+        let digest = self.name();
+        Task {
+            job,
+            due_at: (!closed).then_some(due),
+            ended_at: task.ended_at.or(ends.then_some(now)),
+            state: if ends { TaskState::Ended(Outcome::Succeeded) } else { task.state },
+            message: Some(self.name()),
+            undelivered: self.chance(30).then_some(Undelivered { digest, waiting_until: due }),
+            ..task
+        }
+    }
+
+    fn new_task(&mut self) -> Task {
+        let mut bytes = [0; 20];
+        bytes[..8].copy_from_slice(&self.random.next().to_be_bytes());
+        let task = self.bench.task();
+        let mut slots = Vec::new();
+        for slot in ["s", "t\0"] {
+            if self.chance(35) {
+                slots.push(slot.to_owned());
+            }
+        }
+        let session = self.chance(50).then(|| self.name());
+        let task = Task {
+            id: TaskId::from_bytes(bytes),
+            owner: Owner::new(self.name()),
+            tool: self.name(),
+            backend: self.name(),
+            origin: Origin { session, ..Origin::default() },
+            slots,
+            ..task
+        };
+        self.moved(task)
+    }
+
+    /// One thing happens in both stores; its answers are the same.
+    async fn step(&mut self) {
+        let [a, b] = self.stores.clone();
+        match self.random.below(100) {
+            0..30 => {
+                let task = self.new_task();
+                let limits = self.limits(&task.slots);
+                let once = self.chance(40).then(|| Once {
+                    scope: task.owner.as_str().to_owned(),
+                    key: self.name(),
+                    digest: self.name(),
+                });
+                let within = self.random.millis(200_000);
+                let attach = self.chance(30).then(|| Attach { digest: self.name(), within });
+                let lease = self.chance(50).then(|| (self.holder(), LEASE));
+                let new = NewTask { task: task.clone(), limits, once, attach, lease };
+                let (one, other) = (ok(a.insert(new.clone()).await), ok(b.insert(new).await));
+                let (one, other) = (inserted(one), inserted(other));
+                assert_eq!(one, other);
+                if one.0 == "created" {
+                    self.known.extend(one.1);
+                }
+            }
+            30..65 if !self.known.is_empty() => {
+                let index = self.random.below(self.known.len() as u64) as usize;
+                let task = self.known[index].clone();
+                let task = self.moved(task);
+                let output = self.chance(30).then(|| Output::text(self.name()));
+                let limits = self.limits(&task.slots);
+                let holder = self.holder();
+                let lease = match self.random.below(3) {
+                    0 => Lease::Keep,
+                    1 => Lease::Release(&holder),
+                    _ => Lease::Hold(&holder, LEASE),
+                };
+                let patience = Duration::ZERO;
+                let change =
+                    || Change { task: &task, output: output.as_ref(), limits: &limits, lease, patience };
+                let (one, other) = (ok(a.update(change()).await), ok(b.update(change()).await));
+                assert_eq!(updated(&one), updated(&other));
+                match one {
+                    Updated::Written(version) => self.known[index] = Task { version, ..task },
+                    // What is seen is then as it is now, so that the next change is from there.
+                    _ if self.chance(80) => self.refresh(index).await,
+                    _ => {}
+                }
+            }
+            65..75 => {
+                let (holder, limit) = (self.holder(), 1 + self.random.below(5) as usize);
+                let one = ok(a.claim(&holder, LEASE, limit).await);
+                assert_eq!(one, ok(b.claim(&holder, LEASE, limit).await));
+            }
+            75..82 => {
+                let holder = self.holder();
+                let (mut one, mut other) =
+                    (ok(a.hold(&holder, LEASE).await), ok(b.hold(&holder, LEASE).await));
+                one.sort();
+                other.sort();
+                assert_eq!(one, other);
+            }
+            82..84 => {
+                let holder = self.holder();
+                ok(a.let_go(&holder).await);
+                ok(b.let_go(&holder).await);
+            }
+            84..88 => {
+                let (tool, took) = (self.name(), self.random.millis(1_000_000));
+                ok(a.record(&tool, took).await);
+                ok(b.record(&tool, took).await);
+            }
+            88..92 => {
+                let (nonce, until) = (self.name(), self.soon());
+                if self.chance(20) {
+                    ok(a.end(&nonce, until).await);
+                    ok(b.end(&nonce, until).await);
+                } else {
+                    let setting = match self.random.below(3) {
+                        0 => Setting::Level(Level::Warning),
+                        1 => Setting::Follow(self.name()),
+                        _ => Setting::Unfollow(self.name()),
+                    };
+                    let one = ok(a.set(&nonce, setting.clone(), until).await);
+                    assert_eq!(one, ok(b.set(&nonce, setting, until).await));
+                }
+            }
+            92..94 => assert_eq!(ok(a.purge(1_000).await), ok(b.purge(1_000).await)),
+            _ => {
+                let longest = if self.chance(5) { 8_000_000 } else { 60_000 };
+                let by = self.random.millis(longest);
+                self.clock.advance(by);
+            }
+        }
+    }
+
+    async fn refresh(&mut self, index: usize) {
+        if let Some(now) = ok(self.stores[0].get(&self.known[index].id, None).await) {
+            self.known[index] = now;
+        }
+    }
+
+    /// All that can be asked of both is answered alike.
+    async fn compare(&self) {
+        let [a, b] = &self.stores;
+        assert_eq!(ok(a.next_due().await), ok(b.next_due().await));
+        assert_eq!(ok(a.heads().await), ok(b.heads().await));
+        for task in &self.known {
+            let (id, owner) = (&task.id, Some(&task.owner));
+            assert_eq!(ok(a.get(id, None).await), ok(b.get(id, None).await));
+            assert_eq!(ok(a.get(id, owner).await), ok(b.get(id, owner).await));
+            assert_eq!(ok(a.output(id).await), ok(b.output(id).await));
+            assert_eq!(ok(a.ahead(task).await), ok(b.ahead(task).await));
+        }
+        for name in NAMES {
+            let owner = Owner::new(name);
+            assert_eq!(ok(a.list(&owner, None, 50).await), ok(b.list(&owner, None, 50).await));
+            assert_eq!(ok(a.of_session(name).await), ok(b.of_session(name).await));
+            assert_eq!(ok(a.typical(name).await), ok(b.typical(name).await));
+            assert_eq!(ok(a.settings(name).await), ok(b.settings(name).await));
+            assert_eq!(ok(a.has_ended(name).await), ok(b.has_ended(name).await));
+            for key in NAMES {
+                let group = Group { backend: name.to_owned(), key: GroupKey::new(key) };
+                let jobs = async |store: &Arc<dyn Store>| {
+                    let mut jobs = ok(store.open_jobs(&group, Timestamp::from_millis(0)).await);
+                    jobs.sort_by(|a, b| a.id.cmp(&b.id));
+                    jobs
+                };
+                assert_eq!(jobs(a).await, jobs(b).await);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn both_stores_come_to_the_same() {
+    let first: u64 = knob("TASKBRIDGE_HISTORY_SEED", 1);
+    for seed in first..first + knob("TASKBRIDGE_HISTORIES", 3) {
+        let clock = clock();
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("tasks.db");
+        let sqlite: Arc<dyn Store> = Arc::new(SqliteStore::open(&file, clock.clone(), Mode::Inline).unwrap());
+        let postgres: Arc<dyn Store> = opened(&postgres::schema(), &clock).await;
+        let bench = Bench::new(Arc::clone(&sqlite), clock.clone());
+        let stores = [sqlite, postgres];
+        let mut world = World { random: Random::new(seed), clock, stores, bench, known: Vec::new(), due: 0 };
+        let mut history = Told { seed, step: 0 };
+        for step in 0..LENGTH {
+            history.step = step;
+            world.step().await;
+            if step % 25 == 24 {
+                world.compare().await;
+            }
+        }
+        assert!(world.known.len() > LENGTH / 10, "most of the history was refused");
+    }
+}
+
+/// Says which history it was when a comparison fails.
+struct Told {
+    seed: u64,
+    step: usize,
+}
+
+impl Drop for Told {
+    #[allow(clippy::print_stderr, reason = "a failing history is named, so that it can be played again")]
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("step {}: play it again with TASKBRIDGE_HISTORY_SEED={}", self.step, self.seed);
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! The program on PostgreSQL: through a kill, beside another, through a restart of the database, and what it says where
+//! the database cannot be used.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::support::postgres::{Postgres, schema, shared};
+use crate::support::{Client, Fault, Place, Server, SimProcess, text};
+
+/// How long something may take that must happen.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A config on this database, whose jobs run in an engine that is a process of its own.
+fn config(url: &str, schema: &str, engine: &SimProcess) -> String {
+    format!(
+        r#"
+[server]
+listen = "127.0.0.1:0"
+max_polls_per_second = 100000
+
+[auth]
+single_user = true
+
+[store]
+kind = "postgres"
+url = "{url}"
+schema = "{schema}"
+backends_dir = "state"
+
+[reconciler]
+lease = "2s"
+quickest_look = "20ms"
+
+[backends.engine]
+kind = "sim"
+address = "{}"
+
+[tools.job]
+backend = "engine"
+target = {{}}
+parameters.text.type = "string"
+parameters.delay_ms.type = "integer"
+"#,
+        engine.address
+    )
+}
+
+struct Setup {
+    place: Place,
+    engine: SimProcess,
+    schema: String,
+}
+
+fn setup(server: &Postgres) -> Setup {
+    let place = Place::new("");
+    let engine = SimProcess::start(&place, "keyed");
+    let schema = schema();
+    std::fs::write(place.config(), config(&server.url(), &schema, &engine)).unwrap();
+    Setup { place, engine, schema }
+}
+
+async fn start(client: &Client, name: &str, delay_ms: u64) -> String {
+    client.start("job", json!({"text": name, "delay_ms": delay_ms})).await.unwrap()
+}
+
+#[track_caller]
+fn stops(mut server: Server) {
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[tokio::test]
+async fn a_task_outlives_a_kill() {
+    let Setup { place, engine, .. } = setup(shared());
+    let mut server = place.serve();
+    let client = Client::open(server.url()).await.unwrap();
+    let (before, during) = (start(&client, "before", 0).await, start(&client, "during", 1_500).await);
+    assert_eq!(text(&client.result(&before).await.unwrap()), "before");
+    server.kill();
+    let server = place.serve();
+    let client = client.at(server.url());
+    assert_eq!(text(&client.result(&before).await.unwrap()), "before");
+    assert_eq!(text(&client.result(&during).await.unwrap()), "during");
+    assert_eq!(client.list().await.unwrap().len(), 2);
+    assert_eq!(engine.started().len(), 2);
+    stops(server);
+}
+
+#[tokio::test]
+async fn two_servers_on_one_database_are_as_one() {
+    let Setup { place, engine, .. } = setup(shared());
+    let (mut a, b) = (place.serve(), place.serve());
+    let at_a = Client::open(a.url()).await.unwrap();
+    // The session that one made is good for the other, and so is the task.
+    let at_b = at_a.at(b.url());
+    let first = start(&at_a, "first", 300).await;
+    assert_eq!(text(&at_b.result(&first).await.unwrap()), "first");
+    let key = "the same";
+    let again = json!({"text": "keyed", "delay_ms": 0});
+    let one = at_a.start_once(key, "job", again.clone()).await.unwrap();
+    assert_eq!(at_b.start_once(key, "job", again).await.unwrap(), one);
+    // A client waits at the one while the other, which watches the job, goes away.
+    let last = start(&at_a, "last", 2_000).await;
+    let waiting = async { text(&at_b.result(&last).await.unwrap()) };
+    let killing = async {
+        while engine.started().len() < 3 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        a.kill();
+    };
+    let (result, ()) = futures_util::future::join(waiting, killing).await;
+    assert_eq!(result, "last");
+    assert_eq!(engine.started().len(), 3, "each call is one job");
+    stops(b);
+}
+
+#[tokio::test]
+async fn a_database_that_is_restarted_loses_nothing() {
+    let mut database = Postgres::start();
+    let Setup { place, engine, .. } = setup(&database);
+    let server = place.serve();
+    let client = Client::open(server.url()).await.unwrap();
+    let task = start(&client, "through", 1_500).await;
+    database.stop();
+    // While it is away, calls are refused, and nobody is told that a task exists which does not.
+    let refused = client.start("job", json!({"text": "away"})).await;
+    assert!(matches!(refused, Err(Fault::Refused { .. } | Fault::Status(..))), "{refused:?}");
+    database.run();
+    let result = tokio::time::timeout(PATIENCE, async {
+        loop {
+            match client.result(&task).await {
+                Ok(result) => return text(&result),
+                // Whoever waited when it went away is told so, and asks again.
+                Err(Fault::Lost(_)) => panic!("the server went away"),
+                Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+            }
+        }
+    });
+    assert_eq!(result.await.expect("it is used again by itself"), "through");
+    let after = start(&client, "after", 0).await;
+    assert_eq!(text(&client.result(&after).await.unwrap()), "after");
+    assert_eq!(engine.started().len(), 2);
+    stops(server);
+}
+
+#[tokio::test]
+async fn what_keeps_a_server_from_its_database_is_said_without_the_password() {
+    let Setup { place, schema, .. } = setup(shared());
+    let config = std::fs::read_to_string(place.config()).unwrap();
+    let refused = async |from: &str, to: &str, words: &[&str]| {
+        std::fs::write(place.config(), config.replace(from, to)).unwrap();
+        let ended = place.run(place.command("serve")).await;
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{}", ended.stderr);
+        for word in words {
+            assert!(ended.stderr.contains(word), "no {word:?} in {}", ended.stderr);
+        }
+        assert!(
+            !ended.stderr.contains("s3cret") && !ended.stderr.contains("other-secret"),
+            "{}",
+            ended.stderr
+        );
+    };
+    refused("s3cret", "other-secret", &["password authentication failed", "mend the user or the password"])
+        .await;
+    refused("@127.0.0.1", "@nowhere.invalid", &["postgres://tester@nowhere.invalid", "cannot be reached"])
+        .await;
+    refused("/postgres\"", "/nowhere\"", &["database \"nowhere\" does not exist", "CREATE DATABASE"]).await;
+
+    std::fs::write(place.config(), &config).unwrap();
+    let migrated = place.run(place.command("migrate")).await;
+    assert_eq!(migrated.code, Some(0), "{}", migrated.stderr);
+    let says = format!("(schema {schema}): from version 0 to 1: 0001_tasks\n");
+    assert!(migrated.stdout.ends_with(&says), "{}", migrated.stdout);
+    let migrated = place.run(place.command("migrate")).await;
+    assert!(migrated.stdout.ends_with("up to date, version 1\n"), "{}", migrated.stdout);
+    let client = shared().client(&schema).await;
+    client.batch_execute("UPDATE taskbridge_schema SET steps = 7, oldest = 7").await.unwrap();
+    refused("", "", &["version 7", "newer taskbridge", "name another `schema`"]).await;
+}
+
+#[tokio::test]
+async fn a_password_can_come_from_a_file_or_the_environment() {
+    let Setup { place, .. } = setup(shared());
+    let config = std::fs::read_to_string(place.config()).unwrap();
+    let bare = config.replace(&shared().url(), &format!("postgres://tester@{}/postgres", shared().address()));
+    let write = |password: &str| {
+        std::fs::write(place.config(), bare.replace("[store]", &format!("[store]\npassword = {password}")))
+            .unwrap();
+    };
+    let migrated = async |secret: Option<&str>| {
+        let mut command = place.command("migrate");
+        command.envs(secret.map(|secret| ("DATABASE_PASSWORD", secret)));
+        place.run(command).await
+    };
+    std::fs::write(place.path("password"), "s3cret/with:odd@signs\n").unwrap();
+    write("{ file = \"password\" }");
+    let ended = migrated(None).await;
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    write("{ env = \"DATABASE_PASSWORD\" }");
+    let ended = migrated(Some("s3cret/with:odd@signs")).await;
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let ended = migrated(None).await;
+    assert!(ended.stderr.contains("store.password: the environment variable DATABASE_PASSWORD is not set"));
+    write("{ var = \"DATABASE_PASSWORD\" }");
+    let ended = migrated(None).await;
+    assert!(ended.stderr.contains("store.password: it is no text, no { env"), "{}", ended.stderr);
+}

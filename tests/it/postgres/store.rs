@@ -1,0 +1,319 @@
+//! What only this store can get wrong: connections that break, crowds that take all of them, schemas of others and of
+//! other versions, and databases that cannot be used.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use taskbridge::store::postgres::{self as store, Place, PostgresStore, StoreClock};
+use taskbridge::store::suite::Bench;
+use taskbridge::tasks::store::{
+    Change, Holder, Inserted, Keys as _, Lease, NewTask, Once, Result, SlotLimit, StoreError, TaskStore as _,
+    Updated,
+};
+use taskbridge::tasks::task::{Job, Task};
+
+use super::{clock, opened};
+use crate::support::postgres::{self, Postgres, schema, shared};
+
+/// The longest that a test waits for something that must happen.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn new(task: Task) -> NewTask {
+    NewTask { task, limits: Vec::new(), once: None, attach: None, lease: None }
+}
+
+fn change<'a>(task: &'a Task, limits: &'a [SlotLimit]) -> Change<'a> {
+    Change { task, output: None, limits, lease: Lease::Keep, patience: Duration::ZERO }
+}
+
+fn starting(task: Task) -> Task {
+    let Job::Pending { spec, not_before, .. } = task.job else { panic!("only a pending job can be started") };
+    Task { job: Job::Starting { spec, attempts: 1, sought: None, not_before }, ..task }
+}
+
+async fn refusal(place: Place) -> StoreError {
+    match PostgresStore::open(place, StoreClock::Database).await {
+        Ok(_) => panic!("the store was opened"),
+        Err(error) => error,
+    }
+}
+
+#[track_caller]
+fn says(error: &StoreError, words: &[&str]) {
+    let text = error.to_string();
+    for word in words {
+        assert!(text.contains(word), "{word:?} is not in {text:?}");
+    }
+    assert!(!text.contains("s3cret"), "the password is in {text:?}");
+}
+
+#[tokio::test]
+async fn an_insert_whose_call_went_away_is_done_before_the_next_write_to_its_row() {
+    let clock = clock();
+    let store = opened(&schema(), &clock).await;
+    let bench = Bench::new(Arc::clone(&store) as _, clock);
+    for _ in 0..30 {
+        let task = bench.task();
+        {
+            let mut insert = std::pin::pin!(store.insert(new(task.clone())));
+            // Begun, and then nobody waits for it any more.
+            assert!(futures_util::poll!(&mut insert).is_pending());
+        }
+        let next = Task { version: 1, message: Some("next".to_owned()), ..task.clone() };
+        let updated = store.update(change(&next, &[])).await;
+        assert!(matches!(updated, Ok(Updated::Written(2))), "{updated:?}");
+        assert_eq!(bench.read(&task.id).await, Some(Task { version: 2, ..next }));
+    }
+}
+
+#[tokio::test]
+async fn connections_that_break_lose_nothing_and_make_nothing_twice() {
+    let server = Postgres::start();
+    let place = server.place("cut").with_connections(6);
+    let clock = clock();
+    let store = Arc::new(PostgresStore::open(place, StoreClock::Given(clock.clone())).await.unwrap());
+    let bench = Bench::new(Arc::clone(&store) as _, clock);
+    let limits = [SlotLimit { slot: "s".to_owned(), limit: 4 }];
+    let over = AtomicBool::new(false);
+    let cuts = async {
+        let client = server.client("cut").await;
+        let others = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+                      WHERE pid <> pg_backend_pid() AND application_name = 'taskbridge'";
+        let mut cuts = 0;
+        while !over.load(Ordering::Relaxed) {
+            cuts += client.query_one(others, &[]).await.unwrap().get::<_, i64>(0);
+            tokio::time::sleep(Duration::from_millis(40)).await;
+        }
+        cuts
+    };
+    let writer = async |number: usize| -> Result<usize> {
+        let mut slots = 0;
+        for round in 0..12 {
+            let with_slot = (number + round) % 2 == 0;
+            let task =
+                Task { slots: with_slot.then(|| "s".to_owned()).into_iter().collect(), ..bench.task() };
+            let once = Some(Once { scope: "x".to_owned(), key: task.id.to_string(), digest: "d".to_owned() });
+            let inserted = store.insert(NewTask { once, ..new(task.clone()) }).await?;
+            assert!(matches!(inserted, Inserted::Created(_)), "{inserted:?}");
+            let mut row = Task { version: 1, ..starting(task) };
+            for version in 2..5 {
+                row.message = Some(format!("{number} {round} {version}"));
+                match store.update(change(&row, &limits)).await? {
+                    Updated::Written(now) => {
+                        assert_eq!(now, version, "nobody else writes this row");
+                        slots += usize::from(version == 2 && with_slot);
+                        row.version = now;
+                    }
+                    Updated::NoSlot if with_slot => break,
+                    other => panic!("{other:?}"),
+                }
+            }
+            assert_eq!(store.get(&row.id, None).await?.map(|task| task.version), Some(row.version));
+        }
+        Ok(slots)
+    };
+    let writers = async {
+        let written = join_all((0..6).map(writer)).await;
+        over.store(true, Ordering::Relaxed);
+        written
+    };
+    let (cuts, written) =
+        tokio::time::timeout(PATIENCE, futures_util::future::join(cuts, writers)).await.unwrap();
+    assert!(cuts > 20, "only {cuts} connections were cut");
+    let taken: usize =
+        written.into_iter().map(|written| written.expect("every write is made in the end")).sum();
+    assert_eq!(taken, 4, "as many took a slot as there are, and none was lost");
+    let held = server.client("cut").await.query_one("SELECT count(*) FROM slots", &[]).await.unwrap();
+    assert_eq!(held.get::<_, i64>(0), 4);
+}
+
+#[tokio::test]
+async fn a_crowd_of_requests_leaves_connections_to_the_loops() {
+    let schema = schema();
+    let clock = clock();
+    let place = shared().place(&schema).with_connections(4);
+    let store = PostgresStore::open(place, StoreClock::Given(clock.clone())).await.unwrap();
+    let bench = Bench::new(Arc::new(store), clock);
+    let due = bench.add(bench.task()).await;
+    // From now on every insert with a key waits.
+    let mut other = shared().client(&schema).await;
+    let lock = other.transaction().await.unwrap();
+    lock.batch_execute("LOCK TABLE once").await.unwrap();
+    let mut crowd = Box::pin(join_all((0..40).map(|n: u32| {
+        let once = Some(Once { scope: "x".to_owned(), key: n.to_string(), digest: "d".to_owned() });
+        bench.store.insert(NewTask { once, ..new(bench.task()) })
+    })));
+    let holder = Holder("a".to_owned());
+    let loops = async {
+        let waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'once'::regclass";
+        while lock.query_one(waiting, &[]).await.unwrap().get::<_, i64>(0) < 3 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        for _ in 0..10 {
+            bench.store.next_due().await.unwrap();
+            bench.read(&due.id).await.unwrap();
+        }
+        bench.store.claim(&holder, Duration::from_secs(30), 1).await.unwrap()
+    };
+    let claimed = tokio::select! {
+        _ = &mut crowd => panic!("nobody gets in while the table is locked"),
+        claimed = tokio::time::timeout(PATIENCE, loops) => claimed.expect("the loops are not kept waiting"),
+    };
+    assert_eq!(claimed[0].id, due.id);
+    lock.commit().await.unwrap();
+    for inserted in crowd.await {
+        assert!(matches!(inserted, Ok(Inserted::Created(_))), "{inserted:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_database_that_went_away_is_said_and_used_again_when_it_is_back() {
+    let mut server = Postgres::start();
+    let clock = clock();
+    let place = server.place("away");
+    let store = Arc::new(PostgresStore::open(place, StoreClock::Given(clock.clone())).await.unwrap());
+    let bench = Bench::new(Arc::clone(&store) as _, clock);
+    let task = bench.add(bench.task()).await;
+    server.stop();
+    let error = store.get(&task.id, None).await.unwrap_err();
+    assert!(matches!(error, StoreError::Unavailable(_)));
+    says(&error, &["cannot be reached", &server.address()]);
+    let error = store.insert(new(bench.task())).await.unwrap_err();
+    assert!(matches!(error, StoreError::Unavailable(_)), "{error}");
+    server.run();
+    assert_eq!(store.get(&task.id, None).await.unwrap(), Some(task.clone()));
+    bench.add(bench.task()).await;
+    // Hints come again as well.
+    let other = PostgresStore::open(server.place("away"), StoreClock::Database).await.unwrap();
+    let heard = tokio::time::timeout(PATIENCE, async {
+        use taskbridge::tasks::store::Hints as _;
+        // What may have been missed is told once the connection is there again.
+        store.changed_elsewhere().await;
+        let write = async {
+            let next = Task { message: Some("by the other".to_owned()), ..task.clone() };
+            other.update(change(&next, &[])).await.unwrap();
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            () = store.changed_elsewhere() => {}
+            () = write => {}
+        }
+    });
+    heard.await.expect("the other's write is noticed");
+}
+
+#[tokio::test]
+async fn many_can_make_the_schema_at_the_same_time() {
+    let schema = schema();
+    let open = || PostgresStore::open(shared().place(&schema), StoreClock::Database);
+    let stores = join_all((0..8).map(|_| open())).await;
+    let mut keys = Vec::new();
+    for (n, store) in stores.into_iter().enumerate() {
+        keys.push(store.unwrap().seal_key([n as u8; 32]).await.unwrap());
+    }
+    keys.dedup();
+    assert_eq!(keys.len(), 1);
+    let migrated = store::migrate(&shared().place(&schema)).await.unwrap();
+    assert_eq!((migrated.before, migrated.after, migrated.made.len()), (1, 1, 0));
+}
+
+#[tokio::test]
+async fn a_newer_schema_is_used_if_it_lets_this_program_and_left_alone_if_not() {
+    let schema = schema();
+    drop(PostgresStore::open(shared().place(&schema), StoreClock::Database).await.unwrap());
+    let client = shared().client(&schema).await;
+    client.batch_execute("UPDATE taskbridge_schema SET steps = 99, oldest = 1").await.unwrap();
+    drop(PostgresStore::open(shared().place(&schema), StoreClock::Database).await.unwrap());
+    client.batch_execute("UPDATE taskbridge_schema SET oldest = 98").await.unwrap();
+    let error = refusal(shared().place(&schema)).await;
+    assert!(matches!(error, StoreError::Broken(_)));
+    says(
+        &error,
+        &["version 99", "version 98 can use", "up to 1", "newer taskbridge", "another `schema`", &schema],
+    );
+    let steps = client.query_one("SELECT steps FROM taskbridge_schema", &[]).await.unwrap();
+    assert_eq!(steps.get::<_, i32>(0), 99);
+}
+
+#[tokio::test]
+async fn a_schema_that_is_migrated_by_hand_is_not_touched_by_a_server() {
+    let schema = schema();
+    let place = shared().place(&schema).migrated_by_hand();
+    says(&refusal(place.clone()).await, &["has version 0", "needs 1", "`taskbridge migrate`"]);
+    let client = shared().client("public").await;
+    let exists = "SELECT to_regnamespace($1) IS NOT NULL";
+    assert!(!client.query_one(exists, &[&schema]).await.unwrap().get::<_, bool>(0));
+    let migrated = store::migrate(&place).await.unwrap();
+    assert_eq!((migrated.before, migrated.after, migrated.made), (0, 1, vec!["0001_tasks"]));
+    drop(PostgresStore::open(place, StoreClock::Database).await.unwrap());
+}
+
+#[tokio::test]
+async fn the_schema_of_another_program_is_left_alone() {
+    let schema = schema();
+    let client = shared().client("public").await;
+    client.batch_execute(&format!("CREATE SCHEMA {schema} CREATE TABLE songs (title text)")).await.unwrap();
+    says(&refusal(shared().place(&schema)).await, &[&schema, "another program", "`schema` in [store]"]);
+    let tables = "SELECT count(*) FROM pg_tables WHERE schemaname = $1";
+    assert_eq!(client.query_one(tables, &[&schema]).await.unwrap().get::<_, i64>(0), 1);
+}
+
+#[tokio::test]
+async fn a_database_that_cannot_be_used_is_said_why() {
+    let at = |url: &str| Place::at(url).unwrap();
+    let address = shared().address();
+    let error = refusal(at(&format!("postgres://tester:s3cret-and-wrong@{address}/postgres"))).await;
+    says(&error, &["password authentication failed", "mend the user or the password"]);
+    let error = refusal(shared().place("x").with_password("s3cret-and-wrong")).await;
+    says(&error, &["password authentication failed"]);
+    let error = refusal(at(&format!("{}/nowhere", shared().url().rsplit_once('/').unwrap().0))).await;
+    says(&error, &["nowhere", "create it"]);
+    // Nothing listens on the port that was free a moment ago.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let error = refusal(at(&format!("postgres://tester:s3cret@{free}/postgres"))).await;
+    assert!(matches!(error, StoreError::Unavailable(_)));
+    says(&error, &["cannot be reached", &free.to_string()]);
+    let error = refusal(shared().place("x").with_tls(Some(true), None)).await;
+    says(&error, &["TLS"]);
+    let client = shared().client("public").await;
+    client.batch_execute("CREATE DATABASE ascii ENCODING 'SQL_ASCII' TEMPLATE template0").await.unwrap();
+    let url = shared().url();
+    let (server, _) = url.rsplit_once('/').unwrap();
+    says(&refusal(at(&format!("{server}/ascii"))).await, &["SQL_ASCII", "ENCODING 'UTF8'"]);
+}
+
+#[tokio::test]
+async fn a_certificate_is_held_against_those_that_are_trusted() {
+    let mut server = Postgres::start();
+    let certificate = server.with_tls();
+    // Nobody on this machine vouches for it.
+    let error = refusal(server.place("tls").with_tls(Some(true), None)).await;
+    assert!(matches!(error, StoreError::Unavailable(_)), "{error}");
+    says(&error, &["TLS", "certificate"]);
+    let place = server.place("tls").with_tls(None, Some(certificate));
+    let store = PostgresStore::open(place, StoreClock::Database).await.unwrap();
+    store.seal_key([1; 32]).await.unwrap();
+    let encrypted = "SELECT bool_and(ssl) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid)
+                     WHERE application_name = 'taskbridge'";
+    let client = server.client("tls").await;
+    assert!(client.query_one(encrypted, &[]).await.unwrap().get::<_, bool>(0));
+    let error = refusal(server.place("tls").with_tls(None, Some("/nowhere.pem".into()))).await;
+    says(&error, &["`ca_file` /nowhere.pem cannot be read"]);
+}
+
+#[tokio::test]
+async fn a_row_that_cannot_be_understood_does_not_hide_the_others() {
+    let (schema, clock) = (postgres::schema(), clock());
+    let bench = Bench::new(opened(&schema, &clock).await, clock);
+    let broken = bench.add(bench.task()).await;
+    let sound = bench.add(bench.task()).await;
+    let client = shared().client(&schema).await;
+    client.execute("UPDATE tasks SET body = '{}' WHERE id = $1", &[&broken.id.as_str()]).await.unwrap();
+    let error = bench.store.get(&broken.id, None).await.unwrap_err();
+    says(&error, &["the task in row 1 cannot be understood"]);
+    let listed = bench.store.list(&sound.owner, None, 10).await.unwrap();
+    assert_eq!(listed, std::slice::from_ref(&sound));
+    assert_eq!(bench.claim("a").await, [sound.id]);
+}
