@@ -45,7 +45,11 @@ pub(super) async fn connect(
             None => config.file.display().to_string(),
         };
         match known.get(name) {
-            Some(known) if known.with.kind == wanted.kind && known.with.fields == wanted.fields => continue,
+            Some(Connected { with, .. })
+                if with.kind == wanted.kind && with.fields == wanted.fields && with.host == wanted.host =>
+            {
+                continue;
+            }
             Some(known) if known.with.kind != wanted.kind => {
                 return Err(AppError::Config(format!(
                     "{}: backends.{name}.kind: it was `{}` when the server started, and there may be tasks on it: give \
@@ -71,6 +75,9 @@ async fn connect_one(
     name: &str,
     wanted: &config::Backend,
 ) -> taskbridge_sdk::Result<Arc<dyn Backend>> {
+    if let Some(host) = &wanted.host {
+        on_this_machine(host)?;
+    }
     let adapter = registry.get(&wanted.kind);
     let adapter = adapter.ok_or_else(|| Error::config(format!("no adapter of kind `{}`", wanted.kind)))?;
     let context = Connect {
@@ -85,5 +92,18 @@ async fn connect_one(
         Err(_) => {
             Err(Error::unavailable(format!("it did not connect within {} seconds", PATIENCE.as_secs())))
         }
+    }
+}
+
+/// Jobs that run on one machine would look lost from any other.
+fn on_this_machine(host: &str) -> taskbridge_sdk::Result<()> {
+    let here = rustix::system::uname();
+    let here = here.nodename().to_string_lossy();
+    match here == host {
+        true => Ok(()),
+        false => Err(Error::config(format!(
+            "its jobs run on `{host}`, as `host` says, and this is `{here}`: run all servers of this store on `{host}`, or \
+             give this one a store and backends of its own"
+        ))),
     }
 }

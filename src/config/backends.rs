@@ -8,10 +8,12 @@ use super::problem::{listed, unknown};
 use super::reader::{Fault, Reader};
 use super::source::join;
 
-/// Reads one backend. `None` if something is wrong with it.
+/// Reads one backend. `None` if something is wrong with it. `shared` says that servers on several machines can be on the
+/// same store.
 pub(super) fn read(
     reader: &mut Reader<'_>,
     registry: &Registry,
+    shared: bool,
     name: &str,
     value: Value,
 ) -> Option<Backend> {
@@ -33,8 +35,18 @@ pub(super) fn read(
         reader.problem(join(&field, "kind"), unknown("kind", &kind, &kinds));
         return None;
     };
+    // Other kinds may have a field of this name themselves.
+    let host: Option<String> = match adapter.one_machine {
+        true => reader.field(&join(&field, "host"), fields.remove("host")),
+        false => None,
+    };
+    if adapter.one_machine && shared && host.is_none() {
+        let message = "jobs of this kind can be reached on one machine only, and servers on others could use the same \
+                       PostgreSQL store: set `host` to the name of that machine (`uname -n`)";
+        reader.problem(join(&field, "host"), message);
+    }
     let fields = Value::Object(fields);
     reader.read_with(&field, fields.clone(), |fields| (adapter.check_config)(fields).map_err(Fault::from))?;
     let line = reader.line(&field);
-    reader.is_clean(&field).then_some(Backend { kind, fields, max_running, line })
+    reader.is_clean(&field).then_some(Backend { kind, fields, max_running, host, line })
 }

@@ -96,6 +96,8 @@ pub struct Backend {
     pub fields: Value,
     /// The most jobs at the same time.
     pub max_running: Option<NonZeroU32>,
+    /// The machine whose servers alone can reach its jobs.
+    pub host: Option<String>,
     /// Where it stands in the file.
     pub line: Option<usize>,
 }
@@ -188,7 +190,7 @@ fn read_text(
     let backend_names: Vec<String> = backend_tables.keys().cloned().collect();
     let mut backends = BTreeMap::new();
     for (name, value) in backend_tables {
-        if let Some(backend) = backends::read(&mut reader, registry, &name, value) {
+        if let Some(backend) = backends::read(&mut reader, registry, store.is_shared(), &name, value) {
             backends.insert(name, backend);
         }
     }

@@ -28,7 +28,7 @@ pub fn generate(registry: &Registry) -> Value {
     table("concurrency_groups", tables("Limits that several tools share, by name.", groups));
     let backends = registry.iter().map(|adapter| {
         let schema = (adapter.config_schema)(&mut generator).to_value();
-        backend(adapter.kind, whole(&schema, &mut generator, &mut inlined))
+        backend(adapter.kind, adapter.one_machine, whole(&schema, &mut generator, &mut inlined))
     });
     let backends: Vec<Value> = backends.collect();
     table("backends", tables("The engines that jobs run in, by name.", json!({"oneOf": backends})));
@@ -102,7 +102,7 @@ fn without_null(schema: &mut Value) {
 }
 
 /// What an adapter reads of a backend, with what the server reads.
-fn backend(kind: &str, mut schema: Map<String, Value>) -> Value {
+fn backend(kind: &str, one_machine: bool, mut schema: Map<String, Value>) -> Value {
     let own = [
         ("kind", json!({"const": kind, "description": "The kind of engine."})),
         (
@@ -115,6 +115,13 @@ fn backend(kind: &str, mut schema: Map<String, Value>) -> Value {
     let properties = schema.entry("properties").or_insert_with(|| json!({}));
     for (name, property) in own {
         properties[name] = property;
+    }
+    if one_machine {
+        properties["host"] = json!({
+            "description": "The machine that its jobs run on (`uname -n`). Needed on a store that servers on several \
+                            machines can share; a server on another machine does not start.",
+            "type": "string",
+        });
     }
     let required = schema.entry("required").or_insert_with(|| json!([]));
     if let Some(required) = required.as_array_mut() {

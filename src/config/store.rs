@@ -122,6 +122,13 @@ impl fmt::Display for Database {
     }
 }
 
+impl Store {
+    /// True if servers on several machines can use it.
+    pub(super) fn is_shared(&self) -> bool {
+        self.kind == StoreKind::Postgres
+    }
+}
+
 /// Where the store is. Without a folder for state the place is empty, and that is a problem.
 pub(super) fn place(
     reader: &mut Reader<'_>,

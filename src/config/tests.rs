@@ -47,6 +47,45 @@ fn relative_paths_start_at_the_config_file() {
 }
 
 #[test]
+fn a_postgresql_store_is_named_by_its_address() {
+    let config = read(
+        "[store]\nkind = \"postgres\"\nurl = \"postgres://me:hunter2@db.example.com/tasks\"\nschema = \"bridge\"\n",
+    )
+    .unwrap();
+    assert_eq!(config.store.database.to_string(), "postgres://me@db.example.com:5432/tasks (schema bridge)");
+    assert_eq!(config.store.backends_dir, Path::new("/state/taskbridge/backends"));
+    assert!(!format!("{config:?}").contains("hunter2"));
+}
+
+#[test]
+fn what_is_wrong_with_a_store_is_told_without_its_secrets() {
+    let wrong = |store: &str| read(&format!("[store]\n{store}")).unwrap_err().to_string();
+    let url = "kind = \"postgres\"\nurl = \"postgres://me:hunter2@db/tasks\"";
+    for (store, words) in [
+        ("kind = \"postgres\"".to_owned(), "store.url: a PostgreSQL store needs `url`"),
+        ("url = \"postgres://me@db/tasks\"".to_owned(), "store.url: it goes with kind = \"postgres\""),
+        (format!("{url}\npath = \"x.db\""), "store.path: it goes with kind = \"sqlite\""),
+        (format!("{url}\nschema = \"My Tasks\""), "store.schema: \"My Tasks\" cannot be a schema here"),
+        (format!("{url}\nmax_connections = 1"), "store.max_connections: one is too few"),
+        (format!("{url}\ntls = false\nca_file = \"x.pem\""), "store.ca_file: without TLS"),
+        (format!("{url}\nca_file = \"x.pem\""), "x.pem cannot be read"),
+        (
+            format!("{url}\npassword = {{ file = \"none\" }}"),
+            "store.password: /etc/bridge/none cannot be read",
+        ),
+        (format!("{url}\npassword = 3"), "store.password: it is no text, no { env"),
+        (
+            "kind = \"postgres\"\nurl = \"postgres://me:hun?ter2@db\"".to_owned(),
+            "store.url: it cannot be understood",
+        ),
+    ] {
+        let told = wrong(&store);
+        assert!(told.contains(words), "{words}: {told}");
+        assert!(!told.contains("hunter2") && !told.contains("ter2"), "{told}");
+    }
+}
+
+#[test]
 fn limits_become_slots() {
     let config = read(
         "[backends.here]\nkind = \"sim\"\nmax_running = 9\n[concurrency_groups.prod]\nlimit = 3\n\

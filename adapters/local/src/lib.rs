@@ -47,6 +47,7 @@ pub struct Local;
 impl Adapter for Local {
     const KIND: &'static str = "local";
     const HELPER: Option<Helper> = Some(supervisor::main);
+    const ONE_MACHINE: bool = true;
 
     type Config = Config;
     type Target = Target;

@@ -27,6 +27,10 @@ pub trait Adapter: Send + Sync + 'static {
     /// A second role of the server's own program that this adapter needs, such as a supervisor beside each job.
     const HELPER: Option<Helper> = None;
 
+    /// True if a job can only be reached on the machine that started it. Where servers on several machines share their
+    /// tasks, the config must say which one that is, as `host` in `[backends.NAME]`.
+    const ONE_MACHINE: bool = false;
+
     /// Checks, offline, what the shapes cannot say. `parameters` are the tool's top-level parameter names.
     fn check(config: &Self::Config, target: &Self::Target, parameters: &[&str]) -> Vec<Problem>;
 

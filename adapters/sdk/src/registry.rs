@@ -31,6 +31,8 @@ pub struct Registration {
     pub check_target: fn(&Value, &Value, &[&str]) -> Vec<Problem>,
     /// Connects.
     pub connect: fn(Value, Connect) -> Connecting,
+    /// The adapter's `ONE_MACHINE`.
+    pub one_machine: bool,
     /// The adapter's helper role.
     pub helper: Option<Helper>,
 }
@@ -60,6 +62,7 @@ impl Registration {
                     A::connect(config, &context).await
                 })
             },
+            one_machine: A::ONE_MACHINE,
             helper: A::HELPER,
         }
     }

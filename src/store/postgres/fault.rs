@@ -59,7 +59,7 @@ impl Fault {
             Fault::Silent => true,
             Fault::Unmade | Fault::Busy | Fault::Row(_) => false,
             // Cut off before it could be used: somebody ends connections one by one.
-            Fault::Connect(error) => error.code() == Some(&SqlState::ADMIN_SHUTDOWN),
+            Fault::Connect(error) => error.code() == Some(&SqlState::ADMIN_SHUTDOWN) || error.is_closed(),
             Fault::Sql(error) => match error.code() {
                 Some(code) => is_going(code),
                 None => error.is_closed() || is_io(error),

@@ -205,3 +205,34 @@ async fn a_password_can_come_from_a_file_or_the_environment() {
     let ended = migrated(None).await;
     assert!(ended.stderr.contains("store.password: it is no text, no { env"), "{}", ended.stderr);
 }
+
+#[tokio::test]
+async fn jobs_of_one_machine_are_bound_to_it() {
+    let Setup { place, .. } = setup(shared());
+    let config = std::fs::read_to_string(place.config()).unwrap();
+    let here = rustix::system::uname().nodename().to_str().unwrap().to_owned();
+    let write = |host: &str| {
+        let local = format!(
+            "{config}\n[backends.here]\nkind = \"local\"\n{host}\n[tools.say]\nbackend = \"here\"\n\
+             target.command = [\"echo\", \"said\"]\n"
+        );
+        std::fs::write(place.config(), local).unwrap();
+    };
+    write("");
+    let checked = place.run(place.command("check")).await;
+    assert_eq!(checked.code, Some(1));
+    assert!(
+        checked.stderr.contains("backends.here.host: jobs of this kind can be reached on one machine only")
+    );
+    write("host = \"elsewhere\"");
+    let ended = place.run(place.command("serve")).await;
+    assert_eq!(ended.code, Some(1));
+    let words = format!("its jobs run on `elsewhere`, as `host` says, and this is `{here}`");
+    assert!(ended.stderr.contains("backends.here") && ended.stderr.contains(&words), "{}", ended.stderr);
+    write(&format!("host = \"{here}\""));
+    let server = place.serve();
+    let client = Client::open(server.url()).await.unwrap();
+    let task = client.start("say", json!({})).await.unwrap();
+    assert_eq!(text(&client.result(&task).await.unwrap()).trim_end(), "said");
+    stops(server);
+}
