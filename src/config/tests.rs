@@ -75,7 +75,7 @@ fn what_is_wrong_with_a_store_is_told_without_its_secrets() {
         ),
         (format!("{url}\npassword = 3"), "store.password: it is no text, no { env"),
         (
-            "kind = \"postgres\"\nurl = \"postgres://me:hun?ter2@db\"".to_owned(),
+            "kind = \"postgres\"\nurl = \"postgres://me:hun@ter2@db\"".to_owned(),
             "store.url: it cannot be understood",
         ),
     ] {
@@ -149,8 +149,8 @@ fn mistakes_in_the_servers_own_tables() {
             "x.toml:3: auth.keys[0].sha256: it is not a SHA-256 in hexadecimal (64 digits): write what `printf %s \"$KEY\" | sha256sum` prints",
         ),
         (
-            "[store]\nkind = \"postgres\"\n",
-            "x.toml:2: store.kind: unknown variant `postgres`, expected `sqlite`",
+            "[store]\nkind = \"redis\"\n",
+            "x.toml:2: store.kind: unknown variant `redis`, expected `sqlite` or `postgres`",
         ),
         (
             "[reconciler]\nlease = \"1s\"\n",

@@ -59,7 +59,9 @@ impl Place {
         if !["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme)) {
             return wrong("it is not the address of a PostgreSQL database");
         }
-        let Ok(mut config) = Config::from_str(url) else {
+        // A password with an @ would be taken to end there, and its rest for a host that may be shown.
+        let parsed = if url.matches('@').count() > 1 { None } else { Config::from_str(url).ok() };
+        let Some(mut config) = parsed else {
             return Err(Wrong::Url(
                 "it cannot be understood: write postgres://USER@HOST:PORT/DATABASE, and in a password put %40 for @, \
                  %2F for /, %3A for :, %3F for ? and %25 for %. Behind ?, sslmode can be `disable` or `require`: a \
@@ -213,7 +215,7 @@ mod tests {
         assert_eq!(place.to_string(), "postgres://me@db.example.com:5432/tasks");
         assert!(!format!("{place:?} {:?}", place.connection()).contains("hunter2"));
         for url in
-            ["postgres://me:hunt?er2@db/tasks", "mysql://me:hunter2@db", "postgres://me:hunt%ZZer2@db/x"]
+            ["postgres://me:hunt@er2@db/tasks", "mysql://me:hunter2@db", "postgres://me:hunter2@db:port/x"]
         {
             let wrong = format!("{:?}", Place::at(url).unwrap_err());
             assert!(!wrong.contains("hunt") && !wrong.contains("er2"), "{wrong}");
