@@ -203,7 +203,12 @@ impl Desk {
             let may_come_back =
                 fault.is_lost() || matches!(fault, Fault::Connect(_) | Fault::Unmade | Fault::Busy);
             if !again || !may_come_back || since.elapsed() > SETTLE_WITHIN {
-                return Err(self.told(fault));
+                return Err(match self.told(fault) {
+                    StoreError::Unavailable(why) if again => StoreError::Unavailable(format!(
+                        "{why}; it is not known whether the last change was made"
+                    )),
+                    error => error,
+                });
             }
             sleep(pause).await;
             pause = (pause * 2).min(Duration::from_secs(1));
@@ -258,7 +263,7 @@ impl Db {
         look: &str,
         params: &[Param<'_>],
     ) -> Result<Option<Row>, Fault> {
-        // Prepared before anything is sent, so that the three come in this order.
+        // Prepared before anything is sent, so that the three are sent in this order, which is that of `join!`.
         let lock = self.client.prepare_cached(LOCK).await?;
         let look = self.client.prepare_cached(look).await?;
         self.open.store(true, Ordering::Relaxed);
@@ -273,7 +278,7 @@ impl Db {
         Ok(rows?.into_iter().next())
     }
 
-    /// The last statement of a transaction and its commit, in one round trip; the number of rows that it gives. If the
+    /// The last statement of a transaction and its commit, in one round trip; the rows that it gives. If the
     /// statement fails, nothing is committed.
     pub(super) async fn finish(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>, Fault> {
         let statement = self.client.prepare_cached(sql).await?;
