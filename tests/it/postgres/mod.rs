@@ -3,6 +3,7 @@
 
 mod copy;
 mod differential;
+mod lost;
 mod program;
 mod store;
 mod suite;

@@ -1,0 +1,138 @@
+//! Answers of the database that get lost on their way: a proxy between a store and the database cuts the connection
+//! when the n-th piece of an answer has come, which may be after the commit. Whichever it is, the write is made, once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+
+use taskbridge::store::postgres::{Place, PostgresStore, StoreClock};
+use taskbridge::store::suite::Bench;
+use taskbridge::tasks::store::{Change, Inserted, Lease, NewTask, Once, SlotLimit, Updated};
+use taskbridge::tasks::task::{Job, Task};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+
+use super::clock;
+use crate::support::postgres::{schema, shared};
+
+/// How many pieces the longest answer has, and some more.
+const PIECES: i64 = 8;
+
+/// When a connection is to be cut: after so many pieces more. Below zero, none is.
+#[derive(Default)]
+struct Cut {
+    after: AtomicI64,
+    made: AtomicI64,
+}
+
+impl Cut {
+    fn is_now(&self) -> bool {
+        let cut = self.after.fetch_sub(1, Ordering::SeqCst) == 1;
+        self.made.fetch_add(i64::from(cut), Ordering::SeqCst);
+        cut
+    }
+}
+
+/// Lets clients through to the database, until it is dropped.
+async fn serve(listener: TcpListener, cut: Arc<Cut>) {
+    let mut connections = JoinSet::new();
+    loop {
+        let (client, _) = listener.accept().await.unwrap();
+        let server = TcpStream::connect(shared().address()).await.unwrap();
+        connections.spawn(pass(client, server, Arc::clone(&cut)));
+    }
+}
+
+async fn pass(mut client: TcpStream, mut server: TcpStream, cut: Arc<Cut>) {
+    let (mut from_client, mut to_client) = client.split();
+    let (mut from_server, mut to_server) = server.split();
+    // What only carries hints may break as it likes, and is left alone here.
+    let hints = AtomicBool::new(false);
+    let up = async {
+        let mut piece = [0; 16_384];
+        while let Ok(length @ 1..) = from_client.read(&mut piece).await {
+            if piece[..length].windows(6).any(|word| word == b"LISTEN") {
+                hints.store(true, Ordering::SeqCst);
+            }
+            if to_server.write_all(&piece[..length]).await.is_err() {
+                return;
+            }
+        }
+    };
+    let down = async {
+        let mut piece = [0; 16_384];
+        while let Ok(length @ 1..) = from_server.read(&mut piece).await {
+            if (!hints.load(Ordering::SeqCst) && cut.is_now())
+                || to_client.write_all(&piece[..length]).await.is_err()
+            {
+                return;
+            }
+        }
+    };
+    tokio::select! {
+        () = up => {}
+        () = down => {}
+    }
+}
+
+fn starting(task: Task) -> Task {
+    let Job::Pending { spec, not_before, .. } = task.job else { panic!("only a pending job can be started") };
+    Task { job: Job::Starting { spec, attempts: 1, sought: None, not_before }, ..task }
+}
+
+/// One write of each kind, where the answer to it is cut off after this many pieces.
+async fn write_all(bench: &Bench, cut: &Cut, after: i64) {
+    let slot = format!("slot {after}");
+    let limits = [SlotLimit { slot: slot.clone(), limit: 1 }];
+    let new = |task: Task| NewTask { task, limits: Vec::new(), once: None, attach: None, lease: None };
+    let change = async |task: &Task, limits: &[SlotLimit]| {
+        let (lease, patience) = (Lease::Keep, std::time::Duration::ZERO);
+        let change = Change { task, output: None, limits, lease, patience };
+        cut.after.store(after, Ordering::SeqCst);
+        let updated = bench.store.update(change).await;
+        cut.after.store(-1, Ordering::SeqCst);
+        assert!(matches!(updated, Ok(Updated::Written(2))), "after {after}: {updated:?}");
+        assert_eq!(bench.read(&task.id).await, Some(Task { version: 2, ..task.clone() }), "after {after}");
+    };
+    let insert = async |new: NewTask| {
+        cut.after.store(after, Ordering::SeqCst);
+        let inserted = bench.store.insert(new).await;
+        cut.after.store(-1, Ordering::SeqCst);
+        let Ok(Inserted::Created(task)) = inserted else { panic!("after {after}: {inserted:?}") };
+        assert_eq!(bench.read(&task.id).await.as_ref(), Some(&task));
+        task
+    };
+    let plain = insert(new(bench.task())).await;
+    change(&Task { message: Some("changed".to_owned()), ..plain }, &[]).await;
+    let once = Some(Once { scope: "x".to_owned(), key: slot.clone(), digest: "d".to_owned() });
+    let holding = starting(Task { slots: vec![slot.clone()], ..bench.task() });
+    let held = insert(NewTask { once, limits: limits.to_vec(), ..new(holding) }).await;
+    // Its place becomes free, and the next one takes it with a change.
+    let waiting = Task { slots: vec![slot], ..bench.task() };
+    bench.update(&Task { job: Job::Closed { handle: None }, due_at: None, ..held }).await;
+    let waiting = bench.add(waiting).await;
+    change(&starting(waiting), &limits).await;
+}
+
+#[tokio::test]
+async fn a_write_whose_answer_is_lost_is_made_once() {
+    let (schema, clock) = (schema(), clock());
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let cut = Arc::new(Cut::default());
+    let mut proxy = JoinSet::new();
+    proxy.spawn(serve(listener, Arc::clone(&cut)));
+    let url = shared().url().replace(&shared().address(), &address);
+    let place = Place::at(&url).unwrap().in_schema(&schema).unwrap().with_connections(2);
+    let store = PostgresStore::open(place, StoreClock::Given(clock.clone())).await.unwrap();
+    let bench = Bench::new(Arc::new(store), clock);
+    // Once without a cut, so that the statements are prepared.
+    for after in [-1].into_iter().chain(1..=PIECES) {
+        write_all(&bench, &cut, after).await;
+    }
+    let made = cut.made.load(Ordering::SeqCst);
+    assert!(made >= 8, "only {made} answers were cut off");
+    let client = shared().client(&schema).await;
+    let rows = client.query_one("SELECT count(*), max(version) FROM tasks", &[]).await.unwrap();
+    assert_eq!((rows.get::<_, i64>(0), rows.get::<_, i64>(1)), (3 * (PIECES + 1), 2));
+}
