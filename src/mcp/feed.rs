@@ -26,6 +26,7 @@ struct State {
     messages: VecDeque<Value>,
     resume: Option<Resume>,
     gave_way: bool,
+    lasts: bool,
 }
 
 impl Feed {
@@ -63,6 +64,11 @@ impl Feed {
         self.state.lock().resume.clone()
     }
 
+    /// True if the client listens for long.
+    pub(super) fn is_lasting(&self) -> bool {
+        self.state.lock().lasts
+    }
+
     /// Notes that a newer stream has taken over.
     pub(super) fn give_way(&self) {
         self.state.lock().gave_way = true;
@@ -90,6 +96,10 @@ impl Outlet for Feed {
 
     fn resumable(&self, resume: Resume) {
         self.state.lock().resume = Some(resume);
+    }
+
+    fn lasts(&self) {
+        self.state.lock().lasts = true;
     }
 
     fn is_shared(&self) -> bool {

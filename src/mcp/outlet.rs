@@ -20,6 +20,9 @@ pub trait Outlet: Send + Sync {
     /// the stream cannot be resumed.
     fn resumable(&self, resume: Resume);
 
+    /// Says that the client listens here for long, to what may be little. Called before the first `send`.
+    fn lasts(&self) {}
+
     /// True if everything that goes to the client takes this way, and not this request's messages alone.
     fn is_shared(&self) -> bool;
 

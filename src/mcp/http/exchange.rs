@@ -13,6 +13,7 @@ use crate::mcp::feed::Feed;
 use crate::mcp::jsonrpc::{Error, Id, Outcome, Request};
 use crate::mcp::live::{Open, Over};
 use crate::mcp::offers::Edition;
+use crate::mcp::outlet::Outlet as _;
 use crate::mcp::session::{Caller, Session};
 use crate::mcp::sse::Place;
 use crate::mcp::v2026_07_28::Asker;
@@ -118,6 +119,7 @@ impl Exchange {
             v2025_11_25::listen(&http.bridge, &caller, lists, &*feed).await;
             None
         });
+        exchange.feed.lasts();
         exchange.open_as(None);
         stream::respond(exchange, None)
     }

@@ -8,6 +8,7 @@ mod entrance;
 mod exchange;
 mod gate;
 mod get;
+mod lasting;
 mod post;
 mod refusal;
 mod serve;

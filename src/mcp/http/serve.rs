@@ -1,15 +1,22 @@
 //! Serves a router on a listener: connections with their limits, and their orderly end.
 
+use std::future::poll_fn;
 use std::io;
+use std::pin::Pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use axum::Router;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+
+use super::lasting::{Events, Takeover, pour};
 
 /// How long a client may take for the head of a request; also how long an unused connection is kept.
 const HEAD_PATIENCE: Duration = Duration::from_secs(60);
@@ -42,25 +49,53 @@ pub async fn serve(listener: TcpListener, router: Router, shutdown: Cancellation
     while connections.join_next().await.is_some() {}
 }
 
-async fn connection(stream: TcpStream, router: Router, shutdown: CancellationToken) {
+async fn connection(socket: TcpStream, router: Router, shutdown: CancellationToken) {
     // Without this, an event can wait for the acknowledgement of the one before.
-    let _ = stream.set_nodelay(true);
-    let mut connection = std::pin::pin!(
-        http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(HEAD_PATIENCE)
-            .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router))
-    );
-    let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
-        () = shutdown.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
-        }
+    let _ = socket.set_nodelay(true);
+    // In a box, so that a stream that lasts does not keep the room that the requests before it took.
+    let ended = match Box::pin(requests(socket, router, shutdown)).await {
+        Ok(None) => return,
+        Ok(Some((socket, events))) => pour(socket, events).await.map_err(|error| error.to_string()),
+        Err(error) => Err(error.to_string()),
     };
     if let Err(error) = ended {
         tracing::trace!(%error, "a connection broke");
     }
+}
+
+/// Answers requests until the connection closes, or becomes a stream that lasts.
+async fn requests(
+    socket: TcpStream,
+    router: Router,
+    shutdown: CancellationToken,
+) -> hyper::Result<Option<(TcpStream, Events)>> {
+    let takeover = Takeover::default();
+    let service = {
+        let (router, takeover) = (TowerToHyperService::new(router), takeover.clone());
+        service_fn(move |request: hyper::Request<Incoming>| {
+            let (version, takeover) = (request.version(), takeover.clone());
+            let answer = router.call(request);
+            async move { answer.await.map(|response| takeover.of(version, response)) }
+        })
+    };
+    let mut connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_PATIENCE)
+        .serve_connection(TokioIo::new(takeover.watch(socket)), service);
+    let mut stops = std::pin::pin!(shutdown.cancelled());
+    let mut stopping = false;
+    let events = poll_fn(|context| {
+        if !stopping && stops.as_mut().poll(context).is_ready() {
+            stopping = true;
+            Pin::new(&mut connection).graceful_shutdown();
+        }
+        match Pin::new(&mut connection).poll(context) {
+            Poll::Ready(ended) => Poll::Ready(ended.map(|()| None)),
+            Poll::Pending => takeover.take().map_or(Poll::Pending, |events| Poll::Ready(Ok(Some(events)))),
+        }
+    })
+    .await?;
+    Ok(events.map(|events| (connection.into_parts().io.into_inner().into_socket(), events)))
 }
 
 async fn unaccepted(error: &io::Error) {

@@ -9,9 +9,11 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse as _, Response};
+use futures_util::StreamExt as _;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use super::exchange::{Ending, Exchange, over};
+use super::lasting;
 use crate::mcp::live::Over;
 use crate::mcp::session::Session;
 use crate::mcp::sse::{self, Place};
@@ -47,11 +49,15 @@ pub(super) fn respond(exchange: Exchange, ending: Option<Ending>) -> Response {
     let mut quiet = tokio::time::interval_at(Instant::now() + KEEP_ALIVE, KEEP_ALIVE);
     quiet.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let stream = EventStream { exchange, quiet, stage: Stage::Opening(ending) };
+    let lasts = stream.exchange.feed.is_lasting();
     let events = futures_util::stream::unfold(stream, |mut stream| async move {
         let event = stream.next().await?;
-        Some((Ok::<_, Infallible>(event), stream))
+        Some((event, stream))
     });
-    with_headers(Body::from_stream(events))
+    match lasts {
+        true => lasting::offer(with_headers(Body::empty()), events.boxed()),
+        false => with_headers(Body::from_stream(events.map(Ok::<_, Infallible>))),
+    }
 }
 
 /// The stream of a request that nobody wants answered any more.

@@ -34,6 +34,7 @@ pub(super) async fn listen(call: &Call<'_>, id: &Id, params: Value, outlet: &dyn
         require_tasks(call, "subscriptions/listen with taskIds")?;
     }
     let granted = Box::pin(grant(call, wanted)).await.map_err(|error| call.fault(&error))?;
+    outlet.lasts();
     let acknowledged = Acknowledged { notifications: granted.clone() };
     outlet.send(to_wire::subscribed("notifications/subscriptions/acknowledged", id, acknowledged)).await;
     let speaker = Speaker::new(call, id, outlet, granted);

@@ -15,9 +15,8 @@ use crate::support::{
     BASICS, Client, Events, Fault, Generation, Modern, Place, TestApp, knob, raise_file_limit,
 };
 
-/// The most memory that the server may hold, in MiB, with 5,000 listeners and a task for each. More than half of it are the
-/// two buffers of 8 KiB that the HTTP library keeps for each connection, whatever it is used for.
-const MOST_MIB: u64 = 150;
+/// The most memory that an optimized server may hold with 5,000 listeners and a task for each: 100 MB, in MiB.
+const MOST_MIB: u64 = 95;
 
 /// How many tasks are ended that somebody listens for.
 const HEARD: usize = 50;
