@@ -1,4 +1,4 @@
-//! Builds the parts and wires them, and spawns what runs beside the requests: the only place that spawns. It must
+//! Builds the parts and wires them, and spawns what runs beside the requests. It must
 //! not decide anything about a task or the protocol.
 //!
 //! [`build`] makes an [`App`] of a config: [`connect`] its backends, [`offered`] what clients meet. [`serve`] runs it, and

@@ -18,7 +18,8 @@ pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 /// Why a store could not do its work.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {
-    /// It cannot be used now (locked, out of reach, out of space). Nothing was written.
+    /// It cannot be used now (locked, out of reach, out of space). Nothing was written, unless the store is on another
+    /// machine and its answer was lost: then nobody can tell.
     #[error("the store cannot be used now: {0}")]
     Unavailable(String),
     /// What it holds cannot be understood, or it refuses what cannot be. Trying again will not help.
