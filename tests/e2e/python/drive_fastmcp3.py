@@ -61,14 +61,14 @@ class FastMcp3(Client):
     async def cancel(self, task: str) -> None:
         await self._tasks[task].cancel()
 
-    async def progress(self, tool: str, arguments: dict[str, Any]) -> list[float]:
-        seen: list[float] = []
+    async def progress(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        steps: list[float] = []
 
         async def on_progress(done: float, _total: float | None, _message: str | None) -> None:
-            seen.append(done)
+            steps.append(done)
 
-        await self._client.call_tool(tool, arguments, progress_handler=on_progress)
-        return seen
+        got = await self._client.call_tool(tool, arguments, progress_handler=on_progress)
+        return {**said(got), "steps": steps}
 
     async def resources(self) -> list[str]:
         return [str(resource.uri) for resource in await self._client.list_resources()]

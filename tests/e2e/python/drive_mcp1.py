@@ -51,14 +51,14 @@ class Mcp1(Client):
     async def cancel(self, task: str) -> None:
         await self._peer.tasks.cancel_task(task)
 
-    async def progress(self, tool: str, arguments: dict[str, Any]) -> list[float]:
-        seen: list[float] = []
+    async def progress(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        steps: list[float] = []
 
         async def on_progress(done: float, _total: float | None, _message: str | None) -> None:
-            seen.append(done)
+            steps.append(done)
 
-        await self._peer.session.call_tool(tool, arguments, progress_callback=on_progress)
-        return seen
+        got = await self._peer.session.call_tool(tool, arguments, progress_callback=on_progress)
+        return {**said(got), "steps": steps}
 
     async def resources(self) -> list[str]:
         session = self._peer.session

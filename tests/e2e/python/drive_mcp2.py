@@ -147,14 +147,14 @@ class Mcp2(Client):
     async def cancel(self, task: str) -> None:
         await self._tasks.cancel(self._client.session, task)
 
-    async def progress(self, tool: str, arguments: dict[str, Any]) -> list[float]:
-        seen: list[float] = []
+    async def progress(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        steps: list[float] = []
 
         async def on_progress(done: float, _total: float | None, _message: str | None) -> None:
-            seen.append(done)
+            steps.append(done)
 
-        await self._client.call_tool(tool, arguments, progress_callback=on_progress)
-        return seen
+        got = await self._client.call_tool(tool, arguments, progress_callback=on_progress)
+        return {**said(got), "steps": steps}
 
     async def resources(self) -> list[str]:
         return [resource.uri for resource in (await self._client.list_resources()).resources]

@@ -1,6 +1,7 @@
 //! What every driven Rust client shares: the lines that `table/` sends, and what they ask of a client. The lines are
 //! those of `python/drive.py`. It decides nothing about what is right: that is said by `table/scenarios.py`.
 
+use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use anyhow::{Context, Result, bail};
@@ -118,8 +119,9 @@ async fn handle<D: Driven>(client: &mut D, user: &User, line: &Value) -> Result<
         "result" => outcome(&client.result(task()?).await?),
         "cancel" => json!(client.cancel(task()?).await?),
         "progress" => {
-            client.call(tool()?, arguments()?).await?;
-            json!(*hold(&user.steps))
+            let mut got = outcome(&client.call(tool()?, arguments()?).await?);
+            got["steps"] = json!(mem::take(&mut *hold(&user.steps)));
+            got
         }
         "resources" => json!(client.resources().await?),
         "read" => client.read(word("uri")?).await?["contents"][0]["text"].take(),

@@ -66,10 +66,10 @@ class Sdk1 extends Driven {
   }
 
   async progress({ tool, arguments: args }) {
-    const seen = [];
-    const onprogress = ({ progress }) => seen.push(progress);
-    await this.peer.client.callTool({ name: tool, arguments: args }, undefined, { onprogress });
-    return seen;
+    const steps = [];
+    const onprogress = ({ progress }) => steps.push(progress);
+    const got = await this.peer.client.callTool({ name: tool, arguments: args }, undefined, { onprogress });
+    return { ...outcome(got), steps };
   }
 
   async resources() {

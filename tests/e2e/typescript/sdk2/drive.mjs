@@ -92,10 +92,10 @@ class Sdk2 extends Driven {
   }
 
   async progress({ tool, arguments: args }) {
-    const seen = [];
-    const onprogress = ({ progress }) => seen.push(progress);
-    await this.client.callTool({ name: tool, arguments: args }, { onprogress });
-    return seen;
+    const steps = [];
+    const onprogress = ({ progress }) => steps.push(progress);
+    const got = await this.client.callTool({ name: tool, arguments: args }, { onprogress });
+    return { ...outcome(got), steps };
   }
 
   async resources() {
