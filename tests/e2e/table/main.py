@@ -17,7 +17,7 @@ from rows import CLIENTS, Place, Row
 from scenarios import SCENARIOS
 
 # Most of the time a row waits for its jobs.
-AT_ONCE = 4
+AT_ONCE = 3
 
 
 @dataclass
