@@ -14,6 +14,9 @@ use crate::health::{self, Health};
 use crate::mcp::{http, stdio};
 use crate::tasks::reconciler::Reconciler;
 
+/// How long it may take to let go of what was cut off. A store that is away would not be heard of it.
+const LET_GO_WITHIN: Duration = Duration::from_secs(2);
+
 /// Listens on the config's address.
 ///
 /// # Errors
@@ -71,7 +74,8 @@ async fn close_after(drain_for: Duration, stop: CancellationToken, closing: Canc
 }
 
 /// Serves with the reconciler beside it, and does what is to be done meanwhile. Once serving is over or `stop` is
-/// cancelled, all that is in hand has `stop_within` to end; `None` if serving was cut off then.
+/// cancelled, all that is in hand has `stop_within` to end; `None` if it was cut off then. Either way nothing stays
+/// leased: another process acts on it at once.
 async fn beside<T>(
     reconciler: Reconciler,
     meanwhile: BoxFuture<'static, Infallible>,
@@ -79,9 +83,9 @@ async fn beside<T>(
     stop: &CancellationToken,
     stop_within: Duration,
 ) -> Result<Option<T>, AppError> {
-    let stop_loops = CancellationToken::new();
+    let (stop_loops, leases) = (CancellationToken::new(), reconciler.leases());
     let mut loops = spawn(reconciler.run(stop_loops.clone()));
-    let mut serving = std::pin::pin!(serving);
+    let mut serving = Box::pin(serving);
     let served = tokio::select! {
         served = &mut serving => Some(served),
         () = stop.cancelled() => None,
@@ -91,15 +95,22 @@ async fn beside<T>(
     let end = async {
         let served = match served {
             Some(served) => served,
-            None => serving.await,
+            None => (&mut serving).await,
         };
         stop_loops.cancel();
-        loops.await.map(|()| served).map_err(|_| AppError::Loops)
+        (&mut loops).await.map(|()| served).map_err(|_| AppError::Loops)
     };
     match tokio::time::timeout(stop_within, end).await {
         Ok(served) => served.map(Some),
         Err(_) => {
-            tracing::warn!("not everything ended in time; what is left is taken up again at the next start");
+            tracing::warn!("not everything ended in time: what is left is cut off, and let go of");
+            // In this order, so that nothing is leased any more when the leases are let go.
+            drop(serving);
+            loops.abort();
+            let _ = loops.await;
+            if tokio::time::timeout(LET_GO_WITHIN, leases.let_go()).await.is_err() {
+                tracing::warn!("leases could not be let go in time; they run out by themselves");
+            }
             Ok(None)
         }
     }

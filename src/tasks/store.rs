@@ -98,6 +98,9 @@ pub trait Groups: Send + Sync {
     /// that it holds now comes back; a group without open jobs is let go.
     async fn hold(&self, holder: &Holder, lease: Duration) -> Result<Vec<Group>>;
 
+    /// Lets go of this holder's leases on groups.
+    async fn leave(&self, holder: &Holder) -> Result<()>;
+
     /// Lets go of every lease of this holder, on groups and on rows.
     async fn let_go(&self, holder: &Holder) -> Result<()>;
 

@@ -297,6 +297,11 @@ impl Db {
         Ok(())
     }
 
+    /// The schema that all of it is in.
+    pub(super) fn schema(&self) -> &str {
+        &self.schema
+    }
+
     /// The locks for these names of a kind.
     pub(super) fn locks<'n>(&self, kind: &str, names: impl IntoIterator<Item = &'n str>) -> Locks {
         Locks::default().and(&self.schema, kind, names)

@@ -30,8 +30,12 @@ impl Groups for PostgresStore {
         self.desk.write(Door::Loops, None, hold).await
     }
 
+    async fn leave(&self, holder: &Holder) -> Result<()> {
+        self.desk.write(Door::Loops, None, LetGo { holder: holder.0.clone(), rows: false }).await
+    }
+
     async fn let_go(&self, holder: &Holder) -> Result<()> {
-        self.desk.write(Door::Loops, None, LetGo(holder.0.clone())).await
+        self.desk.write(Door::Loops, None, LetGo { holder: holder.0.clone(), rows: true }).await
     }
 
     async fn open_jobs(&self, group: &Group, opened_since: Timestamp) -> Result<Vec<OpenJob>> {
@@ -128,21 +132,24 @@ impl Write for Hold {
     }
 }
 
-struct LetGo(String);
+struct LetGo {
+    holder: String,
+    rows: bool,
+}
 
+/// It is told in the same transaction, for once: a process that lets go is about to end, and may not live to tell it
+/// later.
 #[async_trait]
 impl Write for LetGo {
     type Done = ();
 
     async fn write(&self, db: &Db, _again: bool) -> Result<(), Fault> {
-        let sql = "WITH gone AS (DELETE FROM groups WHERE holder = $1)
-                   UPDATE tasks SET lease_holder = NULL, lease_until = NULL
-                   WHERE due_at IS NOT NULL AND lease_until IS NOT NULL AND lease_holder = $1";
-        db.execute(sql, &[&self.0]).await?;
+        let sql = "WITH left_alone AS (DELETE FROM groups WHERE holder = $1),
+                        given_back AS (UPDATE tasks SET lease_holder = NULL, lease_until = NULL
+                                       WHERE due_at IS NOT NULL AND lease_until IS NOT NULL AND lease_holder = $1
+                                           AND $2::boolean)
+                   SELECT pg_notify('taskbridge.' || $3::text, '')";
+        db.execute(sql, &[&self.holder, &self.rows, &db.schema()]).await?;
         Ok(())
-    }
-
-    fn matters(_: &()) -> bool {
-        true
     }
 }

@@ -22,6 +22,15 @@ impl Groups for SqliteStore {
         self.write(move |db| hold(db, &holder, lease)).await
     }
 
+    async fn leave(&self, holder: &Holder) -> Result<()> {
+        let holder = holder.clone();
+        self.write(move |db| {
+            db.sql("DELETE FROM groups WHERE holder = ?1")?.execute([&holder.0])?;
+            Ok(())
+        })
+        .await
+    }
+
     async fn let_go(&self, holder: &Holder) -> Result<()> {
         let holder = holder.clone();
         self.write(move |db| {

@@ -68,6 +68,18 @@ pub async fn letting_go_frees_groups_and_rows(bench: &Bench) {
     assert_eq!(bench.claim("c").await, [first.id], "and nobody else's row");
 }
 
+pub async fn leaving_groups_keeps_rows(bench: &Bench) {
+    bench.add(bench.open_task("x")).await;
+    bench.add(bench.task()).await;
+    assert_eq!(hold(bench, "a").await, ["x"]);
+    assert_eq!(bench.claim("a").await.len(), 1);
+    bench.store.leave(&holder("b")).await.expect("groups can be left");
+    assert!(hold(bench, "b").await.is_empty(), "it had none, and left nobody else's");
+    bench.store.leave(&holder("a")).await.expect("groups can be left");
+    assert_eq!(hold(bench, "b").await, ["x"]);
+    assert!(bench.claim("b").await.is_empty(), "the row is acted on still");
+}
+
 pub async fn open_jobs_are_told_from_a_moment_on(bench: &Bench) {
     let group = Group { backend: "forge".to_owned(), key: GroupKey::new("x") };
     let jobs = async |since| {

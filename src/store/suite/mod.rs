@@ -72,6 +72,7 @@ macro_rules! store_suite {
             a_group_without_open_jobs_is_let_go
             a_group_can_be_held_when_its_lease_ran_out
             letting_go_frees_groups_and_rows
+            leaving_groups_keeps_rows
             open_jobs_are_told_from_a_moment_on
 
             typical_is_the_median_of_the_newest_hundred

@@ -45,14 +45,14 @@ impl Core {
                 () = stop.cancelled() => break,
                 Some(()) = running.next(), if !running.is_empty() => {}
                 Some((rows, since)) = claims.next(), if room => {
-                    running.extend(rows.into_iter().map(|task| self.act(Leased::claimed(task, since))));
+                    running.extend(rows.into_iter().map(|task| self.act(Leased::claimed(task, since), stop)));
                 }
-                Some(fresh) = fresh.recv(), if room => running.push(self.act(Leased::fresh(fresh))),
+                Some(fresh) = fresh.recv(), if room => running.push(self.act(Leased::fresh(fresh), stop)),
             }
         }
         // What was handed over was promised a start; the promise is in the row, but it is quicker kept here.
         while let Ok(fresh) = fresh.try_recv() {
-            running.push(self.act(Leased::fresh(fresh)));
+            running.push(self.act(Leased::fresh(fresh), stop));
         }
         while running.next().await.is_some() {}
     }
@@ -87,7 +87,7 @@ impl Core {
     }
 
     /// Does what is owed for one row now, and gives it back.
-    async fn act(&self, mut leased: Leased) {
+    async fn act(&self, mut leased: Leased, stop: &CancellationToken) {
         let Some(_hand) = self.in_hand.take(&leased.task.id) else {
             // An earlier act of ours on it is still being written, and its end gives the row back.
             if leased.unsent {
@@ -105,9 +105,12 @@ impl Core {
             Action::Expire => return self.finish(&leased.task, Event::DeadlinePassed).await,
             _ => {}
         }
-        let wait = self.settings.lease / 6;
-        let Ok(place) = tokio::time::timeout(wait, self.engines.place(&leased.task.backend)).await else {
-            return self.put_back(&leased).await;
+        let place = tokio::select! {
+            biased;
+            place = self.engines.place(&leased.task.backend) => place,
+            () = tokio::time::sleep(self.settings.lease / 6) => return self.put_back(&leased).await,
+            // Whoever has a place calls sooner.
+            () = stop.cancelled() => return self.put_back(&leased).await,
         };
         // The place in the backend's line comes first. What is owed is asked again once the row is known as it is now
         // and the lease is known to outlast a call, so that nothing lies between them and the call.

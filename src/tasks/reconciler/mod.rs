@@ -28,7 +28,7 @@ use super::ledger::Ledger;
 use super::machine::Event;
 use super::pace::Pace;
 use super::service::{Afterwards, Fresh, Outbox};
-use super::store::{Holder, Lease, StoreError};
+use super::store::{Holder, Lease, Store, StoreError};
 use super::task::{Job, Outcome, Task};
 use super::time::StoreTime;
 
@@ -55,6 +55,12 @@ pub struct Reconciler {
     fresh: mpsc::Receiver<Fresh>,
     afterwards: mpsc::UnboundedReceiver<Afterwards>,
     time: Option<Arc<StoreTime>>,
+}
+
+/// What a process has leased.
+pub struct Leases {
+    store: Arc<dyn Store>,
+    holder: Holder,
 }
 
 /// What the parts of the loops share.
@@ -88,14 +94,25 @@ impl Reconciler {
         self.outbox.clone()
     }
 
-    /// Runs until `stop`, then finishes the acts that are under way and lets go of all leases.
+    /// What these loops lease, for when they are cut off.
+    pub fn leases(&self) -> Leases {
+        Leases { store: Arc::clone(&self.ledger.store), holder: self.holder.clone() }
+    }
+
+    /// Runs until `stop`, then leaves the groups to others at once, finishes the acts that are under way, and lets go
+    /// of all leases.
     pub async fn run(self, stop: CancellationToken) {
         let Self { ledger, engines, holder, settings, outbox, mut fresh, mut afterwards, time } = self;
         let tick = settings.tick;
+        let leases = Leases { store: Arc::clone(&ledger.store), holder: holder.clone() };
         let core = Core { ledger, engines, holder, settings, outbox, in_hand: InHand::default() };
         tokio::join!(
             core.acts(&mut fresh, &stop),
-            core.groups(&stop),
+            async {
+                core.groups(&stop).await;
+                // Acts may take until the end of their calls, and jobs are not left unwatched for that.
+                leases.leave().await;
+            },
             core.housekeeping(&mut afterwards, &stop),
             core.hints(&stop),
             async {
@@ -108,7 +125,21 @@ impl Reconciler {
         while let Ok(fresh) = fresh.try_recv() {
             core.put_back(&acts::Leased::fresh(fresh)).await;
         }
-        if let Err(error) = core.ledger.store.let_go(&core.holder).await {
+        leases.let_go().await;
+    }
+}
+
+impl Leases {
+    /// Leaves the groups to others.
+    async fn leave(&self) {
+        if let Err(error) = self.store.leave(&self.holder).await {
+            tracing::warn!(%error, "groups could not be left; their leases run out by themselves");
+        }
+    }
+
+    /// Lets others act on everything.
+    pub async fn let_go(&self) {
+        if let Err(error) = self.store.let_go(&self.holder).await {
             tracing::warn!(%error, "leases could not be let go; they run out by themselves");
         }
     }

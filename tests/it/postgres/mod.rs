@@ -5,6 +5,8 @@ mod copy;
 mod differential;
 mod lost;
 mod program;
+mod rolling;
+mod stopping;
 mod store;
 mod suite;
 

@@ -61,6 +61,11 @@ impl Leases {
         }
     }
 
+    /// This holder watches no group any more.
+    pub(super) fn leave(&self, holder: &Holder) {
+        self.groups.lock().retain(|_, held| held.by != *holder);
+    }
+
     /// This holder gave everything back.
     pub(super) fn let_go(&self, holder: &Holder) {
         self.rows.lock().retain(|_, held| held.by != *holder);

@@ -191,6 +191,13 @@ impl Groups for PointedStore {
         self.after_write(held).await
     }
 
+    async fn leave(&self, holder: &Holder) -> Result<()> {
+        self.before_write().await?;
+        let done = self.inner.leave(holder).await;
+        self.leases.leave(holder);
+        self.after_write(done).await
+    }
+
     async fn let_go(&self, holder: &Holder) -> Result<()> {
         self.before_write().await?;
         if self.has(Bug::LetsGoOfAll) {

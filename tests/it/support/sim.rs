@@ -33,6 +33,11 @@ impl SimProcess {
         Self { child, address, journal, _stdout: stdout }
     }
 
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
+        rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), signal).unwrap();
+    }
+
     /// The key of each job that was started, in order.
     pub(crate) fn started(&self) -> Vec<String> {
         let journal = fs::read_to_string(&self.journal).unwrap_or_default();

@@ -1,0 +1,187 @@
+//! Three servers on one database are replaced one after another while clients work. A client sees nothing of it that it
+//! cannot mend by asking again after a connection that broke, and each call is one job.
+//!
+//! `$TASKBRIDGE_OLD` is the program of another version, which `tests/full` builds: then the replicas are rolled from it to
+//! this one and back, over a schema that `taskbridge migrate` brings up to date while the old ones serve. Without it, the
+//! version stays the same.
+
+#![allow(clippy::print_stdout, reason = "the figures are part of the test's output")]
+
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use serde_json::json;
+
+use crate::support::postgres::{schema, shared};
+use crate::support::{Client, Fault, PROGRAM, Place, Server, SimProcess, knob, text};
+
+const REPLICAS: usize = 3;
+
+/// Clients that work at the same time.
+const CLIENTS: usize = 4;
+
+/// How long a client goes on asking for one thing.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const REST: &str = r#"
+[server]
+listen = "127.0.0.1:0"
+max_polls_per_second = 100000
+
+[auth]
+single_user = true
+
+[reconciler]
+lease = "30s"
+quickest_look = "20ms"
+
+[tools.job]
+backend = "engine"
+target = {}
+parameters.text.type = "string"
+parameters.delay_ms.type = "integer"
+"#;
+
+/// The replicas, as a load balancer that retries has them: some of them may be away.
+struct Fleet {
+    servers: Mutex<Vec<Server>>,
+    engine: SimProcess,
+    place: Place,
+    urls: Mutex<Vec<String>>,
+    next: AtomicUsize,
+    over: AtomicBool,
+}
+
+/// What one client did.
+#[derive(Debug, Default)]
+struct Done {
+    calls: usize,
+    again: usize,
+}
+
+impl Fleet {
+    fn new() -> Self {
+        let place = Place::new("");
+        let engine = SimProcess::start(&place, "unkeyed");
+        let config = format!(
+            "[store]\nkind = \"postgres\"\nurl = \"{}\"\nschema = \"{}\"\nbackends_dir = \"state\"\n\
+             [backends.engine]\nkind = \"sim\"\naddress = \"{}\"\n{REST}",
+            shared().url(),
+            schema(),
+            engine.address
+        );
+        std::fs::write(place.config(), config).unwrap();
+        let (servers, urls) = (Mutex::default(), Mutex::default());
+        Self { place, engine, servers, urls, next: AtomicUsize::new(0), over: AtomicBool::new(false) }
+    }
+
+    fn serve(&self, program: &str) -> Server {
+        let mut command = Command::new(program);
+        command.arg("serve").arg("--config").arg(self.place.config());
+        self.place.settle(&mut command);
+        let mut server = Server::spawn(command, &self.place.path("server.log"));
+        server.wait_until_it_listens();
+        server
+    }
+
+    fn begin(&self, program: &str) {
+        for _ in 0..REPLICAS {
+            let server = self.serve(program);
+            self.urls.lock().push(server.url().to_owned());
+            self.servers.lock().push(server);
+        }
+    }
+
+    /// One after another is told to stop, waited for, and replaced by one of this program.
+    fn roll(&self, program: &str) {
+        for index in 0..REPLICAS {
+            let mut old = self.servers.lock().remove(0);
+            assert_eq!(old.stop(), Some(0));
+            let new = self.serve(program);
+            self.urls.lock()[index] = new.url().to_owned();
+            self.servers.lock().push(new);
+        }
+    }
+
+    /// The next replica, in turn.
+    fn url(&self) -> String {
+        let next = self.next.fetch_add(1, Ordering::Relaxed);
+        self.urls.lock()[next % REPLICAS].clone()
+    }
+
+    /// Asks one replica after another, for as long as connections break; any other error is one that a client sees.
+    async fn asked<T>(&self, again: &mut usize, ask: impl AsyncFn(String) -> Result<T, Fault>) -> T {
+        let asking = async {
+            loop {
+                match ask(self.url()).await {
+                    Ok(answer) => return answer,
+                    Err(Fault::Lost(_)) => *again += 1,
+                    Err(other) => panic!("a client sees {other:?}"),
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, asking).await.expect("some replica answers")
+    }
+
+    /// One client, from its session's begin until all is over: call after call, each result as it must be.
+    async fn work(&self, name: usize) -> Done {
+        let mut done = Done::default();
+        let client = self.asked(&mut done.again, async |url| Client::open(&url).await).await;
+        while !self.over.load(Ordering::Relaxed) {
+            let key = format!("{name}.{}", done.calls);
+            let job = json!({"text": key, "delay_ms": 50 * (done.calls % 8)});
+            let start = async |url: String| client.at(&url).start_once(&key, "job", job.clone()).await;
+            let task = self.asked(&mut done.again, start).await;
+            let poll = async |url: String| client.at(&url).get(&task).await;
+            assert_eq!(self.asked(&mut done.again, poll).await["taskId"], json!(task));
+            let result = async |url: String| client.at(&url).result(&task).await;
+            assert_eq!(text(&self.asked(&mut done.again, result).await), key);
+            done.calls += 1;
+        }
+        done
+    }
+}
+
+fn run(fleet: &Fleet, program: &str, verb: &str) {
+    let mut command = Command::new(program);
+    command.arg(verb).arg("--config").arg(fleet.place.config());
+    fleet.place.settle(&mut command);
+    let ended = command.output().unwrap();
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_notices_that_replicas_are_replaced() {
+    let old = knob("TASKBRIDGE_OLD", PROGRAM.to_owned());
+    let rounds: usize = knob("TASKBRIDGE_ROLLS", 1);
+    let fleet = Arc::new(Fleet::new());
+    fleet.begin(&old);
+    let rolling = async {
+        let fleet = Arc::clone(&fleet);
+        let rolled = tokio::task::spawn_blocking(move || {
+            run(&fleet, PROGRAM, "migrate");
+            for _ in 0..rounds {
+                fleet.roll(PROGRAM);
+                if old != PROGRAM {
+                    // Something was wrong with the new one: back, over what it has written.
+                    fleet.roll(&old);
+                }
+            }
+            fleet.over.store(true, Ordering::Relaxed);
+        });
+        rolled.await.unwrap();
+    };
+    let clients = futures_util::future::join_all((0..CLIENTS).map(|name| fleet.work(name)));
+    let (clients, ()) = tokio::join!(clients, rolling);
+    let (calls, again) = clients.iter().fold((0, 0), |(c, a), done| (c + done.calls, a + done.again));
+    println!("{calls} calls while replicas were replaced; {again} requests made again; {REPLICAS} replicas");
+    assert!(clients.iter().all(|done| done.calls > 0), "{clients:?}");
+    assert_eq!(fleet.engine.started().len(), calls, "each call is one job");
+    for mut server in fleet.servers.lock().drain(..) {
+        assert_eq!(server.stop(), Some(0));
+    }
+}

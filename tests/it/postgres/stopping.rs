@@ -1,0 +1,118 @@
+//! A server that is told to stop leaves nothing leased: whoever is there goes on at once, and not when a lease runs out.
+//! The leases here are longer than the tests wait for anything.
+
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::support::postgres::{schema, shared};
+use crate::support::{Client, Place, Server, SimProcess, text};
+
+/// How long something may take that must happen: less than a lease.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn config(schema: &str, engine: &str, stop_within: &str) -> String {
+    let url = shared().url();
+    format!(
+        r#"
+[server]
+listen = "127.0.0.1:0"
+max_polls_per_second = 100000
+stop_within = "{stop_within}"
+
+[auth]
+single_user = true
+
+[store]
+kind = "postgres"
+url = "{url}"
+schema = "{schema}"
+backends_dir = "state"
+
+[reconciler]
+lease = "10m"
+quickest_look = "20ms"
+
+[backends.engine]
+kind = "sim"
+address = "{engine}"
+
+[tools.job]
+backend = "engine"
+target = {{}}
+parameters.text.type = "string"
+parameters.delay_ms.type = "integer"
+"#
+    )
+}
+
+/// How many rows of this table say something.
+async fn count(schema: &str, what: &str) -> i64 {
+    let row = shared().client(schema).await.query_one(&format!("SELECT count(*) FROM {what}"), &[]).await;
+    row.unwrap().get(0)
+}
+
+async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
+    let waited = tokio::time::timeout(PATIENCE, async {
+        while !is_so().await {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    });
+    waited.await.unwrap_or_else(|_| panic!("it never happens: {what}"));
+}
+
+#[tokio::test]
+async fn groups_are_taken_over_at_once() {
+    let place = Place::new("");
+    let (engine, schema) = (SimProcess::start(&place, "keyed"), schema());
+    std::fs::write(place.config(), config(&schema, &engine.address, "10s")).unwrap();
+    let mut first = place.serve();
+    let client = Client::open(first.url()).await.unwrap();
+    let task = client.start("job", json!({"text": "done", "delay_ms": 3_000})).await.unwrap();
+    until("the first watches", async || count(&schema, "groups").await == 1).await;
+    let mut second = place.serve();
+    assert_eq!(first.stop(), Some(0));
+    let result = tokio::time::timeout(PATIENCE, client.at(second.url()).result(&task)).await;
+    assert_eq!(text(&result.expect("the second watches").unwrap()), "done");
+    assert_eq!(engine.started().len(), 1);
+    assert_eq!(second.stop(), Some(0));
+}
+
+/// A server whose start of a job hangs in its engine, which is frozen.
+async fn hanging(place: &Place, schema: &str, stop_within: &str) -> (SimProcess, Server) {
+    let engine = SimProcess::start(place, "keyed");
+    std::fs::write(place.config(), config(schema, &engine.address, stop_within)).unwrap();
+    let server = place.serve();
+    engine.signal(Signal::STOP);
+    let client = Client::open(server.url()).await.unwrap();
+    client.start("job", json!({"text": "late", "delay_ms": 0})).await.unwrap();
+    assert_eq!(count(schema, "tasks WHERE lease_holder IS NOT NULL").await, 1);
+    (engine, server)
+}
+
+#[tokio::test]
+async fn what_does_not_end_in_time_is_let_go() {
+    let (place, schema) = (Place::new(""), schema());
+    let (engine, mut server) = hanging(&place, &schema, "1s").await;
+    assert_eq!(server.stop(), Some(0));
+    assert_eq!(count(&schema, "tasks WHERE lease_holder IS NOT NULL").await, 0);
+    let log = std::fs::read_to_string(place.path("server.log")).unwrap();
+    assert!(log.contains("not everything ended in time"), "{log}");
+    // Whoever comes next does it.
+    engine.signal(Signal::CONT);
+    let mut next = place.serve();
+    until("the job is started", async || engine.started().len() == 1).await;
+    assert_eq!(next.stop(), Some(0));
+}
+
+#[tokio::test]
+async fn a_second_signal_waits_for_nothing() {
+    let (place, schema) = (Place::new(""), schema());
+    let (_engine, mut server) = hanging(&place, &schema, "1h").await;
+    server.signal(Signal::TERM);
+    let log = || std::fs::read_to_string(place.path("server.log")).unwrap();
+    until("it stops", async || log().contains("stopping; a second signal")).await;
+    assert_eq!(server.stop(), Some(0));
+    assert_eq!(count(&schema, "tasks WHERE lease_holder IS NOT NULL").await, 1, "it left as it was");
+}
