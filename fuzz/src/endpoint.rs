@@ -27,6 +27,7 @@ use taskbridge::mcp::speakers::Speakers;
 use taskbridge::mcp::{Bridge, CompanionTools, Settings};
 use taskbridge::seal::Seal;
 use taskbridge::store::sqlite::{Mode, SqliteStore};
+use taskbridge::tasks::history::Scribe;
 use taskbridge::tasks::ledger::{Ledger, Nudge};
 use taskbridge::tasks::pace::Pace;
 use taskbridge::tasks::service::{Outbox, Service};
@@ -376,6 +377,7 @@ fn bridge(dir: &Path, seal: &Seal, entropy: &Arc<dyn Entropy>) -> Bridge {
         clock: Arc::clone(&clock),
         tools: Arc::clone(&catalog) as _,
         nudge: Arc::new(Nudge::default()),
+        scribe: Scribe { replica: Holder("fuzz".to_owned()), keeps: true },
     };
     let outbox = Outbox { fresh: mpsc::channel(1).0, afterwards: mpsc::unbounded_channel().0 };
     let pace = Pace { quickest: Duration::from_millis(50), slowest: Duration::from_secs(30) };

@@ -12,7 +12,7 @@ use super::connect::{Backends, connect, handles};
 use super::offered::Offered;
 use super::reload::InForce;
 use super::{App, AppError};
-use crate::clock::{self, Clock, System};
+use crate::clock::{self, Clock, Entropy, System};
 use crate::config::{Config, Database};
 use crate::current::Current;
 use crate::mcp::Bridge;
@@ -22,6 +22,7 @@ use crate::mcp::speakers::Speakers;
 use crate::seal::Seal;
 use crate::store::postgres::{PostgresStore, StoreClock};
 use crate::store::sqlite::{Mode, SqliteStore};
+use crate::tasks::history::Scribe;
 use crate::tasks::ledger::{Ledger, Nudge};
 use crate::tasks::pace::Pace;
 use crate::tasks::reconciler::{Reconciler, Settings};
@@ -53,20 +54,25 @@ impl App {
         let in_force = InForce::of(&config, backends);
         let (drain_for, stop_within) = (config.server.drain_for, config.server.stop_within);
         let reconciling = config.reconciler.clone();
+        let history = config.store.history;
         let Offered { catalog, settings, rules } = Offered::of(config, seal.clone())?;
         let catalog = Arc::new(Current::new(catalog));
+        let holder = replica(&*entropy);
+        tracing::info!(
+            replica = holder.0,
+            "this process names itself so in leases and in the history of tasks"
+        );
         let ledger = Ledger {
             store: Arc::clone(&store),
             watch: Watch::default(),
             clock: Arc::clone(&clock),
             tools: Arc::clone(&catalog) as _,
             nudge: Arc::new(Nudge::default()),
+            scribe: Scribe { replica: holder.clone(), keeps: !history.is_zero() },
         };
-        let nonce: [u8; 16] = clock::random(&*entropy);
-        let holder = Holder(data_encoding::BASE32_NOPAD.encode(&nonce).to_ascii_lowercase());
         let lease = reconciling.lease;
         let pace = Pace { quickest: reconciling.quickest_look, slowest: reconciling.slowest_look };
-        let loops = Settings { lease, tick: TICK, pace, max_acts: MAX_ACTS };
+        let loops = Settings { lease, tick: TICK, pace, max_acts: MAX_ACTS, history };
         let engines = in_force.engines.clone();
         let reconciler = Reconciler::new(ledger.clone(), engines, holder.clone(), loops).keeping(time);
         let service = Service::new(ledger, Arc::clone(&entropy), holder, lease, pace, reconciler.outbox());
@@ -84,6 +90,15 @@ impl App {
         let (bridge, entrance) = (Arc::new(bridge), Arc::new(Entrance::new(rules)));
         Ok(Self { bridge, entrance, reconciler, drain_for, stop_within, in_force, reloading })
     }
+}
+
+/// A name that no other process has, and that says on which machine it is.
+fn replica(entropy: &dyn Entropy) -> Holder {
+    let nonce: [u8; 10] = clock::random(entropy);
+    let node = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let is_plain = |c: &char| c.is_ascii_alphanumeric() || *c == '-';
+    let node: String = node.chars().take_while(is_plain).take(24).collect();
+    Holder(format!("{node}.{}", data_encoding::BASE32_NOPAD.encode(&nonce).to_ascii_lowercase()))
 }
 
 async fn open_store(config: &Config) -> Result<Arc<dyn Store>, AppError> {

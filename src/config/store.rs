@@ -3,12 +3,13 @@
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::reader::Reader;
-use super::{files, locate};
+use super::{duration, files, locate};
 use crate::store::postgres::{Place, Wrong};
 
 /// Where tasks are kept.
@@ -36,10 +37,17 @@ pub(super) struct Store {
     max_connections: Option<NonZeroUsize>,
     /// With `kind = "postgres"`: who brings the schema up to date.
     migrate: Option<Migrate>,
+    /// How long it is kept what happened to each task; `"0s"`: not at all [default: 7d].
+    #[serde(deserialize_with = "duration::optional")]
+    #[schemars(with = "Option<String>")]
+    history: Option<Duration>,
     /// Where backends keep what is theirs on this machine. Without it, it is the folder `backends` beside the database
     /// file, or `taskbridge/backends` where state is kept.
     backends_dir: Option<PathBuf>,
 }
+
+/// How long what happened to tasks is kept, unless the config says otherwise.
+const HISTORY: Duration = Duration::from_secs(7 * 86_400);
 
 /// The kinds of stores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -101,6 +109,8 @@ pub struct StorePlace {
     pub database: Database,
     /// The folder for what backends keep.
     pub backends_dir: PathBuf,
+    /// How long what happened to tasks is kept; nothing is if it is zero.
+    pub history: Duration,
 }
 
 /// A database.
@@ -137,6 +147,7 @@ pub(super) fn place(
     state_home: Option<&Path>,
 ) -> StorePlace {
     misplaced(reader, &store);
+    let history = store.history.unwrap_or(HISTORY);
     let state = state_home.map(|home| home.join("taskbridge"));
     let backends_dir = store.backends_dir.as_ref().map(|folder| dir.join(folder));
     let unknown = |reader: &mut Reader<'_>, field: &str| {
@@ -153,7 +164,7 @@ pub(super) fn place(
             };
             let beside = || path.parent().unwrap_or(dir).join("backends");
             let backends_dir = backends_dir.unwrap_or_else(beside);
-            StorePlace { database: Database::Sqlite(path), backends_dir }
+            StorePlace { database: Database::Sqlite(path), backends_dir, history }
         }
         StoreKind::Postgres => {
             let backends_dir = backends_dir
@@ -162,7 +173,7 @@ pub(super) fn place(
             // Where it is wrong, that is a problem, and nothing comes of this config.
             let database = postgres(reader, store, dir)
                 .map_or_else(|| Database::Sqlite(PathBuf::new()), Database::Postgres);
-            StorePlace { database, backends_dir }
+            StorePlace { database, backends_dir, history }
         }
     }
 }

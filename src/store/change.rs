@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use super::entry::Line;
 use super::row::Row;
 use crate::tasks::store::{Attach, Change, Holder, Inserted, Lease, NewTask, Once, SlotLimit};
 use crate::tasks::task::Task;
@@ -22,13 +23,15 @@ pub(super) struct Wish {
     pub(super) once: Option<Once>,
     pub(super) attach: Option<Attach>,
     pub(super) lease: Option<(Holder, Duration)>,
+    pub(super) line: Option<Line>,
 }
 
 impl Wish {
     /// Splits the row to be written from the task to be handed back.
     pub(super) fn of(new: NewTask) -> Result<(Self, Task), serde_json::Error> {
-        let NewTask { task, limits, once, attach, lease } = new;
-        Ok((Self { row: Row::of(&task)?, limits, once, attach, lease }, task))
+        let NewTask { task, limits, once, attach, lease, transition } = new;
+        let line = transition.as_ref().map(Line::of).transpose()?;
+        Ok((Self { row: Row::of(&task)?, limits, once, attach, lease, line }, task))
     }
 }
 
@@ -50,6 +53,7 @@ pub(super) struct Amend {
     pub(super) output: Option<String>,
     pub(super) limits: Vec<SlotLimit>,
     pub(super) lease: LeaseChange,
+    pub(super) line: Option<Line>,
 }
 
 /// [`Lease`], on its own.
@@ -72,6 +76,7 @@ impl Amend {
                 Lease::Release(holder) => LeaseChange::Release(holder.0.clone()),
                 Lease::Hold(holder, lease) => LeaseChange::Hold(holder.0.clone(), lease),
             },
+            line: change.transition.map(Line::of).transpose()?,
         })
     }
 }

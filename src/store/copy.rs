@@ -12,6 +12,7 @@ use crate::tasks::task::Task;
 pub(in crate::store) struct Kept {
     pub(super) tasks: Vec<TaskKept>,
     pub(super) once: Vec<Key>,
+    pub(super) entries: Vec<EntryKept>,
     pub(super) history: Vec<Note>,
     pub(super) sessions: Vec<Session>,
     pub(super) keys: Vec<(String, Vec<u8>)>,
@@ -29,6 +30,15 @@ pub(in crate::store) struct Key {
     pub(super) key: String,
     pub(super) digest: String,
     pub(super) task: String,
+}
+
+/// An entry of a task's history, as it is written.
+pub(in crate::store) struct EntryKept {
+    pub(super) task: String,
+    pub(super) version: i64,
+    pub(super) at: i64,
+    pub(super) replica: String,
+    pub(super) what: String,
 }
 
 /// How long the jobs of a tool took.
@@ -56,7 +66,9 @@ pub struct Copied {
     pub outputs: usize,
     /// Idempotency keys.
     pub once: usize,
-    /// Tools with a history.
+    /// Entries of histories of tasks.
+    pub entries: usize,
+    /// Tools whose durations are known.
     pub history: usize,
     /// Sessions that were ended or have set something.
     pub sessions: usize,
@@ -69,6 +81,7 @@ impl Kept {
             running: self.tasks.iter().filter(|kept| !kept.task.has_ended()).count(),
             outputs: self.tasks.iter().filter(|kept| kept.output.is_some()).count(),
             once: self.once.len(),
+            entries: self.entries.len(),
             history: self.history.len(),
             sessions: self.sessions.len(),
         }
@@ -77,11 +90,11 @@ impl Kept {
 
 impl fmt::Display for Copied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { tasks, running, outputs, once, history, sessions } = self;
+        let Self { tasks, running, outputs, once, entries, history, sessions } = self;
         write!(
             f,
             "{tasks} tasks ({running} not ended), {outputs} results, {once} idempotency keys, {sessions} sessions, \
-             {history} histories of tools"
+             {entries} entries of histories, durations of {history} tools"
         )
     }
 }

@@ -6,6 +6,7 @@
 mod change;
 pub mod copy;
 mod durations;
+mod entry;
 pub mod postgres;
 mod row;
 pub mod sqlite;

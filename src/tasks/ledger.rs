@@ -10,6 +10,7 @@ use taskbridge_sdk::{JobHandle, Timestamp};
 use tokio::sync::Notify;
 
 use super::audit;
+use super::history::{self, Happened, Scribe};
 use super::machine::{self, Event};
 use super::store::{Change, Group, Lease, OpenJob, Result, SlotLimit, Store, Updated};
 use super::task::{Job, Task, TaskId};
@@ -31,6 +32,8 @@ pub struct Ledger {
     pub tools: Arc<dyn Tools>,
     /// Wakes the reconciler: a row is due, a slot is free, a job is open.
     pub nudge: Arc<Nudge>,
+    /// What becomes history.
+    pub scribe: Scribe,
 }
 
 /// What the reconciler can be woken for. All of it is hints: a lost one makes it slower by a tick.
@@ -157,7 +160,14 @@ impl Ledger {
     ///
     /// # Errors
     /// If the store cannot be used; nothing was written then, or nobody can tell.
-    pub async fn commit(&self, task: &Task, event: Event, lease: Lease<'_>) -> Result<Commit> {
+    pub async fn commit(
+        &self,
+        task: &Task,
+        happened: impl Into<Happened>,
+        lease: Lease<'_>,
+    ) -> Result<Commit> {
+        let Happened { event, call } = happened.into();
+        let said = history::said(task, &event);
         // Only a start that is about to be sent needs a free slot. A fact takes its slots even where that overfills them.
         let needs_slots = matches!(event, Event::Intended);
         let step = machine::next(task, event, self.clock.now());
@@ -169,8 +179,15 @@ impl Ledger {
             if takes_slots { self.tools.limits(&step.task.slots) } else { Vec::new() };
         let gives_back = matches!(lease, Lease::Release(_));
         let patience = if gives_back && !is_seen(task, &step.task) { COMPANY } else { Duration::ZERO };
-        let change =
-            Change { task: &step.task, output: step.output.as_ref(), limits: &limits, lease, patience };
+        let transition = self.scribe.transition(task, said, &step.task, call);
+        let change = Change {
+            task: &step.task,
+            output: step.output.as_ref(),
+            limits: &limits,
+            lease,
+            patience,
+            transition: transition.as_ref(),
+        };
         match self.store.update(change).await? {
             Updated::Conflict => Ok(Commit::Conflict),
             Updated::NoSlot => Ok(Commit::NoSlot),
@@ -187,9 +204,15 @@ impl Ledger {
     ///
     /// # Errors
     /// If the store cannot be used.
-    pub async fn apply(&self, mut task: Task, event: Event, lease: Lease<'_>) -> Result<Option<Task>> {
+    pub async fn apply(
+        &self,
+        mut task: Task,
+        happened: impl Into<Happened>,
+        lease: Lease<'_>,
+    ) -> Result<Option<Task>> {
+        let happened = happened.into();
         loop {
-            match self.commit(&task, event.clone(), lease).await? {
+            match self.commit(&task, happened.clone(), lease).await? {
                 Commit::Done(task) => return Ok(Some(task)),
                 // Only Event::Intended needs slots, and it is never applied blindly.
                 Commit::Conflict | Commit::NoSlot => match self.read(&task.id).await? {

@@ -5,6 +5,7 @@
 
 pub mod asking;
 pub mod audit;
+pub mod history;
 pub mod ledger;
 pub mod machine;
 pub mod pace;

@@ -10,6 +10,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use taskbridge_sdk::{GroupKey, JobHandle, Level, Output, Timestamp};
 
+use super::history::{Entry, Transition};
 use super::task::{Owner, Task, TaskId};
 
 /// The result of a store's work.
@@ -108,9 +109,21 @@ pub trait Groups: Send + Sync {
     async fn open_jobs(&self, group: &Group, opened_since: Timestamp) -> Result<Vec<OpenJob>>;
 }
 
-/// How long jobs of a tool usually take.
+/// What happened to tasks. An entry is written with the change that it tells of ([`Change::transition`],
+/// [`NewTask::transition`]), or not at all.
 #[async_trait]
 pub trait History: Send + Sync {
+    /// What is kept of a task, oldest first, also once its row is gone.
+    async fn entries(&self, id: &TaskId) -> Result<Vec<Entry>>;
+
+    /// Deletes entries that are older than this, the oldest first. Returns how many, at most `limit`. Writes nothing
+    /// where none is.
+    async fn forget(&self, older_than: Duration, limit: usize) -> Result<usize>;
+}
+
+/// How long jobs of a tool usually take.
+#[async_trait]
+pub trait Durations: Send + Sync {
     /// Remembers one job's duration; the newest hundred of a tool are kept.
     async fn record(&self, tool: &str, took: Duration) -> Result<()>;
 
@@ -263,9 +276,9 @@ pub trait Hints: Send + Sync {
 }
 
 /// All that the server needs of a store.
-pub trait Store: TaskStore + Queue + Groups + History + Sessions + Keys + Time + Hints {}
+pub trait Store: TaskStore + Queue + Groups + History + Durations + Sessions + Keys + Time + Hints {}
 
-impl<T: TaskStore + Queue + Groups + History + Sessions + Keys + Time + Hints> Store for T {}
+impl<T: TaskStore + Queue + Groups + History + Durations + Sessions + Keys + Time + Hints> Store for T {}
 
 /// A row to be added.
 #[derive(Clone, Debug)]
@@ -280,6 +293,8 @@ pub struct NewTask {
     pub attach: Option<Attach>,
     /// Who acts on the row at once, and for how long nobody else may.
     pub lease: Option<(Holder, Duration)>,
+    /// What the history says of it, if the row is written.
+    pub transition: Option<Transition>,
 }
 
 /// A caller's idempotency key.
@@ -342,6 +357,8 @@ pub struct Change<'a> {
     pub lease: Lease<'a>,
     /// How long the write may be put off, to be made together with others. The method returns when it was made.
     pub patience: Duration,
+    /// What the history says of it, if it is written.
+    pub transition: Option<&'a Transition>,
 }
 
 /// What a change does to a row's lease.

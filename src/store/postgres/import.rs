@@ -34,10 +34,10 @@ async fn all(client: &mut Client, to: &Place, kept: &Kept) -> Result<(), Fault> 
     tx.batch_execute("SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL statement_timeout = 0")
         .await?;
     // No server writes into it until this has ended.
-    tx.batch_execute("LOCK TABLE tasks, once, history, sessions, keys IN EXCLUSIVE MODE").await?;
+    tx.batch_execute("LOCK TABLE tasks, once, entries, history, sessions, keys IN EXCLUSIVE MODE").await?;
     let empty = "SELECT NOT EXISTS (SELECT 1 FROM tasks) AND NOT EXISTS (SELECT 1 FROM once)
                     AND NOT EXISTS (SELECT 1 FROM history) AND NOT EXISTS (SELECT 1 FROM sessions)
-                    AND NOT EXISTS (SELECT 1 FROM keys)";
+                    AND NOT EXISTS (SELECT 1 FROM keys) AND NOT EXISTS (SELECT 1 FROM entries)";
     if !tx.query_one(empty, &[]).await?.try_get::<_, bool>(0)? {
         return Err(Fault::Row(format!(
             "the schema {} is not empty: a server has used it. Name another `schema` in [store], or drop this one",
@@ -63,6 +63,18 @@ async fn all(client: &mut Client, to: &Place, kept: &Kept) -> Result<(), Fault> 
         }))
         .await?;
     }
+    let sql = "INSERT INTO entries (task, version, at, replica, what) VALUES ($1, $2, $3, $4, $5)";
+    let entry = tx.prepare(sql).await?;
+    for some in kept.entries.chunks(AT_ONCE) {
+        // Sent in this order, and so numbered in it.
+        try_join_all(some.iter().map(|kept| async {
+            let (task, replica) = (column::text(&kept.task), column::text(&kept.replica));
+            let params: [Param<'_>; 5] =
+                [&task, &kept.version, &kept.at, &replica, &column::text(&kept.what)];
+            tx.execute(&entry, &params).await
+        }))
+        .await?;
+    }
     for note in &kept.history {
         let sql = "INSERT INTO history (tool, took, median) VALUES ($1, $2, $3)";
         tx.execute(sql, &[&column::key(&note.tool), &note.took, &note.median]).await?;
@@ -85,7 +97,14 @@ async fn task(
     output: &Statement,
     kept: &TaskKept,
 ) -> Result<(), Fault> {
-    let new = NewTask { task: kept.task.clone(), limits: Vec::new(), once: None, attach: None, lease: None };
+    let new = NewTask {
+        task: kept.task.clone(),
+        limits: Vec::new(),
+        once: None,
+        attach: None,
+        lease: None,
+        transition: None,
+    };
     let (wish, task) = Wish::of(new).map_err(|error| Fault::Row(error.to_string()))?;
     let version = i64::try_from(task.version).map_err(|error| Fault::Row(error.to_string()))?;
     let columns = Columns::of(&wish, version);

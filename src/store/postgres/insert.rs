@@ -84,7 +84,10 @@ pub(super) const INSERT: &str = "
         INSERT INTO slots (slot, task) SELECT DISTINCT slot, $2 FROM unnest($20::text[]) AS names (slot)),
     keyed AS (
         INSERT INTO once (scope, key, digest, task) SELECT $21, $22, $23, $2 WHERE $21::text IS NOT NULL
-        ON CONFLICT (scope, key) DO UPDATE SET digest = excluded.digest, task = excluded.task)
+        ON CONFLICT (scope, key) DO UPDATE SET digest = excluded.digest, task = excluded.task),
+    noted AS (
+        INSERT INTO entries (task, version, at, replica, what)
+        SELECT $2, $24, moment($1), $25, $26 WHERE $26::text IS NOT NULL)
     SELECT id FROM made";
 
 /// Notes which row an idempotency key stands for, unless that row was deleted meanwhile.
@@ -168,6 +171,8 @@ struct Texts<'w> {
     scope: Option<Text<'w>>,
     key: Option<Text<'w>>,
     once_digest: Option<Text<'w>>,
+    replica: Option<Text<'w>>,
+    what: Option<Text<'w>>,
 }
 
 impl<'w> Columns<'w> {
@@ -189,6 +194,8 @@ impl<'w> Columns<'w> {
             scope: once.map(|once| column::key(&once.scope)),
             key: once.map(|once| column::key(&once.key)),
             once_digest: once.map(|once| column::text(&once.digest)),
+            replica: wish.line.as_ref().map(|line| column::text(&line.replica)),
+            what: wish.line.as_ref().map(|line| column::text(&line.what)),
         };
         let slots = match &row.slots {
             Slots::Held(slots) => slots.iter().map(|slot| column::key(slot).into_owned()).collect(),
@@ -198,7 +205,7 @@ impl<'w> Columns<'w> {
     }
 
     /// The parameters, with what counts as now.
-    pub(super) fn params<'p>(&'p self, now: &'p Option<i64>) -> [Param<'p>; 24] {
+    pub(super) fn params<'p>(&'p self, now: &'p Option<i64>) -> [Param<'p>; 26] {
         let (row, texts) = (&self.wish.row, &self.texts);
         [
             now,
@@ -225,6 +232,8 @@ impl<'w> Columns<'w> {
             &texts.key,
             &texts.once_digest,
             &self.version,
+            &texts.replica,
+            &texts.what,
         ]
     }
 }

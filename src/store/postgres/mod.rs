@@ -3,7 +3,7 @@
 //! - `place`: what the config says of it. `connect`: connections and their pool. `desk`: how reads and writes are made,
 //!   and made again; `turns`: in which order.
 //! - `schema`: what is in the database, by version. `row`: how a row becomes a task; `column`: how text is kept.
-//! - `tasks` with `insert` and `update`, `queue`, `groups`, `notes`, `sessions`: the traits of [`crate::tasks::store`].
+//! - `tasks` with `insert` and `update`, `queue`, `groups`, `history`, `notes`, `sessions`: the traits of [`crate::tasks::store`].
 //! - `hints`: what other processes wrote. `import`: what another store held.
 //!
 //! Everything runs at READ COMMITTED. What must be exact between processes is so by one statement that compares and
@@ -15,6 +15,7 @@ mod desk;
 mod fault;
 mod groups;
 mod hints;
+mod history;
 mod import;
 mod insert;
 mod notes;

@@ -1,4 +1,4 @@
-//! The small traits over PostgreSQL: [`History`], [`Keys`] and [`Time`].
+//! The small traits over PostgreSQL: [`Durations`], [`Keys`] and [`Time`].
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use super::desk::{Db, Door, Write};
 use super::fault::Fault;
 use super::{PostgresStore, column};
 use crate::store::durations;
-use crate::tasks::store::{History, Keys, Result, Time};
+use crate::tasks::store::{Durations, Keys, Result, Time};
 
 #[async_trait]
-impl History for PostgresStore {
+impl Durations for PostgresStore {
     async fn record(&self, tool: &str, took: Duration) -> Result<()> {
         let took = i64::try_from(took.as_millis()).unwrap_or(i64::MAX);
         self.desk.write(Door::Loops, None, Record { tool: tool.to_owned(), took }).await

@@ -17,8 +17,14 @@ struct Migration {
     oldest: i32,
 }
 
-const MIGRATIONS: [Migration; 1] =
-    [Migration { name: "0001_tasks", sql: include_str!("../migrations/postgres/0001_tasks.sql"), oldest: 1 }];
+const MIGRATIONS: [Migration; 2] = [
+    Migration { name: "0001_tasks", sql: include_str!("../migrations/postgres/0001_tasks.sql"), oldest: 1 },
+    Migration {
+        name: "0002_history",
+        sql: include_str!("../migrations/postgres/0002_history.sql"),
+        oldest: 1,
+    },
+];
 
 /// The schema version that this program writes: the number of migrations.
 const KNOWN: i32 = MIGRATIONS.len() as i32;

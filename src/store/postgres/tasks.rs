@@ -108,7 +108,7 @@ fn cannot_write(error: serde_json::Error) -> StoreError {
 }
 
 /// A number of rows as the database takes it.
-fn number(of: usize) -> i64 {
+pub(super) fn number(of: usize) -> i64 {
     i64::try_from(of).unwrap_or(i64::MAX)
 }
 

@@ -31,8 +31,29 @@ macro_rules! update_row {
     };
 }
 
+/// The entry in the history, of a row that was `written`, and the answer.
+macro_rules! note {
+    ($replica:literal, $what:literal) => {
+        concat!(
+            "noted AS (INSERT INTO entries (task, version, at, replica, what)
+                       SELECT id, $3 + 1, moment($1), ",
+            $replica,
+            ", ",
+            $what,
+            " FROM written WHERE ",
+            $what,
+            "::text IS NOT NULL)
+              SELECT id FROM written"
+        )
+    };
+}
+
 /// For rows that never hold slots, where no result is to be kept.
 const UPDATE: &str = concat!(update_row!(), " RETURNING id");
+
+/// The same with an entry in the history: `$19` and `$20`.
+const UPDATE_NOTED: &str =
+    concat!("WITH written AS (", update_row!(), " RETURNING id), ", note!("$19", "$20"));
 
 /// For the others: `$19` says that the row must hold slots already, and `$20` that it holds none from now on.
 const UPDATE_ALL: &str = concat!(
@@ -44,8 +65,8 @@ const UPDATE_ALL: &str = concat!(
                SELECT DISTINCT names.slot, written.id FROM written, unnest($21::text[]) AS names (slot)
                ON CONFLICT DO NOTHING),
       kept AS (INSERT INTO outputs (task, body) SELECT id, $22 FROM written WHERE $22::text IS NOT NULL
-               ON CONFLICT DO NOTHING)
-      SELECT id FROM written"
+               ON CONFLICT DO NOTHING), ",
+    note!("$23", "$24")
 );
 
 /// What must be known before slots are taken.
@@ -68,7 +89,10 @@ impl Write for Amend {
     async fn write(&self, db: &Db, again: bool) -> Result<Updated, Fault> {
         let columns = Columns::of(self)?;
         let written = match (&self.row.slots, &self.output) {
-            (Slots::Never, None) => !db.all(UPDATE, &columns.params(db)[..18]).await?.is_empty(),
+            (Slots::Never, None) => match columns.noted(db) {
+                Some(params) => !db.all(UPDATE_NOTED, &params).await?.is_empty(),
+                None => !db.all(UPDATE, &columns.params(db)[..18]).await?.is_empty(),
+            },
             (Slots::Never | Slots::Free, _) => !db.all(UPDATE_ALL, &columns.params(db)).await?.is_empty(),
             (Slots::Held(slots), _) => {
                 // Nearly always it holds them already: one statement then.
@@ -138,6 +162,8 @@ struct Columns<'w> {
     must_hold: bool,
     frees: bool,
     slots: Vec<String>,
+    replica: Option<Text<'w>>,
+    what: Option<Text<'w>>,
 }
 
 impl<'w> Columns<'w> {
@@ -169,10 +195,19 @@ impl<'w> Columns<'w> {
                 Slots::Held(slots) => slots.iter().map(|slot| column::key(slot).into_owned()).collect(),
                 Slots::Free | Slots::Never => Vec::new(),
             },
+            replica: amend.line.as_ref().map(|line| column::text(&line.replica)),
+            what: amend.line.as_ref().map(|line| column::text(&line.what)),
         })
     }
 
-    fn params<'p>(&'p self, db: &'p Db) -> [Param<'p>; 22] {
+    /// What is bound to [`UPDATE_NOTED`], if there is an entry.
+    fn noted<'p>(&'p self, db: &'p Db) -> Option<Vec<Param<'p>>> {
+        self.what.as_ref()?;
+        let all = self.params(db);
+        Some(all[..18].iter().chain(&all[22..]).copied().collect())
+    }
+
+    fn params<'p>(&'p self, db: &'p Db) -> [Param<'p>; 24] {
         let row = &self.amend.row;
         [
             &db.now,
@@ -197,6 +232,8 @@ impl<'w> Columns<'w> {
             &self.frees,
             &self.slots,
             &self.amend.output,
+            &self.replica,
+            &self.what,
         ]
     }
 }

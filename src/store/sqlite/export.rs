@@ -9,7 +9,7 @@ use rusqlite::types::FromSql;
 
 use super::fault::Fault;
 use super::{connect, row};
-use crate::store::copy::{Kept, Key, Note, Session, TaskKept};
+use crate::store::copy::{EntryKept, Kept, Key, Note, Session, TaskKept};
 use crate::tasks::store::{Result, StoreError};
 
 /// How long another process may take to let go of the file.
@@ -51,6 +51,15 @@ fn kept(db: &Connection) -> Result<Kept, Fault> {
         tasks,
         once: all(db, "SELECT scope, key, digest, task FROM once", |row| {
             Ok(Key { scope: row.get(0)?, key: row.get(1)?, digest: row.get(2)?, task: row.get(3)? })
+        })?,
+        entries: all(db, "SELECT task, version, at, replica, what FROM entries ORDER BY n", |row| {
+            Ok(EntryKept {
+                task: row.get(0)?,
+                version: row.get(1)?,
+                at: row.get(2)?,
+                replica: row.get(3)?,
+                what: row.get(4)?,
+            })
         })?,
         history: all(db, "SELECT tool, took, median FROM history", |row| {
             Ok(Note { tool: row.get(0)?, took: row.get(1)?, median: row.get(2)? })

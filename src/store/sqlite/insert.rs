@@ -2,9 +2,9 @@
 
 use rusqlite::{OptionalExtension, params};
 
-use super::Db;
 use super::fault::Fault;
 use super::row;
+use super::{Db, history};
 use crate::store::change::{Found, Wish};
 use crate::store::row::{Slots, line};
 use crate::tasks::store::{Attach, Once, SlotLimit};
@@ -109,7 +109,8 @@ fn write(db: &Db<'_>, wish: &Wish) -> Result<(), Fault> {
     if let Slots::Held(slots) = &row.slots {
         hold(db, slots, &row.id)?;
     }
-    note_key(db, once.as_ref(), &row.id)
+    note_key(db, once.as_ref(), &row.id)?;
+    history::note(db, &row.id, 1, wish.line.as_ref())
 }
 
 /// Notes which row an idempotency key stands for. One that stood for an expired row stands for this one from now on.

@@ -1,4 +1,4 @@
-//! The small traits over SQLite: [`History`], [`Keys`], [`Time`] and [`Hints`].
+//! The small traits over SQLite: [`Durations`], [`Keys`], [`Time`] and [`Hints`].
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -10,13 +10,13 @@ use taskbridge_sdk::Timestamp;
 use super::fault::Fault;
 use super::{Db, Mode, SqliteStore};
 use crate::store::durations;
-use crate::tasks::store::{Hints, History, Keys, Result, Time};
+use crate::tasks::store::{Durations, Hints, Keys, Result, Time};
 
 /// How often the file is looked at for writes of other processes.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 #[async_trait]
-impl History for SqliteStore {
+impl Durations for SqliteStore {
     async fn record(&self, tool: &str, took: Duration) -> Result<()> {
         let tool = tool.to_owned();
         let took = i64::try_from(took.as_millis()).unwrap_or(i64::MAX);

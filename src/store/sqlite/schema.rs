@@ -6,9 +6,10 @@ use rusqlite::Connection;
 use super::fault::Fault;
 
 /// All migrations in order. A migration that was released never changes; a new one is added at the end.
-const MIGRATIONS: [&str; 2] = [
+const MIGRATIONS: [&str; 3] = [
     include_str!("../migrations/sqlite/0001_tasks.sql"),
     include_str!("../migrations/sqlite/0002_sessions.sql"),
+    include_str!("../migrations/sqlite/0003_history.sql"),
 ];
 
 /// The schema version that this program writes: the number of migrations.

@@ -3,7 +3,7 @@
 use rusqlite::params;
 
 use super::fault::Fault;
-use super::{Db, insert};
+use super::{Db, history, insert};
 use crate::store::change::{Amend, LeaseChange};
 use crate::store::row::Slots;
 use crate::tasks::store::Updated;
@@ -30,6 +30,7 @@ pub(super) fn update(db: &Db<'_>, amend: &Amend) -> Result<Updated, Fault> {
     if let Some(output) = &amend.output {
         db.sql("INSERT OR IGNORE INTO outputs (task, body) VALUES (?1, ?2)")?.execute([id, output])?;
     }
+    history::note(db, id, amend.version + 1, amend.line.as_ref())?;
     Ok(Updated::Written(amend.version + 1))
 }
 

@@ -142,14 +142,21 @@ impl Bench {
 
     /// Writes a row.
     pub async fn change(&self, task: &Task, lease: Lease<'_>) -> Updated {
-        let change = Change { task, output: None, limits: &[], lease, patience: Duration::ZERO };
+        let change =
+            Change { task, output: None, limits: &[], lease, patience: Duration::ZERO, transition: None };
         self.store.update(change).await.expect("the store can be written")
     }
 
     /// Writes a row with a result.
     pub async fn end_with(&self, task: &Task, output: &Output) -> Updated {
-        let change =
-            Change { task, output: Some(output), limits: &[], lease: Lease::Keep, patience: Duration::ZERO };
+        let change = Change {
+            task,
+            output: Some(output),
+            limits: &[],
+            lease: Lease::Keep,
+            patience: Duration::ZERO,
+            transition: None,
+        };
         self.store.update(change).await.expect("the store can be written")
     }
 
@@ -195,7 +202,7 @@ pub(super) fn waiting(task: Task, digest: &str, waiting_until: Timestamp) -> Tas
 
 /// A row to be added with nothing special about it.
 pub(super) fn new(task: Task) -> NewTask {
-    NewTask { task, limits: Vec::new(), once: None, attach: None, lease: None }
+    NewTask { task, limits: Vec::new(), once: None, attach: None, lease: None, transition: None }
 }
 
 /// One limit for each of the slots.

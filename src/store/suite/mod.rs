@@ -10,6 +10,7 @@
 
 mod bench;
 mod groups;
+mod history;
 mod insert;
 mod leases;
 mod lines;
@@ -20,6 +21,7 @@ mod shared;
 
 pub use bench::{Bench, ManualClock};
 pub use groups::*;
+pub use history::*;
 pub use insert::*;
 pub use leases::*;
 pub use lines::*;
@@ -75,6 +77,8 @@ macro_rules! store_suite {
             leaving_groups_keeps_rows
             open_jobs_are_told_from_a_moment_on
 
+            an_entry_is_written_with_its_change_or_not_at_all
+            entries_outlive_their_row_until_they_are_too_old
             typical_is_the_median_of_the_newest_hundred
             the_first_seal_key_stays
 

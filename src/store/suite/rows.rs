@@ -116,8 +116,14 @@ pub async fn an_output_is_written_once(bench: &Bench) {
 pub async fn an_update_takes_slots_only_where_places_are_left(bench: &Bench) {
     let take = async |task: &Task| {
         let limits = limits(&["s"], 1);
-        let change =
-            Change { task, output: None, limits: &limits, lease: Lease::Keep, patience: Duration::ZERO };
+        let change = Change {
+            task,
+            output: None,
+            limits: &limits,
+            lease: Lease::Keep,
+            patience: Duration::ZERO,
+            transition: None,
+        };
         bench.store.update(change).await.expect("the store can be written")
     };
     let first = bench.add(with_slots(bench.task(), &["s"])).await;

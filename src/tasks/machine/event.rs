@@ -44,7 +44,7 @@ pub enum Event {
     /// The engine took the request to stop.
     CancelTaken,
     /// It did not.
-    CancelFailed,
+    CancelFailed(Failure),
     /// A client wants the job stopped.
     CancelRequested(Cancel),
     /// A person answered.
@@ -68,6 +68,8 @@ pub enum Event {
     AnswerFailed {
         /// To which question.
         key: String,
+        /// How it failed.
+        failure: Failure,
     },
     /// A stream is about to carry the question as its `n`-th message, or is still open with it.
     Delivering {

@@ -127,12 +127,12 @@ fn apply(step: &mut Step, event: Event, now: Timestamp) {
         Event::Observed(seen) => engine::observed(step, seen, now),
         Event::LookFailed(failure) => engine::look_failed(&mut step.task, failure, now),
         Event::CancelTaken => engine::cancel_taken(&mut step.task, now),
-        Event::CancelFailed => engine::cancel_failed(&mut step.task, now),
+        Event::CancelFailed(_) => engine::cancel_failed(&mut step.task, now),
         Event::CancelRequested(mode) => cancel_requested(&mut step.task, mode, now),
         Event::Answered { key, answer } => questions::answered(&mut step.task, &key, answer, now),
         Event::AnswerTaken { key } => questions::handed_over(&mut step.task, &key),
         Event::AnswerTooLate { key } => questions::too_late(&mut step.task, &key),
-        Event::AnswerFailed { key } => questions::hand_over_failed(&mut step.task, &key, now),
+        Event::AnswerFailed { key, .. } => questions::hand_over_failed(&mut step.task, &key, now),
         Event::Delivering { key, n, until } => questions::delivering(&mut step.task, &key, n, until, now),
         Event::DeliveryEnded { key, n, over, problem } => {
             questions::delivery_ended(&mut step.task, &key, n, over, problem, now);

@@ -126,7 +126,7 @@ fn events() -> impl Strategy<Value = Event> {
         Just(Event::NoSlot),
         Just(Event::NotFound),
         Just(Event::CancelTaken),
-        Just(Event::CancelFailed),
+        failures().prop_map(Event::CancelFailed),
         Just(Event::Delivered),
         Just(Event::Abandoned),
         Just(Event::DeadlinePassed),
@@ -144,7 +144,7 @@ fn events() -> impl Strategy<Value = Event> {
         (key(), answers).prop_map(|(key, answer)| Event::Answered { key, answer }),
         key().prop_map(|key| Event::AnswerTaken { key }),
         key().prop_map(|key| Event::AnswerTooLate { key }),
-        key().prop_map(|key| Event::AnswerFailed { key }),
+        (key(), failures()).prop_map(|(key, failure)| Event::AnswerFailed { key, failure }),
         (key(), 1..3u32).prop_map(|(key, n)| Event::Delivering {
             key,
             n,
@@ -228,7 +228,7 @@ proptest! {
     ) {
         let counts_failures = matches!(
             event,
-            Event::CancelFailed | Event::AnswerFailed { .. } | Event::NotFound | Event::FindFailed(_)
+            Event::CancelFailed(_) | Event::AnswerFailed { .. } | Event::NotFound | Event::FindFailed(_)
                 | Event::StartFailed { .. } | Event::Unsent
         );
         prop_assume!(!counts_failures);

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Core;
 use crate::tasks::audit;
+use crate::tasks::history::{CallTo, Happened};
 use crate::tasks::ledger::{Commit, Look};
 use crate::tasks::machine::{self, Action, Event, Failure};
 use crate::tasks::service::{Afterwards, Fresh, Orphan};
@@ -126,18 +127,19 @@ impl Core {
         if leased.since.elapsed() > self.settings.lease / 3 {
             return self.put_back(&leased).await;
         }
-        let event = match owed {
+        let begun = Instant::now();
+        let (to, event) = match owed {
             Action::Rest => return self.release(&leased.task).await,
-            Action::Expire => Event::DeadlinePassed,
-            Action::Start { may_exist } => self.start(&leased.task, may_exist).await,
+            Action::Expire => return self.finish(&leased.task, Event::DeadlinePassed).await,
+            Action::Start { may_exist } => (CallTo::Start, self.start(&leased.task, may_exist).await),
             // Nobody wants it any more, and it was not sent.
             Action::Find if leased.unsent => return self.put_back(&leased).await,
-            Action::Find => self.find(&leased.task).await,
-            Action::Cancel => self.cancel(&leased.task).await,
-            Action::Answer { key } => self.answer(&leased.task, &key).await,
+            Action::Find => (CallTo::Find, self.find(&leased.task).await),
+            Action::Cancel => (CallTo::Cancel, self.cancel(&leased.task).await),
+            Action::Answer { key } => (CallTo::Answer, self.answer(&leased.task, &key).await),
         };
         drop(place);
-        self.finish(&leased.task, event).await;
+        self.finish(&leased.task, event.after_call(to, begun.elapsed())).await;
     }
 
     /// Takes care of a row whose call went away while it was being written. False if there is no such row.
@@ -193,9 +195,10 @@ impl Core {
 
     /// Writes what came of an act and gives the row back. What is owed next, if anything, is claimed like any other
     /// row: a lease ends with its act.
-    async fn finish(&self, task: &Task, event: Event) {
-        let wants_look = matches!(event, Event::CancelTaken | Event::AnswerTaken { .. });
-        let written = self.note(task, event, Lease::Release(&self.holder)).await;
+    async fn finish(&self, task: &Task, happened: impl Into<Happened>) {
+        let happened = happened.into();
+        let wants_look = matches!(happened.event, Event::CancelTaken | Event::AnswerTaken { .. });
+        let written = self.note(task, happened, Lease::Release(&self.holder)).await;
         if wants_look {
             self.ledger.nudge.looks.put(Look::Task(task.id.clone()));
         }
@@ -328,7 +331,7 @@ impl Core {
             Ok(()) => Event::CancelTaken,
             Err(error) => {
                 self.tell_operator(task, &error, "a job could not be cancelled");
-                Event::CancelFailed
+                Event::CancelFailed(Failure::from(&error))
             }
         }
     }
@@ -343,7 +346,7 @@ impl Core {
             Ok(Taken::TooLate) => Event::AnswerTooLate { key },
             Err(error) => {
                 self.tell_operator(task, &error, "an answer could not be handed over");
-                Event::AnswerFailed { key }
+                Event::AnswerFailed { key, failure: Failure::from(&error) }
             }
         }
     }

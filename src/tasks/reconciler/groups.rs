@@ -13,6 +13,7 @@ use super::Core;
 use super::agenda::{Agenda, Log, Seen, Sighting};
 use super::engine::Connected;
 use super::watched::Watched;
+use crate::tasks::history::CallTo;
 use crate::tasks::ledger::Look;
 use crate::tasks::machine::{Event, Failure};
 use crate::tasks::store::{Group, Lease};
@@ -135,6 +136,7 @@ impl Core {
     async fn sweep(&self, group: Group, due: Vec<Sighting>) -> Swept {
         let handles: Vec<JobHandle> = due.iter().map(|sighting| sighting.handle.clone()).collect();
         let _place = self.engines.place(&group.backend).await;
+        let begun = Instant::now();
         let answers = self
             .engines
             .call(&group.backend, self.settings.lease / 2, Error::unavailable, |backend| {
@@ -158,9 +160,10 @@ impl Core {
                 due.iter().map(|_| Err(Error::new(failure.kind, failure.message.clone()))).collect()
             }
         };
+        let took = begun.elapsed();
         let pause = answers.iter().filter_map(|answer| pause(answer.as_ref().err()?)).max();
         let looks = stream::iter(due.into_iter().zip(answers))
-            .map(|(sighting, answer)| self.heard(sighting, answer))
+            .map(|(sighting, answer)| self.heard(sighting, answer, took))
             .buffer_unordered(WRITES)
             .collect()
             .await;
@@ -168,7 +171,12 @@ impl Core {
     }
 
     /// Writes one answer, if it says anything new.
-    async fn heard(&self, sighting: Sighting, answer: Result<Observation, Error>) -> (TaskId, Seen) {
+    async fn heard(
+        &self,
+        sighting: Sighting,
+        answer: Result<Observation, Error>,
+        took: Duration,
+    ) -> (TaskId, Seen) {
         let Sighting { id, tool, digest, troubled, log, ask_of_log, .. } = sighting;
         let same = |seen: &Observation| !troubled && digest == Some(Agenda::digest(seen));
         match &answer {
@@ -202,7 +210,7 @@ impl Core {
                 (Event::LookFailed(Failure::from(&error)), Seen::Failed { told: true, kind: error.kind() })
             }
         };
-        match self.note(&row, event, Lease::Keep).await {
+        match self.note(&row, event.after_call(CallTo::Look, took), Lease::Keep).await {
             Some(after) if matches!(after.job, Job::Open { .. }) => (id, seen),
             Some(_) => (id, Seen::Observed { digest: 0, log: Log::default(), ended: true }),
             // The row is gone, which the next look finds, or it could not be written.

@@ -1,6 +1,8 @@
 //! Housekeeping: queued rows are let into free slots in the order of their line, expired rows are deleted, and what
 //! dropped guards left is noted.
 
+use std::time::Duration;
+
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -13,6 +15,9 @@ use crate::tasks::store::{Lease, Result};
 
 /// Rows that are deleted in one transaction.
 const PURGE_BATCH: usize = 500;
+
+/// How often history is looked at for what is too old.
+const FORGET_EVERY: Duration = Duration::from_secs(60);
 
 impl Core {
     /// Keeps house until `stop`.
@@ -59,7 +64,15 @@ impl Core {
     }
 
     async fn purge_loop(&self, stop: &CancellationToken) {
+        let mut forget_again = Instant::now();
         loop {
+            if forget_again <= Instant::now() {
+                match self.ledger.store.forget(self.settings.history, PURGE_BATCH).await {
+                    Ok(PURGE_BATCH..) => {}
+                    Ok(_) => forget_again = Instant::now() + FORGET_EVERY,
+                    Err(error) => tracing::warn!(%error, "old history cannot be deleted"),
+                }
+            }
             match self.ledger.store.purge(PURGE_BATCH).await {
                 Ok(PURGE_BATCH..) => continue,
                 Ok(_) => {}

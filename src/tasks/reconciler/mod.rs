@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use hand::InHand;
 
+use super::history::Happened;
 use super::ledger::Ledger;
 use super::machine::Event;
 use super::pace::Pace;
@@ -43,6 +44,8 @@ pub struct Settings {
     pub pace: Pace,
     /// Rows that are acted on at once.
     pub max_acts: usize,
+    /// How long what happened to tasks is kept.
+    pub history: Duration,
 }
 
 /// The loops of one process.
@@ -161,10 +164,11 @@ impl Core {
     }
 
     /// Writes a fact. A fact is never dropped: while the store cannot be used, it is kept and tried again.
-    async fn note(&self, task: &Task, event: Event, lease: Lease<'_>) -> Option<Task> {
+    async fn note(&self, task: &Task, happened: impl Into<Happened>, lease: Lease<'_>) -> Option<Task> {
+        let happened = happened.into();
         let mut told = false;
         loop {
-            match self.ledger.apply(task.clone(), event.clone(), lease).await {
+            match self.ledger.apply(task.clone(), happened.clone(), lease).await {
                 Ok(Some(after)) => {
                     self.remember_duration(task, &after).await;
                     return Some(after);

@@ -197,7 +197,9 @@ impl Service {
             .plain
             .as_ref()
             .map(|plain| Attach { digest: plain.digest.clone(), within: plain.attach_within });
-        self.ledger.store.insert(NewTask { task, limits, once: call.once.clone(), attach, lease }).await
+        let transition = self.ledger.scribe.born(&task);
+        let new = NewTask { task, limits, once: call.once.clone(), attach, lease, transition };
+        self.ledger.store.insert(new).await
     }
 
     fn called(&self, call: &Call, inserted: Inserted, place: Option<Place<'_>>) -> Result<Called, CallError> {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use taskbridge::clock::Clock as _;
 use taskbridge::store::sqlite::{Mode, SqliteStore};
 use taskbridge::store::suite::{Bench, ManualClock};
+use taskbridge::tasks::history::{CallTo, EngineCall, Fact, Transition};
 use taskbridge::tasks::store::{
     Attach, Change, Group, Holder, Inserted, Lease, NewTask, Once, Setting, SlotLimit, Store, StoreError,
     Updated,
@@ -114,6 +115,12 @@ impl World {
         }
     }
 
+    fn transition(&mut self, percent: u64) -> Option<Transition> {
+        let what = vec![Fact::Asked(self.name()), Fact::Attempt(self.random.below(9) as u32)];
+        let call = self.chance(50).then_some(EngineCall { to: CallTo::Look, ms: 7 });
+        self.chance(percent).then_some(Transition { replica: self.name(), what, call })
+    }
+
     fn new_task(&mut self) -> Task {
         let mut bytes = [0; 20];
         bytes[..8].copy_from_slice(&self.random.next().to_be_bytes());
@@ -152,7 +159,8 @@ impl World {
                 let within = self.random.millis(200_000);
                 let attach = self.chance(30).then(|| Attach { digest: self.name(), within });
                 let lease = self.chance(50).then(|| (self.holder(), LEASE));
-                let new = NewTask { task: task.clone(), limits, once, attach, lease };
+                let transition = self.transition(40);
+                let new = NewTask { task: task.clone(), limits, once, attach, lease, transition };
                 let (one, other) = (ok(a.insert(new.clone()).await), ok(b.insert(new).await));
                 let (one, other) = (inserted(one), inserted(other));
                 assert_eq!(one, other);
@@ -173,8 +181,15 @@ impl World {
                     _ => Lease::Hold(&holder, LEASE),
                 };
                 let patience = Duration::ZERO;
-                let change =
-                    || Change { task: &task, output: output.as_ref(), limits: &limits, lease, patience };
+                let transition = self.transition(60);
+                let change = || Change {
+                    task: &task,
+                    output: output.as_ref(),
+                    limits: &limits,
+                    lease,
+                    patience,
+                    transition: transition.as_ref(),
+                };
                 let (one, other) = (ok(a.update(change()).await), ok(b.update(change()).await));
                 assert_eq!(updated(&one), updated(&other));
                 match one {
@@ -223,6 +238,10 @@ impl World {
                 }
             }
             92..94 => assert_eq!(ok(a.purge(1_000).await), ok(b.purge(1_000).await)),
+            94 => {
+                let (age, limit) = (self.random.millis(200_000), 1 + self.random.below(20) as usize);
+                assert_eq!(ok(a.forget(age, limit).await), ok(b.forget(age, limit).await));
+            }
             _ => {
                 let longest = if self.chance(5) { 8_000_000 } else { 60_000 };
                 let by = self.random.millis(longest);
@@ -247,6 +266,7 @@ impl World {
             assert_eq!(ok(a.get(id, None).await), ok(b.get(id, None).await));
             assert_eq!(ok(a.get(id, owner).await), ok(b.get(id, owner).await));
             assert_eq!(ok(a.output(id).await), ok(b.output(id).await));
+            assert_eq!(ok(a.entries(id).await), ok(b.entries(id).await));
             assert_eq!(ok(a.ahead(task).await), ok(b.ahead(task).await));
         }
         for name in NAMES {

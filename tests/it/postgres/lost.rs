@@ -84,10 +84,17 @@ fn starting(task: Task) -> Task {
 async fn write_all(bench: &Bench, cut: &Cut, after: i64) {
     let slot = format!("slot {after}");
     let limits = [SlotLimit { slot: slot.clone(), limit: 1 }];
-    let new = |task: Task| NewTask { task, limits: Vec::new(), once: None, attach: None, lease: None };
+    let new = |task: Task| NewTask {
+        task,
+        limits: Vec::new(),
+        once: None,
+        attach: None,
+        lease: None,
+        transition: None,
+    };
     let change = async |task: &Task, limits: &[SlotLimit]| {
         let (lease, patience) = (Lease::Keep, std::time::Duration::ZERO);
-        let change = Change { task, output: None, limits, lease, patience };
+        let change = Change { task, output: None, limits, lease, patience, transition: None };
         cut.after.store(after, Ordering::SeqCst);
         let updated = bench.store.update(change).await;
         cut.after.store(-1, Ordering::SeqCst);

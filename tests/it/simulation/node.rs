@@ -8,6 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use taskbridge::clock::{Clock, Entropy};
+use taskbridge::tasks::history::Scribe;
 use taskbridge::tasks::ledger::{Ledger, Nudge};
 use taskbridge::tasks::pace::Pace;
 use taskbridge::tasks::reconciler::{Engines, Reconciler, Settings};
@@ -66,6 +67,7 @@ impl Node {
             clock: if bug == Some(Bug::OwnClockTrusted) { clock } else { time.clone() },
             tools: Arc::new(OneSlotEach),
             nudge: Arc::new(Nudge::default()),
+            scribe: Scribe { replica: holder.clone(), keeps: true },
         };
         let backend: Arc<dyn Backend> = Arc::new(Pointed {
             backend,
@@ -77,7 +79,13 @@ impl Node {
             hinted: Mutex::default(),
         });
         let engines = Engines::new(BTreeMap::from([("sim".to_owned(), backend)]), 4);
-        let settings = Settings { lease: LEASE, tick: Duration::from_secs(5), pace, max_acts: 8 };
+        let settings = Settings {
+            lease: LEASE,
+            tick: Duration::from_secs(5),
+            pace,
+            max_acts: 8,
+            history: Duration::from_secs(900),
+        };
         let reconciler = Reconciler::new(ledger.clone(), engines, holder.clone(), settings).keeping(time);
         let service = Service::new(ledger, entropy, holder, LEASE, pace, reconciler.outbox());
         let stop = CancellationToken::new();

@@ -7,9 +7,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use taskbridge::clock::Clock;
 use taskbridge::store::sqlite::SqliteStore;
+use taskbridge::tasks::history::Entry;
 use taskbridge::tasks::store::{
-    Change, Group, Groups, Hints, History, Holder, Inserted, Keys, Lease, NewTask, OpenJob, Position, Queue,
-    Result, Sessions, Setting, Settings, TaskStore, Time, Updated,
+    Change, Durations, Group, Groups, Hints, History, Holder, Inserted, Keys, Lease, NewTask, OpenJob,
+    Position, Queue, Result, Sessions, Setting, Settings, TaskStore, Time, Updated,
 };
 use taskbridge::tasks::task::{Job, Owner, Task, TaskId};
 use taskbridge_sdk::{JobKey, Output, Timestamp};
@@ -136,9 +137,11 @@ impl TaskStore for PointedStore {
             Lease::Hold(..) if self.has(Bug::LostLeaseKept) => Lease::Keep,
             lease => lease,
         };
-        let patience = change.patience;
-        let updated =
-            self.inner.update(Change { task: &task, output, limits: &limits, lease, patience }).await;
+        let (patience, transition) = (change.patience, change.transition);
+        let updated = self
+            .inner
+            .update(Change { task: &task, output, limits: &limits, lease, patience, transition })
+            .await;
         if matches!(updated, Ok(Updated::Written(_))) {
             self.note_lease(&task.key, change.lease);
         }
@@ -220,6 +223,19 @@ impl Groups for PointedStore {
 
 #[async_trait]
 impl History for PointedStore {
+    async fn entries(&self, id: &TaskId) -> Result<Vec<Entry>> {
+        self.before_read().await?;
+        self.inner.entries(id).await
+    }
+
+    async fn forget(&self, older_than: Duration, limit: usize) -> Result<usize> {
+        self.before_write().await?;
+        self.inner.forget(older_than, limit).await
+    }
+}
+
+#[async_trait]
+impl Durations for PointedStore {
     async fn record(&self, tool: &str, took: Duration) -> Result<()> {
         self.before_write().await?;
         self.inner.record(tool, took).await

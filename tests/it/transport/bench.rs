@@ -22,6 +22,7 @@ use taskbridge::mcp::speakers::Speakers;
 use taskbridge::mcp::{Bridge, CompanionTools, Settings};
 use taskbridge::seal::Seal;
 use taskbridge::store::sqlite::{Mode, SqliteStore};
+use taskbridge::tasks::history::Scribe;
 use taskbridge::tasks::ledger::{Ledger, Nudge};
 use taskbridge::tasks::pace::Pace;
 use taskbridge::tasks::service::{Outbox, Service};
@@ -102,6 +103,7 @@ pub(super) fn bridge(dir: &Path, clock: Arc<dyn Clock>) -> Bridge {
         clock: Arc::clone(&clock),
         tools: catalog.clone(),
         nudge: Arc::new(Nudge::default()),
+        scribe: Scribe { replica: Holder("test".to_owned()), keeps: true },
     };
     let outbox = Outbox { fresh: mpsc::channel(16).0, afterwards: mpsc::unbounded_channel().0 };
     let pace = Pace { quickest: Duration::from_millis(50), slowest: Duration::from_secs(30) };

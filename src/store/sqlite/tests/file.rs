@@ -109,7 +109,7 @@ fn a_newer_schema_is_left_alone() {
     drop(db);
     let error = refusal(&place.file());
     assert!(matches!(error, StoreError::Broken(_)));
-    says(&error, &["tasks.db", "version 99", "up to 2", "newer taskbridge", "name another file"]);
+    says(&error, &["tasks.db", "version 99", "up to 3", "newer taskbridge", "name another file"]);
 }
 
 #[test]

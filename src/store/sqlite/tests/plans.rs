@@ -5,19 +5,25 @@ use rusqlite::Connection;
 use super::super::schema;
 
 /// The sources that hold statements.
-const SOURCES: [&str; 6] = [
+const SOURCES: [&str; 7] = [
     include_str!("../tasks.rs"),
     include_str!("../insert.rs"),
     include_str!("../update.rs"),
     include_str!("../queue.rs"),
     include_str!("../groups.rs"),
     include_str!("../notes.rs"),
+    include_str!("../history.rs"),
 ];
 
 /// Steps that go through all there is on purpose, because it is little: groups that are watched, places up to a
-/// limit, abandoned rows of one digest.
-const FEW: [(&str, &str); 3] =
-    [("SCAN groups", ""), ("SCAN (subquery-1)", "FROM slots"), ("USE TEMP B-TREE", "digest = ?1")];
+/// limit, abandoned rows of one digest, the first entries.
+const FEW: [(&str, &str); 5] = [
+    ("SCAN groups", ""),
+    ("SCAN (subquery-1)", "FROM slots"),
+    ("USE TEMP B-TREE", "digest = ?1"),
+    ("SCAN entries", "FROM entries ORDER BY n LIMIT ?2"),
+    ("SCAN first", "FROM entries ORDER BY n LIMIT ?2"),
+];
 
 #[test]
 fn every_statement_uses_an_index() {

@@ -1,0 +1,45 @@
+//! How a transition becomes the columns of an entry, and an entry again. It must not know how they are kept.
+
+use serde::{Deserialize, Serialize};
+use taskbridge_sdk::Timestamp;
+
+use crate::tasks::history::{EngineCall, Entry, Fact, Transition};
+
+/// The columns of an entry beside those that the store itself fills in.
+pub(super) struct Line {
+    pub(super) replica: String,
+    pub(super) what: String,
+}
+
+/// What the column `what` holds, as JSON.
+#[derive(Serialize, Deserialize)]
+struct What<T> {
+    what: T,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    call: Option<EngineCall>,
+}
+
+impl Line {
+    /// What is to be written.
+    pub(super) fn of(transition: &Transition) -> Result<Self, serde_json::Error> {
+        let Transition { replica, what, call } = transition;
+        let what = serde_json::to_string(&What { what, call: *call })?;
+        Ok(Self { replica: replica.clone(), what })
+    }
+}
+
+/// The entry in these columns; `None`, told to the operator, if it cannot be understood: a newer program may have
+/// written it.
+pub(super) fn read(version: i64, at: i64, replica: String, what: &str) -> Option<Entry> {
+    match serde_json::from_str::<What<Vec<Fact>>>(what) {
+        Ok(What { what, call }) => Some(Entry {
+            version: u64::try_from(version).unwrap_or(0),
+            at: Timestamp::from_millis(at),
+            transition: Transition { replica, what, call },
+        }),
+        Err(error) => {
+            tracing::error!(%error, version, "an entry of a task's history cannot be understood, and is left out");
+            None
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! What is kept of what happened to rows.
+
+use std::time::Duration;
+
+use super::Bench;
+use super::bench::{holder, limits, new, once, with_slots};
+use crate::clock::Clock;
+use crate::tasks::history::{CallTo, EngineCall, Entry, Fact, Transition};
+use crate::tasks::store::{Change, Lease, NewTask, Updated};
+use crate::tasks::task::{Task, TaskId};
+
+fn transition(replica: &str, fact: Fact) -> Transition {
+    let call = Some(EngineCall { to: CallTo::Start, ms: 3 });
+    Transition { replica: replica.to_owned(), what: vec![fact], call }
+}
+
+async fn kept(bench: &Bench, id: &TaskId) -> Vec<Entry> {
+    bench.store.entries(id).await.expect("the history can be read")
+}
+
+async fn change(bench: &Bench, task: &Task, transition: &Transition) -> Updated {
+    let (limits, holder) = (limits(&["s"], 1), holder("a"));
+    let lease = Lease::Release(&holder);
+    let patience = Duration::ZERO;
+    let change =
+        Change { task, output: None, limits: &limits, lease, patience, transition: Some(transition) };
+    bench.store.update(change).await.expect("the store can be written")
+}
+
+pub async fn an_entry_is_written_with_its_change_or_not_at_all(bench: &Bench) {
+    let task = with_slots(bench.task(), &["s"]);
+    let born = transition("a", Fact::Attempt(1));
+    let wish = |task: &Task| NewTask {
+        once: once("alice", "k", "d"),
+        transition: Some(born.clone()),
+        ..new(task.clone())
+    };
+    for _ in 0..2 {
+        // The second finds the first.
+        bench.store.insert(wish(&task)).await.expect("the store can be written");
+    }
+    let other = bench.task();
+    bench.store.insert(wish(&other)).await.expect("the store can be written");
+    assert_eq!(kept(bench, &other.id).await, [], "that call found the row of its key");
+    let first = bench.clock.now();
+    bench.clock.advance(Duration::from_secs(5));
+    let known = Task { version: 1, ..task.clone() };
+    let next = transition("b\0\\", Fact::Asked("'; DROP\0".to_owned()));
+    for expected in ["written", "conflict"] {
+        let updated = change(bench, &known, &next).await;
+        assert_eq!(matches!(updated, Updated::Written(2)), expected == "written", "{updated:?}");
+    }
+    // Without slots rows are written another way.
+    let plain = bench.add(bench.task()).await;
+    assert!(matches!(change(bench, &plain, &next).await, Updated::Written(2)));
+    let second = Entry { version: 2, at: bench.clock.now(), transition: next };
+    assert_eq!(kept(bench, &plain.id).await, std::slice::from_ref(&second));
+    assert_eq!(
+        kept(bench, &task.id).await,
+        [Entry { version: 1, at: first, transition: born.clone() }, second]
+    );
+    bench.update(&Task { version: 2, ..task.clone() }).await;
+    assert_eq!(kept(bench, &task.id).await.len(), 2, "a change of which nothing is to be kept");
+}
+
+pub async fn entries_outlive_their_row_until_they_are_too_old(bench: &Bench) {
+    let (long, day) = (Duration::from_secs(10 * 86_400), Duration::from_secs(86_400));
+    let forget = async |age, limit| bench.store.forget(age, limit).await.expect("the store can be written");
+    let mut task = bench.add(bench.closed_task()).await;
+    for _ in 0..5 {
+        let Updated::Written(version) = change(bench, &task, &transition("a", Fact::Queued)).await else {
+            panic!("nobody else writes it")
+        };
+        task.version = version;
+    }
+    bench.clock.advance(long);
+    assert_eq!(bench.store.purge(10).await.expect("the store can be written"), 1);
+    let young = bench.add(bench.task()).await;
+    change(bench, &young, &transition("a", Fact::Queued)).await;
+    assert_eq!(kept(bench, &task.id).await.len(), 5);
+    assert_eq!(forget(long + day, 100).await, 0);
+    assert_eq!(forget(day, 2).await, 2);
+    let left: Vec<u64> = kept(bench, &task.id).await.iter().map(|entry| entry.version).collect();
+    assert_eq!(left, [4, 5, 6], "the oldest go first");
+    assert_eq!(forget(day, 100).await, 3);
+    assert_eq!(forget(day, 100).await, 0);
+    assert_eq!((kept(bench, &task.id).await.len(), kept(bench, &young.id).await.len()), (0, 1));
+}
