@@ -281,12 +281,12 @@ async fn a_journal_holds_every_accepted_start() {
     let file = std::env::temp_dir().join(format!("taskbridge-sim-journal-{}", std::process::id()));
     let engine = SimEngine::new(Mode::Unkeyed);
     engine.keep_journal(&file).unwrap();
-    let (backend, spec) = (engine.backend(), job(1, json!({})));
+    let (backend, spec) = (engine.backend(), job(1, json!({"text": "two\nlines"})));
     engine.inject(Operation::Start, Fault::LostReply);
     backend.start(&spec).await.unwrap_err();
     engine.inject(Operation::Start, Fault::LostBefore);
     backend.start(&spec).await.unwrap_err();
     let kept = std::fs::read_to_string(&file).unwrap();
     std::fs::remove_file(&file).unwrap();
-    assert_eq!(kept, format!("{} {}\n", spec.key, engine.jobs_of(&spec.key)[0]));
+    assert_eq!(kept, format!("{} {} \"two\\nlines\"\n", spec.key, engine.jobs_of(&spec.key)[0]));
 }

@@ -58,7 +58,7 @@ async fn a_killed_engine_leaves_its_journal() {
         let job =
             JobSpec { key, target, arguments: json!({}), files: Vec::new(), may_exist: false, trace: None };
         let started = backend.start(&job).await.expect("it starts");
-        lines.push(format!("{} {}", job.key, started.handle));
+        lines.push(format!("{} {} \"\"", job.key, started.handle));
     }
     let counts = client.counts(None).await.expect("the engine is there");
     assert_eq!((counts.mode, counts.total_starts, counts.running), (Mode::Unkeyed, 5, 5));

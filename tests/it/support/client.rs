@@ -97,9 +97,20 @@ impl Client {
 
     /// The same, and whatever the server asks on the way is answered with this, unless it is null.
     pub(crate) async fn converse(&self, method: &str, params: Value, reply: &Value) -> Result<Value, Fault> {
+        self.converse_by(self, method, params, reply).await
+    }
+
+    /// The same, and what is asked is answered at this other address of the session.
+    pub(crate) async fn converse_by(
+        &self,
+        other: &Self,
+        method: &str,
+        params: Value,
+        reply: &Value,
+    ) -> Result<Value, Fault> {
         let message = self.message(method, params);
         let response = self.post(&message).await?;
-        self.answer(response, &message, reply).await
+        other.answer(response, &message, reply).await
     }
 
     /// Sends a request whose answer is an event stream, and gives the stream.

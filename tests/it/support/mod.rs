@@ -5,7 +5,7 @@
 //! a server is killed by its process id, and a place that goes away looks for processes that still belong to it.
 //! It must not decide what is right: that is said by the tests.
 
-#![allow(dead_code, reason = "a kit: not every test needs every tool")]
+#![allow(dead_code, unused_imports, reason = "a kit: not every test needs every tool")]
 #![allow(clippy::print_stderr, reason = "a failing test shows what its server said")]
 
 mod client;
@@ -14,6 +14,7 @@ mod modern;
 mod place;
 pub(crate) mod postgres;
 mod process;
+mod proxy;
 mod pty;
 mod random;
 pub(crate) mod schema;
@@ -24,6 +25,7 @@ pub(crate) use events::Events;
 pub(crate) use modern::Modern;
 pub(crate) use place::{Ended, Place};
 pub(crate) use process::{Server, raise_file_limit};
+pub(crate) use proxy::{Proxy, Way};
 pub(crate) use pty::{CTRL_C, CTRL_D, Pty};
 pub(crate) use random::Random;
 pub(crate) use schema::Generation;

@@ -39,6 +39,11 @@ impl Modern {
         Self { http: connections(), url: url.to_owned(), able, key: None, next_id: Arc::default() }
     }
 
+    /// The same client at another address.
+    pub(crate) fn at(&self, url: &str) -> Self {
+        Self { url: url.to_owned(), ..self.clone() }
+    }
+
     /// The same, with an API key.
     pub(crate) fn with_key(self, key: &str) -> Self {
         Self { key: Some(key.to_owned()), ..self }

@@ -2,7 +2,7 @@
 //! the test process is gone, however it went, the shell's input ends, and it stops the server by its process id.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -19,8 +19,8 @@ const PASSWORD: &str = "s3cret/with:odd@signs";
 /// The role and its password as they stand in an address.
 const LOGIN: &str = "tester:s3cret%2Fwith%3Aodd%40signs";
 
-/// Starts the server ($1 $2...) and says so when it takes connections, keeps it until the input ends, stops it, and deletes
-/// $REMOVE.
+/// Starts the server ($1 $2...) and says so when it takes connections, keeps it until the input names a signal or ends,
+/// stops it, and deletes $REMOVE.
 const KEEPER: &str = r#"
 "$@" >>"$LOG" 2>&1 &
 pid=$!
@@ -29,8 +29,8 @@ until "$READY" -q -h 127.0.0.1 -p "$PORT"; do
     sleep 0.05
 done
 echo ready
-cat >/dev/null
-kill -INT "$pid"
+read -r how || how=INT
+kill -s "$how" "$pid"
 wait "$pid"
 [ -z "$REMOVE" ] || rm -rf "$REMOVE"
 "#;
@@ -42,8 +42,19 @@ pub(crate) struct Postgres {
     keeper: Option<Child>,
     /// Settings beside those that all have.
     settings: Vec<String>,
-    /// Kept while a test has it; the one that all tests share is deleted by its keeper.
+    /// Kept while a test has it.
     own: Option<tempfile::TempDir>,
+    /// The folder of the one that all tests share is deleted by its keeper.
+    is_shared: bool,
+}
+
+/// How a server is stopped. Both cut off who is connected.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Stop {
+    /// In good order.
+    Fast,
+    /// At once, as if it had crashed.
+    Immediate,
 }
 
 /// The server that tests share, each with a schema of its own.
@@ -51,7 +62,9 @@ pub(crate) fn shared() -> &'static Postgres {
     static SHARED: OnceLock<Postgres> = OnceLock::new();
     SHARED.get_or_init(|| {
         let folder = tempfile::Builder::new().prefix("taskbridge-postgres-").tempdir().unwrap().keep();
-        Postgres::begin(folder, None)
+        let mut server = Postgres::at(folder);
+        server.is_shared = true;
+        server.begun()
     })
 }
 
@@ -77,13 +90,26 @@ impl Postgres {
     /// A server that only one test has, and can stop.
     pub(crate) fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        Self::begin(folder.path().to_owned(), Some(folder))
+        let mut server = Self::at(folder.path().to_owned());
+        server.own = Some(folder);
+        server.begun()
     }
 
-    fn begin(folder: PathBuf, own: Option<tempfile::TempDir>) -> Self {
-        fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
+    /// The same in this folder, with these settings.
+    pub(crate) fn start_in(folder: &Path, settings: &[&str]) -> Self {
+        let mut server = Self::at(folder.to_owned());
+        server.settings = settings.iter().map(|setting| (*setting).to_owned()).collect();
+        server.begun()
+    }
+
+    fn at(folder: PathBuf) -> Self {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let mut server = Self { folder, port, keeper: None, settings: Vec::new(), own };
+        Self { folder, port, keeper: None, settings: Vec::new(), own: None, is_shared: false }
+    }
+
+    fn begun(mut self) -> Self {
+        let server = &mut self;
+        fs::set_permissions(&server.folder, fs::Permissions::from_mode(0o755)).unwrap();
         let data = server.path("data");
         fs::create_dir(&data).unwrap();
         fs::write(server.path("password"), PASSWORD).unwrap();
@@ -105,7 +131,7 @@ impl Postgres {
         let made = init.output().unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         server.run();
-        server
+        self
     }
 
     /// Starts it again, if it was stopped.
@@ -117,7 +143,7 @@ impl Postgres {
         command.arg("-D").arg(self.path("data")).arg("-k").arg(&self.folder);
         command.args(["-p", &self.port.to_string(), "-c", "listen_addresses=127.0.0.1"]);
         command.args(["-c", "max_connections=300", "-c", "shared_buffers=32MB", "-c", "fsync=off"]);
-        let remove = if self.own.is_none() { self.folder.as_path() } else { Path::new("") };
+        let remove = if self.is_shared { self.folder.as_path() } else { Path::new("") };
         for setting in &self.settings {
             command.arg("-c").arg(setting);
         }
@@ -128,17 +154,37 @@ impl Postgres {
         let mut keeper = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut said = String::new();
         BufReader::new(keeper.stdout.take().unwrap()).read_line(&mut said).unwrap();
-        let log = fs::read_to_string(self.path("log")).unwrap_or_default();
-        assert_eq!(said.trim(), "ready", "{log}");
+        assert_eq!(said.trim(), "ready", "{}", self.log());
         self.keeper = Some(keeper);
     }
 
     /// Stops it; those who are connected are cut off.
     pub(crate) fn stop(&mut self) {
+        self.stop_by(Stop::Fast);
+    }
+
+    /// Stops it this way.
+    pub(crate) fn stop_by(&mut self, how: Stop) {
         if let Some(mut keeper) = self.keeper.take() {
-            drop(keeper.stdin.take());
+            let signal = match how {
+                Stop::Fast => "INT\n",
+                Stop::Immediate => "QUIT\n",
+            };
+            // A keeper that is gone already has stopped it.
+            let _ = keeper.stdin.take().unwrap().write_all(signal.as_bytes());
             keeper.wait().unwrap();
         }
+    }
+
+    /// True while its first process is there, whether it takes connections or not.
+    pub(crate) fn is_there(&self) -> bool {
+        let pid = fs::read_to_string(self.path("data/postmaster.pid")).unwrap_or_default();
+        pid.lines().next().is_some_and(|pid| Path::new("/proc").join(pid.trim()).exists())
+    }
+
+    /// What it has logged.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.path("log")).unwrap_or_default()
     }
 
     /// Starts it again with TLS and a certificate for 127.0.0.1, and gives that certificate's file.

@@ -27,13 +27,21 @@ impl Server {
 
     /// Reads the address from what the server prints about how to connect.
     pub(crate) fn wait_until_it_listens(&mut self) {
-        let mut printed = String::new();
+        let listens = self.listens();
+        assert!(listens, "the server ended without an address: {:?}", self.child.wait());
+    }
+
+    /// The same; false if it ended without an address.
+    pub(crate) fn listens(&mut self) -> bool {
+        let mut line = String::new();
         while self.url.is_none() {
-            let line_start = printed.len();
-            let length = self.stdout.read_line(&mut printed).unwrap();
-            assert!(length > 0, "the server ended without an address: {:?}\n{printed}", self.child.wait());
-            self.url = endpoint(&printed[line_start..]);
+            line.clear();
+            if self.stdout.read_line(&mut line).unwrap() == 0 {
+                return false;
+            }
+            self.url = endpoint(&line);
         }
+        true
     }
 
     /// The endpoint.

@@ -17,13 +17,25 @@ pub(crate) struct SimProcess {
     _stdout: BufReader<ChildStdout>,
 }
 
+/// A job, as the engine wrote it down before it told of it.
+pub(crate) struct Journalled {
+    pub(crate) key: String,
+    pub(crate) handle: String,
+    pub(crate) text: String,
+}
+
 impl SimProcess {
     /// Starts one in `mode`: `keyed` or `unkeyed`.
     pub(crate) fn start(place: &Place, mode: &str) -> Self {
+        Self::start_with(place, mode, &[])
+    }
+
+    /// The same, with more arguments.
+    pub(crate) fn start_with(place: &Place, mode: &str, more: &[&str]) -> Self {
         let journal = place.path(&format!("{mode}.journal"));
         let mut command = Command::new(PROGRAM);
         command.args(["adapter-helper", "sim", "--listen", "127.0.0.1:0", "--mode", mode, "--journal"]);
-        command.arg(&journal);
+        command.arg(&journal).args(more);
         place.settle(&mut command);
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
@@ -40,8 +52,18 @@ impl SimProcess {
 
     /// The key of each job that was started, in order.
     pub(crate) fn started(&self) -> Vec<String> {
+        self.journal().into_iter().map(|job| job.key).collect()
+    }
+
+    /// Each job that was started, in order.
+    pub(crate) fn journal(&self) -> Vec<Journalled> {
         let journal = fs::read_to_string(&self.journal).unwrap_or_default();
-        journal.lines().map(|line| line.split(' ').next().unwrap().to_owned()).collect()
+        let read = |line: &str| {
+            let mut words = line.splitn(3, ' ').map(str::to_owned);
+            let (key, handle) = (words.next().unwrap(), words.next().unwrap());
+            Journalled { key, handle, text: serde_json::from_str(&words.next().unwrap()).unwrap() }
+        };
+        journal.lines().map(read).collect()
     }
 }
 

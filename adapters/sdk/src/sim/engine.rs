@@ -55,8 +55,8 @@ impl SimEngine {
         Arc::new(SimBackend::of_engine(self.clone()))
     }
 
-    /// Appends a line `KEY HANDLE` to this file for every job that is accepted from now on, before the caller is
-    /// told. The file is not synced: it outlives this process, not the machine.
+    /// Appends a line `KEY HANDLE TEXT` to this file for every job that is accepted from now on, before the caller is
+    /// told; TEXT is the target's `text` as JSON. The file is not synced: it outlives this process, not the machine.
     ///
     /// # Errors
     /// When the file cannot be opened for appending.

@@ -15,7 +15,7 @@ const USAGE: &str = "\
 usage: taskbridge adapter-helper sim --listen ADDRESS [options]
   --listen ADDRESS    loopback address and port; port 0 takes a free one, which is printed
   --mode MODE         keyed (default) or unkeyed
-  --journal FILE      append a line KEY HANDLE for every accepted start
+  --journal FILE      append a line KEY HANDLE TEXT for every accepted start
   --remember N        how many ended jobs are remembered (default 100000)
   --seed N            decides which requests the faults befall (default 0)
   --faults JSON       probabilities, such as {\"lost_reply\": 0.1, \"slow_ms\": 20}

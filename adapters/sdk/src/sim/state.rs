@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fs::File;
 use std::io::Write as _;
 
+use serde_json::json;
 use tokio::time::Instant;
 
 use super::hints::Hints;
@@ -143,7 +144,9 @@ impl State {
     fn accept(&mut self, now: Instant, key: JobKey, target: Target) -> Result<Started> {
         let number = self.numbers;
         if let Some(journal) = &mut self.journal {
-            let line = format!("{key} {}\n", handle(number, &key));
+            // As JSON, so that no text can look like two lines.
+            let text = json!(target.text.as_deref().unwrap_or_default());
+            let line = format!("{key} {} {text}\n", handle(number, &key));
             journal.write_all(line.as_bytes()).map_err(|e| {
                 Error::unavailable("the simulated engine cannot write its journal").caused_by(e)
             })?;

@@ -1,0 +1,342 @@
+//! The clients. Each sends every request to the next replica in turn, as a load balancer does that knows nothing of them, and
+//! sends it again, elsewhere, when a connection breaks, an answer does not come, or the server says that it cannot now: a call
+//! under the idempotency key that it had. Any other answer that is not the expected one fails the run.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use super::plan::{Ending, Manner, Plan, Speaker};
+use super::world::World;
+use crate::support::{Client, Fault, Modern, Random, text};
+
+/// How long an answer may take that should come at once, until a client gives the connection up.
+const PROMPT: Duration = Duration::from_secs(10);
+
+/// The same of an answer that is waited for.
+const PATIENT: Duration = Duration::from_secs(20);
+
+/// From one poll to the next.
+const POLL: Duration = Duration::from_millis(200);
+
+/// Who calls, and how far they are.
+pub(super) struct Load {
+    pub(super) calls: usize,
+    callers: usize,
+    seed: u64,
+    next: AtomicUsize,
+    begun: watch::Sender<usize>,
+    allowed: watch::Sender<usize>,
+}
+
+/// A call that came to its end.
+#[derive(Clone, Debug)]
+pub(super) struct Done {
+    pub(super) plan: Plan,
+    /// Its task, if the client was told of one.
+    pub(super) task: Option<String>,
+    pub(super) ending: Ending,
+}
+
+impl Load {
+    pub(super) fn new(calls: usize, callers: usize, seed: u64) -> Self {
+        let (next, begun, allowed) = (AtomicUsize::new(0), watch::Sender::new(0), watch::Sender::new(0));
+        Self { calls, callers, seed, next, begun, allowed }
+    }
+
+    /// Lets this many calls be made in all.
+    pub(super) fn allow(&self, calls: usize) {
+        self.allowed.send_modify(|allowed| *allowed = calls.min(self.calls).max(*allowed));
+    }
+
+    /// Waits until this many calls were begun.
+    pub(super) async fn until(&self, calls: usize) {
+        let reached = self.begun.subscribe().wait_for(|begun| *begun >= calls.min(self.calls)).await.is_ok();
+        assert!(reached);
+    }
+
+    async fn next(&self) -> Option<Plan> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        if number >= self.calls {
+            return None;
+        }
+        let allowed = self.allowed.subscribe().wait_for(|allowed| *allowed > number).await.is_ok();
+        assert!(allowed);
+        self.begun.send_modify(|begun| *begun += 1);
+        Some(Plan::of(self.seed, number))
+    }
+}
+
+/// Makes all calls and follows each to its end.
+pub(super) async fn call_all(world: &Arc<World>, load: &Load) -> Vec<Done> {
+    let first = Client::open(&world.next()).await.unwrap();
+    let mut callers = FuturesUnordered::new();
+    for number in 0..load.callers {
+        let caller = Caller::new(world, &first, load.seed ^ number as u64).await;
+        callers.push(async move {
+            let mut done = Vec::new();
+            while let Some(plan) = load.next().await {
+                done.push(caller.run(plan).await);
+            }
+            done
+        });
+    }
+    let mut done = Vec::new();
+    while let Some(more) = callers.next().await {
+        done.extend(more);
+    }
+    done
+}
+
+/// Makes calls again under their keys, and gives what their clients are told now.
+pub(super) async fn call_again(world: &World, load: &Load, done: &[Done]) -> Vec<Done> {
+    let first = Client::open(&world.next()).await.unwrap();
+    let calls = tokio::sync::Mutex::new(done.iter());
+    let mut callers = FuturesUnordered::new();
+    for number in 0..load.callers {
+        let (caller, calls) = (Caller::new(world, &first, number as u64).await, &calls);
+        callers.push(async move {
+            let mut again = Vec::new();
+            loop {
+                let Some(call) = calls.lock().await.next() else { return again };
+                again.push(caller.run(call.plan.waiting()).await);
+            }
+        });
+    }
+    let mut again = Vec::new();
+    while let Some(more) = callers.next().await {
+        again.extend(more);
+    }
+    again
+}
+
+/// One client of each kind.
+struct Caller<'a> {
+    world: &'a World,
+    old: Client,
+    new: Modern,
+    plain: Modern,
+    random: parking_lot::Mutex<Random>,
+}
+
+impl<'a> Caller<'a> {
+    async fn new(world: &'a World, first: &Client, seed: u64) -> Self {
+        let old = first.another().await.unwrap();
+        let (new, plain) = (Modern::with_tasks(&world.next()), Modern::without_tasks(&world.next()));
+        Self { world, old, new, plain, random: parking_lot::Mutex::new(Random::new(seed)) }
+    }
+
+    async fn run(&self, plan: Plan) -> Done {
+        let (task, ending) = match plan.speaker {
+            Speaker::Old => {
+                let task = self.start_old(plan).await;
+                let ending = self.follow_old(plan, &task).await;
+                (Some(task), ending)
+            }
+            Speaker::OldPlain => (None, self.call_old(plan).await),
+            Speaker::New => self.call_new(plan).await,
+            Speaker::NewPlain => (None, self.call_plain(plan).await),
+        };
+        Done { plan, task, ending }
+    }
+
+    /// Makes a request of one replica after the other until one answers.
+    async fn insist<T>(
+        &self,
+        patience: Duration,
+        request: impl AsyncFn(&str) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        loop {
+            let answer = tokio::time::timeout(patience, request(&self.world.next())).await;
+            let trouble = match answer {
+                Err(_) => "requests given up, for no answer came",
+                Ok(Err(fault)) => match passing(&fault) {
+                    Some(trouble) => trouble,
+                    None => return Err(fault),
+                },
+                Ok(Ok(answer)) => return Ok(answer),
+            };
+            self.world.count(trouble);
+            let pause = self.random.lock().millis(300);
+            tokio::time::sleep(Duration::from_millis(50) + pause).await;
+        }
+    }
+
+    async fn start_old(&self, plan: Plan) -> String {
+        let start =
+            async |url: &str| self.old.at(url).start_once(&plan.name(), &plan.tool(), plan.arguments()).await;
+        self.insist(PROMPT, start).await.unwrap_or_else(|fault| panic!("{plan:?}: {fault:?}"))
+    }
+
+    async fn follow_old(&self, plan: Plan, task: &str) -> Ending {
+        if plan.manner == Manner::Cancel {
+            tokio::time::sleep(Duration::from_millis(plan.cancel_after)).await;
+            // One that has ended cannot be cancelled, by this request or by one whose answer was lost.
+            match self.insist(PROMPT, async |url| self.old.at(url).cancel(task).await).await {
+                Ok(_) | Err(Fault::Refused { code: -32602, .. }) => {}
+                Err(fault) => panic!("{plan:?}: {fault:?}"),
+            }
+        }
+        if plan.manner != Manner::Wait && self.poll_old(plan, task).await == "cancelled" {
+            return Ending::Cancelled;
+        }
+        self.ask_old(plan, "tasks/result", json!({"taskId": task}))
+            .await
+            .map_or_else(of_fault, |r| of_result(&r))
+    }
+
+    /// Polls until the task does not just work on, and gives its status.
+    async fn poll_old(&self, plan: Plan, task: &str) -> String {
+        loop {
+            let seen = self.insist(PROMPT, async |url| self.old.at(url).get(task).await).await;
+            let seen = seen.unwrap_or_else(|fault| panic!("{plan:?}: {fault:?}"));
+            match seen["status"].as_str().unwrap() {
+                "working" => tokio::time::sleep(POLL).await,
+                status => return status.to_owned(),
+            }
+        }
+    }
+
+    /// A request that is perhaps asked something, and answers at another replica.
+    async fn ask_old(&self, plan: Plan, method: &str, params: Value) -> Result<Value, Fault> {
+        let (answer, method) = (plan.answer(), method.to_owned());
+        let ask = async |url: &str| {
+            let other = self.old.at(&self.world.next());
+            self.old.at(url).converse_by(&other, &method, params.clone(), &answer).await
+        };
+        self.insist(PATIENT, ask).await
+    }
+
+    async fn call_old(&self, plan: Plan) -> Ending {
+        let meta = json!({"io.taskbridge/idempotency-key": plan.name()});
+        let mut params = json!({"name": plan.tool(), "arguments": plan.arguments(), "_meta": meta});
+        loop {
+            let result = match self.ask_old(plan, "tools/call", params).await {
+                Ok(result) => result,
+                Err(fault) => return of_fault(fault),
+            };
+            match handle(&result) {
+                Some(task) => params = json!({"name": "task_wait", "arguments": {"task_id": task}}),
+                None => return of_result(&result),
+            }
+        }
+    }
+
+    async fn call_new(&self, plan: Plan) -> (Option<String>, Ending) {
+        let meta = json!({"_meta": {"io.taskbridge/idempotency-key": plan.name()}});
+        let call =
+            async |url: &str| self.new.at(url).call(&plan.tool(), &plan.arguments(), meta.clone()).await;
+        let result = match self.insist(PROMPT, call).await {
+            Ok(result) if result["resultType"] == "task" => result,
+            Ok(result) => return (None, of_result(&result)),
+            Err(fault) => return (None, of_fault(fault)),
+        };
+        let task = result["taskId"].as_str().unwrap().to_owned();
+        if plan.manner == Manner::Cancel {
+            tokio::time::sleep(Duration::from_millis(plan.cancel_after)).await;
+            let params = json!({"taskId": task});
+            let cancel = async |url: &str| self.new.at(url).request("tasks/cancel", params.clone()).await;
+            self.insist(PROMPT, cancel).await.unwrap_or_else(|fault| panic!("{plan:?}: {fault:?}"));
+        }
+        let ending = self.follow_new(plan, &task).await;
+        (Some(task), ending)
+    }
+
+    async fn follow_new(&self, plan: Plan, task: &str) -> Ending {
+        loop {
+            let params = json!({"taskId": task});
+            let get = async |url: &str| self.new.at(url).request("tasks/get", params.clone()).await;
+            let seen = self.insist(PROMPT, get).await.unwrap_or_else(|fault| panic!("{plan:?}: {fault:?}"));
+            match seen["status"].as_str() {
+                Some("completed") => return of_result(&seen["result"]),
+                Some("failed") => return of_words(seen["error"]["message"].as_str().unwrap_or_default()),
+                Some("cancelled") => return Ending::Cancelled,
+                Some("input_required") => {
+                    let params = json!({"taskId": task, "inputResponses": answers(plan, &seen)});
+                    let update =
+                        async |url: &str| self.new.at(url).request("tasks/update", params.clone()).await;
+                    self.insist(PROMPT, update).await.unwrap_or_else(|fault| panic!("{plan:?}: {fault:?}"));
+                }
+                _ => tokio::time::sleep(POLL).await,
+            }
+        }
+    }
+
+    async fn call_plain(&self, plan: Plan) -> Ending {
+        let (mut tool, mut arguments) = (plan.tool(), plan.arguments());
+        let meta = json!({"_meta": {"io.taskbridge/idempotency-key": plan.name()}});
+        let mut more = meta.clone();
+        loop {
+            let call = async |url: &str| self.plain.at(url).call(&tool, &arguments, more.clone()).await;
+            let result = match self.insist(PATIENT, call).await {
+                Ok(result) => result,
+                Err(fault) => return of_fault(fault),
+            };
+            if result["resultType"] == "input_required" {
+                more["inputResponses"] = answers(plan, &result);
+                more["requestState"] = result["requestState"].clone();
+                continue;
+            }
+            match handle(&result) {
+                Some(task) => {
+                    (tool, arguments, more) = ("task_wait".to_owned(), json!({"task_id": task}), json!({}))
+                }
+                None => return of_result(&result),
+            }
+        }
+    }
+}
+
+/// The answer to each thing that is asked.
+fn answers(plan: Plan, asked: &Value) -> Value {
+    let keys = asked["inputRequests"].as_object().into_iter().flatten().map(|(key, _)| key);
+    keys.map(|key| (key.clone(), plan.answer())).collect::<serde_json::Map<_, _>>().into()
+}
+
+/// The task of a handle that a call was answered with.
+fn handle(result: &Value) -> Option<String> {
+    result["structuredContent"]["task_id"].as_str().map(str::to_owned)
+}
+
+/// What a client makes of a failure after which it tries again.
+fn passing(fault: &Fault) -> Option<&'static str> {
+    match fault {
+        Fault::Lost(_) => Some("connections lost"),
+        Fault::Status(StatusCode::SERVICE_UNAVAILABLE, _) => Some("requests refused for a time (503)"),
+        Fault::Refused { code: -32603, message }
+            if message.contains("fault=") || message.contains("database does not answer") =>
+        {
+            Some("requests that failed by the store")
+        }
+        _ => None,
+    }
+}
+
+fn of_result(result: &Value) -> Ending {
+    let text = text(result);
+    match result["isError"] == true {
+        false => Ending::Succeeded(text),
+        true if text.starts_with("call-") => Ending::Failed(text),
+        true => of_words(&text),
+    }
+}
+
+fn of_fault(fault: Fault) -> Ending {
+    match fault {
+        Fault::Refused { message, .. } => of_words(&message),
+        fault => Ending::Other(format!("{fault:?}")),
+    }
+}
+
+fn of_words(words: &str) -> Ending {
+    match words {
+        _ if words.contains("uncertain") => Ending::Uncertain,
+        _ if words.starts_with("Cancelled: ") => Ending::Cancelled,
+        _ => Ending::Other(words.to_owned()),
+    }
+}

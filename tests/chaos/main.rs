@@ -1,0 +1,55 @@
+//! Three replicas on one database, under load, while everything that can go wrong does: replicas are killed (-9), frozen past
+//! their leases and resumed, the database is restarted, cut off and runs out of disk, connections are reset, a clock jumps.
+//! Real processes throughout; the jobs run in engines that are processes of their own, write down every start before they
+//! tell of it, and lose some requests and replies themselves.
+//!
+//! At the end (`verdict.rs`) every call has one task and one outcome, the one that its job had: with a keyed engine exactly
+//! one job, without keys never more than one, where those that are said to be uncertain are counted. `docs/chaos.md` has the
+//! sizes, how a run is played again, and figures.
+
+#![allow(clippy::print_stdout, reason = "the figures are part of the test's output")]
+#![allow(clippy::unwrap_used, reason = "a test that finds nothing to unwrap has failed")]
+
+mod callers;
+mod disk;
+mod faults;
+mod plan;
+#[path = "../it/support/mod.rs"]
+mod support;
+mod verdict;
+mod world;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::support::{Random, knob};
+
+use faults::Sizes;
+use world::World;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn every_call_has_one_outcome_whatever_breaks() {
+    let sizes = Sizes {
+        calls: knob("TASKBRIDGE_CHAOS_CALLS", 240),
+        callers: knob("TASKBRIDGE_CHAOS_CALLERS", 24),
+        kills: knob("TASKBRIDGE_CHAOS_KILLS", 3),
+        freezes: knob("TASKBRIDGE_CHAOS_FREEZES", 2),
+        restarts: knob("TASKBRIDGE_CHAOS_RESTARTS", 1),
+        cuts: knob("TASKBRIDGE_CHAOS_CUTS", 1),
+        resets: knob("TASKBRIDGE_CHAOS_RESETS", 3),
+        fills: knob("TASKBRIDGE_CHAOS_FILLS", 1),
+        jumps: knob("TASKBRIDGE_CHAOS_JUMPS", 1),
+    };
+    let seed: u64 = knob("TASKBRIDGE_CHAOS_SEED", 1);
+    println!("chaos: {sizes:?}, replay with TASKBRIDGE_CHAOS_SEED={seed}");
+    let began = Instant::now();
+    let mut random = Random::new(seed);
+    let world = Arc::new(World::begin(&mut random).await);
+    let load = callers::Load::new(sizes.calls, sizes.callers, seed);
+    let strikes = faults::strike_all(Arc::clone(&world), &load, sizes, random.clone());
+    let (done, ()) = tokio::join!(callers::call_all(&world, &load), strikes);
+    println!("chaos: the last answer came after {:.1} s", began.elapsed().as_secs_f64());
+    let world = Arc::into_inner(world).expect("nobody strikes or calls any more");
+    verdict::hold(world, sizes, &load, done).await;
+    println!("chaos: over after {:.1} s", began.elapsed().as_secs_f64());
+}

@@ -1,0 +1,188 @@
+//! What must have come of it. The engines' own journals say what was started, their jobs how they ended, the database which
+//! tasks there are, and clients what they were told, then and when they ask again.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use taskbridge_sdk::{Backend as _, Content, GroupKey, JobHandle, JobState, Output};
+use tokio::time::Instant;
+
+use super::callers::{Done, Load, call_again};
+use super::faults::Sizes;
+use super::plan::{Ending, Speaker};
+use super::world::{Engine, REPLICAS, World};
+
+/// How long what is owed may take when nothing breaks any more.
+const REST: Duration = Duration::from_secs(120);
+
+/// The jobs that were started, by the call that they name, and how each ended: `None` has not.
+type Jobs = HashMap<String, Vec<Option<Ending>>>;
+
+/// Panics unless every call came out right, and prints the figures.
+pub(super) async fn hold(world: World, sizes: Sizes, load: &Load, done: Vec<Done>) {
+    assert_eq!(done.len(), load.calls, "calls that came to an end");
+    told_the_same_again(&world, load, &done).await;
+    let tasks = at_rest(&world, &done).await;
+    let (keyed, unkeyed) = (jobs(&world.keyed).await, jobs(&world.unkeyed).await);
+    let of = |call: &Done| {
+        let jobs = if call.plan.keyed { &keyed } else { &unkeyed };
+        jobs.get(&call.plan.name()).map_or(&[][..], Vec::as_slice)
+    };
+    print(&world, &done, tasks, of);
+    let wrong: Vec<String> = done
+        .iter()
+        .filter_map(|call| {
+            Some(format!("{}: {call:?}, jobs: {:?}", came_true(call, of(call)).err()?, of(call)))
+        })
+        .collect();
+    assert!(wrong.is_empty(), "{} calls came out wrong:\n{}", wrong.len(), wrong.join("\n"));
+    assert_eq!(tasks, load.calls, "one task for each call");
+    let of_calls: usize = done.iter().map(|call| of(call).len()).sum();
+    let all: usize = keyed.values().chain(unkeyed.values()).map(Vec::len).sum();
+    assert_eq!(of_calls, all, "jobs of no call, or in the wrong engine");
+    it_did_break(&world, sizes).await;
+    the_servers_are_well(&world).await;
+}
+
+/// Whether what was done to the database's disk and to a clock was done in truth.
+async fn it_did_break(world: &World, sizes: Sizes) {
+    let log = world.database.lock().await.log();
+    let refused = log.matches("No space left on device").count() + log.matches("File too large").count();
+    println!("chaos: {refused:6} writes of the database that found no room");
+    assert!(sizes.fills == 0 || refused > 0, "the disk was never full");
+    let healthz = world.replicas[0].url().replace("/mcp", "/healthz");
+    let answer = reqwest::Client::builder().no_proxy().build().unwrap().get(healthz).send().await.unwrap();
+    let date = answer.headers()["date"].to_str().unwrap();
+    let shown: jiff::Timestamp = jiff::fmt::rfc2822::parse(date).unwrap().timestamp();
+    let off = jiff::Timestamp::now().duration_since(shown).abs() > jiff::SignedDuration::from_hours(1);
+    println!("chaos: the clock of one replica shows {date}");
+    assert_eq!(off, sizes.jumps > 0, "its clock was set");
+}
+
+/// Who calls again under the same key is told of the same task and the same end, and starts nothing.
+async fn told_the_same_again(world: &World, load: &Load, done: &[Done]) {
+    let again = call_again(world, load, done).await;
+    let again: HashMap<usize, Done> = again.into_iter().map(|call| (call.plan.number, call)).collect();
+    for call in done {
+        let now = &again[&call.plan.number];
+        assert_eq!(now.ending, call.ending, "{call:?} was told something else when it asked again");
+        // A client of the newer revision is given the result itself once it is there.
+        let same = call.task.is_none() || call.plan.speaker == Speaker::New || now.task == call.task;
+        assert!(same, "{call:?} has become another task: {now:?}");
+    }
+}
+
+/// Waits until nothing is owed to any engine, and gives how many tasks there are.
+async fn at_rest(world: &World, done: &[Done]) -> usize {
+    // A job that nobody could find runs for as long as it likes, and may ask a question that nobody hears.
+    let unfollowed = done.iter().filter(|call| call.ending == Ending::Uncertain).count();
+    let client = world.database.lock().await.client(&world.schema).await;
+    let owed = "SELECT count(*), count(*) FILTER (WHERE due_at IS NOT NULL), count(*) FILTER (WHERE NOT closed) FROM tasks";
+    let until = Instant::now() + REST;
+    loop {
+        let row = client.query_one(owed, &[]).await.unwrap();
+        let [tasks, due, open]: [i64; 3] = [row.get(0), row.get(1), row.get(2)];
+        let keyed = world.keyed.client.counts(None).await.unwrap().running;
+        let unkeyed = world.unkeyed.client.counts(None).await.unwrap().running;
+        if due == 0 && open == 0 && keyed == 0 && unkeyed <= unfollowed {
+            return usize::try_from(tasks).unwrap();
+        }
+        let left = format!("{due} tasks due, {open} open; jobs running: {keyed} keyed, {unkeyed} unkeyed");
+        assert!(Instant::now() < until, "not at rest: {left}, {unfollowed} unfollowed");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
+/// What the engine itself says of its jobs.
+async fn jobs(engine: &Engine) -> Jobs {
+    let (backend, mut jobs) = (engine.client.backend(), Jobs::new());
+    for job in engine.process.journal() {
+        let handle = [JobHandle::new(job.handle)];
+        let state = loop {
+            // The engine goes on losing requests.
+            if let Some(Ok(seen)) = backend.observe_all(&GroupKey::new("all"), &handle).await.pop() {
+                break seen.state;
+            }
+        };
+        let ended = match state {
+            JobState::Succeeded(output) => Some(Ending::Succeeded(words(&output))),
+            JobState::Failed(output) => Some(Ending::Failed(words(&output))),
+            JobState::Cancelled(_) => Some(Ending::Cancelled),
+            state if state.has_ended() => Some(Ending::Other(format!("{state:?}"))),
+            _ => None,
+        };
+        jobs.entry(job.text).or_default().push(ended);
+    }
+    jobs
+}
+
+fn words(output: &Output) -> String {
+    let texts = output.content.iter().filter_map(|content| match content {
+        Content::Text { text } => Some(text.as_str()),
+        _ => None,
+    });
+    texts.collect()
+}
+
+/// Whether a call was told what its job came to.
+fn came_true(call: &Done, jobs: &[Option<Ending>]) -> Result<(), &'static str> {
+    let Done { plan, ending, .. } = call;
+    match (ending, jobs) {
+        (_, [_, _, ..]) => Err("several jobs"),
+        (Ending::Succeeded(_) | Ending::Failed(_), [Some(ended)])
+            if ended == ending && *ended == plan.expected() =>
+        {
+            Ok(())
+        }
+        (Ending::Succeeded(_) | Ending::Failed(_), _) => Err("a result that its job did not have"),
+        // Cancelled before it began, or asked to stop; a job that was done by then had ended by itself.
+        (Ending::Cancelled, [] | [Some(_)]) if plan.is_cancelled() => Ok(()),
+        (Ending::Cancelled, _) => Err("cancelled by nobody, or a job that runs on"),
+        (Ending::Uncertain, [] | [_]) if !plan.keyed => Ok(()),
+        (Ending::Uncertain, _) => Err("uncertain although the engine knows keys"),
+        (Ending::Other(_), _) => Err("an end that nothing explains"),
+    }
+}
+
+fn print<'a>(world: &World, done: &'a [Done], tasks: usize, of: impl Fn(&'a Done) -> &'a [Option<Ending>]) {
+    let mut figures = BTreeMap::new();
+    let mut add = |what: String, number: usize| *figures.entry(what).or_insert(0) += number;
+    for call in done {
+        let engine = if call.plan.keyed { "keyed" } else { "unkeyed" };
+        add(format!("{engine}: calls accepted"), 1);
+        add(format!("{engine}: jobs started"), of(call).len());
+        add(format!("{engine}: calls with more than one job"), usize::from(of(call).len() > 1));
+        let ended = match &call.ending {
+            Ending::Succeeded(_) => "succeeded",
+            Ending::Failed(_) => "failed",
+            Ending::Cancelled if of(call).is_empty() => "cancelled before the job was started",
+            Ending::Cancelled => "cancelled",
+            Ending::Uncertain if of(call).is_empty() => "uncertain, and there was no job",
+            Ending::Uncertain => "uncertain, and there was a job",
+            Ending::Other(_) => "ended otherwise",
+        };
+        add(format!("{engine}: {ended}"), 1);
+    }
+    println!("chaos: {:6} tasks in the database", tasks);
+    for (what, number) in figures {
+        println!("chaos: {number:6} {what}");
+    }
+    for (what, number) in world.counted() {
+        println!("chaos: {number:6} {what}");
+    }
+}
+
+/// No server panicked or found something in the store that it did not understand, and all stop when they are told to.
+async fn the_servers_are_well(world: &World) {
+    for number in 0..REPLICAS {
+        let log = world.log(number);
+        let bad = |line: &&str| ["panicked", "the store is broken"].iter().any(|word| line.contains(word));
+        let bad: Vec<&str> = log.lines().filter(bad).take(20).collect();
+        assert!(bad.is_empty(), "replica {number} says:\n{}", bad.join("\n"));
+    }
+    for replica in &world.replicas {
+        let mut server = replica.server.lock().await.take().expect("all run again");
+        let code = tokio::task::block_in_place(|| server.stop());
+        assert_eq!(code, Some(0), "a replica stops when it is told to");
+    }
+}
