@@ -3,6 +3,9 @@
 //!
 //! One mechanism for all: XChaCha20-Poly1305 with the purpose as associated data, so that what was sealed for one
 //! purpose opens for no other. The sealed form is URL-safe base64 without padding.
+//!
+//! There can be several keys: the first seals, and each opens, so that processes over one store can go from one key to
+//! the next while what the old one sealed is still good.
 
 use std::sync::Arc;
 
@@ -15,6 +18,7 @@ use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 
 use crate::clock::{self, Entropy};
+use crate::current::Current;
 
 const NONCE_BYTES: usize = 24;
 
@@ -48,10 +52,47 @@ impl Purpose {
     }
 }
 
-/// Seals and opens with one key. Cheap to clone; it prints nothing of the key.
+/// A key to seal and open with. It prints nothing of itself.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Key {
+    /// The one that the store keeps.
+    Own,
+    /// One that was given.
+    Given([u8; 32]),
+}
+
+impl Key {
+    /// The key that this secret stands for. It must be long and random: nothing makes it harder to guess than it is.
+    pub fn of(secret: &str) -> Self {
+        Key::Given(Sha256::new().chain_update(b"taskbridge key").chain_update(secret).finalize().into())
+    }
+}
+
+impl std::fmt::Debug for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Key::Own => "Own",
+            Key::Given(_) => "Given(hidden)",
+        })
+    }
+}
+
+/// What seals and opens now.
+struct Ciphers {
+    /// Seals, and opens.
+    first: XChaCha20Poly1305,
+    /// Open only.
+    others: Vec<XChaCha20Poly1305>,
+    /// How often the keys were replaced.
+    turn: u64,
+}
+
+/// Seals with one key, and opens with that and others. Cheap to clone: clones go by the same keys, also when those are
+/// replaced. It prints nothing of a key.
 #[derive(Clone)]
 pub struct Seal {
-    cipher: Arc<XChaCha20Poly1305>,
+    ciphers: Arc<Current<Ciphers>>,
+    own: [u8; 32],
     digest_key: [u8; 32],
     entropy: Arc<dyn Entropy>,
 }
@@ -63,13 +104,32 @@ impl std::fmt::Debug for Seal {
 }
 
 impl Seal {
-    /// A seal with this key.
-    pub fn new(key: &[u8; 32], entropy: Arc<dyn Entropy>) -> Self {
-        let digest_key = Sha256::new().chain_update(b"taskbridge digest").chain_update(key).finalize().into();
-        Self { cipher: Arc::new(XChaCha20Poly1305::new(key.into())), digest_key, entropy }
+    /// A seal with this key, the store's own.
+    pub fn new(own: &[u8; 32], entropy: Arc<dyn Entropy>) -> Self {
+        // Digests lie in rows and are compared for as long as those are kept, so they never go by a key that changes.
+        let digest_key = Sha256::new().chain_update(b"taskbridge digest").chain_update(own).finalize().into();
+        let only = Ciphers { first: XChaCha20Poly1305::new(own.into()), others: Vec::new(), turn: 0 };
+        Self { ciphers: Arc::new(Current::new(only)), own: *own, digest_key, entropy }
     }
 
-    /// A digest that only holders of the key can make: 64 hexadecimal digits. The same parts give the same digest.
+    /// From now on these keys are in force, for all clones: the first seals, each opens. Without any it is the store's own.
+    pub fn replace(&self, keys: &[Key]) {
+        let cipher = |key: &Key| match key {
+            Key::Own => XChaCha20Poly1305::new((&self.own).into()),
+            Key::Given(bytes) => XChaCha20Poly1305::new(bytes.into()),
+        };
+        let (first, others) = keys.split_first().unwrap_or((&Key::Own, &[]));
+        let turn = self.turn() + 1;
+        let others = others.iter().map(cipher).collect();
+        self.ciphers.replace(Ciphers { first: cipher(first), others, turn });
+    }
+
+    /// How often the keys were replaced: what was opened in an earlier turn may not open any more.
+    pub fn turn(&self) -> u64 {
+        self.ciphers.get().turn
+    }
+
+    /// A digest that only holders of the store's own key can make: 64 hexadecimal digits. The same parts give the same digest.
     pub fn digest(&self, parts: &[&str]) -> String {
         let mut hasher = Sha256::new().chain_update(self.digest_key);
         for part in parts {
@@ -91,8 +151,9 @@ impl Seal {
             serde_json::to_vec(value).expect("sealed types have string keys and no failing serializers");
         let nonce: [u8; NONCE_BYTES] = clock::random(&*self.entropy);
         let payload = Payload { msg: &plain, aad: purpose.label() };
-        let sealed = self
-            .cipher
+        let ciphers = self.ciphers.get();
+        let sealed = ciphers
+            .first
             .encrypt(&XNonce::from(nonce), payload)
             .expect("the cipher refuses only messages of 256 GiB and more");
         let mut bytes = nonce.to_vec();
@@ -100,13 +161,16 @@ impl Seal {
         URL_SAFE_NO_PAD.encode(bytes)
     }
 
-    /// Opens what was sealed for this purpose with this key; `None` for anything else.
+    /// Opens what was sealed for this purpose with one of the keys; `None` for anything else.
     pub fn open<T: DeserializeOwned>(&self, purpose: Purpose, text: &str) -> Option<T> {
         let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
         let (nonce, sealed) = bytes.split_at_checked(NONCE_BYTES)?;
         let nonce: [u8; NONCE_BYTES] = nonce.try_into().ok()?;
-        let payload = Payload { msg: sealed, aad: purpose.label() };
-        let plain = self.cipher.decrypt(&XNonce::from(nonce), payload).ok()?;
+        let (nonce, ciphers) = (XNonce::from(nonce), self.ciphers.get());
+        let open = |cipher: &XChaCha20Poly1305| {
+            cipher.decrypt(&nonce, Payload { msg: sealed, aad: purpose.label() }).ok()
+        };
+        let plain = std::iter::once(&ciphers.first).chain(&ciphers.others).find_map(open)?;
         serde_json::from_slice(&plain).ok()
     }
 }
@@ -144,5 +208,29 @@ mod tests {
         assert_ne!(digest, seal.digest(&["ab", "c", ""]));
         assert_ne!(digest, Seal::new(&[8; 32], System::entropy()).digest(&["ab", "c"]));
         assert_ne!(seal.nonce(), seal.nonce());
+    }
+
+    #[test]
+    fn the_first_key_seals_and_each_opens() {
+        let (old, new) = (Key::of("the old one"), Key::of("the new one"));
+        let seal = Seal::new(&[7; 32], System::entropy());
+        let (clone, digest) = (seal.clone(), seal.digest(&["a"]));
+        let sealed = |by: &Seal| by.seal(Purpose::Cursor, &1);
+        let opens = |by: &Seal, text: &str| by.open(Purpose::Cursor, text) == Some(1);
+        let by_own = sealed(&seal);
+        clone.replace(&[old.clone(), Key::Own]);
+        let by_old = sealed(&seal);
+        assert!(opens(&seal, &by_old) && opens(&seal, &by_own) && seal.turn() == 1);
+        clone.replace(&[old.clone(), new.clone()]);
+        assert!(opens(&seal, &by_old) && !opens(&seal, &by_own));
+        clone.replace(&[new.clone(), old]);
+        let by_new = sealed(&seal);
+        assert!(opens(&seal, &by_old) && opens(&seal, &by_new));
+        clone.replace(&[new]);
+        assert!(!opens(&seal, &by_old) && opens(&seal, &by_new));
+        clone.replace(&[]);
+        assert!(opens(&seal, &by_own) && !opens(&seal, &by_new));
+        assert_eq!(seal.digest(&["a"]), digest, "digests outlive keys");
+        assert_eq!(format!("{:?}", Key::of("hush")), "Given(hidden)");
     }
 }

@@ -49,6 +49,7 @@ impl App {
         let clock: Arc<dyn Clock> = time.clone();
         let key = store.seal_key(clock::random(&*entropy)).await?;
         let seal = Seal::new(&key, Arc::clone(&entropy));
+        seal.replace(&config.seal);
         let backends = connect(&config, registry, &program, &Backends::new()).await?;
 
         let in_force = InForce::of(&config, backends);

@@ -180,12 +180,13 @@ impl Reloader {
             .filter(|name| !config.backends.contains_key(*name) && parts.has("backends", name))
             .cloned()
             .collect();
-        let parts = config.parts.clone();
+        let (parts, keys) = (config.parts.clone(), config.seal.clone());
         let Offered { catalog, settings, rules } = Offered::of(config, self.bridge.seal.clone())?;
 
         // From here on nothing can fail. Who is shut out is so before anything else can be seen, and a tool is offered
         // once there is what runs it.
         self.entrance.replace(rules);
+        self.bridge.seal.replace(&keys);
         self.in_force.engines.replace(handles(&backends), max_calls);
         self.bridge.backends.replace(handles(&backends));
         self.bridge.offers.replace(catalog, settings);

@@ -18,6 +18,8 @@ mod prompts;
 mod reader;
 mod resources;
 pub mod schema;
+mod seal;
+mod secret;
 mod shape;
 mod slots;
 mod source;
@@ -42,6 +44,7 @@ use serde_json::Value;
 use taskbridge_sdk::Registry;
 
 use crate::catalog::{Definition, Prompts, Resources};
+use crate::seal::Key;
 use reader::Reader;
 use shape::{ConcurrencyGroup, Lifetime};
 use source::Source;
@@ -60,6 +63,8 @@ pub struct Config {
     pub log: Log,
     /// Who may call.
     pub auth: Auth,
+    /// The keys that seal, the first, and open. Without any it is the store's own.
+    pub seal: Vec<Key>,
     /// Where tasks are kept.
     pub store: StorePlace,
     /// How jobs are watched.
@@ -103,10 +108,11 @@ pub struct Backend {
 }
 
 /// The tables of a config file.
-const TABLES: [&str; 11] = [
+const TABLES: [&str; 12] = [
     "server",
     "log",
     "auth",
+    "seal",
     "store",
     "reconciler",
     "lifetime",
@@ -175,6 +181,7 @@ fn read_text(
     let server: Server = reader.section("server", part("server"));
     let log: Log = reader.section("log", part("log"));
     let auth: Auth = reader.section("auth", part("auth"));
+    let seal: seal::Seal = reader.section("seal", part("seal"));
     let store: Store = reader.section("store", part("store"));
     let reconciler: Reconciler = reader.section("reconciler", part("reconciler"));
     let lifetime: Lifetime = reader.section("lifetime", part("lifetime"));
@@ -217,6 +224,7 @@ fn read_text(
     let all_resources = reader.is_clean("resources");
     let context = prompts::Context { dir, tools, resources: &resources, all_resources };
     let prompts = prompts::read(&mut reader, prompt_tables, context);
+    let seal = seal::keys(&mut reader, &seal, dir);
     let store = store::place(&mut reader, store, dir, state_home);
     sources.extend(reader.sources());
     let parts = Parts::of(&source.fields, reader.contents());
@@ -226,6 +234,7 @@ fn read_text(
         server,
         log,
         auth,
+        seal,
         store,
         reconciler,
         backends,

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use taskbridge_sdk::Registry;
 
 use super::offer_shape::{Prompt, Resource};
+use super::seal::Seal;
 use super::shape::{Auth, ConcurrencyGroup, Lifetime, Log, Reconciler, Server};
 use super::store::Store;
 use super::tool_shape::Tool;
@@ -21,6 +22,7 @@ pub fn generate(registry: &Registry) -> Value {
     table("server", shape::<Server>(&mut generator));
     table("log", shape::<Log>(&mut generator));
     table("auth", shape::<Auth>(&mut generator));
+    table("seal", shape::<Seal>(&mut generator));
     table("store", shape::<Store>(&mut generator));
     table("reconciler", shape::<Reconciler>(&mut generator));
     table("lifetime", shape::<Lifetime>(&mut generator));

@@ -9,7 +9,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::reader::Reader;
-use super::{duration, files, locate};
+use super::secret::Secret;
+use super::{duration, files};
 use crate::store::postgres::{Place, Wrong};
 
 /// Where tasks are kept.
@@ -68,38 +69,6 @@ enum Migrate {
     Auto,
     /// Somebody, with `taskbridge migrate`.
     Manual,
-}
-
-/// A text that must not be shown: as it is, or where it is to be found.
-#[derive(Clone, Deserialize, JsonSchema)]
-#[serde(untagged, expecting = "it is no text, no { env = \"NAME\" } and no { file = \"PATH\" }")]
-enum Secret {
-    /// The text itself.
-    Plain(String),
-    /// The environment variable that holds it.
-    Env(Env),
-    /// The file that holds it.
-    File(File),
-}
-
-#[derive(Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Env {
-    /// The environment variable that holds it.
-    env: String,
-}
-
-#[derive(Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct File {
-    /// The file that holds it, and nothing else; a relative path starts at the folder of this config file.
-    file: PathBuf,
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(hidden)")
-    }
 }
 
 /// Where tasks are kept, and where backends keep what is theirs. All paths are absolute.
@@ -207,9 +176,9 @@ fn postgres(reader: &mut Reader<'_>, store: Store, dir: &Path) -> Option<Place> 
         reader.problem("store.url", message);
         return None;
     };
-    let url = reveal(reader, "store.url", url, dir)?;
+    let url = url.reveal(reader, "store.url", dir)?;
     let password = match &store.password {
-        Some(password) => Some(reveal(reader, "store.password", password, dir)?),
+        Some(password) => Some(password.reveal(reader, "store.password", dir)?),
         None => None,
     };
     let schema = store.schema.as_deref().unwrap_or("taskbridge");
@@ -239,21 +208,4 @@ fn postgres(reader: &mut Reader<'_>, store: Store, dir: &Path) -> Option<Place> 
 fn told<T>(reader: &mut Reader<'_>, field: &str, message: String) -> Option<T> {
     reader.problem(field, message);
     None
-}
-
-/// The secret itself. What is wrong is told without it.
-fn reveal(reader: &mut Reader<'_>, field: &str, secret: &Secret, dir: &Path) -> Option<String> {
-    match secret {
-        Secret::Plain(text) => Some(text.clone()),
-        Secret::File(File { file }) => {
-            let text = files::read_text(reader, field, dir.join(file))?;
-            Some(text.trim_end_matches(['\r', '\n']).to_owned())
-        }
-        Secret::Env(Env { env }) => match locate::variable(env) {
-            Some(text) => Some(text),
-            None => {
-                told(reader, field, format!("the environment variable {env} is not set, or holds no text"))
-            }
-        },
-    }
 }

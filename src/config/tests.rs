@@ -7,6 +7,7 @@ use taskbridge_sdk::sim::Sim;
 
 use super::{Config, Problems, Sources, parse};
 use crate::catalog::{Body, Values};
+use crate::seal::Key;
 
 fn registry() -> Registry {
     Registry::new().with::<Sim>()
@@ -86,6 +87,41 @@ fn what_is_wrong_with_a_store_is_told_without_its_secrets() {
 }
 
 #[test]
+fn what_is_wrong_with_a_key_is_told_without_it() {
+    let (one, other) = ("0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210");
+    let config = read(&format!("[seal]\nkeys = [\"{one}\", {{ from = \"store\" }}, \"{other}\"]\n")).unwrap();
+    assert_eq!(config.seal, [Key::of(one), Key::Own, Key::of(other)]);
+    assert!(!format!("{config:?}").contains("0123456789abcdef"));
+    assert!(read("[seal]\n").unwrap().seal.is_empty());
+    for (keys, expected) in [
+        ("[]", "x.toml:2: seal.keys: no keys are listed: list one, or remove `keys` to use the store's own"),
+        (
+            "[\"hunter2\"]",
+            "x.toml:2: seal.keys[0]: it has 7 characters, and a key needs at least 32: write what `openssl rand -hex 32` prints",
+        ),
+        (
+            &format!("[\"{one}\",\n \"{other}\",\n \"{one}\"]"),
+            "x.toml:4: seal.keys[2]: this key is listed before, as seal.keys[0]: remove one of them",
+        ),
+        (
+            "[{ from = \"store\" }, { from = \"store\" }]",
+            "x.toml:2: seal.keys[1]: this key is listed before, as seal.keys[0]: remove one of them",
+        ),
+        (
+            "[{ file = \"none\" }]",
+            "x.toml:2: seal.keys[0]: /etc/bridge/none cannot be read: No such file or directory (os error 2)",
+        ),
+        (
+            "[{ from = \"hunter2\" }]",
+            "x.toml:2: seal.keys[0]: it is no text, no { env = \"NAME\" }, no { file = \"PATH\" } and no { from = \"store\" }",
+        ),
+        ("\"hunter2\"", "x.toml:2: seal.keys: it is no list: write keys = [...]"),
+    ] {
+        assert_eq!(words(&format!("[seal]\nkeys = {keys}\n")), expected);
+    }
+}
+
+#[test]
 fn limits_become_slots() {
     let config = read(
         "[backends.here]\nkind = \"sim\"\nmax_running = 9\n[concurrency_groups.prod]\nlimit = 3\n\
@@ -105,7 +141,7 @@ fn mistakes_in_the_servers_own_tables() {
     for (text, expected) in [
         (
             "[sever]\n",
-            "x.toml:1: sever: unknown field `sever`; did you mean `server`? (known: `server`, `log`, `auth`, `store`, `reconciler`, `lifetime`, `concurrency_groups`, `backends`, `tools`, `resources`, `prompts`)",
+            "x.toml:1: sever: unknown field `sever`; did you mean `server`? (known: `server`, `log`, `auth`, `seal`, `store`, `reconciler`, `lifetime`, `concurrency_groups`, `backends`, `tools`, `resources`, `prompts`)",
         ),
         ("server = 3\n", "x.toml:1: server: invalid type: integer `3`, expected struct Server"),
         (

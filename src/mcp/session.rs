@@ -187,21 +187,38 @@ impl Session {
 /// token again would cost as much as to read the request. Whether a session was ended is not known here.
 #[derive(Default)]
 pub(super) struct Opened {
-    sessions: Mutex<HashMap<String, Session>>,
+    lately: Mutex<Lately>,
+}
+
+#[derive(Default)]
+struct Lately {
+    sessions: HashMap<String, Session>,
+    /// The seal's turn in which they were opened: with other keys they may not open.
+    turn: u64,
 }
 
 impl Opened {
     /// As [`Session::open`].
     pub(super) fn open(&self, seal: &Seal, text: &str, now: Timestamp) -> Option<Session> {
-        if let Some(session) = self.sessions.lock().get(text) {
-            return (now < session.expires).then(|| session.clone());
+        let turn = seal.turn();
+        {
+            let mut lately = self.lately.lock();
+            if lately.turn != turn {
+                *lately = Lately { sessions: HashMap::new(), turn };
+            }
+            if let Some(session) = lately.sessions.get(text) {
+                return (now < session.expires).then(|| session.clone());
+            }
         }
         let session = Session::open(seal, text, now)?;
-        let mut sessions = self.sessions.lock();
-        if sessions.len() == MOST_OPENED {
-            sessions.clear();
+        let mut lately = self.lately.lock();
+        // Keys that were replaced meanwhile may be what opened it.
+        if lately.turn == turn {
+            if lately.sessions.len() == MOST_OPENED {
+                lately.sessions.clear();
+            }
+            lately.sessions.insert(text.to_owned(), session.clone());
         }
-        sessions.insert(text.to_owned(), session.clone());
         Some(session)
     }
 }
@@ -212,6 +229,7 @@ mod tests {
 
     use super::*;
     use crate::clock::System;
+    use crate::seal::Key;
 
     #[test]
     fn a_client_is_asked_for_what_it_declared() {
@@ -296,6 +314,8 @@ mod tests {
             let session = Session { form: FORM, nonce: n.to_string(), ..older.clone() };
             assert!(opened.open(&seal, &session.token(&seal), issued).is_some());
         }
-        assert!(opened.sessions.lock().len() <= MOST_OPENED);
+        assert!(opened.lately.lock().sessions.len() <= MOST_OPENED);
+        seal.replace(&[Key::of("another")]);
+        assert_eq!(opened.open(&seal, &token, issued), None, "a session of a key that is gone");
     }
 }

@@ -78,7 +78,7 @@ const ARROWS: [(&str, &[&str]); 9] = [
     ("src/tasks", &["tasks", "clock"]),
     // The last two are the macros by which a store runs the suite.
     ("src/store", &["store", "tasks", "clock", "store_suite", "shared_store_suite"]),
-    ("src/seal.rs", &["clock"]),
+    ("src/seal.rs", &["clock", "current"]),
     ("src/auth", &["auth", "tasks"]),
     ("src/current.rs", &[]),
     ("src/catalog", &["catalog", "auth", "seal", "clock", "current", "tasks"]),

@@ -7,6 +7,7 @@ mod lost;
 mod program;
 mod rolling;
 mod stopping;
+mod rotation;
 mod store;
 mod suite;
 

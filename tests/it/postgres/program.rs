@@ -64,6 +64,16 @@ async fn start(client: &Client, name: &str, delay_ms: u64) -> String {
     client.start("job", json!({"text": name, "delay_ms": delay_ms})).await.unwrap()
 }
 
+/// Waits until something is so that must come to be.
+pub(super) async fn wait_for(what: &str, is_so: impl AsyncFn() -> bool) {
+    let waiting = async {
+        while !is_so().await {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("it never is: {what}"));
+}
+
 #[track_caller]
 fn stops(mut server: Server) {
     assert_eq!(server.stop(), Some(0));

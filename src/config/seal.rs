@@ -1,0 +1,117 @@
+//! `[seal]`: the keys that seal what clients hold and what rows hide. It must not show one.
+
+use std::fmt;
+use std::path::Path;
+
+use schemars::JsonSchema;
+use serde::de::{SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+use super::reader::Reader;
+use super::secret::Secret;
+use crate::seal::Key;
+
+/// The fewest characters of a key. In hexadecimal they hold 128 bits.
+const SHORTEST: usize = 32;
+
+/// What seals the ids and cursors that clients hold, and what is sensitive in a row.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Seal {
+    /// The keys: the first seals, and each opens. All servers of a store need the same ones. Each is a long random text
+    /// (`openssl rand -hex 32`), `{ env = "NAME" }`, `{ file = "PATH" }`, or `{ from = "store" }` for the key that the store
+    /// keeps. Without any, it is that one alone.
+    #[serde(deserialize_with = "list")]
+    #[schemars(with = "Option<Vec<Listed>>")]
+    keys: Option<Vec<Listed>>,
+}
+
+/// A key in the list.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(
+    untagged,
+    expecting = "it is no text, no { env = \"NAME\" }, no { file = \"PATH\" } and no { from = \"store\" }"
+)]
+enum Listed {
+    /// One that only the servers know.
+    Secret(Secret),
+    /// The one that the store keeps.
+    Kept(Kept),
+}
+
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Kept {
+    /// Who keeps it.
+    #[serde(rename = "from")]
+    _from: Keeper,
+}
+
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Keeper {
+    /// The store: the key is made when the first server starts.
+    Store,
+}
+
+fn list<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<Listed>>, D::Error> {
+    from.deserialize_any(List).map(Some)
+}
+
+/// Reads a list. What stands in its place may be a key, so it is not repeated.
+struct List;
+
+impl<'de> Visitor<'de> for List {
+    type Value = Vec<Listed>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of keys")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, _: &str) -> Result<Self::Value, E> {
+        Err(E::custom("it is no list: write keys = [...]"))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
+        let mut keys = Vec::new();
+        while let Some(key) = items.next_element()? {
+            keys.push(key);
+        }
+        Ok(keys)
+    }
+}
+
+/// The keys. Without any it is the store's own.
+pub(super) fn keys(reader: &mut Reader<'_>, seal: &Seal, dir: &Path) -> Vec<Key> {
+    let Some(listed) = &seal.keys else { return Vec::new() };
+    if listed.is_empty() {
+        reader.problem("seal.keys", "no keys are listed: list one, or remove `keys` to use the store's own");
+    }
+    let mut keys: Vec<(usize, Key)> = Vec::new();
+    for (index, listed) in listed.iter().enumerate() {
+        let field = format!("seal.keys[{index}]");
+        let Some(key) = key(reader, &field, listed, dir) else { continue };
+        if let Some((before, _)) = keys.iter().find(|(_, other)| *other == key) {
+            reader.problem(
+                field,
+                format!("this key is listed before, as seal.keys[{before}]: remove one of them"),
+            );
+        }
+        keys.push((index, key));
+    }
+    keys.into_iter().map(|(_, key)| key).collect()
+}
+
+fn key(reader: &mut Reader<'_>, field: &str, listed: &Listed, dir: &Path) -> Option<Key> {
+    let Listed::Secret(secret) = listed else { return Some(Key::Own) };
+    let text = secret.reveal(reader, field, dir)?;
+    let length = text.chars().count();
+    if length < SHORTEST {
+        let message = format!(
+            "it has {length} characters, and a key needs at least {SHORTEST}: write what `openssl rand -hex 32` prints"
+        );
+        reader.problem(field, message);
+        return None;
+    }
+    Some(Key::of(&text))
+}

@@ -1,0 +1,63 @@
+//! [`Secret`]: a text that must not be shown, or where it is to be found. What is wrong with one is told without it.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::reader::Reader;
+use super::{files, locate};
+
+/// A text that must not be shown: as it is, or where it is to be found.
+#[derive(Clone, Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "it is no text, no { env = \"NAME\" } and no { file = \"PATH\" }")]
+pub(super) enum Secret {
+    /// The text itself.
+    Plain(String),
+    /// The environment variable that holds it.
+    Env(Env),
+    /// The file that holds it.
+    File(File),
+}
+
+#[derive(Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Env {
+    /// The environment variable that holds it.
+    env: String,
+}
+
+#[derive(Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct File {
+    /// The file that holds it, and nothing else; a relative path starts at the folder of this config file.
+    file: PathBuf,
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(hidden)")
+    }
+}
+
+impl Secret {
+    /// The secret itself.
+    pub(super) fn reveal(&self, reader: &mut Reader<'_>, field: &str, dir: &Path) -> Option<String> {
+        match self {
+            Secret::Plain(text) => Some(text.clone()),
+            Secret::File(File { file }) => {
+                let text = files::read_text(reader, field, dir.join(file))?;
+                Some(text.trim_end_matches(['\r', '\n']).to_owned())
+            }
+            Secret::Env(Env { env }) => {
+                let text = locate::variable(env);
+                if text.is_none() {
+                    let message = format!("the environment variable {env} is not set, or holds no text");
+                    reader.problem(field, message);
+                }
+                text
+            }
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Keys that the config names, and their rotation: two servers over one database go from the store's own key to another
+//! one by one, each by its own way, while what was sealed before is in clients' hands and in rows.
+
+use serde_json::{Value, json};
+
+use super::program::wait_for;
+use crate::support::postgres::{schema, shared};
+use crate::support::{Client, Fault, Place, Server, SimProcess, text};
+
+/// The key that comes.
+const NEW: &str = "9b1f0c9f3a7e4d1c8e5b2a6f7d0c3e4b9b1f0c9f3a7e4d1c8e5b2a6f7d0c3e4b";
+
+/// A server's config but for its keys: one job at a time, a secret among its arguments, and lists of one entry.
+fn config(schema: &str, engine: &SimProcess, seal: &str) -> String {
+    let (url, address) = (shared().url(), &engine.address);
+    format!(
+        r#"
+[server]
+listen = "127.0.0.1:0"
+page_size = 1
+max_polls_per_second = 100000
+
+[auth]
+single_user = true
+{seal}
+[store]
+kind = "postgres"
+url = "{url}"
+schema = "{schema}"
+backends_dir = "state"
+
+[reconciler]
+lease = "2s"
+quickest_look = "20ms"
+
+[backends.engine]
+kind = "sim"
+address = "{address}"
+
+[tools.job]
+backend = "engine"
+target = {{}}
+max_running = 1
+parameters.text = {{ type = "string", sensitive = true }}
+parameters.delay_ms = {{ type = "integer", default = 0 }}
+"#
+    )
+}
+
+/// A server in a place of its own, whose keys can be changed.
+struct Replica {
+    place: Place,
+    server: Server,
+    applied: usize,
+    config: Box<dyn Fn(&str) -> String>,
+}
+
+impl Replica {
+    fn start(config: impl Fn(&str) -> String + 'static) -> Self {
+        let place = Place::new(&config(""));
+        std::fs::write(place.path("new.key"), format!("{NEW}\n")).unwrap();
+        Self { server: serve(&place), place, applied: 0, config: Box::new(config) }
+    }
+
+    fn write(&self, keys: &str) {
+        std::fs::write(self.place.path("next"), (self.config)(&format!("[seal]\nkeys = {keys}\n"))).unwrap();
+        std::fs::rename(self.place.path("next"), self.place.config()).unwrap();
+    }
+
+    /// Puts these keys in force while it serves.
+    async fn apply(&mut self, keys: &str) {
+        self.write(keys);
+        self.applied += 1;
+        let log = self.place.path("server.log");
+        wait_for("the keys are applied", async || {
+            let log = std::fs::read_to_string(&log).unwrap();
+            log.matches("config applied: [seal] keys").count() == self.applied
+        })
+        .await;
+    }
+
+    /// Kills it, and starts it again with these keys.
+    fn again(&mut self, keys: &str) {
+        self.write(keys);
+        self.server.kill();
+        self.server = serve(&self.place);
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.place.path("server.log")).unwrap()
+    }
+}
+
+fn serve(place: &Place) -> Server {
+    let mut command = place.command("serve");
+    command.env("NEW_KEY", NEW);
+    let mut server = Server::spawn(command, &place.path("server.log"));
+    server.wait_until_it_listens();
+    server
+}
+
+/// Uses what was sealed before at a server: the session, and a place in a list.
+async fn holds(client: &Client, cursor: &Value) {
+    let page = client.request("tasks/list", json!({ "cursor": cursor })).await.unwrap();
+    assert_eq!(page["tasks"].as_array().unwrap().len(), 1, "{page}");
+}
+
+#[tokio::test]
+async fn keys_are_rotated_while_tasks_and_sessions_go_on() {
+    let engines = Place::new("");
+    let engine = SimProcess::start(&engines, "keyed");
+    let schema = schema();
+    let texts: Vec<String> = [(), ()].map(|()| config(&schema, &engine, "SEAL")).into();
+    let mut replicas = texts.into_iter().map(|text| Replica::start(move |seal| text.replace("SEAL", seal)));
+    let (mut a, mut b) = (replicas.next().unwrap(), replicas.next().unwrap());
+    let client = Client::open(a.server.url()).await.unwrap();
+    let job = |text: &str, delay_ms: u64| json!({"text": text, "delay_ms": delay_ms});
+
+    // The first job keeps the others waiting, with what is sealed of them in their rows.
+    let first = client.start("job", job("first", 60_000)).await.unwrap();
+    let waiting = client.start_once("key", "job", job("sealed by the store's key", 0)).await.unwrap();
+    let page = client.request("tasks/list", json!({})).await.unwrap();
+    let cursor = &page["nextCursor"];
+
+    // The new key opens before anybody seals with it: A reads it from a file, B from its environment.
+    a.apply("[{ from = \"store\" }, { file = \"new.key\" }]").await;
+    holds(&client.at(b.server.url()), cursor).await;
+    b.again("[{ from = \"store\" }, { env = \"NEW_KEY\" }]");
+    holds(&client.at(a.server.url()), cursor).await;
+    holds(&client.at(b.server.url()), cursor).await;
+
+    // In the middle: A seals with the new one, B with the old one, each opens both, and B is killed once more.
+    a.apply("[{ file = \"new.key\" }, { from = \"store\" }]").await;
+    let newer = Client::open(a.server.url()).await.unwrap();
+    let second = newer.start("job", job("sealed by the new key", 0)).await.unwrap();
+    for server in [&a.server, &b.server] {
+        holds(&client.at(server.url()), cursor).await;
+        holds(&newer.at(server.url()), cursor).await;
+    }
+    b.again("[{ env = \"NEW_KEY\" }, { from = \"store\" }]");
+    holds(&newer.at(b.server.url()), cursor).await;
+    // Whether a call is the same one does not depend on what seals it.
+    let at_b = newer.at(b.server.url());
+    assert_eq!(at_b.start_once("key", "job", job("sealed by the store's key", 0)).await.unwrap(), waiting);
+    assert!(at_b.start_once("key", "job", job("another", 0)).await.is_err());
+
+    // What waited in rows is started with what was sealed then.
+    at_b.cancel(&first).await.unwrap();
+    assert_eq!(text(&at_b.result(&waiting).await.unwrap()), "sealed by the store's key");
+    assert_eq!(text(&at_b.result(&second).await.unwrap()), "sealed by the new key");
+
+    // Without the old key, what it sealed is as good as made up: at A, which goes on, and at B, which starts.
+    let newest = newer.request("tasks/list", json!({})).await.unwrap();
+    a.apply("[{ file = \"new.key\" }]").await;
+    b.again("[{ file = \"new.key\" }]");
+    for server in [&a.server, &b.server] {
+        let newer = newer.at(server.url());
+        holds(&newer, &newest["nextCursor"]).await;
+        let page = async |cursor: &Value| newer.request("tasks/list", json!({ "cursor": cursor })).await;
+        let (old, none) = (page(cursor).await, page(&json!("none")).await);
+        let (Err(Fault::Refused { code, message }), Err(Fault::Refused { code: same, message: words })) =
+            (old, none)
+        else {
+            panic!("a cursor of a key that is gone is good");
+        };
+        assert_eq!((code, message), (same, words));
+        let gone = client.at(server.url()).list().await;
+        let Err(Fault::Status(status, body)) = gone else {
+            panic!("a session of a key that is gone: {gone:?}")
+        };
+        assert!(status == 404 && body.contains("there is no such session"), "{status} {body}");
+    }
+    for replica in [&a, &b] {
+        assert!(!replica.log().contains(NEW), "a key is in the log");
+    }
+    assert_eq!(engine.started().len(), 3);
+    for mut replica in [a, b] {
+        assert_eq!(replica.server.stop(), Some(0));
+    }
+}
+
+#[tokio::test]
+async fn a_key_file_that_changes_is_read_again_and_a_bad_one_changes_nothing() {
+    let engines = Place::new("");
+    let engine = SimProcess::start(&engines, "keyed");
+    let text = config(&schema(), &engine, "SEAL");
+    let mut server = Replica::start(move |seal| text.replace("SEAL", seal));
+    server.again("[{ file = \"new.key\" }]");
+    let client = Client::open(server.server.url()).await.unwrap();
+    client.list().await.unwrap();
+    std::fs::write(server.place.path("new.key"), "too short\n").unwrap();
+    let words = "seal.keys[0]: it has 9 characters, and a key needs at least 32: write what `openssl rand -hex 32` prints";
+    wait_for("the short key is refused", async || server.log().contains(words)).await;
+    client.list().await.unwrap();
+    std::fs::write(server.place.path("new.key"), NEW.replace('9', "8")).unwrap();
+    wait_for("the session is of a key that is gone", async || client.list().await.is_err()).await;
+    assert!(!server.log().contains("too short"));
+    Client::open(server.server.url()).await.unwrap().list().await.unwrap();
+    assert_eq!(server.server.stop(), Some(0));
+}
