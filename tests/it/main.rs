@@ -16,6 +16,7 @@ mod kill;
 mod postgres;
 mod readme;
 mod reload;
+mod replicas;
 mod simulation;
 mod stage;
 mod support;

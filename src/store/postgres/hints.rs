@@ -1,5 +1,6 @@
 //! [`Hints`] over LISTEN and NOTIFY, on a connection of its own. Everything here may be lost, and is made up for by the
-//! ticks of those who wait.
+//! ticks of the loops and, for clients that wait, by a guess that something was written: seldom while this is heard, and
+//! often while it is not.
 //!
 //! Writes do not notify in their own transactions: the database would make their commits wait for each other. What was
 //! written within a moment is told in one message, after it.
@@ -16,7 +17,7 @@ use tokio_postgres::{AsyncMessage, Client};
 
 use super::PostgresStore;
 use super::connect::Connector;
-use super::desk::Desk;
+use super::desk::{Desk, Door};
 use super::fault::Fault;
 use super::place::CONNECT_WITHIN;
 use crate::tasks::store::Hints;
@@ -29,6 +30,11 @@ const LIFE_SIGN: Duration = Duration::from_secs(30);
 
 /// The first and the longest pause before a broken connection is made again.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
+
+/// How often it is taken for possible that others wrote: while nobody hears of it, and while it is heard, but others may
+/// have nothing to tell it on.
+const UNHEARD: Duration = Duration::from_secs(1);
+const HEARD: Duration = Duration::from_secs(30);
 
 #[async_trait]
 impl Hints for PostgresStore {
@@ -51,8 +57,18 @@ pub(super) async fn run(desk: Arc<Desk>, connector: Connector, heard: Arc<Notify
             let error = fault.at(&desk.place);
             tracing::warn!(%error, "what other replicas write is noticed later for now");
         }
-        sleep(pause).await;
+        let _ = timeout(pause, guess(&desk, &heard)).await;
         pause = (pause * 2).min(PAUSES.1);
+    }
+}
+
+/// Says again and again that others may have written, as long as the database can be asked what.
+async fn guess(desk: &Desk, heard: &Notify) {
+    loop {
+        sleep(UNHEARD).await;
+        if desk.read(Door::Loops, "SELECT 1", &[]).await.is_ok() {
+            heard.notify_one();
+        }
     }
 }
 
@@ -93,9 +109,16 @@ async fn session(desk: &Desk, connector: &Connector, heard: &Notify, connected: 
             }
         }
     };
+    let guessing = async {
+        loop {
+            sleep(HEARD).await;
+            heard.notify_one();
+        }
+    };
     tokio::select! {
         fault = listening => fault,
         fault = telling => fault,
+        fault = guessing => fault,
     }
 }
 

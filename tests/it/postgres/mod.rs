@@ -6,8 +6,8 @@ mod differential;
 mod lost;
 mod program;
 mod rolling;
-mod stopping;
 mod rotation;
+mod stopping;
 mod store;
 mod suite;
 

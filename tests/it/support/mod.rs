@@ -10,6 +10,7 @@
 
 mod client;
 mod events;
+mod front;
 mod modern;
 mod place;
 pub(crate) mod postgres;
@@ -22,6 +23,7 @@ mod sim;
 
 pub(crate) use client::{Client, Fault, text};
 pub(crate) use events::Events;
+pub(crate) use front::Front;
 pub(crate) use modern::Modern;
 pub(crate) use place::{Ended, Place};
 pub(crate) use process::{Server, raise_file_limit};

@@ -1,6 +1,7 @@
 //! What these tests work with: the whole server over a database and a stage of its own, and a client that holds every
 //! message against the official schema.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -16,7 +17,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::stage::{Stage, StageAdapter};
-use crate::support::{Events, Generation, schema};
+use crate::support::{Events, Front, Generation, knob, postgres, schema};
 
 /// The longest that anything here may take: far more than it does, and an end for a test that hangs.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -50,14 +51,18 @@ target = {}
 input_schema = { type = "object" }
 "#;
 
-/// A server. Dropped, it is gone.
+/// A server. Dropped, it is gone. With $TASKBRIDGE_TEST_REPLICAS each test meets so many of them instead, on PostgreSQL
+/// and behind a [`Front`].
 pub(crate) struct Server {
     pub(crate) stage: Stage,
     config: String,
     dir: Arc<TempDir>,
     pub(crate) url: String,
+    /// Where each replica is reached by itself.
+    pub(crate) replicas: Vec<String>,
+    _front: Option<Front>,
     stop: CancellationToken,
-    serving: Option<JoinHandle<()>>,
+    serving: Vec<JoinHandle<()>>,
     http: reqwest::Client,
 }
 
@@ -74,6 +79,19 @@ impl Server {
 
     /// A server whose common config is changed in places.
     pub(crate) async fn configured(changes: &[(&str, &str)], more: &str) -> Self {
+        match knob("TASKBRIDGE_TEST_REPLICAS", 1) {
+            1 => Self::replicated(1, "", changes, more).await,
+            replicas => Self::replicated(replicas, &postgres::shared().url(), changes, more).await,
+        }
+    }
+
+    /// So many servers on a schema of this database; on SQLite if none is named.
+    pub(crate) async fn replicated(
+        replicas: usize,
+        database: &str,
+        changes: &[(&str, &str)],
+        more: &str,
+    ) -> Self {
         static NAMES: AtomicU64 = AtomicU64::new(0);
         let name = format!("v2025-{}", NAMES.fetch_add(1, Ordering::Relaxed));
         let mut common = CONFIG.replace("NAME", &name);
@@ -81,13 +99,19 @@ impl Server {
             assert!(common.contains(from), "the common config has no {from}");
             common = common.replace(from, to);
         }
-        let config = format!("{common}\n{more}");
-        Self::over(Stage::named(&name), config, Arc::new(TempDir::new().unwrap())).await
+        let mut config = format!("{common}\n{more}");
+        if !database.is_empty() {
+            let schema = postgres::schema();
+            config.push_str(&format!(
+                "\n[store]\nkind = \"postgres\"\nurl = \"{database}\"\nschema = \"{schema}\"\nmax_connections = 4\n"
+            ));
+        }
+        Self::over(Stage::named(&name), config, Arc::new(TempDir::new().unwrap()), replicas).await
     }
 
     /// Another server process over the same database and engine.
     pub(crate) async fn twin(&self) -> Self {
-        Self::over(self.stage.clone(), self.config.clone(), Arc::clone(&self.dir)).await
+        Self::over(self.stage.clone(), self.config.clone(), Arc::clone(&self.dir), self.replicas.len()).await
     }
 
     /// Tells it to stop, and does not wait.
@@ -98,23 +122,33 @@ impl Server {
     /// Stops it, and starts it again over what it has kept.
     pub(crate) async fn restart(mut self) -> Self {
         self.stop.cancel();
-        self.serving.take().unwrap().await.unwrap();
+        for serving in self.serving.drain(..) {
+            serving.await.unwrap();
+        }
         self.twin().await
     }
 
-    #[allow(clippy::disallowed_methods, reason = "a test serves beside its own requests")]
-    async fn over(stage: Stage, config: String, dir: Arc<TempDir>) -> Self {
-        let registry = adapters::all().with::<StageAdapter>();
-        let file = dir.path().join("taskbridge.toml");
-        let parsed = config::parse(&file, dir.path(), &config, &registry, Some(dir.path())).unwrap();
-        let listener = app::listen(&parsed).await.unwrap();
-        let url = format!("http://{}/mcp", listener.local_addr().unwrap());
-        let app = App::build(parsed, &registry, PathBuf::new()).await.unwrap();
-        let stop = CancellationToken::new();
-        let stopped = stop.clone();
-        let serving = Some(tokio::spawn(async move { app.serve_http(listener, stopped).await.unwrap() }));
+    async fn over(stage: Stage, config: String, dir: Arc<TempDir>, replicas: usize) -> Self {
+        let (stop, mut addresses, mut serving) = (CancellationToken::new(), Vec::new(), Vec::new());
+        for _ in 0..replicas {
+            let (address, replica) = replica(&config, &dir, stop.clone()).await;
+            addresses.push(address);
+            serving.push(replica);
+        }
+        let front = if replicas > 1 { Some(Front::before(addresses.clone()).await) } else { None };
+        let url = |address: SocketAddr| format!("http://{address}/mcp");
         let http = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
-        Self { stage, config, dir, url, stop, serving, http }
+        Self {
+            stage,
+            config,
+            dir,
+            url: url(front.as_ref().map_or(addresses[0], |front| front.address)),
+            replicas: addresses.into_iter().map(url).collect(),
+            _front: front,
+            stop,
+            serving,
+            http,
+        }
     }
 
     /// A client that can show forms.
@@ -164,6 +198,18 @@ impl Drop for Server {
     }
 }
 
+/// One server, and where it listens.
+#[allow(clippy::disallowed_methods, reason = "a test serves beside its own requests")]
+async fn replica(config: &str, dir: &TempDir, stop: CancellationToken) -> (SocketAddr, JoinHandle<()>) {
+    let registry = adapters::all().with::<StageAdapter>();
+    let file = dir.path().join("taskbridge.toml");
+    let parsed = config::parse(&file, dir.path(), config, &registry, Some(dir.path())).unwrap();
+    let listener = app::listen(&parsed).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let app = App::build(parsed, &registry, PathBuf::new()).await.unwrap();
+    (address, tokio::spawn(async move { app.serve_http(listener, stop).await.unwrap() }))
+}
+
 /// A client in a session.
 pub(crate) struct Client {
     url: String,
@@ -199,8 +245,13 @@ impl Client {
 
     /// The same session, at another server process.
     pub(crate) fn at(&self, server: &Server) -> Client {
+        self.at_url(&server.url)
+    }
+
+    /// The same session, at the server of this address.
+    pub(crate) fn at_url(&self, url: &str) -> Client {
         Client {
-            url: server.url.clone(),
+            url: url.to_owned(),
             http: self.http.clone(),
             session: self.session.clone(),
             key: self.key.clone(),
@@ -307,6 +358,18 @@ impl Client {
         let error = json!({"code": code, "message": "the dialog broke"});
         let message = json!({"jsonrpc": "2.0", "id": question["id"], "error": error});
         self.post(&message).send().await.unwrap().status().as_u16()
+    }
+
+    /// Ends the session. Returns the HTTP status.
+    pub(crate) async fn end(&self) -> u16 {
+        let delete = self.with_key(self.http.delete(&self.url)).header("Mcp-Session-Id", &self.session);
+        delete.send().await.unwrap().status().as_u16()
+    }
+
+    /// Sends a request, and gives the HTTP status of its answer.
+    pub(crate) async fn status(&self, method: &str, params: Value) -> u16 {
+        let request = json!({"jsonrpc": "2.0", "id": "status", "method": method, "params": params});
+        self.post(&request).send().await.unwrap().status().as_u16()
     }
 
     /// Sends a notification.

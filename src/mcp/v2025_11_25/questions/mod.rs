@@ -48,6 +48,8 @@ pub(super) struct Carrier<'a> {
     asked: HashMap<(TaskId, String), u32>,
     /// What the session's client holds; absent where it makes no tasks of its own.
     holdings: Option<Holdings>,
+    /// When the task that was attended to last is to be looked at again, hint or not.
+    look_at: Option<Timestamp>,
     closed: bool,
 }
 
@@ -118,17 +120,20 @@ impl<'a> Carrier<'a> {
             visits: Vec::new(),
             asked: HashMap::new(),
             holdings: makes_tasks.then(|| Holdings::new(call.bridge, only)),
+            look_at: None,
             closed: false,
         }
     }
 
-    /// True if this stream has something to do for the task.
+    /// True if this stream has something to do for the task, or will have sooner than it knew: by this process's time a
+    /// question may still be a moment away that another one has written, and no hint comes when the moment is there.
     pub(super) fn is_behind(&self, task: &Task) -> bool {
         let now = self.bridge.clock.now();
         self.out.iter().any(|out| out.guard.carried().task == task.id && out.fate(task) != Fate::Stays)
             || self.visits.iter().any(|(id, key)| *id == task.id && is_visited(task, key))
             || task.open_questions().any(|asked| self.wants(&task.id, asked, now))
             || self.holds_in_vain(task)
+            || self.next_look(task).is_some_and(|next| self.look_at.is_none_or(|known| next < known))
     }
 
     /// The tasks that this stream has something out for.
@@ -155,7 +160,8 @@ impl<'a> Carrier<'a> {
             let Some(carried) = carried else { break };
             self.send(carried, task).await;
         }
-        Ok(self.next_look(task))
+        self.look_at = self.next_look(task);
+        Ok(self.look_at)
     }
 
     /// The request that the stream belongs to is answered, so its client has seen what was asked on it. What is still

@@ -1,0 +1,65 @@
+//! Replicas that cannot hear each other: whoever LISTENs is cut off. Everything is seen later, and nothing is wrong.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures_util::future::join_all;
+use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+
+use super::{moderns, said, sessions};
+use crate::support::postgres::shared;
+use crate::v2025::bench::Server;
+
+/// Lets connections through to the database until one of them listens.
+async fn serve(listener: TcpListener, cut: Arc<AtomicUsize>) {
+    let mut connections = JoinSet::new();
+    loop {
+        let (mut client, _) = listener.accept().await.unwrap();
+        let mut server = TcpStream::connect(shared().address()).await.unwrap();
+        let cut = Arc::clone(&cut);
+        connections.spawn(async move {
+            let (mut from_client, mut to_client) = client.split();
+            let (mut from_server, mut to_server) = server.split();
+            let up = async {
+                let mut piece = [0; 16_384];
+                while let Ok(length @ 1..) = from_client.read(&mut piece).await {
+                    if piece[..length].windows(7).any(|word| word == b"LISTEN ") {
+                        cut.fetch_add(1, Ordering::Relaxed);
+                        return;
+                    }
+                    if to_server.write_all(&piece[..length]).await.is_err() {
+                        return;
+                    }
+                }
+            };
+            tokio::select! {
+                () = up => {}
+                _ = tokio::io::copy(&mut from_server, &mut to_client) => {}
+            }
+        });
+    }
+}
+
+#[tokio::test]
+async fn who_waits_is_told_of_the_end_also_where_nobody_can_listen() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = shared().url().replace(&shared().address(), &listener.local_addr().unwrap().to_string());
+    let cut = Arc::new(AtomicUsize::new(0));
+    let mut proxy = JoinSet::new();
+    proxy.spawn(serve(listener, Arc::clone(&cut)));
+    let server = Server::replicated(3, &url, &[], "[auth]\nsingle_user = true\n").await;
+    let (clients, [modern, ..]) = (sessions(&server).await, moderns(&server));
+    let id = clients[0].start("work", json!({})).await;
+    let mut following = modern.follow(std::slice::from_ref(&id)).await.unwrap();
+    let waiting = clients.iter().map(|client| client.open("tasks/result", json!({ "taskId": id })));
+    let waiting = join_all(waiting).await;
+    server.stage.job(1).await.succeed("over");
+    for waiting in waiting {
+        assert_eq!(said(&waiting.end().await.unwrap()), "over");
+    }
+    while following.next().await.unwrap().unwrap()["params"]["status"] != "completed" {}
+    assert!(cut.load(Ordering::Relaxed) >= 3, "each of them has tried to listen");
+}

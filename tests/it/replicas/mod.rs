@@ -1,0 +1,46 @@
+//! Three servers on one PostgreSQL database, as any load balancer may use them: what a client began at one it goes on
+//! with at another. Which of them acts on its job is not known to it, nor to these tests.
+//!
+//! That all of `v2025` and `v2026` holds where each request meets another replica is shown by running those tests with
+//! $TASKBRIDGE_TEST_REPLICAS=3, as `tests/run` does. Here stands what is to be held at two replicas at once, and each
+//! kind of thing that a client holds once.
+
+mod hints;
+mod streams;
+mod things;
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::support::{Modern, postgres};
+use crate::v2025::bench::{Client, Server};
+
+/// The longest that anything here may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Three replicas with this beside the common config.
+async fn three(more: &str) -> Server {
+    let more = format!("[auth]\nsingle_user = true\n{more}");
+    Server::replicated(3, &postgres::shared().url(), &[], &more).await
+}
+
+/// A client of 2025-11-25 at each replica, all in one session, which the first began.
+async fn sessions(server: &Server) -> [Client; 3] {
+    let client = server.client().await.at_url(&server.replicas[0]);
+    [
+        client.at_url(&server.replicas[0]),
+        client.at_url(&server.replicas[1]),
+        client.at_url(&server.replicas[2]),
+    ]
+}
+
+/// A client of 2026-07-28 at each replica.
+fn moderns(server: &Server) -> [Modern; 3] {
+    std::array::from_fn(|n| Modern::with_tasks(&server.replicas[n]))
+}
+
+/// The text of a tool's result.
+fn said(result: &Value) -> &str {
+    result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text: {result}"))
+}

@@ -1,0 +1,98 @@
+//! Streams at one replica about what happens at others.
+
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+use taskbridge_sdk::Answer;
+
+use super::{PATIENCE, moderns, said, sessions, three};
+use crate::support::Events;
+
+async fn hear(events: &mut Events) -> Value {
+    let next = tokio::time::timeout(PATIENCE, events.next()).await.expect("nothing is heard");
+    next.unwrap().expect("the stream ended")
+}
+
+#[tokio::test]
+async fn whoever_waits_at_any_replica_is_told_of_the_end() {
+    let server = three("").await;
+    let clients = sessions(&server).await;
+    for round in 1..=3 {
+        let id = clients[round % 3].start("work", json!({ "n": round })).await;
+        // Two of the three do not watch the job. They are told by NOTIFY: what they do without it, they do after 30 seconds.
+        let waiting = clients.iter().map(|client| client.open("tasks/result", json!({ "taskId": id })));
+        let waiting = join_all(waiting).await;
+        server.stage.job(round).await.succeed("over");
+        for waiting in waiting {
+            assert_eq!(said(&waiting.end().await.unwrap()), "over");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_broke_is_taken_up_at_another_replica() {
+    let server = three("").await;
+    let [a, b, c] = sessions(&server).await;
+    let id = a.start("work", json!({})).await;
+    let job = server.stage.job(1).await;
+    let mut waiting = a.open("tasks/result", json!({ "taskId": id })).await;
+    job.ask("who", "Who?", json!({"type": "object", "properties": {"name": {"type": "string"}}}));
+    let question = waiting.message().await;
+    let (request, last) = (waiting.request.clone(), waiting.stream.as_ref().unwrap().last());
+    drop(waiting);
+    // The answer goes to the one replica while the stream is taken up at the other.
+    assert_eq!(b.reply(&question, json!({"action": "accept", "content": {"name": "ana"}})).await, 202);
+    assert!(matches!(job.answered().await, Answer::Accept(fields) if fields["name"] == "ana"));
+    let mut stream = c.take_up(&last).await;
+    job.succeed("hello ana");
+    let answer = stream.any().await.unwrap();
+    assert_eq!((&answer["id"], said(&answer["result"])), (&request["id"], "hello ana"));
+    assert_eq!(stream.any().await, None);
+}
+
+#[tokio::test]
+async fn a_listening_stream_tells_of_what_other_replicas_do_and_goes_on_at_another() {
+    let server = three("").await;
+    let [a, b, c] = sessions(&server).await;
+    let mut listening = a.listen().await;
+    let id = b.start("work", json!({})).await;
+    let job = server.stage.job(1).await;
+    job.ask("who", "Who?", json!({"type": "object", "properties": {"name": {"type": "string"}}}));
+    let question = listening.next("elicitation/create").await;
+    assert_eq!(c.reply(&question, json!({"action": "decline"})).await, 202);
+    assert_eq!(job.answered().await, Answer::Decline);
+    let last = listening.last();
+    drop(listening);
+    let mut listening = b.take_up(&last).await;
+    job.succeed("over");
+    loop {
+        // All replicas offer the same, so nothing is said of lists although another one sealed what was offered.
+        let told = listening.message().await;
+        assert_eq!(told["method"], "notifications/tasks/status", "{told}");
+        assert_eq!(told["params"]["taskId"], id);
+        if told["params"]["status"] == "completed" {
+            break;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_subscription_tells_of_a_task_that_is_made_and_watched_elsewhere() {
+    let server = three("").await;
+    let [a, b, c] = moderns(&server);
+    let made = b.call("work", &json!({}), json!({})).await.unwrap();
+    let id = made["taskId"].as_str().unwrap().to_owned();
+    let (mut at_a, mut at_c) = (
+        a.follow(std::slice::from_ref(&id)).await.unwrap(),
+        c.follow(std::slice::from_ref(&id)).await.unwrap(),
+    );
+    server.stage.job(1).await.succeed("over");
+    for events in [&mut at_a, &mut at_c] {
+        loop {
+            let told = hear(events).await;
+            if told["params"]["status"] == "completed" {
+                assert_eq!(said(&told["params"]["result"]), "over");
+                break;
+            }
+        }
+    }
+}

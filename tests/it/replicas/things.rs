@@ -1,0 +1,124 @@
+//! What a client holds (sessions, cursors, keys, states), and what there is one of for all replicas (lists, slots).
+
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+
+use super::{moderns, said, sessions, three};
+use crate::support::Modern;
+
+#[tokio::test]
+async fn a_session_is_good_at_every_replica_until_it_is_ended_at_any() {
+    let server = three("").await;
+    let [a, b, c] = sessions(&server).await;
+    let id = b.start("work", json!({})).await;
+    assert_eq!(c.task(&id).await["status"], "working");
+    // What a session sets is set for all.
+    a.get("logging/setLevel", json!({"level": "error"})).await;
+    assert_eq!(c.end().await, 204);
+    for client in [&a, &b, &c] {
+        assert_eq!(client.status("tasks/get", json!({ "taskId": id })).await, 404);
+    }
+}
+
+#[tokio::test]
+async fn lists_are_the_same_everywhere_and_a_page_leads_to_the_next_at_another_replica() {
+    let more: String =
+        (0..4).map(|n| format!("[tools.t{n}]\nbackend = \"stage\"\ntarget = {{}}\n")).collect();
+    let server = three(&more).await;
+    let clients = sessions(&server).await;
+    let mut tasks = Vec::new();
+    for n in 0..7 {
+        tasks.push(clients[n % 3].start("work", json!({ "n": n })).await);
+    }
+    tasks.reverse();
+    for (method, field, name) in [("tools/list", "tools", "name"), ("tasks/list", "tasks", "taskId")] {
+        let mut lists = Vec::new();
+        // Each list begins at another replica, and goes on at the next with each page.
+        for first in 0..3 {
+            let (mut entries, mut params) = (Vec::new(), json!({}));
+            for turn in first.. {
+                let page = clients[turn % 3].get(method, params).await;
+                entries.extend(page[field].as_array().unwrap().iter().map(|entry| entry[name].clone()));
+                match page.get("nextCursor") {
+                    Some(cursor) => params = json!({ "cursor": cursor }),
+                    None => break,
+                }
+            }
+            lists.push(entries);
+        }
+        assert_eq!((&lists[0], &lists[1]), (&lists[1], &lists[2]), "{method}");
+        match field {
+            "tasks" => assert_eq!(lists[0], tasks),
+            _ => assert_eq!(lists[0][..5], ["t0", "t1", "t2", "t3", "work"]),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_is_used_at_all_replicas_at_once_is_one_task() {
+    let server = three("").await;
+    let (old, new) = (sessions(&server).await, moderns(&server));
+    for round in 1..=5 {
+        let meta = json!({"io.taskbridge/idempotency-key": format!("key {round}")});
+        let params = json!({"name": "work", "arguments": {}, "_meta": meta});
+        let mut as_task = params.clone();
+        as_task["task"] = json!({});
+        let by_old = old
+            .iter()
+            .map(async |client| client.get("tools/call", as_task.clone()).await["task"]["taskId"].clone());
+        let by_new = new.iter().map(async |client| {
+            client.request("tools/call", params.clone()).await.unwrap()["taskId"].clone()
+        });
+        let (mut ids, others) = futures_util::future::join(join_all(by_old), join_all(by_new)).await;
+        ids.extend(others);
+        assert!(ids[0].is_string() && ids.iter().all(|id| *id == ids[0]), "{ids:?}");
+        assert_eq!(server.stage.starts(), round);
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_is_asked_first_is_finished_at_another_replica_and_is_one_task_if_at_two() {
+    let server = three("[tools.careful]\nbackend = \"stage\"\ntarget = {}\nconfirm = \"Really?\"\n").await;
+    let [a, b, c] = moderns(&server);
+    let asked = a.call("careful", &json!({}), json!({})).await.unwrap();
+    assert_eq!(asked["resultType"], "input_required");
+    let more = json!({
+        "inputResponses": {"confirm": {"action": "accept", "content": {}}}, "requestState": asked["requestState"],
+    });
+    let finish = async |client: &Modern| client.call("careful", &json!({}), more.clone()).await.unwrap();
+    let (by_b, by_c) = futures_util::future::join(finish(&b), finish(&c)).await;
+    assert_eq!(by_b["taskId"], by_c["taskId"], "{by_b} {by_c}");
+    assert_eq!(server.stage.starts(), 1);
+}
+
+#[tokio::test]
+async fn a_limit_holds_for_all_replicas_together() {
+    let limited = |name: &str, when: &str| {
+        format!(
+            "[tools.{name}]\nbackend = \"stage\"\ntarget = {{}}\nmax_running = 2\nwhen_full = \"{when}\"\n\
+             input_schema = {{ type = \"object\" }}\n"
+        )
+    };
+    let server = three(&format!("{}{}", limited("refuses", "refuse"), limited("queues", "queue"))).await;
+    let clients = sessions(&server).await;
+    let params = |tool: &str, n: usize| json!({"name": tool, "arguments": {"n": n}, "task": {}});
+    let calls = (0..9).map(|n| clients[n % 3].ask("tools/call", params("refuses", n)));
+    let taken = join_all(calls)
+        .await
+        .into_iter()
+        .filter(|answer| answer.as_ref().is_ok_and(|answer: &Value| answer["task"]["taskId"].is_string()));
+    assert_eq!(taken.count(), 2);
+    for n in 1..=2 {
+        server.stage.job(n).await.succeed("");
+    }
+
+    let ids = join_all((0..6).map(|n| clients[n % 3].start("queues", json!({ "n": n })))).await;
+    for n in 1..=6 {
+        let started = server.stage.starts();
+        assert!(started <= 2 + n + 1, "job {started} runs beside the two that may");
+        server.stage.job(2 + n).await.succeed("done");
+    }
+    for (n, id) in ids.iter().enumerate() {
+        assert_eq!(said(&clients[(n + 1) % 3].result(id).await.unwrap()), "done");
+    }
+}
