@@ -2,7 +2,9 @@
 //! done.
 
 mod call;
+mod operate;
 mod store;
+mod tasks;
 
 use std::ffi::OsString;
 use std::io::{self, Write as _};
@@ -50,6 +52,9 @@ enum Command {
         #[command(flatten)]
         file: File,
     },
+    /// See what tasks there are and what happened to them, and cancel or retry one, beside servers that run.
+    #[command(subcommand)]
+    Tasks(tasks::Command),
     /// Work on the store itself.
     #[command(subcommand)]
     Store(store::Command),
@@ -100,8 +105,15 @@ pub fn main_with(registry: Registry) -> ExitCode {
             Ok(code) => return code,
             Err(message) => Err(message),
         },
+        Some(Command::Tasks(command)) => match tasks::run(&registry, command) {
+            Ok(code) => return code,
+            Err(message) => Err(message),
+        },
         Some(Command::Migrate { file }) => store::migrate(&registry, &file),
-        Some(Command::Store(command)) => store::run(&registry, command),
+        Some(Command::Store(command)) => match store::run(&registry, command) {
+            Ok(code) => return code,
+            Err(message) => Err(message),
+        },
         Some(Command::Schema) => {
             print(&format!("{:#}\n", config::schema::generate(&registry)));
             Ok(())

@@ -1,13 +1,17 @@
 //! `taskbridge migrate` and `taskbridge store`: what is done to a store by hand.
 
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use clap::Subcommand;
 use taskbridge_sdk::Registry;
+use tokio::runtime::Runtime;
 
+use super::operate::{Opened, open};
 use super::{File, load, print};
 use crate::config::Database;
 use crate::config::locate::Environment;
+use crate::store::check::{self, Finding, Terms};
 use crate::store::copy;
 use crate::store::postgres::{self, Migrated, Place};
 use crate::tasks::store::StoreError;
@@ -24,6 +28,11 @@ pub(super) enum Command {
         #[arg(long, value_name = "CONFIG")]
         to: PathBuf,
     },
+    /// Look for rows that break an invariant, and say what that means and what to do. Ends with 1 if there are any.
+    Check {
+        #[command(flatten)]
+        file: File,
+    },
 }
 
 fn sqlite(text: &str) -> Result<PathBuf, String> {
@@ -34,12 +43,47 @@ fn sqlite(text: &str) -> Result<PathBuf, String> {
 }
 
 /// Does what the command line says.
-pub(super) fn run(registry: &Registry, command: Command) -> Result<(), String> {
-    let Command::Copy { from, to } = command;
-    let place = place(registry, &File { config: Some(to) })?;
-    let copied = block_on(copy::from_sqlite(&from, place.clone()))?;
-    print(&format!("copied {} to {place}: {copied}\n", shown(&from)));
-    Ok(())
+pub(super) fn run(registry: &Registry, command: Command) -> Result<ExitCode, String> {
+    match command {
+        Command::Copy { from, to } => {
+            let place = place(registry, &File { config: Some(to) })?;
+            let copied = block_on(copy::from_sqlite(&from, place.clone()))?;
+            print(&format!("copied {} to {place}: {copied}\n", shown(&from)));
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Check { file } => {
+            let runtime = runtime()?;
+            runtime.block_on(async { check(&open(registry, &file).await?).await })
+        }
+    }
+}
+
+/// Rows that are read at a time.
+const PAGE: usize = 500;
+
+async fn check(opened: &Opened) -> Result<ExitCode, String> {
+    let told = |error: StoreError| format!("taskbridge: {error}");
+    let store = &opened.store;
+    let now = store.now().await.map_err(told)?;
+    let terms = Terms { now, lease: opened.lease, history: opened.history };
+    let mut found = check::strays(&store.strays().await.map_err(told)?, &terms);
+    let (mut count, mut after) = (0, String::new());
+    loop {
+        let rows = store.rows(&after, PAGE).await.map_err(told)?;
+        let Some(last) = rows.last() else { break };
+        after.clone_from(&last.id);
+        count += rows.len();
+        found.extend(rows.iter().flat_map(|row| check::row(row, &terms)));
+    }
+    for Finding { row, wrong, means, todo } in &found {
+        print(&format!("{row}: {wrong}\n  means: {means}\n  do:    {todo}\n"));
+    }
+    let place = &opened.place;
+    match found.len() {
+        0 => print(&format!("{place}: {count} tasks, nothing wrong\n")),
+        n => print(&format!("{place}: {count} tasks, {n} findings\n")),
+    }
+    Ok(if found.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn shown(path: &Path) -> impl std::fmt::Display {
@@ -72,8 +116,10 @@ fn place(registry: &Registry, file: &File) -> Result<Place, String> {
     }
 }
 
+pub(super) fn runtime() -> Result<Runtime, String> {
+    Runtime::new().map_err(|error| format!("taskbridge: no threads can be started: {error}"))
+}
+
 fn block_on<T>(work: impl Future<Output = Result<T, StoreError>>) -> Result<T, String> {
-    let runtime = tokio::runtime::Runtime::new()
-        .map_err(|error| format!("taskbridge: no threads can be started: {error}"))?;
-    runtime.block_on(work).map_err(|error| format!("taskbridge: {error}"))
+    runtime()?.block_on(work).map_err(|error| format!("taskbridge: {error}"))
 }

@@ -4,6 +4,7 @@
 //! [`suite`] has the contract as tests that every store runs.
 
 mod change;
+pub mod check;
 pub mod copy;
 mod durations;
 mod entry;
@@ -11,3 +12,4 @@ pub mod postgres;
 mod row;
 pub mod sqlite;
 pub mod suite;
+pub mod survey;

@@ -141,6 +141,8 @@ pub enum Fact {
         /// How it failed.
         kind: String,
     },
+    /// An operator wanted what was owed done at once.
+    RetryWished,
     /// `max_runtime` is over.
     DeadlinePassed,
     /// Whoever waited for the answer to a plain call went away.
@@ -267,6 +269,7 @@ pub fn said(before: &Task, event: &Event) -> Option<Fact> {
             return is_told(times).then_some(Fact::AnswerFailed { key, times, kind });
         }
         Event::Delivering { key, .. } if was_never_out(before, key) => Fact::Sent(key.clone()),
+        Event::RetryNow => Fact::RetryWished,
         Event::DeadlinePassed => Fact::DeadlinePassed,
         Event::Abandoned => Fact::CallerGone,
         _ => return None,

@@ -127,6 +127,9 @@ pub struct Task {
     /// Set while the engine does not serve us.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<Trouble>,
+    /// When an operator wants the open job looked at, out of its group's turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub look_at: Option<Timestamp>,
     /// Set while nobody has been given the answer to a plain call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undelivered: Option<Undelivered>,

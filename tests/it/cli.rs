@@ -28,7 +28,18 @@ async fn run(place: &Place, arguments: &[&str]) -> Ended {
 #[tokio::test]
 async fn help_names_every_command_and_not_the_helper() {
     let help = run(&Place::new(""), &["--help"]).await;
-    for word in ["serve", "check", "call", "schema", "--config", "--listen", "--stdio", "TASKBRIDGE_CONFIG"] {
+    for word in [
+        "serve",
+        "check",
+        "call",
+        "tasks",
+        "store",
+        "schema",
+        "--config",
+        "--listen",
+        "--stdio",
+        "TASKBRIDGE_CONFIG",
+    ] {
         assert!(help.stdout.contains(word), "{}", help.stdout);
     }
     assert!(help.code == Some(0) && !help.stdout.contains("adapter-helper"));

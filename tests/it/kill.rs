@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use crate::support::{BASICS, Client, Fault, Place, Random, SimProcess, knob, text};
+use crate::support::{BASICS, Client, Fault, PROGRAM, Place, Random, SimProcess, knob, text};
 
 /// Clients of one server that call at the same time.
 const CALLERS: u64 = 6;
@@ -253,6 +253,10 @@ async fn nothing_is_lost_and_nothing_runs_twice() {
     let began = Instant::now();
     let figures = tokio::time::timeout(DRAIN, settle(&client, &book, &place, &keyed, &unkeyed)).await;
     let figures = figures.expect("the results arrive in time");
+    let mut check = std::process::Command::new(PROGRAM);
+    place.settle(check.args(["store", "check", "--config"]).arg(place.config()));
+    let checked = place.run(check).await;
+    assert_eq!(checked.code, Some(0), "{}{}", checked.stdout, checked.stderr);
     println!("kill: {figures:?}, settled within {:.1} s", began.elapsed().as_secs_f64());
     assert!(
         figures.told > 0 && figures.commands > 0 && figures.keyed > 0 && figures.unkeyed > 0,

@@ -24,6 +24,7 @@ mod queue;
 mod row;
 mod schema;
 mod sessions;
+mod survey;
 mod tasks;
 mod turns;
 mod update;

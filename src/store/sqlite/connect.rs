@@ -73,6 +73,12 @@ pub(super) fn alone(path: &Path, wait: Duration) -> Result<Connection, Fault> {
     Ok(db)
 }
 
+/// Makes sure that the file has the newest schema.
+pub(super) fn is_current(path: &Path) -> Result<(), StoreError> {
+    let look = || schema::is_current(&open(path)?);
+    look().map_err(|fault: Fault| fault.at(path))
+}
+
 /// Opens a connection that only reads.
 pub(super) fn reader(path: &Path) -> Result<Connection, StoreError> {
     let prepare = || -> Result<Connection, Fault> {

@@ -18,6 +18,7 @@ mod readers;
 mod row;
 mod schema;
 mod sessions;
+mod survey;
 mod tasks;
 #[cfg(test)]
 mod tests;
@@ -89,6 +90,21 @@ impl SqliteStore {
             Mode::Inline => Writer::Inline(Mutex::new(desk)),
         };
         Ok(Self { readers, writer, mode, commits, seen: AtomicI64::new(seen) })
+    }
+
+    /// Opens a file that is there and has the schema that this program knows; makes and migrates nothing.
+    ///
+    /// # Errors
+    /// As [`Self::open`], and `Broken` if the schema is older: servers that know no newer one may use it.
+    pub fn open_existing(path: &Path, clock: Arc<dyn Clock>, mode: Mode) -> Result<Self> {
+        if !path.is_file() {
+            return Err(StoreError::Unavailable(format!(
+                "{}: there is no such file: no server has run with this config yet",
+                path.display()
+            )));
+        }
+        connect::is_current(path)?;
+        Self::open(path, clock, mode)
     }
 
     /// How many transactions have written something. Together with the number of operations it tells how many share

@@ -43,6 +43,21 @@ pub(super) fn version(db: &Connection) -> Result<usize, Fault> {
     Ok(version)
 }
 
+/// Makes sure that the file has the newest schema.
+///
+/// # Errors
+/// As [`version`], or if its schema is older.
+pub(super) fn is_current(db: &Connection) -> Result<(), Fault> {
+    let version = version(db)?;
+    if version == KNOWN {
+        return Ok(());
+    }
+    Err(Fault::Row(format!(
+        "its schema has version {version}, and this program needs {KNOWN}: start a server of this version on it first, \
+         which brings it up to date"
+    )))
+}
+
 /// Brings the file to the newest schema.
 ///
 /// # Errors

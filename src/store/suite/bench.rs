@@ -103,6 +103,7 @@ impl Bench {
             cancel: None,
             questions: Vec::new(),
             trouble: None,
+            look_at: None,
             undelivered: None,
             due_at: Some(now),
             version: 0,

@@ -37,6 +37,7 @@ pub(super) fn no_place(task: &mut Task, now: Timestamp) {
                 cancel.not_before = later.max(cancel.not_before);
             }
             questions::put_off(task, later);
+            task.look_at = task.look_at.map(|at| later.max(at));
         }
         Job::Closed { .. } => {}
     }
@@ -155,6 +156,7 @@ pub(super) fn observed(step: &mut Step, seen: Observation, now: Timestamp) {
     let task = &mut step.task;
     let Job::Open { handle, .. } = &task.job else { return };
     let handle = handle.clone();
+    task.look_at = None;
     if !task.has_ended() {
         task.trouble = None;
         // A number that JSON cannot write would make the row unreadable.
@@ -203,6 +205,7 @@ pub(super) fn log_followed(task: &mut Task, until: Timestamp) {
 }
 
 pub(super) fn look_failed(task: &mut Task, failure: Failure, now: Timestamp) {
+    task.look_at = None;
     if matches!(task.job, Job::Open { .. }) && !task.has_ended() {
         trouble(task, &failure, now);
     }

@@ -100,6 +100,8 @@ pub enum Event {
         /// Until when.
         until: Timestamp,
     },
+    /// An operator wants what is owed done now, whatever failed before.
+    RetryNow,
     /// The clock passed the task's deadline.
     DeadlinePassed,
     /// Nothing: the row is written for its lease alone.

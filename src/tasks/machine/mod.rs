@@ -42,6 +42,8 @@ pub enum Action {
         /// [`Asked::key`].
         key: String,
     },
+    /// Look at the open job now.
+    Look,
     /// Apply [`Event::DeadlinePassed`].
     Expire,
     /// Nothing before the row's due time.
@@ -79,6 +81,7 @@ pub fn todo(task: &Task, now: Timestamp) -> Action {
             }
             match task.questions.iter().find(|asked| answer_due(asked).is_some_and(|due| now >= due)) {
                 Some(asked) => Action::Answer { key: asked.key.clone() },
+                None if task.look_at.is_some_and(|at| now >= at) => Action::Look,
                 None => Action::Rest,
             }
         }
@@ -144,6 +147,7 @@ fn apply(step: &mut Step, event: Event, now: Timestamp) {
             }
         }
         Event::LogFollowed { until } => engine::log_followed(&mut step.task, until),
+        Event::RetryNow => retry_now(&mut step.task, now),
         Event::DeadlinePassed => deadline_passed(&mut step.task, now),
         Event::Nothing => {}
     }
@@ -188,6 +192,27 @@ fn deadline_passed(task: &mut Task, now: Timestamp) {
             end(task, Outcome::Broken, message, now);
         }
         Job::Starting { .. } | Job::Closed { .. } => {}
+    }
+}
+
+/// What is owed is due now. Attempts go on being counted: an answer to an earlier one may still come.
+fn retry_now(task: &mut Task, now: Timestamp) {
+    match &mut task.job {
+        Job::Pending { not_before, .. } | Job::Starting { not_before, .. } => {
+            *not_before = now.min(*not_before);
+        }
+        Job::Open { .. } => {
+            if let Some(cancel) = &mut task.cancel {
+                cancel.not_before = now.min(cancel.not_before);
+            }
+            for asked in &mut task.questions {
+                if let AskedStatus::Answered { not_before, .. } = &mut asked.status {
+                    *not_before = now.min(*not_before);
+                }
+            }
+            task.look_at = Some(now);
+        }
+        Job::Closed { .. } => {}
     }
 }
 
@@ -260,7 +285,8 @@ fn due(task: &Task) -> Option<Timestamp> {
                 Some(cancel) => cancel.not_before,
                 None => deadline(task),
             };
-            Some(task.questions.iter().filter_map(answer_due).fold(stop, Timestamp::min))
+            let owed = task.questions.iter().filter_map(answer_due).chain(task.look_at);
+            Some(owed.fold(stop, Timestamp::min))
         }
     }
 }

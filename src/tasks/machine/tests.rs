@@ -64,6 +64,7 @@ fn row(confirm: bool, on_expiry: OnExpiry) -> Task {
         cancel: None,
         questions: questions.into_iter().collect(),
         trouble: None,
+        look_at: None,
         undelivered: None,
         due_at: None,
         version: 1,
@@ -130,6 +131,7 @@ fn events() -> impl Strategy<Value = Event> {
         Just(Event::Delivered),
         Just(Event::Abandoned),
         Just(Event::DeadlinePassed),
+        Just(Event::RetryNow),
         Just(Event::CancelRequested(Cancel::Settle)),
         Just(Event::CancelRequested(Cancel::Request)),
         started,
@@ -272,7 +274,7 @@ proptest! {
                 }
                 Action::Find => task = next(&task, Event::NotFound, now).task,
                 Action::Expire => task = next(&task, Event::DeadlinePassed, now).task,
-                Action::Cancel | Action::Answer { .. } => unreachable!("the job never started"),
+                Action::Cancel | Action::Look | Action::Answer { .. } => unreachable!("the job never started"),
                 Action::Rest => {
                     if choice == 9 {
                         task = next(&task, Event::CancelRequested(Cancel::Settle), now).task;
@@ -473,4 +475,31 @@ fn a_log_that_grows_is_no_news_unless_somebody_follows_it() {
     assert_eq!(over.printed.map(|printed| printed.bytes), Some(9));
     assert_eq!(next(&over, Event::LogFollowed { until: until + Duration::from_secs(9) }, START).task, over);
     assert_eq!(next(&task, Event::Observed(printed(8)), until).task.printed, None, "nobody asked again");
+}
+
+#[test]
+fn a_retry_is_due_at_once_and_attempts_are_counted_on() {
+    let now = START + Duration::from_secs(1);
+    let failure = || Failure { kind: ErrorKind::Unavailable, message: "away".to_owned() };
+    let task = next(&row(false, OnExpiry::Cancel), Event::Intended, now).task;
+    let task = next(&task, Event::StartFailed { attempt: 1, may_exist: false, failure: failure() }, now).task;
+    assert_eq!(todo(&task, now), Action::Rest);
+    let task = next(&task, Event::RetryNow, now).task;
+    assert_eq!((todo(&task, now), task.due_at), (Action::Start { may_exist: false }, Some(now)));
+    let task = next(&task, Event::Intended, now).task;
+    assert!(matches!(task.job, Job::Starting { attempts: 2, .. }), "{task:?}");
+    let started = Event::Started { handle: JobHandle::new("h"), group: GroupKey::new(""), first: None };
+    let task = next(&task, started, now).task;
+    assert_eq!(todo(&task, now), Action::Rest);
+    for seen in [Event::Observed(Observation::new(JobState::Running)), Event::LookFailed(failure())] {
+        let wished = next(&task, Event::RetryNow, now).task;
+        assert_eq!((todo(&wished, now), wished.due_at), (Action::Look, Some(now)));
+        let seen = next(&wished, seen, now).task;
+        assert_eq!((todo(&seen, now), seen.look_at), (Action::Rest, None));
+    }
+    let task = next(&task, Event::CancelRequested(Cancel::Settle), now).task;
+    let task = next(&task, Event::CancelFailed(failure()), now).task;
+    assert_eq!(todo(&task, now), Action::Rest);
+    let task = next(&task, Event::RetryNow, now).task;
+    assert_eq!(todo(&task, now), Action::Cancel);
 }

@@ -136,6 +136,7 @@ impl Core {
             Action::Find if leased.unsent => return self.put_back(&leased).await,
             Action::Find => (CallTo::Find, self.find(&leased.task).await),
             Action::Cancel => (CallTo::Cancel, self.cancel(&leased.task).await),
+            Action::Look => (CallTo::Look, self.look(&leased.task).await),
             Action::Answer { key } => (CallTo::Answer, self.answer(&leased.task, &key).await),
         };
         drop(place);
@@ -197,7 +198,11 @@ impl Core {
     /// row: a lease ends with its act.
     async fn finish(&self, task: &Task, happened: impl Into<Happened>) {
         let happened = happened.into();
-        let wants_look = matches!(happened.event, Event::CancelTaken | Event::AnswerTaken { .. });
+        // After a look that an operator wanted, whoever watches the group need not wait any longer either.
+        let wants_look = matches!(
+            happened.event,
+            Event::CancelTaken | Event::AnswerTaken { .. } | Event::Observed(_) | Event::LookFailed(_)
+        );
         let written = self.note(task, happened, Lease::Release(&self.holder)).await;
         if wants_look {
             self.ledger.nudge.looks.put(Look::Task(task.id.clone()));
@@ -322,6 +327,16 @@ impl Core {
             trace: None,
         };
         self.call(task, Error::unavailable, |backend| async move { backend.find(&job).await }).await
+    }
+
+    async fn look(&self, task: &Task) -> Event {
+        let Some(handle) = task.handle() else { return Event::Nothing };
+        let seen =
+            self.call(task, Error::unavailable, |backend| async move { backend.observe(handle).await });
+        match seen.await {
+            Ok(seen) => Event::Observed(self.judged(&task.tool, seen)),
+            Err(error) => Event::LookFailed(Failure::from(&error)),
+        }
     }
 
     async fn cancel(&self, task: &Task) -> Event {

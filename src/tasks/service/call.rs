@@ -258,6 +258,7 @@ impl Service {
             cancel: None,
             questions: questions.collect(),
             trouble: None,
+            look_at: None,
             undelivered: call
                 .plain
                 .as_ref()

@@ -1,0 +1,54 @@
+//! Opens the store of a config for an operator's command: one that is there, of the schema that this program knows, and
+//! nothing is made or migrated.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use taskbridge_sdk::Registry;
+
+use super::{File, load};
+use crate::clock::System;
+use crate::config::locate::Environment;
+use crate::config::{Config, Database};
+use crate::store::postgres::{PostgresStore, StoreClock};
+use crate::store::sqlite::{Mode, SqliteStore};
+use crate::store::survey::Survey;
+
+/// Connections that one command uses.
+const CONNECTIONS: usize = 2;
+
+/// A store, and what must be known with it.
+pub(super) struct Opened {
+    pub(super) store: Arc<dyn Survey>,
+    /// Where it is, for people.
+    pub(super) place: String,
+    /// The name under which this command writes.
+    pub(super) name: String,
+    /// True if histories are kept.
+    pub(super) keeps: bool,
+    /// For how long.
+    pub(super) history: Duration,
+    /// How long servers lease rows.
+    pub(super) lease: Duration,
+}
+
+/// Opens the store that the config names.
+pub(super) async fn open(registry: &Registry, file: &File) -> Result<Opened, String> {
+    let config: Config = load(registry, file, &Environment::of_process())?.0;
+    let place = config.store.database.to_string();
+    let store: Arc<dyn Survey> = match config.store.database {
+        Database::Sqlite(path) => Arc::new(
+            SqliteStore::open_existing(&path, System::clock(), Mode::Threaded)
+                .map_err(|error| format!("taskbridge: {error}"))?,
+        ),
+        Database::Postgres(place) => {
+            let place = place.migrated_by_hand().with_connections(CONNECTIONS);
+            let opened = PostgresStore::open(place, StoreClock::Database).await;
+            Arc::new(opened.map_err(|error| format!("taskbridge: {error}"))?)
+        }
+    };
+    let node = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let (history, lease) = (config.store.history, config.reconciler.lease);
+    let name = format!("operator@{node}");
+    Ok(Opened { store, place, name, keeps: !history.is_zero(), history, lease })
+}

@@ -1,0 +1,274 @@
+//! `taskbridge tasks`: what operators see of tasks and do about them, beside servers that run. It reads and writes rows
+//! and starts no loop: what it wishes, a server does.
+
+mod filter;
+mod print;
+mod view;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::{Args, Subcommand};
+use taskbridge_sdk::{Error, Output, Registry, Result as JobResult, Timestamp};
+
+use self::filter::Filter;
+use self::view::View;
+use super::operate::{Opened, open};
+use super::store::runtime;
+use super::{File, complain, print};
+use crate::store::survey::Surveyed;
+use crate::tasks::history::Scribe;
+use crate::tasks::ledger::{Ledger, Nudge};
+use crate::tasks::machine::{Cancel, Event};
+use crate::tasks::store::{Holder, Lease, SlotLimit, StoreError};
+use crate::tasks::task::{Job, Spec, Task, TaskId};
+use crate::tasks::time::StoreTime;
+use crate::tasks::tools::{Opened as Arguments, Tools};
+use crate::tasks::watch::Watch;
+
+/// Rows that are read at a time.
+const PAGE: usize = 500;
+
+/// The shortest beginning of an id that stands for it: a shorter one may be another task's tomorrow.
+const SHORTEST: usize = 4;
+
+#[derive(Subcommand)]
+pub(super) enum Command {
+    /// List tasks, newest first.
+    List {
+        #[command(flatten)]
+        file: File,
+        #[command(flatten)]
+        filter: Filter,
+        /// Print a JSON array, in the shape of `export` without histories.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show one task, and all that happened to it.
+    Show(One),
+    /// Cancel a task: it is cancelled at once, and a server stops its job.
+    Cancel(One),
+    /// Make what a task waits for due now: a start, a cancellation or an answer that failed, or a look at its job.
+    RetryNow(One),
+    /// Print tasks with their histories as JSON lines, without arguments, results and answers.
+    Export {
+        #[command(flatten)]
+        file: File,
+        #[command(flatten)]
+        filter: Filter,
+    },
+}
+
+#[derive(Args)]
+pub(super) struct One {
+    /// The task's id, or the beginning of it that no other task has.
+    id: String,
+    #[command(flatten)]
+    file: File,
+}
+
+/// Does what the command line says.
+pub(super) fn run(registry: &Registry, command: Command) -> Result<ExitCode, String> {
+    runtime()?.block_on(async {
+        match command {
+            Command::List { file, filter, json } => list(&open(registry, &file).await?, &filter, json).await,
+            Command::Export { file, filter } => export(&open(registry, &file).await?, &filter).await,
+            Command::Show(one) => show(&open(registry, &one.file).await?, &one.id).await,
+            Command::Cancel(one) => cancel(&open(registry, &one.file).await?, &one.id).await,
+            Command::RetryNow(one) => retry(&open(registry, &one.file).await?, &one.id).await,
+        }
+    })
+}
+
+fn told(error: StoreError) -> String {
+    format!("taskbridge: {error}")
+}
+
+/// All rows that pass the filter, newest first. Those that cannot be understood are counted.
+async fn found(opened: &Opened, filter: &Filter) -> Result<(Vec<View>, Timestamp), String> {
+    let now = opened.store.now().await.map_err(told)?;
+    let (mut views, mut after, mut unreadable) = (Vec::new(), String::new(), 0);
+    loop {
+        let rows = opened.store.rows(&after, PAGE).await.map_err(told)?;
+        let Some(last) = rows.last() else { break };
+        after.clone_from(&last.id);
+        for row in &rows {
+            match &row.task {
+                Ok(task) if filter.passes(task, now) => views.push(View::of(row, task)),
+                Ok(_) => {}
+                Err(_) => unreadable += 1,
+            }
+        }
+    }
+    if unreadable > 0 {
+        complain(&format!(
+            "taskbridge: {unreadable} rows cannot be understood and are left out: `taskbridge store check` names them"
+        ));
+    }
+    views.sort_by(|a, b| (b.created_at, &b.id).cmp(&(a.created_at, &a.id)));
+    Ok((views, now))
+}
+
+async fn list(opened: &Opened, filter: &Filter, json: bool) -> Result<ExitCode, String> {
+    let (views, now) = found(opened, filter).await?;
+    if json {
+        print(&format!("{}\n", serde_json::to_string_pretty(&views).map_err(|error| error.to_string())?));
+    } else if views.is_empty() {
+        complain(&format!(
+            "no tasks {}in {}",
+            if filter.is_empty() { "" } else { "like that " },
+            opened.place
+        ));
+    } else {
+        print(&print::table(&views, now));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn export(opened: &Opened, filter: &Filter) -> Result<ExitCode, String> {
+    let (views, _) = found(opened, filter).await?;
+    for view in views {
+        let id = TaskId::from_wire(view.id.clone());
+        let history = opened.store.entries(&id).await.map_err(told)?;
+        let line = serde_json::to_string(&view.with(&history)).map_err(|error| error.to_string())?;
+        print(&format!("{line}\n"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The one task whose id begins like this.
+async fn one(opened: &Opened, beginning: &str) -> Result<TaskId, String> {
+    let place = &opened.place;
+    let exact = TaskId::from_wire(beginning);
+    let ids = opened.store.ids(beginning, 10).await.map_err(told)?;
+    if ids.contains(&exact) {
+        return Ok(exact);
+    }
+    match ids.as_slice() {
+        [] => Err(format!(
+            "taskbridge: no task `{beginning}` in {place}: `taskbridge tasks list` names those that there are"
+        )),
+        [_] if beginning.len() < SHORTEST => Err(format!(
+            "taskbridge: `{beginning}` is too short for the beginning of an id: give {SHORTEST} characters at least"
+        )),
+        [id] => Ok(id.clone()),
+        several => {
+            let ids: Vec<&str> = several.iter().map(TaskId::as_str).collect();
+            let more = if several.len() == 10 { ", ..." } else { "" };
+            Err(format!("taskbridge: several tasks begin with `{beginning}`: {}{more}", ids.join(", ")))
+        }
+    }
+}
+
+/// The row of a task, if it is still there.
+async fn row(opened: &Opened, id: &TaskId) -> Result<Option<(Surveyed, Task)>, String> {
+    // Reading on from just before it: there is no id between an id without its last character and it but such as
+    // begin alike, and those are longer.
+    if opened.store.get(id, None).await.map_err(told)?.is_none() {
+        return Ok(None);
+    }
+    let mut after: String = id.as_str().to_owned();
+    after.pop();
+    loop {
+        let rows = opened.store.rows(&after, PAGE).await.map_err(told)?;
+        let Some(last) = rows.last() else { return Ok(None) };
+        after.clone_from(&last.id);
+        if let Some(row) = rows.iter().find(|row| row.id == id.as_str()) {
+            return Ok(row.task.clone().ok().map(|task| (row.clone(), task)));
+        }
+        if after.as_str() > id.as_str() {
+            return Ok(None);
+        }
+    }
+}
+
+async fn show(opened: &Opened, id: &str) -> Result<ExitCode, String> {
+    let id = one(opened, id).await?;
+    let history = opened.store.entries(&id).await.map_err(told)?;
+    let now = opened.store.now().await.map_err(told)?;
+    match row(opened, &id).await? {
+        Some((row, task)) => print(&print::task(&View::of(&row, &task), now)),
+        None => print(&format!("{:<11} {id}\n{:<11} deleted: only its history is left\n", "task", "state")),
+    }
+    print(&print::history(&history, opened.keeps));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Changes the row by the machine, as a server does.
+async fn change(opened: &Opened, id: &TaskId, event: Event) -> Result<Option<(Task, Task)>, String> {
+    let Some(before) = opened.store.get(id, None).await.map_err(told)? else { return Ok(None) };
+    let time = StoreTime::of(Arc::clone(&opened.store) as _).await.map_err(told)?;
+    let ledger = Ledger {
+        store: Arc::clone(&opened.store) as _,
+        watch: Watch::default(),
+        clock: time,
+        tools: Arc::new(NoTools),
+        nudge: Arc::new(Nudge::default()),
+        scribe: Scribe { replica: Holder(opened.name.clone()), keeps: opened.keeps },
+    };
+    let after = ledger.apply(before.clone(), event, Lease::Keep).await.map_err(told)?;
+    Ok(after.map(|after| (before, after)))
+}
+
+async fn cancel(opened: &Opened, id: &str) -> Result<ExitCode, String> {
+    let id = one(opened, id).await?;
+    let Some((before, after)) = change(opened, &id, Event::CancelRequested(Cancel::Settle)).await? else {
+        return Err(gone(&id));
+    };
+    if before.has_ended() {
+        return Err(format!("taskbridge: task {id} has ended already: {}", view::state(&before)));
+    }
+    let job = match &after.job {
+        Job::Closed { .. } => "its job had not been started",
+        _ => "a server stops its job, and asks again until it has ended",
+    };
+    print(&format!("{id}: {}; {job}\n", view::state(&after)));
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn retry(opened: &Opened, id: &str) -> Result<ExitCode, String> {
+    let id = one(opened, id).await?;
+    let Some(task) = opened.store.get(&id, None).await.map_err(told)? else { return Err(gone(&id)) };
+    let why_not = match &task.job {
+        Job::Closed { .. } => Some("nothing is owed for it any more".to_owned()),
+        Job::Pending { queued: true, .. } => {
+            Some(format!("it waits for a free slot of `{}`, and not for a retry", task.slots.join("`, `")))
+        }
+        Job::Pending { .. } if task.open_questions().next().is_some() => {
+            Some("it waits for somebody's consent, and not for a retry".to_owned())
+        }
+        _ => None,
+    };
+    if let Some(why_not) = why_not {
+        return Err(format!("taskbridge: task {id} cannot be retried: {why_not}"));
+    }
+    let Some((_, after)) = change(opened, &id, Event::RetryNow).await? else { return Err(gone(&id)) };
+    let what = match &after.job {
+        Job::Pending { .. } => "its start is tried",
+        Job::Starting { .. } => "its job is looked for, or its start is tried again",
+        _ => "its job is looked at, and what is owed to it is done",
+    };
+    print(&format!("{id}: due now; {what} by the next server that looks\n"));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn gone(id: &TaskId) -> String {
+    format!("taskbridge: task {id} was deleted: only its history is left")
+}
+
+/// Neither a cancellation nor a retry opens arguments, judges a result or takes a slot.
+struct NoTools;
+
+impl Tools for NoTools {
+    fn open(&self, _spec: &Spec) -> JobResult<Arguments> {
+        Err(Error::config("operators' commands start no job"))
+    }
+
+    fn judge(&self, _tool: &str, _output: &Output) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn limits(&self, _slots: &[String]) -> Vec<SlotLimit> {
+        Vec::new()
+    }
+}

@@ -1,0 +1,135 @@
+//! Which tasks an operator wants to see. Names are compared as a whole: nothing is guessed. Pure.
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use taskbridge_sdk::Timestamp;
+
+use crate::tasks::task::{Outcome, Task, TaskState};
+
+/// Conditions that must all hold.
+#[derive(Args, Clone, Debug, Default)]
+pub(in crate::cli) struct Filter {
+    /// Only tasks in this state.
+    #[arg(long, value_enum)]
+    state: Option<State>,
+    /// Only tasks of this tool.
+    #[arg(long)]
+    tool: Option<String>,
+    /// Only tasks of this backend.
+    #[arg(long)]
+    backend: Option<String>,
+    /// Only tasks of this owner.
+    #[arg(long)]
+    owner: Option<String>,
+    /// Only tasks that were made within this time, such as 30m, 12h or 7d.
+    #[arg(long, value_name = "DURATION", value_parser = humantime_serde::re::humantime::parse_duration)]
+    since: Option<Duration>,
+    /// Only tasks for which something is due now.
+    #[arg(long)]
+    due: bool,
+    /// Only tasks whose engine does not serve them.
+    #[arg(long)]
+    trouble: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum State {
+    Working,
+    InputRequired,
+    Succeeded,
+    Failed,
+    Cancelled,
+    Broken,
+    /// Any of the last four.
+    Ended,
+    /// Any of the first two.
+    Unended,
+}
+
+impl State {
+    fn is_of(self, task: &Task) -> bool {
+        match self {
+            State::Working => task.state == TaskState::Working,
+            State::InputRequired => task.state == TaskState::InputRequired,
+            State::Succeeded => task.outcome() == Some(Outcome::Succeeded),
+            State::Failed => task.outcome() == Some(Outcome::Failed),
+            State::Cancelled => task.outcome() == Some(Outcome::Cancelled),
+            State::Broken => task.outcome() == Some(Outcome::Broken),
+            State::Ended => task.has_ended(),
+            State::Unended => !task.has_ended(),
+        }
+    }
+}
+
+impl Filter {
+    /// True if nothing is filtered out.
+    pub(super) fn is_empty(&self) -> bool {
+        let Self { state, tool, backend, owner, since, due, trouble } = self;
+        state.is_none()
+            && tool.is_none()
+            && backend.is_none()
+            && owner.is_none()
+            && since.is_none()
+            && !due
+            && !trouble
+    }
+
+    /// True if the task is wanted.
+    pub(super) fn passes(&self, task: &Task, now: Timestamp) -> bool {
+        let is = |wanted: &Option<String>, name: &str| wanted.as_ref().is_none_or(|wanted| wanted == name);
+        self.state.is_none_or(|state| state.is_of(task))
+            && is(&self.tool, &task.tool)
+            && is(&self.backend, &task.backend)
+            && is(&self.owner, task.owner.as_str())
+            && self.since.is_none_or(|since| task.created_at >= now - since)
+            && (!self.due || task.due_at.is_some_and(|due| due <= now))
+            && (!self.trouble || task.trouble.is_some())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tasks::machine::tests::row_of;
+    use crate::tasks::task::{TaskId, Trouble};
+
+    #[test]
+    fn names_are_compared_as_a_whole() {
+        let task = row_of(&TaskId::from_wire("t"), "s");
+        let now = task.created_at + Duration::from_secs(60);
+        let filter = Filter::default();
+        assert!(filter.is_empty() && filter.passes(&task, now));
+        for (owner, passes) in [("ana", true), ("an", false), ("Ana", false), ("", false)] {
+            let filter = Filter { owner: Some(owner.to_owned()), ..Filter::default() };
+            assert!(!filter.is_empty());
+            assert_eq!(filter.passes(&task, now), passes, "{owner}");
+        }
+        for (tool, passes) in [("deploy", true), ("deplo", false)] {
+            assert_eq!(
+                Filter { tool: Some(tool.to_owned()), ..Filter::default() }.passes(&task, now),
+                passes
+            );
+        }
+    }
+
+    #[test]
+    fn all_conditions_must_hold() {
+        let trouble = Trouble { since: Timestamp::from_millis(0), reason: "away".to_owned() };
+        let task = Task { trouble: Some(trouble), ..row_of(&TaskId::from_wire("t"), "s") };
+        let now = task.created_at + Duration::from_secs(60);
+        let filter = |since: u64, trouble| Filter {
+            since: Some(Duration::from_secs(since)),
+            trouble,
+            due: true,
+            state: Some(State::Unended),
+            ..Filter::default()
+        };
+        assert!(filter(60, true).passes(&task, now));
+        assert!(!filter(59, true).passes(&task, now));
+        assert!(!filter(60, true).passes(&Task { trouble: None, ..task.clone() }, now));
+        let ended = Task { state: TaskState::Ended(Outcome::Broken), ..task };
+        assert!(!filter(60, true).passes(&ended, now));
+        assert!(State::Broken.is_of(&ended) && State::Ended.is_of(&ended) && !State::Failed.is_of(&ended));
+    }
+}

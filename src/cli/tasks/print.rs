@@ -1,0 +1,254 @@
+//! Tasks and their histories as text for people. Pure. What others have named or said is printed without control
+//! characters: a terminal obeys those.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use taskbridge_sdk::Timestamp;
+
+use super::view::{View, word};
+use crate::tasks::history::{CallTo, Entry, Fact, Said};
+
+/// How much of an id a table shows.
+const SHORT: usize = 12;
+
+/// The widest column, so that one long name does not push the others away.
+const WIDEST: usize = 32;
+
+const HEADERS: [&str; 8] = ["ID", "STATE", "JOB", "TOOL", "BACKEND", "OWNER", "AGE", "DUE"];
+
+/// One line for each task, in aligned columns.
+pub(super) fn table(views: &[View], now: Timestamp) -> String {
+    let mut rows = vec![HEADERS.map(str::to_owned)];
+    rows.extend(views.iter().map(|view| {
+        [
+            view.id.chars().take(SHORT).collect(),
+            view.state.to_owned(),
+            view.job.to_owned(),
+            cut(&view.tool),
+            cut(&view.backend),
+            cut(&view.owner),
+            span(now.since(view.created_at)),
+            due(view, now),
+        ]
+    }));
+    let notes = std::iter::once("NOTE".to_owned()).chain(views.iter().map(note));
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: [usize; 8] = std::array::from_fn(width);
+    let mut text = String::new();
+    for (row, note) in rows.iter().zip(notes) {
+        let mut line = String::new();
+        for (cell, width) in row.iter().zip(widths) {
+            let _ = write!(line, "{cell:width$}  ");
+        }
+        line.push_str(&note);
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// What stands in the way, or is under way.
+fn note(view: &View) -> String {
+    if let Some(trouble) = &view.trouble {
+        return format!("trouble: {}", cut(&trouble.reason));
+    }
+    match (&view.cancel, view.job) {
+        (Some(cancel), "open" | "starting") if !cancel.taken => "to be stopped".to_owned(),
+        (Some(_), "open") => "stopping".to_owned(),
+        (_, "queued") => format!("waits for {}", cut(&view.slots.join(", "))),
+        _ => String::new(),
+    }
+}
+
+fn due(view: &View, now: Timestamp) -> String {
+    match view.due_at {
+        None => "-".to_owned(),
+        Some(due) if due <= now => "now".to_owned(),
+        Some(due) => format!("in {}", span(due.since(now))),
+    }
+}
+
+/// Without control characters.
+fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+fn cut(text: &str) -> String {
+    let text = plain(text);
+    if text.chars().count() <= WIDEST {
+        return text;
+    }
+    text.chars().take(WIDEST - 1).chain(['…']).collect()
+}
+
+/// About how long, as people say it: 340ms, 12s, 5m, 3h, 9d.
+fn span(span: Duration) -> String {
+    match span.as_secs() {
+        0 => format!("{}ms", span.as_millis()),
+        s @ 1..120 => format!("{s}s"),
+        s @ 120..7_200 => format!("{}m", s / 60),
+        s @ 7_200..172_800 => format!("{}h", s / 3_600),
+        s => format!("{}d", s / 86_400),
+    }
+}
+
+/// All that is known of one task.
+pub(super) fn task(view: &View, now: Timestamp) -> String {
+    let mut text = String::new();
+    let mut line = |name: &str, value: String| {
+        let _ = writeln!(text, "{name:<11} {}", plain(&value));
+    };
+    let at = |at: Timestamp| format!("{at} ({} ago)", span(now.since(at)));
+    line("task", view.id.clone());
+    line("state", view.state.to_owned());
+    let attempts = view.attempts.map(|n| format!(", {n} attempts")).unwrap_or_default();
+    line("job", format!("{}{attempts}", view.job));
+    line("tool", view.tool.clone());
+    line("backend", view.backend.clone());
+    line("owner", view.owner.clone());
+    line("key", view.key.clone());
+    if let Some(handle) = &view.handle {
+        line("handle", handle.clone());
+    }
+    if let Some(group) = view.group.as_ref().filter(|group| !group.is_empty()) {
+        line("group", group.clone());
+    }
+    line("created", at(view.created_at));
+    line("changed", at(view.changed_at));
+    if let Some(ended) = view.ended_at {
+        line("ended", at(ended));
+    }
+    line("expires", view.expires_at.to_string());
+    match view.due_at {
+        Some(due) => line("due", format!("{due} ({})", self::due(view, now))),
+        None => line("due", "nothing is owed".to_owned()),
+    }
+    if let Some(message) = &view.message {
+        line("message", message.clone());
+    }
+    if let Some(progress) = view.progress {
+        line("progress", amount(progress.done, progress.total));
+    }
+    if !view.slots.is_empty() {
+        line("slots", view.slots.join(", "));
+    }
+    if let Some(trouble) = &view.trouble {
+        line("trouble", format!("{}, since {}", trouble.reason, at(trouble.since)));
+    }
+    if let Some(cancel) = &view.cancel {
+        let taken = if cancel.taken { "the engine took it" } else { "the engine has not taken it yet" };
+        line("cancel", format!("wished {}; {taken}; failed {} times", at(cancel.at), cancel.failed));
+    }
+    for question in &view.questions {
+        let words = format!("{}, asked by the {} {}", question.status, question.asker, at(question.at));
+        line(&format!("question {}", question.key), words);
+    }
+    if let Some(lease) = &view.lease {
+        line("lease", format!("{} until {}", lease.replica, lease.until));
+    }
+    line("result", if view.result_kept { "kept" } else { "none" }.to_owned());
+    line("version", view.version.to_string());
+    text
+}
+
+fn amount(done: f64, total: Option<f64>) -> String {
+    total.map_or_else(|| done.to_string(), |total| format!("{done} of {total}"))
+}
+
+/// A history, a line for each thing that happened.
+pub(super) fn history(entries: &[Entry], keeps: bool) -> String {
+    if entries.is_empty() {
+        let why = if keeps { "" } else { ": [store] history is \"0s\"" };
+        return format!("\nno history is kept of it{why}\n");
+    }
+    let width = entries.iter().map(|entry| entry.transition.replica.chars().count()).max().unwrap_or(0);
+    let mut text = format!("\n{:<24}  {:>4}  {:width$}  {}\n", "TIME", "ROW", "REPLICA", "WHAT");
+    for entry in entries {
+        let transition = &entry.transition;
+        let call = transition.call.map(|call| {
+            let to = match call.to {
+                CallTo::Start => "start",
+                CallTo::Find => "find",
+                CallTo::Look => "look",
+                CallTo::Cancel => "cancel",
+                CallTo::Answer => "answer",
+            };
+            format!("  [{to}: {} ms]", call.ms)
+        });
+        let what: Vec<String> = transition.what.iter().map(fact).collect();
+        let _ = writeln!(
+            text,
+            "{}  {:>4}  {:width$}  {}{}",
+            entry.at,
+            entry.version,
+            plain(&transition.replica),
+            plain(&what.join("; ")),
+            call.unwrap_or_default(),
+        );
+    }
+    text
+}
+
+fn fact(fact: &Fact) -> String {
+    match fact {
+        Fact::Created { owner, tool, backend } => {
+            format!("created: {tool} on {backend}, for {}", owner.as_str())
+        }
+        Fact::Queued => "waits for a free slot".to_owned(),
+        Fact::Attempt(n) => format!("start attempt {n}"),
+        Fact::TakenBack => "the start was not sent after all".to_owned(),
+        Fact::StartFailed { attempt, kind } => format!("start attempt {attempt} failed: {kind}"),
+        Fact::NotFound => "looked for, and not found in the engine".to_owned(),
+        Fact::FindFailed { kind } => format!("could not be looked for: {kind}"),
+        Fact::Accepted(handle) => format!("accepted by the engine as {handle}"),
+        Fact::Progress(progress) => format!("progress {}", amount(progress.done, progress.total)),
+        Fact::LooksFail { kind } => format!("the job cannot be looked at: {kind}"),
+        Fact::LooksAgain => "the job can be looked at again".to_owned(),
+        Fact::Asked(key) => format!("question {key} asked"),
+        Fact::Sent(key) => format!("question {key} sent to a client"),
+        Fact::Answered { key, how } => {
+            let how = match how {
+                Said::Accepted => "answered",
+                Said::Declined => "declined",
+                Said::Dismissed => "dismissed",
+            };
+            format!("question {key} {how}")
+        }
+        Fact::AnswerTaken(key) => format!("the engine has the answer to {key}"),
+        Fact::AnswerTooLate(key) => format!("the answer to {key} came too late"),
+        Fact::AnswerFailed { key, times, kind } => {
+            format!("the answer to {key} was not handed over (failure {times}): {kind}")
+        }
+        Fact::Withdrawn(key) => format!("question {key} withdrawn"),
+        Fact::CancelWished => "cancellation wished".to_owned(),
+        Fact::CancelTaken => "the engine took the cancellation".to_owned(),
+        Fact::CancelFailed { times, kind } => {
+            format!("the engine did not take the cancellation (failure {times}): {kind}")
+        }
+        Fact::RetryWished => "retry wished by an operator".to_owned(),
+        Fact::DeadlinePassed => "max_runtime is over".to_owned(),
+        Fact::CallerGone => "the waiting caller went away".to_owned(),
+        Fact::JobOver => "the job is over".to_owned(),
+        Fact::Ended(outcome) => format!("ended: {}", word(*outcome)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_said_as_people_do() {
+        let said = |ms| span(Duration::from_millis(ms));
+        let all = [0, 340, 1_000, 119_000, 120_000, 7_199_000, 7_200_000, 172_800_000].map(said);
+        assert_eq!(all, ["0ms", "340ms", "1s", "119s", "2m", "119m", "2h", "2d"]);
+    }
+
+    #[test]
+    fn long_names_are_cut_and_nothing_commands_a_terminal() {
+        assert_eq!(cut("deploy\u{1b}[2J"), "deploy [2J");
+        assert_eq!(cut(&"ä".repeat(33)).chars().count(), WIDEST);
+        assert_eq!(cut(&"ä".repeat(32)), "ä".repeat(32));
+    }
+}

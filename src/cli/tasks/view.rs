@@ -1,0 +1,208 @@
+//! A task as operators see it, and as `export` documents it: no arguments, no results, no answers, nothing sealed. Pure.
+
+use serde::{Serialize, Serializer};
+use taskbridge_sdk::{Progress, Timestamp};
+
+use crate::store::survey::Surveyed;
+use crate::tasks::history::{EngineCall, Entry, Fact};
+use crate::tasks::task::{AskedStatus, Asker, Job, Outcome, Task, TaskState};
+
+/// A row. The names of its fields are what programs rely on: they only grow.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct View {
+    pub(super) id: String,
+    pub(super) owner: String,
+    pub(super) tool: String,
+    pub(super) backend: String,
+    /// `working`, `input_required`, `succeeded`, `failed`, `cancelled` or `broken`.
+    pub(super) state: &'static str,
+    /// `queued`, `pending`, `starting`, `open` or `closed`.
+    pub(super) job: &'static str,
+    pub(super) key: String,
+    pub(super) handle: Option<String>,
+    pub(super) group: Option<String>,
+    /// Starts that were attempted, while the job is not open yet.
+    pub(super) attempts: Option<u32>,
+    #[serde(serialize_with = "moment")]
+    pub(super) created_at: Timestamp,
+    #[serde(serialize_with = "moment")]
+    pub(super) changed_at: Timestamp,
+    #[serde(serialize_with = "maybe")]
+    pub(super) ended_at: Option<Timestamp>,
+    #[serde(serialize_with = "moment")]
+    pub(super) expires_at: Timestamp,
+    #[serde(serialize_with = "maybe")]
+    pub(super) due_at: Option<Timestamp>,
+    pub(super) message: Option<String>,
+    pub(super) progress: Option<Progress>,
+    pub(super) slots: Vec<String>,
+    pub(super) cancel: Option<CancelView>,
+    pub(super) questions: Vec<QuestionView>,
+    pub(super) trouble: Option<TroubleView>,
+    pub(super) lease: Option<LeaseView>,
+    pub(super) result_kept: bool,
+    pub(super) version: u64,
+}
+
+/// A wish to stop the job.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct CancelView {
+    #[serde(serialize_with = "moment")]
+    pub(super) at: Timestamp,
+    pub(super) taken: bool,
+    pub(super) failed: u32,
+}
+
+/// Something that was asked, without its words.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct QuestionView {
+    pub(super) key: String,
+    /// `bridge` (consent before the start) or `job`.
+    pub(super) asker: &'static str,
+    #[serde(serialize_with = "moment")]
+    pub(super) at: Timestamp,
+    /// `open`, `answered`, `visiting` or `closed`.
+    pub(super) status: &'static str,
+}
+
+/// Why the engine does not serve it.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct TroubleView {
+    #[serde(serialize_with = "moment")]
+    pub(super) since: Timestamp,
+    pub(super) reason: String,
+}
+
+/// Who is acting on it.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct LeaseView {
+    pub(super) replica: String,
+    #[serde(serialize_with = "moment")]
+    pub(super) until: Timestamp,
+}
+
+/// A row with its history: one line of `export`.
+#[derive(Serialize)]
+pub(super) struct Exported<'h> {
+    #[serde(flatten)]
+    view: View,
+    history: Vec<EntryView<'h>>,
+}
+
+#[derive(Serialize)]
+struct EntryView<'h> {
+    #[serde(serialize_with = "moment")]
+    at: Timestamp,
+    version: u64,
+    replica: &'h str,
+    what: &'h [Fact],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    call: Option<EngineCall>,
+}
+
+fn moment<S: Serializer>(at: &Timestamp, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(at)
+}
+
+fn maybe<S: Serializer>(at: &Option<Timestamp>, to: S) -> Result<S::Ok, S::Error> {
+    match at {
+        Some(at) => to.collect_str(at),
+        None => to.serialize_none(),
+    }
+}
+
+/// The client's state in one word.
+pub(super) fn state(task: &Task) -> &'static str {
+    match task.state {
+        TaskState::Working => "working",
+        TaskState::InputRequired => "input_required",
+        TaskState::Ended(outcome) => word(outcome),
+    }
+}
+
+/// An outcome in one word.
+pub(super) fn word(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Succeeded => "succeeded",
+        Outcome::Failed => "failed",
+        Outcome::Cancelled => "cancelled",
+        Outcome::Broken => "broken",
+    }
+}
+
+impl View {
+    /// The view of a row whose task was understood.
+    pub(super) fn of(row: &Surveyed, task: &Task) -> Self {
+        let (job, attempts) = match &task.job {
+            Job::Pending { queued: true, attempts, .. } => ("queued", Some(*attempts)),
+            Job::Pending { attempts, .. } => ("pending", Some(*attempts)),
+            Job::Starting { attempts, .. } => ("starting", Some(*attempts)),
+            Job::Open { .. } => ("open", None),
+            Job::Closed { .. } => ("closed", None),
+        };
+        let group = match &task.job {
+            Job::Open { group, .. } => Some(group.as_str().to_owned()),
+            Job::Pending { .. } | Job::Starting { .. } | Job::Closed { .. } => None,
+        };
+        let questions = task.questions.iter().map(|asked| QuestionView {
+            key: asked.key.clone(),
+            asker: match asked.asker {
+                Asker::Confirm => "bridge",
+                Asker::Job => "job",
+            },
+            at: asked.at,
+            status: match asked.status {
+                AskedStatus::Open => "open",
+                AskedStatus::Answered { .. } => "answered",
+                AskedStatus::Visiting => "visiting",
+                AskedStatus::Closed => "closed",
+            },
+        });
+        let lease = row.holder.clone().zip(row.lease_until);
+        Self {
+            id: task.id.as_str().to_owned(),
+            owner: task.owner.as_str().to_owned(),
+            tool: task.tool.clone(),
+            backend: task.backend.clone(),
+            state: state(task),
+            job,
+            key: task.key.as_str().to_owned(),
+            handle: task.handle().map(|handle| handle.as_str().to_owned()),
+            group,
+            attempts,
+            created_at: task.created_at,
+            changed_at: task.changed_at,
+            ended_at: task.ended_at,
+            expires_at: task.expires_at(),
+            due_at: task.due_at,
+            message: task.message.clone(),
+            progress: task.progress,
+            slots: task.slots.clone(),
+            cancel: task.cancel.as_ref().map(|cancel| CancelView {
+                at: cancel.at,
+                taken: cancel.taken,
+                failed: cancel.attempts,
+            }),
+            questions: questions.collect(),
+            trouble: task
+                .trouble
+                .as_ref()
+                .map(|trouble| TroubleView { since: trouble.since, reason: trouble.reason.clone() }),
+            lease: lease.map(|(replica, until)| LeaseView { replica, until: Timestamp::from_millis(until) }),
+            result_kept: row.has_output,
+            version: task.version,
+        }
+    }
+
+    /// The row with its history.
+    pub(super) fn with(self, history: &[Entry]) -> Exported<'_> {
+        let history = history.iter().map(|entry| EntryView {
+            at: entry.at,
+            version: entry.version,
+            replica: &entry.transition.replica,
+            what: &entry.transition.what,
+            call: entry.transition.call,
+        });
+        Exported { view: self, history: history.collect() }
+    }
+}

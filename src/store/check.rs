@@ -1,0 +1,226 @@
+//! Which rows break an invariant, what that means and what to do about it. [`row`] and [`strays`] are pure; what is looked
+//! at comes from a [`Survey`](super::survey::Survey).
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use taskbridge_sdk::Timestamp;
+
+use super::survey::{Strays, Surveyed};
+use crate::tasks::task::{Job, Outcome, Task, TaskState};
+
+/// Something that must not be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Which row.
+    pub row: String,
+    /// What is wrong with it.
+    pub wrong: String,
+    /// What comes of that.
+    pub means: String,
+    /// What to do about it.
+    pub todo: String,
+}
+
+/// What rows are held against.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    /// The store's time.
+    pub now: Timestamp,
+    /// How long servers lease rows.
+    pub lease: Duration,
+    /// How long histories are kept.
+    pub history: Duration,
+}
+
+/// How much longer than the config says a lease may be: another server may have another config.
+const LEASE_SLACK: Duration = Duration::from_secs(3_600);
+
+/// How much older than the config says history may be: somebody must be there to delete it.
+const HISTORY_SLACK: Duration = Duration::from_secs(86_400);
+
+impl Terms {
+    fn longest_lease(&self) -> Timestamp {
+        self.now + LEASE_SLACK + self.lease * 10
+    }
+}
+
+/// All that is wrong with a row.
+pub fn row(row: &Surveyed, terms: &Terms) -> Vec<Finding> {
+    let name = format!("task {}", row.id);
+    let mut found = Vec::new();
+    let mut add = |wrong: String, means: &str, todo: String| {
+        found.push(Finding { row: name.clone(), wrong, means: means.to_owned(), todo });
+    };
+    // A server that claims a row writes all its columns anew, from its body.
+    let claim = format!(
+        "while a server runs: UPDATE tasks SET due_at = 0, lease_holder = NULL, lease_until = NULL WHERE id = '{}'; a \
+         server then claims it and writes it anew",
+        row.id
+    );
+    let delete =
+        format!("restore it from a backup, or give it up: DELETE FROM tasks WHERE id = '{}'", row.id);
+    match (&row.holder, row.lease_until) {
+        (Some(holder), Some(until)) if Timestamp::from_millis(until) > terms.longest_lease() => add(
+            format!("{holder} has it leased until {}", Timestamp::from_millis(until)),
+            "nobody else acts on it before that",
+            claim.clone(),
+        ),
+        (Some(_), Some(_)) | (None, None) => {}
+        (holder, _) => add(
+            format!("its lease has {}", if holder.is_some() { "no end" } else { "no holder" }),
+            "nobody knows whose turn it is to act on it",
+            claim.clone(),
+        ),
+    }
+    if row.version < 1 {
+        let means = "the first write of a row has version 1, and writers compare versions";
+        add(format!("its version is {}", row.version), means, delete.clone());
+    }
+    let task = match &row.task {
+        Ok(task) => task,
+        Err(why) => {
+            let means = "servers leave it out, whoever asks for it gets an error, and its job is not watched";
+            add(why.clone(), means, delete);
+            return found;
+        }
+    };
+    if !row.differs.is_empty() {
+        add(
+            format!("its body says something else than `{}`", row.differs.join("`, `")),
+            "the body is the truth, and looking for rows by these columns finds it wrongly or not at all",
+            claim.clone(),
+        );
+    }
+    for (wrong, means) in of_state(task) {
+        add(wrong.to_owned(), means, claim.clone());
+    }
+    let needs_output = task.outcome() == Some(Outcome::Succeeded);
+    if needs_output && !row.has_output {
+        let means = "its client is told that it succeeded, and cannot have the result";
+        add("it succeeded, and no result is kept".to_owned(), means, delete);
+    }
+    if row.has_output && !task.has_ended() {
+        add(
+            "a result is kept, and it has not ended".to_owned(),
+            "the result of its end would not be kept: the first stays",
+            format!("DELETE FROM outputs WHERE task = '{}'", row.id),
+        );
+    }
+    found
+}
+
+/// What a task says of itself that cannot be, and what that means.
+fn of_state(task: &Task) -> Vec<(&'static str, &'static str)> {
+    let closed = matches!(task.job, Job::Closed { .. });
+    let asks = task.open_questions().next().is_some();
+    let keys: HashSet<&String> = task.questions.iter().map(|asked| &asked.key).collect();
+    let rules = [
+        (
+            !closed && task.due_at.is_none(),
+            "its job may run, and nothing is due",
+            "nobody will ever act on it again",
+        ),
+        (
+            closed && task.due_at.is_some(),
+            "its job is over, and something is due",
+            "servers look at it in vain",
+        ),
+        (closed && !task.has_ended(), "its job is over, and it has not ended", "its client waits for ever"),
+        (
+            task.has_ended() && matches!(task.job, Job::Pending { .. }),
+            "it has ended, and its job is still to be started",
+            "a job may be started that nobody wants",
+        ),
+        (
+            task.has_ended() != task.ended_at.is_some(),
+            "whether it has ended and when do not agree",
+            "it is deleted too early or too late",
+        ),
+        (
+            asks != (task.state == TaskState::InputRequired),
+            "its state and its open questions do not agree",
+            "its client is asked nothing, or waits for a question that is over",
+        ),
+        (
+            matches!(&task.job, Job::Open { handle, .. } if handle.as_str().is_empty()),
+            "its job is open without a name",
+            "it cannot be looked at, stopped or answered",
+        ),
+        (
+            keys.len() != task.questions.len(),
+            "two of its questions have one key",
+            "an answer to the one is taken for the other",
+        ),
+    ];
+    rules.into_iter().filter(|(breach, ..)| *breach).map(|(_, wrong, means)| (wrong, means)).collect()
+}
+
+/// All that is wrong with what lies beside the rows.
+pub fn strays(strays: &Strays, terms: &Terms) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let mut add = |row: String, wrong: String, means: &str, todo: String| {
+        found.push(Finding { row, wrong, means: means.to_owned(), todo });
+    };
+    for (table, task) in &strays.orphans {
+        add(
+            format!("{table} of task {task}"),
+            "there is no such task".to_owned(),
+            match *table {
+                "slots" => "a place is taken up by nobody, for ever",
+                "once" => "an idempotency key stands for nothing",
+                _ => "it is never read and never deleted",
+            },
+            format!("DELETE FROM {table} WHERE task = '{task}'"),
+        );
+    }
+    for (backend, group, holder, until) in &strays.groups {
+        let until = Timestamp::from_millis(*until);
+        if until > terms.longest_lease() {
+            add(
+                format!("group {group:?} of backend {backend}"),
+                format!("{holder} watches it until {until}"),
+                "unless that server runs, nobody looks at these jobs before that",
+                format!(
+                    "DELETE FROM groups WHERE backend = '{backend}' AND grp = '{group}'; a server takes it over"
+                ),
+            );
+        }
+    }
+    for (task, version, of_row) in &strays.ahead {
+        add(
+            format!("history of task {task}"),
+            format!("it tells of version {version}, and the row has version {of_row}"),
+            "the row is older than its history: an old copy of it was put back, or it was changed by hand",
+            "see `taskbridge tasks show` for what is missing in the row, and ask its engine for the job"
+                .to_owned(),
+        );
+    }
+    for (session, task) in &strays.held {
+        add(
+            format!("session {session}"),
+            format!("its client holds a task for us that was made for task {task}, which there never was"),
+            "a stream of the session asks the client for it in vain",
+            format!("UPDATE sessions SET settings = NULL WHERE nonce LIKE '{session}%' ends the session"),
+        );
+    }
+    for nonce in &strays.unreadable_sessions {
+        add(
+            format!("session {nonce}"),
+            "what it has set cannot be understood".to_owned(),
+            "requests of the session that need it fail",
+            format!("UPDATE sessions SET settings = NULL WHERE nonce LIKE '{nonce}%' ends the session"),
+        );
+    }
+    if let Some(at) = strays.first_entry.map(Timestamp::from_millis)
+        && at + terms.history + HISTORY_SLACK < terms.now
+    {
+        add(
+            "history".to_owned(),
+            format!("its first entry is of {at}, older than [store] history by more than a day"),
+            "no server has kept house since, or those that did keep it for longer",
+            "start a server with this config: it deletes what is too old".to_owned(),
+        );
+    }
+    found
+}

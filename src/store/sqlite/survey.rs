@@ -1,0 +1,120 @@
+//! [`Survey`] over SQLite.
+
+use async_trait::async_trait;
+use rusqlite::params;
+use rusqlite::types::ValueRef;
+
+use super::fault::Fault;
+use super::{Db, SqliteStore, row};
+use crate::store::survey::{BESIDE, COLUMNS, Cell, Strays, Survey, Surveyed, differs};
+use crate::tasks::store::Result;
+use crate::tasks::task::TaskId;
+
+#[async_trait]
+impl Survey for SqliteStore {
+    async fn rows(&self, after: &str, limit: usize) -> Result<Vec<Surveyed>> {
+        let after = after.to_owned();
+        self.read_long(move |db| rows(db, &after, limit)).await
+    }
+
+    async fn ids(&self, beginning: &str, limit: usize) -> Result<Vec<TaskId>> {
+        let (from, to) = (beginning.to_owned(), format!("{beginning}{}", char::MAX));
+        self.read_long(move |db| {
+            let mut statement = db.sql(
+                "SELECT id FROM tasks WHERE id >= ?1 AND id < ?2
+                 UNION SELECT task FROM entries WHERE task >= ?1 AND task < ?2 LIMIT ?3",
+            )?;
+            let ids = statement.query_map(params![from, to, limit], |row| row.get::<_, String>(0))?;
+            Ok(ids.map(|id| id.map(TaskId::from_wire)).collect::<rusqlite::Result<_>>()?)
+        })
+        .await
+    }
+
+    async fn strays(&self) -> Result<Strays> {
+        self.read_long(strays).await
+    }
+}
+
+fn all<T>(
+    db: &Db<'_>,
+    sql: &str,
+    read: impl Fn(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
+) -> Result<Vec<T>, Fault> {
+    let mut statement = db.sql(sql)?;
+    let rows = statement.query_map([], |row| read(row))?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}
+
+fn strays(db: &Db<'_>) -> Result<Strays, Fault> {
+    let mut strays = Strays::default();
+    for table in BESIDE {
+        let sql =
+            format!("SELECT DISTINCT task FROM {table} WHERE task NOT IN (SELECT id FROM tasks) LIMIT 100");
+        strays.orphans.extend(all(db, &sql, |row| Ok((table, row.get(0)?)))?);
+    }
+    let groups = "SELECT backend, grp, holder, until FROM groups";
+    strays.groups = all(db, groups, |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?;
+    let ahead = "SELECT e.task, max(e.version), t.version FROM entries e JOIN tasks t ON t.id = e.task
+                 WHERE e.version > t.version GROUP BY e.task, t.version LIMIT 100";
+    strays.ahead = all(db, ahead, |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    let sessions = "SELECT nonce, settings FROM sessions WHERE settings IS NOT NULL";
+    let sessions: Vec<(String, String)> = all(db, sessions, |row| Ok((row.get(0)?, row.get(1)?)))?;
+    for (nonce, settings) in sessions {
+        for (shown, task) in strays.session(&nonce, &settings) {
+            let known = "SELECT EXISTS (SELECT 1 FROM tasks WHERE id = ?1) OR EXISTS (SELECT 1 FROM entries WHERE task = ?1)";
+            let known: bool = db.sql(known)?.query_row([task.as_str()], |row| row.get(0))?;
+            if !known {
+                strays.held.push((shown, task.to_string()));
+            }
+        }
+    }
+    strays.first_entry = all(db, "SELECT at FROM entries ORDER BY n LIMIT 1", |row| row.get(0))?.pop();
+    Ok(strays)
+}
+
+/// The columns behind version, body and number stand in the order of [`COLUMNS`], and those of the store behind them.
+fn rows(db: &Db<'_>, after: &str, limit: usize) -> Result<Vec<Surveyed>, Fault> {
+    let mut statement = db.sql(
+        "SELECT version, body, n, owner, tool, created_at, expires_at, due_at, backend, grp, opened_at, handle, closed,
+                session, line, digest, waiting_until,
+                (SELECT json_group_array(slot) FROM slots WHERE slots.task = tasks.id),
+                id, lease_holder, lease_until, EXISTS (SELECT 1 FROM outputs WHERE outputs.task = tasks.id)
+         FROM tasks WHERE id > ?1 ORDER BY id LIMIT ?2",
+    )?;
+    let mut rows = statement.query(params![after, limit])?;
+    let mut surveyed = Vec::new();
+    while let Some(found) = rows.next()? {
+        let id: String = found.get(18)?;
+        let task = match row::task(found) {
+            Ok(task) => Ok(task),
+            Err(Fault::Row(why)) => Err(why),
+            Err(fault) => return Err(fault),
+        };
+        let cells: Result<Vec<Cell>, Fault> =
+            (3..2 + COLUMNS.len()).map(|at| Ok(cell(found.get_ref(at)?))).collect();
+        let slots: String = found.get(17)?;
+        let slots = serde_json::from_str(&slots).unwrap_or_default();
+        let differs = match &task {
+            Ok(task) => differs(&id, task, &cells?, slots, str::to_owned, str::to_owned),
+            Err(_) => Vec::new(),
+        };
+        surveyed.push(Surveyed {
+            id,
+            version: found.get(0)?,
+            task,
+            differs,
+            holder: found.get(19)?,
+            lease_until: found.get(20)?,
+            has_output: found.get(21)?,
+        });
+    }
+    Ok(surveyed)
+}
+
+fn cell(value: ValueRef<'_>) -> Cell {
+    match value {
+        ValueRef::Integer(number) => Cell::Number(number),
+        ValueRef::Text(text) => Cell::Text(String::from_utf8_lossy(text).into_owned()),
+        ValueRef::Null | ValueRef::Real(_) | ValueRef::Blob(_) => Cell::Null,
+    }
+}

@@ -1,0 +1,127 @@
+//! `taskbridge tasks` and `taskbridge store check`, beside servers that run, on both stores.
+
+mod checks;
+mod tasks;
+
+use std::process::Command;
+
+use rusqlite::Connection;
+use serde_json::{Value, json};
+
+use crate::support::postgres::{schema, shared};
+use crate::support::{BASICS, Client, Ended, PROGRAM, Place, Server, SimProcess};
+
+/// Jobs are looked at soon after their start and then not for an hour.
+const REST: &str = r#"
+[reconciler]
+lease = "2s"
+
+[tools.job]
+backend = "engine"
+target = {}
+parameters.text.type = "string"
+parameters.delay_ms.type = "integer"
+
+[tools.one_at_a_time]
+backend = "engine"
+target = {}
+max_running = 1
+parameters.delay_ms.type = "integer"
+"#;
+
+/// A place with a store and an engine.
+struct Setup {
+    // Before its place, which looks for what is left behind.
+    _engine: SimProcess,
+    place: Place,
+    /// The schema, on PostgreSQL.
+    schema: Option<String>,
+}
+
+impl Setup {
+    fn sqlite() -> Self {
+        Self::with(BASICS, "", None)
+    }
+
+    fn postgres() -> Self {
+        let schema = schema();
+        let basics = BASICS.split("[store]").next().unwrap();
+        let url = shared().url();
+        let store = format!(
+            "[store]\nkind = \"postgres\"\nurl = \"{url}\"\nschema = \"{schema}\"\nbackends_dir = \"state\"\n"
+        );
+        Self::with(&format!("{basics}{store}"), "", Some(schema))
+    }
+
+    /// With more in its `[reconciler]`.
+    fn with(basics: &str, reconciler: &str, schema: Option<String>) -> Self {
+        let place = Place::new("");
+        let engine = SimProcess::start(&place, "keyed");
+        let rest = REST.replace("lease = \"2s\"\n", &format!("lease = \"2s\"\n{reconciler}\n"));
+        let backend = format!("[backends.engine]\nkind = \"sim\"\naddress = \"{}\"\n", engine.address);
+        std::fs::write(place.config(), format!("{basics}{rest}{backend}")).unwrap();
+        Self { _engine: engine, place, schema }
+    }
+
+    async fn serve(&self) -> (Server, Client) {
+        let server = self.place.serve();
+        let client = Client::open(server.url()).await.unwrap();
+        (server, client)
+    }
+
+    /// `taskbridge WORDS... --config FILE`.
+    async fn run(&self, words: &[&str]) -> Ended {
+        let mut command = Command::new(PROGRAM);
+        command.args(words).arg("--config").arg(self.place.config());
+        self.place.settle(&mut command);
+        self.place.run(command).await
+    }
+
+    /// What it prints, where it must go well.
+    async fn says(&self, words: &[&str]) -> String {
+        let ended = self.run(words).await;
+        assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{words:?}: {}", ended.stdout);
+        ended.stdout
+    }
+
+    /// What it complains of.
+    async fn refuses(&self, words: &[&str]) -> String {
+        let ended = self.run(words).await;
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{words:?}: {}", ended.stderr);
+        ended.stderr
+    }
+
+    /// The tasks as `list --json` has them.
+    async fn listed(&self, words: &[&str]) -> Vec<Value> {
+        let all: Vec<&str> = ["tasks", "list", "--json"].iter().chain(words).copied().collect();
+        serde_json::from_str(&self.says(&all).await).unwrap()
+    }
+
+    /// Waits until a task is as it should be.
+    async fn until(&self, task: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+        for _ in 0..300 {
+            let found = self.listed(&[]).await.into_iter().find(|view| view["id"] == task);
+            if let Some(found) = found.filter(&is_so) {
+                return found;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+        panic!("it never is so: {:?}", self.listed(&[]).await);
+    }
+
+    /// Changes the store behind everybody's back.
+    async fn plant(&self, sql: &str) {
+        match &self.schema {
+            Some(schema) => shared().client(schema).await.batch_execute(sql).await.unwrap(),
+            None => {
+                let db = Connection::open(self.place.path("state/taskbridge.db")).unwrap();
+                db.pragma_update(None, "foreign_keys", false).unwrap();
+                db.execute_batch(sql).unwrap();
+            }
+        }
+    }
+}
+
+async fn start(client: &Client, text: &str, delay_ms: u64) -> String {
+    client.start("job", json!({"text": text, "delay_ms": delay_ms})).await.unwrap()
+}

@@ -1,0 +1,145 @@
+//! `taskbridge store check`: each breach is planted by SQL and found, in both stores, and only it.
+
+use serde_json::json;
+
+use super::{Setup, start};
+
+/// A breach: what is done to the store, with `ID` for the task, and the words of what is found. The first is done to a task that has
+/// ended well, `open` to one whose job is open.
+struct Breach {
+    open: bool,
+    sql: &'static str,
+    words: &'static [&'static str],
+}
+
+const fn ended(sql: &'static str, words: &'static [&'static str]) -> Breach {
+    Breach { open: false, sql, words }
+}
+
+const fn open(sql: &'static str, words: &'static [&'static str]) -> Breach {
+    Breach { open: true, sql, words }
+}
+
+const BREACHES: [Breach; 21] = [
+    ended("UPDATE tasks SET body = '{}' WHERE id = 'ID'", &["task ID: the task in row", "cannot be understood"]),
+    ended("UPDATE tasks SET owner = 'eve' WHERE id = 'ID'", &["something else than `owner`"]),
+    ended("UPDATE tasks SET digest = 'd', waiting_until = 1 WHERE id = 'ID'", &["than `digest`, `waiting_until`"]),
+    open("UPDATE tasks SET handle = 'other' WHERE id = 'ID'", &["something else than `handle`", "due_at = 0"]),
+    open("UPDATE tasks SET due_at = NULL WHERE id = 'ID'", &["something else than `due_at`"]),
+    open("DELETE FROM slots WHERE task = 'ID'", &["something else than `slots`"]),
+    ended("INSERT INTO slots (slot, task) VALUES ('tool:x', 'ID')", &["something else than `slots`"]),
+    ended("DELETE FROM outputs WHERE task = 'ID'", &["it succeeded, and no result is kept", "cannot have the result"]),
+    open("INSERT INTO outputs (task, body) VALUES ('ID', '{}')", &["a result is kept, and it has not ended"]),
+    ended(
+        "UPDATE tasks SET lease_holder = 'r', lease_until = 9000000000000 WHERE id = 'ID'",
+        &["r has it leased until 2255", "nobody else acts"],
+    ),
+    open("UPDATE tasks SET lease_holder = NULL, lease_until = 5 WHERE id = 'ID'", &["its lease has no holder"]),
+    ended("UPDATE tasks SET version = 0 WHERE id = 'ID'", &["its version is 0"]),
+    open("UPDATE tasks SET body = replace(body, '\"due_at\":', '\"was_due_at\":') WHERE id = 'ID'", &[
+        "its job may run, and nothing is due",
+        "nobody will ever act on it again",
+    ]),
+    ended("UPDATE tasks SET body = replace(body, '\"ended_at\":', '\"was_ended_at\":') WHERE id = 'ID'", &[
+        "whether it has ended and when do not agree",
+    ]),
+    open("UPDATE tasks SET body = replace(body, '\"state\":\"working\"', '\"state\":\"input_required\"') WHERE id = 'ID'", &[
+        "its state and its open questions do not agree",
+    ]),
+    ended(
+        "UPDATE tasks SET body = replace(body, '\"state\":{\"ended\":\"succeeded\"}', '\"state\":\"working\"') WHERE id = 'ID'",
+        &["its job is over, and it has not ended", "waits for ever"],
+    ),
+    ended("INSERT INTO groups (backend, grp, holder, until) VALUES ('b', 'g', 'r', 9000000000000)", &["group ", "watches it until 2255"]),
+    ended("UPDATE entries SET version = 4711 WHERE task = 'ID'", &["tells of version 4711", "old copy of it was put back"]),
+    ended(
+        "INSERT INTO sessions (nonce, forget_after, settings) VALUES ('noncenonce', 9000000000000,
+         '{\"held\":[{\"task\":\"nowhere\",\"key\":\"q1\",\"n\":1,\"id\":\"x\",\"since\":1,\"stage\":\"working\",\"every\":{\"secs\":1,\"nanos\":0}}]}')",
+        &["session noncenon: its client holds a task", "nowhere, which there never was"],
+    ),
+    ended(
+        "INSERT INTO sessions (nonce, forget_after, settings) VALUES ('noncenonce', 9000000000000, '{\"level\":7}')",
+        &["session noncenon: what it has set cannot be understood"],
+    ),
+    ended("UPDATE entries SET at = 1000000000000", &["history: its first entry is of 2001", "start a server"]),
+];
+
+/// What is only found where the database does not keep it from happening.
+const ORPHANS: [(&str, &str); 3] = [
+    ("INSERT INTO slots (slot, task) VALUES ('s', 'nobody')", "slots of task nobody: there is no such task"),
+    (
+        "INSERT INTO outputs (task, body) VALUES ('nobody', '{}')",
+        "outputs of task nobody: there is no such task",
+    ),
+    (
+        "INSERT INTO once (scope, key, digest, task) VALUES ('s', 'k', 'd', 'nobody')",
+        "once of task nobody: there is no such task",
+    ),
+];
+
+const TABLES: [&str; 7] = ["tasks", "outputs", "slots", "once", "groups", "sessions", "entries"];
+
+/// Keeps what is there, to be put back after each breach.
+fn keep() -> String {
+    TABLES.map(|table| format!("CREATE TABLE kept_{table} AS SELECT * FROM {table};")).concat()
+}
+
+/// Everything as it was: what was planted would be found again.
+fn put_back(on_postgres: bool) -> String {
+    let delete = TABLES.iter().rev().map(|table| format!("DELETE FROM {table};"));
+    let identity = |table: &str| on_postgres && ["tasks", "entries"].contains(&table);
+    let insert = TABLES.iter().map(|table| {
+        let overriding = if identity(table) { "OVERRIDING SYSTEM VALUE" } else { "" };
+        format!("INSERT INTO {table} {overriding} SELECT * FROM kept_{table};")
+    });
+    delete.chain(insert).collect()
+}
+
+async fn breaches_are_found(setup: Setup) {
+    let (mut server, client) = setup.serve().await;
+    let done = start(&client, "x", 0).await;
+    client.result(&done).await.unwrap();
+    let runs = client.start("one_at_a_time", json!({"delay_ms": 3_600_000})).await.unwrap();
+    setup.until(&runs, |view| view["job"] == "open").await;
+    let clean = setup.says(&["store", "check"]).await;
+    assert!(clean.ends_with(": 2 tasks, nothing wrong\n"), "{clean}");
+    server.kill();
+    let on_postgres = setup.schema.is_some();
+    setup.plant(&keep()).await;
+    for Breach { open, sql, words } in &BREACHES {
+        let id = if *open { &runs } else { &done };
+        setup.plant(&sql.replace("ID", id)).await;
+        let checked = setup.run(&["store", "check"]).await;
+        assert_eq!((checked.code, checked.stderr.as_str()), (Some(1), ""), "{sql}: {}", checked.stdout);
+        for word in *words {
+            let word = word.replace("ID", id);
+            assert!(checked.stdout.contains(&word), "no {word:?} in {}", checked.stdout);
+        }
+        assert!(checked.stdout.contains("\n  means: ") && checked.stdout.contains("\n  do:    "));
+        setup.plant(&put_back(on_postgres)).await;
+    }
+    for (sql, words) in ORPHANS {
+        if on_postgres {
+            // The database refuses them for as long as it is not told otherwise.
+            setup.plant(&format!("SET session_replication_role = replica; {sql}")).await;
+        } else {
+            setup.plant(sql).await;
+        }
+        let checked = setup.run(&["store", "check"]).await;
+        assert!(checked.code == Some(1) && checked.stdout.contains(words), "{words}: {checked:?}");
+        assert!(checked.stdout.ends_with(": 2 tasks, 1 findings\n"), "{}", checked.stdout);
+        setup.plant(&put_back(on_postgres)).await;
+    }
+    let clean = setup.says(&["store", "check"]).await;
+    assert!(clean.ends_with(": 2 tasks, nothing wrong\n"), "{clean}");
+}
+
+#[tokio::test]
+async fn breaches_are_found_on_sqlite() {
+    breaches_are_found(Setup::sqlite()).await;
+}
+
+#[tokio::test]
+async fn breaches_are_found_on_postgres() {
+    breaches_are_found(Setup::postgres()).await;
+}

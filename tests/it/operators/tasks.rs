@@ -1,0 +1,177 @@
+//! `taskbridge tasks`.
+
+use serde_json::{Value, json};
+
+use super::{Setup, start};
+use crate::support::{BASICS, text};
+
+/// What an operator sees of a life is there, and nothing that the caller, the job or a person said.
+async fn a_life_is_shown(setup: Setup) {
+    let (mut server, client) = setup.serve().await;
+    let task = start(&client, "the-secret", 10).await;
+    assert_eq!(text(&client.result(&task).await.unwrap()), "the-secret");
+    let waits = client.start("one_at_a_time", json!({"delay_ms": 3_600_000})).await.unwrap();
+    let queued = client.start("one_at_a_time", json!({"delay_ms": 0})).await.unwrap();
+    setup.until(&waits, |view| view["job"] == "open").await;
+
+    let table = setup.says(&["tasks", "list"]).await;
+    let lines: Vec<&str> = table.lines().collect();
+    assert!(lines[0].starts_with("ID            STATE"), "{table}");
+    assert!(lines[1].starts_with(&queued[..12]), "the newest first: {table}");
+    assert!(lines[1].contains("queued") && lines[1].contains("waits for"), "{table}");
+    assert!(lines[3].starts_with(&task[..12]) && lines[3].contains("succeeded  closed"), "{table}");
+    let column = lines[0].find("TOOL").unwrap();
+    assert!(lines[1..].iter().all(|line| &line[column - 1..column] == " " && &line[column..=column] != " "));
+
+    let ids = |views: Vec<Value>| views.iter().map(|view| view["id"].clone()).collect::<Vec<_>>();
+    assert_eq!(ids(setup.listed(&["--state", "succeeded"]).await), [json!(task)]);
+    assert_eq!(ids(setup.listed(&["--tool", "job", "--backend", "engine"]).await), [json!(task)]);
+    assert_eq!(
+        ids(setup.listed(&["--state", "unended", "--since", "1h"]).await),
+        [json!(queued), json!(waits)]
+    );
+    let owner = setup.listed(&[]).await[0]["owner"].as_str().unwrap().to_owned();
+    assert_eq!(setup.listed(&["--owner", &owner]).await.len(), 3);
+    for nobody in [&["--owner", &owner[1..]][..], &["--tool", "jo"], &["--trouble"], &["--since", "0s"]] {
+        assert_eq!(setup.listed(nobody).await.len(), 0, "{nobody:?}");
+    }
+
+    let shown = setup.says(&["tasks", "show", &task[..6]]).await;
+    for words in [
+        "state       succeeded",
+        "created: job on engine",
+        "start attempt 1",
+        "accepted by the engine as ",
+        "ended: succeeded",
+        "[start: ",
+        " ms]",
+    ] {
+        assert!(shown.contains(words), "no {words:?} in {shown}");
+    }
+    assert!(!shown.contains("the-secret"), "{shown}");
+    let export = setup.says(&["tasks", "export"]).await;
+    assert!(!export.contains("the-secret"), "{export}");
+    let lines: Vec<Value> = export.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let exported = lines.iter().find(|line| line["id"] == task.as_str()).unwrap();
+    let first = &exported["history"][0];
+    assert_eq!(first["what"][0]["created"]["tool"], "job");
+    assert_eq!((&first["version"], &first["what"][1]), (&json!(1), &json!({"attempt": 1})));
+    assert!(first["at"].as_str().unwrap().ends_with('Z') && !first["replica"].as_str().unwrap().is_empty());
+    let last = exported["history"].as_array().unwrap().last().unwrap();
+    assert!(last["what"].as_array().unwrap().contains(&json!({"ended": "succeeded"})), "{exported}");
+
+    // A wish that is written into the row is done by the server.
+    let cancelled = setup.says(&["tasks", "cancel", &waits]).await;
+    assert_eq!(
+        cancelled,
+        format!("{waits}: cancelled; a server stops its job, and asks again until it has ended\n")
+    );
+    assert_eq!(client.get(&waits).await.unwrap()["status"], "cancelled");
+    setup.until(&waits, |view| view["job"] == "closed").await;
+    setup.until(&queued, |view| view["state"] == "succeeded").await;
+    let shown = setup.says(&["tasks", "show", &waits]).await;
+    assert!(
+        shown.contains("operator@") && shown.contains("cancellation wished; ended: cancelled"),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("the engine took the cancellation") && shown.contains("the job is over"),
+        "{shown}"
+    );
+    let refused = setup.refuses(&["tasks", "cancel", &waits]).await;
+    assert!(refused.contains("has ended already: cancelled"), "{refused}");
+    let refused = setup.refuses(&["tasks", "retry-now", &waits]).await;
+    assert!(refused.contains("nothing is owed for it any more"), "{refused}");
+    assert_eq!(server.stop(), Some(0));
+    assert!(setup.says(&["store", "check"]).await.ends_with(": 3 tasks, nothing wrong\n"));
+}
+
+#[tokio::test]
+async fn a_life_is_shown_on_sqlite() {
+    a_life_is_shown(Setup::sqlite()).await;
+}
+
+#[tokio::test]
+async fn a_life_is_shown_on_postgres() {
+    a_life_is_shown(Setup::postgres()).await;
+}
+
+#[tokio::test]
+async fn an_id_is_not_guessed() {
+    let setup = Setup::sqlite();
+    let missing = setup.refuses(&["tasks", "list"]).await;
+    assert!(missing.contains("taskbridge.db: there is no such file: no server has run"), "{missing}");
+    assert!(!setup.place.path("state/taskbridge.db").exists(), "nothing is made");
+    let (mut server, client) = setup.serve().await;
+    let task = start(&client, "x", 0).await;
+    client.result(&task).await.unwrap();
+    let unknown = setup.refuses(&["tasks", "cancel", "nobody"]).await;
+    assert!(unknown.contains("no task `nobody` in ") && unknown.contains("tasks list"), "{unknown}");
+    let short = setup.refuses(&["tasks", "show", &task[..3]]).await;
+    assert!(short.contains("too short") && short.contains("4 characters"), "{short}");
+    // Two histories whose rows are gone.
+    let entry = |id: &str| {
+        format!(
+            "INSERT INTO entries (task, version, at, replica, what)
+             VALUES ('{id}', 1, 9000000000000, 'r', '{{\"what\":[\"queued\"]}}');"
+        )
+    };
+    setup.plant(&format!("{}{}", entry("0000-one"), entry("0000-other"))).await;
+    let ambiguous = setup.refuses(&["tasks", "show", "0000-o"]).await;
+    assert!(ambiguous.contains("several tasks begin with `0000-o`: 0000-one, 0000-other"), "{ambiguous}");
+    let gone = setup.says(&["tasks", "show", "0000-one"]).await;
+    assert!(gone.contains("only its history is left") && gone.contains("waits for a free slot"), "{gone}");
+    let gone = setup.refuses(&["tasks", "cancel", "0000-one"]).await;
+    assert!(gone.contains("was deleted"), "{gone}");
+    assert_eq!(server.stop(), Some(0));
+    setup.plant("PRAGMA user_version = 2").await;
+    let older = setup.refuses(&["tasks", "list"]).await;
+    assert!(older.contains("version 2") && older.contains("start a server of this version"), "{older}");
+    setup.plant("PRAGMA user_version = 99").await;
+    let newer = setup.refuses(&["store", "check"]).await;
+    assert!(newer.contains("version 99") && newer.contains("newer taskbridge"), "{newer}");
+}
+
+#[tokio::test]
+async fn a_schema_that_nobody_has_migrated_is_left_alone() {
+    let setup = Setup::postgres();
+    let refused = setup.refuses(&["tasks", "list"]).await;
+    assert!(refused.contains("has version 0") && refused.contains("taskbridge migrate"), "{refused}");
+    let client = shared_client().await;
+    let exists = "SELECT to_regnamespace($1) IS NOT NULL";
+    assert!(!client.query_one(exists, &[&setup.schema]).await.unwrap().get::<_, bool>(0));
+}
+
+async fn shared_client() -> tokio_postgres::Client {
+    crate::support::postgres::shared().client("public").await
+}
+
+#[tokio::test]
+async fn a_job_that_is_not_to_be_looked_at_for_long_is_looked_at_now() {
+    // Whoever watches the group looks an hour later.
+    let pace = "quickest_look = \"1h\"\nslowest_look = \"1h\"";
+    let setup = Setup::with(BASICS, pace, None);
+    let (_server, client) = setup.serve().await;
+    let task = start(&client, "found", 1_000).await;
+    setup.until(&task, |view| view["job"] == "open").await;
+    let due = setup.says(&["tasks", "retry-now", &task]).await;
+    assert!(due.starts_with(&format!("{task}: due now; its job is looked at")), "{due}");
+    // One look may come before the job's end.
+    while setup.listed(&[]).await[0]["state"] == "working" {
+        setup.run(&["tasks", "retry-now", &task]).await;
+    }
+    assert_eq!(text(&client.result(&task).await.unwrap()), "found");
+    let shown = setup.says(&["tasks", "show", &task]).await;
+    assert!(shown.contains("retry wished by an operator"), "{shown}");
+}
+
+#[tokio::test]
+async fn where_no_history_is_kept_none_is_shown() {
+    let setup = Setup::with(&format!("{BASICS}history = \"0s\"\n"), "", None);
+    let (mut server, client) = setup.serve().await;
+    let task = start(&client, "x", 0).await;
+    client.result(&task).await.unwrap();
+    let shown = setup.says(&["tasks", "show", &task]).await;
+    assert!(shown.contains("no history is kept of it: [store] history is \"0s\""), "{shown}");
+    assert_eq!(server.stop(), Some(0));
+}
