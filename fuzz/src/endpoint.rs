@@ -375,6 +375,7 @@ fn bridge(dir: &Path, seal: &Seal, entropy: &Arc<dyn Entropy>) -> Bridge {
         store: Arc::clone(&store),
         watch: Watch::default(),
         clock: Arc::clone(&clock),
+        receivers: Arc::new(taskbridge::tasks::notices::Nobody),
         tools: Arc::clone(&catalog) as _,
         nudge: Arc::new(Nudge::default()),
         scribe: Scribe { replica: Holder("fuzz".to_owned()), keeps: true },

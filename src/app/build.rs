@@ -19,6 +19,7 @@ use crate::mcp::Bridge;
 use crate::mcp::http::Entrance;
 use crate::mcp::offers::Offers;
 use crate::mcp::speakers::Speakers;
+use crate::notify::{Http, Notifier, Receivers};
 use crate::seal::Seal;
 use crate::store::postgres::{PostgresStore, StoreClock};
 use crate::store::sqlite::{Mode, SqliteStore};
@@ -54,7 +55,7 @@ impl App {
 
         let in_force = InForce::of(&config, backends);
         let (drain_for, stop_within) = (config.server.drain_for, config.server.stop_within);
-        let reconciling = config.reconciler.clone();
+        let (reconciling, notify) = (config.reconciler.clone(), config.notify.clone());
         let history = config.store.history;
         let Offered { catalog, settings, rules } = Offered::of(config, seal.clone())?;
         let catalog = Arc::new(Current::new(catalog));
@@ -63,11 +64,13 @@ impl App {
             replica = holder.0,
             "this process names itself so in leases and in the history of tasks"
         );
+        let receivers = Receivers::new(notify);
         let ledger = Ledger {
             store: Arc::clone(&store),
             watch: Watch::default(),
             clock: Arc::clone(&clock),
             tools: Arc::clone(&catalog) as _,
+            receivers: Arc::new(receivers.clone()),
             nudge: Arc::new(Nudge::default()),
             scribe: Scribe { replica: holder.clone(), keeps: !history.is_zero() },
         };
@@ -76,6 +79,7 @@ impl App {
         let loops = Settings { lease, tick: TICK, pace, max_acts: MAX_ACTS, history };
         let engines = in_force.engines.clone();
         let reconciler = Reconciler::new(ledger.clone(), engines, holder.clone(), loops).keeping(time);
+        let notifier = Notifier::new(ledger.clone(), receivers.clone(), holder.clone(), Http);
         let service = Service::new(ledger, Arc::clone(&entropy), holder, lease, pace, reconciler.outbox());
         let bridge = Bridge {
             service,
@@ -89,7 +93,17 @@ impl App {
         };
         let reloading = Box::pin(std::future::pending());
         let (bridge, entrance) = (Arc::new(bridge), Arc::new(Entrance::new(rules)));
-        Ok(Self { bridge, entrance, reconciler, drain_for, stop_within, in_force, reloading })
+        Ok(Self {
+            bridge,
+            entrance,
+            reconciler,
+            notifier,
+            receivers,
+            drain_for,
+            stop_within,
+            in_force,
+            reloading,
+        })
     }
 }
 

@@ -22,6 +22,7 @@ use futures_util::future::BoxFuture;
 use crate::config::Problems;
 use crate::mcp::Bridge;
 use crate::mcp::http::Entrance;
+use crate::notify::{Http, Notifier, Receivers};
 use crate::tasks::reconciler::Reconciler;
 use crate::tasks::store::StoreError;
 
@@ -33,6 +34,8 @@ pub struct App {
     bridge: Arc<Bridge>,
     entrance: Arc<Entrance>,
     reconciler: Reconciler,
+    notifier: Notifier<Http>,
+    receivers: Receivers,
     drain_for: Duration,
     stop_within: Duration,
     in_force: reload::InForce,

@@ -19,6 +19,7 @@ use super::{App, AppError};
 use crate::config::{self, Config, Differences, Parts, Reading, Sources, StorePlace};
 use crate::mcp::Bridge;
 use crate::mcp::http::Entrance;
+use crate::notify::Receivers;
 use crate::shutdown::Hangups;
 use crate::tasks::reconciler::Engines;
 
@@ -61,6 +62,7 @@ struct Reloader {
     in_force: InForce,
     bridge: Arc<Bridge>,
     entrance: Arc<Entrance>,
+    receivers: Receivers,
 }
 
 /// What came of a config that was put in force.
@@ -101,7 +103,7 @@ impl App {
 impl Reloader {
     fn of(app: &App, origin: Origin) -> Self {
         let (bridge, entrance) = (Arc::clone(&app.bridge), Arc::clone(&app.entrance));
-        Self { origin, in_force: app.in_force.clone(), bridge, entrance }
+        Self { origin, in_force: app.in_force.clone(), bridge, entrance, receivers: app.receivers.clone() }
     }
 
     async fn run(mut self, mut hangups: Hangups) -> Infallible {
@@ -180,7 +182,7 @@ impl Reloader {
             .filter(|name| !config.backends.contains_key(*name) && parts.has("backends", name))
             .cloned()
             .collect();
-        let (parts, keys) = (config.parts.clone(), config.seal.clone());
+        let (parts, keys, notify) = (config.parts.clone(), config.seal.clone(), config.notify.clone());
         let Offered { catalog, settings, rules } = Offered::of(config, self.bridge.seal.clone())?;
 
         // From here on nothing can fail. Who is shut out is so before anything else can be seen, and a tool is offered
@@ -190,6 +192,7 @@ impl Reloader {
         self.in_force.engines.replace(handles(&backends), max_calls);
         self.bridge.backends.replace(handles(&backends));
         self.bridge.offers.replace(catalog, settings);
+        self.receivers.replace(notify);
         self.in_force.backends = backends;
         self.in_force.parts = parts;
         Ok(Applied { left, ..applied })

@@ -12,6 +12,7 @@ use super::{App, AppError};
 use crate::config::Config;
 use crate::health::{self, Health};
 use crate::mcp::{http, stdio};
+use crate::notify::{Http, Notifier};
 use crate::tasks::reconciler::Reconciler;
 
 /// How long it may take to let go of what was cut off. A store that is away would not be heard of it.
@@ -33,7 +34,9 @@ impl App {
     /// # Errors
     /// See [`AppError`].
     pub async fn serve_http(self, listener: TcpListener, stop: CancellationToken) -> Result<(), AppError> {
-        let Self { bridge, entrance, reconciler, drain_for, stop_within, in_force, reloading } = self;
+        let Self {
+            bridge, entrance, reconciler, notifier, drain_for, stop_within, in_force, reloading, ..
+        } = self;
         let (store, engines, closing) = (bridge.store.clone(), in_force.engines, CancellationToken::new());
         let health = Health { store, engines, stopping: stop.clone() };
         let router = http::router(bridge, entrance, closing.clone()).merge(health::routes(health));
@@ -45,7 +48,7 @@ impl App {
                 never = close_after(drain_for, stop, closes) => never,
             }
         });
-        beside(reconciler, meanwhile, serving, &closing, stop_within).await.map(|_| ())
+        beside((reconciler, notifier), meanwhile, serving, &closing, stop_within).await.map(|_| ())
     }
 
     /// Serves one client over its input and output until the input ends or `stop` is cancelled.
@@ -58,9 +61,9 @@ impl App {
         output: impl AsyncWrite + Unpin + Send,
         stop: CancellationToken,
     ) -> Result<(), AppError> {
-        let Self { bridge, reconciler, stop_within, reloading, .. } = self;
+        let Self { bridge, reconciler, notifier, stop_within, reloading, .. } = self;
         let serving = stdio::serve(input, output, &bridge, stop.clone());
-        let served = beside(reconciler, reloading, serving, &stop, stop_within).await?;
+        let served = beside((reconciler, notifier), reloading, serving, &stop, stop_within).await?;
         served.unwrap_or(Ok(())).map_err(AppError::Stdio)
     }
 }
@@ -73,23 +76,26 @@ async fn close_after(drain_for: Duration, stop: CancellationToken, closing: Canc
     std::future::pending().await
 }
 
-/// Serves with the reconciler beside it, and does what is to be done meanwhile. Once serving is over or `stop` is
+/// Serves with the loops beside it, and does what is to be done meanwhile. Once serving is over or `stop` is
 /// cancelled, all that is in hand has `stop_within` to end; `None` if it was cut off then. Either way nothing stays
 /// leased: another process acts on it at once.
 async fn beside<T>(
-    reconciler: Reconciler,
+    (reconciler, notifier): (Reconciler, Notifier<Http>),
     meanwhile: BoxFuture<'static, Infallible>,
     serving: impl Future<Output = T>,
     stop: &CancellationToken,
     stop_within: Duration,
 ) -> Result<Option<T>, AppError> {
     let (stop_loops, leases) = (CancellationToken::new(), reconciler.leases());
+    // Two tasks: what the one has to do holds up nothing of the other.
     let mut loops = spawn(reconciler.run(stop_loops.clone()));
+    let mut notices = spawn(notifier.run(stop_loops.clone()));
     let mut serving = Box::pin(serving);
     let served = tokio::select! {
         served = &mut serving => Some(served),
         () = stop.cancelled() => None,
         _ = &mut loops => return Err(AppError::Loops),
+        _ = &mut notices => return Err(AppError::Loops),
         never = meanwhile => match never {},
     };
     let end = async {
@@ -98,7 +104,11 @@ async fn beside<T>(
             None => (&mut serving).await,
         };
         stop_loops.cancel();
-        (&mut loops).await.map(|()| served).map_err(|_| AppError::Loops)
+        let noticed = (&mut notices).await;
+        (&mut loops).await.and(noticed).map_err(|_| AppError::Loops)?;
+        // The loops let go of everything when they ended; what was being sent then is let go of now.
+        leases.let_go().await;
+        Ok(served)
     };
     match tokio::time::timeout(stop_within, end).await {
         Ok(served) => served.map(Some),
@@ -106,8 +116,13 @@ async fn beside<T>(
             tracing::warn!("not everything ended in time: what is left is cut off, and let go of");
             // In this order, so that nothing is leased any more when the leases are let go.
             drop(serving);
-            loops.abort();
-            let _ = loops.await;
+            for task in [loops, notices] {
+                task.abort();
+                // One that has ended was waited for above.
+                if !task.is_finished() {
+                    let _ = task.await;
+                }
+            }
             if tokio::time::timeout(LET_GO_WITHIN, leases.let_go()).await.is_err() {
                 tracing::warn!("leases could not be let go in time; they run out by themselves");
             }

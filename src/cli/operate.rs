@@ -10,6 +10,7 @@ use super::{File, load};
 use crate::clock::System;
 use crate::config::locate::Environment;
 use crate::config::{Config, Database};
+use crate::notify::Receivers;
 use crate::store::postgres::{PostgresStore, StoreClock};
 use crate::store::sqlite::{Mode, SqliteStore};
 use crate::store::survey::Survey;
@@ -28,6 +29,8 @@ pub(super) struct Opened {
     pub(super) keeps: bool,
     /// For how long.
     pub(super) history: Duration,
+    /// Who is owed notices of what a command does.
+    pub(super) receivers: Receivers,
     /// How long servers lease rows.
     pub(super) lease: Duration,
 }
@@ -36,6 +39,7 @@ pub(super) struct Opened {
 pub(super) async fn open(registry: &Registry, file: &File) -> Result<Opened, String> {
     let config: Config = load(registry, file, &Environment::of_process())?.0;
     let place = config.store.database.to_string();
+    let receivers = Receivers::new(config.notify);
     let store: Arc<dyn Survey> = match config.store.database {
         Database::Sqlite(path) => Arc::new(
             SqliteStore::open_existing(&path, System::clock(), Mode::Threaded)
@@ -50,5 +54,5 @@ pub(super) async fn open(registry: &Registry, file: &File) -> Result<Opened, Str
     let node = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let (history, lease) = (config.store.history, config.reconciler.lease);
     let name = format!("operator@{node}");
-    Ok(Opened { store, place, name, keeps: !history.is_zero(), history, lease })
+    Ok(Opened { store, place, name, keeps: !history.is_zero(), history, receivers, lease })
 }

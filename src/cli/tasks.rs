@@ -203,6 +203,7 @@ async fn change(opened: &Opened, id: &TaskId, event: Event) -> Result<Option<(Ta
         watch: Watch::default(),
         clock: time,
         tools: Arc::new(NoTools),
+        receivers: Arc::new(opened.receivers.clone()),
         nudge: Arc::new(Nudge::default()),
         scribe: Scribe { replica: Holder(opened.name.clone()), keeps: opened.keeps },
     };

@@ -10,6 +10,7 @@ mod check;
 mod duration;
 mod files;
 pub mod locate;
+mod notify;
 mod offer_shape;
 mod parameters;
 mod parts;
@@ -44,6 +45,7 @@ use serde_json::Value;
 use taskbridge_sdk::Registry;
 
 use crate::catalog::{Definition, Prompts, Resources};
+use crate::notify::Receiver;
 use crate::seal::Key;
 use reader::Reader;
 use shape::{ConcurrencyGroup, Lifetime};
@@ -79,6 +81,8 @@ pub struct Config {
     pub resources: Resources,
     /// The prompts.
     pub prompts: Prompts,
+    /// Who is told that tasks end or ask.
+    pub notify: Vec<Receiver>,
     /// What it says, in a short form.
     pub parts: Parts,
 }
@@ -108,7 +112,7 @@ pub struct Backend {
 }
 
 /// The tables of a config file.
-const TABLES: [&str; 12] = [
+const TABLES: [&str; 13] = [
     "server",
     "log",
     "auth",
@@ -121,6 +125,7 @@ const TABLES: [&str; 12] = [
     "tools",
     "resources",
     "prompts",
+    "notify",
 ];
 
 /// Reads a config file.
@@ -191,6 +196,7 @@ fn read_text(
     let tool_tables = reader.table("tools", part("tools"));
     let resource_tables = reader.table("resources", part("resources"));
     let prompt_tables = reader.table("prompts", part("prompts"));
+    let notify_tables = part("notify");
     reader.leftovers("", &fields, &TABLES);
 
     check::all(&mut reader, &server, &auth, &reconciler, &lifetime);
@@ -225,6 +231,7 @@ fn read_text(
     let context = prompts::Context { dir, tools, resources: &resources, all_resources };
     let prompts = prompts::read(&mut reader, prompt_tables, context);
     let seal = seal::keys(&mut reader, &seal, dir);
+    let notify = notify::read(&mut reader, notify_tables, dir, &tool_names);
     let store = store::place(&mut reader, store, dir, state_home);
     sources.extend(reader.sources());
     let parts = Parts::of(&source.fields, reader.contents());
@@ -242,6 +249,7 @@ fn read_text(
         limits,
         resources,
         prompts,
+        notify,
         parts,
     })
 }

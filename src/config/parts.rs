@@ -49,11 +49,19 @@ impl Parts {
     pub(super) fn of(fields: &Map<String, Value>, files: &[(String, u64)]) -> Self {
         let mut parts = BTreeMap::new();
         for (table, members) in fields {
-            let Value::Object(members) = members else { continue };
+            let list;
+            let members = match members {
+                Value::Object(members) => members,
+                // A list of tables is one part: its members have no names.
+                other => {
+                    list = Map::from_iter([("all".to_owned(), other.clone())]);
+                    &list
+                }
+            };
             let digest = |(name, value): (&String, &Value)| {
                 let mut hasher = DefaultHasher::new();
                 value.to_string().hash(&mut hasher);
-                let part = join(table, name);
+                let part = if fields[table].is_array() { table.clone() } else { join(table, name) };
                 for (field, digest) in files {
                     let within = field.strip_prefix(&part).is_some_and(|rest| rest.starts_with(['.', '[']));
                     if within || *field == part {
@@ -143,7 +151,10 @@ impl fmt::Display for Differences {
             }
         }
         let others = self.0.iter().filter(|difference| !NAMED.contains(&&*difference.table));
-        words.extend(others.map(|difference| format!("[{}] {}", difference.table, difference.member)));
+        words.extend(others.map(|Difference { table, member, .. }| match member.as_str() {
+            "all" => format!("[[{table}]]"),
+            member => format!("[{table}] {member}"),
+        }));
         f.write_str(&words.join("; "))
     }
 }
@@ -170,6 +181,7 @@ mod tests {
             "server": {"listen": "127.0.0.1:2", "page_size": 6},
             "tools": {"a": {"x": 1}, "ab": {"x": 2}, "new": {}, "file": {"input_schema": "s.json"}},
             "backends": {"b": {"env": {"TOKEN": "new secret"}}},
+            "notify": [{"url": "https://example.com/secret"}],
             "store": {"path": "x"},
         });
         let old = parts(&old, &[("tools.file.input_schema", 1), ("tools.ab", 7)]);
@@ -177,7 +189,7 @@ mod tests {
         let differences = old.differences(&new);
         assert_eq!(
             differences.at_once().to_string(),
-            "backends changed: b; tools changed: ab, file; tools added: new; tools removed: gone; [server] page_size"
+            "backends changed: b; tools changed: ab, file; tools added: new; tools removed: gone; [[notify]]; [server] page_size"
         );
         assert_eq!(differences.at_start().to_string(), "[server] listen; [store] path");
         assert!(old.differences(&old).is_empty());

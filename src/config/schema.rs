@@ -7,6 +7,7 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 use taskbridge_sdk::Registry;
 
+use super::notify::Notify;
 use super::offer_shape::{Prompt, Resource};
 use super::seal::Seal;
 use super::shape::{Auth, ConcurrencyGroup, Lifetime, Log, Reconciler, Server};
@@ -40,6 +41,11 @@ pub fn generate(registry: &Registry) -> Value {
     table("resources", tables("What clients can read, by name.", resource));
     let prompt = shape::<Prompt>(&mut generator);
     table("prompts", tables("Messages that users pick and fill in, by name.", prompt));
+    let receiver = shape::<Notify>(&mut generator);
+    table(
+        "notify",
+        json!({"description": "Who is told that tasks end or ask.", "type": "array", "items": receiver}),
+    );
     let mut definitions = generator.take_definitions(true);
     definitions.retain(|name, _| !inlined.contains(name));
     let mut schema = json!({

@@ -141,7 +141,7 @@ fn mistakes_in_the_servers_own_tables() {
     for (text, expected) in [
         (
             "[sever]\n",
-            "x.toml:1: sever: unknown field `sever`; did you mean `server`? (known: `server`, `log`, `auth`, `seal`, `store`, `reconciler`, `lifetime`, `concurrency_groups`, `backends`, `tools`, `resources`, `prompts`)",
+            "x.toml:1: sever: unknown field `sever`; did you mean `server`? (known: `server`, `log`, `auth`, `seal`, `store`, `reconciler`, `lifetime`, `concurrency_groups`, `backends`, `tools`, `resources`, `prompts`, `notify`)",
         ),
         ("server = 3\n", "x.toml:1: server: invalid type: integer `3`, expected struct Server"),
         (

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::entry::Line;
-use super::row::Row;
+use super::row::{NoticeRow, Row};
 use crate::tasks::store::{Attach, Change, Holder, Inserted, Lease, NewTask, Once, SlotLimit};
 use crate::tasks::task::Task;
 
@@ -24,14 +24,16 @@ pub(super) struct Wish {
     pub(super) attach: Option<Attach>,
     pub(super) lease: Option<(Holder, Duration)>,
     pub(super) line: Option<Line>,
+    pub(super) notices: Vec<NoticeRow>,
 }
 
 impl Wish {
     /// Splits the row to be written from the task to be handed back.
     pub(super) fn of(new: NewTask) -> Result<(Self, Task), serde_json::Error> {
-        let NewTask { task, limits, once, attach, lease, transition } = new;
+        let NewTask { task, limits, once, attach, lease, transition, notices } = new;
         let line = transition.as_ref().map(Line::of).transpose()?;
-        Ok((Self { row: Row::of(&task)?, limits, once, attach, lease, line }, task))
+        let notices = NoticeRow::of_all(&notices)?;
+        Ok((Self { row: Row::of(&task)?, limits, once, attach, lease, line, notices }, task))
     }
 }
 
@@ -54,6 +56,7 @@ pub(super) struct Amend {
     pub(super) limits: Vec<SlotLimit>,
     pub(super) lease: LeaseChange,
     pub(super) line: Option<Line>,
+    pub(super) notices: Vec<NoticeRow>,
 }
 
 /// [`Lease`], on its own.
@@ -71,6 +74,7 @@ impl Amend {
             version: change.task.version,
             output: change.output.map(serde_json::to_string).transpose()?,
             limits: change.limits.to_vec(),
+            notices: NoticeRow::of_all(change.notices)?,
             lease: match change.lease {
                 Lease::Keep => LeaseChange::Keep,
                 Lease::Release(holder) => LeaseChange::Release(holder.0.clone()),

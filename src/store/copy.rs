@@ -13,6 +13,7 @@ pub(in crate::store) struct Kept {
     pub(super) tasks: Vec<TaskKept>,
     pub(super) once: Vec<Key>,
     pub(super) entries: Vec<EntryKept>,
+    pub(super) notices: Vec<NoticeKept>,
     pub(super) history: Vec<Note>,
     pub(super) sessions: Vec<Session>,
     pub(super) keys: Vec<(String, Vec<u8>)>,
@@ -39,6 +40,16 @@ pub(in crate::store) struct EntryKept {
     pub(super) at: i64,
     pub(super) replica: String,
     pub(super) what: String,
+}
+
+/// What a receiver is owed, as it is written.
+pub(in crate::store) struct NoticeKept {
+    pub(super) id: String,
+    pub(super) receiver: String,
+    pub(super) since: i64,
+    pub(super) due_at: i64,
+    pub(super) attempts: i32,
+    pub(super) body: String,
 }
 
 /// How long the jobs of a tool took.

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::tasks::notices::{News, Notice};
 use crate::tasks::task::{Job, Task};
 
 /// All columns of a task, made where the call is made, so that whoever writes only binds them.
@@ -74,6 +75,37 @@ impl Row {
             slots,
             body: serde_json::to_string(task)?,
         })
+    }
+}
+
+/// All columns of a notice.
+pub(in crate::store) struct NoticeRow {
+    pub(super) id: String,
+    pub(super) receiver: String,
+    pub(super) since: i64,
+    pub(super) body: String,
+}
+
+impl NoticeRow {
+    pub(super) fn of_all(notices: &[Notice]) -> Result<Vec<Self>, serde_json::Error> {
+        notices.iter().map(Self::of).collect()
+    }
+
+    fn of(notice: &Notice) -> Result<Self, serde_json::Error> {
+        Ok(Self {
+            id: notice.id.clone(),
+            receiver: notice.receiver.clone(),
+            since: notice.news.at.as_millis(),
+            body: serde_json::to_string(&notice.news)?,
+        })
+    }
+}
+
+/// The notice in such columns. The text says why it cannot be understood.
+pub(super) fn notice(id: String, receiver: &str, body: &str) -> Result<Notice, String> {
+    match serde_json::from_str::<News>(body) {
+        Ok(news) => Ok(Notice { id, receiver: receiver.to_owned(), news }),
+        Err(error) => Err(format!("the notice {id} cannot be understood ({error})")),
     }
 }
 

@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use taskbridge_sdk::{JobHandle, Timestamp};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use super::audit;
 use super::history::{self, Happened, Scribe};
 use super::machine::{self, Event};
+use super::notices::{self, Receivers};
 use super::store::{Change, Group, Lease, OpenJob, Result, SlotLimit, Store, Updated};
 use super::task::{Job, Task, TaskId};
 use super::tools::Tools;
@@ -30,6 +31,8 @@ pub struct Ledger {
     pub clock: Arc<dyn Clock>,
     /// The limits of slots.
     pub tools: Arc<dyn Tools>,
+    /// Who is owed notices of what.
+    pub receivers: Arc<dyn Receivers>,
     /// Wakes the reconciler: a row is due, a slot is free, a job is open.
     pub nudge: Arc<Nudge>,
     /// What becomes history.
@@ -49,6 +52,8 @@ pub struct Nudge {
     pub opened: Inbox<(Group, OpenJob)>,
     /// Jobs that are worth a look now.
     pub looks: Inbox<Look>,
+    /// Receivers are owed something new.
+    pub owing: watch::Sender<()>,
     /// Until when the claiming loop sleeps anyway, in milliseconds since the epoch.
     sleeps_until: AtomicI64,
 }
@@ -102,6 +107,7 @@ impl Default for Nudge {
             open: Notify::new(),
             opened: Inbox::default(),
             looks: Inbox::default(),
+            owing: watch::Sender::new(()),
             sleeps_until: AtomicI64::new(i64::MAX),
         }
     }
@@ -180,6 +186,7 @@ impl Ledger {
         let gives_back = matches!(lease, Lease::Release(_));
         let patience = if gives_back && !is_seen(task, &step.task) { COMPANY } else { Duration::ZERO };
         let transition = self.scribe.transition(task, said, &step.task, call);
+        let notices = notices::owed(Some(task), &step.task, &*self.receivers);
         let change = Change {
             task: &step.task,
             output: step.output.as_ref(),
@@ -187,6 +194,7 @@ impl Ledger {
             lease,
             patience,
             transition: transition.as_ref(),
+            notices: &notices,
         };
         match self.store.update(change).await? {
             Updated::Conflict => Ok(Commit::Conflict),
@@ -194,6 +202,9 @@ impl Ledger {
             Updated::Written(version) => {
                 let written = Task { version, ..step.task };
                 self.tell(task, &written);
+                if !notices.is_empty() {
+                    self.nudge.owing.send_replace(());
+                }
                 Ok(Commit::Done(written))
             }
         }

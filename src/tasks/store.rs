@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use taskbridge_sdk::{GroupKey, JobHandle, Level, Output, Timestamp};
 
 use super::history::{Entry, Transition};
+use super::notices::Notice;
 use super::task::{Owner, Task, TaskId};
 
 /// The result of a store's work.
@@ -102,11 +103,53 @@ pub trait Groups: Send + Sync {
     /// Lets go of this holder's leases on groups.
     async fn leave(&self, holder: &Holder) -> Result<()>;
 
-    /// Lets go of every lease of this holder, on groups and on rows.
+    /// Lets go of every lease of this holder, on groups, rows and notices.
     async fn let_go(&self, holder: &Holder) -> Result<()>;
 
     /// The open jobs of a group whose rows were opened at or after `opened_since`.
     async fn open_jobs(&self, group: &Group, opened_since: Timestamp) -> Result<Vec<OpenJob>>;
+}
+
+/// What receivers of notices are owed. It is written with the change that caused it: [`NewTask::notices`],
+/// [`Change::notices`]. A notice that is there already is not written again.
+#[async_trait]
+pub trait Notices: Send + Sync {
+    /// Leases up to `limit` notices for this receiver that are due, the longest due first. Those come again when the
+    /// lease has run out.
+    async fn take_notices(
+        &self,
+        receiver: &str,
+        holder: &Holder,
+        lease: Duration,
+        limit: usize,
+    ) -> Result<Vec<Owed>>;
+
+    /// The receiver has it: it is owed no more, whoever holds it.
+    async fn strike(&self, notice: &Notice) -> Result<()>;
+
+    /// The receiver does not have it: it is due again after so long. Only its holder can say so.
+    async fn put_off(&self, notice: &Notice, holder: &Holder, pause: Duration) -> Result<()>;
+
+    /// Forgets what is owed since before a moment, and returns how many notices that were.
+    async fn forget_notices(&self, which: Forget<'_>, before: Timestamp) -> Result<usize>;
+}
+
+/// Whose notices are forgotten.
+#[derive(Clone, Copy, Debug)]
+pub enum Forget<'a> {
+    /// Those for this receiver.
+    Of(&'a str),
+    /// Those for any but these.
+    AllBut(&'a [String]),
+}
+
+/// A notice on its way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owed {
+    /// The notice.
+    pub notice: Notice,
+    /// How many times it was leased to be sent, this time included.
+    pub attempts: u32,
 }
 
 /// What happened to tasks. An entry is written with the change that it tells of ([`Change::transition`],
@@ -276,9 +319,15 @@ pub trait Hints: Send + Sync {
 }
 
 /// All that the server needs of a store.
-pub trait Store: TaskStore + Queue + Groups + History + Durations + Sessions + Keys + Time + Hints {}
+pub trait Store:
+    TaskStore + Queue + Groups + Notices + History + Durations + Sessions + Keys + Time + Hints
+{
+}
 
-impl<T: TaskStore + Queue + Groups + History + Durations + Sessions + Keys + Time + Hints> Store for T {}
+impl<T: TaskStore + Queue + Groups + Notices + History + Durations + Sessions + Keys + Time + Hints> Store
+    for T
+{
+}
 
 /// A row to be added.
 #[derive(Clone, Debug)]
@@ -295,6 +344,8 @@ pub struct NewTask {
     pub lease: Option<(Holder, Duration)>,
     /// What the history says of it, if the row is written.
     pub transition: Option<Transition>,
+    /// What is owed to receivers once the row is there.
+    pub notices: Vec<Notice>,
 }
 
 /// A caller's idempotency key.
@@ -355,6 +406,8 @@ pub struct Change<'a> {
     pub limits: &'a [SlotLimit],
     /// What happens to the lease.
     pub lease: Lease<'a>,
+    /// What is owed to receivers from now on.
+    pub notices: &'a [Notice],
     /// How long the write may be put off, to be made together with others. The method returns when it was made.
     pub patience: Duration,
     /// What the history says of it, if it is written.

@@ -13,6 +13,7 @@ mod examples;
 mod fuzz;
 mod health;
 mod kill;
+mod notify;
 mod operators;
 mod postgres;
 mod readme;

@@ -147,9 +147,11 @@ impl Write for LetGo {
         let sql = "WITH left_alone AS (DELETE FROM groups WHERE holder = $1),
                         given_back AS (UPDATE tasks SET lease_holder = NULL, lease_until = NULL
                                        WHERE due_at IS NOT NULL AND lease_until IS NOT NULL AND lease_holder = $1
-                                           AND $2::boolean)
+                                           AND $2::boolean),
+                        put_down AS (UPDATE notices SET due_at = moment($4), holder = NULL
+                                     WHERE holder = $1 AND $2::boolean)
                    SELECT pg_notify('taskbridge.' || $3::text, '')";
-        db.execute(sql, &[&self.holder, &self.rows, &db.schema()]).await?;
+        db.execute(sql, &[&self.holder, &self.rows, &db.schema(), &db.now]).await?;
         Ok(())
     }
 }

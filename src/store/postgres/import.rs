@@ -34,7 +34,8 @@ async fn all(client: &mut Client, to: &Place, kept: &Kept) -> Result<(), Fault> 
     tx.batch_execute("SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL statement_timeout = 0")
         .await?;
     // No server writes into it until this has ended.
-    tx.batch_execute("LOCK TABLE tasks, once, entries, history, sessions, keys IN EXCLUSIVE MODE").await?;
+    tx.batch_execute("LOCK TABLE tasks, once, entries, notices, history, sessions, keys IN EXCLUSIVE MODE")
+        .await?;
     let empty = "SELECT NOT EXISTS (SELECT 1 FROM tasks) AND NOT EXISTS (SELECT 1 FROM once)
                     AND NOT EXISTS (SELECT 1 FROM history) AND NOT EXISTS (SELECT 1 FROM sessions)
                     AND NOT EXISTS (SELECT 1 FROM keys) AND NOT EXISTS (SELECT 1 FROM entries)";
@@ -75,6 +76,18 @@ async fn all(client: &mut Client, to: &Place, kept: &Kept) -> Result<(), Fault> 
         }))
         .await?;
     }
+    for notice in &kept.notices {
+        let sql = "INSERT INTO notices (id, receiver, since, due_at, attempts, body) VALUES ($1, $2, $3, $4, $5, $6)";
+        let params: [Param<'_>; 6] = [
+            &notice.id,
+            &notice.receiver,
+            &notice.since,
+            &notice.due_at,
+            &notice.attempts,
+            &column::text(&notice.body),
+        ];
+        tx.execute(sql, &params).await?;
+    }
     for note in &kept.history {
         let sql = "INSERT INTO history (tool, took, median) VALUES ($1, $2, $3)";
         tx.execute(sql, &[&column::key(&note.tool), &note.took, &note.median]).await?;
@@ -104,6 +117,7 @@ async fn task(
         attach: None,
         lease: None,
         transition: None,
+        notices: Vec::new(),
     };
     let (wish, task) = Wish::of(new).map_err(|error| Fault::Row(error.to_string()))?;
     let version = i64::try_from(task.version).map_err(|error| Fault::Row(error.to_string()))?;

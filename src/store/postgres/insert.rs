@@ -10,6 +10,7 @@ use tokio_postgres::Row;
 
 use super::desk::{Db, Locks, Param, Write};
 use super::fault::Fault;
+use super::notices::Owing;
 use super::tasks::millis;
 use super::{column, row};
 use crate::store::change::{Found, Wish};
@@ -21,8 +22,9 @@ impl Write for Wish {
     type Done = Found;
 
     async fn write(&self, db: &Db, again: bool) -> Result<Found, Fault> {
+        let (insert, owing) = statement(self);
         if self.once.is_none() && self.attach.is_none() && !matches!(self.row.slots, Slots::Held(_)) {
-            return match db.all(INSERT, &Columns::of(self, 1).params(&db.now)).await {
+            return match db.all(insert, &Columns::of(self, 1).params_with(&db.now, &owing)).await {
                 Err(fault) if again && fault.is_there_already("tasks_pkey") => Ok(Found::Nothing),
                 made => made.map(|_| Found::Nothing),
             };
@@ -34,7 +36,7 @@ impl Write for Wish {
         } else if let Some(found) = serves(&seen, self)? {
             found
         } else {
-            db.finish(INSERT, &Columns::of(self, 1).params(&db.now)).await?;
+            db.finish(insert, &Columns::of(self, 1).params_with(&db.now, &owing)).await?;
             return Ok(Found::Nothing);
         };
         if let (Found::Abandoned(task), Some(once)) = (&found, &self.once) {
@@ -73,8 +75,10 @@ const LOOK: &str = "
         ORDER BY created_at DESC, id DESC LIMIT 1) AS left_over ON true";
 
 /// The row goes in with its slots and its key. A key that stood for an expired row stands for this one from now on.
-pub(super) const INSERT: &str = "
-    WITH made AS (
+macro_rules! insert {
+    ($more:literal) => {
+        concat!(
+            "WITH made AS (
         INSERT INTO tasks (id, owner, tool, created_at, version, expires_at, due_at, lease_until, lease_holder,
                            backend, grp, opened_at, handle, closed, line, digest, waiting_until, body, session)
         VALUES ($2, $3, $4, $5, $24, $6, $7, moment($1) + $8::bigint, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18,
@@ -87,8 +91,30 @@ pub(super) const INSERT: &str = "
         ON CONFLICT (scope, key) DO UPDATE SET digest = excluded.digest, task = excluded.task),
     noted AS (
         INSERT INTO entries (task, version, at, replica, what)
-        SELECT $2, $24, moment($1), $25, $26 WHERE $26::text IS NOT NULL)
-    SELECT id FROM made";
+        SELECT $2, $24, moment($1), $25, $26 WHERE $26::text IS NOT NULL)",
+            $more,
+            " SELECT id FROM made"
+        )
+    };
+}
+
+pub(super) const INSERT: &str = insert!("");
+
+/// The same, with what is owed to receivers.
+const INSERT_OWING: &str = insert!(
+    ", owed AS (INSERT INTO notices (id, receiver, since, due_at, body)
+                SELECT n.id, n.receiver, n.since, moment($1), n.body
+                FROM made, unnest($27::text[], $28::text[], $29::bigint[], $30::text[]) AS n (id, receiver, since, body)
+                ON CONFLICT DO NOTHING)"
+);
+
+/// The statement for this row, and what goes with it.
+fn statement(wish: &Wish) -> (&'static str, Option<Owing>) {
+    match wish.notices.as_slice() {
+        [] => (INSERT, None),
+        notices => (INSERT_OWING, Some(Owing::of(notices))),
+    }
+}
 
 /// Notes which row an idempotency key stands for, unless that row was deleted meanwhile.
 const NOTE_KEY: &str = "
@@ -202,6 +228,12 @@ impl<'w> Columns<'w> {
             Slots::Free | Slots::Never => Vec::new(),
         };
         Self { wish, texts, lease: wish.lease.as_ref().map(|(_, lease)| millis(*lease)), slots, version }
+    }
+
+    fn params_with<'p>(&'p self, now: &'p Option<i64>, owing: &'p Option<Owing>) -> Vec<Param<'p>> {
+        let mut params = self.params(now).to_vec();
+        params.extend(owing.iter().flat_map(Owing::params));
+        params
     }
 
     /// The parameters, with what counts as now.

@@ -3,7 +3,8 @@
 //! - `place`: what the config says of it. `connect`: connections and their pool. `desk`: how reads and writes are made,
 //!   and made again; `turns`: in which order.
 //! - `schema`: what is in the database, by version. `row`: how a row becomes a task; `column`: how text is kept.
-//! - `tasks` with `insert` and `update`, `queue`, `groups`, `history`, `notes`, `sessions`: the traits of [`crate::tasks::store`].
+//! - `tasks` with `insert` and `update`, `queue`, `groups`, `history`, `notices`, `notes`, `sessions`: the traits of
+//!   [`crate::tasks::store`].
 //! - `hints`: what other processes wrote. `import`: what another store held.
 //!
 //! Everything runs at READ COMMITTED. What must be exact between processes is so by one statement that compares and
@@ -19,6 +20,7 @@ mod history;
 mod import;
 mod insert;
 mod notes;
+mod notices;
 mod place;
 mod queue;
 mod row;

@@ -17,11 +17,16 @@ struct Migration {
     oldest: i32,
 }
 
-const MIGRATIONS: [Migration; 2] = [
+const MIGRATIONS: [Migration; 3] = [
     Migration { name: "0001_tasks", sql: include_str!("../migrations/postgres/0001_tasks.sql"), oldest: 1 },
     Migration {
         name: "0002_history",
         sql: include_str!("../migrations/postgres/0002_history.sql"),
+        oldest: 1,
+    },
+    Migration {
+        name: "0003_notices",
+        sql: include_str!("../migrations/postgres/0003_notices.sql"),
         oldest: 1,
     },
 ];
@@ -125,7 +130,9 @@ pub(super) async fn migrate(db: &mut Client, schema: &str) -> Result<Migrated, F
     tx.execute("SELECT pg_advisory_xact_lock($1)", &[&column::lock(schema, "schema", "")]).await?;
     // Read again under the lock: another process may have done it meanwhile.
     let before = version(tx.client(), schema).await?;
-    before.is_current()?;
+    if before.is_current()? {
+        return Ok(Migrated { before: before.steps(), after: before.steps(), made: Vec::new() });
+    }
     let exists = "SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1)";
     if !tx.query_one(exists, &[&schema]).await?.try_get::<_, bool>(0)? {
         tx.batch_execute(&format!("CREATE SCHEMA {schema}")).await?;

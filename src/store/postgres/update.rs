@@ -7,11 +7,13 @@
 use std::borrow::Cow;
 
 use async_trait::async_trait;
+use tokio_postgres::Row;
 
 use super::column;
 use super::desk::{Db, Locks, Param, Write};
 use super::fault::Fault;
 use super::insert::{limits, lock_slots};
+use super::notices::Owing;
 use super::tasks::millis;
 use crate::store::change::{Amend, LeaseChange};
 use crate::store::row::Slots;
@@ -56,17 +58,32 @@ const UPDATE_NOTED: &str =
     concat!("WITH written AS (", update_row!(), " RETURNING id), ", note!("$19", "$20"));
 
 /// For the others: `$19` says that the row must hold slots already, and `$20` that it holds none from now on.
-const UPDATE_ALL: &str = concat!(
-    "WITH written AS (",
-    update_row!(),
-    " AND (NOT $19::boolean OR EXISTS (SELECT 1 FROM slots WHERE task = $2)) RETURNING id),
+macro_rules! update_all {
+    ($more:literal) => {
+        concat!(
+            "WITH written AS (",
+            update_row!(),
+            " AND (NOT $19::boolean OR EXISTS (SELECT 1 FROM slots WHERE task = $2)) RETURNING id),
       freed AS (DELETE FROM slots WHERE $20::boolean AND task IN (SELECT id FROM written)),
       held AS (INSERT INTO slots (slot, task)
                SELECT DISTINCT names.slot, written.id FROM written, unnest($21::text[]) AS names (slot)
                ON CONFLICT DO NOTHING),
       kept AS (INSERT INTO outputs (task, body) SELECT id, $22 FROM written WHERE $22::text IS NOT NULL
                ON CONFLICT DO NOTHING), ",
-    note!("$23", "$24")
+            $more,
+            note!("$23", "$24")
+        )
+    };
+}
+
+const UPDATE_ALL: &str = update_all!("");
+
+/// For rows that are written with what is owed to receivers. The others are spared the arrays.
+const UPDATE_OWING: &str = update_all!(
+    "owed AS (INSERT INTO notices (id, receiver, since, due_at, body)
+              SELECT n.id, n.receiver, n.since, moment($1), n.body
+              FROM written, unnest($25::text[], $26::text[], $27::bigint[], $28::text[]) AS n (id, receiver, since, body)
+              ON CONFLICT DO NOTHING), "
 );
 
 /// What must be known before slots are taken.
@@ -89,15 +106,15 @@ impl Write for Amend {
     async fn write(&self, db: &Db, again: bool) -> Result<Updated, Fault> {
         let columns = Columns::of(self)?;
         let written = match (&self.row.slots, &self.output) {
-            (Slots::Never, None) => match columns.noted(db) {
+            (Slots::Never, None) if self.notices.is_empty() => match columns.noted(db) {
                 Some(params) => !db.all(UPDATE_NOTED, &params).await?.is_empty(),
                 None => !db.all(UPDATE, &columns.params(db)[..18]).await?.is_empty(),
             },
-            (Slots::Never | Slots::Free, _) => !db.all(UPDATE_ALL, &columns.params(db)).await?.is_empty(),
+            (Slots::Never | Slots::Free, _) => !columns.write_all(db).await?.is_empty(),
             (Slots::Held(slots), _) => {
                 // Nearly always it holds them already: one statement then.
                 let already = Columns { must_hold: true, ..Columns::of(self)? };
-                if db.all(UPDATE_ALL, &already.params(db)).await?.is_empty() {
+                if already.write_all(db).await?.is_empty() {
                     match take(db, self, slots, &columns).await? {
                         Updated::Written(_) => true,
                         Updated::Conflict => false,
@@ -132,7 +149,8 @@ async fn take(db: &Db, amend: &Amend, slots: &[String], columns: &Columns<'_>) -
         db.leave().await?;
         return Ok(if is_current { Updated::NoSlot } else { Updated::Conflict });
     }
-    let written = db.finish(UPDATE_ALL, &columns.params(db)).await?;
+    let (sql, owing) = columns.all();
+    let written = db.finish(sql, &columns.params_with(db, &owing)).await?;
     Ok(if written.is_empty() { Updated::Conflict } else { Updated::Written(amend.version + 1) })
 }
 
@@ -205,6 +223,25 @@ impl<'w> Columns<'w> {
         self.what.as_ref()?;
         let all = self.params(db);
         Some(all[..18].iter().chain(&all[22..]).copied().collect())
+    }
+
+    /// The whole statement, and what goes with it.
+    fn all(&self) -> (&'static str, Option<Owing>) {
+        match self.amend.notices.as_slice() {
+            [] => (UPDATE_ALL, None),
+            notices => (UPDATE_OWING, Some(Owing::of(notices))),
+        }
+    }
+
+    async fn write_all(&self, db: &Db) -> Result<Vec<Row>, Fault> {
+        let (sql, owing) = self.all();
+        db.all(sql, &self.params_with(db, &owing)).await
+    }
+
+    fn params_with<'p>(&'p self, db: &'p Db, owing: &'p Option<Owing>) -> Vec<Param<'p>> {
+        let mut params = self.params(db).to_vec();
+        params.extend(owing.iter().flat_map(Owing::params));
+        params
     }
 
     fn params<'p>(&'p self, db: &'p Db) -> [Param<'p>; 24] {

@@ -9,7 +9,7 @@ use rusqlite::types::FromSql;
 
 use super::fault::Fault;
 use super::{connect, row};
-use crate::store::copy::{EntryKept, Kept, Key, Note, Session, TaskKept};
+use crate::store::copy::{EntryKept, Kept, Key, Note, NoticeKept, Session, TaskKept};
 use crate::tasks::store::{Result, StoreError};
 
 /// How long another process may take to let go of the file.
@@ -60,6 +60,11 @@ fn kept(db: &Connection) -> Result<Kept, Fault> {
                 replica: row.get(3)?,
                 what: row.get(4)?,
             })
+        })?,
+        notices: all(db, "SELECT id, receiver, since, due_at, attempts, body FROM notices", |row| {
+            let (id, receiver, since) = (row.get(0)?, row.get(1)?, row.get(2)?);
+            let (due_at, attempts, body) = (row.get(3)?, row.get(4)?, row.get(5)?);
+            Ok(NoticeKept { id, receiver, since, due_at, attempts, body })
         })?,
         history: all(db, "SELECT tool, took, median FROM history", |row| {
             Ok(Note { tool: row.get(0)?, took: row.get(1)?, median: row.get(2)? })

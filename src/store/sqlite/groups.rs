@@ -41,6 +41,8 @@ impl Groups for SqliteStore {
                  WHERE due_at IS NOT NULL AND lease_until IS NOT NULL AND lease_holder = ?1",
             )?
             .execute([&holder.0])?;
+            db.sql("UPDATE notices SET due_at = ?2, holder = NULL WHERE holder = ?1")?
+                .execute(params![holder.0, db.now_ms()])?;
             Ok(())
         })
         .await

@@ -4,7 +4,7 @@ use rusqlite::{OptionalExtension, params};
 
 use super::fault::Fault;
 use super::row;
-use super::{Db, history};
+use super::{Db, history, notices};
 use crate::store::change::{Found, Wish};
 use crate::store::row::{Slots, line};
 use crate::tasks::store::{Attach, Once, SlotLimit};
@@ -30,6 +30,7 @@ pub(super) fn insert(db: &Db<'_>, wish: &Wish) -> Result<Found, Fault> {
         return Ok(Found::NoSlot);
     }
     write(db, wish)?;
+    notices::owe(db, &wish.notices)?;
     Ok(Found::Nothing)
 }
 

@@ -3,7 +3,8 @@
 //! - `writer`: one connection writes, many operations to a transaction; `turn`: and lets other processes write.
 //! - `readers`: a small pool of connections reads.
 //! - `schema`: what is in the file, by version. `row`: how a task becomes a row and back.
-//! - `tasks` with `insert` and `update`, `queue`, `groups`, `history`, `notes`, `sessions`: the traits of [`crate::tasks::store`].
+//! - `tasks` with `insert` and `update`, `queue`, `groups`, `history`, `notices`, `notes`, `sessions`: the traits of
+//!   [`crate::tasks::store`].
 //! - `export`: all of it, for a copy into another store.
 
 mod connect;
@@ -13,6 +14,7 @@ mod groups;
 mod history;
 mod insert;
 mod notes;
+mod notices;
 mod queue;
 mod readers;
 mod row;

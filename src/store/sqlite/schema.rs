@@ -6,10 +6,11 @@ use rusqlite::Connection;
 use super::fault::Fault;
 
 /// All migrations in order. A migration that was released never changes; a new one is added at the end.
-const MIGRATIONS: [&str; 3] = [
+const MIGRATIONS: [&str; 4] = [
     include_str!("../migrations/sqlite/0001_tasks.sql"),
     include_str!("../migrations/sqlite/0002_sessions.sql"),
     include_str!("../migrations/sqlite/0003_history.sql"),
+    include_str!("../migrations/sqlite/0004_notices.sql"),
 ];
 
 /// The schema version that this program writes: the number of migrations.
@@ -21,7 +22,7 @@ const APPLICATION: i32 = 0x7461_736b;
 /// The file's schema version; 0 for an empty file.
 ///
 /// # Errors
-/// If the file is another program's, or was written by a newer version of this one.
+/// If the file is another program's, or only newer versions of this one work on it.
 pub(super) fn version(db: &Connection) -> Result<usize, Fault> {
     // One look: another process may be making the file between two reads.
     let _look = db.is_autocommit().then(|| db.unchecked_transaction()).transpose()?;
@@ -35,21 +36,26 @@ pub(super) fn version(db: &Connection) -> Result<usize, Fault> {
         ));
     }
     if version > KNOWN {
-        return Err(Fault::Row(format!(
-            "its schema has version {version}, and this program knows versions up to {KNOWN}: a newer taskbridge \
-             has used it. Run that one, or a newer one, or name another file"
-        )));
+        // What is newer than this table has it.
+        let oldest: usize = db.query_row("SELECT oldest FROM taskbridge_schema", [], |row| row.get(0))?;
+        if oldest > KNOWN {
+            return Err(Fault::Row(format!(
+                "its schema has version {version}, which programs that know version {oldest} can use, and this one \
+                 knows versions up to {KNOWN}: a newer taskbridge has used it. Run that one, or a newer one, or name \
+                 another file (a copy from before the upgrade, if tasks since then need not be kept)"
+            )));
+        }
     }
     Ok(version)
 }
 
-/// Makes sure that the file has the newest schema.
+/// Makes sure that the file has the schema of this program, or one that it can work on.
 ///
 /// # Errors
 /// As [`version`], or if its schema is older.
 pub(super) fn is_current(db: &Connection) -> Result<(), Fault> {
     let version = version(db)?;
-    if version == KNOWN {
+    if version >= KNOWN {
         return Ok(());
     }
     Err(Fault::Row(format!(
@@ -63,12 +69,16 @@ pub(super) fn is_current(db: &Connection) -> Result<(), Fault> {
 /// # Errors
 /// As [`version`], or if it cannot be written; it is as it was then.
 pub(super) fn migrate(db: &mut Connection) -> Result<(), Fault> {
-    if version(db)? == KNOWN {
+    if version(db)? >= KNOWN {
         return Ok(());
     }
     let tx = db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     // Read again under the lock: another process may have done it meanwhile.
-    for migration in MIGRATIONS.iter().skip(version(&tx)?) {
+    let before = version(&tx)?;
+    if before >= KNOWN {
+        return Ok(());
+    }
+    for migration in MIGRATIONS.iter().skip(before) {
         tx.execute_batch(migration)?;
     }
     tx.pragma_update(None, "application_id", APPLICATION)?;

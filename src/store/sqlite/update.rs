@@ -3,7 +3,7 @@
 use rusqlite::params;
 
 use super::fault::Fault;
-use super::{Db, history, insert};
+use super::{Db, history, insert, notices};
 use crate::store::change::{Amend, LeaseChange};
 use crate::store::row::Slots;
 use crate::tasks::store::Updated;
@@ -31,6 +31,7 @@ pub(super) fn update(db: &Db<'_>, amend: &Amend) -> Result<Updated, Fault> {
         db.sql("INSERT OR IGNORE INTO outputs (task, body) VALUES (?1, ?2)")?.execute([id, output])?;
     }
     history::note(db, id, amend.version + 1, amend.line.as_ref())?;
+    notices::owe(db, &amend.notices)?;
     Ok(Updated::Written(amend.version + 1))
 }
 

@@ -143,8 +143,15 @@ impl Bench {
 
     /// Writes a row.
     pub async fn change(&self, task: &Task, lease: Lease<'_>) -> Updated {
-        let change =
-            Change { task, output: None, limits: &[], lease, patience: Duration::ZERO, transition: None };
+        let change = Change {
+            task,
+            output: None,
+            limits: &[],
+            lease,
+            patience: Duration::ZERO,
+            transition: None,
+            notices: &[],
+        };
         self.store.update(change).await.expect("the store can be written")
     }
 
@@ -157,6 +164,7 @@ impl Bench {
             lease: Lease::Keep,
             patience: Duration::ZERO,
             transition: None,
+            notices: &[],
         };
         self.store.update(change).await.expect("the store can be written")
     }
@@ -203,7 +211,15 @@ pub(super) fn waiting(task: Task, digest: &str, waiting_until: Timestamp) -> Tas
 
 /// A row to be added with nothing special about it.
 pub(super) fn new(task: Task) -> NewTask {
-    NewTask { task, limits: Vec::new(), once: None, attach: None, lease: None, transition: None }
+    NewTask {
+        task,
+        limits: Vec::new(),
+        once: None,
+        attach: None,
+        lease: None,
+        transition: None,
+        notices: Vec::new(),
+    }
 }
 
 /// One limit for each of the slots.

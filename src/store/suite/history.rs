@@ -22,8 +22,15 @@ async fn change(bench: &Bench, task: &Task, transition: &Transition) -> Updated 
     let (limits, holder) = (limits(&["s"], 1), holder("a"));
     let lease = Lease::Release(&holder);
     let patience = Duration::ZERO;
-    let change =
-        Change { task, output: None, limits: &limits, lease, patience, transition: Some(transition) };
+    let change = Change {
+        task,
+        output: None,
+        limits: &limits,
+        lease,
+        patience,
+        transition: Some(transition),
+        notices: &[],
+    };
     bench.store.update(change).await.expect("the store can be written")
 }
 

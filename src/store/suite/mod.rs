@@ -15,6 +15,7 @@ mod insert;
 mod leases;
 mod lines;
 mod notes;
+mod notices;
 mod rows;
 mod sessions;
 mod shared;
@@ -26,6 +27,7 @@ pub use insert::*;
 pub use leases::*;
 pub use lines::*;
 pub use notes::*;
+pub use notices::*;
 pub use rows::*;
 pub use sessions::*;
 pub use shared::*;
@@ -79,6 +81,12 @@ macro_rules! store_suite {
 
             an_entry_is_written_with_its_change_or_not_at_all
             entries_outlive_their_row_until_they_are_too_old
+
+            notices_are_owed_with_the_change_that_caused_them
+            a_notice_is_owed_until_it_is_struck
+            what_is_owed_can_be_forgotten
+            a_notice_outlives_its_row
+
             typical_is_the_median_of_the_newest_hundred
             the_first_seal_key_stays
 

@@ -123,6 +123,7 @@ pub async fn an_update_takes_slots_only_where_places_are_left(bench: &Bench) {
             lease: Lease::Keep,
             patience: Duration::ZERO,
             transition: None,
+            notices: &[],
         };
         bench.store.update(change).await.expect("the store can be written")
     };

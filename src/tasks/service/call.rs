@@ -10,6 +10,7 @@ use super::{Fresh, Orphan, Service};
 use crate::clock;
 use crate::tasks::audit;
 use crate::tasks::machine::{self, Event};
+use crate::tasks::notices;
 use crate::tasks::store::{Attach, Holder, Inserted, NewTask, Once, StoreError};
 use crate::tasks::task::{
     Asked, AskedStatus, Asker, Job, Origin, Owner, Spec, Task, TaskId, TaskState, Terms, Undelivered,
@@ -198,8 +199,14 @@ impl Service {
             .as_ref()
             .map(|plain| Attach { digest: plain.digest.clone(), within: plain.attach_within });
         let transition = self.ledger.scribe.born(&task);
-        let new = NewTask { task, limits, once: call.once.clone(), attach, lease, transition };
-        self.ledger.store.insert(new).await
+        let notices = notices::owed(None, &task, &*self.ledger.receivers);
+        let (once, owes) = (call.once.clone(), !notices.is_empty());
+        let new = NewTask { task, limits, once, attach, lease, transition, notices };
+        let inserted = self.ledger.store.insert(new).await;
+        if owes {
+            self.ledger.nudge.owing.send_replace(());
+        }
+        inserted
     }
 
     fn called(&self, call: &Call, inserted: Inserted, place: Option<Place<'_>>) -> Result<Called, CallError> {

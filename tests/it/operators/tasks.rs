@@ -127,7 +127,7 @@ async fn an_id_is_not_guessed() {
     setup.plant("PRAGMA user_version = 2").await;
     let older = setup.refuses(&["tasks", "list"]).await;
     assert!(older.contains("version 2") && older.contains("start a server of this version"), "{older}");
-    setup.plant("PRAGMA user_version = 99").await;
+    setup.plant("PRAGMA user_version = 99; UPDATE taskbridge_schema SET oldest = 99").await;
     let newer = setup.refuses(&["store", "check"]).await;
     assert!(newer.contains("version 99") && newer.contains("newer taskbridge"), "{newer}");
 }

@@ -8,9 +8,10 @@ use taskbridge::clock::Clock as _;
 use taskbridge::store::sqlite::{Mode, SqliteStore};
 use taskbridge::store::suite::{Bench, ManualClock};
 use taskbridge::tasks::history::{CallTo, EngineCall, Fact, Transition};
+use taskbridge::tasks::notices::{News, Notice, What};
 use taskbridge::tasks::store::{
-    Attach, Change, Group, Holder, Inserted, Lease, NewTask, Once, Setting, SlotLimit, Store, StoreError,
-    Updated,
+    Attach, Change, Forget, Group, Holder, Inserted, Lease, NewTask, Once, Setting, SlotLimit, Store,
+    StoreError, Updated,
 };
 use taskbridge::tasks::task::{Job, Origin, Outcome, Owner, Task, TaskId, TaskState, Undelivered};
 use taskbridge_sdk::{GroupKey, JobHandle, Level, Output, Timestamp};
@@ -23,6 +24,9 @@ const LENGTH: usize = 150;
 
 /// Names that are hard on a database as well as plain ones.
 const NAMES: [&str; 4] = ["a", "b\0", "b\\0", "'; DROP TABLE tasks; --"];
+
+/// Who is owed notices.
+const RECEIVERS: [&str; 2] = ["r", "s"];
 
 const LEASE: Duration = Duration::from_secs(30);
 
@@ -121,6 +125,48 @@ impl World {
         self.chance(percent).then_some(Transition { replica: self.name(), what, call })
     }
 
+    /// What is owed with a change of this row.
+    fn owed(&mut self, task: &Task) -> Vec<Notice> {
+        let mut notices = Vec::new();
+        while self.chance(30) {
+            let what = What::Asks(self.name());
+            let news = News { task: task.id.clone(), tool: self.name(), at: self.clock.now(), what };
+            // Some are owed twice. The order in which they fall due is by their ids, where it is not by time.
+            let id = format!("{} {}", task.id.as_str(), self.random.below(3));
+            notices.push(Notice { id, receiver: RECEIVERS[self.random.below(2) as usize].to_owned(), news });
+        }
+        notices
+    }
+
+    /// What is owed is sent by somebody, or not.
+    async fn send(&mut self) {
+        let [a, b] = self.stores.clone();
+        let (receiver, holder) = (RECEIVERS[self.random.below(2) as usize], self.holder());
+        let limit = 1 + self.random.below(4) as usize;
+        let one = ok(a.take_notices(receiver, &holder, LEASE, limit).await);
+        let mut other = ok(b.take_notices(receiver, &holder, LEASE, limit).await);
+        other.sort_by(|x, y| x.notice.id.cmp(&y.notice.id));
+        let mut sorted = one.clone();
+        sorted.sort_by(|x, y| x.notice.id.cmp(&y.notice.id));
+        assert_eq!(sorted, other);
+        for owed in one {
+            if self.chance(50) {
+                ok(a.strike(&owed.notice).await);
+                ok(b.strike(&owed.notice).await);
+            } else {
+                let (holder, pause) = (self.holder(), self.random.millis(100_000));
+                ok(a.put_off(&owed.notice, &holder, pause).await);
+                ok(b.put_off(&owed.notice, &holder, pause).await);
+            }
+        }
+        if self.chance(10) {
+            let before = self.clock.now() - self.random.millis(1_000_000);
+            let known = [receiver.to_owned()];
+            let which = if self.chance(50) { Forget::Of(receiver) } else { Forget::AllBut(&known) };
+            assert_eq!(ok(a.forget_notices(which, before).await), ok(b.forget_notices(which, before).await));
+        }
+    }
+
     fn new_task(&mut self) -> Task {
         let mut bytes = [0; 20];
         bytes[..8].copy_from_slice(&self.random.next().to_be_bytes());
@@ -159,8 +205,8 @@ impl World {
                 let within = self.random.millis(200_000);
                 let attach = self.chance(30).then(|| Attach { digest: self.name(), within });
                 let lease = self.chance(50).then(|| (self.holder(), LEASE));
-                let transition = self.transition(40);
-                let new = NewTask { task: task.clone(), limits, once, attach, lease, transition };
+                let (transition, notices) = (self.transition(40), self.owed(&task));
+                let new = NewTask { task: task.clone(), limits, once, attach, lease, transition, notices };
                 let (one, other) = (ok(a.insert(new.clone()).await), ok(b.insert(new).await));
                 let (one, other) = (inserted(one), inserted(other));
                 assert_eq!(one, other);
@@ -168,7 +214,7 @@ impl World {
                     self.known.extend(one.1);
                 }
             }
-            30..65 if !self.known.is_empty() => {
+            30..60 if !self.known.is_empty() => {
                 let index = self.random.below(self.known.len() as u64) as usize;
                 let task = self.known[index].clone();
                 let task = self.moved(task);
@@ -182,6 +228,7 @@ impl World {
                 };
                 let patience = Duration::ZERO;
                 let transition = self.transition(60);
+                let notices = self.owed(&task);
                 let change = || Change {
                     task: &task,
                     output: output.as_ref(),
@@ -189,6 +236,7 @@ impl World {
                     lease,
                     patience,
                     transition: transition.as_ref(),
+                    notices: &notices,
                 };
                 let (one, other) = (ok(a.update(change()).await), ok(b.update(change()).await));
                 assert_eq!(updated(&one), updated(&other));
@@ -199,7 +247,8 @@ impl World {
                     _ => {}
                 }
             }
-            65..75 => {
+            60..67 => self.send().await,
+            67..75 => {
                 let (holder, limit) = (self.holder(), 1 + self.random.below(5) as usize);
                 let one = ok(a.claim(&holder, LEASE, limit).await);
                 assert_eq!(one, ok(b.claim(&holder, LEASE, limit).await));

@@ -1,11 +1,13 @@
 //! What was promised, held against what is seen.
 
 use taskbridge::store::sqlite::SqliteStore;
-use taskbridge::tasks::store::TaskStore;
+use taskbridge::tasks::notices::What;
+use taskbridge::tasks::store::{Holder, Notices, TaskStore};
 use taskbridge::tasks::task::{Job, Outcome, Owner, Task, TaskId};
 use taskbridge_sdk::sim::{Mode, SimEngine};
 use taskbridge_sdk::{Content, Output, Timestamp};
 
+use super::node::{LEASE, RECEIVER};
 use super::world::{Plan, name};
 
 /// What a call must come to, if nobody cancels it.
@@ -118,6 +120,7 @@ pub(super) async fn at_rest(
         let told = &Told { cancelled, ..told.clone() };
         came_true(plan, told, task, output.as_ref(), engine.starts(&task.key))?;
     }
+    everything_is_owed(store, rows).await?;
     for told in book {
         let twin = book.iter().find(|other| {
             told.once.is_some() && other.once == told.once && other.owner == told.owner && other.id != told.id
@@ -125,6 +128,36 @@ pub(super) async fn at_rest(
         if twin.is_some() {
             return Err(format!("{} has a twin under the same idempotency key", name(&told.id)));
         }
+    }
+    Ok(())
+}
+
+/// A receiver that is to hear of everything is owed a notice of each end, as it came out, and of each question that was
+/// answered, and of nothing else.
+async fn everything_is_owed(store: &SqliteStore, rows: &[Task]) -> Result<(), String> {
+    let sender = Holder("outside".to_owned());
+    let owed = store.take_notices(RECEIVER, &sender, LEASE, usize::MAX >> 1).await;
+    let owed = owed.map_err(|error| error.to_string())?;
+    let of = |task: &Task, what: &What| {
+        owed.iter().filter(|owed| owed.notice.news.task == task.id && owed.notice.news.what == *what).count()
+    };
+    let mut told = 0;
+    for task in rows {
+        let ends = task.outcome().map_or(0, |outcome| of(task, &What::Ended(outcome)));
+        if ends != 1 {
+            return Err(format!("{} has ended, and {ends} notices say how", name(&task.id)));
+        }
+        told += 1;
+        for asked in &task.questions {
+            let asks = of(task, &What::Asks(asked.key.clone()));
+            if asks > 1 || (asks == 0 && asked.delivery.is_some()) {
+                return Err(format!("{} has asked {}, and {asks} notices say so", name(&task.id), asked.key));
+            }
+            told += asks;
+        }
+    }
+    if told != owed.len() {
+        return Err(format!("{} notices are owed of {told} things that happened", owed.len()));
     }
     Ok(())
 }

@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use taskbridge::clock::{Clock, Entropy};
 use taskbridge::tasks::history::Scribe;
 use taskbridge::tasks::ledger::{Ledger, Nudge};
+use taskbridge::tasks::notices::{Occasion, Receivers};
 use taskbridge::tasks::pace::Pace;
 use taskbridge::tasks::reconciler::{Engines, Reconciler, Settings};
 use taskbridge::tasks::service::Service;
@@ -66,6 +67,7 @@ impl Node {
             watch: Watch::default(),
             clock: if bug == Some(Bug::OwnClockTrusted) { clock } else { time.clone() },
             tools: Arc::new(OneSlotEach),
+            receivers: Arc::new(WantsAll),
             nudge: Arc::new(Nudge::default()),
             scribe: Scribe { replica: holder.clone(), keeps: true },
         };
@@ -116,6 +118,18 @@ impl Drop for Node {
         self.running.abort();
     }
 }
+
+/// A receiver that is to hear of everything.
+struct WantsAll;
+
+impl Receivers for WantsAll {
+    fn wanting(&self, _tool: &str, _occasion: Occasion) -> Vec<String> {
+        vec![RECEIVER.to_owned()]
+    }
+}
+
+/// Its name.
+pub(super) const RECEIVER: &str = "everything";
 
 /// Tools of a simulation: nothing is sealed, every output fits, and slots of a group are one each.
 struct OneSlotEach;

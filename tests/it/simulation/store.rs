@@ -8,9 +8,10 @@ use async_trait::async_trait;
 use taskbridge::clock::Clock;
 use taskbridge::store::sqlite::SqliteStore;
 use taskbridge::tasks::history::Entry;
+use taskbridge::tasks::notices::Notice;
 use taskbridge::tasks::store::{
-    Change, Durations, Group, Groups, Hints, History, Holder, Inserted, Keys, Lease, NewTask, OpenJob,
-    Position, Queue, Result, Sessions, Setting, Settings, TaskStore, Time, Updated,
+    Change, Durations, Forget, Group, Groups, Hints, History, Holder, Inserted, Keys, Lease, NewTask,
+    Notices, OpenJob, Owed, Position, Queue, Result, Sessions, Setting, Settings, TaskStore, Time, Updated,
 };
 use taskbridge::tasks::task::{Job, Owner, Task, TaskId};
 use taskbridge_sdk::{JobKey, Output, Timestamp};
@@ -133,17 +134,15 @@ impl TaskStore for PointedStore {
         }
         let limits = self.sabotage.limits(&self.inner, &task.id, change.limits.to_vec()).await;
         let output = change.output.filter(|_| !self.has(Bug::OutputForgotten));
-        let lease = match change.lease {
+        let given = change.lease;
+        let lease = match given {
             Lease::Hold(..) if self.has(Bug::LostLeaseKept) => Lease::Keep,
             lease => lease,
         };
-        let (patience, transition) = (change.patience, change.transition);
-        let updated = self
-            .inner
-            .update(Change { task: &task, output, limits: &limits, lease, patience, transition })
-            .await;
+        let change = Change { task: &task, output, limits: &limits, lease, ..change };
+        let updated = self.inner.update(change).await;
         if matches!(updated, Ok(Updated::Written(_))) {
-            self.note_lease(&task.key, change.lease);
+            self.note_lease(&task.key, given);
         }
         self.after_write(updated).await
     }
@@ -218,6 +217,32 @@ impl Groups for PointedStore {
         let recently = self.clock.now() - LEASE;
         let since = if self.has(Bug::TakeoverForgets) { opened_since.max(recently) } else { opened_since };
         self.inner.open_jobs(group, since).await
+    }
+}
+
+/// What receivers are owed is looked at from outside, in the end.
+#[async_trait]
+impl Notices for PointedStore {
+    async fn take_notices(
+        &self,
+        receiver: &str,
+        holder: &Holder,
+        lease: Duration,
+        limit: usize,
+    ) -> Result<Vec<Owed>> {
+        self.inner.take_notices(receiver, holder, lease, limit).await
+    }
+
+    async fn strike(&self, notice: &Notice) -> Result<()> {
+        self.inner.strike(notice).await
+    }
+
+    async fn put_off(&self, notice: &Notice, holder: &Holder, pause: Duration) -> Result<()> {
+        self.inner.put_off(notice, holder, pause).await
+    }
+
+    async fn forget_notices(&self, which: Forget<'_>, before: Timestamp) -> Result<usize> {
+        self.inner.forget_notices(which, before).await
     }
 }
 

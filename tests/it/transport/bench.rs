@@ -101,6 +101,7 @@ pub(super) fn bridge(dir: &Path, clock: Arc<dyn Clock>) -> Bridge {
         store: Arc::clone(&store),
         watch: Watch::default(),
         clock: Arc::clone(&clock),
+        receivers: Arc::new(taskbridge::tasks::notices::Nobody),
         tools: catalog.clone(),
         nudge: Arc::new(Nudge::default()),
         scribe: Scribe { replica: Holder("test".to_owned()), keeps: true },

@@ -39,6 +39,7 @@ impl Setup {
             attach: None,
             lease: None,
             transition: None,
+            notices: Vec::new(),
         };
         self.store.insert(new).await
     }
@@ -92,7 +93,8 @@ async fn a_write_that_can_wait_is_made_with_one_that_cannot() {
     // Handed in first, and without the other it would wait for an hour.
     let patient = Task { message: Some("put off".to_owned()), ..patient };
     let (patience, lease) = (Duration::from_secs(3_600), Lease::Keep);
-    let change = Change { task: &patient, output: None, limits: &[], lease, patience, transition: None };
+    let change =
+        Change { task: &patient, output: None, limits: &[], lease, patience, transition: None, notices: &[] };
     let (put_off, _) = join(setup.store.update(change), setup.bench.add(setup.bench.task())).await;
     assert!(matches!(put_off, Ok(Updated::Written(2))), "{put_off:?}");
     assert_eq!(setup.store.commits() - before, 1);
@@ -103,7 +105,8 @@ async fn a_write_that_can_wait_is_made_alone_when_its_time_is_over() {
     let setup = setup();
     let task = setup.bench.add(setup.bench.task()).await;
     let (patience, lease) = (Duration::from_millis(5), Lease::Keep);
-    let change = Change { task: &task, output: None, limits: &[], lease, patience, transition: None };
+    let change =
+        Change { task: &task, output: None, limits: &[], lease, patience, transition: None, notices: &[] };
     assert!(matches!(setup.store.update(change).await, Ok(Updated::Written(2))));
 }
 
@@ -113,7 +116,8 @@ async fn a_write_that_can_wait_is_made_when_the_store_is_closed() {
     let task = bench.add(bench.task()).await;
     let task = Task { message: Some("put off".to_owned()), ..task };
     let (patience, lease) = (Duration::from_secs(3_600), Lease::Keep);
-    let change = Change { task: &task, output: None, limits: &[], lease, patience, transition: None };
+    let change =
+        Change { task: &task, output: None, limits: &[], lease, patience, transition: None, notices: &[] };
     assert!(store.update(change).now_or_never().is_none());
     drop((store, bench));
     let (_store, bench) = opened(&directory.path().join("tasks.db"));
@@ -248,6 +252,7 @@ async fn a_full_disk_is_said_and_leaves_nothing_half_written() {
         attach: None,
         lease: None,
         transition: None,
+        notices: Vec::new(),
     };
     let full = setup.store.insert(wish()).await;
     assert!(

@@ -106,10 +106,17 @@ fn a_newer_schema_is_left_alone() {
     drop(open(&place.file()).unwrap());
     let db = Connection::open(place.file()).unwrap();
     db.pragma_update(None, "user_version", 99).unwrap();
+    // It only added something, and says that this program can work on it.
+    drop(open(&place.file()).unwrap());
+    assert_eq!(db.pragma_query_value(None, "user_version", |row| row.get(0)), Ok(99));
+    db.execute("UPDATE taskbridge_schema SET oldest = 98", []).unwrap();
     drop(db);
     let error = refusal(&place.file());
     assert!(matches!(error, StoreError::Broken(_)));
-    says(&error, &["tasks.db", "version 99", "up to 3", "newer taskbridge", "name another file"]);
+    says(
+        &error,
+        &["tasks.db", "version 99", "version 98", "up to 4", "newer taskbridge", "name another file"],
+    );
 }
 
 #[test]

@@ -5,7 +5,7 @@ use rusqlite::Connection;
 use super::super::schema;
 
 /// The sources that hold statements.
-const SOURCES: [&str; 7] = [
+const SOURCES: [&str; 8] = [
     include_str!("../tasks.rs"),
     include_str!("../insert.rs"),
     include_str!("../update.rs"),
@@ -13,15 +13,20 @@ const SOURCES: [&str; 7] = [
     include_str!("../groups.rs"),
     include_str!("../notes.rs"),
     include_str!("../history.rs"),
+    include_str!("../notices.rs"),
 ];
 
 /// Steps that go through all there is on purpose, because it is little: groups that are watched, places up to a
-/// limit, abandoned rows of one digest, the first entries.
-const FEW: [(&str, &str); 5] = [
+/// limit, abandoned rows of one digest, the first entries; or because it is rare: what is to
+/// be given up is looked for once a minute, and what a process that ends was sending once.
+const FEW: [(&str, &str); 8] = [
     ("SCAN groups", ""),
     ("SCAN (subquery-1)", "FROM slots"),
     ("USE TEMP B-TREE", "digest = ?1"),
     ("SCAN entries", "FROM entries ORDER BY n LIMIT ?2"),
+    ("SCAN notices", "WHERE since < ?1"),
+    ("SCAN json_each", "WHERE since < ?1"),
+    ("SCAN notices", "WHERE holder = ?1"),
     ("SCAN first", "FROM entries ORDER BY n LIMIT ?2"),
 ];
 

@@ -1,0 +1,107 @@
+//! [`Http`]: one POST to a receiver, by the rules of its entry in the config alone: no redirects, no proxy of the
+//! environment, and no longer than it may take. It must not try again.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use reqwest::header::{CONTENT_TYPE, RETRY_AFTER};
+use reqwest::{Certificate, Client, Proxy, Response, StatusCode, redirect};
+use taskbridge_sdk::Timestamp;
+
+use super::event::MEDIA_TYPE;
+use super::{Answer, Carrier, Letter, Receiver};
+use crate::clock::{Clock, System};
+
+/// Connections that are kept for a while where nothing is sent.
+const KEPT: usize = 2;
+
+/// The way by HTTP.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Http;
+
+#[async_trait]
+impl Carrier for Http {
+    type Way = Client;
+
+    fn way(&self, receiver: &Receiver) -> Result<Client, String> {
+        let name = concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION"));
+        let mut client = Client::builder()
+            .user_agent(name)
+            .timeout(receiver.timeout)
+            .redirect(redirect::Policy::none())
+            .pool_max_idle_per_host(KEPT)
+            .no_proxy();
+        if let Some(proxy) = &receiver.proxy {
+            client = client.proxy(Proxy::all(proxy.clone()).map_err(|error| innermost(&error))?);
+        }
+        if let Some(pem) = &receiver.authorities {
+            let all = Certificate::from_pem_bundle(pem).map_err(|error| innermost(&error))?;
+            client = client.tls_certs_only(all);
+        } else if receiver.url.scheme() == "http" && receiver.proxy.is_none() {
+            // The certificates of this machine are not needed, and there may be none.
+            client = client.tls_certs_only([]);
+        }
+        client.build().map_err(|error| innermost(&error))
+    }
+
+    async fn carry(&self, way: &Client, receiver: &Receiver, letter: Letter) -> Answer {
+        let request = way
+            .post(receiver.url.clone())
+            .header(CONTENT_TYPE, MEDIA_TYPE)
+            .header("webhook-id", letter.id)
+            .header("webhook-timestamp", letter.seconds)
+            .header("webhook-signature", letter.signature)
+            .body(letter.body);
+        match request.send().await {
+            Ok(response) => answer(&response),
+            Err(error) => Answer::Refused { why: innermost(&error.without_url()), after: None },
+        }
+    }
+}
+
+fn answer(response: &Response) -> Answer {
+    match response.status() {
+        status if status.is_success() => Answer::Taken,
+        StatusCode::GONE => Answer::Gone,
+        status => {
+            let after = response.headers().get(RETRY_AFTER).and_then(|after| after.to_str().ok());
+            let after = after.and_then(|text| pause(text, System.now()));
+            let hint = if status.is_redirection() { ": redirects are not followed" } else { "" };
+            Answer::Refused { why: format!("it answers {status}{hint}"), after }
+        }
+    }
+}
+
+/// What `Retry-After` says: seconds, or a date.
+fn pause(text: &str, now: Timestamp) -> Option<Duration> {
+    let text = text.trim();
+    if let Ok(seconds) = text.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let date = jiff::fmt::rfc2822::parse(text).ok()?;
+    Some(Timestamp::from_millis(date.timestamp().as_millisecond()).since(now))
+}
+
+/// The error at the bottom: those above it say only that something failed.
+fn innermost(error: &dyn std::error::Error) -> String {
+    let mut error = error;
+    while let Some(source) = error.source() {
+        error = source;
+    }
+    error.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_is_told_in_seconds_or_as_a_date() {
+        // 2015-10-21T07:28:00Z.
+        let now = Timestamp::from_millis(1_445_412_480_000);
+        assert_eq!(pause(" 120 ", now), Some(Duration::from_secs(120)));
+        assert_eq!(pause("Wed, 21 Oct 2015 07:28:30 GMT", now), Some(Duration::from_secs(30)));
+        assert_eq!(pause("Wed, 21 Oct 2015 07:27:00 GMT", now), Some(Duration::ZERO), "it is over");
+        assert_eq!(pause("soon", now), None);
+    }
+}

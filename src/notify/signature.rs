@@ -1,0 +1,97 @@
+//! Signatures by the Standard Webhooks scheme (`v1`): HMAC-SHA256 over id, timestamp and body, so that a receiver can tell
+//! with a library that exists who sent what, and when. A key is in here and never comes out.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use sha2::Sha256;
+use zeroize::Zeroizing;
+
+/// What every secret begins with.
+const PREFIX: &str = "whsec_";
+
+/// How many bytes a key has, by the scheme.
+const LENGTHS: std::ops::RangeInclusive<usize> = 24..=64;
+
+/// A key that sender and receiver share.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Key(Zeroizing<Vec<u8>>);
+
+/// Why a text is no secret of this scheme. The text is not repeated.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error(
+    "it is no secret of Standard Webhooks: `whsec_` and 24 to 64 random bytes in Base64, such as \
+     `echo \"whsec_$(openssl rand -base64 32)\"` prints"
+)]
+pub struct BadSecret;
+
+impl Key {
+    /// The key in a secret.
+    ///
+    /// # Errors
+    /// If it is none.
+    pub fn of(secret: &str) -> Result<Self, BadSecret> {
+        let text = secret.strip_prefix(PREFIX).ok_or(BadSecret)?;
+        let bytes = Zeroizing::new(STANDARD.decode(text).map_err(|_| BadSecret)?);
+        if LENGTHS.contains(&bytes.len()) { Ok(Self(bytes)) } else { Err(BadSecret) }
+    }
+
+    fn sign(&self, id: &str, seconds: i64, body: &[u8]) -> String {
+        let mut mac =
+            Hmac::<Sha256>::new_from_slice(&self.0).expect("a key of this scheme can have any length");
+        mac.update(format!("{id}.{seconds}.").as_bytes());
+        mac.update(body);
+        format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()))
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Key(hidden)")
+    }
+}
+
+/// The header `webhook-signature`: one signature for each key, so that a receiver who knows one of them is content.
+pub(super) fn header(keys: &[Key], id: &str, seconds: i64, body: &[u8]) -> String {
+    let signatures: Vec<String> = keys.iter().map(|key| key.sign(id, seconds, body)).collect();
+    signatures.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The example of the scheme's own libraries.
+    const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+
+    #[test]
+    fn signs_as_the_schemes_own_libraries_do() {
+        let key = Key::of(SECRET).unwrap();
+        let signed =
+            header(&[key], "msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, br#"{"test": 2432232314}"#);
+        assert_eq!(signed, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
+    }
+
+    #[test]
+    fn there_is_a_signature_for_each_key_while_they_change() {
+        let other = format!("{PREFIX}{}", STANDARD.encode([7; 32]));
+        let keys = [Key::of(SECRET).unwrap(), Key::of(&other).unwrap()];
+        let both = header(&keys, "m", 1, b"{}");
+        let each = keys.each_ref().map(|key| header(std::slice::from_ref(key), "m", 1, b"{}"));
+        assert_eq!(both, each.join(" "));
+        assert_ne!(each[0], each[1]);
+    }
+
+    #[test]
+    fn a_text_that_is_no_secret_is_refused_and_not_repeated() {
+        for wrong in
+            ["", "hunter2", "whsec_", "whsec_!!!", "whsec_c2hvcnQ=", "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"]
+        {
+            let error = Key::of(wrong).unwrap_err().to_string();
+            assert!(error.contains("24 to 64") && !error.contains("hunter2"), "{wrong}");
+        }
+        assert_eq!(format!("{:?}", Key::of(SECRET).unwrap()), "Key(hidden)");
+    }
+}

@@ -1,0 +1,158 @@
+//! [`Notices`] over PostgreSQL. Who sends a notice is decided by one statement: it moves the moment at which the notice is
+//! due, and passes over what another has under its hands.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use taskbridge_sdk::Timestamp;
+
+use super::desk::{Db, Door, Param, Write};
+use super::fault::Fault;
+use super::tasks::millis;
+use super::{PostgresStore, column};
+use crate::store::row::{self, NoticeRow};
+use crate::tasks::notices::Notice;
+use crate::tasks::store::{Forget, Holder, Notices, Owed, Result};
+
+#[async_trait]
+impl Notices for PostgresStore {
+    async fn take_notices(
+        &self,
+        receiver: &str,
+        holder: &Holder,
+        lease: Duration,
+        limit: usize,
+    ) -> Result<Vec<Owed>> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let (receiver, holder) = (receiver.to_owned(), holder.0.clone());
+        self.desk.write(Door::Loops, None, Take { receiver, holder, lease: millis(lease), limit }).await
+    }
+
+    async fn strike(&self, notice: &Notice) -> Result<()> {
+        let Notice { id, receiver, .. } = notice.clone();
+        self.desk.write(Door::Loops, None, Strike { id, receiver }).await
+    }
+
+    async fn put_off(&self, notice: &Notice, holder: &Holder, pause: Duration) -> Result<()> {
+        let Notice { id, receiver, .. } = notice.clone();
+        let put_off = PutOff { id, receiver, holder: holder.0.clone(), pause: millis(pause) };
+        self.desk.write(Door::Loops, None, put_off).await
+    }
+
+    async fn forget_notices(&self, which: Forget<'_>, before: Timestamp) -> Result<usize> {
+        let (names, of) = match which {
+            Forget::Of(name) => (vec![name.to_owned()], true),
+            Forget::AllBut(names) => (names.to_vec(), false),
+        };
+        self.desk.write(Door::Loops, None, ForgetThese { names, of, before: before.as_millis() }).await
+    }
+}
+
+/// Notices as columns of arrays of the same length.
+pub(super) struct Owing {
+    ids: Vec<String>,
+    receivers: Vec<String>,
+    since: Vec<i64>,
+    bodies: Vec<String>,
+}
+
+impl Owing {
+    pub(super) fn of(notices: &[NoticeRow]) -> Self {
+        Self {
+            ids: notices.iter().map(|notice| notice.id.clone()).collect(),
+            receivers: notices.iter().map(|notice| notice.receiver.clone()).collect(),
+            since: notices.iter().map(|notice| notice.since).collect(),
+            bodies: notices.iter().map(|notice| column::text(&notice.body).into_owned()).collect(),
+        }
+    }
+
+    pub(super) fn params(&self) -> [Param<'_>; 4] {
+        [&self.ids, &self.receivers, &self.since, &self.bodies]
+    }
+}
+
+struct Take {
+    receiver: String,
+    holder: String,
+    lease: i64,
+    limit: i64,
+}
+
+#[async_trait]
+impl Write for Take {
+    type Done = Vec<Owed>;
+
+    async fn write(&self, db: &Db, _again: bool) -> Result<Vec<Owed>, Fault> {
+        let sql = "WITH due AS (SELECT id FROM notices WHERE receiver = $2 AND due_at <= moment($1)
+                                ORDER BY due_at, id LIMIT $5 FOR NO KEY UPDATE SKIP LOCKED)
+                   UPDATE notices SET due_at = moment($1) + $4, holder = $3, attempts = attempts + 1
+                   FROM due WHERE notices.id = due.id AND notices.receiver = $2
+                   RETURNING notices.id, notices.attempts, notices.body";
+        let params: [Param<'_>; 5] = [&db.now, &self.receiver, &self.holder, &self.lease, &self.limit];
+        let mut owed = Vec::new();
+        for found in db.all(sql, &params).await? {
+            let body = column::read(found.try_get(2)?);
+            match row::notice(found.try_get(0)?, &self.receiver, &body) {
+                Ok(notice) => {
+                    let attempts = u32::try_from(found.try_get::<_, i32>(1)?).unwrap_or_default();
+                    owed.push(Owed { notice, attempts });
+                }
+                Err(why) => tracing::error!(%why, "a notice is left out"),
+            }
+        }
+        Ok(owed)
+    }
+}
+
+struct Strike {
+    id: String,
+    receiver: String,
+}
+
+#[async_trait]
+impl Write for Strike {
+    type Done = ();
+
+    async fn write(&self, db: &Db, _again: bool) -> Result<(), Fault> {
+        let sql = "DELETE FROM notices WHERE id = $1 AND receiver = $2";
+        db.execute(sql, &[&self.id, &self.receiver]).await?;
+        Ok(())
+    }
+}
+
+struct PutOff {
+    id: String,
+    receiver: String,
+    holder: String,
+    pause: i64,
+}
+
+#[async_trait]
+impl Write for PutOff {
+    type Done = ();
+
+    async fn write(&self, db: &Db, _again: bool) -> Result<(), Fault> {
+        let sql = "UPDATE notices SET due_at = moment($1) + $5, holder = NULL
+                   WHERE id = $2 AND receiver = $3 AND holder = $4";
+        let params: [Param<'_>; 5] = [&db.now, &self.id, &self.receiver, &self.holder, &self.pause];
+        db.execute(sql, &params).await?;
+        Ok(())
+    }
+}
+
+struct ForgetThese {
+    names: Vec<String>,
+    of: bool,
+    before: i64,
+}
+
+#[async_trait]
+impl Write for ForgetThese {
+    type Done = usize;
+
+    async fn write(&self, db: &Db, _again: bool) -> Result<usize, Fault> {
+        let sql = "DELETE FROM notices WHERE since < $1 AND (receiver = ANY ($2::text[])) = $3";
+        let gone = db.execute(sql, &[&self.before, &self.names, &self.of]).await?;
+        Ok(usize::try_from(gone).unwrap_or(usize::MAX))
+    }
+}

@@ -1,0 +1,122 @@
+//! [`Notices`] over SQLite.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use rusqlite::{OptionalExtension, params};
+use taskbridge_sdk::Timestamp;
+
+use super::fault::Fault;
+use super::{Db, SqliteStore};
+use crate::store::row::{self, NoticeRow};
+use crate::tasks::notices::Notice;
+use crate::tasks::store::{Forget, Holder, Notices, Owed, Result};
+
+#[async_trait]
+impl Notices for SqliteStore {
+    async fn take_notices(
+        &self,
+        receiver: &str,
+        holder: &Holder,
+        lease: Duration,
+        limit: usize,
+    ) -> Result<Vec<Owed>> {
+        // An idle tick only reads.
+        let some_due = |db: &Db<'_>| {
+            let mut statement =
+                db.sql("SELECT 1 FROM notices WHERE receiver = ?1 AND due_at <= ?2 LIMIT 1")?;
+            Ok(statement.query_row(params![receiver, db.now_ms()], |_| Ok(())).optional()?.is_some())
+        };
+        if !self.read(some_due)? {
+            return Ok(Vec::new());
+        }
+        let (receiver, holder) = (receiver.to_owned(), holder.clone());
+        self.write(move |db| take(db, &receiver, &holder, lease, limit)).await
+    }
+
+    async fn strike(&self, notice: &Notice) -> Result<()> {
+        let Notice { id, receiver, .. } = notice.clone();
+        self.write(move |db| {
+            db.sql("DELETE FROM notices WHERE id = ?1 AND receiver = ?2")?.execute([&id, &receiver])?;
+            Ok(())
+        })
+        .await
+    }
+
+    async fn put_off(&self, notice: &Notice, holder: &Holder, pause: Duration) -> Result<()> {
+        let (Notice { id, receiver, .. }, holder) = (notice.clone(), holder.clone());
+        self.write(move |db| {
+            let due = db.until(pause);
+            db.sql("UPDATE notices SET due_at = ?4, holder = NULL WHERE id = ?1 AND receiver = ?2 AND holder = ?3")?
+                .execute(params![id, receiver, holder.0, due])?;
+            Ok(())
+        })
+        .await
+    }
+
+    async fn forget_notices(&self, which: Forget<'_>, before: Timestamp) -> Result<usize> {
+        let (names, of) = match which {
+            Forget::Of(name) => (vec![name.to_owned()], true),
+            Forget::AllBut(names) => (names.to_vec(), false),
+        };
+        let names = serde_json::Value::from(names).to_string();
+        let some = |db: &Db<'_>| {
+            let mut statement = db.sql(
+                "SELECT 1 FROM notices
+                 WHERE since < ?1 AND (receiver IN (SELECT value FROM json_each(?2))) = ?3 LIMIT 1",
+            )?;
+            let found = statement.query_row(params![before.as_millis(), names, of], |_| Ok(())).optional()?;
+            Ok(found.is_some())
+        };
+        if !self.read(some)? {
+            return Ok(0);
+        }
+        self.write(move |db| {
+            let params = params![before.as_millis(), names, of];
+            let mut statement = db.sql(
+                "DELETE FROM notices
+                 WHERE since < ?1 AND (receiver IN (SELECT value FROM json_each(?2))) = ?3",
+            )?;
+            Ok(statement.execute(params)?)
+        })
+        .await
+    }
+}
+
+fn take(
+    db: &Db<'_>,
+    receiver: &str,
+    holder: &Holder,
+    lease: Duration,
+    limit: usize,
+) -> Result<Vec<Owed>, Fault> {
+    let mut statement = db.sql(
+        "SELECT id, attempts + 1, body FROM notices WHERE receiver = ?1 AND due_at <= ?2 ORDER BY due_at, id LIMIT ?3",
+    )?;
+    let rows = statement.query_map(params![receiver, db.now_ms(), limit], |row| {
+        Ok((row.get::<_, String>(0)?, row.get(1)?, row.get::<_, String>(2)?))
+    })?;
+    let due: Vec<(String, u32, String)> = rows.collect::<rusqlite::Result<_>>()?;
+    let mut leased =
+        db.sql("UPDATE notices SET due_at = ?4, holder = ?3, attempts = ?5 WHERE id = ?1 AND receiver = ?2")?;
+    let mut owed = Vec::with_capacity(due.len());
+    for (id, attempts, body) in due {
+        leased.execute(params![id, receiver, holder.0, db.until(lease), attempts])?;
+        match row::notice(id, receiver, &body) {
+            Ok(notice) => owed.push(Owed { notice, attempts }),
+            Err(why) => tracing::error!(%why, "a notice is left out"),
+        }
+    }
+    Ok(owed)
+}
+
+/// Writes what is owed with a change.
+pub(super) fn owe(db: &Db<'_>, notices: &[NoticeRow]) -> Result<(), Fault> {
+    for notice in notices {
+        db.sql(
+            "INSERT OR IGNORE INTO notices (id, receiver, since, due_at, body) VALUES (?1, ?2, ?3, ?4, ?5)",
+        )?
+        .execute(params![notice.id, notice.receiver, notice.since, db.now_ms(), notice.body])?;
+    }
+    Ok(())
+}
