@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 
 use crate::support::postgres::{schema, shared};
-use crate::support::{Client, Fault, PROGRAM, Place, Server, SimProcess, knob, text};
+use crate::support::{BASICS, Client, Fault, PROGRAM, Place, Server, SimProcess, knob, text};
 
 const REPLICAS: usize = 3;
 
@@ -146,6 +146,11 @@ impl Fleet {
     }
 }
 
+/// The program of another version, or this one.
+fn old() -> String {
+    knob("TASKBRIDGE_OLD", PROGRAM.to_owned())
+}
+
 fn run(fleet: &Fleet, program: &str, verb: &str) {
     let mut command = Command::new(program);
     command.arg(verb).arg("--config").arg(fleet.place.config());
@@ -156,7 +161,7 @@ fn run(fleet: &Fleet, program: &str, verb: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_notices_that_replicas_are_replaced() {
-    let old = knob("TASKBRIDGE_OLD", PROGRAM.to_owned());
+    let old = old();
     let rounds: usize = knob("TASKBRIDGE_ROLLS", 1);
     let fleet = Arc::new(Fleet::new());
     fleet.begin(&old);
@@ -184,4 +189,25 @@ async fn nobody_notices_that_replicas_are_replaced() {
     for mut server in fleet.servers.lock().drain(..) {
         assert_eq!(server.stop(), Some(0));
     }
+}
+
+/// A SQLite file that this version has used is used by the other one again, or left alone with words that say what to do.
+#[tokio::test]
+async fn the_older_program_works_on_a_file_or_says_why_not() {
+    let place = Place::new(BASICS);
+    assert_eq!(place.serve().stop(), Some(0));
+    let before = std::fs::read(place.path("state/taskbridge.db")).unwrap();
+    let mut command = Command::new(old());
+    command.arg("serve").arg("--config").arg(place.config());
+    place.settle(&mut command);
+    let mut server = Server::spawn(command, &place.path("old.log"));
+    if server.listens() {
+        assert_eq!(server.stop(), Some(0));
+        return;
+    }
+    let log = std::fs::read_to_string(place.path("old.log")).unwrap();
+    for words in ["state/taskbridge.db", "a newer taskbridge has used it. Run that one, or a newer one"] {
+        assert!(log.contains(words), "{log}");
+    }
+    assert_eq!(std::fs::read(place.path("state/taskbridge.db")).unwrap(), before, "it is left as it was");
 }
