@@ -2,6 +2,8 @@
 //! with one call, and only rows whose observation changed are written. When to look next is kept in memory alone:
 //! whoever takes the group over looks at all of it at once and paces it anew.
 
+use std::collections::VecDeque;
+use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::stream::{self, BoxStream, FuturesUnordered, StreamExt};
@@ -45,6 +47,7 @@ impl Core {
     pub(super) async fn groups(&self, stop: &CancellationToken) {
         let mut watched = Watched::default();
         let mut sweeps = FuturesUnordered::new();
+        let mut swept = VecDeque::new();
         let mut engines = self.engines.watch();
         let mut connected = engines.borrow_and_update().clone();
         let mut hints = engine_hints(&connected);
@@ -53,8 +56,12 @@ impl Core {
         loop {
             let now = Instant::now();
             if hold_again <= now {
-                self.hold_groups(&mut watched, std::mem::take(&mut others_opened)).await;
+                let hold = self.hold_groups(&mut watched, std::mem::take(&mut others_opened));
+                beside(&mut sweeps, &mut swept, hold).await;
                 hold_again = Instant::now() + self.settings.tick.min(self.settings.lease / 3);
+            }
+            while let Some(one) = swept.pop_front() {
+                beside(&mut sweeps, &mut swept, self.settle_sweep(&mut watched, one)).await;
             }
             for (group, agenda) in &mut watched.agendas {
                 if let Some(due) = agenda.begin_sweep(Instant::now(), SWEEP) {
@@ -65,7 +72,7 @@ impl Core {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
-                Some(swept) = sweeps.next(), if !sweeps.is_empty() => self.settle_sweep(&mut watched, swept).await,
+                Some(one) = sweeps.next(), if !sweeps.is_empty() => swept.push_back(one),
                 () = self.ledger.nudge.open.notified() => {
                     others_opened = true;
                     hold_again = Instant::now();
@@ -235,6 +242,23 @@ impl Core {
             agenda.set_typical(tool, typical);
         }
         agenda.end_sweep(swept.looks, swept.pause, Instant::now());
+    }
+}
+
+/// Does something while sweeps go on. One that nobody polls keeps what it has, such as a connection to the store or a
+/// place in an engine's line, and the work here may wait for just that.
+async fn beside<T>(
+    sweeps: &mut FuturesUnordered<impl Future<Output = Swept>>,
+    swept: &mut VecDeque<Swept>,
+    work: impl Future<Output = T>,
+) -> T {
+    let mut work = pin!(work);
+    loop {
+        tokio::select! {
+            biased;
+            done = &mut work => return done,
+            Some(one) = sweeps.next(), if !sweeps.is_empty() => swept.push_back(one),
+        }
     }
 }
 

@@ -16,6 +16,8 @@ use taskbridge::tasks::store::{
 use taskbridge::tasks::task::{Job, Owner, Task, TaskId};
 use taskbridge_sdk::{JobKey, Output, Timestamp};
 
+use tokio::sync::{Semaphore, SemaphorePermit};
+
 use super::leases::Leases;
 use super::misdeeds::Sabotage;
 use super::node::LEASE;
@@ -31,7 +33,11 @@ pub(super) struct PointedStore {
     pub(super) leases: Arc<Leases>,
     pub(super) weather: Arc<Weather>,
     pub(super) sabotage: Sabotage,
+    pub(super) connections: Semaphore,
 }
+
+/// The connections of one process: as few as can be, so that one that is kept is missed.
+pub(super) const CONNECTIONS: usize = 2;
 
 impl PointedStore {
     fn has(&self, bug: Bug) -> bool {
@@ -45,12 +51,18 @@ impl PointedStore {
         }
     }
 
-    async fn before_read(&self) -> Result<()> {
+    /// A read has a connection for as long as it takes, and is only done when it is polled again: whoever leaves it alone
+    /// keeps the connection from all others.
+    async fn before_read(&self) -> Result<SemaphorePermit<'_>> {
+        let connection = self.connections.acquire().await.expect("nobody closes it");
         self.before().await;
-        self.weather.read()
+        self.weather.read()?;
+        Ok(connection)
     }
 
+    /// A write waits for a connection, and then goes on whether it is polled or not.
     async fn before_write(&self) -> Result<()> {
+        drop(self.connections.acquire().await.expect("nobody closes it"));
         self.before().await;
         self.weather.write()
     }
@@ -90,7 +102,7 @@ impl TaskStore for PointedStore {
     }
 
     async fn get(&self, id: &TaskId, owner: Option<&Owner>) -> Result<Option<Task>> {
-        self.before_read().await?;
+        let _connection = self.before_read().await?;
         let asked_for = owner.filter(|_| !self.has(Bug::OwnerIgnored));
         let task = self.inner.get(id, asked_for).await;
         self.points.pass().await;
@@ -98,17 +110,17 @@ impl TaskStore for PointedStore {
     }
 
     async fn output(&self, id: &TaskId) -> Result<Option<Output>> {
-        self.before_read().await?;
+        let _connection = self.before_read().await?;
         self.inner.output(id).await
     }
 
     async fn list(&self, owner: &Owner, after: Option<&Position>, limit: usize) -> Result<Vec<Task>> {
-        self.before_read().await?;
+        let _connection = self.before_read().await?;
         self.inner.list(owner, after, limit).await
     }
 
     async fn of_session(&self, session: &str) -> Result<Vec<Task>> {
-        self.before_read().await?;
+        let _connection = self.before_read().await?;
         self.inner.of_session(session).await
     }
 
@@ -163,7 +175,7 @@ impl TaskStore for PointedStore {
     }
 
     async fn next_due(&self) -> Result<Option<Timestamp>> {
-        self.before_read().await?;
+        let _connection = self.before_read().await?;
         self.inner.next_due().await
     }
 }
@@ -171,12 +183,12 @@ impl TaskStore for PointedStore {
 #[async_trait]
 impl Queue for PointedStore {
     async fn heads(&self) -> Result<Vec<Task>> {
-        self.before_read().await?;
+        let _connection = self.before_read().await?;
         self.inner.heads().await
     }
 
     async fn ahead(&self, task: &Task) -> Result<u64> {
-        self.before_read().await?;
+        let _connection = self.before_read().await?;
         self.inner.ahead(task).await
     }
 }
@@ -213,7 +225,7 @@ impl Groups for PointedStore {
     }
 
     async fn open_jobs(&self, group: &Group, opened_since: Timestamp) -> Result<Vec<OpenJob>> {
-        self.before_read().await?;
+        let _connection = self.before_read().await?;
         let recently = self.clock.now() - LEASE;
         let since = if self.has(Bug::TakeoverForgets) { opened_since.max(recently) } else { opened_since };
         self.inner.open_jobs(group, since).await
@@ -249,7 +261,7 @@ impl Notices for PointedStore {
 #[async_trait]
 impl History for PointedStore {
     async fn entries(&self, id: &TaskId) -> Result<Vec<Entry>> {
-        self.before_read().await?;
+        let _connection = self.before_read().await?;
         self.inner.entries(id).await
     }
 
@@ -267,7 +279,7 @@ impl Durations for PointedStore {
     }
 
     async fn typical(&self, tool: &str) -> Result<Option<Duration>> {
-        self.before_read().await?;
+        let _connection = self.before_read().await?;
         self.inner.typical(tool).await
     }
 }
@@ -301,7 +313,7 @@ impl Keys for PointedStore {
 #[async_trait]
 impl Time for PointedStore {
     async fn now(&self) -> Result<Timestamp> {
-        self.before_read().await?;
+        let _connection = self.before_read().await?;
         self.inner.now().await
     }
 }

@@ -10,6 +10,7 @@ use taskbridge::store::sqlite::{Mode as StoreMode, SqliteStore};
 use taskbridge::tasks::store::TaskStore;
 use taskbridge::tasks::task::{OnExpiry, OnRefusal, Owner, Task, TaskId, Terms};
 use taskbridge_sdk::sim::{Fault, Mode, Operation, SimEngine};
+use tokio::sync::Semaphore;
 
 use super::checks::{self, Told};
 use super::clocks::{OwnClock, WorldClock};
@@ -19,7 +20,7 @@ use super::node::{LEASE, Node, Parts};
 use super::points::Points;
 use super::rng::Rng;
 use super::sabotage::Bug;
-use super::store::PointedStore;
+use super::store::{CONNECTIONS, PointedStore};
 use super::weather::Weather;
 
 /// After so many minutes without a new fault, what was cancelled before them has stopped.
@@ -229,6 +230,7 @@ impl World {
             leases: Arc::clone(&self.leases),
             weather: Arc::clone(weather),
             sabotage: Sabotage::new(bug, name.clone(), Arc::clone(&self.first_watchers)),
+            connections: Semaphore::new(CONNECTIONS),
         };
         let parts = Parts {
             name,
