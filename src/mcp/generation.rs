@@ -101,4 +101,6 @@ pub enum Replied {
     Late,
     /// We never sent a request with this id.
     Unknown,
+    /// It could not be kept, for the store cannot be used. The same response can be sent again.
+    Lost,
 }

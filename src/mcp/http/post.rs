@@ -155,6 +155,8 @@ async fn response_of(http: &Http, caller: &Caller, id: Option<Id>, outcome: Outc
     match v2025_11_25::replied(&http.bridge, caller, id, outcome).await {
         Replied::Taken | Replied::Late => Ok(StatusCode::ACCEPTED.into_response()),
         Replied::Unknown => Err(Refusal::invalid("no request with this id was sent to you")),
+        // 202 would say that it was accepted, and nobody would send it again.
+        Replied::Lost => Err(Refusal::not_kept()),
     }
 }
 

@@ -127,6 +127,11 @@ impl Refusal {
     /// 503, or 200 as an answer to a request: the store does not work. The reason is the operator's.
     pub(super) fn store(error: StoreError) -> Box<Self> {
         tracing::error!(%error, "a session cannot be looked up");
+        Self::not_kept()
+    }
+
+    /// The same, where the log has the reason already.
+    pub(super) fn not_kept() -> Box<Self> {
         Self::new(
             StatusCode::SERVICE_UNAVAILABLE,
             INTERNAL_ERROR,

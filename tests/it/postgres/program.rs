@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use reqwest::StatusCode;
 use serde_json::json;
 
 use crate::support::postgres::{Postgres, schema, shared};
@@ -150,6 +151,39 @@ async fn a_database_that_is_restarted_loses_nothing() {
     let after = start(&client, "after", 0).await;
     assert_eq!(text(&client.result(&after).await.unwrap()), "after");
     assert_eq!(engine.started().len(), 2);
+    stops(server);
+}
+
+#[tokio::test]
+async fn an_answer_that_cannot_be_kept_is_not_accepted_and_can_be_sent_again() {
+    let mut database = Postgres::start();
+    let Setup { place, engine: _engine, .. } = setup(&database);
+    let asks = r#"question = { message = "Who?", at_once = true }"#;
+    let config = std::fs::read_to_string(place.config()).unwrap();
+    std::fs::write(place.config(), config.replace("target = {}", &format!("target = {{ {asks} }}"))).unwrap();
+    let server = place.serve();
+    let client = Client::open(server.url()).await.unwrap();
+    let task = start(&client, "asking", 0).await;
+    let mut waiting = client.stream("tasks/result", json!({"taskId": task})).await.unwrap();
+    let question = waiting.next().await.unwrap().unwrap();
+    assert_eq!(question["method"], "elicitation/create");
+    let answer = json!({"action": "accept", "content": {}});
+    let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": answer});
+    database.stop();
+    let refused = client.tell(&answer).await;
+    assert!(matches!(refused, Err(Fault::Status(StatusCode::SERVICE_UNAVAILABLE, _))), "{refused:?}");
+    database.run();
+    client.tell(&answer).await.unwrap();
+    let result = tokio::time::timeout(PATIENCE, async {
+        loop {
+            // Whoever waited when it went away may have been told so.
+            if let Ok(result) = client.result(&task).await {
+                return text(&result);
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    });
+    assert!(result.await.expect("the answer reached the job").starts_with("asking"));
     stops(server);
 }
 

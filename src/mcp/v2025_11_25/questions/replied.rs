@@ -40,8 +40,8 @@ pub(in crate::mcp::v2025_11_25) async fn replied(
         (_, None) => Ok(Replied::Unknown),
     };
     taken.unwrap_or_else(|error| {
-        tracing::error!(%error, "an answer was lost; the question stays open");
-        Replied::Taken
+        tracing::error!(%error, "an answer could not be kept; the question stays open");
+        Replied::Lost
     })
 }
 
