@@ -14,7 +14,7 @@ const SIZE: &str = "size=768m";
 const KEEPER: &str = r#"
 mount -t tmpfs -o "$2" taskbridge-chaos "$1" && echo mounted || echo not
 cat >/dev/null
-umount -l "$1"
+umount -l "$1" && rmdir "$1"
 "#;
 
 pub(super) struct Disk {
