@@ -19,6 +19,7 @@ mod postgres;
 mod readme;
 mod reload;
 mod replicas;
+mod schemas;
 mod simulation;
 mod stage;
 mod support;

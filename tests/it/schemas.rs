@@ -1,0 +1,167 @@
+//! Older schemas: each dump in tests/schemas is migrated by the real program, and its tasks are there and come to their
+//! ends. tests/schemas/README.md says how a dump is made.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use rusqlite::Connection;
+use serde_json::{Value, json};
+
+use crate::support::postgres::{schema, shared};
+use crate::support::{Client, PROGRAM, Place, SimProcess, text};
+
+/// The schema that dumps of PostgreSQL are of.
+const DUMPED: &str = "dumped";
+
+/// How the task of each tool ends, once servers run again. The engine of the dump is gone, and the one that is there
+/// knows none of its jobs.
+const ENDS: [(&str, &str); 14] = [
+    ("abandoned", "broken"),
+    ("asks", "broken"),
+    ("cancelled", "cancelled"),
+    ("cancelling", "cancelled"),
+    ("failed", "failed"),
+    ("gone", "broken"),
+    ("holds", "broken"),
+    ("open", "broken"),
+    ("pending", "succeeded"),
+    ("queued", "succeeded"),
+    ("refused", "failed"),
+    ("starting", "succeeded"),
+    ("succeeded", "succeeded"),
+    ("waits_for_consent", "input_required"),
+];
+
+fn folder(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(name)
+}
+
+/// The dumps of a kind of store, in order, with the versions of their schemas.
+fn dumps(kind: &str) -> Vec<(usize, String)> {
+    let mut dumps = Vec::new();
+    for entry in fs::read_dir(folder("tests/schemas")).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        let version = name.strip_prefix(&format!("{kind}-")).and_then(|name| name.strip_suffix(".sql"));
+        if let Some(version) = version {
+            dumps.push((version.parse().unwrap(), fs::read_to_string(path).unwrap()));
+        }
+    }
+    dumps.sort();
+    dumps
+}
+
+/// `taskbridge WORDS... --config FILE`, which must go well; what it prints.
+async fn says(place: &Place, words: &[&str]) -> String {
+    let mut command = Command::new(PROGRAM);
+    command.args(words).arg("--config").arg(place.config());
+    place.settle(&mut command);
+    let ended = place.run(command).await;
+    assert_eq!(ended.code, Some(0), "{words:?}: {}{}", ended.stdout, ended.stderr);
+    ended.stdout
+}
+
+async fn listed(place: &Place) -> Vec<Value> {
+    let mut tasks: Vec<Value> =
+        serde_json::from_str(&says(place, &["tasks", "list", "--json"]).await).unwrap();
+    tasks.sort_by_key(|task| task["tool"].to_string());
+    tasks
+}
+
+/// A server of this program starts on the dump, which lies in `store` by now.
+async fn comes_to_its_ends(place: &Place, store: &str) {
+    let engine = SimProcess::start(place, "keyed");
+    let config = fs::read_to_string(folder("tests/schemas/config.in")).unwrap();
+    let config = config.replace("@STORE@", store).replace("@ENGINE@", &engine.address);
+    fs::write(place.config(), config.replace("@ELSEWHERE@", &engine.address)).unwrap();
+    let mut server = place.serve();
+    let client = Client::open(server.url()).await.unwrap();
+    let over = |task: &Value| task["job"] == "closed" || task["tool"] == "waits_for_consent";
+    let mut tasks = listed(place).await;
+    for _ in 0..200 {
+        if tasks.iter().all(over) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        tasks = listed(place).await;
+    }
+    let ends: Vec<(&str, &str)> =
+        tasks.iter().map(|task| (task["tool"].as_str().unwrap(), task["state"].as_str().unwrap())).collect();
+    assert_eq!(ends, ENDS);
+    let id = |tool: &str| {
+        let task = tasks.iter().find(|task| task["tool"] == tool).unwrap();
+        task["id"].as_str().unwrap().to_owned()
+    };
+    for (tool, result) in [
+        ("succeeded", "kept from then"),
+        ("failed", "failed then"),
+        ("pending", "started after all"),
+        ("starting", "started after all"),
+        ("queued", "let in after all"),
+    ] {
+        assert_eq!(text(&client.result(&id(tool)).await.unwrap()), result, "{tool}");
+    }
+    let again = client.start_once("the key of then", "succeeded", json!({})).await.unwrap();
+    assert_eq!(again, id("succeeded"), "the key stands for its task still");
+    assert_eq!(engine.started().len(), 3, "what had been started is not started again");
+    assert_eq!(client.list().await.unwrap().len(), ENDS.len());
+    says(place, &["tasks", "cancel", &id("waits_for_consent")]).await;
+    assert_eq!(client.get(&id("waits_for_consent")).await.unwrap()["status"], "cancelled");
+    let shown = says(place, &["tasks", "show", &id("pending")]).await;
+    assert!(shown.contains("accepted by the engine"), "{shown}");
+    assert_eq!(server.stop(), Some(0));
+    let checked = says(place, &["store", "check"]).await;
+    assert!(checked.ends_with(": 14 tasks, nothing wrong\n"), "{checked}");
+}
+
+#[tokio::test]
+async fn older_sqlite_files_are_migrated_and_their_tasks_go_on() {
+    for (version, dump) in dumps("sqlite") {
+        let place = Place::new("");
+        let db = Connection::open(place.path("tasks.db")).unwrap();
+        // A dump has its tables by their names.
+        db.pragma_update(None, "foreign_keys", false).unwrap();
+        db.execute_batch(&dump).unwrap();
+        let found: usize = db.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
+        assert_eq!(found, version, "the dump is of the version in its name");
+        drop(db);
+        comes_to_its_ends(&place, "path = \"tasks.db\"").await;
+    }
+}
+
+#[tokio::test]
+async fn older_postgres_schemas_are_migrated_and_their_tasks_go_on() {
+    for (version, dump) in dumps("postgres") {
+        let schema = schema();
+        let client = shared().client("public").await;
+        client.batch_execute(&dump.replace(DUMPED, &schema)).await.unwrap();
+        let steps = client.query_one(&format!("SELECT steps FROM {schema}.taskbridge_schema"), &[]).await;
+        assert_eq!(
+            usize::try_from(steps.unwrap().get::<_, i32>(0)).unwrap(),
+            version,
+            "the dump is of the version in its name"
+        );
+        let url = shared().url();
+        let store =
+            format!("kind = \"postgres\"\nurl = \"{url}\"\nschema = \"{schema}\"\nbackends_dir = \"state\"");
+        comes_to_its_ends(&Place::new(""), &store).await;
+    }
+}
+
+#[test]
+fn each_schema_but_the_newest_has_a_dump() {
+    for kind in ["sqlite", "postgres"] {
+        let migrations = fs::read_dir(folder(&format!("src/store/migrations/{kind}"))).unwrap().count();
+        let found: Vec<usize> = dumps(kind).into_iter().map(|(version, _)| version).collect();
+        for version in 1..migrations {
+            assert!(
+                found.contains(&version),
+                "tests/schemas/{kind}-{version:04}.sql is missing: before a migration is added, the version before it is \
+                 dumped, with a program that does not have the migration yet: `cargo build && tests/schemas/make \
+                 target/debug/taskbridge`"
+            );
+        }
+    }
+}
