@@ -154,6 +154,12 @@ fn apply(step: &mut Step, event: Event, now: Timestamp) {
 }
 
 /// A client wants the job stopped.
+///
+/// Of a cancellation that races with the job's end, the one that is committed first stands: each is applied to the row as
+/// the other has left it. With [`Cancel::Settle`] the task is cancelled in this very commit, and a success that is seen
+/// later changes nothing for the client; a task that has ended is not cancelled, and its client is told how it ended. With
+/// [`Cancel::Request`] only the wish is committed here, and the task ends as its job does. ARCHITECTURE.md, "A cancel",
+/// goes through it.
 fn cancel_requested(task: &mut Task, mode: Cancel, now: Timestamp) {
     if task.has_ended() {
         return;

@@ -1,6 +1,7 @@
 //! The PostgreSQL store, over a real server: what every store does, what only this one can get wrong, whether it comes
 //! to the same as SQLite, and the program on it.
 
+mod cancels;
 mod copy;
 mod differential;
 mod lost;

@@ -5,6 +5,7 @@
 //! $TASKBRIDGE_TEST_REPLICAS=3, as `tests/run` does. Here stands what is to be held at two replicas at once, and each
 //! kind of thing that a client holds once.
 
+mod decisions;
 mod hints;
 mod streams;
 mod things;

@@ -1,0 +1,100 @@
+//! A server that is killed in the middle of a cancel: after the wish was committed and before the engine was asked, and
+//! after the engine was asked and before that was written. The next one goes on with it, and the client hears nothing
+//! but that its task is cancelled.
+
+use serde_json::json;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::program::{Setup, setup, stops, wait_for};
+use crate::support::Client;
+use crate::support::postgres::shared;
+
+/// Where the way of a cancel to the engine ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cut {
+    /// The engine never hears of it.
+    Request,
+    /// The engine does it, and nobody hears of that.
+    Reply,
+}
+
+/// Lets requests through to the engine, but for what becomes of cancels; counts how often one came so far.
+async fn serve(listener: TcpListener, engine: String, cut: Cut, came: watch::Sender<usize>) {
+    let mut connections = JoinSet::new();
+    loop {
+        let (client, _) = listener.accept().await.unwrap();
+        connections.spawn(carry(client, engine.clone(), cut, came.clone()));
+    }
+}
+
+async fn carry(client: TcpStream, engine: String, cut: Cut, came: watch::Sender<usize>) {
+    let (mut client, mut engine) =
+        (BufReader::new(client), BufReader::new(TcpStream::connect(engine).await.unwrap()));
+    loop {
+        let (mut request, mut reply) = (String::new(), String::new());
+        if client.read_line(&mut request).await.unwrap_or(0) == 0 {
+            return;
+        }
+        let cancels = request.contains("\"do\":\"cancel\"");
+        if !cancels || cut == Cut::Reply {
+            engine.write_all(request.as_bytes()).await.unwrap();
+            engine.read_line(&mut reply).await.unwrap();
+        }
+        if cancels {
+            came.send_modify(|count| *count += 1);
+            // Whoever waits for the reply waits until it is killed.
+            std::future::pending::<()>().await;
+        }
+        if client.write_all(reply.as_bytes()).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn killed_in_the_middle(cut: Cut) {
+    let Setup { place, engine, schema } = setup(shared());
+    let direct = std::fs::read_to_string(place.config()).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let through = direct.replace(&engine.address, &listener.local_addr().unwrap().to_string());
+    let (came, mut seen) = watch::channel(0);
+    let mut proxy = JoinSet::new();
+    proxy.spawn(serve(listener, engine.address.clone(), cut, came));
+
+    std::fs::write(place.config(), through).unwrap();
+    let mut server = place.serve();
+    let client = Client::open(server.url()).await.unwrap();
+    let task = client.start("job", json!({"text": "never", "delay_ms": 600_000})).await.unwrap();
+    let database = shared().client(&schema).await;
+    let count = async |what: &str| {
+        let sql = format!("SELECT count(*) FROM tasks WHERE {what}");
+        database.query_one(&sql, &[]).await.unwrap().get::<_, i64>(0)
+    };
+    wait_for("the job runs", async || count("opened_at IS NOT NULL").await == 1).await;
+    assert_eq!(client.cancel(&task).await.unwrap()["status"], "cancelled");
+    seen.wait_for(|count| *count > 0).await.unwrap();
+    server.kill();
+    assert_eq!(count("NOT closed AND due_at IS NOT NULL").await, 1, "the wish is in the row");
+
+    std::fs::write(place.config(), direct).unwrap();
+    let server = place.serve();
+    let client = client.at(server.url());
+    assert_eq!(client.get(&task).await.unwrap()["status"], "cancelled");
+    // The job would run for ten minutes: it ends because it is told to.
+    wait_for("the end of the job is seen", async || count("closed").await == 1).await;
+    assert_eq!(client.get(&task).await.unwrap()["status"], "cancelled");
+    assert_eq!(engine.started().len(), 1);
+    stops(server);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancel_outlives_a_kill_before_the_engine_was_asked() {
+    killed_in_the_middle(Cut::Request).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancel_outlives_a_kill_after_the_engine_was_asked() {
+    killed_in_the_middle(Cut::Reply).await;
+}
