@@ -52,7 +52,7 @@ fn no_store(status: StatusCode, body: Value) -> Response {
 impl Health {
     /// Whether requests should be sent here, and how each part is.
     async fn report(&self) -> (bool, Value) {
-        let look = tokio::time::timeout(STORE_PATIENCE, self.store.next_due());
+        let look = tokio::time::timeout(STORE_PATIENCE, self.store.next_due(&[]));
         let store_answers = matches!(look.await, Ok(Ok(_)));
         let conditions = self.engines.conditions();
         let degraded = conditions.iter().any(|(_, condition)| matches!(condition, Condition::Fails { .. }));

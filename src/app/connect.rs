@@ -9,7 +9,7 @@ use std::time::Duration;
 use taskbridge_sdk::{Backend, Connect, Error, Registry};
 
 use super::AppError;
-use crate::config::{self, Config};
+use crate::config::{self, Config, Database};
 
 /// How long one backend may take to connect.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -31,7 +31,8 @@ pub(super) fn handles(all: &Backends) -> BTreeMap<String, Arc<dyn Backend>> {
 }
 
 /// Connects the backends of a config, but for those that `known` has as the config wants them. Those that the config
-/// does not have any more stay, since there may be tasks on them.
+/// does not have any more stay, since there may be tasks on them. Those whose jobs run on another machine are not connected:
+/// from here their jobs would look lost.
 pub(super) async fn connect(
     config: &Config,
     registry: &Registry,
@@ -39,7 +40,16 @@ pub(super) async fn connect(
     known: &Backends,
 ) -> Result<Backends, AppError> {
     let mut backends = known.clone();
+    let here = config::locate::this_machine();
     for (name, wanted) in &config.backends {
+        if is_elsewhere(config, wanted, &here) {
+            let host = wanted.host.as_deref().unwrap_or_default();
+            tracing::info!(
+                "backend `{name}`: its jobs run on `{host}` and this is `{here}`, so they are left to servers there"
+            );
+            backends.remove(name);
+            continue;
+        }
         let place = || match wanted.line {
             Some(line) => format!("{}:{line}", config.file.display()),
             None => config.file.display().to_string(),
@@ -95,15 +105,27 @@ async fn connect_one(
     }
 }
 
+/// The backends whose jobs run on another machine, and that servers there act on.
+pub(super) fn elsewhere(config: &Config) -> Vec<String> {
+    let here = config::locate::this_machine();
+    let names = config.backends.iter().filter(|(_, wanted)| is_elsewhere(config, wanted, &here));
+    names.map(|(name, _)| name.clone()).collect()
+}
+
+/// Only a store that servers on several machines can use lets a server leave jobs to others.
+fn is_elsewhere(config: &Config, wanted: &config::Backend, here: &str) -> bool {
+    let shared = matches!(config.store.database, Database::Postgres(_));
+    shared && wanted.host.as_ref().is_some_and(|host| host != here)
+}
+
 /// Jobs that run on one machine would look lost from any other.
 fn on_this_machine(host: &str) -> taskbridge_sdk::Result<()> {
-    let here = rustix::system::uname();
-    let here = here.nodename().to_string_lossy();
+    let here = config::locate::this_machine();
     match here == host {
         true => Ok(()),
         false => Err(Error::config(format!(
-            "its jobs run on `{host}`, as `host` says, and this is `{here}`: run all servers of this store on `{host}`, or \
-             give this one a store and backends of its own"
+            "its jobs run on `{host}`, as `host` says, and this is `{here}`: run the servers of this store on `{host}`, or \
+             remove `host`"
         ))),
     }
 }

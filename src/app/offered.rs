@@ -1,7 +1,7 @@
 //! From a config to what clients meet: what they are offered, and who is let in. Made as a whole before any of it is put
 //! in force.
 
-use super::AppError;
+use super::{AppError, connect};
 use crate::auth::{ApiKeys, Authenticator};
 use crate::catalog::Catalog;
 use crate::config::{AuthMode, Config};
@@ -21,8 +21,9 @@ impl Offered {
     /// What this config offers.
     pub(super) fn of(config: Config, seal: Seal) -> Result<Self, AppError> {
         let (settings, rules) = (protocol_settings(&config), rules(&config)?);
+        let elsewhere = connect::elsewhere(&config);
         let Config { tools, limits, resources, prompts, .. } = config;
-        let catalog = Catalog::new(tools, limits, seal).with(resources, prompts);
+        let catalog = Catalog::new(tools, limits, seal).with(resources, prompts).leaving(elsewhere);
         Ok(Self { catalog, settings, rules })
     }
 }

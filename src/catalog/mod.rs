@@ -50,6 +50,7 @@ pub struct Catalog {
     resources: Resources,
     prompts: Prompts,
     limits: BTreeMap<String, Option<u32>>,
+    elsewhere: Arc<[String]>,
     seal: Seal,
 }
 
@@ -90,7 +91,13 @@ impl Catalog {
         };
         let tools = definitions.into_iter().map(tool).collect();
         let (resources, prompts) = (Resources::default(), Prompts::default());
-        Self { tools, resources, prompts, limits, seal: seal.clone() }
+        Self { tools, resources, prompts, limits, elsewhere: Arc::new([]), seal: seal.clone() }
+    }
+
+    /// The same, where jobs of these backends cannot be reached from this process.
+    #[must_use]
+    pub fn leaving(self, elsewhere: Vec<String>) -> Self {
+        Self { elsewhere: elsewhere.into(), ..self }
     }
 
     /// The same with resources and prompts. A tool that a resource belongs to says so in its description.
@@ -172,6 +179,10 @@ impl Tools for Catalog {
         };
         slots.iter().filter_map(limit).collect()
     }
+
+    fn elsewhere(&self) -> Arc<[String]> {
+        Arc::clone(&self.elsewhere)
+    }
 }
 
 /// What the core asks is answered by the catalog in force.
@@ -186,6 +197,10 @@ impl Tools for Current<Catalog> {
 
     fn limits(&self, slots: &[String]) -> Vec<SlotLimit> {
         self.get().limits(slots)
+    }
+
+    fn elsewhere(&self) -> Arc<[String]> {
+        self.get().elsewhere()
     }
 }
 

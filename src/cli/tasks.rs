@@ -272,4 +272,8 @@ impl Tools for NoTools {
     fn limits(&self, _slots: &[String]) -> Vec<SlotLimit> {
         Vec::new()
     }
+
+    fn elsewhere(&self) -> Arc<[String]> {
+        Arc::new([])
+    }
 }

@@ -11,6 +11,9 @@ pub const CONFIG_VARIABLE: &str = "TASKBRIDGE_CONFIG";
 /// The variable that says what is logged.
 pub const LOG_VARIABLE: &str = "TASKBRIDGE_LOG";
 
+/// The variable that names this machine, where `uname -n` does not: in a container that gets a new name each time.
+pub const HOST_VARIABLE: &str = "TASKBRIDGE_HOST";
+
 /// The variable that names the server that `taskbridge call` calls.
 pub const URL_VARIABLE: &str = "TASKBRIDGE_URL";
 /// The variable that holds the API key which `taskbridge call` shows there.
@@ -37,6 +40,12 @@ impl std::fmt::Debug for ApiKey {
 #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the environment")]
 pub(super) fn variable(name: &str) -> Option<String> {
     std::env::var_os(name)?.into_string().ok()
+}
+
+/// The name of this machine.
+pub fn this_machine() -> String {
+    let given = variable(HOST_VARIABLE).filter(|name| !name.is_empty());
+    given.unwrap_or_else(|| rustix::system::uname().nodename().to_string_lossy().into_owned())
 }
 
 /// What the environment says.

@@ -105,7 +105,7 @@ pub struct Backend {
     pub fields: Value,
     /// The most jobs at the same time.
     pub max_running: Option<NonZeroU32>,
-    /// The machine whose servers alone can reach its jobs.
+    /// The machine whose servers alone can reach its jobs ([`locate::this_machine`]).
     pub host: Option<String>,
     /// Where it stands in the file.
     pub line: Option<usize>,

@@ -127,7 +127,7 @@ fn backend(kind: &str, one_machine: bool, mut schema: Map<String, Value>) -> Val
     if one_machine {
         properties["host"] = json!({
             "description": "The machine that its jobs run on (`uname -n`). Needed on a store that servers on several \
-                            machines can share; a server on another machine does not start.",
+                            machines can share; servers on other machines leave its jobs to those on this one.",
             "type": "string",
         });
     }

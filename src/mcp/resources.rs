@@ -3,10 +3,11 @@
 //! backend's narrow ways, bounded in size and time, for the task's owner only. It must not change a row, and must not
 //! know how a generation writes a resource.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
-use taskbridge_sdk::{ArtifactData, Content, ErrorKind, LogRequest, LogText, Output, is_text};
+use taskbridge_sdk::{ArtifactData, Backend, Content, ErrorKind, LogRequest, LogText, Output, is_text};
 
 use super::Bridge;
 use crate::auth::Principal;
@@ -14,6 +15,7 @@ pub use crate::catalog::Body;
 use crate::catalog::Resource;
 use crate::tasks::store::StoreError;
 use crate::tasks::task::{Task, TaskId};
+use crate::tasks::tools::Tools as _;
 
 /// The template of a log's address.
 pub const LOG_TEMPLATE: &str = "taskbridge://tasks/{task_id}/log";
@@ -210,15 +212,25 @@ pub async fn log(
     max_bytes: usize,
     search: Option<String>,
 ) -> Result<LogText, ReadError> {
-    let backend = bridge.backend(&task.backend).ok_or(ReadError::NotFound)?;
+    let backend = backend(bridge, task)?;
     let logs = backend.logs().ok_or(ReadError::NotFound)?;
     let Some(handle) = task.handle() else { return Ok(LogText::default()) };
     let request = LogRequest { max_bytes: max_bytes.min(bridge.settings().max_log_bytes), search };
     in_time(logs.tail(handle, &request)).await
 }
 
+/// The backend that the task's job runs in.
+fn backend(bridge: &Bridge, task: &Task) -> Result<Arc<dyn Backend>, ReadError> {
+    bridge.backend(&task.backend).ok_or_else(|| match bridge.catalog().elsewhere().contains(&task.backend) {
+        true => ReadError::Refused(
+            "it can be read only through a server on the machine that the job ran on".to_owned(),
+        ),
+        false => ReadError::NotFound,
+    })
+}
+
 async fn artifact(bridge: &Bridge, task: &Task, name: &str) -> Result<Contents, ReadError> {
-    let backend = bridge.backend(&task.backend).ok_or(ReadError::NotFound)?;
+    let backend = backend(bridge, task)?;
     let (Some(artifacts), Some(handle)) = (backend.artifacts(), task.handle()) else {
         return Err(ReadError::NotFound);
     };

@@ -13,6 +13,8 @@ pub(super) struct Row {
     pub(super) created_at: i64,
     pub(super) expires_at: i64,
     pub(super) due_at: Option<i64>,
+    /// The backend, whether or not its job is open.
+    pub(super) of_backend: String,
     pub(super) open: Open,
     pub(super) closed: bool,
     pub(super) session: Option<String>,
@@ -66,6 +68,7 @@ impl Row {
             created_at: task.created_at.as_millis(),
             expires_at: task.expires_at().as_millis(),
             due_at: task.due_at.map(|due| due.as_millis()),
+            of_backend: task.backend.clone(),
             open,
             closed: matches!(task.job, Job::Closed { .. }),
             session: if task.has_ended() { None } else { task.origin.session.clone() },

@@ -72,15 +72,23 @@ pub trait TaskStore: Send + Sync {
     ///   and it is a conflict if somebody else has it. With `Lease::Keep` it stays as it was.
     async fn update(&self, change: Change<'_>) -> Result<Updated>;
 
-    /// Leases up to `limit` rows that are due and not leased, the longest due first; raises their versions.
-    async fn claim(&self, holder: &Holder, lease: Duration, limit: usize) -> Result<Vec<Task>>;
+    /// Leases up to `limit` rows that are due and not leased, the longest due first; raises their versions. Rows of
+    /// backends that are `elsewhere` are left to others.
+    async fn claim(
+        &self,
+        holder: &Holder,
+        lease: Duration,
+        limit: usize,
+        elsewhere: &[String],
+    ) -> Result<Vec<Task>>;
 
     /// Deletes rows that have expired and whose job is closed, with all that belongs to them. Returns how many, at
     /// most `limit`. Writes nothing where nothing has expired.
     async fn purge(&self, limit: usize) -> Result<usize>;
 
-    /// The earliest moment at which an unleased row is due or a lease runs out on a row that is.
-    async fn next_due(&self) -> Result<Option<Timestamp>>;
+    /// The earliest moment at which an unleased row is due or a lease runs out on a row that is, but for rows of
+    /// backends that are `elsewhere`.
+    async fn next_due(&self, elsewhere: &[String]) -> Result<Option<Timestamp>>;
 }
 
 /// The rows that wait for slots. A waiting line is all rows that wait for the same set of slots.
@@ -97,8 +105,9 @@ pub trait Queue: Send + Sync {
 #[async_trait]
 pub trait Groups: Send + Sync {
     /// Leases the groups that have open jobs and that nobody else holds, and renews those that `holder` has. All
-    /// that it holds now comes back; a group without open jobs is let go.
-    async fn hold(&self, holder: &Holder, lease: Duration) -> Result<Vec<Group>>;
+    /// that it holds now comes back; a group without open jobs is let go. Groups of backends that are `elsewhere` are
+    /// left to others.
+    async fn hold(&self, holder: &Holder, lease: Duration, elsewhere: &[String]) -> Result<Vec<Group>>;
 
     /// Lets go of this holder's leases on groups.
     async fn leave(&self, holder: &Holder) -> Result<()>;

@@ -16,17 +16,18 @@ use crate::tasks::task::TaskId;
 
 #[async_trait]
 impl Groups for PostgresStore {
-    async fn hold(&self, holder: &Holder, lease: Duration) -> Result<Vec<Group>> {
+    async fn hold(&self, holder: &Holder, lease: Duration, elsewhere: &[String]) -> Result<Vec<Group>> {
         let told = |fault: Fault| fault.at(&self.desk.place);
         // Most calls find everything as it was, and write nothing. Renewed when a third of it has passed, so that an
         // idle server writes three times per lease at most.
         let low = millis(lease * 2 / 3);
-        let params: [Param<'_>; 3] = [&self.desk.now(), &holder.0, &low];
+        let params: [Param<'_>; 4] = [&self.desk.now(), &holder.0, &low, &elsewhere];
         let rows = self.desk.read(Door::Loops, SETTLED, &params).await?;
         if let Some(held) = settled(&rows).map_err(told)? {
             return Ok(held);
         }
-        let hold = Hold { holder: holder.0.clone(), lease: millis(lease) };
+        let (holder, elsewhere) = (holder.0.clone(), elsewhere.to_vec());
+        let hold = Hold { holder, lease: millis(lease), elsewhere };
         self.desk.write(Door::Loops, None, hold).await
     }
 
@@ -62,7 +63,7 @@ macro_rules! open_groups {
     };
 }
 
-/// All groups that have open jobs or a lease: whose they are, and whether anything must be written about them. That
+/// All groups that have open jobs or a lease, but for jobs that are elsewhere: whose they are, and whether anything must be written about them. That
 /// is so where an open one is free or its lease runs low, and where the holder has one that is not open.
 const SETTLED: &str = concat!(
     open_groups!(),
@@ -71,7 +72,7 @@ const SETTLED: &str = concat!(
                       groups.holder IS NULL
                       OR groups.until <= moment($1) + CASE WHEN groups.holder = $2 THEN $3::bigint ELSE 0 END
                   ELSE groups.holder = $2 END AS unsettled
-      FROM (SELECT backend, grp, true AS is_open FROM open) AS open FULL JOIN groups USING (backend, grp)
+      FROM (SELECT backend, grp, true AS is_open FROM open WHERE backend <> ALL ($4::text[])) AS open FULL JOIN groups USING (backend, grp)
       ORDER BY backend, grp"
 );
 
@@ -81,7 +82,7 @@ const HOLD: &str = concat!(
     ", gone AS (DELETE FROM groups WHERE (holder = $2 OR until <= moment($1))
                     AND NOT EXISTS (SELECT 1 FROM open WHERE open.backend = groups.backend AND open.grp = groups.grp))
       INSERT INTO groups AS held (backend, grp, holder, until)
-      SELECT backend, grp, $2, moment($1) + $3::bigint FROM open ORDER BY backend, grp
+      SELECT backend, grp, $2, moment($1) + $3::bigint FROM open WHERE backend <> ALL ($4::text[]) ORDER BY backend, grp
       ON CONFLICT (backend, grp) DO UPDATE SET holder = excluded.holder, until = excluded.until
           WHERE held.holder = excluded.holder OR held.until <= moment($1)
       RETURNING backend, grp"
@@ -118,6 +119,7 @@ fn open_job(row: &Row) -> Result<OpenJob, Fault> {
 struct Hold {
     holder: String,
     lease: i64,
+    elsewhere: Vec<String>,
 }
 
 #[async_trait]
@@ -125,7 +127,7 @@ impl Write for Hold {
     type Done = Vec<Group>;
 
     async fn write(&self, db: &Db, _again: bool) -> Result<Vec<Group>, Fault> {
-        let rows = db.all(HOLD, &[&db.now, &self.holder, &self.lease]).await?;
+        let rows = db.all(HOLD, &[&db.now, &self.holder, &self.lease, &self.elsewhere]).await?;
         let mut held = rows.iter().map(group).collect::<Result<Vec<_>, _>>()?;
         held.sort();
         Ok(held)

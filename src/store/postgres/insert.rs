@@ -80,9 +80,10 @@ macro_rules! insert {
         concat!(
             "WITH made AS (
         INSERT INTO tasks (id, owner, tool, created_at, version, expires_at, due_at, lease_until, lease_holder,
-                           backend, grp, opened_at, handle, closed, line, digest, waiting_until, body, session)
+                           backend, grp, opened_at, handle, closed, line, digest, waiting_until, body, session,
+                           of_backend)
         VALUES ($2, $3, $4, $5, $24, $6, $7, moment($1) + $8::bigint, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18,
-                $19)
+                $19, $27)
         RETURNING id),
     held AS (
         INSERT INTO slots (slot, task) SELECT DISTINCT slot, $2 FROM unnest($20::text[]) AS names (slot)),
@@ -104,7 +105,7 @@ pub(super) const INSERT: &str = insert!("");
 const INSERT_OWING: &str = insert!(
     ", owed AS (INSERT INTO notices (id, receiver, since, due_at, body)
                 SELECT n.id, n.receiver, n.since, moment($1), n.body
-                FROM made, unnest($27::text[], $28::text[], $29::bigint[], $30::text[]) AS n (id, receiver, since, body)
+                FROM made, unnest($28::text[], $29::text[], $30::bigint[], $31::text[]) AS n (id, receiver, since, body)
                 ON CONFLICT DO NOTHING)"
 );
 
@@ -199,6 +200,7 @@ struct Texts<'w> {
     once_digest: Option<Text<'w>>,
     replica: Option<Text<'w>>,
     what: Option<Text<'w>>,
+    of_backend: Text<'w>,
 }
 
 impl<'w> Columns<'w> {
@@ -222,6 +224,7 @@ impl<'w> Columns<'w> {
             once_digest: once.map(|once| column::text(&once.digest)),
             replica: wish.line.as_ref().map(|line| column::text(&line.replica)),
             what: wish.line.as_ref().map(|line| column::text(&line.what)),
+            of_backend: column::text(&row.of_backend),
         };
         let slots = match &row.slots {
             Slots::Held(slots) => slots.iter().map(|slot| column::key(slot).into_owned()).collect(),
@@ -237,7 +240,7 @@ impl<'w> Columns<'w> {
     }
 
     /// The parameters, with what counts as now.
-    pub(super) fn params<'p>(&'p self, now: &'p Option<i64>) -> [Param<'p>; 26] {
+    pub(super) fn params<'p>(&'p self, now: &'p Option<i64>) -> [Param<'p>; 27] {
         let (row, texts) = (&self.wish.row, &self.texts);
         [
             now,
@@ -266,6 +269,7 @@ impl<'w> Columns<'w> {
             &self.version,
             &texts.replica,
             &texts.what,
+            &texts.of_backend,
         ]
     }
 }

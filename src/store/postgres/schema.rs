@@ -17,7 +17,7 @@ struct Migration {
     oldest: i32,
 }
 
-const MIGRATIONS: [Migration; 3] = [
+const MIGRATIONS: [Migration; 4] = [
     Migration { name: "0001_tasks", sql: include_str!("../migrations/postgres/0001_tasks.sql"), oldest: 1 },
     Migration {
         name: "0002_history",
@@ -27,6 +27,11 @@ const MIGRATIONS: [Migration; 3] = [
     Migration {
         name: "0003_notices",
         sql: include_str!("../migrations/postgres/0003_notices.sql"),
+        oldest: 1,
+    },
+    Migration {
+        name: "0004_of_backend",
+        sql: include_str!("../migrations/postgres/0004_of_backend.sql"),
         oldest: 1,
     },
 ];

@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use taskbridge_sdk::{Output, Timestamp};
 
-use super::desk::{Db, Door, Write};
+use super::desk::{Db, Door, Param, Write};
 use super::fault::Fault;
 use super::{PostgresStore, column, row};
 use crate::store::change::{Amend, Wish};
@@ -77,8 +77,15 @@ impl TaskStore for PostgresStore {
         self.desk.write(Door::Loops, Some(&id), amend).await
     }
 
-    async fn claim(&self, holder: &Holder, lease: Duration, limit: usize) -> Result<Vec<Task>> {
-        let claim = Claim { holder: holder.0.clone(), lease: millis(lease), limit: number(limit) };
+    async fn claim(
+        &self,
+        holder: &Holder,
+        lease: Duration,
+        limit: usize,
+        elsewhere: &[String],
+    ) -> Result<Vec<Task>> {
+        let (holder, elsewhere) = (holder.0.clone(), elsewhere.to_vec());
+        let claim = Claim { holder, lease: millis(lease), limit: number(limit), elsewhere };
         self.desk.write(Door::Loops, None, claim).await
     }
 
@@ -86,17 +93,18 @@ impl TaskStore for PostgresStore {
         self.desk.write(Door::Loops, None, Purge(number(limit))).await
     }
 
-    async fn next_due(&self) -> Result<Option<Timestamp>> {
+    async fn next_due(&self, elsewhere: &[String]) -> Result<Option<Timestamp>> {
         // The first row that nobody works on, and the first lease that runs out on one of those that are due before
         // it: the index is walked no further than that row.
         let sql = "WITH free AS (SELECT due_at FROM tasks
                                  WHERE due_at IS NOT NULL AND (lease_until IS NULL OR lease_until <= due_at)
+                                     AND ($1::text[] = '{}' OR of_backend <> ALL ($1))
                                  ORDER BY due_at LIMIT 1)
                    SELECT least((SELECT due_at FROM free),
                                 (SELECT min(lease_until) FROM tasks
-                                 WHERE lease_until > due_at
+                                 WHERE lease_until > due_at AND ($1::text[] = '{}' OR of_backend <> ALL ($1))
                                      AND due_at < COALESCE((SELECT due_at FROM free), 9223372036854775807)))";
-        let rows = self.desk.read(Door::Loops, sql, &[]).await?;
+        let rows = self.desk.read(Door::Loops, sql, &[&elsewhere]).await?;
         let Some(row) = rows.first() else { return Ok(None) };
         let due: Option<i64> = row.try_get(0).map_err(|error| Fault::from(error).at(&self.desk.place))?;
         Ok(due.map(Timestamp::from_millis))
@@ -122,6 +130,7 @@ struct Claim {
     holder: String,
     lease: i64,
     limit: i64,
+    elsewhere: Vec<String>,
 }
 
 /// Rows that another claim has under its hands are passed over. One that was claimed since this one's snapshot was
@@ -134,11 +143,13 @@ impl Write for Claim {
     async fn write(&self, db: &Db, _again: bool) -> Result<Vec<Task>, Fault> {
         let sql = "WITH due AS (SELECT id FROM tasks
                                 WHERE due_at <= moment($1) AND (lease_until IS NULL OR lease_until <= moment($1))
+                                    AND ($5::text[] = '{}' OR of_backend <> ALL ($5))
                                 ORDER BY due_at LIMIT $4 FOR NO KEY UPDATE SKIP LOCKED)
                    UPDATE tasks SET version = version + 1, lease_holder = $2, lease_until = moment($1) + $3
                    FROM due WHERE tasks.id = due.id
                    RETURNING tasks.version, tasks.body, tasks.n, tasks.due_at";
-        let mut rows = db.all(sql, &[&db.now, &self.holder, &self.lease, &self.limit]).await?;
+        let params: [Param<'_>; 5] = [&db.now, &self.holder, &self.lease, &self.limit, &self.elsewhere];
+        let mut rows = db.all(sql, &params).await?;
         rows.sort_by_key(|row| row.try_get::<_, i64>(3).unwrap_or(i64::MAX));
         // One that cannot be understood is leased as well: it would be the first in every claim.
         row::tasks(&rows)

@@ -13,13 +13,13 @@ use crate::tasks::task::TaskId;
 
 #[async_trait]
 impl Groups for SqliteStore {
-    async fn hold(&self, holder: &Holder, lease: Duration) -> Result<Vec<Group>> {
+    async fn hold(&self, holder: &Holder, lease: Duration, elsewhere: &[String]) -> Result<Vec<Group>> {
         // Most calls find everything as it was, and write nothing.
-        if let Some(held) = self.read(|db| settled(db, holder, lease))? {
+        if let Some(held) = self.read(|db| settled(db, holder, lease, elsewhere))? {
             return Ok(held);
         }
-        let holder = holder.clone();
-        self.write(move |db| hold(db, &holder, lease)).await
+        let (holder, elsewhere) = (holder.clone(), elsewhere.to_vec());
+        self.write(move |db| hold(db, &holder, lease, &elsewhere)).await
     }
 
     async fn leave(&self, holder: &Holder) -> Result<()> {
@@ -63,8 +63,14 @@ struct Held {
 
 /// What `holder` holds, if nothing needs to be written: no open group is free, no lease of its own runs low, and none
 /// is on a group without open jobs.
-fn settled(db: &Db<'_>, holder: &Holder, lease: Duration) -> Result<Option<Vec<Group>>, Fault> {
-    let open = open_groups(db)?;
+fn settled(
+    db: &Db<'_>,
+    holder: &Holder,
+    lease: Duration,
+    elsewhere: &[String],
+) -> Result<Option<Vec<Group>>, Fault> {
+    let mut open = open_groups(db)?;
+    open.retain(|group| !elsewhere.contains(&group.backend));
     let leases = leases(db)?;
     // Renewed when a third of it has passed, so that an idle server writes three times per lease at most.
     let low = db.until(lease * 2 / 3);
@@ -80,7 +86,7 @@ fn settled(db: &Db<'_>, holder: &Holder, lease: Duration) -> Result<Option<Vec<G
     Ok(None)
 }
 
-fn hold(db: &Db<'_>, holder: &Holder, lease: Duration) -> Result<Vec<Group>, Fault> {
+fn hold(db: &Db<'_>, holder: &Holder, lease: Duration, elsewhere: &[String]) -> Result<Vec<Group>, Fault> {
     let open = open_groups(db)?;
     for Held { group, holder: other, until } in leases(db)? {
         let over = other == holder.0 || until <= db.now_ms();
@@ -90,7 +96,7 @@ fn hold(db: &Db<'_>, holder: &Holder, lease: Duration) -> Result<Vec<Group>, Fau
         }
     }
     let mut held = Vec::new();
-    for group in open {
+    for group in open.into_iter().filter(|group| !elsewhere.contains(&group.backend)) {
         let taken = db
             .sql(
                 "INSERT INTO groups (backend, grp, holder, until) VALUES (?1, ?2, ?3, ?4)

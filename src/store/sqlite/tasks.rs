@@ -63,13 +63,20 @@ impl TaskStore for SqliteStore {
         self.write_within(patience, move |db| update::update(db, &amend)).await
     }
 
-    async fn claim(&self, holder: &Holder, lease: Duration, limit: usize) -> Result<Vec<Task>> {
+    async fn claim(
+        &self,
+        holder: &Holder,
+        lease: Duration,
+        limit: usize,
+        elsewhere: &[String],
+    ) -> Result<Vec<Task>> {
+        let elsewhere = names(elsewhere);
         // An idle tick only reads: a transaction that writes would cost a flush to the disk.
-        if !self.read(claimable)? {
+        if !self.read(|db| claimable(db, &elsewhere))? {
             return Ok(Vec::new());
         }
         let holder = holder.clone();
-        self.write(move |db| claim(db, &holder, lease, limit)).await
+        self.write(move |db| claim(db, &holder, lease, limit, &elsewhere)).await
     }
 
     async fn purge(&self, limit: usize) -> Result<usize> {
@@ -89,8 +96,8 @@ impl TaskStore for SqliteStore {
         .await
     }
 
-    async fn next_due(&self) -> Result<Option<Timestamp>> {
-        self.read(next_due)
+    async fn next_due(&self, elsewhere: &[String]) -> Result<Option<Timestamp>> {
+        self.read(|db| next_due(db, &names(elsewhere)))
     }
 }
 
@@ -125,21 +132,35 @@ fn list(db: &Db<'_>, owner: &Owner, after: Option<&Position>, limit: usize) -> R
     row::tasks(statement.query(params![owner.as_str(), created_at, id, db.now_ms(), limit])?)
 }
 
-/// True if a claim would find something.
-fn claimable(db: &Db<'_>) -> Result<bool, Fault> {
+/// True if a claim would find something. Where no backend is elsewhere, nothing of a row's body is read.
+fn claimable(db: &Db<'_>, elsewhere: &str) -> Result<bool, Fault> {
     let mut statement = db.sql(
-        "SELECT 1 FROM tasks WHERE due_at <= ?1 AND (lease_until IS NULL OR lease_until <= ?1) LIMIT 1",
+        "SELECT 1 FROM tasks WHERE due_at <= ?1 AND (lease_until IS NULL OR lease_until <= ?1) AND
+             NOT EXISTS (SELECT 1 FROM json_each(?2) WHERE value = json_extract(tasks.body, '$.backend'))
+         LIMIT 1",
     )?;
-    Ok(statement.query_row([db.now_ms()], |_| Ok(())).optional()?.is_some())
+    Ok(statement.query_row(params![db.now_ms(), elsewhere], |_| Ok(())).optional()?.is_some())
 }
 
-fn claim(db: &Db<'_>, holder: &Holder, lease: Duration, limit: usize) -> Result<Vec<Task>, Fault> {
+/// Names as JSON.
+fn names(names: &[String]) -> String {
+    serde_json::Value::from(names).to_string()
+}
+
+fn claim(
+    db: &Db<'_>,
+    holder: &Holder,
+    lease: Duration,
+    limit: usize,
+    elsewhere: &str,
+) -> Result<Vec<Task>, Fault> {
     let mut statement = db.sql(
         "SELECT version, body, n FROM tasks
-         WHERE due_at <= ?1 AND (lease_until IS NULL OR lease_until <= ?1)
+         WHERE due_at <= ?1 AND (lease_until IS NULL OR lease_until <= ?1) AND
+             NOT EXISTS (SELECT 1 FROM json_each(?3) WHERE value = json_extract(tasks.body, '$.backend'))
          ORDER BY due_at LIMIT ?2",
     )?;
-    let mut rows = statement.query(params![db.now_ms(), limit])?;
+    let mut rows = statement.query(params![db.now_ms(), limit, elsewhere])?;
     let mut due = Vec::new();
     while let Some(next) = rows.next()? {
         // One that cannot be understood is leased as well: it would be the first in every claim.
@@ -166,11 +187,14 @@ fn purgeable(db: &Db<'_>) -> Result<bool, Fault> {
     Ok(statement.query_row([db.now_ms()], |row| row.get(0))?)
 }
 
-fn next_due(db: &Db<'_>) -> Result<Option<Timestamp>, Fault> {
+fn next_due(db: &Db<'_>, elsewhere: &str) -> Result<Option<Timestamp>, Fault> {
     // Walks the index by due time, past the rows that are being worked on, and no further than the first that is not.
-    let mut statement =
-        db.sql("SELECT due_at, lease_until FROM tasks WHERE due_at IS NOT NULL ORDER BY due_at")?;
-    let mut rows = statement.query([])?;
+    let mut statement = db.sql(
+        "SELECT due_at, lease_until FROM tasks WHERE due_at IS NOT NULL AND
+             NOT EXISTS (SELECT 1 FROM json_each(?1) WHERE value = json_extract(tasks.body, '$.backend'))
+         ORDER BY due_at",
+    )?;
+    let mut rows = statement.query([elsewhere])?;
     let mut earliest: Option<i64> = None;
     while let Some(next) = rows.next()? {
         let due: i64 = next.get(0)?;

@@ -171,7 +171,7 @@ impl Bench {
 
     /// The ids of the rows that this holder can claim now.
     pub async fn claim(&self, holder: &str) -> Vec<TaskId> {
-        let rows = self.store.claim(&Holder(holder.to_owned()), LEASE, 100).await;
+        let rows = self.store.claim(&Holder(holder.to_owned()), LEASE, 100, &[]).await;
         rows.expect("rows can be claimed").into_iter().map(|task| task.id).collect()
     }
 }

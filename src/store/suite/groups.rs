@@ -12,7 +12,7 @@ use crate::tasks::task::Task;
 
 /// The keys of the groups that this holder holds now.
 async fn hold(bench: &Bench, name: &str) -> Vec<String> {
-    let held = bench.store.hold(&holder(name), LEASE).await.expect("groups can be held");
+    let held = bench.store.hold(&holder(name), LEASE, &[]).await.expect("groups can be held");
     assert!(held.iter().all(|group| group.backend == "forge"));
     let mut keys: Vec<String> = held.iter().map(|group| group.key.to_string()).collect();
     keys.sort();

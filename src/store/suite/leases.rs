@@ -15,7 +15,7 @@ pub async fn a_claim_leases_what_is_due(bench: &Bench) {
     let later = Duration::from_secs(5);
     let not_yet = bench.add(Task { due_at: Some(bench.clock.now() + later), ..bench.task() }).await;
     bench.add(bench.closed_task()).await;
-    let claimed = bench.store.claim(&holder("a"), LEASE, 10).await.expect("rows can be claimed");
+    let claimed = bench.store.claim(&holder("a"), LEASE, 10, &[]).await.expect("rows can be claimed");
     assert_eq!(claimed, [Task { version: 2, ..due.clone() }]);
     assert_eq!(
         bench.read(&due.id).await,
@@ -36,7 +36,7 @@ pub async fn a_claim_begins_with_what_is_due_longest(bench: &Bench) {
     }
     bench.clock.advance(Duration::from_secs(10));
     rows.sort_by_key(|task| task.due_at);
-    let claimed = bench.store.claim(&holder("a"), LEASE, 2).await.expect("rows can be claimed");
+    let claimed = bench.store.claim(&holder("a"), LEASE, 2, &[]).await.expect("rows can be claimed");
     let ids = |rows: &[Task]| rows.iter().map(|task| task.id.clone()).collect::<Vec<_>>();
     assert_eq!(ids(&claimed), ids(&rows[..2]));
     assert_eq!(bench.claim("b").await, ids(&rows[2..]));
@@ -47,7 +47,7 @@ pub async fn rows_are_claimed_once_when_many_claim(bench: &Bench) {
         bench.add(bench.task()).await;
     }
     let holders: Vec<_> = (0..8).map(|n| holder(&n.to_string())).collect();
-    let claims = join_all(holders.iter().map(|holder| bench.store.claim(holder, LEASE, 6))).await;
+    let claims = join_all(holders.iter().map(|holder| bench.store.claim(holder, LEASE, 6, &[]))).await;
     let mut ids: Vec<_> =
         claims.into_iter().flat_map(|rows| rows.expect("rows can be claimed")).map(|task| task.id).collect();
     assert_eq!(ids.len(), 40);
@@ -58,7 +58,8 @@ pub async fn rows_are_claimed_once_when_many_claim(bench: &Bench) {
 
 pub async fn a_lease_that_ran_out_is_claimed_by_another(bench: &Bench) {
     let task = bench.add(bench.task()).await;
-    let claimed = bench.store.claim(&holder("a"), LEASE, 1).await.expect("the row can be claimed").remove(0);
+    let claimed =
+        bench.store.claim(&holder("a"), LEASE, 1, &[]).await.expect("the row can be claimed").remove(0);
     bench.clock.advance(LEASE - Duration::from_millis(1));
     assert!(bench.claim("b").await.is_empty());
     bench.clock.advance(Duration::from_millis(1));
@@ -69,7 +70,7 @@ pub async fn a_lease_that_ran_out_is_claimed_by_another(bench: &Bench) {
 
 pub async fn an_update_releases_only_the_holders_own_lease(bench: &Bench) {
     bench.add(bench.task()).await;
-    let row = bench.store.claim(&holder("a"), LEASE, 1).await.expect("the row can be claimed").remove(0);
+    let row = bench.store.claim(&holder("a"), LEASE, 1, &[]).await.expect("the row can be claimed").remove(0);
     let released = bench.change(&row, Lease::Release(&holder("b"))).await;
     assert!(matches!(released, Updated::Written(3)), "the change itself is written: {released:?}");
     assert!(bench.claim("b").await.is_empty(), "somebody else's lease stays");
@@ -97,7 +98,7 @@ pub async fn an_update_holds_a_lease_that_nobody_else_has(bench: &Bench) {
 }
 
 pub async fn the_next_due_time_respects_leases(bench: &Bench) {
-    let next = async || bench.store.next_due().await.expect("the store can be read");
+    let next = async || bench.store.next_due(&[]).await.expect("the store can be read");
     let now = bench.clock.now();
     let seconds = |n| now + Duration::from_secs(n);
     assert_eq!(next().await, None);
@@ -127,4 +128,38 @@ pub async fn the_time_is_what_leases_and_due_times_are_compared_with(bench: &Ben
     bench.clock.advance(Duration::from_millis(1));
     assert_eq!(Some(time().await), row.due_at);
     assert_eq!(bench.claim("a").await, [row.id]);
+}
+
+pub async fn what_is_elsewhere_is_left_to_others(bench: &Bench) {
+    let elsewhere = ["away".to_owned(), "gone".to_owned()];
+    let away = |task: Task| Task { backend: "away".to_owned(), ..task };
+    let far = bench.add(away(bench.task())).await;
+    bench.clock.advance(Duration::from_secs(1));
+    let near = bench.add(bench.task()).await;
+    bench.add(away(bench.open_task("x"))).await;
+    bench.add(bench.open_task("y")).await;
+    let next =
+        async |elsewhere: &[String]| bench.store.next_due(elsewhere).await.expect("the store can be read");
+    assert_eq!((next(&[]).await, next(&elsewhere).await), (far.due_at, near.due_at));
+    let claim = async |name: &str, elsewhere: &[String]| {
+        let rows = bench.store.claim(&holder(name), LEASE, 10, elsewhere).await.expect("rows can be claimed");
+        rows.into_iter().map(|task| task.id).collect::<Vec<_>>()
+    };
+    assert_eq!(claim("a", &elsewhere).await, [near.id]);
+    assert!(next(&elsewhere).await > Some(bench.clock.now()), "there is nothing to wake for");
+    assert_eq!(claim("a", &elsewhere).await, []);
+    assert_eq!(claim("b", &[]).await, [far.id]);
+
+    let hold = async |name: &str, elsewhere: &[String]| {
+        let held = bench.store.hold(&holder(name), LEASE, elsewhere).await.expect("groups can be held");
+        held.iter().map(|group| group.key.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(hold("a", &elsewhere).await, ["y"]);
+    assert_eq!(hold("b", &[]).await, ["x"]);
+    // Whoever held one that is elsewhere now gives it up, at the latest when its lease runs out.
+    assert_eq!(hold("b", &elsewhere).await, Vec::<String>::new());
+    bench.clock.advance(LEASE);
+    let mut all = hold("c", &[]).await;
+    all.sort();
+    assert_eq!(all, ["x", "y"]);
 }

@@ -64,6 +64,7 @@ macro_rules! store_suite {
             a_claim_begins_with_what_is_due_longest
             rows_are_claimed_once_when_many_claim
             a_lease_that_ran_out_is_claimed_by_another
+            what_is_elsewhere_is_left_to_others
             an_update_releases_only_the_holders_own_lease
             an_update_holds_a_lease_that_nobody_else_has
             the_next_due_time_respects_leases

@@ -63,10 +63,10 @@ impl Core {
         let batch = self.settings.max_acts.clamp(1, 64);
         loop {
             let store = &self.ledger.store;
-            let since = Instant::now();
-            let due = match store.claim(&self.holder, self.settings.lease, batch).await {
+            let (since, elsewhere) = (Instant::now(), self.ledger.tools.elsewhere());
+            let due = match store.claim(&self.holder, self.settings.lease, batch, &elsewhere).await {
                 Ok(rows) if !rows.is_empty() => return (rows, since),
-                Ok(_) => store.next_due().await,
+                Ok(_) => store.next_due(&elsewhere).await,
                 Err(error) => Err(error),
             };
             let now = self.ledger.now();

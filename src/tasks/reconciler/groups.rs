@@ -99,7 +99,8 @@ impl Core {
 
     /// Takes and renews groups, and reads what was opened in those that are new, or may have been in all of them.
     async fn hold_groups(&self, watched: &mut Watched, others_opened: bool) {
-        let held = match self.ledger.store.hold(&self.holder, self.settings.lease).await {
+        let elsewhere = self.ledger.tools.elsewhere();
+        let held = match self.ledger.store.hold(&self.holder, self.settings.lease, &elsewhere).await {
             Ok(held) => held,
             Err(error) => {
                 // Watching goes on meanwhile: looking twice at a job is harmless, only writes decide.

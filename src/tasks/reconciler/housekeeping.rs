@@ -47,7 +47,9 @@ impl Core {
     async fn admit(&self) -> Result<()> {
         loop {
             let mut admitted = false;
-            for head in self.ledger.store.heads().await? {
+            let elsewhere = self.ledger.tools.elsewhere();
+            let heads = self.ledger.store.heads().await?;
+            for head in heads.into_iter().filter(|head| !elsewhere.contains(&head.backend)) {
                 // The row becomes ours with the same write that takes its slots, as if it were born now.
                 let Ok(place) = self.outbox.fresh.reserve().await else { return Ok(()) };
                 let since = Instant::now();

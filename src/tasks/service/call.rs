@@ -154,8 +154,10 @@ impl Service {
         let asks = call.confirm.is_some();
         let pending = self.row(&call);
         // A row that the reconciler can act on at once is born as if it had claimed it, so that a start costs no
-        // second write. Without a free place there it is born due, and claimed like any other.
-        let permit = if asks { None } else { self.outbox.fresh.try_reserve().ok() };
+        // second write. Without a free place there it is born due, and claimed like any other; as is one that only
+        // others can act on.
+        let is_ours = !asks && !self.ledger.tools.elsewhere().contains(&call.backend);
+        let permit = if is_ours { self.outbox.fresh.try_reserve().ok() } else { None };
         let place = permit.map(|permit| self.place(permit, &pending, &call));
         let row = place.as_ref().map_or_else(|| pending.clone(), |place| place.born.clone());
         let lease = place.is_some().then(|| (self.holder.clone(), self.lease));

@@ -250,13 +250,13 @@ impl World {
             60..67 => self.send().await,
             67..75 => {
                 let (holder, limit) = (self.holder(), 1 + self.random.below(5) as usize);
-                let one = ok(a.claim(&holder, LEASE, limit).await);
-                assert_eq!(one, ok(b.claim(&holder, LEASE, limit).await));
+                let one = ok(a.claim(&holder, LEASE, limit, &[]).await);
+                assert_eq!(one, ok(b.claim(&holder, LEASE, limit, &[]).await));
             }
             75..82 => {
                 let holder = self.holder();
                 let (mut one, mut other) =
-                    (ok(a.hold(&holder, LEASE).await), ok(b.hold(&holder, LEASE).await));
+                    (ok(a.hold(&holder, LEASE, &[]).await), ok(b.hold(&holder, LEASE, &[]).await));
                 one.sort();
                 other.sort();
                 assert_eq!(one, other);
@@ -308,7 +308,7 @@ impl World {
     /// All that can be asked of both is answered alike.
     async fn compare(&self) {
         let [a, b] = &self.stores;
-        assert_eq!(ok(a.next_due().await), ok(b.next_due().await));
+        assert_eq!(ok(a.next_due(&[]).await), ok(b.next_due(&[]).await));
         assert_eq!(ok(a.heads().await), ok(b.heads().await));
         for task in &self.known {
             let (id, owner) = (&task.id, Some(&task.owner));

@@ -47,13 +47,13 @@ parameters.delay_ms.type = "integer"
     )
 }
 
-struct Setup {
-    place: Place,
-    engine: SimProcess,
-    schema: String,
+pub(super) struct Setup {
+    pub(super) place: Place,
+    pub(super) engine: SimProcess,
+    pub(super) schema: String,
 }
 
-fn setup(server: &Postgres) -> Setup {
+pub(super) fn setup(server: &Postgres) -> Setup {
     let place = Place::new("");
     let engine = SimProcess::start(&place, "keyed");
     let schema = schema();
@@ -76,7 +76,7 @@ pub(super) async fn wait_for(what: &str, is_so: impl AsyncFn() -> bool) {
 }
 
 #[track_caller]
-fn stops(mut server: Server) {
+pub(super) fn stops(mut server: Server) {
     assert_eq!(server.stop(), Some(0));
 }
 
@@ -213,10 +213,12 @@ async fn what_keeps_a_server_from_its_database_is_said_without_the_password() {
     std::fs::write(place.config(), &config).unwrap();
     let migrated = place.run(place.command("migrate")).await;
     assert_eq!(migrated.code, Some(0), "{}", migrated.stderr);
-    let says = format!("(schema {schema}): from version 0 to 3: 0001_tasks, 0002_history, 0003_notices\n");
+    let says = format!(
+        "(schema {schema}): from version 0 to 4: 0001_tasks, 0002_history, 0003_notices, 0004_of_backend\n"
+    );
     assert!(migrated.stdout.ends_with(&says), "{}", migrated.stdout);
     let migrated = place.run(place.command("migrate")).await;
-    assert!(migrated.stdout.ends_with("up to date, version 3\n"), "{}", migrated.stdout);
+    assert!(migrated.stdout.ends_with("up to date, version 4\n"), "{}", migrated.stdout);
     let client = shared().client(&schema).await;
     client.batch_execute("UPDATE taskbridge_schema SET steps = 7, oldest = 7").await.unwrap();
     refused("", "", &["version 7", "newer taskbridge", "name another `schema`"]).await;
@@ -268,15 +270,79 @@ async fn jobs_of_one_machine_are_bound_to_it() {
     assert!(
         checked.stderr.contains("backends.here.host: jobs of this kind can be reached on one machine only")
     );
-    write("host = \"elsewhere\"");
-    let ended = place.run(place.command("serve")).await;
-    assert_eq!(ended.code, Some(1));
-    let words = format!("its jobs run on `elsewhere`, as `host` says, and this is `{here}`");
-    assert!(ended.stderr.contains("backends.here") && ended.stderr.contains(&words), "{}", ended.stderr);
     write(&format!("host = \"{here}\""));
     let server = place.serve();
     let client = Client::open(server.url()).await.unwrap();
     let task = client.start("say", json!({})).await.unwrap();
     assert_eq!(text(&client.result(&task).await.unwrap()).trim_end(), "said");
     stops(server);
+}
+
+/// A server on a machine of this name.
+fn serve_on(host: &str, place: &Place) -> Server {
+    let mut command = place.command("serve");
+    command.env("TASKBRIDGE_HOST", host);
+    let mut server = Server::spawn(command, &place.path("server.log"));
+    server.wait_until_it_listens();
+    server
+}
+
+#[tokio::test]
+async fn a_server_elsewhere_serves_all_and_leaves_the_jobs_to_their_machine() {
+    // The engine is kept for as long as its jobs are asked for.
+    let Setup { place, schema, engine: _engine } = setup(shared());
+    let config = std::fs::read_to_string(place.config()).unwrap();
+    let script = "touch $1.begun; while [ ! -e $1.go ]; do sleep 0.02; done; echo $1";
+    let local = format!(
+        "{config}\n[backends.there]\nkind = \"local\"\nhost = \"one\"\n[tools.local]\nbackend = \"there\"\n\
+         parameters.name.type = \"string\"\n\
+         target = {{ command = [\"sh\", \"-c\", \"{script}\", \"sh\", \"{{{{ name }}}}\"], working_dir = \".\" }}\n"
+    );
+    std::fs::write(place.config(), local).unwrap();
+    let two = serve_on("two", &place);
+    let log = std::fs::read_to_string(place.path("server.log")).unwrap();
+    assert!(log.contains("backend `there`: its jobs run on `one` and this is `two`"), "{log}");
+    let client = Client::open(two.url()).await.unwrap();
+    let local = async |name: &str| client.start("local", json!({ "name": name })).await.unwrap();
+    // Once a job of its own is through, so is whatever else its loops would have done.
+    let own = async || text(&client.result(&start(&client, "own", 0).await).await.unwrap());
+    let begun = |name: &str| place.path(&format!("{name}.begun")).exists();
+
+    let first = local("first").await;
+    assert_eq!(own().await, "own");
+    assert_eq!(client.get(&first).await.unwrap()["status"], "working");
+    assert!(!begun("first") && !place.path("state/there").exists(), "a job was begun elsewhere");
+    let unwanted = local("unwanted").await;
+    assert_eq!(client.cancel(&unwanted).await.unwrap()["status"], "cancelled");
+
+    let mut one = serve_on("one", &place);
+    wait_for("the job begins on its machine", async || begun("first")).await;
+    // Its machine goes away. Nobody else watches the job, who would find that there is none.
+    one.kill();
+    let database = shared().client(&schema).await;
+    let free = "SELECT NOT EXISTS (SELECT 1 FROM groups WHERE backend = 'there' AND until > moment(NULL))";
+    wait_for("its lease runs out", async || database.query_one(free, &[]).await.unwrap().get(0)).await;
+    assert_eq!(own().await, "own");
+    let second = local("second").await;
+    assert_eq!(own().await, "own");
+    assert_eq!(client.get(&first).await.unwrap()["status"], "working");
+    assert!(!begun("second"));
+    let log =
+        client.request("resources/read", json!({"uri": format!("taskbridge://tasks/{first}/log")})).await;
+    let Err(Fault::Refused { message, .. }) = log else { panic!("the log of another machine: {log:?}") };
+    assert!(message.contains("only through a server on the machine"), "{message}");
+
+    let one = serve_on("one", &place);
+    for (name, task) in [("first", &first), ("second", &second)] {
+        std::fs::write(place.path(&format!("{name}.go")), "").unwrap();
+        assert_eq!(text(&client.result(task).await.unwrap()).trim_end(), name);
+    }
+    let third = local("third").await;
+    wait_for("a job is begun that another server was called for", async || begun("third")).await;
+    client.cancel(&third).await.unwrap();
+    let open = "SELECT NOT EXISTS (SELECT 1 FROM tasks WHERE NOT closed)";
+    wait_for("it is stopped", async || database.query_one(open, &[]).await.unwrap().get(0)).await;
+    assert!(!begun("unwanted"));
+    stops(one);
+    stops(two);
 }

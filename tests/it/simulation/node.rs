@@ -146,6 +146,10 @@ impl Tools for OneSlotEach {
     fn limits(&self, slots: &[String]) -> Vec<SlotLimit> {
         slots.iter().map(|slot| SlotLimit { slot: slot.clone(), limit: 1 }).collect()
     }
+
+    fn elsewhere(&self) -> Arc<[String]> {
+        Arc::new([])
+    }
 }
 
 /// How many groups the engine's jobs are watched in.

@@ -159,9 +159,15 @@ impl TaskStore for PointedStore {
         self.after_write(updated).await
     }
 
-    async fn claim(&self, holder: &Holder, lease: Duration, limit: usize) -> Result<Vec<Task>> {
+    async fn claim(
+        &self,
+        holder: &Holder,
+        lease: Duration,
+        limit: usize,
+        elsewhere: &[String],
+    ) -> Result<Vec<Task>> {
         self.before_write().await?;
-        let rows = self.inner.claim(holder, self.sabotage.lease(lease), limit).await;
+        let rows = self.inner.claim(holder, self.sabotage.lease(lease), limit, elsewhere).await;
         for task in rows.iter().flatten() {
             self.leases.take(&task.key, holder, self.clock.now(), lease);
         }
@@ -174,9 +180,9 @@ impl TaskStore for PointedStore {
         self.inner.purge(limit).await
     }
 
-    async fn next_due(&self) -> Result<Option<Timestamp>> {
+    async fn next_due(&self, elsewhere: &[String]) -> Result<Option<Timestamp>> {
         let _connection = self.before_read().await?;
-        self.inner.next_due().await
+        self.inner.next_due(elsewhere).await
     }
 }
 
@@ -195,10 +201,11 @@ impl Queue for PointedStore {
 
 #[async_trait]
 impl Groups for PointedStore {
-    async fn hold(&self, holder: &Holder, lease: Duration) -> Result<Vec<Group>> {
+    async fn hold(&self, holder: &Holder, lease: Duration, elsewhere: &[String]) -> Result<Vec<Group>> {
         self.before_write().await?;
         let real = if self.has(Bug::GroupWatchedTwice) { Duration::ZERO } else { lease };
-        let held = self.inner.hold(holder, real).await.map(|held| self.sabotage.groups(holder, held));
+        let held =
+            self.inner.hold(holder, real, elsewhere).await.map(|held| self.sabotage.groups(holder, held));
         if let Ok(held) = &held {
             self.leases.watch(held, holder, self.clock.now(), lease);
         }

@@ -147,7 +147,7 @@ async fn groups_that_are_held_are_renewed_when_a_third_of_the_lease_is_gone() {
     let mut before = setup.store.commits();
     let mut writes = async |after: Duration| {
         setup.bench.clock.advance(after);
-        assert_eq!(setup.store.hold(&holder, lease).await.unwrap().len(), 1);
+        assert_eq!(setup.store.hold(&holder, lease, &[]).await.unwrap().len(), 1);
         let now = setup.store.commits();
         now - std::mem::replace(&mut before, now)
     };
@@ -172,7 +172,7 @@ async fn a_row_that_cannot_be_understood_does_not_hide_the_others() {
     assert_eq!(listed, std::slice::from_ref(&sound));
     assert_eq!(setup.bench.claim("a").await, [sound.id]);
     assert!(
-        setup.store.next_due().await.unwrap() > Some(setup.bench.clock.now()),
+        setup.store.next_due(&[]).await.unwrap() > Some(setup.bench.clock.now()),
         "it is not tried again at once"
     );
 }
