@@ -1,6 +1,7 @@
 //! `[[notify]]` with the real program: receivers in here check each POST by an implementation of their own.
 
 mod receiver;
+mod tls;
 
 use std::time::Duration;
 
@@ -232,6 +233,37 @@ async fn a_receiver_that_does_not_answer_holds_nobody_up() {
     }
     assert!(slow.most_at_once() <= 8, "{}", slow.most_at_once());
     assert_eq!(server.stop(), Some(0));
+}
+
+#[tokio::test]
+async fn ten_thousand_that_are_owed_to_a_dead_receiver_hold_nobody_up() {
+    let (dead, quick) = (Hooks::start().await, Hooks::start().await);
+    dead.always(Reply::Status(500));
+    let place = place(&format!("{}{}", notify(&dead, ""), notify(&quick, "")));
+    let mut server = place.serve();
+    say(&client(&server).await, "first").await;
+    dead.next().await;
+    quick.next().await;
+    assert_eq!(server.stop(), Some(0));
+    let database = rusqlite::Connection::open(place.path("state/taskbridge.db")).unwrap();
+    let more = "WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 10000)
+                INSERT INTO notices (id, receiver, since, due_at, body)
+                SELECT id || n, receiver, since, 0, body FROM notices, n";
+    assert_eq!(database.execute(more, []).unwrap(), 10_000);
+    let before = dead.count();
+    let mut server = place.serve();
+    let client = client(&server).await;
+    for n in 0..20 {
+        let task = say(&client, &n.to_string()).await;
+        assert_eq!(text(&client.result(&task).await.unwrap()), format!("{n}\n"));
+        quick.next().await;
+    }
+    assert_eq!(server.stop(), Some(0));
+    // A few together at first, then one after ever longer pauses.
+    let tried = dead.count() - before;
+    assert!((1..50).contains(&tried), "{tried}");
+    let kept: u64 = database.query_row("SELECT count(*) FROM notices", [], |row| row.get(0)).unwrap();
+    assert_eq!(kept, 10_021, "nothing of it is lost");
 }
 
 #[tokio::test]

@@ -30,6 +30,8 @@ pub(super) enum Bug {
     OutcomeOverwritten,
     /// The result is not kept with the end.
     OutputForgotten,
+    /// An end is written without what it owes to receivers.
+    NoticeForgotten,
     /// Two calls under one idempotency key both start.
     OnceIgnored,
     /// A row is found whoever asks.
@@ -93,7 +95,8 @@ impl Bug {
     ];
 
     /// Those of replicas.
-    pub(super) const OF_REPLICAS: [Bug; 16] = [
+    pub(super) const OF_REPLICAS: [Bug; 17] = [
+        NoticeForgotten,
         HintTakenForEnd,
         NoHintTakenForRunning,
         GroupWatchedTwice,
@@ -134,12 +137,12 @@ impl Bug {
             | OutcomeOverwritten => 1,
             OnceIgnored | StaleRead => 2,
             DueTimeForgotten | SlotsIgnored | NoHintTakenForRunning => 4,
-            SlowTakenForDead | LetsGoOfAll => 6,
+            LetsGoOfAll => 6,
             OncePerProcess => 7,
             IntentNotCommitted => 10,
             WriteTakenForMade => 20,
             SlotsPerProcess => 43,
-            LostLeaseKept => 131,
+            LostLeaseKept => 94,
             _ => 0,
         }
     }

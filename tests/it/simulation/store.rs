@@ -151,7 +151,9 @@ impl TaskStore for PointedStore {
             Lease::Hold(..) if self.has(Bug::LostLeaseKept) => Lease::Keep,
             lease => lease,
         };
-        let change = Change { task: &task, output, limits: &limits, lease, ..change };
+        let forgets = self.has(Bug::NoticeForgotten) && change.task.has_ended();
+        let notices = if forgets { &[] } else { change.notices };
+        let change = Change { notices, task: &task, output, limits: &limits, lease, ..change };
         let updated = self.inner.update(change).await;
         if matches!(updated, Ok(Updated::Written(_))) {
             self.note_lease(&task.key, given);
