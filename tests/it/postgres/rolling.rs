@@ -50,6 +50,7 @@ struct Fleet {
     servers: Mutex<Vec<Server>>,
     engine: SimProcess,
     place: Place,
+    schema: String,
     urls: Mutex<Vec<String>>,
     next: AtomicUsize,
     over: AtomicBool,
@@ -65,17 +66,17 @@ struct Done {
 impl Fleet {
     fn new() -> Self {
         let place = Place::new("");
-        let engine = SimProcess::start(&place, "unkeyed");
+        let (engine, schema) = (SimProcess::start(&place, "unkeyed"), schema());
         let config = format!(
             "[store]\nkind = \"postgres\"\nurl = \"{}\"\nschema = \"{}\"\nbackends_dir = \"state\"\n\
              [backends.engine]\nkind = \"sim\"\naddress = \"{}\"\n{REST}",
             shared().url(),
-            schema(),
+            schema,
             engine.address
         );
         std::fs::write(place.config(), config).unwrap();
         let (servers, urls) = (Mutex::default(), Mutex::default());
-        Self { place, engine, servers, urls, next: AtomicUsize::new(0), over: AtomicBool::new(false) }
+        Self { place, schema, engine, servers, urls, next: AtomicUsize::new(0), over: AtomicBool::new(false) }
     }
 
     fn serve(&self, program: &str) -> Server {
@@ -124,7 +125,20 @@ impl Fleet {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        tokio::time::timeout(PATIENCE, asking).await.expect("some replica answers")
+        match tokio::time::timeout(PATIENCE, asking).await {
+            Ok(answer) => answer,
+            Err(_) => {
+                panic!("no replica answers; the tasks that have not ended: {}", self.unfinished().await)
+            }
+        }
+    }
+
+    /// The tasks that have not ended, and what happened to them.
+    async fn unfinished(&self) -> String {
+        let sql = "SELECT t.body || ' ' || coalesce(string_agg(e.replica || ' ' || e.what, ' ' ORDER BY e.n), '')
+                   FROM tasks t LEFT JOIN entries e ON e.task = t.id WHERE NOT t.closed GROUP BY t.id, t.body";
+        let rows = shared().client(&self.schema).await.query(sql, &[]).await.unwrap();
+        rows.iter().map(|row| row.get::<_, String>(0)).collect::<Vec<_>>().join("\n")
     }
 
     /// One client, from its session's begin until all is over: call after call, each result as it must be.
