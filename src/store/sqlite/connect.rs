@@ -5,6 +5,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::fault::{self, Fault};
@@ -43,7 +44,7 @@ pub(super) fn writer(path: &Path, mode: Mode) -> Result<Connection, StoreError> 
 }
 
 fn prepare_writer(path: &Path, mode: Mode) -> Result<Connection, Fault> {
-    let mut db = open(path)?;
+    let mut db = open(path, mode)?;
     db.busy_handler(Some(try_again))?;
     // Before anything is written: the file may not be ours.
     schema::version(&db)?;
@@ -64,7 +65,7 @@ fn prepare_writer(path: &Path, mode: Mode) -> Result<Connection, Fault> {
 /// Opens the file for one connection alone, up to date, in a transaction. Busy if anybody else has it open: in WAL mode
 /// every connection has a part of the lock that this one takes.
 pub(super) fn alone(path: &Path, wait: Duration) -> Result<Connection, Fault> {
-    let mut db = open(path)?;
+    let mut db = open(path, Mode::Threaded)?;
     db.busy_timeout(wait)?;
     db.pragma_update_and_check(None, "locking_mode", "exclusive", |_| Ok(()))?;
     schema::version(&db)?;
@@ -75,24 +76,30 @@ pub(super) fn alone(path: &Path, wait: Duration) -> Result<Connection, Fault> {
 
 /// Makes sure that the file has the newest schema.
 pub(super) fn is_current(path: &Path) -> Result<(), StoreError> {
-    let look = || schema::is_current(&open(path)?);
+    let look = || schema::is_current(&open(path, Mode::Threaded)?);
     look().map_err(|fault: Fault| fault.at(path))
 }
 
 /// Opens a connection that only reads.
-pub(super) fn reader(path: &Path) -> Result<Connection, StoreError> {
+pub(super) fn reader(path: &Path, mode: Mode) -> Result<Connection, StoreError> {
     let prepare = || -> Result<Connection, Fault> {
-        let db = open(path)?;
+        let db = open(path, mode)?;
         db.pragma_update(None, "query_only", true)?;
         Ok(db)
     };
     prepare().map_err(|fault| fault.at(path))
 }
 
-fn open(path: &Path) -> Result<Connection, Fault> {
+fn open(path: &Path, mode: Mode) -> Result<Connection, Fault> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let db = Connection::open_with_flags(path, flags)?;
+    let db = match mode {
+        Mode::Threaded => Connection::open_with_flags(path, flags)?,
+        // Nobody outside of this process has the file of a simulation, so its locks need not be the system's.
+        Mode::Inline => Connection::open_with_flags_and_vfs(path, flags, c"unix-excl")?,
+    };
     db.busy_timeout(BUSY_WAIT)?;
+    // Without it, a statement whose plan a value could change (that of a LIMIT, say) is prepared anew for each value.
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     db.set_prepared_statement_cache_capacity(STATEMENTS);
     Ok(db)
 }

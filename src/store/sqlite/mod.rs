@@ -54,7 +54,7 @@ pub enum Mode {
     /// Writes are gathered by a thread of their own, and are on the disk when they return. For servers, within tokio.
     Threaded,
     /// Every call is done at once by the thread that makes it, in one order that can be replayed. What was written
-    /// survives the end of the process, but not a power cut. For simulations.
+    /// survives the end of the process, but not a power cut, and no other process can open the file. For simulations.
     Inline,
 }
 
@@ -83,7 +83,7 @@ impl SqliteStore {
             Mode::Threaded => std::thread::available_parallelism().map_or(2, |cores| cores.get()).clamp(2, 8),
             Mode::Inline => 1,
         };
-        let readers = Arc::new(Readers::open(path, Arc::clone(&clock), count)?);
+        let readers = Arc::new(Readers::open(path, Arc::clone(&clock), count, mode)?);
         let commits = Arc::new(AtomicU64::new(0));
         let seen = notes::data_version(&db).map_err(|error| Fault::from(error).at(path))?;
         let desk = Desk { db, clock, path: path.clone(), commits: Arc::clone(&commits) };

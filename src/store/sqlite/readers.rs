@@ -8,7 +8,7 @@ use parking_lot::{Mutex, MutexGuard};
 use rusqlite::Connection;
 
 use super::fault::Fault;
-use super::{Db, connect};
+use super::{Db, Mode, connect};
 use crate::clock::Clock;
 use crate::tasks::store::Result;
 
@@ -22,14 +22,15 @@ pub(super) struct Readers {
 
 impl Readers {
     /// Opens `count` connections.
-    pub(super) fn open(path: &Path, clock: Arc<dyn Clock>, count: usize) -> Result<Self> {
-        let pool: Result<Vec<_>> = (0..count).map(|_| connect::reader(path).map(Mutex::new)).collect();
+    pub(super) fn open(path: &Path, clock: Arc<dyn Clock>, count: usize, mode: Mode) -> Result<Self> {
+        let pool: Result<Vec<_>> = (0..count).map(|_| connect::reader(path, mode).map(Mutex::new)).collect();
         Ok(Self { pool: pool?, next: AtomicUsize::new(0), clock, path: path.to_owned() })
     }
 
     /// Runs a query. Each of its statements sees the newest commit.
     pub(super) fn read<T>(&self, query: impl FnOnce(&Db<'_>) -> Result<T, Fault>) -> Result<T> {
         let db = self.free();
+        tracing::trace!(target: "calls", "to the store, a read");
         query(&Db::new(&db, &*self.clock)).map_err(|fault| fault.at(&self.path))
     }
 

@@ -2,10 +2,12 @@
 //! not only when its lease has run out. Here the store writes with a thread of its own and time is the machine's.
 
 use std::sync::Arc;
+use std::task::Poll;
 
 use serde_json::json;
 use taskbridge::clock::System;
 use taskbridge::store::sqlite::{Mode as StoreMode, SqliteStore};
+use taskbridge::tasks::machine::Cancel;
 use taskbridge::tasks::service::{Call, Plain, WhenFull};
 use taskbridge::tasks::store::Store;
 use taskbridge::tasks::task::{Origin, Outcome, Owner, Spec, Task};
@@ -62,8 +64,14 @@ async fn left_behind(delay_ms: u64, cancel_on_abandon: bool) -> Vec<Task> {
     let node = Node::start(parts).await.expect("the store is there");
     for number in 0..CALLS {
         let mut call = std::pin::pin!(node.service.call(call(number, delay_ms, cancel_on_abandon)));
-        // The first poll hands the row over; the disk answers later.
-        let _ = futures_util::poll!(&mut call);
+        // The first poll hands the row over; the disk answers later. Where this thread was held up it may have answered
+        // already: that call was not left behind, and its client has to say what it wants.
+        if let Poll::Ready(called) = futures_util::poll!(&mut call)
+            && cancel_on_abandon
+        {
+            let id = called.expect("the store is there").into_task().id;
+            node.service.cancel(&Owner::new("ana"), &id, Cancel::Settle).await.expect("the store is there");
+        }
     }
     let owner = Owner::new("ana");
     let ended = async {

@@ -1,11 +1,12 @@
 //! A world: processes, clients, an engine, and what befalls them, all from one seed.
 
+use std::fs;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use taskbridge::clock::Clock;
+use taskbridge::clock::{Clock, System};
 use taskbridge::store::sqlite::{Mode as StoreMode, SqliteStore};
 use taskbridge::tasks::store::TaskStore;
 use taskbridge::tasks::task::{OnExpiry, OnRefusal, Owner, Task, TaskId, Terms};
@@ -52,6 +53,17 @@ pub(super) struct Plan {
 /// What clients were told, shared by those that are still calling.
 pub(super) type Book = Arc<Mutex<Vec<Told>>>;
 
+/// A file without rows. Every world begins with one, and to make its tables takes longer than to copy it.
+fn empty_store() -> &'static [u8] {
+    static EMPTY: OnceLock<Vec<u8>> = OnceLock::new();
+    EMPTY.get_or_init(|| {
+        let dir = tempfile::tempdir().expect("there is a temporary folder");
+        let file = dir.path().join("tasks.db");
+        drop(SqliteStore::open(&file, System::clock(), StoreMode::Inline).expect("a new file can be opened"));
+        fs::read(&file).expect("what was written can be read")
+    })
+}
+
 /// A world of one seed.
 pub(super) struct World {
     plan: Plan,
@@ -81,6 +93,7 @@ impl World {
     pub(super) fn new(seed: u64, plan: Plan) -> Self {
         let dir = tempfile::tempdir().expect("there is a temporary folder");
         let file = dir.path().join("tasks.db");
+        fs::write(&file, empty_store()).expect("a temporary file can be written");
         let clock: Arc<dyn Clock> = Arc::new(WorldClock::new());
         let outside = SqliteStore::open(&file, Arc::clone(&clock), StoreMode::Inline)
             .expect("a new file can be opened");
