@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -42,18 +42,35 @@ pub(super) struct Desk {
 pub(super) struct Thread {
     // Unbounded, because everybody who hands something in waits for the answer.
     queue: Option<mpsc::Sender<Handed>>,
+    patient: Arc<Patient>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Work, and by when it is to be done; `None`: as soon as it can be.
-type Handed = (Box<dyn Operation>, Option<Instant>);
+/// Work to be done as soon as it can be; `None`: what can wait has waited long enough.
+type Handed = Option<Box<dyn Operation>>;
+
+/// What can wait, in the order in which it came. It is done with what comes next, and the thread is not woken for it.
+type Patient = Mutex<Vec<Box<dyn Operation>>>;
 
 /// The writer thread's end of the queue.
 struct Waiting {
     queue: mpsc::Receiver<Handed>,
-    /// What can wait, in the order in which it came, and until when.
-    patient: Vec<Box<dyn Operation>>,
-    until: Option<Instant>,
+    patient: Arc<Patient>,
+}
+
+/// Somebody whose work can wait. When they go away before it was done, nobody else may come to wake the thread.
+struct Waker<'t> {
+    queue: &'t mpsc::Sender<Handed>,
+    done: bool,
+}
+
+impl Drop for Waker<'_> {
+    fn drop(&mut self) {
+        if !self.done {
+            // A thread that has stopped has done all that was handed in.
+            let _ = self.queue.send(None);
+        }
+    }
 }
 
 /// One piece of work, with whoever waits for it.
@@ -98,11 +115,12 @@ impl Writer {
     /// A writer with a thread of its own.
     pub(super) fn threaded(mut desk: Desk) -> Result<Self> {
         let (queue, waiting) = mpsc::channel();
+        let patient = Arc::new(Patient::default());
+        let mut waiting = Waiting { queue: waiting, patient: Arc::clone(&patient) };
         let thread = std::thread::Builder::new()
             .name("sqlite-writer".to_owned())
             .spawn(move || {
                 let mut turn = Turn::begin(Instant::now());
-                let mut waiting = Waiting { queue: waiting, patient: Vec::new(), until: None };
                 while let Some(mut batch) = waiting.next() {
                     if turn.is_over(Instant::now()) {
                         std::thread::sleep(Turn::GAP);
@@ -113,7 +131,7 @@ impl Writer {
                 }
             })
             .map_err(|error| StoreError::Unavailable(format!("cannot start the writer thread: {error}")))?;
-        Ok(Writer::Thread(Thread { queue: Some(queue), thread: Some(thread) }))
+        Ok(Writer::Thread(Thread { queue: Some(queue), patient, thread: Some(thread) }))
     }
 
     /// Does work in a transaction, for which it may wait as long as `patience`; it is on the disk when this returns.
@@ -127,45 +145,55 @@ impl Writer {
             Writer::Inline(desk) => return desk.lock().write(&mut work),
             Writer::Thread(thread) => thread,
         };
-        let (reply, answer) = oneshot::channel();
+        let (reply, mut answer) = oneshot::channel();
         let stopped = || StoreError::Broken("the writer thread has stopped; restart the server".to_owned());
         let queue = thread.queue.as_ref().expect("the queue is only closed when the writer is dropped");
-        let until = (!patience.is_zero()).then(|| Instant::now() + patience);
-        queue.send((Box::new(Awaited { work, value: None, reply }), until)).map_err(|_| stopped())?;
+        let operation: Box<dyn Operation> = Box::new(Awaited { work, value: None, reply });
+        if patience.is_zero() {
+            queue.send(Some(operation)).map_err(|_| stopped())?;
+            return answer.await.map_err(|_| stopped())?;
+        }
+        let is_full = {
+            let mut patient = thread.patient.lock();
+            patient.push(operation);
+            patient.len() >= BATCH
+        };
+        let mut waker = Waker { queue, done: false };
+        if !is_full && let Ok(answer) = tokio::time::timeout(patience, &mut answer).await {
+            waker.done = true;
+            return answer.map_err(|_| stopped())?;
+        }
+        drop(waker);
         answer.await.map_err(|_| stopped())?
     }
 }
 
 impl Waiting {
-    /// Waits until something must be written: it, with all that can wait. `None` once nothing will come any more.
+    /// Waits until something must be written: it, after all that could wait. `None` once nothing will come any more.
     fn next(&mut self) -> Option<Vec<Box<dyn Operation>>> {
         loop {
-            let handed = match self.until {
-                None => self.queue.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                Some(until) => self.queue.recv_timeout(until.saturating_duration_since(Instant::now())),
-            };
+            let handed = self.queue.recv();
+            let mut batch = std::mem::take(&mut *self.patient.lock());
             match handed {
-                Ok((operation, Some(until))) => {
-                    self.patient.push(operation);
-                    self.until = Some(self.until.map_or(until, |earlier| earlier.min(until)));
-                    if self.patient.len() < BATCH {
-                        continue;
-                    }
-                }
-                Ok((operation, None)) => self.patient.push(operation),
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) if self.patient.is_empty() => return None,
-                Err(RecvTimeoutError::Disconnected) => {}
+                Ok(handed) => batch.extend(handed),
+                Err(mpsc::RecvError) if batch.is_empty() => return None,
+                Err(mpsc::RecvError) => {}
             }
-            self.until = None;
-            return Some(std::mem::take(&mut self.patient));
+            // It may have been done with something else meanwhile.
+            if !batch.is_empty() {
+                return Some(batch);
+            }
         }
     }
 
     /// Adds what is there by now.
     fn fill(&mut self, batch: &mut Vec<Box<dyn Operation>>) {
-        let room = BATCH.saturating_sub(batch.len());
-        batch.extend(self.queue.try_iter().take(room).map(|(operation, _)| operation));
+        while batch.len() < BATCH
+            && let Ok(handed) = self.queue.try_recv()
+        {
+            batch.append(&mut self.patient.lock());
+            batch.extend(handed);
+        }
     }
 }
 
@@ -206,6 +234,7 @@ impl Desk {
 
     fn transact<T>(&mut self, work: impl FnOnce(&Db<'_>) -> Result<T, Fault>) -> Result<T, Failed> {
         let before = self.db.total_changes();
+        tracing::trace!(target: "calls", "to the store, a write");
         self.execute("BEGIN IMMEDIATE").map_err(Failed::Begin)?;
         let done = work(&Db::new(&self.db, &*self.clock))
             .map_err(Failed::Work)

@@ -19,6 +19,9 @@ use crate::tasks::service::{Afterwards, Fresh, Orphan};
 use crate::tasks::store::Lease;
 use crate::tasks::task::{AskedStatus, Job, Spec, Task};
 
+/// For so long a row is known that this process wrote: short beside any lease.
+const MOMENT: Duration = Duration::from_millis(20);
+
 /// A row that this process has leased.
 pub(super) struct Leased {
     task: Task,
@@ -114,8 +117,9 @@ impl Core {
             () = stop.cancelled() => return self.put_back(&leased).await,
         };
         // The place in the backend's line comes first. What is owed is asked again once the row is known as it is now
-        // and the lease is known to outlast a call, so that nothing lies between them and the call.
-        if !self.hold(&mut leased).await {
+        // and the lease is known to outlast a call, so that nothing lies between them and the call. What this process
+        // wrote a moment ago is known: a client that has cancelled it since is as if it had done so a moment later.
+        if !leased.is_new() && !self.hold(&mut leased).await {
             return;
         }
         let owed = self.owed(&leased);
@@ -423,6 +427,11 @@ impl Core {
 }
 
 impl Leased {
+    /// True for a start that this process committed a moment ago.
+    fn is_new(&self) -> bool {
+        self.unsent && self.orphan.is_none() && self.since.elapsed() < MOMENT
+    }
+
     /// A row that this process wrote as "about to be sent".
     pub(super) fn unsent(task: Task, since: Instant) -> Self {
         Self { task, since, unsent: true, orphan: None }
