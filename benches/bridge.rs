@@ -1,9 +1,9 @@
 //! What the bridge costs: the real server with a real database beside a bare axum server that answers constants, in one
-//! run. README.md, beside this file, says how to read the table.
+//! run. README.md, beside this file, says how to read the tables.
 //!
-//! `cargo bench --bench bridge [-- WORD...]`: the words choose among `create`, `get`, `life` and `memory`, and among
-//! `2025-11-25` and `2026-07-28`. A run without `--bench`, as `cargo test --benches` makes it, only tries everything out
-//! and prints numbers that mean nothing.
+//! `cargo bench --bench bridge [-- WORD...]`: the words choose among `create`, `get`, `wait`, `life`, `floor`, `memory` and
+//! `growth`, among `2025-11-25` and `2026-07-28`, and among `sqlite` and `postgres`. A run without `--bench`, as
+//! `cargo test --benches` makes it, only tries everything out and prints numbers that mean nothing.
 #![allow(clippy::print_stdout, reason = "it is a program that prints a table")]
 
 mod support;
@@ -12,19 +12,26 @@ use std::time::Duration;
 
 use support::Result;
 use support::client::Connection;
+use support::database::Database;
 use support::echo::{self, Sizes};
 use support::load::{self, Load, Work};
 use support::place::Places;
 use support::report::{self, Cell};
 use support::server::Server;
+use support::stage::{Over, Stage};
 use support::wire::{self, Generation};
+use support::{growth, held};
 
 /// Live tasks that `get` polls in turn.
 const POLLED: usize = 256;
 
-/// The rows: the word that chooses one, and what its ratio is to stay below.
-const ROWS: [(&str, Work, f64); 3] =
-    [("create", Work::Create, 5.0), ("get", Work::Get, 2.0), ("life", Work::Life, 10.0)];
+/// The rows: the word that chooses one, and what its ratio is to stay below on SQLite.
+const ROWS: [(&str, Work, Option<f64>); 4] = [
+    ("create", Work::Create, Some(5.0)),
+    ("get", Work::Get, Some(2.0)),
+    ("wait", Work::Wait, None),
+    ("life", Work::Life, Some(10.0)),
+];
 
 /// How much is done.
 struct Plan {
@@ -33,51 +40,90 @@ struct Plan {
     slice: Duration,
     /// How long each works before anything counts.
     warm_up: Duration,
-    /// Live tasks between whose numbers memory is compared.
-    live: (usize, usize),
-    sessions: usize,
-    /// How long an idle server is looked at.
-    idle: Duration,
+    held: held::Plan,
+    growth: growth::Plan,
+}
+
+/// The words of the command line.
+struct Words {
+    rows: Vec<String>,
+    revisions: Vec<String>,
+    stores: Vec<String>,
 }
 
 impl Plan {
     fn full() -> Self {
-        let (slice, warm_up) = (Duration::from_millis(700), Duration::from_millis(500));
+        let live = vec![1_000, 10_000, 100_000];
+        let (age, period) = (Duration::from_secs(300), Duration::from_secs(60));
+        let settle = Duration::from_secs(5);
         Self {
             rounds: 8,
-            slice,
-            warm_up,
-            live: (2_000, 12_000),
-            sessions: 1_000,
-            idle: Duration::from_secs(5),
+            slice: Duration::from_millis(700),
+            warm_up: Duration::from_millis(500),
+            held: held::Plan { sessions: 1_000, open: 1_000, live: (2_000, 12_000), starts: 9, settle },
+            growth: growth::Plan { live, age, period },
         }
     }
 
     fn trial() -> Self {
         let moment = Duration::from_millis(20);
-        Self { rounds: 1, slice: moment, warm_up: moment, live: (20, 40), sessions: 10, idle: moment }
+        Self {
+            rounds: 1,
+            slice: moment,
+            warm_up: moment,
+            held: held::Plan { sessions: 10, open: 10, live: (20, 40), starts: 1, settle: moment },
+            growth: growth::Plan { live: vec![10], age: moment, period: moment },
+        }
+    }
+}
+
+impl Words {
+    fn of(arguments: &[String]) -> Self {
+        let words = arguments.iter().filter(|word| !word.starts_with('-')).cloned();
+        let is_revision = |word: &String| Generation::ALL.iter().any(|known| known.revision() == word);
+        let (revisions, words): (Vec<_>, Vec<_>) = words.partition(is_revision);
+        let (stores, rows) = words.into_iter().partition(|word| word == "sqlite" || word == "postgres");
+        Self { rows, revisions, stores }
+    }
+
+    fn want(among: &[String], word: &str) -> bool {
+        among.is_empty() || among.iter().any(|wanted| wanted == word)
+    }
+
+    /// The stores that are wanted and can be had.
+    fn stores(&self) -> Result<Vec<Over>> {
+        let mut stores = Vec::new();
+        if Self::want(&self.stores, "sqlite") {
+            stores.push(Over::Sqlite);
+        }
+        if Self::want(&self.stores, "postgres") {
+            if Database::is_there() {
+                stores.extend([Over::Postgres(1), Over::Postgres(3)]);
+            } else if self.stores.is_empty() {
+                println!("there is no PostgreSQL server on this machine: its rows are left out\n");
+            } else {
+                return Err("there is no PostgreSQL server (initdb, postgres) on this machine".into());
+            }
+        }
+        Ok(stores)
     }
 }
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let [mode, sizes @ ..] = arguments.as_slice()
+    if let [mode, rest @ ..] = arguments.as_slice()
         && mode == "echo"
     {
-        return echo::run(sizes);
+        return echo::run(rest);
     }
     let plan = if arguments.iter().any(|word| word == "--bench") { Plan::full() } else { Plan::trial() };
-    let words: Vec<&str> =
-        arguments.iter().map(String::as_str).filter(|word| !word.starts_with('-')).collect();
+    let words = Words::of(&arguments);
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(run(&plan, &words))
 }
 
-async fn run(plan: &Plan, words: &[&str]) -> Result<()> {
-    let revisions = Generation::ALL.map(Generation::revision);
-    let (of_revisions, of_rows): (Vec<&str>, Vec<&str>) =
-        words.iter().partition(|word| revisions.contains(word));
-    let wanted = |among: &[&str], word: &str| among.is_empty() || among.contains(&word);
+async fn run(plan: &Plan, words: &Words) -> Result<()> {
     let places = Places::find()?;
+    let stores = words.stores()?;
     if !places.apart {
         println!(
             "there is one CPU only: the client runs on that of the servers, and throughput says little\n"
@@ -88,29 +134,84 @@ async fn run(plan: &Plan, words: &[&str]) -> Result<()> {
     );
     println!("{}", report::head());
     for generation in Generation::ALL {
+        if !Words::want(&words.revisions, generation.revision()) {
+            continue;
+        }
+        if Words::want(&words.rows, "floor") && generation == Generation::V2025 {
+            floor(plan, &places).await?;
+        }
         for (name, work, aim) in ROWS {
-            if !wanted(&of_revisions, generation.revision()) || !wanted(&of_rows, name) {
+            if !Words::want(&words.rows, name) || !work.is_of(generation) {
                 continue;
             }
-            let sizes = sizes(&places, generation, work).await?;
-            for connections in [1, 16] {
-                let cell = Cell::new(generation, name, connections, work.requests(generation), aim);
-                let cell = measure(plan, &places, sizes, cell, generation, work, connections).await?;
-                println!("{}", cell.line());
+            for over in &stores {
+                let aim = aim.filter(|_| *over == Over::Sqlite);
+                rows(plan, &places, generation, (name, work, aim), *over).await?;
             }
         }
     }
-    if wanted(&of_rows, "memory") {
-        memory(plan, &places).await?;
+    if Words::want(&words.rows, "memory") {
+        held::held(&plan.held, &places).await?;
+    }
+    if Words::want(&words.rows, "growth") {
+        let alone = stores.into_iter().filter(|over| *over != Over::Postgres(3)).collect::<Vec<_>>();
+        growth::growth(&plan.growth, &places, &alone).await?;
+    }
+    Ok(())
+}
+
+/// The lines of one operation over one store.
+async fn rows(
+    plan: &Plan,
+    places: &Places,
+    generation: Generation,
+    (name, work, aim): (&'static str, Work, Option<f64>),
+    over: Over,
+) -> Result<()> {
+    let clients: &[usize] = match over {
+        Over::Sqlite => &[1, 16],
+        // The other generation differs in nothing that a database sees.
+        Over::Postgres(_) if generation == Generation::V2025 => &[16],
+        Over::Postgres(_) => &[],
+    };
+    if clients.is_empty() {
+        return Ok(());
+    }
+    let sizes = sizes(places, generation, work).await?;
+    for clients in clients {
+        let cell = Cell::new(generation, name, Some(over), *clients, work.requests(generation), aim);
+        let bridges = Stage::bridges(places, "cell", over, false).await?;
+        println!(
+            "{}",
+            measure(plan, places, sizes, cell, bridges, (generation, work, *clients)).await?.line()
+        );
+    }
+    Ok(())
+}
+
+/// The lines of the bare server that keeps a row of each call.
+async fn floor(plan: &Plan, places: &Places) -> Result<()> {
+    let generation = Generation::V2025;
+    let sizes = sizes(places, generation, Work::Create).await?;
+    for clients in [1, 16] {
+        let cell = Cell::new(generation, "floor", None, clients, 1.0, None);
+        let keeps = Stage::bare(Server::echo(places, "durable", sizes, true)?);
+        let work = (generation, Work::Create, clients);
+        println!("{}", measure(plan, places, sizes, cell, keeps, work).await?.line());
     }
     Ok(())
 }
 
 /// How long the bridge's answers are, asked once.
 async fn sizes(places: &Places, generation: Generation, work: Work) -> Result<Sizes> {
-    let server = Server::bridge(places, "sizes")?;
+    let server = Server::bridge(places, "sizes", None, false)?;
     let mut connection = Connection::open(server.address, generation).await?;
-    let call = wire::create(generation, connection.id(), if work == Work::Life { 0 } else { wire::LONG });
+    let delay = match work {
+        Work::Create | Work::Get => wire::LONG,
+        Work::Wait => wire::SHORT,
+        Work::Life => 0,
+    };
+    let call = wire::create(generation, connection.id(), delay);
     let answer = connection.call(&call).await?;
     let (create, task) = (answer.len(), wire::task_id(answer)?.to_owned());
     let get = match (work, generation) {
@@ -118,7 +219,7 @@ async fn sizes(places: &Places, generation: Generation, work: Work) -> Result<Si
         _ => connection.call(&wire::get(generation, 2, &task)).await?.len(),
     };
     let result = match (work, generation) {
-        (Work::Life, Generation::V2025) => connection.call(&wire::result(3, &task)).await?.len(),
+        (Work::Life | Work::Wait, Generation::V2025) => connection.call(&wire::result(3, &task)).await?.len(),
         _ => 0,
     };
     Ok(Sizes { create, get, result })
@@ -130,67 +231,24 @@ async fn measure(
     places: &Places,
     sizes: Sizes,
     mut cell: Cell,
-    generation: Generation,
-    work: Work,
-    connections: usize,
+    mut measured: Stage,
+    (generation, work, clients): (Generation, Work, usize),
 ) -> Result<Cell> {
     let live = if work == Work::Get { POLLED } else { 0 };
-    let mut echo = Server::echo(places, "cell", sizes)?;
-    let mut bridge = Server::bridge(places, "cell")?;
-    let mut on_echo = Load::new(places, &echo, generation, work, connections, live).await?;
-    let mut on_bridge = Load::new(places, &bridge, generation, work, connections, live).await?;
+    let mut echo = Stage::bare(Server::echo(places, "cell", sizes, false)?);
+    let mut on_echo = Load::new(places, &echo, generation, work, clients, live).await?;
+    let mut on_measured = Load::new(places, &measured, generation, work, clients, live).await?;
     on_echo.run(&mut echo, plan.warm_up).await?;
-    on_bridge.run(&mut bridge, plan.warm_up).await?;
+    on_measured.run(&mut measured, plan.warm_up).await?;
     for round in 0..plan.rounds {
         // Each goes first as often as the other.
         if round % 2 == 0 {
             let of_echo = on_echo.run(&mut echo, plan.slice).await?;
-            cell.add(&of_echo, on_bridge.run(&mut bridge, plan.slice).await?);
+            cell.add(&of_echo, on_measured.run(&mut measured, plan.slice).await?);
         } else {
-            let of_bridge = on_bridge.run(&mut bridge, plan.slice).await?;
-            cell.add(&on_echo.run(&mut echo, plan.slice).await?, of_bridge);
+            let of_measured = on_measured.run(&mut measured, plan.slice).await?;
+            cell.add(&on_echo.run(&mut echo, plan.slice).await?, of_measured);
         }
     }
     Ok(cell)
-}
-
-/// What live tasks and sessions take, and what a server costs that nobody asks anything.
-async fn memory(plan: &Plan, places: &Places) -> Result<()> {
-    let mut server = Server::bridge(places, "memory")?;
-    let mut load = Load::new(places, &server, Generation::V2025, Work::Create, 16, 0).await?;
-    let idle = server.meter.memory_kib()?;
-    println!("\nidle process            {:>8.1} MB", mb(idle));
-
-    let mut connection = Connection::open(server.address, Generation::V2025).await?;
-    let before = server.meter.memory_kib()?;
-    for _ in 0..plan.sessions {
-        connection.begin_session().await?;
-    }
-    let sessions = server.meter.memory_kib()?.saturating_sub(before);
-    println!(
-        "{:>6} idle sessions    {:>8.2} KiB each",
-        plan.sessions,
-        sessions as f64 / plan.sessions as f64
-    );
-
-    let (few, many) = plan.live;
-    load.make(few).await?;
-    tokio::time::sleep(plan.idle).await;
-    let with_few = server.meter.memory_kib()?;
-    load.make(many - few).await?;
-    tokio::time::sleep(plan.idle).await;
-    let with_many = server.meter.memory_kib()?;
-    let each = with_many.saturating_sub(with_few) as f64 / (many - few) as f64;
-    println!("{many:>6} live tasks       {each:>8.2} KiB each (and {:.1} MB in all)", mb(with_many));
-
-    let cpu = server.meter.cpu_ns()?;
-    tokio::time::sleep(plan.idle).await;
-    let used = Duration::from_nanos(server.meter.cpu_ns()? - cpu);
-    let percent = 100.0 * used.as_secs_f64() / plan.idle.as_secs_f64();
-    println!("       watching them    {percent:>8.2} % of a CPU");
-    Ok(())
-}
-
-fn mb(kib: u64) -> f64 {
-    kib as f64 * 1024.0 / 1e6
 }

@@ -83,22 +83,39 @@ impl Connection {
         Ok(&self.answer)
     }
 
+    /// Sends a request and waits for nothing: its answer stays on its way for as long as the connection is kept.
+    pub(crate) async fn send(&mut self, request: &Request) -> Result<()> {
+        self.write("POST", &self.of_session(), &request.body).await
+    }
+
+    /// Opens the stream on which a session hears what it did not ask for.
+    pub(crate) async fn listen(&mut self) -> Result<()> {
+        self.write("GET", &self.of_session(), "").await?;
+        match self.head().await?.status {
+            200 => Ok(()),
+            status => Err(format!("the server answers a listener with {status}").into()),
+        }
+    }
+
     /// The headers of a message in the session.
     fn of_session(&self) -> String {
         let session = self.session.as_deref().unwrap_or_default();
         format!("MCP-Protocol-Version: 2025-11-25\r\nMcp-Session-Id: {session}\r\n")
     }
 
-    async fn exchange(&mut self, headers: &str, message: &str) -> Result<Head> {
+    async fn write(&mut self, method: &str, headers: &str, message: &str) -> Result<()> {
         self.request.clear();
-        self.request.extend_from_slice(
-            b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n\
-              Accept: application/json, text/event-stream\r\n",
-        );
+        let line = format!("{method} /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n");
+        self.request.extend_from_slice(line.as_bytes());
+        self.request.extend_from_slice(b"Accept: application/json, text/event-stream\r\n");
         self.request.extend_from_slice(headers.as_bytes());
         self.request.extend_from_slice(format!("Content-Length: {}\r\n\r\n", message.len()).as_bytes());
         self.request.extend_from_slice(message.as_bytes());
-        self.stream.write_all(&self.request).await?;
+        Ok(self.stream.write_all(&self.request).await?)
+    }
+
+    async fn exchange(&mut self, headers: &str, message: &str) -> Result<Head> {
+        self.write("POST", headers, message).await?;
         let head = self.head().await?;
         self.body(&head).await?;
         if !(200..300).contains(&head.status) {

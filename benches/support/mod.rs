@@ -1,13 +1,24 @@
 //! What the benchmark is made of. It must not use the server's own code: it sees what any client sees, and what the
-//! system tells of a process.
+//! system and the database tell of a process. (`postgres` is the tests' own server.)
 
 pub(crate) mod client;
+pub(crate) mod database;
 pub(crate) mod echo;
+pub(crate) mod growth;
+pub(crate) mod held;
 pub(crate) mod load;
 pub(crate) mod place;
+#[path = "../../tests/it/support/postgres.rs"]
+#[allow(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "tests use more of it, and without it there is nothing to measure"
+)]
+mod postgres;
 pub(crate) mod process;
 pub(crate) mod report;
 pub(crate) mod server;
+pub(crate) mod stage;
 pub(crate) mod wire;
 
 /// Anything that stops the benchmark; it has nothing to recover.

@@ -2,6 +2,7 @@
 //! is dropped.
 
 use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -15,6 +16,9 @@ use super::process::Meter;
 /// How long a server may take to come up.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// How the config names the store.
+const FILE: &str = "path = \"tasks.db\"";
+
 /// A running server.
 pub(crate) struct Server {
     process: Child,
@@ -26,22 +30,57 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// The bare server: this executable in another mode.
-    pub(crate) fn echo(places: &Places, name: &str, sizes: Sizes) -> Result<Self> {
-        let mut command = Command::new(std::env::current_exe()?);
-        command.arg("echo").args([sizes.create, sizes.get, sizes.result].map(|size| size.to_string()));
-        Self::start(places, &format!("echo-{name}"), |_| Ok(command))
-    }
-
-    /// The bridge, with a new database on the disk that has the build.
-    pub(crate) fn bridge(places: &Places, name: &str) -> Result<Self> {
-        Self::start(places, &format!("bridge-{name}"), |folder| {
-            let config = folder.join("sim.toml");
-            fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/sim.toml"), &config)?;
-            let mut command = Command::new(env!("CARGO_BIN_EXE_taskbridge"));
-            command.arg("serve").arg("--config").arg(config);
+    /// The bare server: this executable in another mode. With `durable` it writes a row before it answers a call.
+    pub(crate) fn echo(places: &Places, name: &str, sizes: Sizes, durable: bool) -> Result<Self> {
+        Self::start(places, &format!("echo-{name}"), |folder| {
+            let mut command = Command::new(std::env::current_exe()?);
+            command.arg("echo").args([sizes.create, sizes.get, sizes.result].map(|size| size.to_string()));
+            if durable {
+                command.arg(folder.join("rows.db"));
+            }
             Ok(command)
         })
+    }
+
+    /// The bridge, with a new database on the disk that has the build, or over the one at this address. With `tells` its
+    /// log has a line for each call to the engine or to the store.
+    pub(crate) fn bridge(places: &Places, name: &str, url: Option<&str>, tells: bool) -> Result<Self> {
+        Self::start(places, &format!("bridge-{name}"), |folder| {
+            let mut text =
+                fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/sim.toml"))?;
+            if let Some(url) = url {
+                text = text.replace(FILE, &format!("kind = \"postgres\"\nurl = \"{url}\""));
+            }
+            let config = folder.join("sim.toml");
+            fs::write(&config, text)?;
+            let mut command = serve(&config);
+            if tells {
+                command.env("TASKBRIDGE_LOG", "warn,calls=trace");
+            }
+            Ok(command)
+        })
+    }
+
+    /// How many calls it has made to the engine and to the store, as its log tells.
+    pub(crate) fn calls(&self) -> Result<(u64, u64)> {
+        let (mut to_engine, mut to_store) = (0, 0);
+        for line in BufReader::new(File::open(self.folder.join("log"))?).lines() {
+            let line = line?;
+            to_engine += u64::from(line.contains("to the engine"));
+            to_store += u64::from(line.contains("to the store"));
+        }
+        Ok((to_engine, to_store))
+    }
+
+    /// Ends it, starts it again over the same store, and says how long it took until it listened.
+    pub(crate) fn restart(&mut self, places: &Places) -> Result<Duration> {
+        stop(&mut self.process);
+        let log = self.folder.join("log");
+        let since = Instant::now();
+        (self.process, self.address) = run(places, serve(&self.folder.join("sim.toml")), &log)?;
+        let took = since.elapsed();
+        self.meter = Meter::of(self.process.id());
+        Ok(took)
     }
 
     fn start(places: &Places, name: &str, command: impl FnOnce(&Path) -> Result<Command>) -> Result<Self> {
@@ -50,21 +89,9 @@ impl Server {
             fs::remove_dir_all(&folder)?;
         }
         fs::create_dir_all(&folder)?;
-        let log = folder.join("log");
-        let file = File::create(&log)?;
-        let mut command = command(&folder)?;
-        command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
-        let mut process = places.as_server(|| Ok(command.spawn()?))?;
-        match wait_for_address(&mut process, &log) {
-            Ok(address) => {
-                let meter = Meter::of(process.id());
-                Ok(Self { process, folder, address, meter })
-            }
-            Err(error) => {
-                stop(&mut process);
-                Err(error)
-            }
-        }
+        let (process, address) = run(places, command(&folder)?, &folder.join("log"))?;
+        let meter = Meter::of(process.id());
+        Ok(Self { process, folder, address, meter })
     }
 }
 
@@ -73,6 +100,26 @@ impl Drop for Server {
         stop(&mut self.process);
         // What is left is in the build's folder, and the next run removes it first.
         let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn serve(config: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_taskbridge"));
+    command.arg("serve").arg("--config").arg(config);
+    command
+}
+
+/// Starts a server, and returns when it says where it listens.
+fn run(places: &Places, mut command: Command, log: &Path) -> Result<(Child, SocketAddr)> {
+    let file = File::create(log)?;
+    command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
+    let mut process = places.as_server(|| Ok(command.spawn()?))?;
+    match wait_for_address(&mut process, log) {
+        Ok(address) => Ok((process, address)),
+        Err(error) => {
+            stop(&mut process);
+            Err(error)
+        }
     }
 }
 
@@ -97,6 +144,6 @@ fn wait_for_address(process: &mut Child, log: &Path) -> Result<SocketAddr> {
         if since.elapsed() > PATIENCE {
             return Err(format!("the server does not say where it listens:\n{text}").into());
         }
-        std::thread::sleep(Duration::from_millis(10));
+        std::thread::sleep(Duration::from_millis(1));
     }
 }

@@ -39,6 +39,9 @@ const ABOUT: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-
 /// A job that outlives the benchmark: its task is live as long as anybody measures.
 pub(crate) const LONG: u64 = 3_600_000;
 
+/// A job that ends while its client waits for it, in milliseconds.
+pub(crate) const SHORT: u64 = 20;
+
 /// Opens a session.
 pub(crate) const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"tasks":{"list":{},"cancel":{}}},"clientInfo":{"name":"bench","version":"1"}}}"#;
 

@@ -115,6 +115,7 @@ impl Engines {
         let Some(engine) = self.get(backend) else {
             return Err(Error::config(format!("backend `{backend}` is not in the config any more")));
         };
+        tracing::trace!(target: "calls", backend, "to the engine");
         match tokio::time::timeout(within, make(engine.backend)).await {
             Ok(answer) => answer,
             Err(_) => Err(late(format!("backend `{backend}` did not answer within {within:?}"))),
