@@ -128,21 +128,17 @@ impl Bug {
     /// A seed that catches it.
     pub(super) fn caught_by(self) -> u64 {
         match self {
-            ToldBeforeCommit
-            | NoFence
-            | LeaseOfNoLength
-            | LostReplyIsNotStarted
-            | CancelForgetsTheEngine
-            | WishForgotten
-            | OutcomeOverwritten => 1,
-            OnceIgnored | StaleRead => 2,
-            DueTimeForgotten | SlotsIgnored | NoHintTakenForRunning => 4,
-            LetsGoOfAll => 6,
-            OncePerProcess => 7,
+            ToldBeforeCommit | LeaseOfNoLength | CancelForgetsTheEngine | OutcomeOverwritten => 1,
+            OnceIgnored | SlowTakenForDead => 2,
+            LostReplyIsNotStarted | DueTimeForgotten | SlotsIgnored | NoHintTakenForRunning => 4,
+            LostReplyIsNotWritten => 5,
+            StaleRead | OwnClockTrusted => 6,
             IntentNotCommitted => 10,
-            WriteTakenForMade => 20,
-            SlotsPerProcess => 43,
-            LostLeaseKept => 94,
+            LetsGoOfAll | SlotsPerProcess => 11,
+            WishForgotten => 12,
+            NoFence => 13,
+            WriteTakenForMade => 32,
+            LostLeaseKept => 43,
             _ => 0,
         }
     }
