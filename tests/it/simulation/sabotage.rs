@@ -129,16 +129,18 @@ impl Bug {
     pub(super) fn caught_by(self) -> u64 {
         match self {
             ToldBeforeCommit | LeaseOfNoLength | CancelForgetsTheEngine | OutcomeOverwritten => 1,
-            OnceIgnored | SlowTakenForDead => 2,
-            LostReplyIsNotStarted | DueTimeForgotten | SlotsIgnored | NoHintTakenForRunning => 4,
-            LostReplyIsNotWritten => 5,
-            StaleRead | OwnClockTrusted => 6,
-            IntentNotCommitted => 10,
-            LetsGoOfAll | SlotsPerProcess => 11,
+            OnceIgnored => 2,
+            LostReplyIsNotStarted | DueTimeForgotten | SlotsIgnored => 4,
+            SlowTakenForDead | OwnClockTrusted => 5,
+            StaleRead => 6,
+            LostReplyIsNotWritten | IntentNotCommitted => 10,
             WishForgotten => 12,
-            NoFence => 13,
-            WriteTakenForMade => 32,
-            LostLeaseKept => 43,
+            OncePerProcess => 13,
+            WriteTakenForMade => 22,
+            SlotsPerProcess => 56,
+            LetsGoOfAll => 70,
+            LostLeaseKept => 98,
+            NoFence => 205,
             _ => 0,
         }
     }
