@@ -105,6 +105,9 @@ impl Core {
             return;
         }
         match self.owed(&leased) {
+            // Time was set right since the start was committed, and it is a moment too early for it: that it was not
+            // sent must not be forgotten with the lease.
+            Action::Rest if leased.unsent => return self.put_back(&leased).await,
             Action::Rest => return self.release(&leased.task).await,
             Action::Expire => return self.finish(&leased.task, Event::DeadlinePassed).await,
             _ => {}
@@ -133,6 +136,7 @@ impl Core {
         }
         let begun = Instant::now();
         let (to, event) = match owed {
+            Action::Rest if leased.unsent => return self.put_back(&leased).await,
             Action::Rest => return self.release(&leased.task).await,
             Action::Expire => return self.finish(&leased.task, Event::DeadlinePassed).await,
             Action::Start { may_exist } => (CallTo::Start, self.start(&leased.task, may_exist).await),
