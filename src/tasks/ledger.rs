@@ -49,13 +49,24 @@ pub struct Nudge {
     /// Another process may have opened jobs, or let go of some.
     pub open: Notify,
     /// Jobs that this process opened.
-    pub opened: Inbox<(Group, OpenJob)>,
+    pub opened: Inbox<Opened>,
     /// Jobs that are worth a look now.
     pub looks: Inbox<Look>,
     /// Receivers are owed something new.
     pub owing: watch::Sender<()>,
     /// Until when the claiming loop sleeps anyway, in milliseconds since the epoch.
     sleeps_until: AtomicI64,
+}
+
+/// A job that this process opened.
+#[derive(Clone, Debug)]
+pub struct Opened {
+    /// The group that it is watched in.
+    pub group: Group,
+    /// The job.
+    pub job: OpenJob,
+    /// True if the row says of the job that it runs, and nothing more.
+    pub blank: bool,
 }
 
 /// A job that is worth a look now.
@@ -143,6 +154,13 @@ fn is_seen(before: &Task, after: &Task) -> bool {
         || before.state != after.state
         || before.questions != after.questions
         || before.last_note() != after.last_note()
+}
+
+/// True if the row keeps nothing that a look at its job could have told, but that it runs.
+fn is_blank(task: &Task) -> bool {
+    let Task { message, progress, notes, printed, questions, trouble, .. } = task;
+    let said = message.is_some() || progress.is_some() || printed.is_some() || trouble.is_some();
+    !said && notes.is_empty() && questions.is_empty()
 }
 
 /// How much the job is known to have printed.
@@ -275,7 +293,7 @@ impl Ledger {
             let group = Group { backend: after.backend.clone(), key: group.clone() };
             let (id, tool) = (after.id.clone(), after.tool.clone());
             let job = OpenJob { id, tool, handle: handle.clone(), started_at: *started_at };
-            self.nudge.opened.put((group, job));
+            self.nudge.opened.put(Opened { group, job, blank: is_blank(after) });
         }
     }
 }

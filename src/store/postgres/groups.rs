@@ -48,6 +48,16 @@ impl Groups for PostgresStore {
         let jobs: Result<Vec<_>, Fault> = rows.iter().map(open_job).collect();
         jobs.map_err(|fault| fault.at(&self.desk.place))
     }
+
+    async fn followed(&self, group: &Group) -> Result<Vec<TaskId>> {
+        let sql = "SELECT id FROM tasks WHERE backend = $1 AND grp = $2 AND log_until > moment($3)";
+        let (backend, key) = (column::text(&group.backend), column::text(group.key.as_str()));
+        let params: [Param<'_>; 3] = [&backend, &key, &self.desk.now()];
+        let rows = self.desk.read(Door::Loops, sql, &params).await?;
+        let id = |row: &Row| Ok(TaskId::from_wire(column::read(row.try_get(0)?)));
+        let ids: Result<_, Fault> = rows.iter().map(id).collect();
+        ids.map_err(|fault| fault.at(&self.desk.place))
+    }
 }
 
 /// The groups that have open jobs. Goes from group to group in the index and never along one.

@@ -17,7 +17,7 @@ struct Migration {
     oldest: i32,
 }
 
-const MIGRATIONS: [Migration; 4] = [
+const MIGRATIONS: [Migration; 5] = [
     Migration { name: "0001_tasks", sql: include_str!("../migrations/postgres/0001_tasks.sql"), oldest: 1 },
     Migration {
         name: "0002_history",
@@ -32,6 +32,11 @@ const MIGRATIONS: [Migration; 4] = [
     Migration {
         name: "0004_of_backend",
         sql: include_str!("../migrations/postgres/0004_of_backend.sql"),
+        oldest: 1,
+    },
+    Migration {
+        name: "0005_followed_logs",
+        sql: include_str!("../migrations/postgres/0005_followed_logs.sql"),
         oldest: 1,
     },
 ];

@@ -25,6 +25,7 @@ macro_rules! update_row {
     () => {
         "UPDATE tasks SET version = version + 1, expires_at = $4, due_at = $5, backend = $6, grp = $7, opened_at = $8,
              handle = $9, closed = $10, line = $11, digest = $12, body = $16, session = $17, waiting_until = $18,
+             log_until = $19,
              lease_until = CASE WHEN $13::boolean THEN moment($1) + $15::bigint
                                 WHEN lease_holder = $14 THEN NULL ELSE lease_until END,
              lease_holder = CASE WHEN $13::boolean THEN $14 WHEN lease_holder = $14 THEN NULL ELSE lease_holder END
@@ -53,25 +54,25 @@ macro_rules! note {
 /// For rows that never hold slots, where no result is to be kept.
 const UPDATE: &str = concat!(update_row!(), " RETURNING id");
 
-/// The same with an entry in the history: `$19` and `$20`.
+/// The same with an entry in the history: `$20` and `$21`.
 const UPDATE_NOTED: &str =
-    concat!("WITH written AS (", update_row!(), " RETURNING id), ", note!("$19", "$20"));
+    concat!("WITH written AS (", update_row!(), " RETURNING id), ", note!("$20", "$21"));
 
-/// For the others: `$19` says that the row must hold slots already, and `$20` that it holds none from now on.
+/// For the others: `$20` says that the row must hold slots already, and `$21` that it holds none from now on.
 macro_rules! update_all {
     ($more:literal) => {
         concat!(
             "WITH written AS (",
             update_row!(),
-            " AND (NOT $19::boolean OR EXISTS (SELECT 1 FROM slots WHERE task = $2)) RETURNING id),
-      freed AS (DELETE FROM slots WHERE $20::boolean AND task IN (SELECT id FROM written)),
+            " AND (NOT $20::boolean OR EXISTS (SELECT 1 FROM slots WHERE task = $2)) RETURNING id),
+      freed AS (DELETE FROM slots WHERE $21::boolean AND task IN (SELECT id FROM written)),
       held AS (INSERT INTO slots (slot, task)
-               SELECT DISTINCT names.slot, written.id FROM written, unnest($21::text[]) AS names (slot)
+               SELECT DISTINCT names.slot, written.id FROM written, unnest($22::text[]) AS names (slot)
                ON CONFLICT DO NOTHING),
-      kept AS (INSERT INTO outputs (task, body) SELECT id, $22 FROM written WHERE $22::text IS NOT NULL
+      kept AS (INSERT INTO outputs (task, body) SELECT id, $23 FROM written WHERE $23::text IS NOT NULL
                ON CONFLICT DO NOTHING), ",
             $more,
-            note!("$23", "$24")
+            note!("$24", "$25")
         )
     };
 }
@@ -82,7 +83,7 @@ const UPDATE_ALL: &str = update_all!("");
 const UPDATE_OWING: &str = update_all!(
     "owed AS (INSERT INTO notices (id, receiver, since, due_at, body)
               SELECT n.id, n.receiver, n.since, moment($1), n.body
-              FROM written, unnest($25::text[], $26::text[], $27::bigint[], $28::text[]) AS n (id, receiver, since, body)
+              FROM written, unnest($26::text[], $27::text[], $28::bigint[], $29::text[]) AS n (id, receiver, since, body)
               ON CONFLICT DO NOTHING), "
 );
 
@@ -108,7 +109,7 @@ impl Write for Amend {
         let written = match (&self.row.slots, &self.output) {
             (Slots::Never, None) if self.notices.is_empty() => match columns.noted(db) {
                 Some(params) => !db.all(UPDATE_NOTED, &params).await?.is_empty(),
-                None => !db.all(UPDATE, &columns.params(db)[..18]).await?.is_empty(),
+                None => !db.all(UPDATE, &columns.params(db)[..19]).await?.is_empty(),
             },
             (Slots::Never | Slots::Free, _) => !columns.write_all(db).await?.is_empty(),
             (Slots::Held(slots), _) => {
@@ -222,7 +223,7 @@ impl<'w> Columns<'w> {
     fn noted<'p>(&'p self, db: &'p Db) -> Option<Vec<Param<'p>>> {
         self.what.as_ref()?;
         let all = self.params(db);
-        Some(all[..18].iter().chain(&all[22..]).copied().collect())
+        Some(all[..19].iter().chain(&all[23..]).copied().collect())
     }
 
     /// The whole statement, and what goes with it.
@@ -244,7 +245,7 @@ impl<'w> Columns<'w> {
         params
     }
 
-    fn params<'p>(&'p self, db: &'p Db) -> [Param<'p>; 24] {
+    fn params<'p>(&'p self, db: &'p Db) -> [Param<'p>; 25] {
         let row = &self.amend.row;
         [
             &db.now,
@@ -265,6 +266,7 @@ impl<'w> Columns<'w> {
             &row.body,
             &self.session,
             &row.waiting_until,
+            &row.open.log_until,
             &self.must_hold,
             &self.frees,
             &self.slots,

@@ -52,6 +52,16 @@ impl Groups for SqliteStore {
         let group = group.clone();
         self.read_long(move |db| open_jobs(db, &group, opened_since)).await
     }
+
+    async fn followed(&self, group: &Group) -> Result<Vec<TaskId>> {
+        self.read(|db| {
+            let mut statement =
+                db.sql("SELECT id FROM tasks WHERE backend = ?1 AND grp = ?2 AND log_until > ?3")?;
+            let params = params![group.backend, group.key.as_str(), db.now_ms()];
+            let ids = statement.query_map(params, |row| row.get::<_, String>(0).map(TaskId::from_wire))?;
+            Ok(ids.collect::<rusqlite::Result<_>>()?)
+        })
+    }
 }
 
 /// A group's lease, as it is in the file.

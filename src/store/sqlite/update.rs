@@ -47,7 +47,7 @@ fn write_row(db: &Db<'_>, amend: &Amend) -> Result<usize, Fault> {
         .sql(
             "UPDATE tasks SET version = version + 1, expires_at = ?3, due_at = ?4, backend = ?5, grp = ?6,
                  opened_at = ?7, handle = ?8, closed = ?9, line = ?10, digest = ?11, waiting_until = ?12,
-                 body = ?13, session = ?18,
+                 body = ?13, session = ?18, log_until = ?19,
                  lease_until = CASE WHEN ?14 THEN ?17 WHEN lease_holder = ?16 THEN NULL ELSE lease_until END,
                  lease_holder = CASE WHEN ?14 THEN ?16 WHEN lease_holder = ?16 THEN NULL ELSE lease_holder END
              WHERE id = ?1 AND version = ?2
@@ -72,6 +72,7 @@ fn write_row(db: &Db<'_>, amend: &Amend) -> Result<usize, Fault> {
             holder,
             until,
             row.session,
+            row.open.log_until,
         ])?;
     Ok(written)
 }

@@ -8,7 +8,7 @@ use super::Bench;
 use super::bench::{LEASE, closed, holder};
 use crate::clock::Clock;
 use crate::tasks::store::{Group, OpenJob};
-use crate::tasks::task::Task;
+use crate::tasks::task::{Printed, Task};
 
 /// The keys of the groups that this holder holds now.
 async fn hold(bench: &Bench, name: &str) -> Vec<String> {
@@ -78,6 +78,33 @@ pub async fn leaving_groups_keeps_rows(bench: &Bench) {
     bench.store.leave(&holder("a")).await.expect("groups can be left");
     assert_eq!(hold(bench, "b").await, ["x"]);
     assert!(bench.claim("b").await.is_empty(), "the row is acted on still");
+}
+
+pub async fn followed_logs_are_told_by_group_until_nobody_follows_them(bench: &Bench) {
+    let group = Group { backend: "forge".to_owned(), key: GroupKey::new("x") };
+    let followed = async || bench.store.followed(&group).await.expect("followed logs can be read");
+    let follow = async |task: &Task, wanted_until| {
+        let printed = Some(Printed { bytes: 0, wanted_until });
+        bench.update(&Task { printed, ..task.clone() }).await;
+        bench.read(&task.id).await.expect("it is there")
+    };
+    let until = bench.clock.now() + LEASE;
+    let one = bench.add(bench.open_task("x")).await;
+    bench.add(bench.open_task("x")).await;
+    let elsewhere = bench.add(bench.open_task("y")).await;
+    let not_open = bench.add(bench.task()).await;
+    assert_eq!(followed().await, []);
+    for task in [&elsewhere, &not_open] {
+        follow(task, until).await;
+    }
+    let one = follow(&one, until).await;
+    assert_eq!(followed().await, std::slice::from_ref(&one.id));
+    bench.clock.advance(LEASE);
+    assert_eq!(followed().await, [], "nobody has said so again");
+    let one = follow(&one, bench.clock.now() + LEASE).await;
+    assert_eq!(followed().await, std::slice::from_ref(&one.id));
+    bench.update(&closed(one, bench.clock.now())).await;
+    assert_eq!(followed().await, [], "its job is over");
 }
 
 pub async fn open_jobs_are_told_from_a_moment_on(bench: &Bench) {

@@ -2,12 +2,12 @@
 //! is handed; losing it costs one extra look at each job.
 
 use std::collections::hash_map::DefaultHasher;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::Hasher;
 use std::io;
 use std::time::Duration;
 
-use taskbridge_sdk::{ErrorKind, JobHandle, Observation, Timestamp};
+use taskbridge_sdk::{ErrorKind, JobHandle, JobState, Observation, Timestamp};
 use tokio::time::Instant;
 
 use crate::tasks::pace::Pace;
@@ -18,12 +18,17 @@ use crate::tasks::task::TaskId;
 pub(super) const HINTED: Duration = Duration::from_millis(250);
 /// A job whose log somebody follows is looked at this often, however long it has run.
 const FOLLOWED: Duration = Duration::from_secs(1);
-/// How often the row of a job is asked whether somebody follows its log, where nothing says that somebody does.
-const ASK_OF_LOG: Duration = Duration::from_secs(5);
+/// How often the store is asked whose logs somebody follows: another process may have begun to.
+pub(super) const ASK_OF_LOGS: Duration = Duration::from_secs(5);
+/// How long it is believed how long a tool's jobs usually take, before that is read again.
+const TYPICAL_FOR: Duration = Duration::from_secs(10);
 /// What a change that no hint told of adds to the doubt in them; a change that one told of takes 1 from it.
 const MISSED: u32 = 4;
 /// With this doubt, hints are not relied on.
 const DOUBTED: u32 = 8;
+
+/// The digest of an observation that says only that the job runs.
+const BLANK: u64 = 0x626c_616e_6b00;
 
 /// When to look at the open jobs of one group.
 pub(super) struct Agenda {
@@ -32,8 +37,11 @@ pub(super) struct Agenda {
     doubt: Option<u32>,
     jobs: HashMap<TaskId, Entry>,
     by_handle: HashMap<JobHandle, TaskId>,
-    order: BTreeSet<(Instant, TaskId)>,
-    typical: HashMap<String, Option<Duration>>,
+    order: Order,
+    /// How long jobs of each tool usually take, and when that was read.
+    typical: HashMap<String, (Instant, Option<Duration>)>,
+    /// The jobs whose logs somebody followed when the store was last asked.
+    followed: HashSet<TaskId>,
     sweeping: bool,
     paused_until: Option<Instant>,
     /// Up to when the group's rows were read.
@@ -42,9 +50,14 @@ pub(super) struct Agenda {
     pub(super) read_again: Instant,
     /// When they are read from the beginning, whatever was read before.
     pub(super) read_whole_again: Instant,
+    /// When the store is asked again whose logs somebody follows.
+    pub(super) ask_of_logs: Instant,
     /// True while the last sweep met a failing engine.
     pub(super) in_trouble: bool,
 }
+
+/// When each job is looked at next.
+type Order = BTreeSet<(Instant, TaskId)>;
 
 struct Entry {
     tool: String,
@@ -55,9 +68,9 @@ struct Entry {
     stirred: bool,
     next: Instant,
     digest: Option<u64>,
-    log: Log,
-    /// When the row is asked again whether somebody follows the log: another process may have begun to.
-    ask_of_log: Instant,
+    /// True if nothing was seen yet, and the row says that the job runs and nothing more.
+    blank: bool,
+    log_followed: bool,
     failures: u32,
     /// True if somebody said that the job changed, or will, since it was last seen.
     prompted: bool,
@@ -79,17 +92,21 @@ impl io::Write for Digest {
     }
 }
 
+/// Jobs that are due for a look.
+pub(super) struct Due {
+    /// The engine's names for them.
+    pub(super) handles: Vec<JobHandle>,
+    /// The same jobs, in the same order.
+    pub(super) jobs: Vec<Sighting>,
+}
+
 /// A job that is due for a look.
 pub(super) struct Sighting {
     pub(super) id: TaskId,
-    pub(super) tool: String,
-    pub(super) handle: JobHandle,
     /// What was last seen and written.
     pub(super) digest: Option<u64>,
     /// True if the last look failed, and the row says so.
     pub(super) troubled: bool,
-    /// What was last seen of its log.
-    pub(super) log: Log,
     /// True if its row is to be asked whether somebody follows the log.
     pub(super) ask_of_log: bool,
 }
@@ -97,22 +114,13 @@ pub(super) struct Sighting {
 /// What a look came to.
 pub(super) enum Seen {
     /// The job was seen, and the row says what was seen.
-    Observed { digest: u64, log: Log, ended: bool },
+    Observed { digest: u64, log_followed: bool, ended: bool },
     /// The engine failed; `told` if the row says so.
     Failed { told: bool, kind: ErrorKind },
     /// The row could not be read, so nothing was written.
     Unwritten,
     /// The row is gone.
     RowGone,
-}
-
-/// What was seen of a job's log.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Log {
-    /// How much it holds, where that is known.
-    pub(super) bytes: Option<u64>,
-    /// True if somebody wants to know.
-    pub(super) followed: bool,
 }
 
 impl Seen {
@@ -133,11 +141,13 @@ impl Agenda {
             by_handle: HashMap::new(),
             order: BTreeSet::new(),
             typical: HashMap::new(),
+            followed: HashSet::new(),
             sweeping: false,
             paused_until: None,
             read_at: Timestamp::from_millis(0),
             read_again: now,
             read_whole_again: now,
+            ask_of_logs: now,
             in_trouble: false,
         }
     }
@@ -146,6 +156,11 @@ impl Agenda {
     pub(super) fn digest(seen: &Observation) -> u64 {
         // A log that grows is no news of the job.
         let Observation { state, progress, message, since, questions, notes, log_bytes: _ } = seen;
+        let nothing = progress.is_none() && message.is_none() && since.is_none();
+        if nothing && *state == JobState::Running && questions.is_empty() && notes.is_empty() {
+            // Most jobs say nothing most of the time.
+            return BLANK;
+        }
         let mut digest = Digest(DefaultHasher::new());
         serde_json::to_writer(&mut digest, &(state, progress, message, since, questions, notes))
             .expect("observations have string keys and no failing serializers");
@@ -153,8 +168,9 @@ impl Agenda {
     }
 
     /// Adds a job of this age, unless it is known. One that was not seen yet is looked at after the quickest pace;
-    /// one that is older than that (it was taken over) at once.
-    pub(super) fn add(&mut self, job: OpenJob, now: Instant, age: Duration) {
+    /// one that is older than that (it was taken over) at once. `blank` says that its row tells nothing of it but that it
+    /// runs: a look that sees the same has nothing to write.
+    pub(super) fn add(&mut self, job: OpenJob, blank: bool, now: Instant, age: Duration) {
         if self.jobs.contains_key(&job.id) {
             return;
         }
@@ -167,8 +183,8 @@ impl Agenda {
             stirred: false,
             next,
             digest: None,
-            log: Log::default(),
-            ask_of_log: now,
+            blank,
+            log_followed: false,
             failures: 0,
             prompted: false,
             again: false,
@@ -189,39 +205,55 @@ impl Agenda {
 
     /// Takes up to `most` jobs that are due, if no sweep is under way; with them those that would be due a moment later,
     /// so that many jobs make few sweeps.
-    pub(super) fn begin_sweep(&mut self, now: Instant, most: usize) -> Option<Vec<Sighting>> {
+    pub(super) fn begin_sweep(&mut self, now: Instant, most: usize) -> Option<Due> {
         if self.next_look().is_none_or(|at| at > now) {
             return None;
         }
         let soon = now + self.pace().quickest / 4;
-        let mut due = Vec::new();
-        while due.len() < most && self.order.first().is_some_and(|(at, _)| *at <= soon) {
+        let mut due = Due { handles: Vec::new(), jobs: Vec::new() };
+        while due.jobs.len() < most && self.order.first().is_some_and(|(at, _)| *at <= soon) {
             let Some((_, id)) = self.order.pop_first() else { break };
             let Some(entry) = self.jobs.get(&id) else { continue };
-            due.push(Sighting {
-                tool: entry.tool.clone(),
-                handle: entry.handle.clone(),
-                digest: entry.digest,
+            due.handles.push(entry.handle.clone());
+            due.jobs.push(Sighting {
+                digest: entry.digest.or(entry.blank.then_some(BLANK)),
                 troubled: entry.failures > 0,
-                log: entry.log,
-                ask_of_log: entry.log.followed || entry.prompted || entry.ask_of_log <= now,
+                ask_of_log: entry.log_followed || entry.prompted || self.followed.contains(&id),
                 id,
             });
         }
-        self.sweeping = !due.is_empty();
+        self.sweeping = !due.jobs.is_empty();
         self.sweeping.then_some(due)
     }
 
-    /// The tools of some jobs, each once.
-    pub(super) fn tools_of<'a>(&self, ids: impl Iterator<Item = &'a TaskId>) -> Vec<String> {
-        let tools: BTreeSet<&str> =
-            ids.filter_map(|id| self.jobs.get(id)).map(|entry| entry.tool.as_str()).collect();
+    /// The tools of some jobs, each once, of which it was not read lately how long their jobs usually take.
+    pub(super) fn tools_to_read<'a>(
+        &self,
+        ids: impl Iterator<Item = &'a TaskId>,
+        now: Instant,
+    ) -> Vec<String> {
+        let is_old = |tool: &&str| {
+            self.typical.get(*tool).is_none_or(|(read_at, _)| now.duration_since(*read_at) >= TYPICAL_FOR)
+        };
+        let of_jobs = ids.filter_map(|id| self.jobs.get(id)).map(|entry| entry.tool.as_str());
+        let tools: BTreeSet<&str> = of_jobs.filter(is_old).collect();
         tools.into_iter().map(str::to_owned).collect()
     }
 
     /// Notes how long jobs of a tool usually take.
-    pub(super) fn set_typical(&mut self, tool: String, typical: Option<Duration>) {
-        self.typical.insert(tool, typical);
+    pub(super) fn set_typical(&mut self, tool: String, typical: Option<Duration>, now: Instant) {
+        self.typical.insert(tool, (now, typical));
+    }
+
+    /// Notes whose logs somebody follows. Where that is new, the job is looked at now.
+    pub(super) fn set_followed(&mut self, followed: HashSet<TaskId>, now: Instant) {
+        self.ask_of_logs = now + ASK_OF_LOGS;
+        for id in followed.difference(&self.followed) {
+            if let Some(entry) = self.jobs.get_mut(id) {
+                Self::bring_forward(&mut self.order, entry, id, now);
+            }
+        }
+        self.followed = followed;
     }
 
     /// Plans the next looks after a sweep.
@@ -235,7 +267,9 @@ impl Agenda {
                     self.changed(&id);
                     self.forget(&id);
                 }
-                Seen::Observed { digest, log, ended: false } => self.saw(id, digest, log, now),
+                Seen::Observed { digest, log_followed, ended: false } => {
+                    self.saw(id, digest, log_followed, now);
+                }
                 Seen::Failed { told, .. } => self.failed(id, told, now),
                 Seen::Unwritten => self.plan(id, now, self.pace.slowest.min(Duration::from_secs(1))),
             }
@@ -248,13 +282,17 @@ impl Agenda {
             entry.since = now;
             entry.stirred = true;
             entry.prompted = true;
-            // A job in the sweep that is under way is not in the order.
-            if self.order.remove(&(entry.next, id.clone())) {
-                entry.next = now;
-                self.order.insert((now, id.clone()));
-            } else {
-                entry.again = true;
-            }
+            Self::bring_forward(&mut self.order, entry, id, now);
+        }
+    }
+
+    /// Moves the next look at a job to now. A job in the sweep that is under way is not in the order: it is looked at again.
+    fn bring_forward(order: &mut Order, entry: &mut Entry, id: &TaskId, now: Instant) {
+        if order.remove(&(entry.next, id.clone())) {
+            entry.next = now;
+            order.insert((now, id.clone()));
+        } else {
+            entry.again = true;
         }
     }
 
@@ -288,32 +326,32 @@ impl Agenda {
         *doubt = if entry.prompted { doubt.saturating_sub(1) } else { (*doubt + MISSED).min(2 * DOUBTED) };
     }
 
-    fn saw(&mut self, id: TaskId, digest: u64, log: Log, now: Instant) {
-        if self.jobs.get(&id).is_some_and(|entry| entry.digest.is_some_and(|before| before != digest)) {
+    fn saw(&mut self, id: TaskId, digest: u64, log_followed: bool, now: Instant) {
+        let Some(entry) = self.jobs.get_mut(&id) else { return };
+        let is_news = entry.digest.is_some_and(|before| before != digest);
+        if is_news {
+            entry.since = now;
+            entry.stirred = true;
             self.changed(&id);
         }
         let pace = self.pace();
         let Some(entry) = self.jobs.get_mut(&id) else { return };
-        if entry.digest.is_some_and(|before| before != digest) {
-            entry.since = now;
-            entry.stirred = true;
-        }
         entry.digest = Some(digest);
-        if entry.ask_of_log <= now {
-            entry.ask_of_log = now + ASK_OF_LOG;
-        }
-        entry.log = log;
+        entry.log_followed = log_followed;
         entry.failures = 0;
         entry.prompted = entry.again;
-        let typical = if entry.stirred { None } else { self.typical.get(&entry.tool).copied().flatten() };
+        let typical =
+            if entry.stirred { None } else { self.typical.get(&entry.tool).and_then(|(_, took)| *took) };
         let wait = pace.next_look(now.duration_since(entry.since), typical, &entry.handle);
-        self.plan(id, now, if log.followed { wait.min(pace.quickest.max(FOLLOWED)) } else { wait });
+        let wait = if log_followed { wait.min(pace.quickest.max(FOLLOWED)) } else { wait };
+        Self::plan_one(&mut self.order, entry, id, now, wait);
     }
 
     fn failed(&mut self, id: TaskId, told: bool, now: Instant) {
         let Some(entry) = self.jobs.get_mut(&id) else { return };
         entry.failures = if told { entry.failures.saturating_add(1) } else { 0 };
         entry.digest = None;
+        entry.blank = false;
         let doubled = self.pace.quickest.max(Duration::from_millis(250)) * 2u32.pow(entry.failures.min(10));
         let spread = self.pace.next_look(Duration::ZERO, None, &entry.handle);
         self.plan(id, now, doubled.min(Duration::from_secs(60)) + spread);
@@ -322,9 +360,13 @@ impl Agenda {
     /// Plans the next look at a job that is not in the order.
     fn plan(&mut self, id: TaskId, now: Instant, wait: Duration) {
         if let Some(entry) = self.jobs.get_mut(&id) {
-            entry.next = if std::mem::take(&mut entry.again) { now } else { now + wait };
-            self.order.insert((entry.next, id));
+            Self::plan_one(&mut self.order, entry, id, now, wait);
         }
+    }
+
+    fn plan_one(order: &mut Order, entry: &mut Entry, id: TaskId, now: Instant, wait: Duration) {
+        entry.next = if std::mem::take(&mut entry.again) { now } else { now + wait };
+        order.insert((entry.next, id));
     }
 
     fn forget(&mut self, id: &TaskId) {

@@ -7,12 +7,12 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::stream::{self, BoxStream, FuturesUnordered, StreamExt};
-use taskbridge_sdk::{Error, ErrorKind, JobHandle, Observation, Timestamp};
+use taskbridge_sdk::{Error, ErrorKind, Observation, Timestamp};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Core;
-use super::agenda::{Agenda, Log, Seen, Sighting};
+use super::agenda::{Agenda, Due, Seen, Sighting};
 use super::engine::Connected;
 use super::watched::Watched;
 use crate::tasks::history::CallTo;
@@ -132,17 +132,33 @@ impl Core {
                     }
                     for job in jobs {
                         let age = read_at.since(job.started_at);
-                        watched.add_to(&group, job, Instant::now(), age);
+                        watched.add_to(&group, job, false, Instant::now(), age);
                     }
                 }
                 Err(error) => tracing::warn!(%error, backend = group.backend, "open jobs cannot be read"),
             }
         }
+        self.ask_of_logs(watched).await;
+    }
+
+    /// Asks whose logs somebody follows, in each group for all jobs at once.
+    async fn ask_of_logs(&self, watched: &mut Watched) {
+        for (group, agenda) in &mut watched.agendas {
+            if Instant::now() < agenda.ask_of_logs {
+                continue;
+            }
+            match self.ledger.store.followed(group).await {
+                Ok(followed) => agenda.set_followed(followed.into_iter().collect(), Instant::now()),
+                Err(error) => {
+                    tracing::warn!(%error, backend = group.backend, "it cannot be read whose logs are followed");
+                }
+            }
+        }
     }
 
     /// Looks at some jobs of a group and writes what changed.
-    async fn sweep(&self, group: Group, due: Vec<Sighting>) -> Swept {
-        let handles: Vec<JobHandle> = due.iter().map(|sighting| sighting.handle.clone()).collect();
+    async fn sweep(&self, group: Group, due: Due) -> Swept {
+        let Due { handles, jobs: due } = due;
         let _place = self.engines.place(&group.backend).await;
         let begun = Instant::now();
         let answers = self
@@ -170,31 +186,29 @@ impl Core {
         };
         let took = begun.elapsed();
         let pause = answers.iter().filter_map(|answer| pause(answer.as_ref().err()?)).max();
-        let looks = stream::iter(due.into_iter().zip(answers))
-            .map(|(sighting, answer)| self.heard(sighting, answer, took))
-            .buffer_unordered(WRITES)
-            .collect()
-            .await;
+        // Nearly all looks find what was known. Only the others are worth a future.
+        let mut looks = Vec::with_capacity(due.len());
+        let mut news = Vec::new();
+        for (sighting, answer) in due.into_iter().zip(answers) {
+            match nothing_new(&sighting, &answer) {
+                Some(seen) => looks.push((sighting.id, seen)),
+                None => news.push((sighting, answer)),
+            }
+        }
+        let heard = stream::iter(news).map(|(sighting, answer)| self.heard(sighting, answer, took));
+        looks.extend(heard.buffer_unordered(WRITES).collect::<Vec<_>>().await);
         Swept { group, looks, pause }
     }
 
-    /// Writes one answer, if it says anything new.
+    /// Writes one answer that may say something new.
     async fn heard(
         &self,
         sighting: Sighting,
         answer: Result<Observation, Error>,
         took: Duration,
     ) -> (TaskId, Seen) {
-        let Sighting { id, tool, digest, troubled, log, ask_of_log, .. } = sighting;
-        let same = |seen: &Observation| !troubled && digest == Some(Agenda::digest(seen));
-        match &answer {
-            // Whether anybody wants to know of the log, the row says: it is asked where there is reason to.
-            Ok(seen) if same(seen) && !ask_of_log && log.bytes == seen.log_bytes => {
-                return (id, Seen::Observed { digest: digest.unwrap_or_default(), log, ended: false });
-            }
-            Err(error) if troubled => return (id, Seen::Failed { told: true, kind: error.kind() }),
-            _ => {}
-        }
+        let same = |digest| is_same(&sighting, digest);
+        let id = sighting.id.clone();
         let row = match self.ledger.read(&id).await {
             Ok(Some(row)) => row,
             Ok(None) => return (id, Seen::RowGone),
@@ -202,17 +216,15 @@ impl Core {
         };
         let (event, seen) = match answer {
             Ok(observation) => {
-                let log =
-                    Log { bytes: observation.log_bytes, followed: row.log_is_followed(self.ledger.now()) };
-                let seen = Seen::Observed { digest: Agenda::digest(&observation), log, ended: false };
-                let grew = log.followed
-                    && log
-                        .bytes
-                        .is_some_and(|bytes| row.printed.is_none_or(|printed| printed.bytes != bytes));
-                if same(&observation) && !grew {
+                let log_followed = row.log_is_followed(self.ledger.now());
+                let digest = Agenda::digest(&observation);
+                let seen = Seen::Observed { digest, log_followed, ended: false };
+                let is_known = |bytes| row.printed.is_some_and(|printed| printed.bytes == bytes);
+                let grew = log_followed && observation.log_bytes.is_some_and(|bytes| !is_known(bytes));
+                if same(digest) && !grew {
                     return (id, seen);
                 }
-                (Event::Observed(self.judged(&tool, observation)), seen)
+                (Event::Observed(self.judged(&row.tool, observation)), seen)
             }
             Err(error) => {
                 (Event::LookFailed(Failure::from(&error)), Seen::Failed { told: true, kind: error.kind() })
@@ -220,7 +232,7 @@ impl Core {
         };
         match self.note(&row, event.after_call(CallTo::Look, took), Lease::Keep).await {
             Some(after) if matches!(after.job, Job::Open { .. }) => (id, seen),
-            Some(_) => (id, Seen::Observed { digest: 0, log: Log::default(), ended: true }),
+            Some(_) => (id, Seen::Observed { digest: 0, log_followed: false, ended: true }),
             // The row is gone, which the next look finds, or it could not be written.
             None => (id, Seen::Unwritten),
         }
@@ -236,11 +248,10 @@ impl Core {
             tracing::info!(backend = swept.group.backend, "jobs can be looked at again");
         }
         agenda.in_trouble = failing.is_some();
-        let tools: Vec<String> = agenda.tools_of(swept.looks.iter().map(|(id, _)| id));
-        for tool in tools {
+        for tool in agenda.tools_to_read(swept.looks.iter().map(|(id, _)| id), Instant::now()) {
             // Pacing is worth no failure: without a history it goes by age.
             let typical = self.ledger.store.typical(&tool).await.ok().flatten();
-            agenda.set_typical(tool, typical);
+            agenda.set_typical(tool, typical, Instant::now());
         }
         agenda.end_sweep(swept.looks, swept.pause, Instant::now());
     }
@@ -260,6 +271,25 @@ async fn beside<T>(
             done = &mut work => return done,
             Some(one) = sweeps.next(), if !sweeps.is_empty() => swept.push_back(one),
         }
+    }
+}
+
+/// True if this is what was last seen of the job, and its row says so.
+fn is_same(sighting: &Sighting, digest: u64) -> bool {
+    !sighting.troubled && sighting.digest == Some(digest)
+}
+
+/// What was seen, where that is nothing that its row would have to be read for.
+fn nothing_new(sighting: &Sighting, answer: &Result<Observation, Error>) -> Option<Seen> {
+    match answer {
+        // Whether anybody wants to know of the log, the row says: it is asked where there is reason to.
+        Ok(seen) if !sighting.ask_of_log => {
+            let digest = Agenda::digest(seen);
+            let same = is_same(sighting, digest);
+            same.then_some(Seen::Observed { digest, log_followed: false, ended: false })
+        }
+        Err(error) if sighting.troubled => Some(Seen::Failed { told: true, kind: error.kind() }),
+        _ => None,
     }
 }
 

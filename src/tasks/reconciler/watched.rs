@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::agenda::Agenda;
 use super::engine::{Connected, Engine};
-use crate::tasks::ledger::Look;
+use crate::tasks::ledger::{Look, Opened};
 use crate::tasks::store::{Group, OpenJob};
 
 /// How many hints are kept for jobs that are not on an agenda yet.
@@ -32,21 +32,22 @@ impl Watched {
     }
 
     /// Adds jobs that this process opened. False if one of them is in no group that it watches.
-    pub(super) fn add(&mut self, opened: Vec<(Group, OpenJob)>, now: Instant) -> bool {
+    pub(super) fn add(&mut self, opened: Vec<Opened>, now: Instant) -> bool {
         let mut all = true;
-        for (group, job) in opened {
+        for Opened { group, job, blank } in opened {
             all &= self.agendas.contains_key(&group);
-            self.add_to(&group, job, now, Duration::ZERO);
+            self.add_to(&group, job, blank, now, Duration::ZERO);
         }
         all
     }
 
-    /// Adds a job of this age to the agenda of its group, if there is one.
-    pub(super) fn add_to(&mut self, group: &Group, job: OpenJob, now: Instant, age: Duration) {
+    /// Adds a job of this age to the agenda of its group, if there is one. `blank` says that the row tells nothing of it
+    /// but that it runs.
+    pub(super) fn add_to(&mut self, group: &Group, job: OpenJob, blank: bool, now: Instant, age: Duration) {
         let Some(agenda) = self.agendas.get_mut(group) else { return };
         let hinted = self.early.get(&job.handle).is_some_and(|backend| *backend == group.backend);
         let handle = hinted.then(|| job.handle.clone());
-        agenda.add(job, now, age);
+        agenda.add(job, blank, now, age);
         if let Some(handle) = handle {
             self.early.remove(&handle);
             agenda.hinted_at(&handle, now);
@@ -98,7 +99,7 @@ mod tests {
 
     use super::*;
     use crate::tasks::pace::Pace;
-    use crate::tasks::reconciler::agenda::{HINTED, Log, Seen};
+    use crate::tasks::reconciler::agenda::{HINTED, Seen};
     use crate::tasks::task::TaskId;
 
     const QUICKEST: Duration = Duration::from_millis(100);
@@ -117,6 +118,10 @@ mod tests {
         }
     }
 
+    fn opened(name: &str) -> Vec<Opened> {
+        vec![Opened { group: group(), job: job(name), blank: true }]
+    }
+
     fn hint(name: &str) -> Look {
         Look::Job("engine".to_owned(), JobHandle::new(name))
     }
@@ -131,10 +136,10 @@ mod tests {
     /// Looks at what is due and sees each job ended.
     fn see_ends(watched: &mut Watched, now: Instant) -> usize {
         let agenda = watched.agendas.get_mut(&group()).unwrap();
-        let due = agenda.begin_sweep(now, 10).unwrap_or_default();
+        let due = agenda.begin_sweep(now, 10).map(|due| due.jobs).unwrap_or_default();
         let seen: Vec<_> = due
             .into_iter()
-            .map(|job| (job.id, Seen::Observed { digest: 0, log: Log::default(), ended: true }))
+            .map(|job| (job.id, Seen::Observed { digest: 0, log_followed: false, ended: true }))
             .collect();
         let count = seen.len();
         agenda.end_sweep(seen, None, now);
@@ -146,7 +151,7 @@ mod tests {
         let now = Instant::now();
         let mut watched = watched(now);
         let wait = |watched: &mut Watched, name: &str| {
-            watched.add(vec![(group(), job(name))], now);
+            watched.add(opened(name), now);
             watched.next_look().unwrap().duration_since(now)
         };
         for name in ["one", "two"] {
@@ -164,7 +169,7 @@ mod tests {
         let now = Instant::now();
         let mut watched = watched(now);
         watched.look_now(hint("early"), now);
-        watched.add(vec![(group(), job("early"))], now);
+        watched.add(opened("early"), now);
         assert_eq!(watched.next_look(), Some(now));
         for n in 0..2 * EARLY {
             watched.look_now(hint(&n.to_string()), now);
@@ -176,16 +181,34 @@ mod tests {
     async fn a_hint_during_a_look_makes_another() {
         let now = Instant::now();
         let mut watched = watched(now);
-        watched.add(vec![(group(), job("a"))], now);
+        watched.add(opened("a"), now);
         let later = now + Duration::from_secs(1);
         let due = watched.agendas.get_mut(&group()).unwrap().begin_sweep(later, 10).unwrap();
         watched.look_now(hint("a"), later);
         let agenda = watched.agendas.get_mut(&group()).unwrap();
         agenda.end_sweep(
-            vec![(due[0].id.clone(), Seen::Observed { digest: 1, log: Log::default(), ended: false })],
+            vec![(due.jobs[0].id.clone(), Seen::Observed { digest: 1, log_followed: false, ended: false })],
             None,
             later,
         );
         assert_eq!(watched.next_look(), Some(later));
+    }
+
+    #[tokio::test]
+    async fn a_log_that_is_followed_from_during_a_look_makes_another() {
+        let now = Instant::now();
+        let mut watched = watched(now);
+        watched.add(opened("a"), now);
+        let later = now + Duration::from_secs(1);
+        let agenda = watched.agendas.get_mut(&group()).unwrap();
+        let id = agenda.begin_sweep(later, 10).unwrap().jobs.remove(0).id;
+        agenda.set_followed([id.clone()].into(), later);
+        agenda.end_sweep(
+            vec![(id, Seen::Observed { digest: 1, log_followed: false, ended: false })],
+            None,
+            later,
+        );
+        let due = agenda.begin_sweep(later, 10).expect("it is due again");
+        assert!(due.jobs[0].ask_of_log, "the row says whether it is followed");
     }
 }

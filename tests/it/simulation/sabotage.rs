@@ -128,19 +128,17 @@ impl Bug {
     /// A seed that catches it.
     pub(super) fn caught_by(self) -> u64 {
         match self {
-            ToldBeforeCommit | LeaseOfNoLength | CancelForgetsTheEngine | OutcomeOverwritten => 1,
-            OnceIgnored => 2,
-            LostReplyIsNotStarted | DueTimeForgotten | SlotsIgnored => 4,
-            SlowTakenForDead | OwnClockTrusted => 5,
-            StaleRead => 6,
-            LostReplyIsNotWritten | IntentNotCommitted => 10,
-            WishForgotten => 12,
-            OncePerProcess => 13,
-            WriteTakenForMade => 22,
-            SlotsPerProcess => 56,
-            LetsGoOfAll => 70,
-            LostLeaseKept => 98,
-            NoFence => 205,
+            ToldBeforeCommit | IntentNotCommitted | CancelForgetsTheEngine => 1,
+            SlowTakenForDead | LostReplyIsNotWritten | StaleRead => 2,
+            DueTimeForgotten => 4,
+            NoHintTakenForRunning => 6,
+            OwnClockTrusted => 8,
+            SlotsIgnored => 19,
+            WriteTakenForMade => 35,
+            OncePerProcess => 41,
+            LetsGoOfAll | SlotsPerProcess => 43,
+            NoFence => 55,
+            LostLeaseKept => 58,
             _ => 0,
         }
     }

@@ -239,6 +239,11 @@ impl Groups for PointedStore {
         let since = if self.has(Bug::TakeoverForgets) { opened_since.max(recently) } else { opened_since };
         self.inner.open_jobs(group, since).await
     }
+
+    async fn followed(&self, group: &Group) -> Result<Vec<TaskId>> {
+        let _connection = self.before_read().await?;
+        self.inner.followed(group).await
+    }
 }
 
 /// What receivers are owed is looked at from outside, in the end.
