@@ -3,8 +3,9 @@
 use taskbridge_local::Local;
 use taskbridge_sdk::Registry;
 use taskbridge_sdk::sim::Sim;
+use taskbridge_step_functions::StepFunctions;
 
 /// All of them.
 pub fn all() -> Registry {
-    Registry::new().with::<Local>().with::<Sim>()
+    Registry::new().with::<Local>().with::<Sim>().with::<StepFunctions>()
 }

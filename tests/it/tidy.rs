@@ -120,12 +120,17 @@ fn the_server_does_not_know_the_client() {
 
 #[test]
 fn adapters_know_the_sdk_and_nothing_else_of_ours() {
-    let found = breaches("adapters/local/src", &["taskbridge::"], &[]);
-    none("an adapter that reaches into the server", &found);
+    for adapter in ["adapters/local/src", "adapters/step-functions/src"] {
+        none("an adapter that reaches into the server", &breaches(adapter, &["taskbridge::"], &[]));
+    }
     let sdk = fs::read_to_string(root().join("adapters/sdk/Cargo.toml")).unwrap();
     assert!(!sdk.contains("taskbridge.workspace"), "the sdk depends on the server");
     let words = ["axum", "rusqlite", "jsonrpc", "JSON-RPC"];
     none("a word in the sdk that is not its own", &breaches("adapters/sdk/src", &words, &[]));
+    for folder in ["src", "adapters"] {
+        let found = breaches(folder, &["aws_sdk_", "aws_config"], &["adapters/step-functions/"]);
+        none("an engine's SDK outside of its adapter", &found);
+    }
 }
 
 #[test]

@@ -1,0 +1,144 @@
+//! The calls that this adapter makes of Step Functions, each once and within its limits. It must not decide what they
+//! mean for a job.
+
+use std::time::Duration;
+
+use aws_sdk_sfn::Client;
+use aws_sdk_sfn::config::interceptors::BeforeTransmitInterceptorContextMut;
+use aws_sdk_sfn::config::{ConfigBag, Intercept, RuntimeComponents};
+use aws_sdk_sfn::error::BoxError;
+use aws_sdk_sfn::operation::describe_execution::DescribeExecutionOutput;
+use aws_sdk_sfn::operation::describe_state_machine::DescribeStateMachineOutput;
+use aws_sdk_sfn::operation::get_execution_history::GetExecutionHistoryOutput;
+use aws_sdk_sfn::operation::list_executions::ListExecutionsOutput;
+use aws_sdk_sfn::operation::list_state_machines::ListStateMachinesOutput;
+use aws_sdk_sfn::operation::start_execution::StartExecutionOutput;
+use aws_sdk_sfn::operation::start_sync_execution::StartSyncExecutionOutput;
+use aws_sdk_sfn::types::ExecutionStatus;
+
+use crate::budget::{Budget, Operation};
+use crate::client::timeouts;
+use crate::failure::{Failure, Repeat};
+
+/// An Express execution runs for five minutes at most; its answer is then on its way.
+const LONGEST_SYNC: Duration = Duration::from_secs(310);
+
+/// What a call gave.
+pub(crate) type Answer<T> = std::result::Result<T, Failure>;
+
+/// Step Functions, as this adapter calls it.
+pub(crate) struct Api {
+    client: Client,
+    budget: Budget,
+    /// True if its address was given by the config, so that no part of AWS's own naming applies.
+    own_address: bool,
+}
+
+/// What is started.
+pub(crate) struct Order<'a> {
+    pub(crate) machine: &'a str,
+    pub(crate) name: &'a str,
+    pub(crate) input: &'a str,
+    pub(crate) trace: Option<String>,
+}
+
+impl Api {
+    pub(crate) fn new(client: Client, own_address: bool) -> Self {
+        Self { client, budget: Budget::new(), own_address }
+    }
+
+    pub(crate) async fn start(&self, order: &Order<'_>, repeat: Repeat) -> Answer<StartExecutionOutput> {
+        self.take(Operation::Start)?;
+        let call = self.client.start_execution().state_machine_arn(order.machine).name(order.name);
+        let call = call.input(order.input).set_trace_header(order.trace.clone());
+        call.send().await.map_err(|e| Failure::of(Operation::Start.name(), repeat, e))
+    }
+
+    /// Starts an Express execution and waits for its end.
+    pub(crate) async fn start_sync(&self, order: &Order<'_>) -> Answer<StartSyncExecutionOutput> {
+        self.take(Operation::StartSync)?;
+        let call = self.client.start_sync_execution().state_machine_arn(order.machine).name(order.name);
+        let call = call.input(order.input).set_trace_header(order.trace.clone());
+        let mut config = aws_sdk_sfn::Config::builder().timeout_config(timeouts(LONGEST_SYNC));
+        if self.own_address {
+            config = config.interceptor(AddressAsGiven);
+        }
+        let sent = call.customize().config_override(config).send().await;
+        sent.map_err(|e| Failure::of(Operation::StartSync.name(), Repeat::Unsafe, e))
+    }
+
+    pub(crate) async fn describe(&self, arn: &str) -> Answer<DescribeExecutionOutput> {
+        self.take(Operation::Describe)?;
+        let sent = self.client.describe_execution().execution_arn(arn).send().await;
+        sent.map_err(|e| Failure::of(Operation::Describe.name(), Repeat::Safe, e))
+    }
+
+    /// A page of the executions of a machine that run now.
+    pub(crate) async fn running(&self, machine: &str, page: Option<String>) -> Answer<ListExecutionsOutput> {
+        self.take(Operation::List)?;
+        let call = self.client.list_executions().state_machine_arn(machine).max_results(1000);
+        let call = call.status_filter(ExecutionStatus::Running).set_next_token(page);
+        call.send().await.map_err(|e| Failure::of(Operation::List.name(), Repeat::Safe, e))
+    }
+
+    pub(crate) async fn stop(&self, arn: &str, error: &str, cause: &str) -> Answer<()> {
+        self.take(Operation::Stop)?;
+        let call = self.client.stop_execution().execution_arn(arn).error(error).cause(cause);
+        let sent = call.send().await;
+        sent.map(drop).map_err(|e| Failure::of(Operation::Stop.name(), Repeat::Safe, e))
+    }
+
+    /// A page of what happened in an execution, the newest first.
+    pub(crate) async fn history(
+        &self,
+        arn: &str,
+        most: i32,
+        data: bool,
+        page: Option<String>,
+    ) -> Answer<GetExecutionHistoryOutput> {
+        self.take(Operation::History)?;
+        let call = self.client.get_execution_history().execution_arn(arn).reverse_order(true);
+        let call = call.max_results(most).include_execution_data(data).set_next_token(page);
+        call.send().await.map_err(|e| Failure::of(Operation::History.name(), Repeat::Safe, e))
+    }
+
+    pub(crate) async fn describe_machine(&self, arn: &str) -> Answer<DescribeStateMachineOutput> {
+        self.take(Operation::DescribeMachine)?;
+        let sent = self.client.describe_state_machine().state_machine_arn(arn).send().await;
+        sent.map_err(|e| Failure::of(Operation::DescribeMachine.name(), Repeat::Safe, e))
+    }
+
+    /// A page of all state machines of the region.
+    pub(crate) async fn machines(&self, page: Option<String>) -> Answer<ListStateMachinesOutput> {
+        self.take(Operation::ListMachines)?;
+        let sent = self.client.list_state_machines().max_results(1000).set_next_token(page).send().await;
+        sent.map_err(|e| Failure::of(Operation::ListMachines.name(), Repeat::Safe, e))
+    }
+
+    fn take(&self, operation: Operation) -> Answer<()> {
+        self.budget.take(operation).map_err(|error| Failure { code: None, error })
+    }
+}
+
+/// Takes back the `sync-` that the SDK of AWS puts before the host for `StartSyncExecution`: an address that somebody
+/// gave is meant as it is.
+#[derive(Debug)]
+struct AddressAsGiven;
+
+impl Intercept for AddressAsGiven {
+    fn name(&self) -> &'static str {
+        "AddressAsGiven"
+    }
+
+    fn modify_before_signing(
+        &self,
+        context: &mut BeforeTransmitInterceptorContextMut<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        let request = context.request_mut();
+        let given = request.uri().replacen("://sync-", "://", 1);
+        request.set_uri(given)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,123 @@
+//! The connected backend: what the server calls. All that it keeps about executions may be lost.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use taskbridge_sdk::{
+    Backend, Connect, Error, GroupKey, JobHandle, JobSpec, LogRequest, LogText, Logs, Observation, Result,
+    Started, async_trait,
+};
+use tokio::time::Instant;
+
+use crate::api::Api;
+use crate::arn::ExecutionArn;
+use crate::client;
+use crate::config::Config;
+use crate::log;
+use crate::machines::Machines;
+use crate::state::{STOPPED_CAUSE, STOPPED_ERROR};
+use crate::steps::Watch;
+
+/// For how long an execution that was started may not be known everywhere at AWS.
+const YOUNG: Duration = Duration::from_secs(60);
+
+/// Step Functions as a backend.
+pub(crate) struct StepFunctions {
+    pub(crate) api: Api,
+    pub(crate) region: String,
+    pub(crate) machines: Machines,
+    pub(crate) watch: Watch,
+    pub(crate) tells_progress: bool,
+    pub(crate) call_timeout: Duration,
+    /// What this process asked to be started lately, and when.
+    started: Mutex<HashMap<String, Instant>>,
+}
+
+impl StepFunctions {
+    pub(crate) async fn connect(config: Config, context: &Connect) -> Result<Self> {
+        let (client, region) = client::connect(&config, context).await?;
+        Ok(Self {
+            api: Api::new(client, config.endpoint.is_some()),
+            region,
+            machines: Machines::default(),
+            watch: Watch::new(config.progress_calls_per_minute),
+            tells_progress: config.progress_calls_per_minute > 0,
+            call_timeout: config.call_timeout,
+            started: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn note_start(&self, arn: &str) {
+        let now = Instant::now();
+        let mut started = self.started.lock();
+        started.retain(|_, at| now - *at < YOUNG);
+        started.insert(arn.to_owned(), now);
+    }
+
+    /// True if this process asked for it to be started a moment ago.
+    pub(crate) fn is_young(&self, arn: &str) -> bool {
+        self.started.lock().get(arn).is_some_and(|at| at.elapsed() < YOUNG)
+    }
+}
+
+#[async_trait]
+impl Backend for StepFunctions {
+    async fn start(&self, job: &JobSpec) -> Result<Started> {
+        self.begin(job).await
+    }
+
+    async fn find(&self, job: &JobSpec) -> Result<Option<Started>> {
+        self.look_for(job).await
+    }
+
+    async fn observe(&self, handle: &JobHandle) -> Result<Observation> {
+        self.look(handle).await
+    }
+
+    async fn cancel(&self, handle: &JobHandle) -> Result<()> {
+        let stoppable = |arn: &ExecutionArn<'_>| !arn.is_express() && !arn.is_attached();
+        let Some(arn) = ExecutionArn::parse(handle).filter(stoppable) else { return Ok(()) };
+        match self.api.stop(arn.as_str(), STOPPED_ERROR, STOPPED_CAUSE).await {
+            Ok(()) => Ok(()),
+            // What was started a moment ago need not be known everywhere at AWS.
+            Err(failure) if failure.is("ExecutionDoesNotExist") && self.is_young(arn.as_str()) => {
+                Err(Error::unavailable("StopExecution: the execution is not known yet"))
+            }
+            Err(failure) if failure.is("ExecutionDoesNotExist") => Ok(()),
+            // Step Functions may refuse to stop what has ended.
+            Err(failure) if failure.is("ValidationException") && self.has_ended(&arn).await => Ok(()),
+            Err(failure) => Err(failure.into()),
+        }
+    }
+
+    /// Executions of one state machine: one list answers for them.
+    fn group(&self, handle: &JobHandle) -> GroupKey {
+        GroupKey::new(ExecutionArn::parse(handle).map(|arn| arn.machine()).unwrap_or_default())
+    }
+
+    async fn observe_all(&self, group: &GroupKey, handles: &[JobHandle]) -> Vec<Result<Observation>> {
+        self.sweep(group, handles).await
+    }
+
+    fn logs(&self) -> Option<&dyn Logs> {
+        Some(self)
+    }
+}
+
+impl StepFunctions {
+    async fn has_ended(&self, arn: &ExecutionArn<'_>) -> bool {
+        let seen = self.api.describe(arn.as_str()).await;
+        seen.is_ok_and(|seen| crate::state::Facts::from(seen).have_ended())
+    }
+}
+
+#[async_trait]
+impl Logs for StepFunctions {
+    async fn tail(&self, handle: &JobHandle, request: &LogRequest) -> Result<LogText> {
+        match ExecutionArn::parse(handle).filter(|arn| !arn.is_express()) {
+            Some(arn) => log::tail(&self.api, arn.as_str(), request).await,
+            None => Ok(LogText::default()),
+        }
+    }
+}

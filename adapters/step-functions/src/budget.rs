@@ -1,0 +1,146 @@
+//! How many calls AWS allows: a bucket per operation, as its documentation gives them for the smaller regions, so that
+//! this server alone never has the account throttled. It must not wait: who finds a bucket empty is told for how long.
+
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use taskbridge_sdk::Error;
+use tokio::time::Instant;
+
+/// What is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operation {
+    Start,
+    StartSync,
+    Describe,
+    List,
+    Stop,
+    History,
+    DescribeMachine,
+    ListMachines,
+}
+
+impl Operation {
+    const ALL: [Operation; 8] = [
+        Self::Start,
+        Self::StartSync,
+        Self::Describe,
+        Self::List,
+        Self::Stop,
+        Self::History,
+        Self::DescribeMachine,
+        Self::ListMachines,
+    ];
+
+    /// Its name at AWS.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Start => "StartExecution",
+            Self::StartSync => "StartSyncExecution",
+            Self::Describe => "DescribeExecution",
+            Self::List => "ListExecutions",
+            Self::Stop => "StopExecution",
+            Self::History => "GetExecutionHistory",
+            Self::DescribeMachine => "DescribeStateMachine",
+            Self::ListMachines => "ListStateMachines",
+        }
+    }
+
+    /// How much fits into its bucket, and how much flows into it in a second.
+    fn quota(self) -> (u32, f64) {
+        match self {
+            Self::Start | Self::StartSync => (800, 150.0),
+            Self::Describe => (250, 10.0),
+            Self::List => (100, 2.0),
+            Self::Stop => (500, 25.0),
+            Self::History => (400, 20.0),
+            Self::DescribeMachine => (200, 20.0),
+            Self::ListMachines => (100, 5.0),
+        }
+    }
+}
+
+/// A bucket that calls are taken from.
+#[derive(Debug)]
+pub(crate) struct Bucket {
+    capacity: f64,
+    per_second: f64,
+    held: f64,
+    since: Instant,
+}
+
+impl Bucket {
+    pub(crate) fn full(capacity: u32, per_second: f64, now: Instant) -> Self {
+        let capacity = f64::from(capacity);
+        Self { capacity, per_second, held: capacity, since: now }
+    }
+
+    /// Takes a call out of it, or says how long it takes until there is one.
+    pub(crate) fn take(&mut self, now: Instant) -> Result<(), Duration> {
+        let flowed = now.saturating_duration_since(self.since).as_secs_f64() * self.per_second;
+        (self.held, self.since) = ((self.held + flowed).min(self.capacity), now);
+        if self.held >= 1.0 {
+            self.held -= 1.0;
+            return Ok(());
+        }
+        let wait = (1.0 - self.held) / self.per_second;
+        Err(Duration::try_from_secs_f64(wait).unwrap_or(Duration::MAX))
+    }
+}
+
+/// A bucket for each operation.
+#[derive(Debug)]
+pub(crate) struct Budget(Mutex<Vec<Bucket>>);
+
+impl Budget {
+    pub(crate) fn new() -> Self {
+        let now = Instant::now();
+        let bucket = |operation: Operation| {
+            let (capacity, per_second) = operation.quota();
+            Bucket::full(capacity, per_second, now)
+        };
+        Self(Mutex::new(Operation::ALL.map(bucket).into()))
+    }
+
+    /// Takes one call; `Limited` if there is none now.
+    pub(crate) fn take(&self, operation: Operation) -> Result<(), Error> {
+        self.0.lock()[operation as usize].take(Instant::now()).map_err(|wait| {
+            let name = operation.name();
+            Error::limited(
+                Some(wait),
+                format!("{name}: held back, to stay within what AWS allows an account"),
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use taskbridge_sdk::ErrorKind;
+
+    #[test]
+    fn a_bucket_gives_what_it_holds_and_then_what_flows_in() {
+        let start = Instant::now();
+        let mut bucket = Bucket::full(3, 2.0, start);
+        for _ in 0..3 {
+            assert_eq!(bucket.take(start), Ok(()));
+        }
+        assert_eq!(bucket.take(start), Err(Duration::from_millis(500)));
+        assert_eq!(bucket.take(start + Duration::from_millis(500)), Ok(()));
+        let later = start + Duration::from_secs(3600);
+        assert_eq!((0..9).filter(|_| bucket.take(later).is_ok()).count(), 3, "it never holds more than fits");
+        assert_eq!(Bucket::full(0, 0.0, start).take(later), Err(Duration::MAX));
+    }
+
+    #[test]
+    fn operations_do_not_share_a_bucket() {
+        assert!(Operation::ALL.iter().enumerate().all(|(at, operation)| *operation as usize == at));
+        let budget = Budget::new();
+        let limited = (0..1000).find_map(|_| budget.take(Operation::List).err()).unwrap();
+        assert!(
+            matches!(limited.kind(), ErrorKind::Limited { after: Some(after) } if after <= Duration::from_secs(1))
+        );
+        assert!(budget.take(Operation::Describe).is_ok());
+    }
+}

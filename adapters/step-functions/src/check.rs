@@ -1,0 +1,168 @@
+//! What is wrong with a target, found offline. Whether the state machine exists is not asked: that is the account's
+//! state, not the config's.
+
+use serde_json::Value;
+use taskbridge_sdk::Problem;
+
+use crate::arn::{MachineArn, is_name};
+use crate::config::{Config, Target};
+use crate::template::{OURS, Templates};
+
+/// What templates find under [`OURS`].
+const NAMES: [&str; 2] = ["arguments", "job"];
+
+/// All that is wrong with a target for a tool with these parameters.
+pub(crate) fn check(config: &Config, target: &Target, parameters: &[&str]) -> Vec<Problem> {
+    let mut problems: Vec<Problem> = machine(config, &target.state_machine)
+        .map(|message| Problem { field: "state_machine".to_owned(), message })
+        .into_iter()
+        .collect();
+    let templates = Templates::new();
+    let mut look = |field: &str, template: &str| {
+        let messages = match templates.names(template) {
+            Ok(names) => names.iter().filter_map(|name| unknown(name, parameters)).collect(),
+            Err(message) => vec![message],
+        };
+        problems.extend(messages.into_iter().map(|message| Problem { field: field.to_owned(), message }));
+    };
+    for (name, value) in target.input.iter().flatten() {
+        texts(&format!("input.{name}"), value, &mut look);
+    }
+    if let Some(template) = &target.attach {
+        look("attach", template);
+    }
+    let mut problem =
+        |field: &str, message: String| problems.push(Problem { field: field.to_owned(), message });
+    if target.attach.is_some() && target.input.is_some() {
+        let message = "an execution that runs already is given nothing: leave out `input` or `attach`";
+        problem("input", message.to_owned());
+    }
+    if (target.input.is_some() || target.attach.is_some()) && parameters.contains(&OURS) {
+        problem(
+            "",
+            format!("a parameter cannot be called `{OURS}` here: templates find what the server tells there"),
+        );
+    }
+    problems
+}
+
+/// What is wrong with the name of a state machine.
+fn machine(config: &Config, name: &str) -> Option<String> {
+    if !name.starts_with("arn:") {
+        return (!is_name(name)).then(|| {
+            format!(
+                "`{name}` cannot name a state machine: give its ARN, or its name of at most 80 characters"
+            )
+        });
+    }
+    let Some(arn) = MachineArn::parse(name) else {
+        return Some(format!(
+            "`{name}` is not the ARN of a state machine, such as \
+             `arn:aws:states:eu-central-1:123456789012:stateMachine:Nightly`"
+        ));
+    };
+    let region = config.region.as_deref().filter(|region| *region != arn.region())?;
+    Some(format!(
+        "the state machine is in `{}`, and the backend works in `{region}`: each region needs a backend",
+        arn.region()
+    ))
+}
+
+/// Calls for every text within a value, with the field that it stands in.
+fn texts(field: &str, value: &Value, found: &mut impl FnMut(&str, &str)) {
+    match value {
+        Value::String(text) => found(field, text),
+        Value::Array(items) => {
+            for (at, item) in items.iter().enumerate() {
+                texts(&format!("{field}[{at}]"), item, found);
+            }
+        }
+        Value::Object(members) => {
+            for (name, member) in members {
+                texts(&format!("{field}.{name}"), member, found);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// What to say about a name that a template cannot have, if it cannot.
+fn unknown(name: &str, parameters: &[&str]) -> Option<String> {
+    let (head, rest) = name.split_once('.').unwrap_or((name, ""));
+    if head == OURS {
+        let attribute = rest.split('.').next().unwrap_or_default();
+        let known = NAMES.contains(&attribute);
+        return (!known).then(|| format!("`{name}` is unknown: `{OURS}` has `{}`", NAMES.join("`, `")));
+    }
+    if parameters.contains(&head) {
+        return None;
+    }
+    Some(match parameters {
+        [] => format!("`{head}` is unknown: the tool has no parameters"),
+        _ => format!("`{head}` is unknown: the tool's parameters are `{}`", parameters.join("`, `")),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn problems(target: Value) -> Vec<(String, String)> {
+        let config = serde_json::from_value(json!({"region": "eu-central-1"})).unwrap();
+        let target: Target = serde_json::from_value(target).unwrap();
+        check(&config, &target, &["rows", "note"]).into_iter().map(|p| (p.field, p.message)).collect()
+    }
+
+    #[test]
+    fn a_right_target_has_no_problems() {
+        for machine in ["Nightly", "arn:aws:states:eu-central-1:123456789012:stateMachine:Nightly:PROD"] {
+            let input = json!({"a": "{{ rows }}", "b": [{"c": "{{ note }}/{{ taskbridge.job }}"}], "d": 3});
+            assert_eq!(problems(json!({"state_machine": machine, "input": input})), []);
+        }
+    }
+
+    #[test]
+    fn every_problem_names_its_field_and_the_way_out() {
+        let with = |input: Value| json!({"state_machine": "m", "input": input});
+        for (target, field, part) in [
+            (json!({"state_machine": ""}), "state_machine", "give its ARN"),
+            (json!({"state_machine": "a b"}), "state_machine", "give its ARN"),
+            (
+                json!({"state_machine": "arn:aws:lambda:x"}),
+                "state_machine",
+                "is not the ARN of a state machine",
+            ),
+            (
+                json!({"state_machine": "arn:aws:states:us-east-1:1:stateMachine:m"}),
+                "state_machine",
+                "`us-east-1`, and the backend works in `eu-central-1`",
+            ),
+            (with(json!({"a": "{{ row }}"})), "input.a", "parameters are `rows`, `note`"),
+            (with(json!({"a": [1, {"b": "{{ x }}"}]})), "input.a[1].b", "`x` is unknown"),
+            (with(json!({"a": "{{ rows"})), "input.a", "syntax error"),
+            (json!({"state_machine": "m", "attach": "{{ x }}"}), "attach", "`x` is unknown"),
+            (json!({"state_machine": "m", "attach": "{{ note }}", "input": {}}), "input", "leave out"),
+            (with(json!({"a": "{{ taskbridge.artifacts }}"})), "input.a", "`arguments`, `job`"),
+        ] {
+            let found = problems(target.clone());
+            assert_eq!(found.len(), 1, "{target}: {found:?}");
+            assert_eq!(found[0].0, field, "{target}");
+            assert!(found[0].1.contains(part), "{target}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn shapes_are_strict() {
+        for (target, part) in [
+            (json!({"state_machine": "m", "inputs": {}}), "unknown field `inputs`"),
+            (json!({"state_machine": "m", "input": "x"}), "expected a map"),
+            (json!({}), "missing field `state_machine`"),
+        ] {
+            let error = serde_json::from_value::<Target>(target).unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+        }
+        let error = serde_json::from_value::<Config>(json!({"regoin": "x"})).unwrap_err().to_string();
+        assert!(error.contains("unknown field `regoin`"), "{error}");
+    }
+}

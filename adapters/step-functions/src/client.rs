@@ -1,0 +1,99 @@
+//! A client of Step Functions, made from the config. It is the only place that knows how AWS finds credentials.
+
+use std::time::Duration;
+
+use aws_config::profile::ProfileFileCredentialsProvider;
+#[expect(deprecated, reason = "the crate that it moved to is not meant to be used directly")]
+use aws_config::profile::profile_file::{ProfileFileKind, ProfileFiles};
+use aws_config::provider_config::ProviderConfig;
+use aws_config::retry::RetryConfig;
+use aws_config::sts::AssumeRoleProvider;
+use aws_config::timeout::TimeoutConfig;
+use aws_config::{BehaviorVersion, ConfigLoader, SdkConfig};
+use aws_sdk_sfn::config::{ProvideCredentials, Region, SharedCredentialsProvider};
+use taskbridge_sdk::{Connect, Error, ErrorKind, Result};
+
+use crate::config::{AssumeRole, Config};
+use crate::failure::without_credentials;
+
+/// How long a connection may take to be made.
+const CONNECT: Duration = Duration::from_secs(3);
+
+/// A client, and the region that it works in.
+pub(crate) async fn connect(config: &Config, context: &Connect) -> Result<(aws_sdk_sfn::Client, String)> {
+    let found = find(config, context).await;
+    let region = found.region().map(|region| region.as_ref().to_owned()).ok_or_else(|| {
+        Error::config("no AWS region is known: set `region`, or AWS_REGION, or the region of the profile")
+    })?;
+    let provider = match &config.assume_role {
+        Some(role) => Some(assume(role, &found, &region).await),
+        None => found.credentials_provider(),
+    };
+    let Some(provider) = provider else {
+        return Err(Error::denied("no AWS credentials were found: set `profile`, or AWS_ACCESS_KEY_ID"));
+    };
+    // What is merely late or away now is asked for again by each call; what was never there is told at once.
+    if let Err(error) = provider.provide_credentials().await {
+        let error = without_credentials("looking for credentials", &error);
+        if error.kind() != ErrorKind::Unavailable {
+            return Err(error);
+        }
+    }
+    let mut builder = aws_sdk_sfn::config::Builder::from(&found)
+        .credentials_provider(provider)
+        .retry_config(RetryConfig::disabled())
+        .timeout_config(timeouts(config.call_timeout));
+    builder.set_endpoint_url(config.endpoint.clone().or_else(|| found.endpoint_url().map(str::to_owned)));
+    Ok((aws_sdk_sfn::Client::from_conf(builder.build()), region))
+}
+
+/// The hard limits of one call.
+pub(crate) fn timeouts(whole: Duration) -> TimeoutConfig {
+    TimeoutConfig::builder().connect_timeout(CONNECT.min(whole)).operation_timeout(whole).build()
+}
+
+/// What the environment, files and services of AWS say.
+#[expect(deprecated, reason = "the crate that the type moved to is not meant to be used directly")]
+async fn find(config: &Config, context: &Connect) -> SdkConfig {
+    let mut loader: ConfigLoader = aws_config::defaults(BehaviorVersion::latest());
+    let mut files = None;
+    if let Some(file) = &config.config_file {
+        let file = context.config_dir.join(file);
+        files = Some(ProfileFiles::builder().with_file(ProfileFileKind::Config, file).build());
+    }
+    if let Some(files) = &files {
+        loader = loader.profile_files(files.clone());
+    }
+    if let Some(region) = &config.region {
+        loader = loader.region(Region::new(region.clone()));
+    }
+    if let Some(profile) = &config.profile {
+        // The default chain would look at the environment before it looks at the profile that was asked for.
+        let surroundings = match &config.region {
+            Some(region) => ProviderConfig::without_region().with_region(Some(Region::new(region.clone()))),
+            None => ProviderConfig::with_default_region().await,
+        };
+        let mut provider =
+            ProfileFileCredentialsProvider::builder().configure(&surroundings).profile_name(profile);
+        if let Some(files) = files {
+            provider = provider.profile_files(files);
+        }
+        loader = loader.profile_name(profile).credentials_provider(provider.build());
+    }
+    loader.load().await
+}
+
+async fn assume(role: &AssumeRole, found: &SdkConfig, region: &str) -> SharedCredentialsProvider {
+    let mut builder = AssumeRoleProvider::builder(&role.role_arn)
+        .configure(found)
+        .region(Region::new(region.to_owned()))
+        .session_name(&role.session_name);
+    if let Some(id) = &role.external_id {
+        builder = builder.external_id(id);
+    }
+    let provider = match found.credentials_provider() {
+        Some(base) => builder.build_from_provider(base).await,
+        None => builder.build().await,
+    };
+    SharedCredentialsProvider::new(provider)
+}

@@ -1,0 +1,94 @@
+//! What a config file may say about this backend and its tools. Shapes only: [`crate::check`] checks them. The comments
+//! below become the config's JSON Schema.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+/// Starts executions of AWS Step Functions. Credentials are found as every AWS tool finds them: in the environment, in
+/// `~/.aws`, or from the container or machine that the server runs on.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "StepFunctionsConfig")]
+pub struct Config {
+    /// The region, such as `eu-central-1`. Without it, it is taken from where the credentials are configured
+    /// (`AWS_REGION`, or the profile).
+    pub region: Option<String>,
+    /// The profile of `~/.aws/config` and `~/.aws/credentials` to take credentials from. Others, also those in the
+    /// environment, are not looked at then.
+    pub profile: Option<String>,
+    /// A file to be read in place of `~/.aws/config` and `~/.aws/credentials`, written like the first. A relative path
+    /// starts at the folder of the config file.
+    pub config_file: Option<PathBuf>,
+    /// The address of Step Functions, where it is not the region's own: a VPC endpoint, or a stand-in for tests.
+    pub endpoint: Option<String>,
+    /// A role to be assumed with the credentials that were found.
+    pub assume_role: Option<AssumeRole>,
+    /// How long one call of AWS may take. It must be shorter than half of the server's `reconciler.lease`. An Express
+    /// state machine may take as long as the server waits for a start, which is that half.
+    #[serde(with = "humantime_serde")]
+    #[schemars(with = "String")]
+    pub call_timeout: Duration,
+    /// How often in a minute the histories of running executions are read, to tell how far they are. All executions of
+    /// this backend share it; 0 turns progress off.
+    pub progress_calls_per_minute: u16,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            region: None,
+            profile: None,
+            config_file: None,
+            endpoint: None,
+            assume_role: None,
+            call_timeout: Duration::from_secs(6),
+            progress_calls_per_minute: 30,
+        }
+    }
+}
+
+/// A role to be assumed.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "StepFunctionsRole")]
+pub struct AssumeRole {
+    /// The role's ARN.
+    pub role_arn: String,
+    /// What the session is called in the logs of AWS.
+    #[serde(default = "session_name")]
+    pub session_name: String,
+    /// The external id that the role asks for, if it does.
+    #[serde(default)]
+    pub external_id: Option<String>,
+}
+
+fn session_name() -> String {
+    "taskbridge".to_owned()
+}
+
+/// The state machine that a tool starts, and what it is given.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "StepFunctionsTarget")]
+pub struct Target {
+    /// Its ARN, which may name a version or an alias, or its name. A name is looked for among all state machines of the
+    /// region, which needs the permission `states:ListStateMachines`.
+    #[schemars(length(min = 1))]
+    pub state_machine: String,
+    /// What the execution is given, such as `{ bucket = "data", rows = "{{ rows }}" }`. Without it, that is the tool's
+    /// arguments.
+    ///
+    /// Text is a Jinja template (minijinja) that sees the tool's parameters by name, and `taskbridge.arguments` and
+    /// `taskbridge.job`. Where nothing but one `{{ .. }}` stands, its value is passed on as it is, and the member is left
+    /// out if that is a parameter that was not given. Everything else is passed on word for word.
+    #[serde(default)]
+    pub input: Option<Map<String, Value>>,
+    /// Start nothing, and follow the execution that this template names, by its ARN or its name: `"{{ execution }}"`. It
+    /// must be one of the state machine. To cancel such a task leaves the execution alone.
+    #[serde(default)]
+    pub attach: Option<String>,
+}

@@ -1,0 +1,357 @@
+//! What a failed call of AWS means, in the sdk's words. [`meaning`] is the whole table. Nothing secret may end up in a
+//! message: what AWS says about a signature can quote a session token, so it is never passed on.
+
+use std::error::Error as StdError;
+use std::time::Duration;
+
+use aws_credential_types::provider::error::CredentialsError;
+use aws_sdk_sfn::config::http::HttpResponse;
+use aws_sdk_sfn::error::{ConnectorError, ProvideErrorMetadata, SdkError};
+use hyper_util::client::legacy::Error as ClientError;
+use taskbridge_sdk::{Error, ErrorKind};
+
+/// The longest part of AWS's words that is passed on, in characters.
+const LONGEST: usize = 500;
+
+/// A call that failed: what the caller must do about it, and the code that AWS gave it, if AWS answered.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) code: Option<String>,
+    pub(crate) error: Error,
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        failure.error
+    }
+}
+
+/// Whether a call that may have taken effect can be made again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Repeat {
+    /// Yes: it only looks, or does the same again.
+    Safe,
+    /// Whoever asked must first be told that nobody knows.
+    Unsafe,
+}
+
+/// What an error that AWS answered with means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Meaning {
+    Rejected,
+    Denied,
+    /// Denied, in words that can quote a secret.
+    DeniedSecretly,
+    Config,
+    Limited,
+    /// It did not act.
+    Unavailable,
+    /// It may have acted.
+    Unknown,
+}
+
+/// What the errors of Step Functions, and those that all of AWS shares, mean. A code that is not known here is judged by
+/// its HTTP status.
+pub(crate) fn meaning(code: &str, status: u16) -> Meaning {
+    match code {
+        "InvalidExecutionInput"
+        | "InvalidName"
+        | "ValidationException"
+        | "ValidationError"
+        | "SerializationException"
+        | "ExecutionAlreadyExists"
+        | "ExecutionDoesNotExist"
+        | "InvalidToken" => Meaning::Rejected,
+        "AccessDeniedException"
+        | "AccessDenied"
+        | "NotAuthorized"
+        | "OptInRequired"
+        | "KmsAccessDeniedException"
+        | "UnauthorizedOperation" => Meaning::Denied,
+        "UnrecognizedClientException"
+        | "InvalidClientTokenId"
+        | "InvalidAccessKeyId"
+        | "ExpiredTokenException"
+        | "ExpiredToken"
+        | "RequestExpired"
+        | "InvalidSignatureException"
+        | "SignatureDoesNotMatch"
+        | "IncompleteSignature"
+        | "IncompleteSignatureException"
+        | "MissingAuthenticationToken"
+        | "MissingAuthenticationTokenException"
+        | "RequestTimeTooSkewed" => Meaning::DeniedSecretly,
+        "StateMachineDoesNotExist"
+        | "StateMachineDeleting"
+        | "StateMachineTypeNotSupported"
+        | "InvalidArn"
+        | "ResourceNotFound"
+        | "KmsInvalidStateException"
+        | "UnknownOperationException"
+        | "InvalidAction" => Meaning::Config,
+        "ThrottlingException"
+        | "Throttling"
+        | "ThrottledException"
+        | "RequestThrottled"
+        | "RequestThrottledException"
+        | "RequestLimitExceeded"
+        | "TooManyRequestsException"
+        | "BandwidthLimitExceeded"
+        | "LimitExceededException"
+        | "SlowDown"
+        | "ExecutionLimitExceeded"
+        | "KmsThrottlingException" => Meaning::Limited,
+        "ServiceUnavailable" | "ServiceUnavailableException" => Meaning::Unavailable,
+        _ => match status {
+            401 | 403 => Meaning::Denied,
+            404 => Meaning::Config,
+            429 => Meaning::Limited,
+            400..=499 => Meaning::Rejected,
+            503 => Meaning::Unavailable,
+            _ => Meaning::Unknown,
+        },
+    }
+}
+
+impl Failure {
+    /// What came of a call of `operation`.
+    pub(crate) fn of<E>(operation: &str, repeat: Repeat, error: SdkError<E, HttpResponse>) -> Self
+    where
+        E: ProvideErrorMetadata + StdError + Send + Sync + 'static,
+    {
+        if let Some(error) = credentials(operation, &error) {
+            return Self { code: None, error };
+        }
+        let (Some(response), Some(service)) = (error.raw_response(), error.as_service_error()) else {
+            return Self { code: None, error: unanswered(operation, repeat, error) };
+        };
+        // A code can come with a namespace before it, and an address after it.
+        let code = service.code().unwrap_or_default();
+        let code =
+            code.rsplit('#').next().unwrap_or_default().split(':').next().unwrap_or_default().to_owned();
+        let words = one_line(service.message().unwrap_or_default());
+        let status = response.status().as_u16();
+        let named = if code.is_empty() { format!("HTTP status {status}") } else { code.clone() };
+        let message = match words.as_str() {
+            "" => format!("{operation}: {named}"),
+            words => format!("{operation}: {named}: {words}"),
+        };
+        let after =
+            || patience(response.headers().get("retry-after"), response.headers().get("x-amz-retry-after"));
+        let error = match meaning(&code, status) {
+            Meaning::Rejected => Error::rejected(message),
+            Meaning::Denied => Error::denied(message),
+            Meaning::DeniedSecretly => Error::denied(format!(
+                "{operation}: AWS does not accept the credentials ({named}): look whether they have expired, belong to \
+                 this account, and whether this machine's clock is right"
+            )),
+            Meaning::Config => Error::config(message),
+            Meaning::Limited => Error::limited(after(), message),
+            Meaning::Unavailable => Error::unavailable(message),
+            Meaning::Unknown => unclear(repeat, message),
+        };
+        Self { code: Some(code), error }
+    }
+
+    /// True if AWS answered with this code.
+    pub(crate) fn is(&self, code: &str) -> bool {
+        self.code.as_deref() == Some(code)
+    }
+}
+
+/// A call that may have taken effect.
+fn unclear(repeat: Repeat, message: String) -> Error {
+    match repeat {
+        Repeat::Safe => Error::unavailable(message),
+        Repeat::Unsafe => Error::uncertain(message),
+    }
+}
+
+/// A call that AWS did not answer, or not in a way that can be understood.
+fn unanswered<E>(operation: &str, repeat: Repeat, error: SdkError<E, HttpResponse>) -> Error
+where
+    E: StdError + Send + Sync + 'static,
+{
+    let not_sent = find::<ClientError>(&error).is_some_and(ClientError::is_connect);
+    let why = innermost(&error);
+    let made = match &error {
+        SdkError::ConstructionFailure(_) => {
+            Error::config(format!("{operation}: the request cannot be made: {why}"))
+        }
+        SdkError::DispatchFailure(_) if not_sent => {
+            Error::unavailable(format!("{operation}: Step Functions cannot be reached: {why}"))
+        }
+        SdkError::TimeoutError(_) => unclear(repeat, format!("{operation}: no answer in time")),
+        SdkError::ResponseError(_) => {
+            unclear(repeat, format!("{operation}: the answer is not understood: {why}"))
+        }
+        _ => unclear(repeat, format!("{operation}: the connection failed: {why}")),
+    };
+    made.caused_by(error)
+}
+
+/// What to say if the call was not even made, for want of credentials. What a provider says goes to the operator's log
+/// alone: it can quote the output of a program.
+fn credentials<E>(operation: &str, error: &SdkError<E, HttpResponse>) -> Option<Error>
+where
+    E: StdError + Send + Sync + 'static,
+{
+    find::<CredentialsError>(error).map(|error| without_credentials(operation, error))
+}
+
+/// What it means that there are no credentials now.
+pub(crate) fn without_credentials(operation: &str, error: &CredentialsError) -> Error {
+    let cause = innermost(error);
+    let (kind, message) = match error {
+        CredentialsError::CredentialsNotLoaded(_) => (
+            ErrorKind::Denied,
+            "no AWS credentials were found: set `profile`, or the environment that AWS tools read them from",
+        ),
+        CredentialsError::InvalidConfiguration(_) => {
+            (ErrorKind::Config, "the configuration of AWS credentials is wrong: see the server's log")
+        }
+        error
+            if matches!(error, CredentialsError::ProviderTimedOut(_))
+                || find::<ConnectorError>(error).is_some() =>
+        {
+            (ErrorKind::Unavailable, "whoever gives out the AWS credentials cannot be reached")
+        }
+        _ => (
+            ErrorKind::Denied,
+            "the AWS credentials could not be had: look whether they have expired (`aws sso login`), and see the \
+             server's log",
+        ),
+    };
+    Error::new(kind, format!("{operation}: {message}")).caused_by(cause)
+}
+
+/// How long AWS asks to wait: seconds in the one header, milliseconds in the other.
+fn patience(seconds: Option<&str>, millis: Option<&str>) -> Option<Duration> {
+    let number = |text: &str| text.trim().parse::<u64>().ok();
+    match (millis.and_then(number), seconds.and_then(number)) {
+        (Some(millis), _) => Some(Duration::from_millis(millis)),
+        (None, seconds) => seconds.map(Duration::from_secs),
+    }
+}
+
+/// The first error of this type among an error and its causes.
+fn find<'a, T: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Option<&'a T> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(found) = error.downcast_ref::<T>() {
+            return Some(found);
+        }
+        next = error.source();
+    }
+    None
+}
+
+/// What lies at the bottom of an error, in one line.
+fn innermost(error: &(dyn StdError + 'static)) -> String {
+    let mut deepest = error;
+    while let Some(source) = deepest.source() {
+        deepest = source;
+    }
+    one_line(&deepest.to_string())
+}
+
+/// Text as one line, and not too long.
+pub(crate) fn one_line(text: &str) -> String {
+    let plain = |c: char| if c.is_control() { ' ' } else { c };
+    let mut line: String = text.trim().chars().take(LONGEST).map(plain).collect();
+    if text.trim().chars().nth(LONGEST).is_some() {
+        line.push('…');
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use aws_sdk_sfn::error::ErrorMetadata;
+    use aws_sdk_sfn::operation::start_execution::StartExecutionError;
+
+    fn answered(code: &str, status: u16, message: &str, headers: &[(&'static str, &'static str)]) -> Failure {
+        let metadata = ErrorMetadata::builder().code(code).message(message).build();
+        let mut response = HttpResponse::new(status.try_into().unwrap(), "".into());
+        for (name, value) in headers {
+            response.headers_mut().insert(*name, *value);
+        }
+        let error = SdkError::service_error(StartExecutionError::generic(metadata), response);
+        Failure::of("StartExecution", Repeat::Unsafe, error)
+    }
+
+    #[test]
+    fn each_code_means_one_thing() {
+        for (code, status, kind) in [
+            ("InvalidExecutionInput", 400, ErrorKind::Rejected),
+            ("ValidationException", 400, ErrorKind::Rejected),
+            ("AccessDeniedException", 400, ErrorKind::Denied),
+            ("ExpiredTokenException", 400, ErrorKind::Denied),
+            ("UnrecognizedClientException", 400, ErrorKind::Denied),
+            ("com.amazonaws.swf.service.v2.model#StateMachineDoesNotExist", 400, ErrorKind::Config),
+            ("StateMachineTypeNotSupported", 400, ErrorKind::Config),
+            ("ThrottlingException:http://internal.amazon.com/", 400, ErrorKind::Limited { after: None }),
+            ("ExecutionLimitExceeded", 400, ErrorKind::Limited { after: None }),
+            ("ServiceUnavailable", 503, ErrorKind::Unavailable),
+            ("InternalFailure", 500, ErrorKind::Uncertain),
+            ("SomethingNew", 400, ErrorKind::Rejected),
+            ("SomethingNew", 403, ErrorKind::Denied),
+            ("SomethingNew", 502, ErrorKind::Uncertain),
+            ("", 503, ErrorKind::Unavailable),
+            ("", 429, ErrorKind::Limited { after: None }),
+        ] {
+            let failure = answered(code, status, "words", &[]);
+            assert_eq!(failure.error.kind(), kind, "{code} {status}");
+            assert!(!failure.error.to_string().contains('#'), "{}", failure.error);
+        }
+        let failure = answered("InvalidName", 400, "Bad name", &[]);
+        assert!(failure.is("InvalidName") && !failure.is("InvalidArn"));
+        assert_eq!(failure.error.to_string(), "StartExecution: InvalidName: Bad name");
+    }
+
+    #[test]
+    fn patience_is_taken_from_either_header() {
+        for (header, after) in
+            [("retry-after", Duration::from_secs(3)), ("x-amz-retry-after", Duration::from_millis(3))]
+        {
+            let kind = answered("Throttling", 400, "", &[(header, "3")]).error.kind();
+            assert_eq!(kind, ErrorKind::Limited { after: Some(after) });
+        }
+        let odd = answered("Throttling", 400, "", &[("retry-after", "Fri, 31 Dec 1999")]).error.kind();
+        assert_eq!(odd, ErrorKind::Limited { after: None });
+    }
+
+    #[test]
+    fn words_that_can_quote_a_token_are_not_passed_on() {
+        let words = "The Canonical String should have been 'x-amz-security-token:S3CRET'";
+        let failure = answered("InvalidSignatureException", 403, words, &[]);
+        let whole = format!("{} {:?}", failure.error, failure.error);
+        assert!(!whole.contains("S3CRET") && whole.contains("InvalidSignatureException"), "{whole}");
+        let credentials = CredentialsError::not_loaded("nothing there");
+        let error: SdkError<StartExecutionError, HttpResponse> =
+            SdkError::dispatch_failure(ConnectorError::other(credentials.into(), None));
+        let failure = Failure::of("StartExecution", Repeat::Unsafe, error);
+        assert_eq!(failure.error.kind(), ErrorKind::Denied);
+        assert!(failure.error.to_string().contains("no AWS credentials were found"), "{}", failure.error);
+    }
+
+    #[test]
+    fn only_what_was_surely_not_sent_is_unavailable_at_once() {
+        let lost = || SdkError::<StartExecutionError, HttpResponse>::timeout_error("late");
+        let kind = |repeat| Failure::of("StartExecution", repeat, lost()).error.kind();
+        assert_eq!(
+            (kind(Repeat::Unsafe), kind(Repeat::Safe)),
+            (ErrorKind::Uncertain, ErrorKind::Unavailable)
+        );
+        let reset = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
+        let error = SdkError::<StartExecutionError, _>::dispatch_failure(ConnectorError::io(reset.into()));
+        assert_eq!(Failure::of("StartExecution", Repeat::Unsafe, error).error.kind(), ErrorKind::Uncertain);
+    }
+
+    #[test]
+    fn long_words_become_one_short_line() {
+        let line = one_line(&format!(" a\nb{}", "ä".repeat(999)));
+        assert!(line.starts_with("a bä") && line.ends_with('…') && line.chars().count() == LONGEST + 1);
+    }
+}

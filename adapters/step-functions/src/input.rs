@@ -1,0 +1,190 @@
+//! What an execution is given: a tool's arguments, or what its target makes of them. It says by field and parameter why
+//! that fails, never by value, because an argument can be a secret.
+
+use minijinja::Value;
+use minijinja::value::Serde;
+use serde_json::{Map, Value as Json, json};
+use taskbridge_sdk::{Error, JobSpec, Result, Trace};
+
+use crate::config::Target;
+use crate::template::{OURS, Templates};
+
+/// What Step Functions takes at most, in bytes of UTF-8.
+const MOST_BYTES: usize = 262_144;
+
+/// The input of an execution, as text.
+pub(crate) fn of(job: &JobSpec, target: &Target) -> Result<String> {
+    if let Some(file) = job.files.first() {
+        return Err(Error::rejected(format!(
+            "`{}` is a file, and an execution of Step Functions cannot be given one: give it text, or an address \
+             that the state machine can read",
+            file.parameter
+        )));
+    }
+    let input = match &target.input {
+        None => job.arguments.clone(),
+        Some(members) => rendered(job, members)?,
+    };
+    let input = input.to_string();
+    if input.len() > MOST_BYTES {
+        return Err(Error::rejected(format!(
+            "the input of the execution is {} bytes long, and Step Functions takes at most {MOST_BYTES}",
+            input.len()
+        )));
+    }
+    Ok(input)
+}
+
+/// Whether two inputs mean the same: as JSON, since Step Functions need not hand back the same bytes.
+pub(crate) fn are_equal(one: &str, other: &str) -> bool {
+    let parsed = |text| serde_json::from_str::<Json>(text).ok();
+    one == other || parsed(one).is_some_and(|value| parsed(other) == Some(value))
+}
+
+/// The place in the trace as X-Ray writes it, so that the execution goes on with it.
+pub(crate) fn trace_header(trace: &Trace) -> Option<String> {
+    let mut parts = trace.parent.split('-');
+    let (_, id, parent, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+    let sampled = u8::from_str_radix(flags, 16).ok()? & 1;
+    Some(format!("Root=1-{}-{};Parent={parent};Sampled={sampled}", id.get(..8)?, id.get(8..)?))
+}
+
+fn rendered(job: &JobSpec, members: &Map<String, Json>) -> Result<Json> {
+    Renderer::of(job).object("input", members)
+}
+
+/// What a template of a target stands for, as text.
+pub(crate) fn text(job: &JobSpec, field: &str, template: &str) -> Result<String> {
+    match Renderer::of(job).text(field, template)? {
+        Some(Json::String(text)) => Ok(text),
+        Some(_) => Err(Error::rejected(format!("`{field}` must render text"))),
+        None => Err(Error::rejected(format!("`{field}` needs a parameter that was not given"))),
+    }
+}
+
+struct Renderer {
+    templates: Templates,
+    arguments: Map<String, Json>,
+    context: Value,
+}
+
+impl Renderer {
+    fn of(job: &JobSpec) -> Self {
+        let arguments = job.arguments.as_object().cloned().unwrap_or_default();
+        let mut context = arguments.clone();
+        context.insert(OURS.to_owned(), json!({"arguments": arguments, "job": job.key.as_str()}));
+        Self { templates: Templates::new(), arguments, context: Value::from(Serde(&context)) }
+    }
+
+    fn object(&self, field: &str, members: &Map<String, Json>) -> Result<Json> {
+        let mut object = Map::new();
+        for (name, value) in members {
+            if let Some(value) = self.value(&format!("{field}.{name}"), value)? {
+                object.insert(name.clone(), value);
+            }
+        }
+        Ok(object.into())
+    }
+
+    fn value(&self, field: &str, value: &Json) -> Result<Option<Json>> {
+        match value {
+            Json::String(template) => self.text(field, template),
+            Json::Object(members) => self.object(field, members).map(Some),
+            Json::Array(items) => {
+                let mut array = Vec::with_capacity(items.len());
+                for (at, item) in items.iter().enumerate() {
+                    array.extend(self.value(&format!("{field}[{at}]"), item)?);
+                }
+                Ok(Some(array.into()))
+            }
+            other => Ok(Some(other.clone())),
+        }
+    }
+
+    fn text(&self, field: &str, template: &str) -> Result<Option<Json>> {
+        self.templates.value(template, &self.context).map_err(|message| {
+            let names = self.templates.names(template).unwrap_or_default();
+            let mut heads = names.iter().map(|name| name.split('.').next().unwrap_or_default());
+            let missing = heads.find(|head| *head != OURS && !self.arguments.contains_key(*head));
+            Error::rejected(match missing {
+                Some(name) => format!("`{field}` needs the parameter `{name}`, which was not given"),
+                None => format!("`{field}` cannot be rendered: {message}"),
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use taskbridge_sdk::suite::job;
+    use taskbridge_sdk::{ErrorKind, FileContent, InputFile};
+
+    fn input(arguments: Json, input: Json) -> Result<Json, String> {
+        let mut target = json!({"state_machine": "m"});
+        if !input.is_null() {
+            target["input"] = input;
+        }
+        let job = job(target.clone(), arguments);
+        let target = serde_json::from_value(target).unwrap();
+        of(&job, &target).map(|text| serde_json::from_str(&text).unwrap()).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn without_a_mapping_the_arguments_are_the_input() {
+        let arguments = json!({"n": 3, "deep": {"list": [1, null]}});
+        assert_eq!(input(arguments.clone(), Json::Null), Ok(arguments));
+    }
+
+    #[test]
+    fn a_mapping_keeps_types_and_leaves_out_what_was_not_given() {
+        let mapping = json!({
+            "rows": "{{ n }}", "note": "{{ n }} rows", "absent": "{{ x }}", "fixed": [1, true, "{{ x }}", "{{ s }}"],
+            "all": "{{ taskbridge.arguments }}",
+        });
+        let found = input(json!({"n": 3, "s": "t"}), mapping);
+        let expected =
+            json!({"rows": 3, "note": "3 rows", "fixed": [1, true, "t"], "all": {"n": 3, "s": "t"}});
+        assert_eq!(found, Ok(expected));
+        assert_eq!(input(json!({}), json!({})), Ok(json!({})));
+    }
+
+    #[test]
+    fn refusals_name_the_field_and_the_parameter_and_no_value() {
+        let missing = input(json!({}), json!({"a": {"b": ["x={{ p }}"]}})).unwrap_err();
+        assert_eq!(missing, "`input.a.b[0]` needs the parameter `p`, which was not given");
+        let odd = input(json!({"p": "secret"}), json!({"a": "{{ p | int }}"})).unwrap_err();
+        assert!(odd.contains("`input.a` cannot be rendered") && !odd.contains("secret"), "{odd}");
+    }
+
+    #[test]
+    fn the_limit_of_step_functions_is_kept_to_the_byte() {
+        let of_length = |length: usize| input(json!({"t": "x".repeat(length - 8)}), Json::Null);
+        assert!(of_length(MOST_BYTES).is_ok());
+        let refused = of_length(MOST_BYTES + 1).unwrap_err();
+        assert!(refused.contains("262145 bytes") && refused.contains("at most 262144"), "{refused}");
+    }
+
+    #[test]
+    fn a_file_is_refused_by_name() {
+        let mut job = job(json!({"state_machine": "m"}), json!({}));
+        let content = FileContent::Inline(vec![]);
+        job.files.push(InputFile { parameter: "table".to_owned(), name: "t.csv".to_owned(), content });
+        let error = of(&job, &serde_json::from_value(job.target.clone()).unwrap()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Rejected);
+        assert!(error.to_string().starts_with("`table` is a file"), "{error}");
+    }
+
+    #[test]
+    fn inputs_are_compared_by_what_they_say() {
+        assert!(are_equal(r#"{"a":1,"b":[2]}"#, r#"{ "b": [2], "a": 1 }"#));
+        assert!(!are_equal(r#"{"a":1}"#, r#"{"a":2}"#) && !are_equal("{", "[") && are_equal("{", "{"));
+    }
+
+    #[test]
+    fn a_trace_goes_on_in_x_ray() {
+        let trace = Trace::new("00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01", None).unwrap();
+        let header = "Root=1-0af76519-16cd43dd8448eb211c80319c;Parent=00f067aa0ba902b7;Sampled=1";
+        assert_eq!(trace_header(&trace).as_deref(), Some(header));
+    }
+}

@@ -1,0 +1,54 @@
+//! `kind = "step-functions"`: jobs are executions of AWS Step Functions.
+//!
+//! [`StepFunctions`] is what the server registers. A start goes through `input` (what the execution is given) and
+//! `start` (under which name, and what an unclear reply means); `look` reads one execution and `sweep` many; `state`
+//! says what was seen, `steps` how far it is, `log` what its history tells. Only `api` talks to AWS, and only
+//! `failure` says what an error of it means. README.md tells users what a job can do, and what was tested against what.
+//!
+//! It must not know the server: all that it is told arrives in [`taskbridge_sdk::Connect`]. Nothing is retried here, by
+//! the SDK of AWS either.
+
+mod api;
+mod arn;
+mod backend;
+mod budget;
+mod check;
+mod client;
+mod config;
+mod definition;
+mod failure;
+mod history;
+mod input;
+mod log;
+mod look;
+mod machines;
+mod start;
+mod state;
+mod steps;
+mod sweep;
+mod template;
+
+use std::sync::Arc;
+
+use taskbridge_sdk::{Adapter, Backend, Connect, Problem, Result, async_trait};
+
+pub use config::{AssumeRole, Config, Target};
+
+/// The adapter for AWS Step Functions.
+pub struct StepFunctions;
+
+#[async_trait]
+impl Adapter for StepFunctions {
+    const KIND: &'static str = "step-functions";
+
+    type Config = Config;
+    type Target = Target;
+
+    fn check(config: &Config, target: &Target, parameters: &[&str]) -> Vec<Problem> {
+        check::check(config, target, parameters)
+    }
+
+    async fn connect(config: Config, context: &Connect) -> Result<Arc<dyn Backend>> {
+        Ok(Arc::new(backend::StepFunctions::connect(config, context).await?))
+    }
+}

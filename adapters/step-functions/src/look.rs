@@ -1,0 +1,58 @@
+//! One look at one execution.
+
+use taskbridge_sdk::{Error, JobHandle, JobState, Observation, Result};
+
+use crate::arn::ExecutionArn;
+use crate::backend::StepFunctions;
+use crate::history;
+use crate::state::{Facts, gone};
+
+impl StepFunctions {
+    /// Looks at an execution by itself.
+    pub(crate) async fn look(&self, handle: &JobHandle) -> Result<Observation> {
+        let Some(arn) = ExecutionArn::parse(handle) else { return Ok(gone()) };
+        if arn.region() != self.region {
+            return Err(Error::config(format!(
+                "the execution is in the region `{}`, and this backend works in `{}`",
+                arn.region(),
+                self.region
+            )));
+        }
+        if arn.is_express() {
+            return Ok(Observation::new(JobState::Gone).with_message(
+                "Step Functions answers no questions about an Express execution, so nobody knows how it ended",
+            ));
+        }
+        match self.api.describe(arn.as_str()).await {
+            Ok(seen) => self.judge(&arn, seen.into()).await,
+            // What was started a moment ago need not be known everywhere at AWS.
+            Err(failure) if failure.is("ExecutionDoesNotExist") && self.is_young(arn.as_str()) => {
+                Err(Error::unavailable("DescribeExecution: the execution is not known yet"))
+            }
+            Err(failure) if failure.is("ExecutionDoesNotExist") => Ok(gone()),
+            Err(failure) => Err(failure.into()),
+        }
+    }
+
+    /// What AWS said about an execution, with what only its history tells: where a failure came from, how far it is.
+    pub(crate) async fn judge(&self, arn: &ExecutionArn<'_>, facts: Facts) -> Result<Observation> {
+        if !facts.have_ended() {
+            let seen = facts.observation(None);
+            return Ok(self.with_progress(arn, seen).await);
+        }
+        self.watch.forget(arn.as_str());
+        let origin = match facts.have_origin() {
+            true => history::origin(&self.api, arn.as_str()).await?,
+            false => None,
+        };
+        Ok(facts.observation(origin))
+    }
+
+    /// A look at an execution that runs, with how far it is, where that is known.
+    pub(crate) async fn with_progress(&self, arn: &ExecutionArn<'_>, seen: Observation) -> Observation {
+        if seen.state != JobState::Running || seen.message.is_some() || !self.tells_progress {
+            return seen;
+        }
+        self.watch.tell(&self.api, &self.machines, arn, seen).await
+    }
+}

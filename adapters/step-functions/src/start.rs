@@ -1,0 +1,160 @@
+//! How an execution begins, and what is made of an answer that was lost or says "already there". A Standard execution has
+//! the job's key as its name, which Step Functions gives away once; an Express execution has nothing that could be found
+//! again.
+
+use serde::Deserialize;
+use taskbridge_sdk::{Error, JobHandle, JobSpec, Observation, Result, Started};
+
+use crate::api::Order;
+use crate::arn::{ExecutionArn, attached, is_name};
+use crate::backend::StepFunctions;
+use crate::config::Target;
+use crate::failure::{Failure, Repeat, one_line};
+use crate::input;
+use crate::machines::Machine;
+use crate::state::Facts;
+
+impl StepFunctions {
+    pub(crate) async fn begin(&self, job: &JobSpec) -> Result<Started> {
+        let target = target(job)?;
+        if let Some(template) = &target.attach {
+            return self.attach(job, &target, template).await?.map_err(Error::rejected);
+        }
+        let input = input::of(job, &target)?;
+        let machine = self.machines.named(&self.api, &self.region, &target.state_machine).await?;
+        let order = Order {
+            machine: machine.arn.as_str(),
+            name: job.key.as_str(),
+            input: &input,
+            trace: job.trace.as_ref().and_then(input::trace_header),
+        };
+        let begun = match machine.express {
+            true => self.begin_express(job, &order).await,
+            false => self.begin_standard(job, &machine, &order).await,
+        };
+        begun.map_err(|failure| {
+            if failure.is("StateMachineDoesNotExist") || failure.is("StateMachineTypeNotSupported") {
+                self.machines.forget(&target.state_machine);
+            }
+            failure.into()
+        })
+    }
+
+    async fn begin_standard(
+        &self,
+        job: &JobSpec,
+        machine: &Machine,
+        order: &Order<'_>,
+    ) -> Result<Started, Failure> {
+        let repeat = if job.may_exist { Repeat::Safe } else { Repeat::Unsafe };
+        let arn = machine.arn.execution(order.name);
+        // Noted before it is asked for: the answer may be lost.
+        self.note_start(&arn);
+        match self.api.start(order, repeat).await {
+            Ok(started) => Ok(Started { handle: JobHandle::new(started.execution_arn), first: None }),
+            Err(failure) if failure.is("ExecutionAlreadyExists") => {
+                self.take_existing(&arn, order, repeat).await
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Step Functions has an execution of this name, which nobody but this server knows. It is the job, unless it was
+    /// given something else.
+    async fn take_existing(&self, arn: &str, order: &Order<'_>, repeat: Repeat) -> Result<Started, Failure> {
+        let uncertain = |message: String| match repeat {
+            Repeat::Safe => Error::unavailable(message),
+            Repeat::Unsafe => Error::uncertain(message),
+        };
+        let seen = self.api.describe(arn).await.map_err(|failure| Failure {
+            error: uncertain(format!(
+                "the execution {arn} exists and cannot be looked at: {}",
+                failure.error
+            )),
+            code: failure.code,
+        })?;
+        if seen.input.as_deref().is_some_and(|input| !input::are_equal(input, order.input)) {
+            let message = format!("the execution {arn} exists and was given another input");
+            return Err(Failure { code: None, error: Error::uncertain(message) });
+        }
+        Ok(self.started(JobHandle::new(arn), seen.into()).await)
+    }
+
+    /// What is to be said of an execution that was found: a look that fails is made up for later.
+    async fn started(&self, handle: JobHandle, facts: Facts) -> Started {
+        let first: Option<Observation> = match ExecutionArn::parse(&handle) {
+            Some(arn) => self.judge(&arn, facts).await.ok(),
+            None => None,
+        };
+        Started { handle, first }
+    }
+
+    /// An Express execution is started and waited for in one call. Whether one was started before cannot be found out.
+    async fn begin_express(&self, job: &JobSpec, order: &Order<'_>) -> Result<Started, Failure> {
+        if job.may_exist {
+            return Err(Failure { code: None, error: cannot_be_found() });
+        }
+        let ended = self.api.start_sync(order).await?;
+        let handle = JobHandle::new(ended.execution_arn.clone());
+        Ok(Started { handle, first: Some(Facts::from(ended).observation(None)) })
+    }
+
+    /// Looks for the execution of a job and starts none.
+    pub(crate) async fn look_for(&self, job: &JobSpec) -> Result<Option<Started>> {
+        let target = target(job)?;
+        if let Some(template) = &target.attach {
+            return Ok(self.attach(job, &target, template).await?.ok());
+        }
+        let machine = self.machines.named(&self.api, &self.region, &target.state_machine).await?;
+        if machine.express {
+            return Ok(None);
+        }
+        let arn = machine.arn.execution(job.key.as_str());
+        match self.api.describe(&arn).await {
+            Ok(seen) => Ok(Some(self.started(JobHandle::new(arn), seen.into()).await)),
+            Err(failure) if failure.is("ExecutionDoesNotExist") => Ok(None),
+            Err(failure) => Err(failure.into()),
+        }
+    }
+
+    /// Takes up an execution that somebody else has started; in words, why there is none to take up.
+    async fn attach(
+        &self,
+        job: &JobSpec,
+        target: &Target,
+        template: &str,
+    ) -> Result<Result<Started, String>> {
+        let named = input::text(job, "attach", template)?;
+        let machine = self.machines.named(&self.api, &self.region, &target.state_machine).await?;
+        if machine.express {
+            return Ok(Err("an execution of an Express state machine cannot be followed".to_owned()));
+        }
+        let whole = JobHandle::new(named.as_str());
+        let arn = match ExecutionArn::parse(&whole) {
+            Some(arn) if arn.machine() == machine.arn.base() && !arn.is_attached() => named,
+            None if is_name(&named) => machine.arn.execution(&named),
+            _ => {
+                let (named, base) = (one_line(&named), machine.arn.base());
+                return Ok(Err(format!("`{named}` is no execution of the state machine `{base}`")));
+            }
+        };
+        match self.api.describe(&arn).await {
+            Ok(seen) => Ok(Ok(self.started(attached(&arn), seen.into()).await)),
+            Err(failure) if failure.is("ExecutionDoesNotExist") => {
+                Ok(Err(format!("there is no execution `{arn}`: they are kept for 90 days after their end")))
+            }
+            Err(failure) => Err(failure.into()),
+        }
+    }
+}
+
+fn cannot_be_found() -> Error {
+    Error::uncertain(
+        "the state machine is an Express one, and AWS has no way to find out whether an execution of it was started",
+    )
+}
+
+fn target(job: &JobSpec) -> Result<Target> {
+    Target::deserialize(&job.target)
+        .map_err(|e| Error::config(format!("the tool's target is not understood: {e}")))
+}

@@ -1,0 +1,272 @@
+//! What one answer of AWS about an execution means, in the sdk's words. Pure.
+
+use aws_sdk_sfn::operation::describe_execution::DescribeExecutionOutput;
+use aws_sdk_sfn::operation::start_sync_execution::StartSyncExecutionOutput;
+use serde_json::{Map, Value};
+use taskbridge_sdk::{Content, JobState, Observation, Output, Timestamp};
+
+use crate::failure::one_line;
+use crate::history::{Origin, timestamp};
+
+/// With which error a task's cancellation stops an execution.
+pub(crate) const STOPPED_ERROR: &str = "taskbridge.Cancelled";
+/// And with which cause.
+pub(crate) const STOPPED_CAUSE: &str = "The task that this execution was started for was cancelled.";
+
+/// The longest input of a failed state that is shown as text; as data it is there in any case.
+const LONGEST_INPUT: usize = 4096;
+
+/// What AWS says about an execution.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Facts {
+    /// As AWS calls it, such as `TIMED_OUT`.
+    pub(crate) status: String,
+    pub(crate) started: Option<Timestamp>,
+    pub(crate) stopped: Option<Timestamp>,
+    pub(crate) output: Option<String>,
+    pub(crate) error: Option<String>,
+    pub(crate) cause: Option<String>,
+}
+
+impl From<DescribeExecutionOutput> for Facts {
+    fn from(seen: DescribeExecutionOutput) -> Self {
+        Self {
+            status: seen.status.as_str().to_owned(),
+            started: timestamp(seen.redrive_date.as_ref().unwrap_or(&seen.start_date)),
+            stopped: seen.stop_date.as_ref().and_then(timestamp),
+            output: seen.output,
+            error: seen.error,
+            cause: seen.cause,
+        }
+    }
+}
+
+impl From<StartSyncExecutionOutput> for Facts {
+    fn from(seen: StartSyncExecutionOutput) -> Self {
+        Self {
+            status: seen.status.as_str().to_owned(),
+            started: timestamp(&seen.start_date),
+            stopped: timestamp(&seen.stop_date),
+            output: seen.output,
+            error: seen.error,
+            cause: seen.cause,
+        }
+    }
+}
+
+impl Facts {
+    /// True if the execution failed, and its history may tell where.
+    pub(crate) fn have_origin(&self) -> bool {
+        matches!(self.status.as_str(), "FAILED" | "TIMED_OUT")
+    }
+
+    /// True if it will not run any further.
+    pub(crate) fn have_ended(&self) -> bool {
+        matches!(self.status.as_str(), "SUCCEEDED" | "FAILED" | "TIMED_OUT" | "ABORTED")
+    }
+
+    /// What was seen, with where a failure came from.
+    pub(crate) fn observation(self, origin: Option<Origin>) -> Observation {
+        let since = if self.have_ended() { self.stopped } else { self.started };
+        let seen = match self.status.as_str() {
+            "SUCCEEDED" => Observation::new(JobState::Succeeded(output(self.output.as_deref()))),
+            "FAILED" => self.ended("failed", origin.as_ref(), JobState::Failed),
+            "TIMED_OUT" => self.ended("timed out", origin.as_ref(), JobState::Failed),
+            "ABORTED" => self.ended("was stopped", None, JobState::Cancelled),
+            "RUNNING" => Observation::new(JobState::Running),
+            // It has failed, and somebody has asked for it to go on from there.
+            "PENDING_REDRIVE" => {
+                Observation::new(JobState::Queued).with_message("the execution waits to be redriven")
+            }
+            // What is not known to be an end is none: a state of the future must not end a task.
+            status => Observation::new(JobState::Running).with_message(format!(
+                "Step Functions gives a status that this server does not know: {}",
+                one_line(status)
+            )),
+        };
+        Observation { since, ..seen }
+    }
+
+    /// An end other than success: why, for people in one line and in full, and as data.
+    fn ended(&self, how: &str, origin: Option<&Origin>, state: fn(Output) -> JobState) -> Observation {
+        let error = self.error.as_deref().filter(|error| !error.is_empty());
+        let cause = self.cause.as_deref().filter(|cause| !cause.is_empty());
+        if error == Some(STOPPED_ERROR) {
+            let message = "the execution was stopped, because its task was cancelled";
+            return Observation::new(state(Output::text(message))).with_message(message);
+        }
+        let place = origin.map(|origin| format!(" in state `{}`", origin.state)).unwrap_or_default();
+        let why = |cause: Option<String>| match (error, cause) {
+            (Some(error), Some(cause)) => format!(": {error}: {cause}"),
+            (Some(one), None) => format!(": {one}"),
+            (None, Some(one)) => format!(": {one}"),
+            (None, None) => String::new(),
+        };
+        let message = one_line(&format!("the execution {how}{place}{}", why(cause.map(gist))));
+        let mut text = format!("The execution {how}{place}{}", why(cause.map(str::to_owned)));
+        let mut data = Map::new();
+        data.insert("status".to_owned(), self.status.as_str().into());
+        let members = [
+            ("error", error.map(Value::from)),
+            ("cause", cause.map(Value::from)),
+            ("state", origin.map(|origin| origin.state.as_str().into())),
+            ("input", origin.and_then(|origin| origin.input.as_deref()).map(parsed)),
+        ];
+        for (name, value) in members {
+            data.extend(value.map(|value| (name.to_owned(), value)));
+        }
+        match origin.and_then(|origin| origin.input.as_deref()) {
+            Some(input) if input.len() <= LONGEST_INPUT => {
+                text.push_str(&format!("\nThe state was given: {input}"))
+            }
+            Some(input) => text.push_str(&format!("\nThe state was given {} bytes of input.", input.len())),
+            None => {}
+        }
+        let output =
+            Output { content: vec![Content::text(text)], structured: Some(data.into()), ..Output::default() };
+        Observation::new(state(output)).with_message(message)
+    }
+}
+
+/// An execution that is not known any more, or was never.
+pub(crate) fn gone() -> Observation {
+    Observation::new(JobState::Gone).with_message(
+        "Step Functions does not know the execution any more: it keeps them for 90 days after their end",
+    )
+}
+
+/// What an execution hands back: data, and the same as text.
+fn output(text: Option<&str>) -> Output {
+    let Some(text) = text else { return Output::default() };
+    let structured: Option<Value> = serde_json::from_str(text).ok();
+    let shown = match &structured {
+        Some(Value::String(words)) => words.clone(),
+        _ => text.to_owned(),
+    };
+    Output { content: vec![Content::text(shown)], structured, ..Output::default() }
+}
+
+/// Text as the JSON that it is, if it is any.
+fn parsed(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|_| text.into())
+}
+
+/// What matters of a cause: Lambda and nested executions write it as an object.
+fn gist(cause: &str) -> String {
+    let object = serde_json::from_str::<Map<String, Value>>(cause).ok();
+    let said = object.as_ref().and_then(|object| {
+        ["errorMessage", "Cause", "cause", "message"].iter().find_map(|name| object.get(*name)?.as_str())
+    });
+    said.unwrap_or(cause).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn facts(status: &str) -> Facts {
+        Facts {
+            status: status.to_owned(),
+            started: Some(Timestamp::from_millis(1000)),
+            stopped: Some(Timestamp::from_millis(2000)),
+            ..Facts::default()
+        }
+    }
+
+    fn texts(output: &Output) -> Vec<&str> {
+        let mut texts = Vec::new();
+        for content in &output.content {
+            let Content::Text { text } = content else { panic!("{content:?}") };
+            texts.push(text.as_str());
+        }
+        texts
+    }
+
+    #[test]
+    fn each_status_is_a_state() {
+        let state = |status: &str| facts(status).observation(None).state;
+        assert_eq!(state("RUNNING"), JobState::Running);
+        assert_eq!(state("PENDING_REDRIVE"), JobState::Queued);
+        assert_eq!(state("SOMETHING_NEW"), JobState::Running);
+        assert!(matches!(state("SUCCEEDED"), JobState::Succeeded(_)));
+        assert!(matches!(state("FAILED"), JobState::Failed(_)));
+        assert!(matches!(state("TIMED_OUT"), JobState::Failed(_)));
+        assert!(matches!(state("ABORTED"), JobState::Cancelled(_)));
+        for status in
+            ["RUNNING", "PENDING_REDRIVE", "SOMETHING_NEW", "SUCCEEDED", "FAILED", "TIMED_OUT", "ABORTED"]
+        {
+            assert_eq!(facts(status).have_ended(), state(status).has_ended(), "{status}");
+        }
+        let unknown = facts("SOMETHING_NEW").observation(None).message.unwrap();
+        assert!(unknown.ends_with("SOMETHING_NEW"), "{unknown}");
+    }
+
+    #[test]
+    fn since_is_when_the_state_began() {
+        let since = |status: &str| facts(status).observation(None).since.map(Timestamp::as_millis);
+        assert_eq!(
+            (since("RUNNING"), since("SUCCEEDED"), since("ABORTED")),
+            (Some(1000), Some(2000), Some(2000))
+        );
+    }
+
+    #[test]
+    fn output_is_data_and_text() {
+        for (written, data, text) in [
+            (r#"{"rows": 3}"#, Some(json!({"rows": 3})), r#"{"rows": 3}"#),
+            (r#""all done""#, Some(json!("all done")), "all done"),
+            ("[1,2]", Some(json!([1, 2])), "[1,2]"),
+            ("null", Some(json!(null)), "null"),
+            ("not JSON", None, "not JSON"),
+        ] {
+            let found = output(Some(written));
+            assert_eq!((found.structured.clone(), texts(&found)), (data, vec![text]), "{written}");
+        }
+        assert_eq!(output(None), Output::default());
+        let longest = json!("x".repeat(262_142)).to_string();
+        assert_eq!((longest.len(), texts(&output(Some(&longest)))[0].len()), (262_144, 262_142));
+    }
+
+    #[test]
+    fn a_failure_says_where_and_why() {
+        let failed = Facts {
+            error: Some("NoPaper".to_owned()),
+            cause: Some("the tray\nis empty".to_owned()),
+            ..facts("FAILED")
+        };
+        let origin = Origin { state: "Print".to_owned(), input: Some(r#"{"page":7}"#.to_owned()) };
+        let seen = failed.clone().observation(Some(origin));
+        assert_eq!(
+            seen.message.as_deref(),
+            Some("the execution failed in state `Print`: NoPaper: the tray is empty")
+        );
+        let JobState::Failed(output) = &seen.state else { panic!("{seen:?}") };
+        let data = json!({"status": "FAILED", "error": "NoPaper", "cause": "the tray\nis empty", "state": "Print",
+            "input": {"page": 7}});
+        assert_eq!(output.structured, Some(data));
+        assert!(
+            texts(output)[0].contains("the tray\nis empty\nThe state was given: {\"page\":7}"),
+            "{output:?}"
+        );
+        let much = Origin { state: "Print".to_owned(), input: Some("x".repeat(5000)) };
+        let JobState::Failed(output) = failed.clone().observation(Some(much)).state else { panic!() };
+        assert!(texts(&output)[0].ends_with("given 5000 bytes of input."), "{output:?}");
+        assert_eq!(
+            failed.observation(None).message.as_deref(),
+            Some("the execution failed: NoPaper: the tray is empty")
+        );
+    }
+
+    #[test]
+    fn ends_are_told_apart() {
+        let message = |facts: Facts| facts.observation(None).message.unwrap();
+        assert_eq!(message(facts("TIMED_OUT")), "the execution timed out");
+        assert_eq!(message(facts("ABORTED")), "the execution was stopped");
+        let by_us = Facts { error: Some(STOPPED_ERROR.to_owned()), ..facts("ABORTED") };
+        assert_eq!(message(by_us), "the execution was stopped, because its task was cancelled");
+        let lambda = r#"{"errorMessage":"boom","errorType":"E","stackTrace":[]}"#;
+        let failed = Facts { cause: Some(lambda.to_owned()), ..facts("FAILED") };
+        assert_eq!(message(failed), "the execution failed: boom");
+    }
+}

@@ -1,0 +1,75 @@
+//! Tasks of executions that somebody else has started.
+
+use serde_json::{Value, json};
+use taskbridge_sdk::suite::job;
+use taskbridge_sdk::{ErrorKind, JobSpec, JobState};
+
+use crate::standin::Kind;
+use crate::world::{World, ended, output};
+
+/// A job that follows an execution.
+fn follow(machine: &str, execution: &str) -> JobSpec {
+    job(json!({"state_machine": machine, "attach": "{{ execution }}"}), json!({"execution": execution}))
+}
+
+fn waits(seconds: u32) -> Value {
+    json!({"First": {"Type": "Wait", "Seconds": seconds, "End": true}})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_execution_of_somebody_else_is_followed_to_its_end() {
+    for kind in [Kind::LocalStack, Kind::MiniStack] {
+        let world = World::new(kind).await;
+        let machine = world.machine(waits(1)).await;
+        let begun =
+            world.aws.start_execution().state_machine_arn(&machine).name("by-hand").input(r#"{"a":1}"#);
+        let arn = begun.send().await.unwrap().execution_arn;
+        world.proxy.counts();
+        let by_arn = world.backend.start(&follow(&machine, &arn)).await.unwrap();
+        let by_name = world.backend.start(&follow(&machine, "by-hand")).await.unwrap();
+        assert_eq!(by_arn.handle, by_name.handle, "{kind:?}");
+        assert_eq!(world.proxy.counts().get("StartExecution"), None, "{kind:?}");
+        let group = world.backend.group(&by_arn.handle);
+        assert_eq!(group.as_str(), machine);
+        let end = ended(&*world.backend, &by_arn.handle).await;
+        assert_eq!(output(&end).structured, Some(json!({"a": 1})), "{kind:?}");
+        let both = [by_arn.handle.clone(), by_name.handle];
+        for seen in world.backend.observe_all(&group, &both).await {
+            assert_eq!(seen.unwrap(), end, "{kind:?}");
+        }
+        let found = world.backend.find(&follow(&machine, &arn)).await.unwrap().unwrap();
+        assert_eq!((found.handle, found.first), (by_arn.handle, Some(end)), "{kind:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn to_cancel_what_is_only_followed_leaves_it_alone() {
+    let world = World::new(Kind::MiniStack).await;
+    let machine = world.machine(waits(600)).await;
+    let begun = world.aws.start_execution().state_machine_arn(&machine).name("by-hand").send().await.unwrap();
+    let handle = world.backend.start(&follow(&machine, &begun.execution_arn)).await.unwrap().handle;
+    world.proxy.counts();
+    world.backend.cancel(&handle).await.unwrap();
+    assert_eq!(world.proxy.counts().len(), 0);
+    assert_eq!(world.backend.observe(&handle).await.unwrap().state, JobState::Running);
+    world.aws.stop_execution().execution_arn(begun.execution_arn).send().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_executions_of_the_targets_machine_can_be_followed() {
+    let world = World::new(Kind::MiniStack).await;
+    let (machine, other) = (world.machine(waits(600)).await, world.machine(waits(600)).await);
+    let begun = world.aws.start_execution().state_machine_arn(&other).name("by-hand").send().await.unwrap();
+    for (execution, words) in [
+        (begun.execution_arn.as_str(), "is no execution of the state machine"),
+        ("a:b", "is no execution of the state machine"),
+        ("", "is no execution of the state machine"),
+        ("by-hand", "there is no execution"),
+    ] {
+        let error = world.backend.start(&follow(&machine, execution)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
+        assert!(error.to_string().contains(words), "{error}");
+        assert_eq!(world.backend.find(&follow(&machine, execution)).await.unwrap(), None);
+    }
+    world.aws.stop_execution().execution_arn(begun.execution_arn).send().await.unwrap();
+}

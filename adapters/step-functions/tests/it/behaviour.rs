@@ -1,0 +1,131 @@
+//! The behaviour suite of the sdk against both stand-ins.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use taskbridge_sdk::suite::{Claims, Fixture, Printing, Refusal, Repeat, Trouble, fresh_key};
+use taskbridge_sdk::{Backend, JobHandle, JobKey, JobSpec, async_trait};
+
+use crate::proxy::Fault;
+use crate::standin::Kind;
+use crate::world::{World, start};
+
+/// An account with the machines that the suite needs.
+struct Account {
+    world: World,
+    succeeds: String,
+    fails: String,
+    waits: String,
+    steps: String,
+}
+
+impl Account {
+    async fn at(kind: Kind) -> Self {
+        let world = World::new(kind).await;
+        let pass = json!({"First": {"Type": "Pass", "Result": {"text": "all is well"}, "End": true}});
+        let fail = json!({"First": {"Type": "Fail", "Error": "NoPaper", "Cause": "the tray\nis empty"}});
+        let wait = json!({"First": {"Type": "Wait", "Seconds": 600, "End": true}});
+        let steps = json!({
+            "First": {"Type": "Pass", "Next": "Second step"}, "Second step": {"Type": "Pass", "End": true},
+        });
+        Self {
+            succeeds: world.machine(pass).await,
+            fails: world.machine(fail).await,
+            waits: world.machine(wait).await,
+            steps: world.machine(steps).await,
+            world,
+        }
+    }
+}
+
+#[async_trait]
+impl Fixture for Account {
+    const CLAIMS: Claims = Claims {
+        repeat: Repeat::SameJob,
+        questions: false,
+        notes: false,
+        logs: true,
+        artifacts: false,
+        wakeups: false,
+        refuses: true,
+        counts_starts: true,
+        troubles: &[
+            Trouble::StartReplyLost,
+            Trouble::StartUnavailable,
+            Trouble::StartLimited,
+            Trouble::LookUnavailable,
+        ],
+    };
+
+    fn backend(&self) -> Arc<dyn Backend> {
+        self.world.backend.clone()
+    }
+
+    fn succeeds(&self) -> (JobSpec, String) {
+        (start(&self.succeeds, json!({"a": 1})), "all is well".to_owned())
+    }
+
+    fn fails(&self) -> JobSpec {
+        start(&self.fails, json!({}))
+    }
+
+    fn runs_long(&self) -> JobSpec {
+        start(&self.waits, json!({"b": [2, null]}))
+    }
+
+    fn unknown(&self) -> JobHandle {
+        let machine = self.waits.replacen(":stateMachine:", ":execution:", 1);
+        JobHandle::new(format!("{machine}:{}", fresh_key()))
+    }
+
+    fn prints(&self) -> Option<Printing> {
+        let lines = ["entered Second step", "left Second step", "the execution succeeded"];
+        Some(Printing { job: start(&self.steps, json!({})), lines: lines.map(str::to_owned).to_vec() })
+    }
+
+    fn refused(&self) -> Option<Refusal> {
+        let job = start(&self.succeeds, json!({"much": "x".repeat(262_144)}));
+        Some(Refusal { job, words: "at most 262144".to_owned() })
+    }
+
+    fn patience(&self) -> Duration {
+        Duration::from_secs(180)
+    }
+
+    async fn starts(&self, key: &JobKey) -> usize {
+        let mut starts = 0;
+        for machine in [&self.succeeds, &self.fails, &self.waits, &self.steps] {
+            let mut pages =
+                self.world.aws.list_executions().state_machine_arn(machine).into_paginator().send();
+            while let Some(page) = pages.next().await {
+                starts += page.unwrap().executions.iter().filter(|found| found.name == key.as_str()).count();
+            }
+        }
+        starts
+    }
+
+    async fn make(&self, trouble: Trouble) {
+        let (operation, fault) = match trouble {
+            Trouble::StartReplyLost => ("StartExecution", Fault::ReplyLost),
+            Trouble::StartUnavailable => {
+                ("StartExecution", Fault::Answered(503, "ServiceUnavailable", "busy"))
+            }
+            Trouble::StartLimited => {
+                ("StartExecution", Fault::Answered(400, "ThrottlingException", "Rate exceeded"))
+            }
+            Trouble::LookUnavailable => {
+                ("DescribeExecution", Fault::Answered(503, "ServiceUnavailable", "busy"))
+            }
+        };
+        self.world.proxy.make(operation, fault);
+    }
+}
+
+mod localstack {
+    taskbridge_sdk::behaviour_suite!(super::Account::at(crate::standin::Kind::LocalStack).await);
+}
+
+mod ministack {
+    taskbridge_sdk::behaviour_suite!(super::Account::at(crate::standin::Kind::MiniStack).await);
+}

@@ -1,0 +1,186 @@
+//! How executions end, each kind of end at a stand-in that does it right.
+
+use aws_sdk_sfn::types::StateMachineType;
+use serde_json::{Value, json};
+use taskbridge_sdk::{ErrorKind, JobHandle, JobState};
+
+use crate::proxy::Fault;
+use crate::standin::Kind;
+use crate::world::{World, ended, failure, output, start, text, until};
+
+const BOTH: [Kind; 2] = [Kind::LocalStack, Kind::MiniStack];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failure_names_the_state_and_what_it_was_given() {
+    for kind in BOTH {
+        let world = World::new(kind).await;
+        let states = json!({
+            "First": {"Type": "Pass", "Result": {"page": 7}, "Next": "Print"},
+            "Print": {"Type": "Fail", "Error": "NoPaper", "Cause": "the tray\nis empty"},
+        });
+        let seen = world.run(states, json!({})).await;
+        let message = "the execution failed in state `Print`: NoPaper: the tray is empty";
+        assert_eq!(seen.message.as_deref(), Some(message), "{kind:?}");
+        let data = json!({
+            "status": "FAILED", "error": "NoPaper", "cause": "the tray\nis empty", "state": "Print", "input": {"page": 7},
+        });
+        assert_eq!(failure(&seen).structured, Some(data), "{kind:?}");
+        assert!(text(failure(&seen)).contains("the tray\nis empty"), "{kind:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failure_within_a_branch_is_found() {
+    let world = World::new(Kind::LocalStack).await;
+    let branch = |name: &str, state: Value| json!({"StartAt": name, "States": {name: state}});
+    let states = json!({"First": {"Type": "Parallel", "End": true, "Branches": [
+        branch("Left", json!({"Type": "Pass", "End": true})),
+        branch("Right", json!({"Type": "Fail", "Error": "Broken", "Cause": "of course"})),
+    ]}});
+    let seen = world.run(states, json!({})).await;
+    assert_eq!(seen.message.as_deref(), Some("the execution failed in state `Right`: Broken: of course"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_may_not_read_histories_is_told_less_of_a_failure() {
+    let world = World::new(Kind::MiniStack).await;
+    let machine = world.machine(json!({"First": {"Type": "Fail", "Error": "E", "Cause": "c"}})).await;
+    let handle = world.backend.start(&start(&machine, json!({}))).await.unwrap().handle;
+    let whole = ended(&*world.backend, &handle).await;
+    assert_eq!(whole.message.as_deref(), Some("the execution failed in state `First`: E: c"));
+    world.proxy.make("GetExecutionHistory", Fault::Answered(400, "AccessDeniedException", "no"));
+    let less = world.backend.observe(&handle).await.unwrap();
+    assert_eq!(less.message.as_deref(), Some("the execution failed: E: c"));
+    // An end that cannot be told in full now is not told at all.
+    world.proxy.make("GetExecutionHistory", Fault::Answered(400, "ThrottlingException", "no"));
+    let error = world.backend.observe(&handle).await.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Limited { .. }), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_execution_that_times_out_has_failed() {
+    let world = World::new(Kind::LocalStack).await;
+    let definition = json!({
+        "StartAt": "First", "TimeoutSeconds": 1, "States": {"First": {"Type": "Wait", "Seconds": 60, "End": true}},
+    });
+    let machine = world.define(definition, StateMachineType::Standard).await;
+    let handle = world.backend.start(&start(&machine, json!({}))).await.unwrap().handle;
+    let seen = ended(&*world.backend, &handle).await;
+    let message = seen.message.clone().unwrap();
+    assert!(message.starts_with("the execution timed out"), "{message}");
+    assert_eq!(failure(&seen).structured.as_ref().unwrap()["status"], "TIMED_OUT");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_execution_that_somebody_stops_is_cancelled_in_their_words() {
+    let world = World::new(Kind::MiniStack).await;
+    let machine = world.machine(json!({"First": {"Type": "Wait", "Seconds": 600, "End": true}})).await;
+    let handle = world.backend.start(&start(&machine, json!({}))).await.unwrap().handle;
+    let stop = world.aws.stop_execution().execution_arn(handle.as_str());
+    stop.error("TooDear").cause("we need the money").send().await.unwrap();
+    let seen = ended(&*world.backend, &handle).await;
+    assert!(matches!(seen.state, JobState::Cancelled(_)), "{seen:?}");
+    assert_eq!(seen.message.as_deref(), Some("the execution was stopped: TooDear: we need the money"));
+
+    let handle = world.backend.start(&start(&machine, json!({}))).await.unwrap().handle;
+    world.backend.cancel(&handle).await.unwrap();
+    let seen = ended(&*world.backend, &handle).await;
+    assert_eq!(seen.message.as_deref(), Some("the execution was stopped, because its task was cancelled"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn outputs_of_all_kinds_are_data_and_text() {
+    for kind in BOTH {
+        let world = World::new(kind).await;
+        for (result, shown) in [
+            (json!({"rows": [1, 2]}), None),
+            (json!("all done"), Some("all done")),
+            (json!([1, "x"]), None),
+            (json!(3.5), Some("3.5")),
+            (json!(false), Some("false")),
+        ] {
+            let states = json!({"First": {"Type": "Pass", "Result": result, "End": true}});
+            let seen = world.run(states, json!({})).await;
+            assert_eq!(output(&seen).structured, Some(result.clone()), "{kind:?}");
+            let shown = shown.map_or_else(|| result.clone(), |shown| json!(shown));
+            let text = text(output(&seen));
+            let read: Value = serde_json::from_str(text).unwrap_or_else(|_| json!(text));
+            assert!(read == shown || json!(text) == shown, "{kind:?}: {text}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn input_and_output_reach_256_kib() {
+    // LocalStack wants less than that, and counts a space that it puts between name and value.
+    for (kind, most) in [(Kind::LocalStack, 262_142), (Kind::MiniStack, 262_144)] {
+        let world = World::new(kind).await;
+        let machine = world.machine(json!({"First": {"Type": "Pass", "End": true}})).await;
+        let arguments = json!({"t": "x".repeat(most - 8)});
+        assert_eq!(arguments.to_string().len(), most);
+        let started = world.backend.start(&start(&machine, arguments.clone())).await.unwrap();
+        let seen = ended(&*world.backend, &started.handle).await;
+        assert!(output(&seen).structured == Some(arguments), "{kind:?}");
+    }
+}
+
+/// Redrive is in neither stand-in, so what AWS would say is said by the proxy, in the words of its documentation.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redriven_execution_and_an_unknown_status_run() {
+    let world = World::new(Kind::MiniStack).await;
+    let machine = world.machine(json!({"First": {"Type": "Fail", "Error": "E", "Cause": "c"}})).await;
+    let handle = world.backend.start(&start(&machine, json!({}))).await.unwrap().handle;
+    ended(&*world.backend, &handle).await;
+    let say = |status: &str| {
+        let told = json!({
+            "executionArn": handle.as_str(), "stateMachineArn": machine, "name": "n", "status": status,
+            "startDate": 1.5e9, "redriveCount": 1, "redriveDate": 1.6e9, "redriveStatus": "NOT_REDRIVABLE",
+        });
+        world.proxy.make("DescribeExecution", Fault::Told(told));
+    };
+    for (status, state, words) in [
+        ("PENDING_REDRIVE", JobState::Queued, Some("the execution waits to be redriven")),
+        ("PAUSED_BY_MOON", JobState::Running, Some("PAUSED_BY_MOON")),
+    ] {
+        say(status);
+        let seen = world.backend.observe(&handle).await.unwrap();
+        assert_eq!(seen.state, state);
+        let message = seen.message.unwrap();
+        assert!(words.is_some_and(|words| message.ends_with(words)), "{message}");
+        assert_eq!(seen.since.map(|since| since.as_millis()), Some(1_600_000_000_000));
+    }
+    say("RUNNING");
+    assert_eq!(world.backend.observe(&handle).await.unwrap().state, JobState::Running);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_execution_that_is_not_known_yet_is_not_gone() {
+    let world = World::new(Kind::MiniStack).await;
+    let machine = world.machine(json!({"First": {"Type": "Wait", "Seconds": 600, "End": true}})).await;
+    let unknown = || Fault::Answered(400, "ExecutionDoesNotExist", "Execution Does Not Exist");
+    let handle = world.backend.start(&start(&machine, json!({}))).await.unwrap().handle;
+    world.proxy.make("DescribeExecution", unknown());
+    let error = world.backend.observe(&handle).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    until(&*world.backend, &handle, "it runs", |seen| (seen.state == JobState::Running).then_some(())).await;
+    world.proxy.make("StopExecution", unknown());
+    let error = world.backend.cancel(&handle).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "it is to be asked again: {error}");
+    // Who did not start it lately believes what AWS says.
+    world.proxy.make("DescribeExecution", unknown());
+    let seen = world.another(json!({})).await.observe(&handle).await.unwrap();
+    assert_eq!(seen.state, JobState::Gone);
+    assert!(seen.message.is_some_and(|message| message.contains("90 days")));
+    world.backend.cancel(&handle).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_execution_of_this_backend_is_told_apart() {
+    let world = World::new(Kind::MiniStack).await;
+    let elsewhere = JobHandle::new("arn:aws:states:eu-west-1:000000000000:execution:m:tb-x");
+    let error = world.backend.observe(&elsewhere).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Config, "{error}");
+    assert!(error.to_string().contains("`eu-west-1`"), "{error}");
+    assert_eq!(world.backend.observe(&JobHandle::new("local:h:b:k")).await.unwrap().state, JobState::Gone);
+    assert_eq!(world.proxy.counts().len(), 0, "nobody had to be asked");
+}

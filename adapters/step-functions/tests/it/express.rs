@@ -1,0 +1,72 @@
+//! Express state machines: one call that starts an execution and waits for its end, and nothing that could be looked for
+//! afterwards.
+
+use serde_json::json;
+use taskbridge_sdk::{ErrorKind, JobSpec, JobState};
+
+use crate::proxy::Fault;
+use crate::standin::Kind;
+use crate::world::{World, failure, output, start};
+
+const BOTH: [Kind; 2] = [Kind::LocalStack, Kind::MiniStack];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_waits_for_the_end() {
+    for kind in BOTH {
+        let world = World::new(kind).await;
+        let passes = world.express(json!({"First": {"Type": "Pass", "End": true}})).await;
+        let started = world.backend.start(&start(&passes, json!({"a": 1}))).await.unwrap();
+        assert_eq!(output(&started.first.unwrap()).structured, Some(json!({"a": 1})), "{kind:?}");
+        let counts = world.proxy.counts();
+        assert_eq!(counts.get("StartSyncExecution"), Some(&1), "{kind:?}: {counts:?}");
+
+        let fails = world.express(json!({"First": {"Type": "Fail", "Error": "E", "Cause": "c"}})).await;
+        let started = world.backend.start(&start(&fails, json!({}))).await.unwrap();
+        let seen = started.first.unwrap();
+        assert_eq!(seen.message.as_deref(), Some("the execution failed: E: c"), "{kind:?}");
+        assert_eq!(failure(&seen).structured.as_ref().unwrap()["status"], "FAILED");
+        // Nothing can be asked about it any more, and nothing is left to stop.
+        world.backend.cancel(&started.handle).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_reply_is_uncertain_and_never_repeated() {
+    let world = World::new(Kind::LocalStack).await;
+    let machine = world.express(json!({"First": {"Type": "Pass", "End": true}})).await;
+    let job = start(&machine, json!({}));
+    world.proxy.make("StartSyncExecution", Fault::ReplyLost);
+    let error = world.backend.start(&job).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Uncertain, "{error}");
+    world.proxy.counts();
+    let again = JobSpec { may_exist: true, ..job.clone() };
+    let error = world.backend.start(&again).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Uncertain);
+    assert!(error.to_string().contains("Express"), "{error}");
+    assert_eq!(world.backend.find(&job).await.unwrap(), None);
+    assert_eq!(world.proxy.counts().len(), 0, "nothing was started, and nothing can be looked for");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_that_was_refused_or_held_back_started_nothing() {
+    let world = World::new(Kind::MiniStack).await;
+    let machine = world.express(json!({"First": {"Type": "Pass", "End": true}})).await;
+    for (fault, kind) in [
+        (Fault::Answered(400, "ThrottlingException", "Rate exceeded"), ErrorKind::Limited { after: None }),
+        (Fault::Answered(503, "ServiceUnavailable", ""), ErrorKind::Unavailable),
+        (Fault::Answered(400, "InvalidExecutionInput", "bad"), ErrorKind::Rejected),
+    ] {
+        world.proxy.make("StartSyncExecution", fault);
+        let error = world.backend.start(&start(&machine, json!({}))).await.unwrap_err();
+        assert_eq!(error.kind(), kind, "{error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_express_execution_cannot_be_looked_at() {
+    let world = World::new(Kind::MiniStack).await;
+    let handle = taskbridge_sdk::JobHandle::new("arn:aws:states:us-east-1:000000000000:express:m:tb-x:1");
+    let seen = world.backend.observe(&handle).await.unwrap();
+    assert_eq!(seen.state, JobState::Gone);
+    assert!(seen.message.is_some_and(|message| message.contains("Express")));
+}

@@ -1,0 +1,106 @@
+//! Looks at many executions: what they cost, and that they say what single looks say.
+
+use serde_json::json;
+use taskbridge_sdk::{ErrorKind, JobHandle, JobState};
+
+use crate::proxy::Fault;
+use crate::standin::Kind;
+use crate::world::{World, ended, start};
+
+/// Executions of one machine that run.
+async fn running(world: &World, count: usize) -> Vec<JobHandle> {
+    let machine = world.machine(json!({"First": {"Type": "Wait", "Seconds": 600, "End": true}})).await;
+    let mut handles = Vec::new();
+    for _ in 0..count {
+        handles.push(world.backend.start(&start(&machine, json!({}))).await.unwrap().handle);
+    }
+    world.proxy.counts();
+    handles
+}
+
+async fn stop(world: &World, handles: &[JobHandle]) {
+    for handle in handles {
+        world.backend.cancel(handle).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_list_answers_for_all_that_run_and_only_the_others_are_looked_at() {
+    for kind in [Kind::LocalStack, Kind::MiniStack] {
+        let world = World::with(kind, json!({"progress_calls_per_minute": 0})).await;
+        let handles = running(&world, 20).await;
+        let group = world.backend.group(&handles[0]);
+        let seen = world.backend.observe_all(&group, &handles).await;
+        assert!(seen.iter().all(|seen| seen.as_ref().unwrap().state == JobState::Running), "{kind:?}");
+        let counts = world.proxy.counts();
+        assert_eq!((counts.len(), counts.get("ListExecutions")), (1, Some(&1)), "{kind:?}: {counts:?}");
+
+        stop(&world, &handles[3..5]).await;
+        for handle in &handles[3..5] {
+            ended(&*world.backend, handle).await;
+        }
+        world.proxy.counts();
+        let seen = world.backend.observe_all(&group, &handles).await;
+        let counts = world.proxy.counts();
+        assert_eq!(counts.get("ListExecutions"), Some(&1), "{kind:?}: {counts:?}");
+        assert_eq!(counts.get("DescribeExecution"), Some(&2), "{kind:?}: {counts:?}");
+        for (handle, seen) in handles.iter().zip(seen) {
+            assert_eq!(seen.unwrap(), world.backend.observe(handle).await.unwrap(), "{kind:?}");
+        }
+        stop(&world, &handles).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_may_not_list_looks_one_by_one() {
+    let world = World::with(Kind::MiniStack, json!({"progress_calls_per_minute": 0})).await;
+    let handles = running(&world, 3).await;
+    world.proxy.make("ListExecutions", Fault::Answered(400, "AccessDeniedException", "no"));
+    let seen = world.backend.observe_all(&world.backend.group(&handles[0]), &handles).await;
+    assert!(seen.iter().all(|seen| seen.as_ref().unwrap().state == JobState::Running));
+    assert_eq!(world.proxy.counts().get("DescribeExecution"), Some(&3));
+    stop(&world, &handles).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_account_that_is_throttled_is_left_alone() {
+    let world = World::with(Kind::MiniStack, json!({"progress_calls_per_minute": 0})).await;
+    let handles = running(&world, 5).await;
+    world.proxy.make("ListExecutions", Fault::Answered(400, "ThrottlingException", "Rate exceeded"));
+    let seen = world.backend.observe_all(&world.backend.group(&handles[0]), &handles).await;
+    assert_eq!(seen.len(), 5);
+    for seen in seen {
+        let error = seen.unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Limited { .. }), "{error}");
+    }
+    let counts = world.proxy.counts();
+    assert_eq!((counts.len(), counts.get("ListExecutions")), (1, Some(&1)), "{counts:?}");
+    stop(&world, &handles).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_pages_of_a_long_list_are_all_read() {
+    let world = World::with(Kind::MiniStack, json!({"progress_calls_per_minute": 0})).await;
+    let handles = running(&world, 6).await;
+    let page = |handles: &[JobHandle], next: Option<&str>| {
+        let executions: Vec<_> = handles
+            .iter()
+            .map(|handle| {
+                json!({
+                    "executionArn": handle.as_str(), "stateMachineArn": "m", "name": "n", "status": "RUNNING",
+                    "startDate": 1.5e9,
+                })
+            })
+            .collect();
+        Fault::Told(json!({"executions": executions, "nextToken": next}))
+    };
+    world.proxy.make("ListExecutions", page(&handles[..2], Some("more")));
+    world.proxy.make("ListExecutions", page(&handles[2..4], None));
+    let seen = world.backend.observe_all(&world.backend.group(&handles[0]), &handles).await;
+    assert!(seen.iter().all(|seen| seen.as_ref().unwrap().state == JobState::Running));
+    let asked = world.proxy.asked();
+    let lists: Vec<_> = asked.iter().filter(|asked| asked.operation == "ListExecutions").collect();
+    assert_eq!((lists.len(), asked.len()), (2, 4), "those in no page are looked at");
+    assert!(String::from_utf8_lossy(&lists[1].body).contains(r#""nextToken":"more""#));
+    stop(&world, &handles).await;
+}

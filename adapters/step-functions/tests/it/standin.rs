@@ -1,0 +1,53 @@
+//! Stand-ins for AWS: real servers of others, each one process that all tests share. They are installed by
+//! `tests/run --only standins`.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+
+/// Which one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    LocalStack,
+    MiniStack,
+}
+
+/// A stand-in that runs. Its keeper stops it when the input that is held here ends, with this process at the latest.
+pub(crate) struct Standin {
+    pub(crate) kind: Kind,
+    pub(crate) port: u16,
+    _keeper: Child,
+}
+
+impl Standin {
+    /// The one of this kind.
+    pub(crate) fn shared(kind: Kind) -> &'static Standin {
+        static LOCALSTACK: OnceLock<Standin> = OnceLock::new();
+        static MINISTACK: OnceLock<Standin> = OnceLock::new();
+        match kind {
+            Kind::LocalStack => LOCALSTACK.get_or_init(|| Standin::start(kind, "localstack")),
+            Kind::MiniStack => MINISTACK.get_or_init(|| Standin::start(kind, "ministack")),
+        }
+    }
+
+    fn start(kind: Kind, name: &str) -> Self {
+        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+        let python = target.join("standins").join(name).join("bin/python");
+        assert!(python.exists(), "{name} is not installed: run tests/run --only standins");
+        let serve = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/standins/serve.py");
+        let folder = tempfile::Builder::new().prefix("taskbridge-standin-").tempdir().unwrap().keep();
+        let mut command = Command::new(python);
+        command.arg("-B").arg(serve).arg(name).arg(&folder);
+        // Out of the way of a signal that is meant for the tests.
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        let mut keeper = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut said = String::new();
+        BufReader::new(keeper.stdout.take().unwrap()).read_line(&mut said).unwrap();
+        let log = fs::read_to_string(folder.join("log")).unwrap_or_default();
+        let port =
+            said.trim().strip_prefix("ready ").unwrap_or_else(|| panic!("{name} did not start: {log}"));
+        Self { kind, port: port.parse().unwrap(), _keeper: keeper }
+    }
+}

@@ -1,0 +1,111 @@
+//! What is told of an execution while it runs: how far it is, and its history as a log.
+
+use std::time::Instant;
+
+use serde_json::json;
+use taskbridge_sdk::{LogRequest, Progress};
+
+use crate::standin::Kind;
+use crate::world::{World, start, until};
+
+const BOTH: [Kind; 2] = [Kind::LocalStack, Kind::MiniStack];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_step_that_it_is_in_is_told() {
+    for kind in BOTH {
+        let world = World::new(kind).await;
+        let states = json!({
+            "First": {"Type": "Pass", "Next": "Nap"},
+            "Nap": {"Type": "Wait", "Seconds": 600, "Next": "Last"},
+            "Last": {"Type": "Succeed"},
+        });
+        let machine = world.machine(states).await;
+        let handle = world.backend.start(&start(&machine, json!({}))).await.unwrap().handle;
+        let told = until(&*world.backend, &handle, "the nap", |seen| {
+            let message = seen.message.clone()?;
+            message.starts_with("step 2 of 3: Nap, since 20").then_some(seen.progress)
+        })
+        .await;
+        assert_eq!(told, Some(Progress { done: 1.0, total: Some(3.0) }), "{kind:?}");
+        // The same is told by a look at many.
+        let single = world.backend.observe(&handle).await.unwrap();
+        let many =
+            world.backend.observe_all(&world.backend.group(&handle), &[handle.clone(), handle.clone()]).await;
+        assert!(many.into_iter().all(|seen| seen.unwrap().progress == single.progress), "{kind:?}");
+        world.backend.cancel(&handle).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn branches_and_items_are_told_as_counts() {
+    let world = World::new(Kind::LocalStack).await;
+    let branch = |name: &str, seconds: u32| json!({"StartAt": name, "States": {name: {"Type": "Wait", "Seconds": seconds, "End": true}}});
+    let parallel = json!({"First": {"Type": "Parallel", "End": true, "Branches": [branch("Short", 1), branch("Long", 600)]}});
+    let items = json!({"First": {"Type": "Map", "End": true, "MaxConcurrency": 1, "ItemProcessor": {
+        "StartAt": "Each", "States": {"Each": {"Type": "Wait", "SecondsPath": "$", "End": true}},
+    }}});
+    for (states, input, words) in [
+        (parallel, json!({}), "First, 1 of 2 branches done"),
+        (json!({"First": items["First"]}), json!({"list": [0, 600]}), "First, 1 of 2 items done"),
+    ] {
+        let mut states = states;
+        if input.get("list").is_some() {
+            states["First"]["ItemsPath"] = json!("$.list");
+        }
+        let machine = world.machine(states).await;
+        let handle = world.backend.start(&start(&machine, input)).await.unwrap().handle;
+        until(&*world.backend, &handle, words, |seen| seen.message.as_ref()?.contains(words).then_some(()))
+            .await;
+        world.backend.cancel(&handle).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn histories_are_read_no_more_often_than_the_config_allows() {
+    for allowed in [0, 2] {
+        let began = Instant::now();
+        let world = World::with(Kind::MiniStack, json!({"progress_calls_per_minute": allowed})).await;
+        let machine = world.machine(json!({"First": {"Type": "Wait", "Seconds": 600, "End": true}})).await;
+        let mut handles = Vec::new();
+        for _ in 0..6 {
+            handles.push(world.backend.start(&start(&machine, json!({}))).await.unwrap().handle);
+        }
+        for handle in &handles {
+            assert!(!world.backend.observe(handle).await.unwrap().state.has_ended());
+        }
+        let counts = world.proxy.counts();
+        let read = counts.get("GetExecutionHistory").copied().unwrap_or(0);
+        // What flows in while a busy machine gets this far is allowed too.
+        let most = allowed + usize::try_from(began.elapsed().as_secs()).unwrap() * allowed / 60;
+        assert!((allowed..=most).contains(&read), "{counts:?}");
+        for handle in &handles {
+            world.backend.cancel(handle).await.unwrap();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_log_grows_while_it_runs_and_says_why_it_failed() {
+    for kind in BOTH {
+        let world = World::new(kind).await;
+        let states = json!({
+            "First": {"Type": "Wait", "Seconds": 1, "Next": "Second"},
+            "Second": {"Type": "Fail", "Error": "NoPaper", "Cause": "empty"},
+        });
+        let machine = world.machine(states).await;
+        let handle = world.backend.start(&start(&machine, json!({}))).await.unwrap().handle;
+        let logs = world.backend.logs().unwrap();
+        let request = LogRequest { max_bytes: 10_000, search: None };
+        until(&*world.backend, &handle, "the first state", |seen| seen.message.as_ref().map(drop)).await;
+        let early = logs.tail(&handle, &request).await.unwrap().text;
+        assert!(
+            early.contains(" the execution started\n") && early.contains(" entered First\n"),
+            "{kind:?}: {early}"
+        );
+        crate::world::ended(&*world.backend, &handle).await;
+        let whole = logs.tail(&handle, &request).await.unwrap();
+        assert!(whole.text.starts_with(&early) && !whole.cut, "{kind:?}: {}", whole.text);
+        let last = whole.text.lines().next_back().unwrap();
+        assert!(last.ends_with(" the execution failed: NoPaper: empty"), "{kind:?}: {last}");
+    }
+}

@@ -1,0 +1,281 @@
+//! What goes over the wire: whose requests these are, that each is made once, and what is made of answers that no
+//! stand-in gives.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::fs;
+
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use taskbridge_sdk::{ErrorKind, JobSpec, Trace};
+use tokio::net::TcpListener;
+
+use crate::proxy::{Asked, Fault};
+use crate::standin::Kind;
+use crate::world::{KEY, REGION, SECRET, World, connect, ended, output, start};
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        write!(text, "{byte:02x}").unwrap();
+        text
+    })
+}
+
+/// HMAC with SHA-256 (RFC 2104), for keys of at most one block.
+fn hmac(key: &[u8], message: &str) -> Vec<u8> {
+    let mut block = [0; 64];
+    block[..key.len()].copy_from_slice(key);
+    let inner = Sha256::new().chain_update(block.map(|byte| byte ^ 0x36)).chain_update(message).finalize();
+    Sha256::new().chain_update(block.map(|byte| byte ^ 0x5c)).chain_update(inner).finalize().to_vec()
+}
+
+/// The signature that a request must have, by AWS's description of Signature Version 4.
+fn signature(asked: &Asked, signed: &str, secret: &str) -> String {
+    let date = &asked.headers["x-amz-date"];
+    let day = &date[..8];
+    let headers: String = signed.split(';').map(|name| format!("{name}:{}\n", asked.headers[name])).collect();
+    let canonical = format!("POST\n/\n\n{headers}\n{signed}\n{}", hex(&Sha256::digest(&asked.body)));
+    let scope = format!("{day}/{REGION}/states/aws4_request");
+    let text = format!("AWS4-HMAC-SHA256\n{date}\n{scope}\n{}", hex(&Sha256::digest(canonical)));
+    let mut key = hmac(format!("AWS4{secret}").as_bytes(), day);
+    for part in [REGION, "states", "aws4_request"] {
+        key = hmac(&key, part);
+    }
+    hex(&hmac(&key, &text))
+}
+
+/// An address where nobody listens.
+async fn closed() -> String {
+    let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    format!("http://{free}")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_are_signed_with_the_profile_that_the_config_names() {
+    let world = World::new(Kind::MiniStack).await;
+    let machine = world.machine(json!({"First": {"Type": "Pass", "End": true}})).await;
+    world.backend.start(&start(&machine, json!({"ä": "ö"}))).await.unwrap();
+    let asked = world.proxy.asked();
+    assert!(asked.len() >= 2);
+    for asked in asked {
+        let authorization = &asked.headers["authorization"];
+        let rest = authorization.strip_prefix("AWS4-HMAC-SHA256 ").unwrap();
+        let parts: HashMap<&str, &str> = rest.split(", ").map(|part| part.split_once('=').unwrap()).collect();
+        assert!(parts["Credential"].starts_with(&format!("{KEY}/")), "{authorization}");
+        for needed in ["host", "x-amz-date", "x-amz-target"] {
+            assert!(parts["SignedHeaders"].split(';').any(|name| name == needed), "{authorization}");
+        }
+        assert_eq!(
+            parts["Signature"],
+            signature(&asked, parts["SignedHeaders"], SECRET),
+            "{}",
+            asked.operation
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_role_is_assumed_and_its_credentials_are_used() {
+    let world = World::new(Kind::MiniStack).await;
+    let machine = world.machine(json!({"First": {"Type": "Pass", "End": true}})).await;
+    let dir = tempfile::tempdir().unwrap();
+    let endpoint = format!("http://127.0.0.1:{}", world.proxy.port);
+    let file = format!(
+        "[profile role]\naws_access_key_id = {KEY}\naws_secret_access_key = {SECRET}\nservices = here\n\n\
+         [services here]\nsts =\n  endpoint_url = {endpoint}\n"
+    );
+    fs::write(dir.path().join("role"), file).unwrap();
+    let mut config = json!({
+        "region": REGION, "profile": "role", "config_file": "role", "endpoint": endpoint,
+        "assume_role": {"role_arn": "arn:aws:iam::000000000000:role/bridge", "external_id": "x-7"},
+    });
+    let backend = connect(&dir, config.clone()).await.unwrap();
+    backend.start(&start(&machine, json!({}))).await.unwrap();
+    let asked = world.proxy.asked();
+    // While nobody can be asked for the role, nothing can be started; that is no reason not to connect.
+    let away = fs::read_to_string(dir.path().join("role")).unwrap().replace(&endpoint, &closed().await);
+    fs::write(dir.path().join("away"), away).unwrap();
+    config["config_file"] = json!("away");
+    let backend = connect(&dir, config).await.unwrap();
+    let error = backend.start(&start(&machine, json!({}))).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+
+    let assumed = String::from_utf8_lossy(&asked[0].body).into_owned();
+    for part in ["Action=AssumeRole", "role%2Fbridge", "RoleSessionName=taskbridge", "ExternalId=x-7"] {
+        assert!(assumed.contains(part), "{assumed}");
+    }
+    let begun = asked.iter().find(|asked| asked.operation == "StartExecution").unwrap();
+    assert!(begun.headers.contains_key("x-amz-security-token"), "{:?}", begun.headers);
+    assert!(!begun.headers["authorization"].contains(KEY), "signed as the role");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backend_without_credentials_is_refused_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    for (profile, kind) in [("nobody", ErrorKind::Config), ("empty", ErrorKind::Config)] {
+        fs::write(dir.path().join("other"), "[profile empty]\nregion = us-east-1\n").unwrap();
+        let config = json!({"region": REGION, "profile": profile, "config_file": "other"});
+        let Err(error) = connect(&dir, config).await else { panic!("{profile} has no credentials") };
+        assert!(error.kind() == kind || error.kind() == ErrorKind::Denied, "{error}");
+        assert!(error.to_string().contains("credentials"), "{error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_call_is_made_once_whatever_comes_of_it() {
+    let world = World::new(Kind::MiniStack).await;
+    let machine = world.machine(json!({"First": {"Type": "Wait", "Seconds": 600, "End": true}})).await;
+    let job = start(&machine, json!({}));
+    for (fault, kind) in [
+        (Fault::Answered(503, "ServiceUnavailable", ""), ErrorKind::Unavailable),
+        (Fault::Answered(400, "ThrottlingException", "Rate exceeded"), ErrorKind::Limited { after: None }),
+        (Fault::Answered(500, "InternalFailure", ""), ErrorKind::Uncertain),
+        (Fault::Answered(403, "ExpiredTokenException", "The token S3CRET is expired"), ErrorKind::Denied),
+        (Fault::Answered(400, "AccessDeniedException", "not authorized to perform"), ErrorKind::Denied),
+        (Fault::Answered(400, "ExecutionLimitExceeded", "too many"), ErrorKind::Limited { after: None }),
+        (Fault::Answered(400, "InvalidExecutionInput", "bad input"), ErrorKind::Rejected),
+        (Fault::ReplyLost, ErrorKind::Uncertain),
+    ] {
+        world.proxy.make("StartExecution", fault);
+        let error = world.backend.start(&start(&machine, json!({}))).await.unwrap_err();
+        assert_eq!(error.kind(), kind, "{error}");
+        assert!(!error.to_string().contains("S3CRET"), "{error}");
+        assert_eq!(world.proxy.counts().get("StartExecution"), Some(&1), "{error}");
+    }
+    // What nobody knows of a first start is no more known of a second one.
+    world.proxy.make("StartExecution", Fault::ReplyLost);
+    let again = JobSpec { may_exist: true, ..job };
+    assert_eq!(world.backend.start(&again).await.unwrap_err().kind(), ErrorKind::Unavailable);
+    let handle = world.backend.start(&again).await.unwrap().handle;
+    world.backend.cancel(&handle).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_is_not_answered_ends_in_time() {
+    let world = World::new(Kind::MiniStack).await;
+    let machine = world.machine(json!({"First": {"Type": "Wait", "Seconds": 600, "End": true}})).await;
+    let handle = world.backend.start(&start(&machine, json!({}))).await.unwrap().handle;
+    let hasty = world.another(json!({"call_timeout": "2s"})).await;
+    let known = json!({
+        "stateMachineArn": machine, "name": "m", "type": "STANDARD", "definition": "{}", "roleArn": "r", "creationDate": 1.5e9,
+    });
+    world.proxy.make("DescribeStateMachine", Fault::Told(known));
+    for operation in ["StartExecution", "DescribeExecution", "StopExecution"] {
+        world.proxy.make(operation, Fault::Silent);
+    }
+    let job = start(&machine, json!({}));
+    let (begun, seen, stopped) =
+        tokio::join!(hasty.start(&job), hasty.observe(&handle), hasty.cancel(&handle));
+    assert_eq!(begun.unwrap_err().kind(), ErrorKind::Uncertain);
+    assert_eq!(seen.unwrap_err().kind(), ErrorKind::Unavailable);
+    assert_eq!(stopped.unwrap_err().kind(), ErrorKind::Unavailable);
+    world.backend.cancel(&handle).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_nobody_listens_nothing_was_started() {
+    let dir = tempfile::tempdir().unwrap();
+    let endpoint = closed().await;
+    let config = json!({"region": REGION, "profile": "tester", "config_file": "aws", "endpoint": endpoint});
+    let backend = connect(&dir, config).await.unwrap();
+    let error =
+        backend.start(&start("arn:aws:states:us-east-1:000000000000:stateMachine:m", json!({}))).await;
+    let error = error.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(error.to_string().contains("cannot be reached"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_that_is_taken_is_ours_only_with_the_same_input() {
+    for kind in [Kind::LocalStack, Kind::MiniStack] {
+        let world = World::new(kind).await;
+        let machine = world.machine(json!({"First": {"Type": "Pass", "End": true}})).await;
+        let job = start(&machine, json!({"a": 1, "b": 2}));
+        let other = world.aws.start_execution().state_machine_arn(&machine).name(job.key.as_str());
+        other.input(r#"{"a": 7}"#).send().await.unwrap();
+        let error = world.backend.start(&job).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Uncertain, "{kind:?}: {error}");
+        assert!(error.to_string().contains("another input"), "{error}");
+
+        let job = start(&machine, json!({"a": 1, "b": 2}));
+        let same = world.aws.start_execution().state_machine_arn(&machine).name(job.key.as_str());
+        same.input(r#"{ "b": 2, "a": 1 }"#).send().await.unwrap();
+        let again = JobSpec { may_exist: true, ..job };
+        let handle = world.backend.start(&again).await.unwrap().handle;
+        assert_eq!(output(&ended(&*world.backend, &handle).await).structured, Some(json!({"a": 1, "b": 2})));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn to_stop_what_aws_says_has_ended_is_success() {
+    let world = World::new(Kind::MiniStack).await;
+    let refused = || Fault::Answered(400, "ValidationException", "The execution has ended");
+    let passes = world.machine(json!({"First": {"Type": "Pass", "End": true}})).await;
+    let handle = world.backend.start(&start(&passes, json!({}))).await.unwrap().handle;
+    ended(&*world.backend, &handle).await;
+    world.proxy.make("StopExecution", refused());
+    world.backend.cancel(&handle).await.unwrap();
+
+    let waits = world.machine(json!({"First": {"Type": "Wait", "Seconds": 600, "End": true}})).await;
+    let handle = world.backend.start(&start(&waits, json!({}))).await.unwrap().handle;
+    world.proxy.make("StopExecution", refused());
+    let error = world.backend.cancel(&handle).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Rejected, "it still runs: {error}");
+    world.backend.cancel(&handle).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_machine_is_found_by_its_name_and_missed_in_words() {
+    for kind in [Kind::LocalStack, Kind::MiniStack] {
+        let world = World::new(kind).await;
+        let machine = world.machine(json!({"First": {"Type": "Pass", "End": true}})).await;
+        let name = machine.rsplit(':').next().unwrap();
+        let handle = world.backend.start(&start(name, json!({}))).await.unwrap().handle;
+        ended(&*world.backend, &handle).await;
+
+        let missing = |place: &str| machine.replace(name, "no-such-machine").replace(REGION, place);
+        for (machine, part) in [
+            ("no-such-machine".to_owned(), "no state machine `no-such-machine`"),
+            (missing(REGION), "DescribeStateMachine"),
+            (missing("eu-west-1"), "another region"),
+        ] {
+            let error = world.backend.start(&start(&machine, json!({}))).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Config, "{kind:?}: {error}");
+            assert!(error.to_string().contains(part), "{error}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_machine_that_became_another_is_asked_about_again() {
+    let world = World::new(Kind::MiniStack).await;
+    let machine = world.machine(json!({"First": {"Type": "Pass", "End": true}})).await;
+    world.backend.start(&start(&machine, json!({}))).await.unwrap();
+    let fault = Fault::Answered(400, "StateMachineDoesNotExist", "State Machine Does Not Exist");
+    world.proxy.make("StartExecution", fault);
+    let error = world.backend.start(&start(&machine, json!({}))).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Config, "{error}");
+    world.proxy.counts();
+    world.backend.start(&start(&machine, json!({}))).await.unwrap();
+    assert_eq!(world.proxy.counts().get("DescribeStateMachine"), Some(&1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_execution_is_given_what_the_target_says_and_the_trace() {
+    let world = World::new(Kind::MiniStack).await;
+    let machine = world.machine(json!({"First": {"Type": "Pass", "End": true}})).await;
+    let mut job = start(&machine, json!({"rows": 3}));
+    job.target["input"] = json!({"count": "{{ rows }}", "who": "{{ taskbridge.job }}", "left": "{{ out }}"});
+    job.trace = Trace::new("00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01", None);
+    let handle = world.backend.start(&job).await.unwrap().handle;
+    let seen = ended(&*world.backend, &handle).await;
+    assert_eq!(output(&seen).structured, Some(json!({"count": 3, "who": job.key.as_str()})));
+    let asked = world.proxy.asked();
+    let begun = asked.iter().find(|asked| asked.operation == "StartExecution").unwrap();
+    let body: Value = serde_json::from_slice(&begun.body).unwrap();
+    assert_eq!(
+        body["traceHeader"],
+        "Root=1-0af76519-16cd43dd8448eb211c80319c;Parent=00f067aa0ba902b7;Sampled=1"
+    );
+    assert_eq!(body["name"], job.key.as_str());
+}

@@ -1,0 +1,172 @@
+//! An account at a stand-in with a proxy before it, the adapter connected to it, and ways to make state machines and to
+//! wait for executions.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use aws_sdk_sfn::Client;
+use aws_sdk_sfn::config::{BehaviorVersion, Credentials, Region};
+use aws_sdk_sfn::types::StateMachineType;
+use serde_json::{Value, json};
+use taskbridge_sdk::suite::job;
+use taskbridge_sdk::{
+    Adapter as _, Backend, Connect, Content, JobHandle, JobSpec, JobState, Observation, Output, Result,
+};
+use taskbridge_step_functions::StepFunctions;
+
+use crate::proxy::Proxy;
+use crate::standin::{Kind, Standin};
+
+pub(crate) const REGION: &str = "us-east-1";
+/// The credentials of the tests. The stand-ins believe any.
+pub(crate) const KEY: &str = "AKIATESTTESTTESTTEST";
+pub(crate) const SECRET: &str = "s3cr3t/of+the/tests";
+
+/// Longer than anything here takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+pub(crate) struct World {
+    pub(crate) proxy: Proxy,
+    pub(crate) backend: Arc<dyn Backend>,
+    /// The account, past the adapter and the proxy.
+    pub(crate) aws: Client,
+    /// Where the config file would be.
+    dir: tempfile::TempDir,
+}
+
+impl World {
+    pub(crate) async fn new(kind: Kind) -> Self {
+        Self::with(kind, json!({})).await
+    }
+
+    /// With these members in its config.
+    pub(crate) async fn with(kind: Kind, more: Value) -> Self {
+        let standin = tokio::task::block_in_place(|| Standin::shared(kind));
+        assert_eq!(standin.kind, kind);
+        let proxy = Proxy::before(standin.port).await;
+        let dir = tempfile::tempdir().unwrap();
+        let backend = connect(&dir, config(proxy.port, more)).await.unwrap();
+        let credentials = Credentials::new(KEY, SECRET, None, None, "tests");
+        let aws = aws_sdk_sfn::Config::builder()
+            .behavior_version(BehaviorVersion::latest())
+            .region(Region::new(REGION))
+            .credentials_provider(credentials)
+            .endpoint_url(format!("http://127.0.0.1:{}", standin.port))
+            .build();
+        Self { proxy, backend, aws: Client::from_conf(aws), dir }
+    }
+
+    /// One more backend for the same account, such as that of another process, with these members in its config.
+    pub(crate) async fn another(&self, more: Value) -> Arc<dyn Backend> {
+        connect(&self.dir, config(self.proxy.port, more)).await.unwrap()
+    }
+
+    /// A new state machine of these states, which begins with `First`; its ARN.
+    pub(crate) async fn machine(&self, states: Value) -> String {
+        self.make(states, StateMachineType::Standard).await
+    }
+
+    pub(crate) async fn express(&self, states: Value) -> String {
+        self.make(states, StateMachineType::Express).await
+    }
+
+    async fn make(&self, states: Value, kind: StateMachineType) -> String {
+        self.define(json!({"StartAt": "First", "States": states}), kind).await
+    }
+
+    /// A new state machine of this definition; its ARN.
+    pub(crate) async fn define(&self, definition: Value, kind: StateMachineType) -> String {
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let name = format!("machine-{}", MADE.fetch_add(1, Ordering::Relaxed));
+        let made = self.aws.create_state_machine().name(name).definition(definition.to_string()).r#type(kind);
+        let made = made.role_arn("arn:aws:iam::000000000000:role/tests").send().await.unwrap();
+        made.state_machine_arn
+    }
+
+    /// Starts an execution of a new machine and waits for its end.
+    pub(crate) async fn run(&self, states: Value, arguments: Value) -> Observation {
+        let machine = self.machine(states).await;
+        let started = self.backend.start(&start(&machine, arguments)).await.unwrap();
+        ended(&*self.backend, &started.handle).await
+    }
+}
+
+/// The config of a backend behind a proxy. Its calls may take long, because a machine that runs tests can be busy.
+fn config(proxy: u16, more: Value) -> Value {
+    let mut config = json!({
+        "region": REGION, "profile": "tester", "config_file": "aws", "endpoint": format!("http://127.0.0.1:{proxy}"),
+        "call_timeout": "60s",
+    });
+    config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    config
+}
+
+/// Connects in a folder, with the file that holds the credentials.
+pub(crate) async fn connect(dir: &tempfile::TempDir, config: Value) -> Result<Arc<dyn Backend>> {
+    let credentials =
+        format!("[profile tester]\naws_access_key_id = {KEY}\naws_secret_access_key = {SECRET}\n");
+    fs::write(dir.path().join("aws"), credentials).unwrap();
+    let context = Connect {
+        name: "aws".to_owned(),
+        config_dir: dir.path().to_owned(),
+        state_dir: dir.path().join("state"),
+        program: PathBuf::from("/nowhere"),
+    };
+    StepFunctions::connect(serde_json::from_value(config).unwrap(), &context).await
+}
+
+/// A job that starts this machine with its arguments.
+pub(crate) fn start(machine: &str, arguments: Value) -> JobSpec {
+    job(json!({"state_machine": machine}), arguments)
+}
+
+/// Looks until something is seen.
+pub(crate) async fn until<T>(
+    backend: &dyn Backend,
+    handle: &JobHandle,
+    what: &str,
+    mut seen: impl FnMut(&Observation) -> Option<T>,
+) -> T {
+    let start = Instant::now();
+    loop {
+        let observation = backend.observe(handle).await.unwrap();
+        if let Some(found) = seen(&observation) {
+            return found;
+        }
+        assert!(start.elapsed() < PATIENCE, "never saw {what}; last: {observation:?}");
+        assert!(!observation.state.has_ended(), "ended without {what}: {observation:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Waits for the end.
+pub(crate) async fn ended(backend: &dyn Backend, handle: &JobHandle) -> Observation {
+    until(backend, handle, "an end", |seen| seen.state.has_ended().then(|| seen.clone())).await
+}
+
+/// The output of a job that succeeded.
+pub(crate) fn output(seen: &Observation) -> &Output {
+    match &seen.state {
+        JobState::Succeeded(output) => output,
+        other => panic!("{other:?}: {:?}", seen.message),
+    }
+}
+
+/// The output of a job that failed.
+pub(crate) fn failure(seen: &Observation) -> &Output {
+    match &seen.state {
+        JobState::Failed(output) => output,
+        other => panic!("{other:?}: {:?}", seen.message),
+    }
+}
+
+/// The only block of an output, which is text.
+pub(crate) fn text(output: &Output) -> &str {
+    match &output.content[..] {
+        [Content::Text { text }] => text,
+        other => panic!("{other:?}"),
+    }
+}
