@@ -3,7 +3,11 @@
 
 use std::io::IsTerminal as _;
 
+use tracing::{Level, Metadata};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::config::{Log, LogFormat};
 
@@ -19,8 +23,20 @@ pub(crate) fn begin(log: &Log, filter: Option<&str>) -> Result<(), String> {
     let lines = lines.log_internal_errors(false);
     // It fails only where lines are written already, as in a program that embeds this one.
     let _ = match log.format {
-        LogFormat::Text => lines.with_ansi(std::io::stderr().is_terminal()).try_init(),
-        LogFormat::Json => lines.json().flatten_event(true).try_init(),
+        LogFormat::Text => lines
+            .with_ansi(std::io::stderr().is_terminal())
+            .finish()
+            .with(filter_fn(says_no_secret))
+            .try_init(),
+        LogFormat::Json => {
+            lines.json().flatten_event(true).finish().with(filter_fn(says_no_secret)).try_init()
+        }
     };
     Ok(())
+}
+
+/// False for what can quote a secret, whatever the filter asks for: AWS's libraries write the id of the key that they
+/// found, and below that whole requests, in which the token of a question stands.
+fn says_no_secret(line: &Metadata<'_>) -> bool {
+    !line.target().starts_with("aws_") || *line.level() <= Level::WARN
 }

@@ -177,6 +177,27 @@ fn over_stdio_nothing_but_the_protocol_is_on_standard_output() {
     assert_eq!(messages[0]["result"]["protocolVersion"], "2025-11-25");
 }
 
+/// AWS's libraries would write the key's id when they find it, and whole requests.
+#[test]
+fn no_filter_has_the_log_quote_keys_of_aws() {
+    let aws = "[backends.aws]\nkind = \"step-functions\"\nregion = \"us-east-1\"\nendpoint = \"http://127.0.0.1:9\"\n";
+    let place = Place::new(&format!("{BASICS}{aws}{SIM}"));
+    let mut child = program(&place, &["serve", "--stdio", "--config", "taskbridge.toml"])
+        .env("TASKBRIDGE_LOG", "trace,aws_config=trace")
+        .env("AWS_ACCESS_KEY_ID", "AKIAOFTHETESTS")
+        .env("AWS_SECRET_ACCESS_KEY", "s3cr3t-of-the-tests")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdin.take());
+    let output = child.wait_with_output().unwrap();
+    let log = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && log.contains("TRACE"), "{log}");
+    assert!(!log.contains("AKIAOFTHETESTS") && !log.contains("s3cr3t-of-the-tests"), "{log}");
+}
+
 #[tokio::test]
 async fn an_unknown_helper_is_told() {
     let refused = run(&Place::new(""), &["adapter-helper", "none"]).await;
