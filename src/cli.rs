@@ -239,7 +239,15 @@ fn allow_many_connections() {
 /// How to connect.
 fn welcome(config: &Config, address: SocketAddr) -> String {
     let url = format!("http://{address}/mcp");
-    let tools = config.tools.len();
+    let asked: Vec<&str> = config
+        .backends
+        .iter()
+        .filter(|(_, backend)| backend.discover.is_some())
+        .map(|(name, _)| &**name)
+        .collect();
+    let offered =
+        if asked.is_empty() { String::new() } else { format!(" and those of {}", asked.join(", ")) };
+    let tools = format!("{} tools{offered}", config.tools.len());
     let (header, headers) = match config.auth.mode {
         AuthMode::None => (String::new(), String::new()),
         AuthMode::ApiKeys => (
@@ -252,7 +260,7 @@ fn welcome(config: &Config, address: SocketAddr) -> String {
         Revision::ALL[0].as_str()
     );
     format!(
-        "taskbridge {version}: {tools} tools at {url}\n\
+        "taskbridge {version}: {tools} at {url}\n\
          config {config}, tasks in {store}\n\
          \n\
          An MCP client connects with:\n\

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use taskbridge_sdk::Registry;
 
-use super::connect::{Backends, connect, handles};
+use super::connect::{Backends, connect, discovered, handles};
+use super::discovery::Discoveries;
 use super::offered::Offered;
 use super::reload::InForce;
 use super::{App, AppError};
@@ -53,12 +54,14 @@ impl App {
         seal.replace(&config.seal);
         let backends = connect(&config, registry, &program, &Backends::new()).await?;
 
-        let in_force = InForce::of(&config, backends);
+        let mut discoveries = Discoveries::default();
+        discoveries.turn_to(discovered(&config, &backends)).await;
         let (drain_for, stop_within) = (config.server.drain_for, config.server.stop_within);
         let (reconciling, notify) = (config.reconciler.clone(), config.notify.clone());
         let history = config.store.history;
-        let Offered { catalog, settings, rules } = Offered::of(config, seal.clone())?;
-        let catalog = Arc::new(Current::new(catalog));
+        let in_force = InForce::of(&config, backends);
+        let Offered { own, settings, rules } = Offered::of(config, seal.clone())?;
+        let catalog = Arc::new(Current::new(discoveries.beside(&own, registry)));
         let holder = replica(&*entropy);
         tracing::info!(
             replica = holder.0,
@@ -102,6 +105,8 @@ impl App {
             drain_for,
             stop_within,
             in_force,
+            own,
+            discoveries,
             reloading,
         })
     }

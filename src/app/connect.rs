@@ -9,7 +9,7 @@ use std::time::Duration;
 use taskbridge_sdk::{Backend, Connect, Error, Registry};
 
 use super::AppError;
-use crate::config::{self, Config, Database};
+use crate::config::{self, Config, Database, Discover};
 
 /// How long one backend may take to connect.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -28,6 +28,15 @@ pub(super) type Backends = BTreeMap<String, Connected>;
 /// The backends alone.
 pub(super) fn handles(all: &Backends) -> BTreeMap<String, Arc<dyn Backend>> {
     all.iter().map(|(name, connected)| (name.clone(), Arc::clone(&connected.backend))).collect()
+}
+
+/// Those whose tools are to be discovered, with how.
+pub(super) fn discovered(config: &Config, all: &Backends) -> Vec<(String, Arc<dyn Backend>, Discover)> {
+    let wanted = config.backends.iter().filter_map(|(name, wanted)| {
+        let (discover, connected) = (wanted.discover.clone()?, all.get(name)?);
+        Some((name.clone(), Arc::clone(&connected.backend), discover))
+    });
+    wanted.collect()
 }
 
 /// Connects the backends of a config, but for those that `known` has as the config wants them. Those that the config

@@ -2,10 +2,11 @@
 //! not decide anything about a task or the protocol.
 //!
 //! [`build`] makes an [`App`] of a config: [`connect`] its backends, [`offered`] what clients meet. [`serve`] runs it, and
-//! [`reload`] puts another config in force while it runs.
+//! [`reload`] puts another config in force while it runs, and what [`discovery`] learns of backends.
 
 mod build;
 mod connect;
+mod discovery;
 mod offered;
 mod reload;
 mod serve;
@@ -39,6 +40,8 @@ pub struct App {
     drain_for: Duration,
     stop_within: Duration,
     in_force: reload::InForce,
+    own: offered::Own,
+    discoveries: discovery::Discoveries,
     /// Puts other configs in force; never ends.
     reloading: BoxFuture<'static, Infallible>,
 }

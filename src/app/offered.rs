@@ -1,10 +1,12 @@
 //! From a config to what clients meet: what they are offered, and who is let in. Made as a whole before any of it is put
 //! in force.
 
+use std::sync::Arc;
+
 use super::{AppError, connect};
 use crate::auth::{ApiKeys, Authenticator};
 use crate::catalog::Catalog;
-use crate::config::{AuthMode, Config};
+use crate::config::{AuthMode, Config, ToolRules};
 use crate::mcp;
 use crate::mcp::http::Rules;
 use crate::mcp::origin::Doors;
@@ -12,9 +14,16 @@ use crate::seal::Seal;
 
 /// What clients meet.
 pub(super) struct Offered {
-    pub(super) catalog: Catalog,
+    pub(super) own: Own,
     pub(super) settings: mcp::Settings,
     pub(super) rules: Rules,
+}
+
+/// What a config offers by itself, and the rules by which what backends offer is put beside it.
+#[derive(Clone)]
+pub(super) struct Own {
+    pub(super) catalog: Arc<Catalog>,
+    pub(super) tool_rules: ToolRules,
 }
 
 impl Offered {
@@ -22,9 +31,10 @@ impl Offered {
     pub(super) fn of(config: Config, seal: Seal) -> Result<Self, AppError> {
         let (settings, rules) = (protocol_settings(&config), rules(&config)?);
         let elsewhere = connect::elsewhere(&config);
-        let Config { tools, limits, resources, prompts, .. } = config;
+        let Config { tools, tool_rules, limits, resources, prompts, .. } = config;
         let catalog = Catalog::new(tools, limits, seal).with(resources, prompts).leaving(elsewhere);
-        Ok(Self { catalog, settings, rules })
+        let own = Own { catalog: Arc::new(catalog), tool_rules };
+        Ok(Self { own, settings, rules })
     }
 }
 

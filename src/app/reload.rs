@@ -1,6 +1,8 @@
 //! Reads the config again, when somebody asks for it or a file that it was read from is another, and puts it in force:
 //! as a whole or not at all. Requests in hand go on with what they began with.
 //!
+//! What backends offer is put in force here too, so that there is one place where what clients are offered is replaced.
+//!
 //! Files are looked at a few times a second. That costs a call to the system for each, and sees whatever an editor or
 //! an orchestrator does to them: a file written in place, one moved into its place, a link that leads elsewhere, on
 //! any file system.
@@ -13,8 +15,9 @@ use std::time::Duration;
 
 use taskbridge_sdk::Registry;
 
-use super::connect::{Backends, connect, handles};
-use super::offered::Offered;
+use super::connect::{Backends, connect, discovered, handles};
+use super::discovery::Discoveries;
+use super::offered::{Offered, Own};
 use super::{App, AppError};
 use crate::config::{self, Config, Differences, Parts, Reading, Sources, StorePlace};
 use crate::mcp::Bridge;
@@ -60,6 +63,8 @@ pub(super) struct InForce {
 struct Reloader {
     origin: Origin,
     in_force: InForce,
+    own: Own,
+    discoveries: Discoveries,
     bridge: Arc<Bridge>,
     entrance: Arc<Entrance>,
     receivers: Receivers,
@@ -94,16 +99,19 @@ impl InForce {
 impl App {
     /// Lets the config be put in force again while it is served: whenever its files change, and with each hangup.
     #[must_use]
-    pub(crate) fn reloading(self, origin: Origin, hangups: Hangups) -> Self {
-        let reloader = Reloader::of(&self, origin);
+    pub(crate) fn reloading(mut self, origin: Origin, hangups: Hangups) -> Self {
+        let reloader = Reloader::of(&mut self, origin);
         Self { reloading: Box::pin(reloader.run(hangups)), ..self }
     }
 }
 
 impl Reloader {
-    fn of(app: &App, origin: Origin) -> Self {
+    fn of(app: &mut App, origin: Origin) -> Self {
+        // Nobody but the reloader asks from now on.
+        let (own, discoveries) = (app.own.clone(), std::mem::take(&mut app.discoveries));
         let (bridge, entrance) = (Arc::clone(&app.bridge), Arc::clone(&app.entrance));
-        Self { origin, in_force: app.in_force.clone(), bridge, entrance, receivers: app.receivers.clone() }
+        let (in_force, receivers) = (app.in_force.clone(), app.receivers.clone());
+        Self { origin, in_force, own, discoveries, bridge, entrance, receivers }
     }
 
     async fn run(mut self, mut hangups: Hangups) -> Infallible {
@@ -114,6 +122,10 @@ impl Reloader {
                     tracing::info!("SIGHUP: the config is read again");
                     settling = None;
                     self.read_again().await;
+                }
+                () = self.discoveries.changed() => {
+                    let catalog = self.discoveries.beside(&self.own, &self.origin.registry);
+                    self.bridge.offers.replace_catalog(catalog);
                 }
                 () = tokio::time::sleep(if settling.is_some() { SETTLE } else { LOOK_EVERY }) => {
                     let known = self.origin.sources.clone();
@@ -183,16 +195,20 @@ impl Reloader {
             .cloned()
             .collect();
         let (parts, keys, notify) = (config.parts.clone(), config.seal.clone(), config.notify.clone());
-        let Offered { catalog, settings, rules } = Offered::of(config, self.bridge.seal.clone())?;
+        let wanted = discovered(&config, &backends);
+        let Offered { own, settings, rules } = Offered::of(config, self.bridge.seal.clone())?;
 
         // From here on nothing can fail. Who is shut out is so before anything else can be seen, and a tool is offered
         // once there is what runs it.
         self.entrance.replace(rules);
+        self.discoveries.turn_to(wanted).await;
+        let catalog = self.discoveries.beside(&own, &self.origin.registry);
         self.bridge.seal.replace(&keys);
         self.in_force.engines.replace(handles(&backends), max_calls);
         self.bridge.backends.replace(handles(&backends));
         self.bridge.offers.replace(catalog, settings);
         self.receivers.replace(notify);
+        self.own = own;
         self.in_force.backends = backends;
         self.in_force.parts = parts;
         Ok(Applied { left, ..applied })
@@ -246,11 +262,11 @@ mod tests {
         let keys =
             format!("[auth]\nmode = \"api_keys\"\nkeys = [{{ principal = \"a\", sha256 = \"{KEY}\" }}]\n");
         let reachable = parse(&format!("{keys}[server]\nlisten = \"0.0.0.0:1\"\n"));
-        let app = App::build(reachable, &registry, PathBuf::new()).await.unwrap();
+        let mut app = App::build(reachable, &registry, PathBuf::new()).await.unwrap();
         let (sources, program) = (Sources::default(), PathBuf::new());
         let origin =
             Origin { file: file.clone(), sources, registry: registry.clone(), program, state_home: None };
-        let mut reloader = Reloader::of(&app, origin);
+        let mut reloader = Reloader::of(&mut app, origin);
         let refused = reloader.apply(parse("[server]\nlisten = \"127.0.0.1:1\"\n")).await;
         let refused = refused.err().unwrap().to_string();
         assert!(refused.contains("until then other machines can reach 0.0.0.0:1"), "{refused}");

@@ -47,8 +47,8 @@ const LIMIT_OF_WHAT_IS_GONE: u32 = 1;
 #[derive(Debug)]
 pub struct Catalog {
     tools: BTreeMap<String, Arc<Tool>>,
-    resources: Resources,
-    prompts: Prompts,
+    resources: Arc<Resources>,
+    prompts: Arc<Prompts>,
     limits: BTreeMap<String, Option<u32>>,
     elsewhere: Arc<[String]>,
     seal: Seal,
@@ -90,7 +90,7 @@ impl Catalog {
             (tool.name.clone(), Arc::new(tool))
         };
         let tools = definitions.into_iter().map(tool).collect();
-        let (resources, prompts) = (Resources::default(), Prompts::default());
+        let (resources, prompts) = Default::default();
         Self { tools, resources, prompts, limits, elsewhere: Arc::new([]), seal: seal.clone() }
     }
 
@@ -111,7 +111,27 @@ impl Catalog {
                 description.push_str(&format!("{gap}See also the resource {}: {title}.", resource.uri));
             }
         }
-        Self { resources, prompts, ..self }
+        Self { resources: Arc::new(resources), prompts: Arc::new(prompts), ..self }
+    }
+
+    /// The same with these tools beside its own, none of which has the name of one, and with the limits of their slots.
+    #[must_use]
+    pub fn and(&self, more: Vec<Definition>, limits: BTreeMap<String, Option<u32>>) -> Self {
+        let mut tools = self.tools.clone();
+        for definition in more {
+            let tool = Tool::new(definition, self.seal.clone());
+            tools.entry(tool.name.clone()).or_insert_with(|| Arc::new(tool));
+        }
+        let mut all_limits = self.limits.clone();
+        all_limits.extend(limits);
+        Self {
+            tools,
+            resources: Arc::clone(&self.resources),
+            prompts: Arc::clone(&self.prompts),
+            limits: all_limits,
+            elsewhere: Arc::clone(&self.elsewhere),
+            seal: self.seal.clone(),
+        }
     }
 
     /// What there is to read, beside what jobs leave.

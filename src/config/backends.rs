@@ -4,6 +4,7 @@ use serde_json::Value;
 use taskbridge_sdk::Registry;
 
 use super::Backend;
+use super::discovered;
 use super::problem::{listed, unknown};
 use super::reader::{Fault, Reader};
 use super::source::join;
@@ -45,8 +46,9 @@ pub(super) fn read(
                        PostgreSQL store: set `host` to the name of that machine (`uname -n`)";
         reader.problem(join(&field, "host"), message);
     }
+    let discover = discovered::take(reader, &field, &mut fields);
     let fields = Value::Object(fields);
     reader.read_with(&field, fields.clone(), |fields| (adapter.check_config)(fields).map_err(Fault::from))?;
     let line = reader.line(&field);
-    reader.is_clean(&field).then_some(Backend { kind, fields, max_running, host, line })
+    reader.is_clean(&field).then_some(Backend { kind, fields, max_running, discover, host, line })
 }

@@ -7,6 +7,7 @@
 mod asking;
 mod backends;
 mod check;
+mod discovered;
 mod duration;
 mod files;
 pub mod locate;
@@ -30,6 +31,7 @@ mod tool_shape;
 mod tools;
 mod values;
 
+pub use discovered::{Discover, ToolRules};
 pub use parts::{Differences, Parts};
 pub use problem::{Problem, Problems};
 pub use shape::{ApiKey, Auth, AuthMode, CompanionTools, Log, LogFormat, Reconciler, Server};
@@ -75,6 +77,8 @@ pub struct Config {
     pub backends: BTreeMap<String, Backend>,
     /// The tools.
     pub tools: Vec<Definition>,
+    /// What tools that backends offer are read by.
+    pub tool_rules: ToolRules,
     /// The most jobs that may hold each slot; `None` is no limit.
     pub limits: BTreeMap<String, Option<u32>>,
     /// What there is to read, beside what jobs leave.
@@ -105,6 +109,8 @@ pub struct Backend {
     pub fields: Value,
     /// The most jobs at the same time.
     pub max_running: Option<NonZeroU32>,
+    /// Set if the tools that it offers are tools here.
+    pub discover: Option<Discover>,
     /// The machine whose servers alone can reach its jobs ([`locate::this_machine`]).
     pub host: Option<String>,
     /// Where it stands in the file.
@@ -234,6 +240,7 @@ fn read_text(
     let notify = notify::read(&mut reader, notify_tables, dir, &tool_names);
     let store = store::place(&mut reader, store, dir, state_home);
     sources.extend(reader.sources());
+    let tool_rules = ToolRules { dir: dir.to_owned(), backends: backends.clone(), groups, lifetime };
     let parts = Parts::of(&source.fields, reader.contents());
     reader.finish(Config {
         file: file.to_owned(),
@@ -246,6 +253,7 @@ fn read_text(
         reconciler,
         backends,
         tools: definitions,
+        tool_rules,
         limits,
         resources,
         prompts,

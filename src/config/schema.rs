@@ -7,6 +7,7 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 use taskbridge_sdk::Registry;
 
+use super::discovered::{Discover, FIELD as DISCOVER};
 use super::notify::Notify;
 use super::offer_shape::{Prompt, Resource};
 use super::seal::Seal;
@@ -31,7 +32,9 @@ pub fn generate(registry: &Registry) -> Value {
     table("concurrency_groups", tables("Limits that several tools share, by name.", groups));
     let backends = registry.iter().map(|adapter| {
         let schema = (adapter.config_schema)(&mut generator).to_value();
-        backend(adapter.kind, adapter.one_machine, whole(&schema, &mut generator, &mut inlined))
+        let mut schema = whole(&schema, &mut generator, &mut inlined);
+        discover(&mut schema, &mut generator, &mut inlined);
+        backend(adapter.kind, adapter.one_machine, schema)
     });
     let backends: Vec<Value> = backends.collect();
     table("backends", tables("The engines that jobs run in, by name.", json!({"oneOf": backends})));
@@ -136,6 +139,31 @@ fn backend(kind: &str, one_machine: bool, mut schema: Map<String, Value>) -> Val
         required.push(Value::from("kind"));
     }
     Value::Object(schema)
+}
+
+/// Adds to an adapter's table of what is discovered what the server reads there.
+fn discover(
+    backend: &mut Map<String, Value>,
+    generator: &mut SchemaGenerator,
+    inlined: &mut BTreeSet<String>,
+) {
+    let Some(field) = backend.get_mut("properties").and_then(|properties| properties.get_mut(DISCOVER))
+    else {
+        return;
+    };
+    // It can be left out, and so it is a choice between a table and nothing.
+    let table = field.pointer("/anyOf/0").unwrap_or(field).clone();
+    let mut table = whole(&table, generator, inlined);
+    let own = shape::<Discover>(generator);
+    let own = whole(&own, generator, inlined);
+    let own = own.get("properties").and_then(Value::as_object).cloned().unwrap_or_default();
+    if let Some(description) = field.get("description") {
+        table.insert("description".to_owned(), description.clone());
+    }
+    if let Some(Value::Object(properties)) = table.get_mut("properties") {
+        properties.extend(own);
+    }
+    *field = Value::Object(table);
 }
 
 /// A tool, with the targets of all adapters.

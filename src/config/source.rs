@@ -42,6 +42,11 @@ impl Source {
         }
     }
 
+    /// Fields that are read without a file, from what is named here.
+    pub(super) fn without_file(origin: String) -> Self {
+        Self { file: PathBuf::from(origin), fields: Map::new(), lines: HashMap::new() }
+    }
+
     /// The line of a field, or of what it would stand in.
     pub(super) fn line(&self, field: &str) -> Option<usize> {
         let mut path = field;

@@ -225,7 +225,19 @@ fn mistakes_in_backends() {
         ),
         (
             "[backends.here]\nkind = \"sim\"\nsede = 1\n",
-            "x.toml:3: backends.here.sede: unknown field `sede`, expected one of `address`, `mode`, `remember`, `seed`, `faults`; did you mean `seed`?",
+            "x.toml:3: backends.here.sede: unknown field `sede`, expected one of `address`, `mode`, `remember`, `seed`, `faults`, `discover`; did you mean `seed`?",
+        ),
+        (
+            "[backends.here]\nkind = \"sim\"\ndiscover = { every = \"0s\" }\n",
+            "x.toml:3: backends.here.discover.every: it is zero: say how often, such as \"5m\"",
+        ),
+        (
+            "[backends.here]\nkind = \"sim\"\ndiscover = { prefix = \"a b\" }\n",
+            "x.toml:3: backends.here.discover.prefix: a tool's name begins with it: at most 32 letters, digits, `_`, `-` or `.`",
+        ),
+        (
+            "[backends.here]\nkind = \"sim\"\ndiscover = true\n",
+            "x.toml:3: backends.here.discover: invalid type: boolean `true`, expected struct Discover",
         ),
         (
             "[backends.here]\nkind = \"sim\"\nfaults = { outage = 2.0 }\n",

@@ -78,6 +78,11 @@ impl Offers {
         self.edition.send_if_modified(|before| std::mem::replace(before, edition) != edition);
     }
 
+    /// Offers other tools, resources and prompts from now on, under the settings that are in force.
+    pub fn replace_catalog(&self, catalog: Catalog) {
+        self.replace(catalog, Settings::clone(&self.settings()));
+    }
+
     /// The edition of the lists now.
     pub fn edition(&self) -> Edition {
         *self.edition.borrow()

@@ -4,7 +4,8 @@
 use async_trait::async_trait;
 
 use crate::{
-    Artifacts, GroupKey, JobHandle, JobSpec, Logs, Observation, Questions, Result, Started, Wakeups,
+    Artifacts, Discovery, GroupKey, JobHandle, JobSpec, Logs, Observation, Questions, Result, Started,
+    Wakeups,
 };
 
 /// One configured, connected engine.
@@ -80,6 +81,11 @@ pub trait Backend: Send + Sync {
 
     /// Where hints about changed jobs come from, where the engine gives any.
     fn wakeups(&self) -> Option<&dyn Wakeups> {
+        None
+    }
+
+    /// How to learn what the engine could run, where it can say so.
+    fn discovery(&self) -> Option<&dyn Discovery> {
         None
     }
 }

@@ -13,6 +13,7 @@ pub mod suite;
 mod abilities;
 mod adapter;
 mod backend;
+mod discovery;
 mod error;
 mod job;
 mod media;
@@ -26,6 +27,7 @@ pub use abilities::{Artifacts, LogRequest, LogText, Logs, Questions, Taken, Wake
 pub use adapter::{Adapter, Connect, Helper, Problem};
 pub use async_trait::async_trait;
 pub use backend::Backend;
+pub use discovery::{DiscoveredTool, Discovery, tool_name};
 pub use error::{Error, ErrorKind, Result};
 pub use job::{
     FileContent, GroupKey, InputFile, JobHandle, JobKey, JobSpec, JobState, Observation, Progress, Started,

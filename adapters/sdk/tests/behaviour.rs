@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use serde_json::{Value, json};
+use parking_lot::Mutex;
+use serde_json::{Map, Value, json};
 use taskbridge_sdk::sim::{Fault, Mode, Operation, SimClient, SimEngine, serve};
 use taskbridge_sdk::suite::{
-    Asking, Claims, Fixture, Leaving, Printing, Refusal, Repeat, Saying, Trouble, fresh_key, job,
+    Asking, Claims, Fixture, Leaving, Offering, Printing, Refusal, Repeat, Saying, Trouble, fresh_key, job,
 };
-use taskbridge_sdk::{Backend, JobHandle, JobKey, JobSpec, Level};
+use taskbridge_sdk::{Backend, DiscoveredTool, JobHandle, JobKey, JobSpec, Level};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
@@ -17,6 +18,7 @@ use tokio::task::JoinSet;
 struct SimFixture<const UNKEYED: bool, const WIRE: bool> {
     engine: SimEngine,
     backend: Arc<dyn Backend>,
+    offered: Mutex<Vec<DiscoveredTool>>,
     /// Stops serving when it is dropped.
     _server: JoinSet<()>,
 }
@@ -34,8 +36,12 @@ impl<const UNKEYED: bool, const WIRE: bool> SimFixture<UNKEYED, WIRE> {
         } else {
             engine.backend()
         };
-        Self { engine, backend, _server: server }
+        Self { engine, backend, offered: Mutex::default(), _server: server }
     }
+}
+
+fn schema(properties: Value) -> Map<String, Value> {
+    Map::from_iter([("type".to_owned(), json!("object")), ("properties".to_owned(), properties)])
 }
 
 fn simple(target: Value) -> JobSpec {
@@ -51,6 +57,7 @@ impl<const UNKEYED: bool, const WIRE: bool> Fixture for SimFixture<UNKEYED, WIRE
         logs: true,
         artifacts: true,
         wakeups: !WIRE,
+        discovery: true,
         refuses: true,
         counts_starts: true,
         troubles: &[
@@ -58,6 +65,7 @@ impl<const UNKEYED: bool, const WIRE: bool> Fixture for SimFixture<UNKEYED, WIRE
             Trouble::StartUnavailable,
             Trouble::StartLimited,
             Trouble::LookUnavailable,
+            Trouble::DiscoveryUnavailable,
         ],
     };
 
@@ -110,6 +118,25 @@ impl<const UNKEYED: bool, const WIRE: bool> Fixture for SimFixture<UNKEYED, WIRE
         Some(Refusal { job: simple(json!({"outcome": "refuse", "text": words})), words })
     }
 
+    async fn offers(&self) -> Option<Offering> {
+        let mut offered = self.offered.lock();
+        let name = format!("night_run_{}", offered.len());
+        offered.push(DiscoveredTool {
+            name: name.clone(),
+            input_schema: schema(json!({"text": {"type": "string"}})),
+            target: json!({"delay_ms": 5}),
+            ..DiscoveredTool::default()
+        });
+        self.engine.offer(offered.clone());
+        Some(Offering { tool: name, arguments: json!({"text": "well run"}), text: "well run".to_owned() })
+    }
+
+    async fn withdraws(&self, tool: &str) {
+        let mut offered = self.offered.lock();
+        offered.retain(|offered| offered.name != tool);
+        self.engine.offer(offered.clone());
+    }
+
     async fn starts(&self, key: &JobKey) -> usize {
         self.engine.starts(key)
     }
@@ -120,6 +147,7 @@ impl<const UNKEYED: bool, const WIRE: bool> Fixture for SimFixture<UNKEYED, WIRE
             Trouble::StartUnavailable => (Operation::Start, Fault::Outage),
             Trouble::StartLimited => (Operation::Start, Fault::Limited(Duration::from_secs(1))),
             Trouble::LookUnavailable => (Operation::Observe, Fault::Outage),
+            Trouble::DiscoveryUnavailable => (Operation::Discover, Fault::Outage),
         };
         self.engine.inject(operation, fault);
     }

@@ -2,18 +2,20 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::json;
 use taskbridge_sdk::sim::{Fault, Mode, Operation, SimEngine};
 use taskbridge_sdk::suite::{
-    self, Asking, Claims, Fixture, Leaving, Printing, Refusal, Repeat, Saying, Trouble, fresh_key, job,
+    self, Asking, Claims, Fixture, Leaving, Offering, Printing, Refusal, Repeat, Saying, Trouble, fresh_key,
+    job,
 };
 use taskbridge_sdk::{
-    Answer, ArtifactData, Artifacts, Backend, Error, ErrorKind, GroupKey, JobHandle, JobKey, JobSpec,
-    JobState, Level, LogRequest, LogText, Logs, Observation, Output, Questions, Result, Started, Taken,
-    Wakeups,
+    Answer, ArtifactData, Artifacts, Backend, DiscoveredTool, Discovery, Error, ErrorKind, GroupKey,
+    JobHandle, JobKey, JobSpec, JobState, Level, LogRequest, LogText, Logs, Observation, Output, Questions,
+    Result, Started, Taken, Wakeups,
 };
 
 /// One thing that a backend does wrong.
@@ -51,6 +53,11 @@ enum Flaw {
     OpensAnyFile,
     GivesNoHints,
     HidesItsLogs,
+    NamesToolsAnew,
+    NamesToolsTwice,
+    KeepsWhatIsGone,
+    DiscoversNothingInTrouble,
+    MixesUpTargets,
 }
 
 struct Flawed {
@@ -161,6 +168,10 @@ impl Backend for Flawed {
     fn wakeups(&self) -> Option<&dyn Wakeups> {
         if self.has(Flaw::GivesNoHints) { Some(self) } else { self.inner.wakeups() }
     }
+
+    fn discovery(&self) -> Option<&dyn Discovery> {
+        Some(self)
+    }
 }
 
 #[async_trait]
@@ -220,12 +231,43 @@ impl Wakeups for Flawed {
     }
 }
 
-struct FlawedFixture<const UNKEYED: bool>(Arc<Flawed>);
+#[async_trait]
+impl Discovery for Flawed {
+    async fn discover(&self) -> Result<Vec<DiscoveredTool>> {
+        let found = self.inner.discovery().expect("the sim has discovery").discover().await;
+        let mut tools = match found {
+            Err(_) if self.has(Flaw::DiscoversNothingInTrouble) => Vec::new(),
+            found => found?,
+        };
+        let many = tools.len() > 1;
+        match self.flaw {
+            // What is named by its place in the list is named anew when something comes.
+            Flaw::NamesToolsAnew => tools.iter_mut().for_each(|tool| tool.title = Some(many.to_string())),
+            Flaw::NamesToolsTwice => tools.extend_from_within(..),
+            Flaw::KeepsWhatIsGone if tools.is_empty() => tools.push(tool(0)),
+            Flaw::MixesUpTargets => tools.iter_mut().for_each(|tool| tool.target = json!({"text": "other"})),
+            _ => {}
+        }
+        Ok(tools)
+    }
+}
+
+/// Something to be discovered.
+fn tool(n: usize) -> DiscoveredTool {
+    DiscoveredTool {
+        name: format!("run_{n}"),
+        input_schema: serde_json::Map::from_iter([("type".to_owned(), json!("object"))]),
+        target: json!({"text": format!("run {n}")}),
+        ..DiscoveredTool::default()
+    }
+}
+
+struct FlawedFixture<const UNKEYED: bool>(Arc<Flawed>, AtomicUsize);
 
 impl<const UNKEYED: bool> FlawedFixture<UNKEYED> {
     fn new(flaw: Flaw) -> Self {
         let engine = SimEngine::new(if UNKEYED { Mode::Unkeyed } else { Mode::Keyed });
-        Self(Arc::new(Flawed { flaw, inner: engine.backend(), engine }))
+        Self(Arc::new(Flawed { flaw, inner: engine.backend(), engine }), AtomicUsize::new(0))
     }
 }
 
@@ -238,9 +280,15 @@ impl<const UNKEYED: bool> Fixture for FlawedFixture<UNKEYED> {
         logs: true,
         artifacts: true,
         wakeups: true,
+        discovery: true,
         refuses: true,
         counts_starts: true,
-        troubles: &[Trouble::StartReplyLost, Trouble::StartUnavailable, Trouble::LookUnavailable],
+        troubles: &[
+            Trouble::StartReplyLost,
+            Trouble::StartUnavailable,
+            Trouble::LookUnavailable,
+            Trouble::DiscoveryUnavailable,
+        ],
     };
 
     fn backend(&self) -> Arc<dyn Backend> {
@@ -288,6 +336,17 @@ impl<const UNKEYED: bool> Fixture for FlawedFixture<UNKEYED> {
         Some(Refusal { job, words: "not today".to_owned() })
     }
 
+    async fn offers(&self) -> Option<Offering> {
+        let n = self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.engine.offer((0..=n).map(tool).collect());
+        Some(Offering { tool: tool(n).name, arguments: json!({}), text: format!("run {n}") })
+    }
+
+    async fn withdraws(&self, name: &str) {
+        let all = (0..self.1.load(Ordering::Relaxed)).map(tool);
+        self.0.engine.offer(all.filter(|tool| tool.name != name).collect());
+    }
+
     async fn starts(&self, key: &JobKey) -> usize {
         self.0.engine.starts(key)
     }
@@ -298,6 +357,7 @@ impl<const UNKEYED: bool> Fixture for FlawedFixture<UNKEYED> {
             Trouble::StartUnavailable => (Operation::Start, Fault::Outage),
             Trouble::StartLimited => (Operation::Start, Fault::Limited(Duration::ZERO)),
             Trouble::LookUnavailable => (Operation::Observe, Fault::Outage),
+            Trouble::DiscoveryUnavailable => (Operation::Discover, Fault::Outage),
         };
         self.0.engine.inject(operation, fault);
     }
@@ -381,5 +441,10 @@ fn each_flaw_of_abilities_is_caught() {
         false HidesTheSize artifact_that_is_too_large_is_rejected_with_its_size
         false OpensAnyFile artifact_name_leads_nowhere_else
         false GivesNoHints wakeup_names_the_job_that_ended
+        false MixesUpTargets discovered_tool_is_called_as_it_says
+        false NamesToolsAnew discovered_names_are_unique_and_stay
+        false NamesToolsTwice discovered_names_are_unique_and_stay
+        false KeepsWhatIsGone discovered_tool_that_is_gone_is_left_out
+        false DiscoversNothingInTrouble fault_of_a_discovery_is_an_error
     }
 }

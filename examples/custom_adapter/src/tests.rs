@@ -27,6 +27,7 @@ impl Fixture for Jobs {
         logs: false,
         artifacts: false,
         wakeups: false,
+        discovery: false,
         refuses: true,
         counts_starts: true,
         troubles: &[],

@@ -3,6 +3,7 @@
 
 mod applied;
 mod backends;
+mod discovered;
 mod links;
 mod lists;
 mod refused;

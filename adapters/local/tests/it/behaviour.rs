@@ -48,6 +48,7 @@ impl Fixture for Machine {
         logs: true,
         artifacts: true,
         wakeups: true,
+        discovery: false,
         refuses: true,
         counts_starts: true,
         // A reply that is lost is made good by the job's folder, and a fault of the disk cannot be made to pass by

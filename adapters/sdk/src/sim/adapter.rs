@@ -29,11 +29,29 @@ pub struct Config {
     pub seed: u64,
     /// What goes wrong by chance. Default: nothing.
     pub faults: FaultRates,
+    /// Offer what the engine says could be run as tools.
+    pub discover: Option<Discover>,
+}
+
+/// Which of the things that could be run are offered as tools.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "SimDiscover")]
+pub struct Discover {
+    /// Those alone whose names start with this.
+    pub starting_with: String,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { address: None, mode: None, remember: 100_000, seed: 0, faults: FaultRates::default() }
+        Self {
+            address: None,
+            mode: None,
+            remember: 100_000,
+            seed: 0,
+            faults: FaultRates::default(),
+            discover: None,
+        }
     }
 }
 
@@ -63,7 +81,10 @@ impl Adapter for Sim {
 
     async fn connect(config: Config, _context: &Connect) -> Result<Arc<dyn Backend>> {
         match config.address {
-            None => Ok(SimEngine::from_config(&config).backend()),
+            None => {
+                let engine = SimEngine::from_config(&config);
+                Ok(Arc::new(engine.backend_for(config.discover)))
+            }
             Some(address) => connect_to_process(address, &config).await,
         }
     }
@@ -75,7 +96,8 @@ async fn connect_to_process(address: SocketAddr, config: &Config) -> Result<Arc<
             format!("address = {address}: give a loopback address, such as 127.0.0.1:{}", address.port());
         return Err(Error::config(message));
     }
-    let expressible = Config { address: config.address, mode: config.mode, ..Config::default() };
+    let Config { address: here, mode, ref discover, .. } = *config;
+    let expressible = Config { address: here, mode, discover: discover.clone(), ..Config::default() };
     if *config != expressible {
         return Err(Error::config(
             "remember, seed and faults belong to the process at `address`: give them to `taskbridge adapter-helper sim`",
@@ -91,6 +113,6 @@ async fn connect_to_process(address: SocketAddr, config: &Config) -> Result<Arc<
         }
         // An engine that is away is no fault of the config: every job will say so.
         Err(error) if error.kind() != ErrorKind::Unavailable => Err(error),
-        _ => Ok(client.backend()),
+        _ => Ok(Arc::new(client.backend_for(config.discover.clone()))),
     }
 }

@@ -6,14 +6,17 @@ use std::sync::atomic::AtomicU64;
 use async_trait::async_trait;
 
 use super::request::{Reply, Request};
-use super::{SimClient, SimEngine, Target};
+use super::{Discover, SimClient, SimEngine, Target};
 use crate::{
-    Answer, ArtifactData, Artifacts, Backend, Error, GroupKey, JobHandle, JobSpec, LogRequest, LogText, Logs,
-    Observation, Questions, Result, Started, Taken, Wakeups,
+    Answer, ArtifactData, Artifacts, Backend, DiscoveredTool, Discovery, Error, GroupKey, JobHandle, JobSpec,
+    LogRequest, LogText, Logs, Observation, Questions, Result, Started, Taken, Wakeups,
 };
 
 /// A backend in front of a [`SimEngine`], in this process or behind a [`SimClient`].
-pub struct SimBackend(Link);
+pub struct SimBackend {
+    link: Link,
+    wanted: Discover,
+}
 
 enum Link {
     Here(Here),
@@ -27,18 +30,18 @@ struct Here {
 }
 
 impl SimBackend {
-    pub(super) fn of_engine(engine: SimEngine) -> Self {
+    pub(super) fn of_engine(engine: SimEngine, wanted: Option<Discover>) -> Self {
         let hints_seen = AtomicU64::new(engine.hinted());
-        Self(Link::Here(Here { engine, hints_seen }))
+        Self { link: Link::Here(Here { engine, hints_seen }), wanted: wanted.unwrap_or_default() }
     }
 
-    pub(super) fn of_client(client: SimClient) -> Self {
-        Self(Link::There(client))
+    pub(super) fn of_client(client: SimClient, wanted: Option<Discover>) -> Self {
+        Self { link: Link::There(client), wanted: wanted.unwrap_or_default() }
     }
 
     async fn call(&self, request: Request) -> Result<Reply> {
         let first_start = matches!(request, Request::Start { may_exist: false, .. });
-        let reply = match &self.0 {
+        let reply = match &self.link {
             Link::Here(here) => here.engine.call(request).await,
             Link::There(client) => client.call(request).await,
         };
@@ -115,10 +118,14 @@ impl Backend for SimBackend {
     }
 
     fn wakeups(&self) -> Option<&dyn Wakeups> {
-        match &self.0 {
+        match &self.link {
             Link::Here(here) => Some(here),
             Link::There(_) => None,
         }
+    }
+
+    fn discovery(&self) -> Option<&dyn Discovery> {
+        Some(self)
     }
 }
 
@@ -156,6 +163,15 @@ impl Artifacts for SimBackend {
             })),
             _ => Err(unfit()),
         }
+    }
+}
+
+#[async_trait]
+impl Discovery for SimBackend {
+    async fn discover(&self) -> Result<Vec<DiscoveredTool>> {
+        let Reply::Discovered(mut tools) = self.call(Request::Discover).await? else { return Err(unfit()) };
+        tools.retain(|tool| tool.name.starts_with(&self.wanted.starting_with));
+        Ok(tools)
     }
 }
 

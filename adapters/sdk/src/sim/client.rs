@@ -12,8 +12,8 @@ use tokio::sync::Semaphore;
 
 use super::request::{Reply, Request};
 use super::wire::{self, Control, Counts, Message, Told};
-use super::{Fault, Operation, SimBackend};
-use crate::{Error, JobKey, Result};
+use super::{Discover, Fault, Operation, SimBackend};
+use crate::{DiscoveredTool, Error, JobKey, Result};
 
 /// How many connections one client has at most.
 const CONNECTIONS: usize = 32;
@@ -45,7 +45,12 @@ impl SimClient {
 
     /// A backend in front of this engine.
     pub fn backend(&self) -> Arc<SimBackend> {
-        Arc::new(SimBackend::of_client(self.clone()))
+        Arc::new(self.backend_for(None))
+    }
+
+    /// The same, which discovers only what these say.
+    pub(super) fn backend_for(&self, wanted: Option<Discover>) -> SimBackend {
+        SimBackend::of_client(self.clone(), wanted)
     }
 
     /// What the engine has done so far; `starts` is of this key.
@@ -70,6 +75,14 @@ impl SimClient {
     /// `Unavailable` if the engine's process cannot be reached.
     pub async fn set_outage(&self, on: bool) -> Result<()> {
         self.control(Control::Outage { on }).await.map(drop)
+    }
+
+    /// As [`super::SimEngine::offer`].
+    ///
+    /// # Errors
+    /// `Unavailable` if the engine's process cannot be reached.
+    pub async fn offer(&self, tools: Vec<DiscoveredTool>) -> Result<()> {
+        self.control(Control::Offer { tools }).await.map(drop)
     }
 
     async fn control(&self, control: Control) -> Result<Counts> {

@@ -15,8 +15,8 @@ use tokio::time::Instant;
 use super::fault::{Faults, Trouble};
 use super::request::{Reply, Request};
 use super::state::State;
-use super::{Config, Fault, Mode, Operation, SimBackend};
-use crate::{Error, JobHandle, JobKey, JobState, Result};
+use super::{Config, Discover, Fault, Mode, Operation, SimBackend};
+use crate::{DiscoveredTool, Error, JobHandle, JobKey, JobState, Result};
 
 /// A simulated engine. Clones are handles to the same one.
 ///
@@ -52,7 +52,12 @@ impl SimEngine {
 
     /// A backend in front of this engine. Several may share it, as several servers share an engine.
     pub fn backend(&self) -> Arc<SimBackend> {
-        Arc::new(SimBackend::of_engine(self.clone()))
+        Arc::new(self.backend_for(None))
+    }
+
+    /// The same, which discovers only what these say.
+    pub(super) fn backend_for(&self, wanted: Option<Discover>) -> SimBackend {
+        SimBackend::of_engine(self.clone(), wanted)
     }
 
     /// Appends a line `KEY HANDLE TEXT` to this file for every job that is accepted from now on, before the caller is
@@ -107,6 +112,11 @@ impl SimEngine {
             inner.faults.set_outage(outage);
             inner.state.hints.lose(outage);
         });
+    }
+
+    /// What could be run from now on, in place of what could before.
+    pub fn offer(&self, tools: Vec<DiscoveredTool>) {
+        self.locked(|inner, _| inner.state.offer(tools));
     }
 
     /// Has the engine forget a job: from now on it is `Gone`. A keyed engine still starts no second one for its key.

@@ -49,6 +49,8 @@ pub enum Operation {
     Answer,
     /// Reads of logs and files.
     Read,
+    /// Looks for what could be run.
+    Discover,
 }
 
 /// How often each kind of fault happens to a request by chance. The seed decides which ones; all default to never.
@@ -110,7 +112,7 @@ pub(super) struct Trouble {
 
 /// The faults to come.
 pub(super) struct Faults {
-    script: [VecDeque<Fault>; 6],
+    script: [VecDeque<Fault>; 7],
     rates: FaultRates,
     random: SplitMix64,
     outage: bool,

@@ -19,7 +19,7 @@ mod state;
 mod target;
 mod wire;
 
-pub use adapter::{Config, Mode, Sim};
+pub use adapter::{Config, Discover, Mode, Sim};
 pub use backend::SimBackend;
 pub use client::SimClient;
 pub use engine::SimEngine;

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Operation, Target};
-use crate::{Answer, JobHandle, JobKey, LogRequest, LogText, Observation, Started, Taken};
+use crate::{Answer, DiscoveredTool, JobHandle, JobKey, LogRequest, LogText, Observation, Started, Taken};
 
 /// One request to the engine.
 #[derive(Serialize, Deserialize)]
@@ -17,6 +17,7 @@ pub(super) enum Request {
     Answer { handle: JobHandle, question: String, answer: Answer },
     Log { handle: JobHandle, request: LogRequest },
     File { handle: JobHandle, name: String, max_bytes: u64 },
+    Discover,
 }
 
 impl Request {
@@ -29,13 +30,14 @@ impl Request {
             Request::Cancel { .. } => Operation::Cancel,
             Request::Answer { .. } => Operation::Answer,
             Request::Log { .. } | Request::File { .. } => Operation::Read,
+            Request::Discover => Operation::Discover,
         }
     }
 
     /// The jobs that it names.
     pub(super) fn handles(&self) -> &[JobHandle] {
         match self {
-            Request::Start { .. } | Request::Find { .. } => &[],
+            Request::Start { .. } | Request::Find { .. } | Request::Discover => &[],
             Request::Observe { handles } => handles,
             Request::Cancel { handle }
             | Request::Answer { handle, .. }
@@ -56,4 +58,5 @@ pub(super) enum Reply {
     Taken(Taken),
     Log(LogText),
     File(Option<String>),
+    Discovered(Vec<DiscoveredTool>),
 }

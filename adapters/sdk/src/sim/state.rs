@@ -12,7 +12,7 @@ use super::hints::Hints;
 use super::job::Job;
 use super::request::{Reply, Request};
 use super::{Mode, Outcome, Target};
-use crate::{Error, JobHandle, JobKey, JobState, Observation, Result, Started, Taken};
+use crate::{DiscoveredTool, Error, JobHandle, JobKey, JobState, Observation, Result, Started, Taken};
 
 pub(super) struct State {
     pub(super) mode: Mode,
@@ -25,6 +25,8 @@ pub(super) struct State {
     ended: VecDeque<u64>,
     due: BTreeMap<(Instant, u64), Due>,
     pub(super) hints: Hints,
+    /// What could be run, by name.
+    offers: BTreeMap<String, DiscoveredTool>,
     numbers: u64,
     total_starts: u64,
     journal: Option<File>,
@@ -53,6 +55,7 @@ impl State {
             ended: VecDeque::new(),
             due: BTreeMap::new(),
             hints: Hints::default(),
+            offers: BTreeMap::new(),
             numbers: 0,
             total_starts: 0,
             journal: None,
@@ -61,6 +64,10 @@ impl State {
 
     pub(super) fn keep_journal(&mut self, file: File) {
         self.journal = Some(file);
+    }
+
+    pub(super) fn offer(&mut self, tools: Vec<DiscoveredTool>) {
+        self.offers = tools.into_iter().map(|tool| (tool.name.clone(), tool)).collect();
     }
 
     /// Lets happen all that is due by now, in the order of its moments.
@@ -117,6 +124,7 @@ impl State {
                 }
                 Reply::File(content.map(str::to_owned))
             }
+            Request::Discover => Reply::Discovered(self.offers.values().cloned().collect()),
         })
     }
 

@@ -21,7 +21,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::request::{Reply, Request};
 use super::{Fault, Mode, Operation, SimEngine};
-use crate::{Error, ErrorKind, JobKey};
+use crate::{DiscoveredTool, Error, ErrorKind, JobKey};
 
 /// The longest line that is read, in bytes.
 const LONGEST: u64 = 16 * 1024 * 1024;
@@ -45,6 +45,7 @@ pub(super) enum Control {
     Counts { key: Option<JobKey> },
     Inject { operation: Operation, fault: Fault },
     Outage { on: bool },
+    Offer { tools: Vec<DiscoveredTool> },
 }
 
 /// What the engine sends back.
@@ -116,6 +117,7 @@ fn obey(engine: &SimEngine, control: Control) -> Told {
         Control::Counts { key } => starts = key.map_or(0, |key| engine.starts(&key)),
         Control::Inject { operation, fault } => engine.inject(operation, fault),
         Control::Outage { on } => engine.set_outage(on),
+        Control::Offer { tools } => engine.offer(tools),
     }
     Told::Counts(Counts {
         mode: engine.mode(),

@@ -14,6 +14,7 @@ pub async fn abilities_are_as_claimed<F: Fixture>(fixture: &F) {
     offered(F::CLAIMS.logs, backend.logs(), "logs");
     offered(F::CLAIMS.artifacts, backend.artifacts(), "artifacts");
     offered(F::CLAIMS.wakeups, backend.wakeups(), "wakeups");
+    offered(F::CLAIMS.discovery, backend.discovery(), "discovery");
 }
 
 /// A job that has printed its lines and ended.

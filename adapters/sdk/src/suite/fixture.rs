@@ -60,6 +60,16 @@ pub trait Fixture: Send + Sync {
         None
     }
 
+    /// Has the engine hold something that can be run and discovered, if `discovery` is claimed: each call another one.
+    async fn offers(&self) -> Option<Offering> {
+        None
+    }
+
+    /// Takes out of the engine what `offers` put there and this tool runs. Called only if `discovery` is claimed.
+    async fn withdraws(&self, _tool: &str) {
+        panic!("`discovery` is claimed, so the fixture must override `withdraws`");
+    }
+
     /// How many jobs the engine has really started under this key. Called only if `counts_starts` is claimed.
     async fn starts(&self, _key: &JobKey) -> usize {
         panic!("`counts_starts` is claimed, so the fixture must override `starts`");
@@ -91,6 +101,8 @@ pub struct Claims {
     pub artifacts: bool,
     /// The backend offers `Wakeups`.
     pub wakeups: bool,
+    /// The backend offers `Discovery`.
+    pub discovery: bool,
     /// The fixture has a job that the engine refuses.
     pub refuses: bool,
     /// The fixture can count what the engine started.
@@ -119,6 +131,8 @@ pub enum Trouble {
     StartLimited,
     /// The next look cannot reach the engine, or the engine cannot serve it.
     LookUnavailable,
+    /// The next discovery cannot reach the engine, or the engine cannot serve it.
+    DiscoveryUnavailable,
 }
 
 /// A job that asks.
@@ -154,6 +168,16 @@ pub struct Leaving {
     pub name: String,
     /// What the file holds: more than one byte.
     pub bytes: Vec<u8>,
+}
+
+/// Something in the engine that is discovered as a tool.
+pub struct Offering {
+    /// The tool's name.
+    pub tool: String,
+    /// Arguments that fit the tool. With them its job succeeds soon.
+    pub arguments: Value,
+    /// A text that the job's output then holds.
+    pub text: String,
 }
 
 /// A job that the engine refuses.

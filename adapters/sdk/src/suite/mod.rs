@@ -12,6 +12,7 @@
 //! engine.
 
 mod abilities;
+mod discovery;
 mod fixture;
 mod look;
 mod questions;
@@ -26,8 +27,9 @@ use tokio::time::{Instant, sleep};
 use crate::{Backend, ErrorKind, JobHandle, JobSpec, JobState, Observation, Output, Started};
 
 pub use abilities::*;
+pub use discovery::*;
 pub use fixture::{
-    Asking, Claims, Fixture, Leaving, Printing, Refusal, Repeat, Saying, Trouble, fresh_key, job,
+    Asking, Claims, Fixture, Leaving, Offering, Printing, Refusal, Repeat, Saying, Trouble, fresh_key, job,
 };
 pub use look::*;
 pub use questions::*;
@@ -80,6 +82,10 @@ macro_rules! behaviour_suite {
             artifact_that_is_too_large_is_rejected_with_its_size
             artifact_name_leads_nowhere_else
             wakeup_names_the_job_that_ended
+            discovered_tool_is_called_as_it_says
+            discovered_names_are_unique_and_stay
+            discovered_tool_that_is_gone_is_left_out
+            fault_of_a_discovery_is_an_error
         }
     };
     (@each $fixture:expr; $($bullet:ident)*) => {$(
@@ -224,6 +230,7 @@ mod tests {
     fn the_macro_names_every_bullet() {
         let bullets = [
             include_str!("abilities.rs"),
+            include_str!("discovery.rs"),
             include_str!("look.rs"),
             include_str!("questions.rs"),
             include_str!("start.rs"),
@@ -238,6 +245,6 @@ mod tests {
                 count += 1;
             }
         }
-        assert_eq!(count, 38);
+        assert_eq!(count, 42);
     }
 }

@@ -48,6 +48,7 @@ impl Fixture for Account {
         logs: true,
         artifacts: false,
         wakeups: false,
+        discovery: false,
         refuses: true,
         counts_starts: true,
         troubles: &[
@@ -114,6 +115,7 @@ impl Fixture for Account {
             Trouble::StartLimited => {
                 ("StartExecution", Fault::Answered(400, "ThrottlingException", "Rate exceeded"))
             }
+            Trouble::DiscoveryUnavailable => panic!("{trouble:?} is not claimed"),
             Trouble::LookUnavailable => {
                 ("DescribeExecution", Fault::Answered(503, "ServiceUnavailable", "busy"))
             }

@@ -1,0 +1,306 @@
+//! [`Discoveries`]: asks backends again and again what they offer as tools, and puts that beside what the config offers. It
+//! must not change a task: those of a tool that is gone go on by what stands in their rows.
+//!
+//! Each server asks for itself. What one of them does not know yet it cannot call, but it acts on the tasks of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, select_all};
+use taskbridge_sdk::{Backend, DiscoveredTool, Error, ErrorKind, Registry, Result};
+use tokio::time::Instant;
+
+use super::offered::Own;
+use crate::catalog::Catalog;
+use crate::config::Discover;
+
+/// How long one backend may take to say what it offers: there may be many pages to be read, slowly.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// How long new backends are waited for, so that their tools are there as soon as anything is. Those that take longer are
+/// heard later.
+const FIRST_ANSWERS: Duration = Duration::from_secs(5);
+/// How soon a backend that did not answer is asked again. The wait doubles, up to what the config says.
+const SOON: Duration = Duration::from_secs(5);
+/// The most names in one line of the log.
+const MOST_NAMES: usize = 20;
+
+/// What backends offer as tools.
+#[derive(Default)]
+pub(super) struct Discoveries {
+    sources: BTreeMap<String, Source>,
+    /// What was wrong with tools and has been told.
+    told: BTreeSet<String>,
+}
+
+/// One backend.
+struct Source {
+    backend: Arc<dyn Backend>,
+    how: Discover,
+    /// What it offered last, by name.
+    tools: BTreeMap<String, DiscoveredTool>,
+    /// How often it has been asked in vain since.
+    failures: u32,
+    has_answered: bool,
+    /// Asks it again when it is time.
+    asking: BoxFuture<'static, Result<Vec<DiscoveredTool>>>,
+}
+
+impl Discoveries {
+    /// Asks these backends from now on and no others. What is known of those that were asked before stays.
+    pub(super) async fn turn_to(&mut self, wanted: Vec<(String, Arc<dyn Backend>, Discover)>) {
+        let mut before = std::mem::take(&mut self.sources);
+        for (name, backend, how) in wanted {
+            let source = match before.remove(&name) {
+                Some(source) if Arc::ptr_eq(&source.backend, &backend) && source.how == how => source,
+                Some(source) if Arc::ptr_eq(&source.backend, &backend) => {
+                    Source { asking: ask(backend, Duration::ZERO), how, ..source }
+                }
+                _ => Source::new(backend, how),
+            };
+            self.sources.insert(name, source);
+        }
+        let all_have = async {
+            while self.sources.values().any(|source| !source.has_answered) {
+                self.hear().await;
+            }
+        };
+        // Those that are late are heard by `changed`.
+        drop(tokio::time::timeout(FIRST_ANSWERS, all_have).await);
+    }
+
+    /// Waits until a backend offers something else than before. It loses nothing if it is dropped.
+    pub(super) async fn changed(&mut self) {
+        while !self.hear().await {}
+    }
+
+    /// What the config offers, and beside it what backends do. Where both have a tool of one name it is the config's, and
+    /// of two backends that of the first by name.
+    pub(super) fn beside(&mut self, own: &Own, registry: &Registry) -> Catalog {
+        let Own { catalog, tool_rules: rules } = own;
+        let (mut definitions, mut limits) = (Vec::new(), BTreeMap::new());
+        let (mut taken, mut problems) = (BTreeMap::new(), BTreeSet::new());
+        for (backend, source) in &self.sources {
+            for tool in source.tools.values() {
+                let name = rules.name(backend, tool);
+                if catalog.get(&name).is_some() {
+                    continue;
+                }
+                if let Some(other) = taken.get(&name) {
+                    problems.insert(format!(
+                        "tool `{name}` of backend `{backend}` is left out: backend `{other}` offers one of this name; set \
+                         `prefix` in [backends.{backend}.discover]"
+                    ));
+                    continue;
+                }
+                match rules.read(registry, backend, tool) {
+                    Ok((definition, slots)) => {
+                        taken.insert(name.clone(), backend);
+                        limits.insert(format!("tool:{name}"), None);
+                        limits.extend(slots.into_iter().map(|(slot, limit)| (slot, Some(limit))));
+                        definitions.push(definition);
+                    }
+                    Err(error) => {
+                        problems.insert(format!("tool `{name}` of backend `{backend}` is left out: {error}"));
+                    }
+                }
+            }
+        }
+        for problem in problems.difference(&self.told) {
+            tracing::warn!("{problem}");
+        }
+        self.told = problems;
+        catalog.and(definitions, limits)
+    }
+
+    /// Waits for the next answer. True if it is another than before.
+    async fn hear(&mut self) -> bool {
+        if self.sources.is_empty() {
+            return std::future::pending().await;
+        }
+        let asked = self.sources.values_mut().map(|source| &mut source.asking);
+        let (answer, index, _) = select_all(asked).await;
+        match self.sources.iter_mut().nth(index) {
+            Some((name, source)) => source.take(name, answer),
+            None => false,
+        }
+    }
+}
+
+impl Source {
+    fn new(backend: Arc<dyn Backend>, how: Discover) -> Self {
+        let asking = ask(Arc::clone(&backend), Duration::ZERO);
+        Self { backend, how, tools: BTreeMap::new(), failures: 0, has_answered: false, asking }
+    }
+
+    /// Takes an answer, and asks again in a while. True if something is offered, or not offered, that was not before.
+    fn take(&mut self, name: &str, answer: Result<Vec<DiscoveredTool>>) -> bool {
+        self.has_answered = true;
+        let tools = match answer {
+            Ok(tools) => tools,
+            Err(error) => {
+                let wait = self.wait_after(&error);
+                self.asking = ask(Arc::clone(&self.backend), wait);
+                if self.failures == 1 {
+                    let kept = self.tools.len();
+                    tracing::warn!(
+                        "backend `{name}` cannot say what it offers: {error}; the tools that it offered stay ({kept}), and it is \
+                         asked again"
+                    );
+                }
+                return false;
+            }
+        };
+        if std::mem::take(&mut self.failures) > 0 {
+            tracing::info!("backend `{name}` says again what it offers");
+        }
+        self.asking = ask(Arc::clone(&self.backend), self.how.every);
+        let tools: BTreeMap<String, DiscoveredTool> =
+            tools.into_iter().map(|tool| (tool.name.clone(), tool)).collect();
+        let before = std::mem::replace(&mut self.tools, tools);
+        let differences = differences(&before, &self.tools);
+        if !differences.is_empty() {
+            tracing::info!("backend `{name}` offers other tools now ({}): {differences}", self.tools.len());
+        }
+        !differences.is_empty()
+    }
+
+    fn wait_after(&mut self, error: &Error) -> Duration {
+        let doubled = SOON.saturating_mul(1 << self.failures.min(16)).min(self.how.every);
+        self.failures = self.failures.saturating_add(1);
+        match error.kind() {
+            ErrorKind::Limited { after: Some(after) } => doubled.max(after),
+            _ => doubled,
+        }
+    }
+}
+
+/// Asks a backend, after a while.
+fn ask(backend: Arc<dyn Backend>, after: Duration) -> BoxFuture<'static, Result<Vec<DiscoveredTool>>> {
+    let when = Instant::now() + after;
+    Box::pin(async move {
+        tokio::time::sleep_until(when).await;
+        let Some(discovery) = backend.discovery() else {
+            return Err(Error::config("it offers no discovery: remove `discover`"));
+        };
+        match tokio::time::timeout(PATIENCE, discovery.discover()).await {
+            Ok(said) => said,
+            Err(_) => {
+                let message = format!("it did not say within {} seconds", PATIENCE.as_secs());
+                Err(Error::unavailable(message))
+            }
+        }
+    })
+}
+
+/// "added: a, b; changed: c"
+fn differences(before: &BTreeMap<String, DiscoveredTool>, now: &BTreeMap<String, DiscoveredTool>) -> String {
+    let names = |wanted: &dyn Fn(&str) -> bool, of: &BTreeMap<String, DiscoveredTool>| -> Vec<String> {
+        of.keys().filter(|name| wanted(name)).cloned().collect()
+    };
+    let groups = [
+        ("added", names(&|name| !before.contains_key(name), now)),
+        ("removed", names(&|name| !now.contains_key(name), before)),
+        ("changed", names(&|name| before.get(name).is_some_and(|tool| now.get(name) != Some(tool)), now)),
+    ];
+    let groups = groups.into_iter().filter(|(_, names)| !names.is_empty());
+    groups.map(|(word, names)| format!("{word}: {}", listed(&names))).collect::<Vec<_>>().join("; ")
+}
+
+fn listed(names: &[String]) -> String {
+    match names.len().checked_sub(MOST_NAMES) {
+        None | Some(0) => names.join(", "),
+        Some(more) => format!("{} and {more} more", names[..MOST_NAMES].join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use taskbridge_sdk::sim::{Fault, Mode, Operation, SimEngine};
+
+    use super::*;
+
+    fn tool(name: &str) -> DiscoveredTool {
+        DiscoveredTool { name: name.to_owned(), ..DiscoveredTool::default() }
+    }
+
+    fn how(every: u64) -> Discover {
+        Discover { every: Duration::from_secs(every), ..Discover::default() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_backend_that_is_away_is_asked_again_soon_and_then_less_often() {
+        let engine = SimEngine::new(Mode::Keyed);
+        engine.offer(vec![tool("a")]);
+        engine.set_outage(true);
+        let (mut all, begin) = (Discoveries::default(), Instant::now());
+        all.turn_to(vec![("sim".to_owned(), engine.backend(), how(3600))]).await;
+        assert!(begin.elapsed() < SOON, "nobody waits for one that has refused");
+        let mut asked = Vec::new();
+        for _ in 0..4 {
+            assert!(!all.hear().await);
+            asked.push(begin.elapsed().as_secs());
+        }
+        assert_eq!(asked, [5, 15, 35, 75]);
+        engine.set_outage(false);
+        all.changed().await;
+        assert_eq!(begin.elapsed().as_secs(), 155);
+        assert_eq!(all.sources["sim"].tools.keys().collect::<Vec<_>>(), ["a"]);
+
+        // One that fails now keeps what there was.
+        engine.inject(Operation::Discover, Fault::Limited(Duration::from_secs(100)));
+        engine.offer(vec![tool("b")]);
+        let since = Instant::now();
+        assert!(!all.hear().await);
+        assert_eq!((since.elapsed().as_secs(), all.sources["sim"].tools.len()), (3600, 1));
+        all.changed().await;
+        assert_eq!(since.elapsed().as_secs(), 3700, "as the engine asked");
+        assert_eq!(all.sources["sim"].tools.keys().collect::<Vec<_>>(), ["b"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_that_takes_long_is_not_waited_for_and_yet_heard() {
+        let engine = SimEngine::new(Mode::Keyed);
+        engine.offer(vec![tool("a")]);
+        engine.inject(Operation::Discover, Fault::Slow(Duration::from_secs(60)));
+        let (mut all, begin) = (Discoveries::default(), Instant::now());
+        all.turn_to(vec![("sim".to_owned(), engine.backend(), how(300))]).await;
+        assert_eq!(begin.elapsed(), FIRST_ANSWERS);
+        all.changed().await;
+        assert_eq!(begin.elapsed().as_secs(), 60);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn another_period_or_backend_is_asked_at_once_and_what_is_the_same_keeps_its_turn() {
+        let engine = SimEngine::new(Mode::Keyed);
+        engine.offer(vec![tool("a")]);
+        let (mut all, backend) = (Discoveries::default(), engine.backend());
+        let wanted =
+            |every: u64| vec![("sim".to_owned(), Arc::clone(&backend) as Arc<dyn Backend>, how(every))];
+        all.turn_to(wanted(300)).await;
+        tokio::time::sleep(Duration::from_secs(200)).await;
+        engine.offer(vec![tool("b")]);
+        all.turn_to(wanted(300)).await;
+        let begin = Instant::now();
+        all.changed().await;
+        assert_eq!(begin.elapsed().as_secs(), 100);
+        engine.offer(Vec::new());
+        let begin = Instant::now();
+        all.turn_to(wanted(600)).await;
+        all.changed().await;
+        assert!(begin.elapsed() < SOON);
+        all.turn_to(Vec::new()).await;
+        assert!(all.sources.is_empty());
+    }
+
+    #[test]
+    fn differences_name_what_came_went_and_changed() {
+        let map =
+            |tools: &[DiscoveredTool]| tools.iter().map(|tool| (tool.name.clone(), tool.clone())).collect();
+        let changed = DiscoveredTool { title: Some("New".to_owned()), ..tool("c") };
+        let text = differences(&map(&[tool("a"), tool("c")]), &map(&[tool("b"), changed]));
+        assert_eq!(text, "added: b; removed: a; changed: c");
+        let many: Vec<_> = (0..23).map(|n| tool(&format!("t{n:02}"))).collect();
+        assert!(differences(&map(&[]), &map(&many)).ends_with("t19 and 3 more"));
+    }
+}

@@ -1,0 +1,185 @@
+//! Tools that backends offer: what the server reads in `[backends.NAME.discover]`, and how an offered tool becomes a
+//! definition, by the rules for those in the file. It must not ask a backend.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use taskbridge_sdk::{DiscoveredTool, Registry};
+
+use super::problem::Problems;
+use super::reader::Reader;
+use super::shape::{ConcurrencyGroup, Lifetime};
+use super::source::{Source, join};
+use super::{Backend, duration, tools};
+use crate::catalog::Definition;
+
+/// The field of a backend that has its tools discovered. What else stands there belongs to the adapter.
+pub(super) const FIELD: &str = "discover";
+/// The fields there that the server reads.
+const OWN: [&str; 2] = ["every", "prefix"];
+
+/// What the server itself reads in `[backends.NAME.discover]`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Discover {
+    /// How often the backend is asked what it offers.
+    #[serde(with = "duration")]
+    #[schemars(with = "String")]
+    pub every: Duration,
+    /// What the names of its tools begin with, to tell them from those of other backends.
+    pub prefix: String,
+}
+
+impl Default for Discover {
+    fn default() -> Self {
+        Self { every: Duration::from_secs(300), prefix: String::new() }
+    }
+}
+
+/// Takes out of a backend's fields what the server reads of its discovery. `None` if it has none.
+pub(super) fn take(
+    reader: &mut Reader<'_>,
+    backend: &str,
+    fields: &mut Map<String, Value>,
+) -> Option<Discover> {
+    let field = join(backend, FIELD);
+    // What is no table is for the adapter to refuse.
+    let table = fields.get_mut(FIELD)?.as_object_mut()?;
+    let own: Map<String, Value> =
+        OWN.into_iter().filter_map(|name| Some((name.to_owned(), table.remove(name)?))).collect();
+    let discover: Discover = reader.read(&field, Value::Object(own))?;
+    if discover.every.is_zero() {
+        reader.problem(join(&field, "every"), "it is zero: say how often, such as \"5m\"");
+    }
+    let fits = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+    if discover.prefix.len() > 32 || !discover.prefix.chars().all(fits) {
+        let message = "a tool's name begins with it: at most 32 letters, digits, `_`, `-` or `.`";
+        reader.problem(join(&field, "prefix"), message);
+    }
+    Some(discover)
+}
+
+/// What tools that do not stand in the file are read by.
+#[derive(Clone, Debug)]
+pub struct ToolRules {
+    pub(super) dir: PathBuf,
+    pub(super) backends: BTreeMap<String, Backend>,
+    pub(super) groups: BTreeMap<String, ConcurrencyGroup>,
+    pub(super) lifetime: Lifetime,
+}
+
+impl ToolRules {
+    /// The name that a tool of this backend has here.
+    pub fn name(&self, backend: &str, tool: &DiscoveredTool) -> String {
+        let discover = self.backends.get(backend).and_then(|backend| backend.discover.as_ref());
+        format!("{}{}", discover.map_or("", |discover| &discover.prefix), tool.name)
+    }
+
+    /// Reads a tool that a backend offers, as if it stood in the file, with the limits of its slots.
+    ///
+    /// # Errors
+    /// All that is wrong with it.
+    pub fn read(
+        &self,
+        registry: &Registry,
+        backend: &str,
+        tool: &DiscoveredTool,
+    ) -> Result<(Definition, Vec<(String, u32)>), Problems> {
+        let name = self.name(backend, tool);
+        let source = Source::without_file(format!("what backend `{backend}` offers"));
+        let mut reader = Reader::new(&source);
+        let backend_names: Vec<String> = self.backends.keys().cloned().collect();
+        let context = tools::Context {
+            registry,
+            dir: &self.dir,
+            backends: &self.backends,
+            backend_names: &backend_names,
+            groups: &self.groups,
+            lifetime: &self.lifetime,
+        };
+        let field = join("tools", &name);
+        if tool.more.get("output_schema").is_some_and(|schema| !schema.is_object()) {
+            reader.problem(
+                join(&field, "output_schema"),
+                "it is no table: files are not read for an offered tool",
+            );
+        }
+        let read = tools::read(&mut reader, &context, &name, Value::Object(table(backend, tool)));
+        // Without anything wrong there is a tool.
+        reader.finish(read)?.ok_or_else(|| Problems(Vec::new()))
+    }
+}
+
+/// What `[tools.NAME]` would hold.
+fn table(backend: &str, tool: &DiscoveredTool) -> Map<String, Value> {
+    let mut table = tool.more.clone();
+    for (name, text) in [("title", &tool.title), ("description", &tool.description)] {
+        if let Some(text) = text {
+            table.insert(name.to_owned(), Value::from(text.as_str()));
+        }
+    }
+    table.insert("backend".to_owned(), Value::from(backend));
+    table.insert("target".to_owned(), tool.target.clone());
+    table.insert("input_schema".to_owned(), Value::Object(tool.input_schema.clone()));
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::{adapters, config};
+
+    fn rules() -> ToolRules {
+        let text = "[backends.sim]\nkind = \"sim\"\nmax_running = 3\n[backends.sim.discover]\nprefix = \"sim-\"\n\
+                    every = \"1h\"\nstarting_with = \"night\"";
+        let at = Path::new("/");
+        let config = config::parse(Path::new("x.toml"), at, text, &adapters::all(), Some(at)).unwrap();
+        config.tool_rules
+    }
+
+    fn tool(more: Value) -> DiscoveredTool {
+        DiscoveredTool {
+            name: "nightly".to_owned(),
+            title: Some("Nightly".to_owned()),
+            input_schema: json!({"type": "object"}).as_object().unwrap().clone(),
+            target: json!({"delay_ms": 1}),
+            more: more.as_object().unwrap().clone(),
+            ..DiscoveredTool::default()
+        }
+    }
+
+    #[test]
+    fn an_offered_tool_is_read_as_if_it_stood_in_the_file() {
+        let (registry, rules) = (adapters::all(), rules());
+        let (definition, slots) =
+            rules.read(&registry, "sim", &tool(json!({"max_runtime": "1h", "backend": "other"}))).unwrap();
+        assert_eq!((definition.name.as_str(), definition.backend.as_str()), ("sim-nightly", "sim"));
+        assert_eq!(definition.terms.max_runtime, Duration::from_secs(3600));
+        assert_eq!(slots, [("backend:sim".to_owned(), 3)]);
+    }
+
+    #[test]
+    fn what_is_wrong_with_one_names_the_backend_and_the_field() {
+        let (registry, rules) = (adapters::all(), rules());
+        let wrong = |tool: DiscoveredTool| rules.read(&registry, "sim", &tool).unwrap_err().to_string();
+        let text = wrong(tool(json!({"max_runtim": "1h"})));
+        assert!(
+            text.starts_with("what backend `sim` offers: tools.sim-nightly.max_runtim: unknown field"),
+            "{text}"
+        );
+        let text = wrong(tool(json!({"output_schema": "/etc/passwd"})));
+        assert!(text.contains("output_schema: it is no table"), "{text}");
+        let text = wrong(DiscoveredTool { target: json!({"delay": 1}), ..tool(json!({})) });
+        assert!(text.contains("tools.sim-nightly.target.delay: unknown field"), "{text}");
+        let text = wrong(tool(json!({"parameters": {"f": {"type": "file", "roots": ["/"]}}})));
+        assert!(text.contains("either `parameters` or `input_schema`"), "{text}");
+    }
+}

@@ -1,0 +1,222 @@
+//! Tools that a backend offers come, change and go while the real program serves, and the tasks of those that are gone
+//! stay.
+
+use serde_json::{Map, Value, json};
+use taskbridge_sdk::DiscoveredTool;
+use taskbridge_sdk::sim::SimClient;
+
+use super::{ONE, PATIENCE, hear, logged, logged_again, put, tools};
+use crate::support::postgres::{schema, shared};
+use crate::support::{BASICS, Client, Fault, Modern, Place, Server, SimProcess, text};
+
+const CHANGED: &str = "notifications/tools/list_changed";
+
+/// An engine that can be told what to offer, and a place for servers beside it.
+struct Forge {
+    engine: SimProcess,
+    place: Place,
+    control: SimClient,
+}
+
+impl Forge {
+    fn new() -> Self {
+        let place = Place::new("");
+        let engine = SimProcess::start(&place, "keyed");
+        let control = SimClient::new(engine.address.parse().unwrap());
+        Self { place, engine, control }
+    }
+
+    async fn offers(&self, tools: &[DiscoveredTool]) {
+        self.control.offer(tools.to_vec()).await.unwrap();
+    }
+
+    /// A backend of this name on the engine, with this in its `discover`.
+    fn backend(&self, name: &str, discover: &str) -> String {
+        let address = &self.engine.address;
+        format!(
+            "[backends.{name}]\nkind = \"sim\"\naddress = \"{address}\"\n[backends.{name}.discover]\n{discover}\n"
+        )
+    }
+
+    fn serve(&self, config: &str) -> Server {
+        std::fs::write(self.place.config(), format!("{BASICS}{ONE}{config}")).unwrap();
+        self.place.serve()
+    }
+}
+
+const OFTEN: &str = "every = \"50ms\"";
+
+/// A tool whose job does as `target` says, and takes these parameters.
+fn tool(name: &str, target: Value, parameters: Value) -> DiscoveredTool {
+    let schema = json!({"type": "object", "properties": parameters, "additionalProperties": false});
+    DiscoveredTool {
+        name: name.to_owned(),
+        description: Some(format!("Runs {name}.")),
+        input_schema: schema.as_object().unwrap().clone(),
+        target,
+        ..DiscoveredTool::default()
+    }
+}
+
+fn night() -> DiscoveredTool {
+    tool("night", json!({"text": "a night's work"}), json!({"text": {"type": "string"}}))
+}
+
+/// Its job asks, and tells the answer.
+fn asking() -> DiscoveredTool {
+    let form = json!({"type": "object", "properties": {"name": {"type": "string"}}});
+    tool("asking", json!({"question": {"message": "Who?", "schema": form, "at_once": true}}), json!({}))
+}
+
+/// Its job never ends by itself.
+fn endless() -> DiscoveredTool {
+    tool("endless", json!({"delay_ms": 3_600_000}), json!({}))
+}
+
+async fn until_listed(client: &Client, wanted: &[&str]) {
+    let listed = async { while tools(client).await != wanted {} };
+    tokio::time::timeout(PATIENCE, listed).await.unwrap_or_else(|_| panic!("never listed: {wanted:?}"));
+}
+
+#[tokio::test]
+async fn they_come_and_change_and_every_listener_hears_it() {
+    let forge = Forge::new();
+    forge.offers(&[night()]).await;
+    let server = forge.serve(&forge.backend("forge", OFTEN));
+    let session = Client::open(server.url()).await.unwrap();
+    assert_eq!(tools(&session).await, ["hello", "night"], "they are there from the first");
+    let mut stream = session.listen().await.unwrap();
+    let modern = Modern::without_tasks(server.url());
+    let (mut subscription, _) = modern.subscribe(json!({"toolsListChanged": true})).await.unwrap();
+    assert_eq!(text(&session.call("night", json!({})).await.unwrap()), "a night's work");
+
+    let day = tool("day", json!({"text": "by day"}), json!({}));
+    forge.offers(&[night(), day]).await;
+    assert_eq!(hear(&mut stream).await["method"], CHANGED);
+    assert_eq!(hear(&mut subscription).await["method"], CHANGED);
+    assert_eq!(tools(&session).await, ["day", "hello", "night"]);
+    assert_eq!(text(&modern.call("day", &json!({}), json!({})).await.unwrap()), "by day");
+    let line = logged(&forge.place, "backend `forge` offers other tools now (2)").await;
+    assert!(line.ends_with("added: day"), "{line}");
+
+    // A task that was begun by what the tool took then goes on; a new call is held against what it takes now.
+    let begun = session.start("night", json!({"text": "as it was"})).await.unwrap();
+    forge.offers(&[tool("night", json!({"text": "another"}), json!({"hours": {"type": "integer"}}))]).await;
+    while hear(&mut stream).await["method"] != CHANGED {}
+    assert_eq!(hear(&mut subscription).await["method"], CHANGED);
+    assert_eq!(text(&session.result(&begun).await.unwrap()), "as it was");
+    let old = session.call("night", json!({"text": "as it was"})).await;
+    let said = old.map_or_else(|fault| format!("{fault:?}"), |result| result.to_string());
+    assert!(said.contains("'text' was unexpected"), "{said}");
+    assert_eq!(text(&session.call("night", json!({"hours": 3})).await.unwrap()), "another");
+}
+
+#[tokio::test]
+async fn the_tasks_of_one_that_is_gone_are_polled_answered_and_cancelled() {
+    let forge = Forge::new();
+    forge.offers(&[asking(), endless()]).await;
+    let server = forge.serve(&forge.backend("forge", OFTEN));
+    let session = Client::open(server.url()).await.unwrap();
+    let asked = session.start("asking", json!({})).await.unwrap();
+    let running = session.start("endless", json!({})).await.unwrap();
+    forge.offers(&[]).await;
+    until_listed(&session, &["hello"]).await;
+    let Err(Fault::Refused { code: -32602, message }) = session.start("endless", json!({})).await else {
+        panic!("a tool that is gone is called");
+    };
+    assert!(message.contains("endless"), "{message}");
+    assert_eq!(session.get(&running).await.unwrap()["status"], "working");
+    let reply = json!({"action": "accept", "content": {"name": "Ann"}});
+    let result = session.converse("tasks/result", json!({"taskId": asked}), &reply).await.unwrap();
+    assert!(text(&result).contains("Ann"), "{result}");
+    session.cancel(&running).await.unwrap();
+    assert_eq!(session.get(&running).await.unwrap()["status"], "cancelled");
+    let stopped = async { while forge.control.counts(None).await.unwrap().running > 0 {} };
+    tokio::time::timeout(PATIENCE, stopped).await.expect("the job is stopped in the engine");
+}
+
+#[tokio::test]
+async fn an_engine_that_is_away_keeps_nobody_from_starting_and_takes_no_tools_away() {
+    let forge = Forge::new();
+    forge.offers(&[night()]).await;
+    forge.control.set_outage(true).await.unwrap();
+    let server = forge.serve(&forge.backend("forge", OFTEN));
+    let session = Client::open(server.url()).await.unwrap();
+    assert_eq!(tools(&session).await, ["hello"]);
+    let mut stream = session.listen().await.unwrap();
+    logged(&forge.place, "backend `forge` cannot say what it offers").await;
+    forge.control.set_outage(false).await.unwrap();
+    assert_eq!(hear(&mut stream).await["method"], CHANGED);
+    assert_eq!(tools(&session).await, ["hello", "night"]);
+
+    forge.control.set_outage(true).await.unwrap();
+    let line = logged_again(&forge.place, "cannot say what it offers", 2).await;
+    assert!(line.contains("the tools that it offered stay (1)"), "{line}");
+    assert_eq!(tools(&session).await, ["hello", "night"]);
+    forge.control.set_outage(false).await.unwrap();
+    logged_again(&forge.place, "says again what it offers", 2).await;
+    let log = std::fs::read_to_string(forge.place.path("server.log")).unwrap();
+    assert_eq!(log.matches("cannot say what it offers").count(), 2, "an outage is told once");
+}
+
+#[tokio::test]
+async fn the_config_goes_first_and_what_cannot_be_a_tool_is_told_and_left_out() {
+    let forge = Forge::new();
+    let mine = tool("hello", json!({"text": "not this one"}), json!({}));
+    let bad = DiscoveredTool { input_schema: Map::from_iter([("type".into(), json!("strin"))]), ..night() };
+    let bad = DiscoveredTool { name: "bad".to_owned(), ..bad };
+    let companion = DiscoveredTool { name: "task_wait".to_owned(), ..night() };
+    forge.offers(&[mine, bad, companion, night()]).await;
+    let both = |more: &str| format!("{}{}", forge.backend("forge", OFTEN), forge.backend("second", more));
+    let server = forge.serve(&both(OFTEN));
+    let session = Client::open(server.url()).await.unwrap();
+    assert_eq!(tools(&session).await, ["hello", "night"]);
+    assert_eq!(text(&session.call("hello", json!({})).await.unwrap()), "hello\n");
+    let line = logged(&forge.place, "tool `bad` of backend `forge` is left out").await;
+    assert!(line.contains("tools.bad.input_schema"), "{line}");
+    logged(&forge.place, "tool `task_wait` of backend `forge` is left out").await;
+    let line = logged(&forge.place, "tool `night` of backend `second` is left out").await;
+    assert!(line.contains("backend `forge` offers one of this name; set `prefix`"), "{line}");
+
+    // The config that the server reads again decides at once what is discovered, and under which name.
+    put(&forge.place, &format!("{ONE}{}", both("prefix = \"second-\"\nstarting_with = \"n\"")));
+    until_listed(&session, &["hello", "night", "second-night"]).await;
+    let task = session.start("second-night", json!({"text": "by the second"})).await.unwrap();
+    put(&forge.place, ONE);
+    until_listed(&session, &["hello"]).await;
+    assert_eq!(text(&session.result(&task).await.unwrap()), "by the second");
+}
+
+#[tokio::test]
+async fn a_replica_that_does_not_know_the_tool_yet_acts_on_its_tasks() {
+    let forge = Forge::new();
+    let store = format!(
+        "[store]\nkind = \"postgres\"\nurl = \"{}\"\nschema = \"{}\"\nbackends_dir = \"state\"\n\
+         [reconciler]\nlease = \"2s\"\nquickest_look = \"20ms\"\n",
+        shared().url(),
+        schema()
+    );
+    let basics = BASICS.split("[store]").next().unwrap();
+    let config = |every: &str| {
+        format!("{basics}{store}{ONE}{}", forge.backend("forge", every))
+            .replace("kind = \"local\"", "kind = \"sim\"")
+            .replace("target.command = [\"echo\", \"hello\"]", "target = {}")
+    };
+    std::fs::write(forge.place.config(), config(OFTEN)).unwrap();
+    let later = Place::new(&config("every = \"1h\""));
+    let (mut knows, does_not) = (forge.place.serve(), later.serve());
+    let (first, second) =
+        (Client::open(knows.url()).await.unwrap(), Client::open(does_not.url()).await.unwrap());
+    forge.offers(&[asking(), endless()]).await;
+    until_listed(&first, &["asking", "endless", "hello"]).await;
+    assert_eq!(tools(&second).await, ["hello"]);
+    let asked = first.start("asking", json!({})).await.unwrap();
+    let running = first.start("endless", json!({})).await.unwrap();
+    knows.kill();
+    let reply = json!({"action": "accept", "content": {"name": "Bob"}});
+    let result = second.converse("tasks/result", json!({"taskId": asked}), &reply).await.unwrap();
+    assert!(text(&result).contains("Bob"), "{result}");
+    second.cancel(&running).await.unwrap();
+    let stopped = async { while forge.control.counts(None).await.unwrap().running > 0 {} };
+    tokio::time::timeout(PATIENCE, stopped).await.expect("the job is stopped in the engine");
+}
