@@ -22,6 +22,7 @@ mod replicas;
 mod schemas;
 mod simulation;
 mod stage;
+mod step_functions;
 mod support;
 mod tidy;
 mod transport;

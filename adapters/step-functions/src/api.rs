@@ -9,6 +9,7 @@ use aws_sdk_sfn::config::{ConfigBag, Intercept, RuntimeComponents};
 use aws_sdk_sfn::error::BoxError;
 use aws_sdk_sfn::operation::describe_execution::DescribeExecutionOutput;
 use aws_sdk_sfn::operation::describe_state_machine::DescribeStateMachineOutput;
+use aws_sdk_sfn::operation::get_activity_task::GetActivityTaskOutput;
 use aws_sdk_sfn::operation::get_execution_history::GetExecutionHistoryOutput;
 use aws_sdk_sfn::operation::list_executions::ListExecutionsOutput;
 use aws_sdk_sfn::operation::list_state_machines::ListStateMachinesOutput;
@@ -19,9 +20,13 @@ use aws_sdk_sfn::types::ExecutionStatus;
 use crate::budget::{Budget, Operation};
 use crate::client::timeouts;
 use crate::failure::{Failure, Repeat};
+use crate::tokens::Token;
 
 /// An Express execution runs for five minutes at most; its answer is then on its way.
 const LONGEST_SYNC: Duration = Duration::from_secs(310);
+
+/// Step Functions lets who asks for an activity's task wait for a minute; its answer is then on its way.
+const LONGEST_POLL: Duration = Duration::from_secs(70);
 
 /// What a call gave.
 pub(crate) type Answer<T> = std::result::Result<T, Failure>;
@@ -113,6 +118,34 @@ impl Api {
         self.take(Operation::ListMachines)?;
         let sent = self.client.list_state_machines().max_results(1000).set_next_token(page).send().await;
         sent.map_err(|e| Failure::of(Operation::ListMachines.name(), Repeat::Safe, e))
+    }
+
+    /// Waits until an activity has something to be done; there is none if no token is in the answer.
+    pub(crate) async fn activity_task(&self, activity: &str) -> Answer<GetActivityTaskOutput> {
+        self.take(Operation::ActivityTask)?;
+        let config = aws_sdk_sfn::Config::builder().timeout_config(timeouts(LONGEST_POLL));
+        let call = self.client.get_activity_task().activity_arn(activity).worker_name("taskbridge");
+        let sent = call.customize().config_override(config).send().await;
+        sent.map_err(|e| Failure::of(Operation::ActivityTask.name(), Repeat::Safe, e))
+    }
+
+    pub(crate) async fn task_success(&self, token: &Token, output: &str) -> Answer<()> {
+        self.take(Operation::TaskSuccess)?;
+        let sent = self.client.send_task_success().task_token(token.reveal()).output(output).send().await;
+        sent.map(drop).map_err(|e| Failure::of(Operation::TaskSuccess.name(), Repeat::Safe, e))
+    }
+
+    pub(crate) async fn task_failure(&self, token: &Token, error: &str, cause: &str) -> Answer<()> {
+        self.take(Operation::TaskFailure)?;
+        let call = self.client.send_task_failure().task_token(token.reveal()).error(error).cause(cause);
+        let sent = call.send().await;
+        sent.map(drop).map_err(|e| Failure::of(Operation::TaskFailure.name(), Repeat::Safe, e))
+    }
+
+    pub(crate) async fn task_heartbeat(&self, token: &Token) -> Answer<()> {
+        self.take(Operation::TaskHeartbeat)?;
+        let sent = self.client.send_task_heartbeat().task_token(token.reveal()).send().await;
+        sent.map(drop).map_err(|e| Failure::of(Operation::TaskHeartbeat.name(), Repeat::Safe, e))
     }
 
     fn take(&self, operation: Operation) -> Answer<()> {

@@ -1,34 +1,45 @@
 //! The connected backend: what the server calls. All that it keeps about executions may be lost.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use taskbridge_sdk::{
-    Backend, Connect, Error, GroupKey, JobHandle, JobSpec, LogRequest, LogText, Logs, Observation, Result,
-    Started, async_trait,
+    Backend, Connect, Error, GroupKey, JobHandle, JobSpec, LogRequest, LogText, Logs, Observation, Questions,
+    Result, Started, Wakeups, async_trait,
 };
 use tokio::time::Instant;
 
+use crate::answer::Given;
 use crate::api::Api;
 use crate::arn::ExecutionArn;
-use crate::client;
+use crate::asks::Ways;
+use crate::check;
+use crate::client::{self, Clients};
 use crate::config::Config;
 use crate::log;
 use crate::machines::Machines;
+use crate::queue::Queue;
+use crate::reader::{Reader, Sources};
 use crate::state::{STOPPED_CAUSE, STOPPED_ERROR};
 use crate::steps::Watch;
+use crate::tokens::Tokens;
 
 /// For how long an execution that was started may not be known everywhere at AWS.
 const YOUNG: Duration = Duration::from_secs(60);
 
 /// Step Functions as a backend.
 pub(crate) struct StepFunctions {
-    pub(crate) api: Api,
+    pub(crate) api: Arc<Api>,
     pub(crate) region: String,
     pub(crate) machines: Machines,
-    pub(crate) watch: Watch,
-    pub(crate) tells_progress: bool,
+    pub(crate) watch: Arc<Watch>,
+    pub(crate) tokens: Arc<Tokens>,
+    pub(crate) given: Given,
+    pub(crate) sources: Arc<Sources>,
+    /// `None` if the config names nothing to be read.
+    reader: Option<Reader>,
     pub(crate) call_timeout: Duration,
     /// What this process asked to be started lately, and when.
     started: Mutex<HashMap<String, Instant>>,
@@ -36,13 +47,32 @@ pub(crate) struct StepFunctions {
 
 impl StepFunctions {
     pub(crate) async fn connect(config: Config, context: &Connect) -> Result<Self> {
-        let (client, region) = client::connect(&config, context).await?;
+        let Clients { steps, queue, region } = client::connect(&config, context).await?;
+        if let Some(wrong) = check::ways(&config, &region) {
+            return Err(Error::config(wrong));
+        }
+        let ways = Ways { activities: config.activities.clone(), queue: config.queue.clone() };
+        let reads = !ways.are_closed();
+        let api = Arc::new(Api::new(steps, config.endpoint.is_some()));
+        let watch = Arc::new(Watch::new(config.progress_calls_per_minute, ways));
+        let tokens = Arc::<Tokens>::default();
+        let sources = Arc::new(Sources {
+            api: api.clone(),
+            queue: config.queue.zip(queue).map(|(url, client)| Queue::new(client, url)),
+            activities: config.activities,
+            heartbeat: config.heartbeat,
+            tokens: tokens.clone(),
+            watch: watch.clone(),
+        });
         Ok(Self {
-            api: Api::new(client, config.endpoint.is_some()),
+            api,
             region,
             machines: Machines::default(),
-            watch: Watch::new(config.progress_calls_per_minute),
-            tells_progress: config.progress_calls_per_minute > 0,
+            watch,
+            tokens,
+            given: Given::default(),
+            reader: reads.then(|| Reader::new(&sources)),
+            sources,
             call_timeout: config.call_timeout,
             started: Mutex::default(),
         })
@@ -100,8 +130,16 @@ impl Backend for StepFunctions {
         self.sweep(group, handles).await
     }
 
+    fn questions(&self) -> Option<&dyn Questions> {
+        self.reader.as_ref().map(|_| self as &dyn Questions)
+    }
+
     fn logs(&self) -> Option<&dyn Logs> {
         Some(self)
+    }
+
+    fn wakeups(&self) -> Option<&dyn Wakeups> {
+        self.reader.as_ref().map(|reader| reader as &dyn Wakeups)
     }
 }
 

@@ -18,10 +18,14 @@ pub(crate) enum Operation {
     History,
     DescribeMachine,
     ListMachines,
+    ActivityTask,
+    TaskSuccess,
+    TaskFailure,
+    TaskHeartbeat,
 }
 
 impl Operation {
-    const ALL: [Operation; 8] = [
+    const ALL: [Operation; 12] = [
         Self::Start,
         Self::StartSync,
         Self::Describe,
@@ -30,6 +34,10 @@ impl Operation {
         Self::History,
         Self::DescribeMachine,
         Self::ListMachines,
+        Self::ActivityTask,
+        Self::TaskSuccess,
+        Self::TaskFailure,
+        Self::TaskHeartbeat,
     ];
 
     /// Its name at AWS.
@@ -43,6 +51,10 @@ impl Operation {
             Self::History => "GetExecutionHistory",
             Self::DescribeMachine => "DescribeStateMachine",
             Self::ListMachines => "ListStateMachines",
+            Self::ActivityTask => "GetActivityTask",
+            Self::TaskSuccess => "SendTaskSuccess",
+            Self::TaskFailure => "SendTaskFailure",
+            Self::TaskHeartbeat => "SendTaskHeartbeat",
         }
     }
 
@@ -56,6 +68,7 @@ impl Operation {
             Self::History => (400, 20.0),
             Self::DescribeMachine => (200, 20.0),
             Self::ListMachines => (100, 5.0),
+            Self::ActivityTask | Self::TaskSuccess | Self::TaskFailure | Self::TaskHeartbeat => (1500, 300.0),
         }
     }
 }

@@ -1,10 +1,13 @@
 //! What is wrong with a target, found offline. Whether the state machine exists is not asked: that is the account's
 //! state, not the config's.
 
+use std::time::Duration;
+
 use serde_json::Value;
 use taskbridge_sdk::Problem;
 
 use crate::arn::{MachineArn, is_name};
+use crate::client::origin;
 use crate::config::{Config, Target};
 use crate::template::{OURS, Templates};
 
@@ -44,6 +47,28 @@ pub(crate) fn check(config: &Config, target: &Target, parameters: &[&str]) -> Ve
         );
     }
     problems
+}
+
+/// What is wrong with how steps are to ask, in words.
+pub(crate) fn ways(config: &Config, region: &str) -> Option<String> {
+    for activity in &config.activities {
+        let parts: Vec<&str> = activity.split(':').collect();
+        let right = matches!(parts[..], ["arn", _, "states", place, account, "activity", name]
+            if place == region && !account.is_empty() && is_name(name));
+        if !right {
+            return Some(format!(
+                "activities: `{activity}` is not the ARN of an activity in `{region}`, such as \
+                 `arn:aws:states:{region}:123456789012:activity:ask`"
+            ));
+        }
+    }
+    if let Some(queue) = config.queue.as_deref().filter(|queue| origin(queue).is_none()) {
+        return Some(format!(
+            "queue: `{queue}` is not the URL of a queue, such as `https://sqs.{region}.amazonaws.com/123456789012/questions`"
+        ));
+    }
+    let range = Duration::from_secs(1)..=Duration::from_secs(3600);
+    (!range.contains(&config.heartbeat)).then(|| "heartbeat: give a time between 1s and 1h".to_owned())
 }
 
 /// What is wrong with the name of a state machine.
@@ -149,6 +174,23 @@ mod tests {
             assert_eq!(found.len(), 1, "{target}: {found:?}");
             assert_eq!(found[0].0, field, "{target}");
             assert!(found[0].1.contains(part), "{target}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_way_to_ask_is_told_with_its_field() {
+        let (activity, queue) = ("arn:aws:states:r-1:1:activity:ask", "http://127.0.0.1:9/1/q");
+        for (config, part) in [
+            (json!({"activities": [activity], "queue": queue, "heartbeat": "1s"}), None),
+            (json!({"activities": [activity, "ask"]}), Some("activities: `ask` is not the ARN")),
+            (json!({"activities": [activity.replace("r-1", "r-2")]}), Some("in `r-1`")),
+            (json!({"queue": "questions"}), Some("queue: `questions` is not the URL")),
+            (json!({"queue": "https://sqs.r-1.amazonaws.com/q"}), Some("is not the URL")),
+            (json!({"heartbeat": "0s"}), Some("heartbeat: give a time")),
+        ] {
+            let found = ways(&serde_json::from_value(config.clone()).unwrap(), "r-1");
+            assert_eq!(found.is_some(), part.is_some(), "{config}: {found:?}");
+            assert!(part.is_none_or(|part| found.is_some_and(|found| found.contains(part))), "{config}");
         }
     }
 

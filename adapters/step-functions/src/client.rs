@@ -19,8 +19,15 @@ use crate::failure::without_credentials;
 /// How long a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(3);
 
-/// A client, and the region that it works in.
-pub(crate) async fn connect(config: &Config, context: &Connect) -> Result<(aws_sdk_sfn::Client, String)> {
+/// What calls are made with, and the region that it works in.
+pub(crate) struct Clients {
+    pub(crate) steps: aws_sdk_sfn::Client,
+    /// `None` if there is no queue.
+    pub(crate) queue: Option<aws_sdk_sqs::Client>,
+    pub(crate) region: String,
+}
+
+pub(crate) async fn connect(config: &Config, context: &Connect) -> Result<Clients> {
     let found = find(config, context).await;
     let region = found.region().map(|region| region.as_ref().to_owned()).ok_or_else(|| {
         Error::config("no AWS region is known: set `region`, or AWS_REGION, or the region of the profile")
@@ -39,12 +46,28 @@ pub(crate) async fn connect(config: &Config, context: &Connect) -> Result<(aws_s
             return Err(error);
         }
     }
+    let queue = config.queue.as_deref().and_then(origin).map(|origin| {
+        let builder = aws_sdk_sqs::config::Builder::from(&found)
+            .credentials_provider(provider.clone())
+            .retry_config(RetryConfig::disabled())
+            .timeout_config(timeouts(config.call_timeout))
+            .endpoint_url(origin);
+        aws_sdk_sqs::Client::from_conf(builder.build())
+    });
     let mut builder = aws_sdk_sfn::config::Builder::from(&found)
         .credentials_provider(provider)
         .retry_config(RetryConfig::disabled())
         .timeout_config(timeouts(config.call_timeout));
     builder.set_endpoint_url(config.endpoint.clone().or_else(|| found.endpoint_url().map(str::to_owned)));
-    Ok((aws_sdk_sfn::Client::from_conf(builder.build()), region))
+    Ok(Clients { steps: aws_sdk_sfn::Client::from_conf(builder.build()), queue, region })
+}
+
+/// Where a queue is: its URL without the account and the name.
+pub(crate) fn origin(url: &str) -> Option<&str> {
+    let (scheme, rest) = url.split_once("://")?;
+    let host = rest.split('/').next().filter(|host| !host.is_empty())?;
+    let whole = matches!(scheme, "http" | "https") && rest[host.len()..].split('/').count() == 3;
+    whole.then(|| &url[..scheme.len() + "://".len() + host.len()])
 }
 
 /// The hard limits of one call.

@@ -32,6 +32,18 @@ pub struct Config {
     #[serde(with = "humantime_serde")]
     #[schemars(with = "String")]
     pub call_timeout: Duration,
+    /// The ARNs of activities by which state machines ask people: this server takes what they hand out, and asks it. Nobody
+    /// else may poll them.
+    pub activities: Vec<String>,
+    /// The URL of an SQS queue of this server's own. Steps that end in `.waitForTaskToken` send what they ask there, and
+    /// a rule of EventBridge may send the status changes of executions, which are then seen sooner.
+    pub queue: Option<String>,
+    /// How often Step Functions is told that somebody still thinks about a question, and after how long a message of the
+    /// queue that nobody has answered comes again. It must be shorter than half of the `HeartbeatSeconds` of the steps
+    /// that ask.
+    #[serde(with = "humantime_serde")]
+    #[schemars(with = "String")]
+    pub heartbeat: Duration,
     /// How often in a minute the histories of running executions are read, to tell how far they are. All executions of
     /// this backend share it; 0 turns progress off.
     pub progress_calls_per_minute: u16,
@@ -46,6 +58,9 @@ impl Default for Config {
             endpoint: None,
             assume_role: None,
             call_timeout: Duration::from_secs(6),
+            activities: Vec::new(),
+            queue: None,
+            heartbeat: Duration::from_secs(20),
             progress_calls_per_minute: 30,
         }
     }

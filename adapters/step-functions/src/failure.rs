@@ -61,7 +61,10 @@ pub(crate) fn meaning(code: &str, status: u16) -> Meaning {
         | "SerializationException"
         | "ExecutionAlreadyExists"
         | "ExecutionDoesNotExist"
-        | "InvalidToken" => Meaning::Rejected,
+        | "InvalidOutput"
+        | "InvalidToken"
+        | "TaskDoesNotExist"
+        | "TaskTimedOut" => Meaning::Rejected,
         "AccessDeniedException"
         | "AccessDenied"
         | "NotAuthorized"
@@ -85,6 +88,9 @@ pub(crate) fn meaning(code: &str, status: u16) -> Meaning {
         | "StateMachineDeleting"
         | "StateMachineTypeNotSupported"
         | "InvalidArn"
+        | "ActivityDoesNotExist"
+        | "QueueDoesNotExist"
+        | "AWS.SimpleQueueService.NonExistentQueue"
         | "ResourceNotFound"
         | "KmsInvalidStateException"
         | "UnknownOperationException"
@@ -129,7 +135,9 @@ impl Failure {
         let code = service.code().unwrap_or_default();
         let code =
             code.rsplit('#').next().unwrap_or_default().split(':').next().unwrap_or_default().to_owned();
-        let words = one_line(service.message().unwrap_or_default());
+        // What AWS says about a call that holds a token can quote it.
+        let said = service.message().filter(|_| !operation.starts_with("SendTask"));
+        let words = one_line(said.unwrap_or_default());
         let status = response.status().as_u16();
         let named = if code.is_empty() { format!("HTTP status {status}") } else { code.clone() };
         let message = match words.as_str() {

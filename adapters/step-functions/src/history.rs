@@ -5,7 +5,7 @@ use aws_sdk_sfn::primitives::DateTime;
 use aws_sdk_sfn::types::HistoryEvent;
 use taskbridge_sdk::{ErrorKind, Result, Timestamp};
 
-use crate::api::Api;
+use crate::api::{Answer, Api};
 
 /// The most pages that are read for one purpose: the longest history that there is.
 pub(crate) const MOST_PAGES: usize = 25;
@@ -28,6 +28,11 @@ pub(crate) struct Happened {
     pub(crate) number: Option<i32>,
     /// What a state was given.
     pub(crate) input: Option<String>,
+    /// Which resource a task was handed to, and with what.
+    pub(crate) resource: Option<String>,
+    pub(crate) parameters: Option<String>,
+    /// What a task gave.
+    pub(crate) output: Option<String>,
     /// What failed, and why.
     pub(crate) error: Option<String>,
     pub(crate) cause: Option<String>,
@@ -72,8 +77,31 @@ impl From<&HistoryEvent> for Happened {
         if let Some(iteration) = iterations.into_iter().flatten().next() {
             (it.name, it.number) = (iteration.name.clone(), Some(iteration.index));
         }
+        task(event, &mut it);
         (it.error, it.cause) = failure(event);
         it
+    }
+}
+
+/// What an event says of a task that was handed to something else.
+fn task(event: &HistoryEvent, it: &mut Happened) {
+    if let Some(scheduled) = &event.activity_scheduled_event_details {
+        (it.resource, it.parameters) = (Some(scheduled.resource.clone()), scheduled.input.clone());
+    }
+    if let Some(scheduled) = &event.task_scheduled_event_details {
+        (it.resource, it.parameters) = (Some(scheduled.resource.clone()), Some(scheduled.parameters.clone()));
+    }
+    if let Some(succeeded) = &event.activity_succeeded_event_details {
+        it.output = succeeded.output.clone();
+    }
+    if let Some(succeeded) = &event.task_succeeded_event_details {
+        (it.resource, it.output) = (Some(succeeded.resource.clone()), succeeded.output.clone());
+    }
+    if let Some(failed) = &event.task_failed_event_details {
+        it.resource = Some(failed.resource.clone());
+    }
+    if let Some(late) = &event.task_timed_out_event_details {
+        it.resource = Some(late.resource.clone());
     }
 }
 
@@ -98,11 +126,11 @@ fn failure(event: &HistoryEvent) -> (Option<String>, Option<String>) {
 }
 
 /// The newest of what happened, down to and without the event `known`, the oldest first. The second is false if there is
-/// more between `known` and what was read.
-pub(crate) async fn newest(api: &Api, arn: &str, known: i64) -> Result<(Vec<Happened>, bool)> {
+/// more between `known` and what was read. `data` is what states are given and give.
+pub(crate) async fn newest(api: &Api, arn: &str, known: i64, data: bool) -> Answer<(Vec<Happened>, bool)> {
     let (mut read, mut page) = (Vec::new(), None);
     for _ in 0..MOST_PAGES {
-        let answer = api.history(arn, if known == 0 { PAGE } else { 100 }, false, page).await?;
+        let answer = api.history(arn, if known == 0 { PAGE } else { 100 }, data, page).await?;
         for event in &answer.events {
             if event.id <= known {
                 read.reverse();

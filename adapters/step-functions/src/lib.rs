@@ -2,14 +2,17 @@
 //!
 //! [`StepFunctions`] is what the server registers. A start goes through `input` (what the execution is given) and
 //! `start` (under which name, and what an unclear reply means); `look` reads one execution and `sweep` many; `state`
-//! says what was seen, `steps` how far it is, `log` what its history tells. Only `api` talks to AWS, and only
-//! `failure` says what an error of it means. README.md tells users what a job can do, and what was tested against what.
+//! says what was seen, `steps` how far it is, `log` what its history tells. What an execution asks is in `asks`, under
+//! which `tokens` it waits comes through `reader`, and `answer` hands over what was said. Only `api` and `queue` talk to
+//! AWS, and only `failure` says what an error of it means. README.md tells users what a job can do, and what was tested against what.
 //!
 //! It must not know the server: all that it is told arrives in [`taskbridge_sdk::Connect`]. Nothing is retried here, by
 //! the SDK of AWS either.
 
+mod answer;
 mod api;
 mod arn;
+mod asks;
 mod backend;
 mod budget;
 mod check;
@@ -22,11 +25,14 @@ mod input;
 mod log;
 mod look;
 mod machines;
+mod queue;
+mod reader;
 mod start;
 mod state;
 mod steps;
 mod sweep;
 mod template;
+mod tokens;
 
 use std::sync::Arc;
 

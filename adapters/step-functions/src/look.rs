@@ -6,6 +6,7 @@ use crate::arn::ExecutionArn;
 use crate::backend::StepFunctions;
 use crate::history;
 use crate::state::{Facts, gone};
+use crate::steps::Look;
 
 impl StepFunctions {
     /// Looks at an execution by itself.
@@ -38,9 +39,10 @@ impl StepFunctions {
     pub(crate) async fn judge(&self, arn: &ExecutionArn<'_>, facts: Facts) -> Result<Observation> {
         if !facts.have_ended() {
             let seen = facts.observation(None);
-            return Ok(self.with_progress(arn, seen).await);
+            return self.with_progress(arn, seen).await;
         }
         self.watch.forget(arn.as_str());
+        self.tokens.forget(arn.as_str());
         let origin = match facts.have_origin() {
             true => history::origin(&self.api, arn.as_str()).await?,
             false => None,
@@ -48,11 +50,20 @@ impl StepFunctions {
         Ok(facts.observation(origin))
     }
 
-    /// A look at an execution that runs, with how far it is, where that is known.
-    pub(crate) async fn with_progress(&self, arn: &ExecutionArn<'_>, seen: Observation) -> Observation {
-        if seen.state != JobState::Running || seen.message.is_some() || !self.tells_progress {
-            return seen;
+    /// A look at an execution that runs, with how far it is, where that is known, and what it asks.
+    pub(crate) async fn with_progress(
+        &self,
+        arn: &ExecutionArn<'_>,
+        seen: Observation,
+    ) -> Result<Observation> {
+        if seen.state != JobState::Running || seen.message.is_some() {
+            return Ok(seen);
         }
-        self.watch.tell(&self.api, &self.machines, arn, seen).await
+        let held = self.tokens.contents(arn.as_str());
+        let look = Look { seen, held: &held, is_new: self.is_young(arn.as_str()) };
+        let mut seen = self.watch.tell(&self.api, &self.machines, arn, look).await?;
+        // What was answered a moment ago need not be in the history yet.
+        seen.questions.retain(|question| !self.given.knows(arn.as_str(), &question.id));
+        Ok(seen)
     }
 }

@@ -1,4 +1,5 @@
-//! How far an execution is: what its history says, folded into one place on the way through its state machine. Pure but
+//! How far an execution is, and what it asks: what its history says, folded into one place on the way through its state
+//! machine. Pure but
 //! for [`Watch`], which decides when a history is worth a call, and keeps only what may be lost.
 
 use std::collections::HashMap;
@@ -6,11 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use taskbridge_sdk::{Observation, Timestamp};
+use taskbridge_sdk::{Observation, Question, Result, Timestamp};
 use tokio::time::Instant;
 
-use crate::api::Api;
+use crate::api::{Answer, Api};
 use crate::arn::ExecutionArn;
+use crate::asks::{Asks, Content, Ways};
 use crate::budget::Bucket;
 use crate::definition::Definition;
 use crate::history::{Happened, newest};
@@ -18,6 +20,8 @@ use crate::machines::Machines;
 
 /// The shortest time between two looks at the history of one execution.
 const QUICKEST: Duration = Duration::from_secs(2);
+/// How long a question waits for its token, which is on its way. Another server may have it.
+const SOON: Duration = Duration::from_secs(5);
 /// How many executions are followed at most; what was learned of those that were looked at longest ago is dropped.
 const MOST: usize = 5000;
 
@@ -87,53 +91,142 @@ impl Steps {
 #[derive(Clone, Default)]
 struct Followed {
     steps: Steps,
+    asks: Asks,
+    /// True once its history was read, and nothing has been heard of it since.
+    is_read: bool,
+    /// How often something was heard of it.
+    news: u32,
+    /// From when on each question is told, also if its token is not here.
+    told_from: HashMap<String, Instant>,
     definition: Arc<Definition>,
     looked: Option<Instant>,
     first: Option<Instant>,
 }
 
+/// A look at an execution, for what its history adds.
+pub(crate) struct Look<'a> {
+    /// What was seen without its history.
+    pub(crate) seen: Observation,
+    /// What came with tokens.
+    pub(crate) held: &'a [Content],
+    /// True if this server has started it a moment ago.
+    pub(crate) is_new: bool,
+}
+
+impl Followed {
+    /// What is to be told of what it asks.
+    fn questions(&mut self, held: &[Content], is_first: bool, now: Instant) -> Vec<Question> {
+        let mut questions = self.asks.questions(held);
+        let from = if is_first { now } else { now + SOON };
+        let before = std::mem::take(&mut self.told_from);
+        questions.retain(|question| {
+            let has_token = held.iter().any(|content| question.id.starts_with(&content.digest));
+            let from = before.get(&question.id).copied().unwrap_or(from);
+            let from = if has_token { from.min(now) } else { from };
+            self.told_from.insert(question.id.clone(), from);
+            from <= now
+        });
+        questions
+    }
+}
+
 /// Follows running executions, as far as the calls for it reach.
 pub(crate) struct Watch {
     calls: Mutex<Bucket>,
+    /// How its steps can ask.
+    ways: Ways,
     followed: Mutex<HashMap<String, Followed>>,
 }
 
 impl Watch {
-    pub(crate) fn new(calls_per_minute: u16) -> Self {
+    pub(crate) fn new(calls_per_minute: u16, ways: Ways) -> Self {
         let bucket =
             Bucket::full(u32::from(calls_per_minute), f64::from(calls_per_minute) / 60.0, Instant::now());
-        Self { calls: Mutex::new(bucket), followed: Mutex::default() }
+        Self { calls: Mutex::new(bucket), ways, followed: Mutex::default() }
     }
 
-    /// The observation of a running execution with what is known of how far it is. That is looked up if it is due, and a
-    /// call for it is left; that this fails is no failure of the look.
+    /// The observation of a running execution with what is known of how far it is, and what it asks. How far it is is
+    /// looked up if that is due, and a call for it is left; that this fails is no failure of the look. What it asks must be
+    /// known: a look that leaves out a question says that it is asked no longer.
     pub(crate) async fn tell(
         &self,
         api: &Api,
         machines: &Machines,
         arn: &ExecutionArn<'_>,
-        seen: Observation,
-    ) -> Observation {
+        look: Look<'_>,
+    ) -> Result<Observation> {
         let now = Instant::now();
         let mut followed = self.known(arn.as_str(), now);
         let age = followed.first.map_or(Duration::ZERO, |first| now - first);
-        let pause = QUICKEST.max(age / 10);
-        let due = followed.looked.is_none_or(|looked| now - looked >= pause);
-        if due && self.calls.lock().take(now).is_ok() {
+        let rests = |pause: Duration| followed.looked.is_some_and(|looked| now - looked < pause);
+        let asking = !self.ways.are_closed();
+        let must = asking && (!followed.is_read || (followed.asks.are_open() && !rests(QUICKEST)));
+        // What was asked before this server began is told at once: it may have been told before.
+        let is_first = followed.looked.is_none() && !look.is_new;
+        if must || (!rests(QUICKEST.max(age / 10)) && self.calls.lock().take(now).is_ok()) {
             followed.looked = Some(now);
-            if let Ok((events, whole)) = newest(api, arn.as_str(), followed.steps.known).await {
-                followed.definition = machines.definition(api, &arn.machine()).await;
-                for event in &events {
-                    followed.steps.take(&followed.definition, event);
-                }
-                if !whole {
-                    // Some of what would have been counted was not read.
-                    followed.steps.items = None;
-                }
+            match self.read(api, machines, arn, &mut followed).await {
+                Err(failure) if asking && !followed.is_read => return Err(failure.into()),
+                _ => {}
             }
-            self.followed.lock().insert(arn.as_str().to_owned(), followed.clone());
         }
-        followed.steps.tell(&followed.definition, seen)
+        let mut seen = followed.steps.tell(&followed.definition, look.seen);
+        seen.questions = followed.questions(look.held, is_first, now);
+        self.keep(arn.as_str(), followed);
+        Ok(seen)
+    }
+
+    /// What an execution asks, as it is now.
+    pub(crate) async fn asks(&self, api: &Api, machines: &Machines, arn: &ExecutionArn<'_>) -> Answer<Asks> {
+        let mut followed = self.known(arn.as_str(), Instant::now());
+        self.read(api, machines, arn, &mut followed).await?;
+        let asks = followed.asks.clone();
+        self.keep(arn.as_str(), followed);
+        Ok(asks)
+    }
+
+    /// Reads what happened since.
+    async fn read(
+        &self,
+        api: &Api,
+        machines: &Machines,
+        arn: &ExecutionArn<'_>,
+        followed: &mut Followed,
+    ) -> Answer<()> {
+        let (events, whole) =
+            newest(api, arn.as_str(), followed.steps.known, !self.ways.are_closed()).await?;
+        followed.definition = machines.definition(api, &arn.machine()).await;
+        for event in &events {
+            followed.steps.take(&followed.definition, event);
+            followed.asks.take(&self.ways, event);
+        }
+        if !whole {
+            // Some of what would have been counted was not read.
+            followed.steps.items = None;
+        }
+        followed.is_read = true;
+        Ok(())
+    }
+
+    /// Has the history of an execution read at the next look, if it is followed here.
+    pub(crate) fn has_news(&self, arn: &str) {
+        if let Some(followed) = self.followed.lock().get_mut(arn) {
+            followed.is_read = false;
+            followed.news += 1;
+        }
+    }
+
+    /// True if the execution was looked at here.
+    pub(crate) fn follows(&self, arn: &str) -> bool {
+        self.followed.lock().contains_key(arn)
+    }
+
+    fn keep(&self, arn: &str, it: Followed) {
+        // What was heard while its history was read may not be in there.
+        let mut followed = self.followed.lock();
+        let is_read = followed.get(arn).is_none_or(|before| before.news == it.news) && it.is_read;
+        let news = followed.get(arn).map_or(it.news, |before| before.news);
+        followed.insert(arn.to_owned(), Followed { is_read, news, ..it });
     }
 
     /// Forgets an execution that has ended.
@@ -201,6 +294,34 @@ mod tests {
         );
         assert_eq!(message.as_deref(), Some("step 2 of 3: b, since 1970-01-01T00:00:04.000Z"));
         assert_eq!(done, progress(1.0, Some(3.0)));
+    }
+
+    #[test]
+    fn a_question_waits_a_moment_for_its_token_and_is_told_on_once_it_was() {
+        let (asked, ways) =
+            (json!({"message": "Well?"}), Ways { activities: vec!["a".to_owned()], queue: None });
+        let content = Content::of(&asked).unwrap();
+        let mut followed = Followed::default();
+        let (resource, parameters) = (Some("a".to_owned()), Some(asked.to_string()));
+        let event = Happened {
+            id: 3,
+            previous: 2,
+            kind: "ActivityScheduled".to_owned(),
+            resource,
+            parameters,
+            ..Happened::default()
+        };
+        followed.asks.take(&ways, &event);
+        let mut begun_anew = followed.clone();
+        let now = Instant::now();
+        assert_eq!(begun_anew.questions(&[], true, now).len(), 1);
+        assert_eq!(begun_anew.questions(&[], false, now).len(), 1);
+        assert_eq!(followed.questions(&[], false, now), []);
+        assert_eq!(followed.questions(std::slice::from_ref(&content), false, now).len(), 1);
+        assert_eq!(followed.questions(&[], false, now).len(), 1, "what was told is told on");
+        let mut elsewhere = Followed { told_from: HashMap::new(), ..followed.clone() };
+        assert_eq!(elsewhere.questions(&[], false, now), []);
+        assert_eq!(elsewhere.questions(&[], false, now + SOON).len(), 1, "another server has the token");
     }
 
     #[test]

@@ -40,7 +40,7 @@ impl StepFunctions {
         match arn.and_then(|arn| running.get(arn.as_str()).map(|since| (since, arn))) {
             Some((since, arn)) => {
                 let seen = Observation { since: *since, ..Observation::new(JobState::Running) };
-                Ok(self.with_progress(&arn, seen).await)
+                self.with_progress(&arn, seen).await
             }
             // Whoever asked gives up on all the answers if the last comes too late.
             _ if began.elapsed() > self.call_timeout / 2 => {

@@ -16,6 +16,7 @@ use taskbridge_sdk::{
     Adapter as _, Backend, Connect, Content, JobHandle, JobSpec, JobState, Observation, Output, Result,
 };
 use taskbridge_step_functions::StepFunctions;
+use tokio::task::JoinSet;
 
 use crate::proxy::Proxy;
 use crate::standin::{Kind, Standin};
@@ -33,8 +34,12 @@ pub(crate) struct World {
     pub(crate) backend: Arc<dyn Backend>,
     /// The account, past the adapter and the proxy.
     pub(crate) aws: Client,
+    /// Its queues, past them too.
+    pub(crate) sqs: aws_sdk_sqs::Client,
     /// Where the config file would be.
     dir: tempfile::TempDir,
+    /// Waits for hints of the backend, as a server does.
+    listening: JoinSet<()>,
 }
 
 impl World {
@@ -50,13 +55,28 @@ impl World {
         let dir = tempfile::tempdir().unwrap();
         let backend = connect(&dir, config(proxy.port, more)).await.unwrap();
         let credentials = Credentials::new(KEY, SECRET, None, None, "tests");
+        let sqs = aws_sdk_sqs::Config::builder()
+            .behavior_version(BehaviorVersion::latest())
+            .region(Region::new(REGION))
+            .credentials_provider(credentials.clone())
+            .endpoint_url(format!("http://127.0.0.1:{}", standin.port));
         let aws = aws_sdk_sfn::Config::builder()
             .behavior_version(BehaviorVersion::latest())
             .region(Region::new(REGION))
             .credentials_provider(credentials)
             .endpoint_url(format!("http://127.0.0.1:{}", standin.port))
             .build();
-        Self { proxy, backend, aws: Client::from_conf(aws), dir }
+        let mut listening = JoinSet::new();
+        listen(&mut listening, backend.clone());
+        let sqs = aws_sdk_sqs::Client::from_conf(sqs.build());
+        Self { proxy, backend, aws: Client::from_conf(aws), sqs, dir, listening }
+    }
+
+    /// Another server in place of this one, which is gone at once with all that it kept in memory.
+    pub(crate) async fn killed(&mut self, more: Value) {
+        self.listening.shutdown().await;
+        self.backend = self.another(more).await;
+        listen(&mut self.listening, self.backend.clone());
     }
 
     /// One more backend for the same account, such as that of another process, with these members in its config.
@@ -92,6 +112,15 @@ impl World {
         let started = self.backend.start(&start(&machine, arguments)).await.unwrap();
         ended(&*self.backend, &started.handle).await
     }
+}
+
+/// Waits for hints without end.
+fn listen(within: &mut JoinSet<()>, backend: Arc<dyn Backend>) {
+    within.spawn(async move {
+        while let Some(wakeups) = backend.wakeups() {
+            wakeups.next().await;
+        }
+    });
 }
 
 /// The config of a backend behind a proxy. Its calls may take long, because a machine that runs tests can be busy.

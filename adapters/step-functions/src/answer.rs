@@ -1,0 +1,108 @@
+//! Hands what people say to the steps that asked.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use taskbridge_sdk::{Answer, Error, JobHandle, Questions, Result, Taken, async_trait};
+use tokio::time::Instant;
+
+use crate::arn::ExecutionArn;
+use crate::asks::{DECLINED, Outcome, Standing};
+use crate::backend::StepFunctions;
+use crate::tokens::Held;
+
+/// For how long the history may not show yet what was handed over.
+const UNSEEN: Duration = Duration::from_secs(120);
+
+/// What was handed over lately, by execution and question.
+#[derive(Default)]
+pub(crate) struct Given(Mutex<HashMap<(String, String), (Outcome, Instant)>>);
+
+impl Given {
+    fn note(&self, arn: &str, question: &str, outcome: Outcome) {
+        let mut given = self.0.lock();
+        given.retain(|_, (_, at)| at.elapsed() < UNSEEN);
+        given.insert((arn.to_owned(), question.to_owned()), (outcome, Instant::now()));
+    }
+
+    fn outcome(&self, arn: &str, question: &str) -> Option<Outcome> {
+        let given = self.0.lock();
+        let (outcome, at) = given.get(&(arn.to_owned(), question.to_owned()))?;
+        (at.elapsed() < UNSEEN).then(|| outcome.clone())
+    }
+
+    /// True if it was answered from here a moment ago.
+    pub(crate) fn knows(&self, arn: &str, question: &str) -> bool {
+        self.outcome(arn, question).is_some()
+    }
+}
+
+#[async_trait]
+impl Questions for StepFunctions {
+    async fn answer(&self, handle: &JobHandle, question: &str, answer: &Answer) -> Result<Taken> {
+        let Some(arn) = ExecutionArn::parse(handle).filter(|arn| !arn.is_express()) else {
+            return Ok(Taken::TooLate);
+        };
+        let outcome = Outcome::of(answer);
+        let as_before = |before: &Outcome| if *before == outcome { Taken::Accepted } else { Taken::TooLate };
+        if let Some(before) = self.given.outcome(arn.as_str(), question) {
+            return Ok(as_before(&before));
+        }
+        let asks = match self.watch.asks(&self.api, &self.machines, &arn).await {
+            Ok(asks) => asks,
+            Err(failure) if failure.is("ExecutionDoesNotExist") => return Ok(Taken::TooLate),
+            Err(failure) => return Err(failure.into()),
+        };
+        let digest = match asks.standing(question) {
+            Standing::Settled(before) => return Ok(as_before(before)),
+            Standing::Unknown => return Ok(Taken::TooLate),
+            Standing::Open(digest) => digest,
+        };
+        let Some(held) = self.tokens.of(arn.as_str(), digest) else {
+            return Err(Error::unavailable(
+                "Step Functions has not handed out the step that asked to this server; it does so again when the \
+                 message returns to the queue, or the heartbeat of the activity is missed",
+            ));
+        };
+        self.hand_over(&held, &outcome).await?;
+        self.given.note(arn.as_str(), question, outcome);
+        self.watch.has_news(arn.as_str());
+        Ok(Taken::Accepted)
+    }
+}
+
+impl StepFunctions {
+    async fn hand_over(&self, held: &Held, outcome: &Outcome) -> Result<()> {
+        let sent = match outcome {
+            Outcome::Given(said) => self.api.task_success(&held.token, &said.to_string()).await,
+            Outcome::Refused(error) => {
+                let cause = match error.as_str() {
+                    DECLINED => "The user was asked, and said no.",
+                    _ => "The user was asked, and closed the question without an answer.",
+                };
+                self.api.task_failure(&held.token, error, cause).await
+            }
+            Outcome::Over => Ok(()),
+        };
+        let dead = |code: &str| ["InvalidToken", "TaskDoesNotExist", "TaskTimedOut"].contains(&code);
+        match sent {
+            Ok(()) => {}
+            // It is too late for this token. Whether that is so for the question, the history says at the next attempt:
+            // the machine may hand the step out again.
+            Err(failure) if failure.code.as_deref().is_some_and(dead) => {
+                self.tokens.drop_one(held);
+                self.watch.has_news(&held.arn);
+                let message = "the step no longer waits under the token that is known here";
+                return Err(Error::unavailable(message));
+            }
+            Err(failure) => return Err(failure.into()),
+        }
+        self.tokens.drop_one(held);
+        if let (Some(queue), Some(receipt)) = (&self.sources.queue, &held.receipt) {
+            // If that fails, the message comes again, and is deleted when its token is found to be settled.
+            let _ = queue.delete(receipt).await;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,425 @@
+//! What an execution waits to be told, as its history has it. Pure.
+//!
+//! A step asks if it hands its task to an activity of the config, or if it sends a message to the queue of the config
+//! and waits for the token in it. The history says which steps did, what they asked, and what came of it, so that
+//! nothing has to be kept: a server that begins anew reads the same. Only the token is not looked for here.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
+use taskbridge_sdk::{Answer, Ask, Question};
+
+use crate::history::Happened;
+
+/// With which error a step ends whose question was declined.
+pub(crate) const DECLINED: &str = "taskbridge.Declined";
+/// With which it ends if the question was closed without a choice.
+pub(crate) const DISMISSED: &str = "taskbridge.Dismissed";
+/// And with which if its question cannot be asked.
+pub(crate) const MISTAKEN: &str = "taskbridge.BadQuestion";
+
+/// How steps can ask, as the config has it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ways {
+    /// The ARNs of activities.
+    pub(crate) activities: Vec<String>,
+    /// The URL of a queue.
+    pub(crate) queue: Option<String>,
+}
+
+impl Ways {
+    /// True if there are none.
+    pub(crate) fn are_closed(&self) -> bool {
+        self.activities.is_empty() && self.queue.is_none()
+    }
+
+    /// What a step that has just handed out its task asks, if it does: `Some(None)` if the history does not say what.
+    fn asked(&self, event: &Happened) -> Option<Option<Content>> {
+        let resource = event.resource.as_deref()?;
+        let given = event.parameters.as_deref().and_then(|text| serde_json::from_str::<Value>(text).ok());
+        if self.activities.iter().any(|activity| activity == resource) {
+            return Some(given.and_then(|given| Content::of(&given).ok()));
+        }
+        let queue = self.queue.as_deref().filter(|_| {
+            resource.ends_with("sqs:sendMessage.waitForTaskToken")
+                || resource == "sendMessage.waitForTaskToken"
+        })?;
+        let Some(given) = given else { return Some(None) };
+        let same = given["QueueUrl"].as_str().is_some_and(|url| path(url) == path(queue));
+        same.then(|| match &given["MessageBody"] {
+            Value::String(text) => serde_json::from_str(text).ok().and_then(|body| Content::of(&body).ok()),
+            body => Content::of(body).ok(),
+        })
+    }
+}
+
+/// Account and name of a queue, which are the same under each of its addresses.
+fn path(url: &str) -> Option<&str> {
+    let at = url.rmatch_indices('/').nth(1)?.0;
+    url.get(at..)
+}
+
+/// What is asked.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Content {
+    /// Of all that the step said, but for the token.
+    pub(crate) digest: String,
+    message: String,
+    ask: Ask,
+}
+
+impl Content {
+    /// What a step says, by the members of its message.
+    ///
+    /// # Errors
+    /// In words, if that cannot be asked.
+    pub(crate) fn of(said: &Value) -> Result<Self, String> {
+        let Value::Object(said) = said else { return Err("it is not an object".to_owned()) };
+        let message = match said.get("message") {
+            Some(Value::String(message)) if !message.trim().is_empty() => message.clone(),
+            _ => return Err("it has no `message`, which is the text of the question".to_owned()),
+        };
+        let kinds: Vec<&str> = ["schema", "url", "sampling", "roots"]
+            .into_iter()
+            .filter(|kind| said.contains_key(*kind))
+            .collect();
+        let ask = match kinds[..] {
+            // To be agreed to, or not.
+            [] => Ask::Form(json!({"type": "object", "properties": {}})),
+            [kind] => serde_json::from_value(json!({kind: said[kind]}))
+                .map_err(|_| format!("its `{kind}` is not of the form that a question has"))?,
+            _ => return Err(format!("it has more than one of `{}`", kinds.join("`, `"))),
+        };
+        Ok(Self { digest: digest(said), message, ask })
+    }
+}
+
+/// The same for members in any order, and whatever the token is.
+fn digest(said: &Map<String, Value>) -> String {
+    fn write(value: &Value, into: &mut Sha256) {
+        match value {
+            Value::Object(members) => {
+                let mut names: Vec<&String> = members.keys().collect();
+                names.sort();
+                into.update("{");
+                for name in names {
+                    into.update(Value::from(name.as_str()).to_string());
+                    write(&members[name], into);
+                }
+                into.update("}");
+            }
+            Value::Array(items) => {
+                into.update("[");
+                items.iter().for_each(|item| write(item, into));
+                into.update("]");
+            }
+            plain => into.update(plain.to_string()),
+        }
+    }
+    let mut hash = Sha256::new();
+    let rest = said.iter().filter(|(name, _)| *name != "token").map(|(n, v)| (n.clone(), v.clone()));
+    write(&Value::Object(rest.collect()), &mut hash);
+    hash.finalize().iter().take(10).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// What came of a question.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Outcome {
+    /// The step was given this.
+    Given(Value),
+    /// The step failed with this error.
+    Refused(String),
+    /// The step waits no longer, and nobody answered it.
+    Over,
+}
+
+impl Outcome {
+    /// What an answer comes to.
+    pub(crate) fn of(answer: &Answer) -> Self {
+        match answer {
+            Answer::Accept(said) => Self::Given(Value::Object(said.clone())),
+            Answer::Decline => Self::Refused(DECLINED.to_owned()),
+            Answer::Cancel => Self::Refused(DISMISSED.to_owned()),
+        }
+    }
+}
+
+/// Where a question stands.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Standing<'a> {
+    /// It waits for an answer, and asks what has this digest.
+    Open(&'a str),
+    /// It is settled.
+    Settled(&'a Outcome),
+    /// It was not asked.
+    Unknown,
+}
+
+/// A step that asks.
+#[derive(Clone, Debug, PartialEq)]
+struct Waiting {
+    /// The newest event of it.
+    tail: i64,
+    resource: String,
+    /// `None` if the history does not say it.
+    content: Option<Content>,
+    /// True if nobody answered in time, or whoever had the token was not heard of: the machine may hand it out again.
+    lapsed: bool,
+}
+
+impl Waiting {
+    /// True if this is the next thing that happened to it.
+    fn goes_on_with(&self, event: &Happened) -> bool {
+        // Where a history does not say what came from what, the resource has to do.
+        let unlinked = event.previous == 0 && event.resource.as_ref() == Some(&self.resource);
+        event.previous == self.tail || unlinked
+    }
+}
+
+/// What an execution has asked.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Asks {
+    waiting: Vec<Waiting>,
+    /// By the digest of what was asked, in the order in which it was settled.
+    settled: HashMap<String, Vec<Outcome>>,
+}
+
+impl Asks {
+    /// Takes what happened next.
+    pub(crate) fn take(&mut self, ways: &Ways, event: &Happened) {
+        let kind = event.kind.as_str();
+        if kind.starts_with("Execution") {
+            // It has ended, or begins anew: no step waits any more.
+            (0..self.waiting.len()).rev().for_each(|at| self.settle(at, Outcome::Over));
+            return;
+        }
+        let at = self.waiting.iter().position(|waiting| waiting.goes_on_with(event));
+        if matches!(kind, "ActivityScheduled" | "TaskScheduled") {
+            let Some(content) = ways.asked(event) else { return };
+            match at {
+                // The same once more.
+                Some(at) if self.waiting[at].lapsed => {
+                    (self.waiting[at].tail, self.waiting[at].lapsed) = (event.id, false);
+                }
+                _ => {
+                    let resource = event.resource.clone().unwrap_or_default();
+                    self.waiting.push(Waiting { tail: event.id, resource, content, lapsed: false });
+                }
+            }
+            return;
+        }
+        let Some(at) = at else { return };
+        match kind {
+            "ActivitySucceeded" | "TaskSucceeded" => {
+                let given = event.output.as_deref().and_then(|text| serde_json::from_str(text).ok());
+                self.settle(at, given.map_or(Outcome::Over, Outcome::Given));
+            }
+            "ActivityTimedOut" | "TaskTimedOut" => {
+                (self.waiting[at].tail, self.waiting[at].lapsed) = (event.id, true);
+            }
+            kind if kind.starts_with("Activity") || kind.starts_with("Task") => {
+                if kind.ends_with("Failed") {
+                    let error = event.error.clone().unwrap_or_default();
+                    self.settle(at, Outcome::Refused(error));
+                } else if kind.ends_with("StateExited") || kind.ends_with("StateAborted") {
+                    self.settle(at, Outcome::Over);
+                } else {
+                    self.waiting[at].tail = event.id;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn settle(&mut self, at: usize, outcome: Outcome) {
+        if let Some(content) = self.waiting.remove(at).content {
+            self.settled.entry(content.digest).or_default().push(outcome);
+        }
+    }
+
+    /// True if a step asks.
+    pub(crate) fn are_open(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// What is asked now. Steps that ask the same are asked about one after the other: an answer goes to any of them.
+    /// `held` is what came with tokens, for where the history does not say what was asked.
+    pub(crate) fn questions(&mut self, held: &[Content]) -> Vec<Question> {
+        for at in 0..self.waiting.len() {
+            if self.waiting[at].content.is_none() {
+                let new = held.iter().find(|content| !self.is_asked(&content.digest)).cloned();
+                self.waiting[at].content = new;
+            }
+        }
+        let mut questions: Vec<Question> = Vec::new();
+        for content in self.waiting.iter().filter_map(|waiting| waiting.content.as_ref()) {
+            let id = self.id(&content.digest);
+            if questions.iter().all(|question| question.id != id) {
+                questions.push(Question { id, message: content.message.clone(), ask: content.ask.clone() });
+            }
+        }
+        questions
+    }
+
+    fn is_asked(&self, digest: &str) -> bool {
+        self.waiting.iter().filter_map(|waiting| waiting.content.as_ref()).any(|known| known.digest == digest)
+    }
+
+    /// What the question of this digest is called that is asked now: each that was settled counts.
+    fn id(&self, digest: &str) -> String {
+        format!("{digest}-{}", self.settled.get(digest).map_or(0, Vec::len))
+    }
+
+    /// Where a question stands, by its id.
+    pub(crate) fn standing<'a>(&'a self, id: &'a str) -> Standing<'a> {
+        let Some((digest, at)) = id.rsplit_once('-') else { return Standing::Unknown };
+        let settled = self.settled.get(digest).map_or(&[][..], Vec::as_slice);
+        match at.parse::<usize>().ok().and_then(|at| settled.get(at)) {
+            Some(outcome) => Standing::Settled(outcome),
+            None if self.is_asked(digest) && self.id(digest) == id => Standing::Open(digest),
+            None => Standing::Unknown,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ACTIVITY: &str = "arn:aws:states:eu-central-1:1:activity:ask";
+    const QUEUE: &str = "https://sqs.eu-central-1.amazonaws.com/1/questions";
+
+    fn ways() -> Ways {
+        Ways { activities: vec![ACTIVITY.to_owned()], queue: Some(QUEUE.to_owned()) }
+    }
+
+    fn event(id: i64, previous: i64, kind: &str) -> Happened {
+        Happened { id, previous, kind: kind.to_owned(), ..Happened::default() }
+    }
+
+    fn scheduled(id: i64, previous: i64, said: &Value) -> Happened {
+        let (resource, parameters) = (Some(ACTIVITY.to_owned()), Some(said.to_string()));
+        Happened { resource, parameters, ..event(id, previous, "ActivityScheduled") }
+    }
+
+    fn after(events: &[Happened]) -> Asks {
+        let mut asks = Asks::default();
+        events.iter().for_each(|event| asks.take(&ways(), event));
+        asks
+    }
+
+    fn well() -> Value {
+        json!({"execution": "e", "message": "Well?", "schema": {"type": "object", "properties": {}}})
+    }
+
+    #[test]
+    fn a_question_is_the_same_until_it_is_settled_also_when_it_is_handed_out_again() {
+        let mut events =
+            vec![event(2, 1, "TaskStateEntered"), scheduled(3, 2, &well()), event(4, 3, "ActivityStarted")];
+        let first = after(&events).questions(&[]);
+        assert_eq!((first.len(), first[0].message.as_str()), (1, "Well?"));
+        events.push(event(5, 4, "ActivityTimedOut"));
+        assert_eq!(after(&events).questions(&[]), first, "it may be handed out again");
+        events.extend([scheduled(6, 5, &well()), event(7, 6, "ActivityStarted")]);
+        assert_eq!(after(&events).questions(&[]), first);
+        assert!(matches!(after(&events).standing(&first[0].id), Standing::Open(_)));
+        let output = Some(r#"{"ok": true}"#.to_owned());
+        events.push(Happened { output, ..event(8, 7, "ActivitySucceeded") });
+        let mut asks = after(&events);
+        assert!(asks.questions(&[]).is_empty() && !asks.are_open());
+        let given = Outcome::Given(json!({"ok": true}));
+        assert_eq!(asks.standing(&first[0].id), Standing::Settled(&given));
+        // In a loop, it is another one.
+        events.push(scheduled(11, 10, &well()));
+        let again = after(&events).questions(&[]);
+        assert!(again.len() == 1 && again[0].id != first[0].id);
+    }
+
+    #[test]
+    fn what_is_refused_and_tried_again_is_asked_again() {
+        let error = Some(DECLINED.to_owned());
+        let events = [
+            scheduled(3, 2, &well()),
+            Happened { error, ..event(4, 3, "ActivityFailed") },
+            scheduled(5, 4, &well()),
+        ];
+        let first = after(&events[..1]).questions(&[]).remove(0).id;
+        let mut asks = after(&events);
+        assert_eq!(asks.standing(&first), Standing::Settled(&Outcome::of(&Answer::Decline)));
+        assert_ne!(asks.questions(&[])[0].id, first);
+    }
+
+    #[test]
+    fn what_nobody_answered_in_time_is_over_when_the_step_is_left_or_the_execution_ends() {
+        for last in [event(5, 4, "TaskStateExited"), event(5, 1, "ExecutionAborted")] {
+            let events = [scheduled(3, 2, &well()), event(4, 3, "ActivityTimedOut"), last];
+            let id = after(&events[..1]).questions(&[]).remove(0).id;
+            let mut asks = after(&events);
+            assert_eq!(asks.standing(&id), Standing::Settled(&Outcome::Over));
+            assert!(asks.questions(&[]).is_empty());
+        }
+    }
+
+    #[test]
+    fn steps_that_ask_the_same_are_asked_about_one_after_the_other() {
+        let output = Some("{}".to_owned());
+        let events = [
+            scheduled(5, 3, &well()),
+            scheduled(6, 4, &well()),
+            scheduled(7, 2, &json!({"message": "Or?"})),
+            Happened { output, ..event(8, 6, "ActivitySucceeded") },
+        ];
+        let before = after(&events[..3]).questions(&[]);
+        assert_eq!(before.len(), 2);
+        let now = after(&events).questions(&[]);
+        assert_eq!(now.len(), 2);
+        assert_ne!(now[0].id, before[0].id);
+        assert_eq!(now[1], before[1]);
+    }
+
+    #[test]
+    fn a_message_to_the_queue_asks_whatever_its_token_is() {
+        let sent = |token: &str, queue: &str| {
+            let body = json!({"token": token, "execution": "e", "message": "Sure?"});
+            let parameters = json!({"QueueUrl": queue, "MessageBody": body}).to_string();
+            let resource = Some("sendMessage.waitForTaskToken".to_owned());
+            Happened { resource, parameters: Some(parameters), ..event(3, 2, "TaskScheduled") }
+        };
+        let first = after(&[sent("t1", QUEUE)]).questions(&[]);
+        assert_eq!(first, after(&[sent("t2", "http://127.0.0.1:4566/1/questions")]).questions(&[]));
+        assert_eq!(first[0].ask.form(), Some(&json!({"type": "object", "properties": {}})));
+        assert!(!format!("{first:?}").contains("t1"));
+        assert!(!after(&[sent("t1", "https://sqs.eu-central-1.amazonaws.com/1/other")]).are_open());
+    }
+
+    #[test]
+    fn where_the_history_does_not_say_what_is_asked_the_token_came_with_it() {
+        let resource = Some(ACTIVITY.to_owned());
+        let mut asks = after(&[Happened { resource: resource.clone(), ..event(3, 0, "TaskScheduled") }]);
+        assert!(asks.questions(&[]).is_empty() && asks.are_open());
+        let content = Content::of(&well()).unwrap();
+        let asked = asks.questions(std::slice::from_ref(&content));
+        assert_eq!(asked, asks.questions(&[]), "it is kept");
+        let output = Some("{}".to_owned());
+        asks.take(&ways(), &Happened { resource, output, ..event(4, 0, "TaskSucceeded") });
+        assert_eq!(asks.standing(&asked[0].id), Standing::Settled(&Outcome::Given(json!({}))));
+    }
+
+    #[test]
+    fn what_cannot_be_asked_is_told_in_words() {
+        for (said, part) in [
+            (json!("Well?"), "not an object"),
+            (json!({"schema": {}}), "no `message`"),
+            (json!({"message": "?", "url": 3}), "`url` is not of the form"),
+            (json!({"message": "?", "url": "https://x", "schema": {}}), "more than one of `schema`, `url`"),
+        ] {
+            let why = Content::of(&said).unwrap_err();
+            assert!(why.contains(part), "{why}");
+        }
+        assert_eq!(
+            Content::of(&json!({"message": "?", "a": {"x": 1, "y": 2}, "token": "t"})).unwrap().digest,
+            Content::of(&json!({"a": {"y": 2, "x": 1}, "message": "?"})).unwrap().digest,
+        );
+    }
+}

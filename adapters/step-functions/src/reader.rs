@@ -1,0 +1,200 @@
+//! Reads what activities and the queue have for this server: tokens of steps that ask, and word of executions that
+//! changed. All of it is read within [`Wakeups::next`], which the server waits for all the time. A hint is only that;
+//! what is asked, and of whom, the history says.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_sdk_sqs::types::Message;
+use futures_util::FutureExt as _;
+use futures_util::stream::{self, BoxStream, StreamExt as _};
+use parking_lot::Mutex;
+use serde_json::Value;
+use taskbridge_sdk::{JobHandle, Wakeups, async_trait};
+use tokio::time::{Instant, sleep};
+
+use crate::api::Api;
+use crate::arn::{ExecutionArn, attached};
+use crate::asks::{Content, MISTAKEN};
+use crate::failure::Failure;
+use crate::queue::Queue;
+use crate::steps::Watch;
+use crate::tokens::{Held, Receipt, Token, Tokens};
+
+/// How long is waited after a read that failed.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// What reading needs.
+pub(crate) struct Sources {
+    pub(crate) api: Arc<Api>,
+    pub(crate) queue: Option<Queue>,
+    pub(crate) activities: Vec<String>,
+    pub(crate) heartbeat: Duration,
+    pub(crate) tokens: Arc<Tokens>,
+    pub(crate) watch: Arc<Watch>,
+}
+
+/// Reads, as long as somebody waits for hints.
+pub(crate) struct Reader {
+    /// The ARNs of executions that changed. Locked while one is waited for; a wait that is given up loses nothing.
+    changed: tokio::sync::Mutex<BoxStream<'static, String>>,
+    hints: Mutex<VecDeque<JobHandle>>,
+}
+
+impl Reader {
+    pub(crate) fn new(sources: &Arc<Sources>) -> Self {
+        let mut all: Vec<BoxStream<'static, String>> = Vec::new();
+        for activity in sources.activities.clone() {
+            let of = (sources.clone(), activity);
+            let reads = stream::unfold(of, |(sources, activity)| async move {
+                let changed = sources.poll(&activity).await;
+                Some((stream::iter(changed), (sources, activity)))
+            });
+            all.push(reads.flatten().boxed());
+        }
+        if sources.queue.is_some() {
+            let reads = stream::unfold(sources.clone(), |sources| async move {
+                let changed = sources.receive().await;
+                Some((stream::iter(changed), sources))
+            });
+            all.push(reads.flatten().boxed());
+        }
+        let beats = stream::unfold(sources.clone(), |sources| async move {
+            sleep(sources.heartbeat).await;
+            sources.beat().await;
+            Some((stream::empty(), sources))
+        });
+        all.push(beats.flatten().boxed());
+        Self { changed: tokio::sync::Mutex::new(stream::select_all(all).boxed()), hints: Mutex::default() }
+    }
+}
+
+#[async_trait]
+impl Wakeups for Reader {
+    async fn next(&self) -> JobHandle {
+        loop {
+            if let Some(hint) = self.hints.lock().pop_front() {
+                return hint;
+            }
+            match self.changed.lock().await.next().await {
+                // It may be watched as one that was started here, or as one that is only followed.
+                Some(arn) => self.hints.lock().extend([JobHandle::new(arn.as_str()), attached(&arn)]),
+                None => std::future::pending::<()>().await,
+            }
+        }
+    }
+}
+
+impl Sources {
+    /// Waits until an activity has something to be done.
+    async fn poll(&self, activity: &str) -> Option<String> {
+        match self.api.activity_task(activity).await {
+            Ok(answer) => {
+                let token = answer.task_token.filter(|token| !token.is_empty()).map(Token::new)?;
+                let said = answer.input.as_deref().and_then(|input| serde_json::from_str(input).ok());
+                self.take(token, &said.unwrap_or_default(), None).await
+            }
+            Err(failure) => {
+                pause(activity, &failure).await;
+                None
+            }
+        }
+    }
+
+    /// Waits until the queue has messages.
+    async fn receive(&self) -> Vec<String> {
+        let Some(queue) = &self.queue else { return Vec::new() };
+        let messages = match queue.receive(self.heartbeat).await {
+            Ok(messages) => messages,
+            Err(failure) => {
+                pause("the queue", &failure).await;
+                return Vec::new();
+            }
+        };
+        let mut changed = Vec::new();
+        for message in messages {
+            changed.extend(self.read(queue, message).await);
+        }
+        changed
+    }
+
+    async fn read(&self, queue: &Queue, message: Message) -> Option<String> {
+        let receipt = Receipt(message.receipt_handle?);
+        let said: Value = serde_json::from_str(message.body.as_deref()?).ok()?;
+        if let Some(token) = said["token"].as_str() {
+            return self.take(Token::new(token), &said, Some(receipt)).await;
+        }
+        // Word from EventBridge.
+        let arn = said["detail"]["executionArn"].as_str()?.to_owned();
+        if queue.delete(&receipt).await.is_err() {
+            tracing::debug!("a message of the queue could not be deleted, and comes again");
+        }
+        Some(arn)
+    }
+
+    /// Keeps a token for whoever answers. The execution, if it is news.
+    async fn take(&self, token: Token, said: &Value, receipt: Option<Receipt>) -> Option<String> {
+        let content = Content::of(said).and_then(|content| {
+            let arn =
+                said["execution"].as_str().filter(|arn| ExecutionArn::parse(&JobHandle::new(*arn)).is_some());
+            let arn =
+                arn.ok_or("it has no `execution`, which is the ARN of the execution (`$$.Execution.Id`)")?;
+            Ok((arn.to_owned(), content))
+        });
+        let (arn, content) = match content {
+            Ok(content) => content,
+            Err(why) => {
+                // Whoever wrote the state machine is told where they look.
+                let cause = format!("taskbridge cannot ask this: {why}");
+                let told = self.api.task_failure(&token, MISTAKEN, &cause).await;
+                if let (Ok(()), Some(queue), Some(receipt)) = (told, &self.queue, &receipt) {
+                    // If that fails, it comes again, and is found to be settled.
+                    let _ = queue.delete(receipt).await;
+                }
+                return None;
+            }
+        };
+        let held = Held { arn, token, content, receipt, since: Instant::now() };
+        let is_news = self.tokens.keep(held.clone());
+        // A message comes again as long as nobody deletes it, also one that was answered by a server that is no more.
+        if !self.beats(&held).await || !is_news {
+            return None;
+        }
+        self.watch.has_news(&held.arn);
+        Some(held.arn)
+    }
+
+    /// Tells Step Functions that somebody still thinks.
+    async fn beat(&self) {
+        let ours = |held: &Held| self.watch.follows(&held.arn) || is_started_here(&held.arn);
+        let held: Vec<Held> = self.tokens.all().into_iter().filter(ours).collect();
+        stream::iter(&held).for_each_concurrent(8, |held| self.beats(held).map(drop)).await;
+    }
+
+    /// False if nobody waits under this token any more.
+    async fn beats(&self, held: &Held) -> bool {
+        let Err(failure) = self.api.task_heartbeat(&held.token).await else { return true };
+        if !(failure.is("TaskTimedOut") || failure.is("TaskDoesNotExist")) {
+            return true;
+        }
+        self.tokens.drop_one(held);
+        self.watch.has_news(&held.arn);
+        if let (Some(queue), Some(receipt)) = (&self.queue, &held.receipt) {
+            // If that fails, it comes again, and is deleted then.
+            let _ = queue.delete(receipt).await;
+        }
+        false
+    }
+}
+
+/// True if the execution has a name that a server like this one gives.
+fn is_started_here(arn: &str) -> bool {
+    arn.rsplit(':').next().is_some_and(|name| name.starts_with("tb-"))
+}
+
+/// Waits a while after a read that failed, and says why.
+async fn pause(what: &str, failure: &Failure) {
+    tracing::warn!(from = what, error = %failure.error, "what steps ask cannot be read; it is tried again");
+    sleep(PAUSE).await;
+}

@@ -1,0 +1,147 @@
+//! The tokens under which steps wait for an answer. They are kept in memory alone and shown to nobody: whoever has one
+//! can answer in a user's name. A server that begins anew gets each again, from the queue or from Step Functions.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::asks::Content;
+
+/// How many are kept at most; those that came first are dropped.
+const MOST: usize = 20_000;
+
+/// A token. It is never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Token(String);
+
+impl Token {
+    pub(crate) fn new(token: impl Into<String>) -> Self {
+        Self(token.into())
+    }
+
+    /// For the call that hands it over.
+    pub(crate) fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(..)")
+    }
+}
+
+/// A message of the queue, so that it can be deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Receipt(pub(crate) String);
+
+/// A token, with what is asked under it.
+#[derive(Clone, Debug)]
+pub(crate) struct Held {
+    /// Of the execution.
+    pub(crate) arn: String,
+    pub(crate) token: Token,
+    pub(crate) content: Content,
+    /// The message that it came in, if it came in one.
+    pub(crate) receipt: Option<Receipt>,
+    pub(crate) since: Instant,
+}
+
+/// All that are here.
+#[derive(Default)]
+pub(crate) struct Tokens(Mutex<HashMap<String, Vec<Held>>>);
+
+impl Tokens {
+    /// Keeps one. True if it was not here before.
+    pub(crate) fn keep(&self, held: Held) -> bool {
+        let mut all = self.0.lock();
+        if all.values().map(Vec::len).sum::<usize>() >= MOST {
+            let first = all.values().flatten().min_by_key(|held| held.since).map(|held| held.arn.clone());
+            first.and_then(|arn| all.remove(&arn));
+        }
+        let of_execution = all.entry(held.arn.clone()).or_default();
+        match of_execution.iter_mut().find(|known| known.token == held.token) {
+            Some(known) => {
+                known.receipt = held.receipt;
+                false
+            }
+            None => {
+                of_execution.push(held);
+                true
+            }
+        }
+    }
+
+    /// The newest one under which an execution asks this.
+    pub(crate) fn of(&self, arn: &str, digest: &str) -> Option<Held> {
+        let all = self.0.lock();
+        all.get(arn)?.iter().rev().find(|held| held.content.digest == digest).cloned()
+    }
+
+    /// What an execution asks, as it came with tokens; the newest first.
+    pub(crate) fn contents(&self, arn: &str) -> Vec<Content> {
+        let all = self.0.lock();
+        all.get(arn).into_iter().flatten().rev().map(|held| held.content.clone()).collect()
+    }
+
+    /// All of them.
+    pub(crate) fn all(&self) -> Vec<Held> {
+        self.0.lock().values().flatten().cloned().collect()
+    }
+
+    pub(crate) fn drop_one(&self, held: &Held) {
+        let mut all = self.0.lock();
+        if let Some(of_execution) = all.get_mut(&held.arn) {
+            of_execution.retain(|known| known.token != held.token);
+            if of_execution.is_empty() {
+                all.remove(&held.arn);
+            }
+        }
+    }
+
+    /// Drops those of an execution that has ended.
+    pub(crate) fn forget(&self, arn: &str) {
+        self.0.lock().remove(arn);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn held(arn: &str, token: &str, message: &str) -> Held {
+        let content = Content::of(&json!({"message": message})).unwrap();
+        let receipt = Some(Receipt("r".to_owned()));
+        Held { arn: arn.to_owned(), token: Token::new(token), content, receipt, since: Instant::now() }
+    }
+
+    #[test]
+    fn a_token_is_kept_once_and_never_shown() {
+        let tokens = Tokens::default();
+        let one = held("e", "S3CRET", "Well?");
+        assert!(tokens.keep(one.clone()) && !tokens.keep(one.clone()) && tokens.keep(held("e", "t2", "Or?")));
+        assert!(!format!("{one:?}").contains("S3CRET"));
+        assert_eq!(tokens.of("e", &one.content.digest).unwrap().token.reveal(), "S3CRET");
+        assert_eq!((tokens.all().len(), tokens.contents("e").len(), tokens.contents("f").len()), (2, 2, 0));
+        tokens.drop_one(&one);
+        assert!(tokens.of("e", &one.content.digest).is_none());
+        tokens.forget("e");
+        assert!(tokens.all().is_empty());
+    }
+
+    #[test]
+    fn the_newest_is_used_and_the_oldest_dropped() {
+        let tokens = Tokens::default();
+        tokens.keep(held("e", "t1", "Well?"));
+        tokens.keep(held("e", "t2", "Well?"));
+        let digest = held("e", "", "Well?").content.digest;
+        assert_eq!(tokens.of("e", &digest).unwrap().token.reveal(), "t2");
+        for at in 0..MOST {
+            tokens.keep(held(&format!("e{at}"), "t", "Well?"));
+        }
+        assert!(tokens.of("e", &digest).is_none() && tokens.all().len() <= MOST);
+    }
+}
