@@ -292,7 +292,8 @@ impl Ledger {
         {
             let group = Group { backend: after.backend.clone(), key: group.clone() };
             let (id, tool) = (after.id.clone(), after.tool.clone());
-            let job = OpenJob { id, tool, handle: handle.clone(), started_at: *started_at };
+            let job =
+                OpenJob { id, tool, handle: handle.clone(), started_at: *started_at, version: after.version };
             self.nudge.opened.put(Opened { group, job, blank: is_blank(after) });
         }
     }

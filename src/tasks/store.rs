@@ -477,4 +477,6 @@ pub struct OpenJob {
     pub handle: JobHandle,
     /// When the engine took it.
     pub started_at: Timestamp,
+    /// The version of the row: what a look sees after this was read may be written over that one.
+    pub version: u64,
 }

@@ -40,7 +40,7 @@ impl Groups for PostgresStore {
     }
 
     async fn open_jobs(&self, group: &Group, opened_since: Timestamp) -> Result<Vec<OpenJob>> {
-        let sql = "SELECT id, tool, handle, opened_at FROM tasks
+        let sql = "SELECT id, tool, handle, opened_at, version FROM tasks
                    WHERE backend = $1 AND grp = $2 AND opened_at >= $3 ORDER BY opened_at";
         let (backend, key) = (column::text(&group.backend), column::text(group.key.as_str()));
         let params: [Param<'_>; 3] = [&backend, &key, &opened_since.as_millis()];
@@ -123,6 +123,7 @@ fn open_job(row: &Row) -> Result<OpenJob, Fault> {
         tool: column::read(row.try_get(1)?),
         handle: JobHandle::new(column::read(row.try_get(2)?)),
         started_at: Timestamp::from_millis(row.try_get(3)?),
+        version: row.try_get::<_, i64>(4)?.unsigned_abs(),
     })
 }
 

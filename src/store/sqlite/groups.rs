@@ -154,7 +154,7 @@ fn group(row: &rusqlite::Row<'_>) -> Result<Group, Fault> {
 
 fn open_jobs(db: &Db<'_>, group: &Group, opened_since: Timestamp) -> Result<Vec<OpenJob>, Fault> {
     let mut statement = db.sql(
-        "SELECT id, tool, handle, opened_at FROM tasks
+        "SELECT id, tool, handle, opened_at, version FROM tasks
          WHERE backend = ?1 AND grp = ?2 AND opened_at >= ?3 ORDER BY opened_at",
     )?;
     let mut rows = statement.query(params![group.backend, group.key.as_str(), opened_since.as_millis()])?;
@@ -165,6 +165,7 @@ fn open_jobs(db: &Db<'_>, group: &Group, opened_since: Timestamp) -> Result<Vec<
             tool: next.get(1)?,
             handle: JobHandle::new(next.get::<_, String>(2)?),
             started_at: Timestamp::from_millis(next.get(3)?),
+            version: next.get::<_, i64>(4)?.unsigned_abs(),
         });
     }
     Ok(jobs)

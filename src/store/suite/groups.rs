@@ -120,6 +120,7 @@ pub async fn open_jobs_are_told_from_a_moment_on(bench: &Bench) {
         tool: task.tool.clone(),
         handle: task.handle().expect("the job is open").clone(),
         started_at: task.created_at,
+        version: task.version,
     };
     let older = bench.add(bench.open_task("x")).await;
     bench.clock.advance(Duration::from_secs(1));
@@ -130,6 +131,9 @@ pub async fn open_jobs_are_told_from_a_moment_on(bench: &Bench) {
     bench.add(bench.task()).await;
     assert_eq!(jobs(Timestamp::from_millis(0)).await, [seen(&older), seen(&newer)]);
     assert_eq!(jobs(since).await, [seen(&newer)]);
+    bench.update(&newer).await;
+    let newer = bench.read(&newer.id).await.expect("it is there");
+    assert_eq!(jobs(since).await, [seen(&newer)], "with the version that the row has now");
     bench.update(&closed(newer, since)).await;
     assert_eq!(jobs(since).await, []);
 }

@@ -69,6 +69,8 @@ pub(super) fn started(
             task.job = Job::Open { handle, group, started_at: now };
             task.trouble = None;
         }
+        // Others have looked at the job since, and know better than the reply to its start unless that knows its end.
+        Job::Open { .. } if first.as_ref().is_some_and(|seen| !seen.state.has_ended()) => return,
         Job::Open { .. } | Job::Closed { handle: Some(_) } => {}
     }
     if let Some(seen) = first {

@@ -108,6 +108,18 @@ pub enum Event {
     Nothing,
 }
 
+impl Event {
+    /// True for what a look saw at one moment and another look may see otherwise: that a job runs on and what it says, or
+    /// that nothing can be seen. All else stays true however late it is written.
+    pub fn passes(&self) -> bool {
+        match self {
+            Event::Observed(seen) => !seen.state.has_ended(),
+            Event::LookFailed(_) => true,
+            _ => false,
+        }
+    }
+}
+
 /// What a cancellation means to the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cancel {

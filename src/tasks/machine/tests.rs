@@ -394,6 +394,20 @@ fn progress_that_steps_back_does_not_step_back_in_what_was_reached() {
 }
 
 #[test]
+fn the_reply_to_a_start_that_comes_after_looks_tells_only_of_an_end() {
+    let mut task = row(false, OnExpiry::Cancel);
+    task = next(&task, Event::Intended, START).task;
+    let started = |first| Event::Started { handle: JobHandle::new("h"), group: GroupKey::new(""), first };
+    task = next(&task, started(None), START).task;
+    let asks = Observation { questions: vec![question("go")], ..Observation::new(JobState::Running) };
+    task = next(&task, Event::Observed(asks), START).task;
+    let late = started(Some(Observation::new(JobState::Running).with_progress(1.0, None)));
+    assert_eq!(next(&task, late, START).task, task, "the question was asked since");
+    let over = started(Some(Observation::new(JobState::Succeeded(Output::text("done")))));
+    assert_eq!(next(&task, over, START).task.outcome(), Some(Outcome::Succeeded));
+}
+
+#[test]
 fn a_refusal_means_what_the_tool_said() {
     let seen = Observation {
         questions: vec![question("go"), question("on")],

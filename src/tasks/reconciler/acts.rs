@@ -206,17 +206,27 @@ impl Core {
     /// row: a lease ends with its act.
     async fn finish(&self, task: &Task, happened: impl Into<Happened>) {
         let happened = happened.into();
+        if happened.event.passes() {
+            return self.finish_look(task, happened).await;
+        }
         // After a look that an operator wanted, whoever watches the group need not wait any longer either.
-        let wants_look = matches!(
-            happened.event,
-            Event::CancelTaken | Event::AnswerTaken { .. } | Event::Observed(_) | Event::LookFailed(_)
-        );
+        let wants_look =
+            matches!(happened.event, Event::CancelTaken | Event::AnswerTaken { .. } | Event::Observed(_));
         let written = self.note(task, happened, Lease::Release(&self.holder)).await;
         if wants_look {
             self.ledger.nudge.looks.put(Look::Task(task.id.clone()));
         }
         if written.is_some_and(|task| machine::todo(&task, self.ledger.now()) != Action::Rest) {
             self.ledger.nudge.due.notify_one();
+        }
+    }
+
+    /// The same after a look at a job that runs on. Where somebody has written the row meanwhile, it is due for another.
+    async fn finish_look(&self, task: &Task, look: Happened) {
+        match self.note_look(task, look, Lease::Release(&self.holder)).await {
+            Ok(Some(_)) => self.ledger.nudge.looks.put(Look::Task(task.id.clone())),
+            Ok(None) => self.give_back(task).await,
+            Err(error) => tracing::warn!(%error, task = ?task.id, "what a look saw cannot be written"),
         }
     }
 

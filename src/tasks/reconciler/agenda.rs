@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::tasks::pace::Pace;
 use crate::tasks::store::OpenJob;
-use crate::tasks::task::TaskId;
+use crate::tasks::task::{Job, Task, TaskId};
 
 /// Where the engine says when a job changes, a look is only for hints that were lost, and there is no hurry.
 pub(super) const HINTED: Duration = Duration::from_millis(250);
@@ -68,6 +68,8 @@ struct Entry {
     stirred: bool,
     next: Instant,
     digest: Option<u64>,
+    /// The newest version of the row that this process knows of.
+    version: u64,
     /// True if nothing was seen yet, and the row says that the job runs and nothing more.
     blank: bool,
     log_followed: bool,
@@ -76,6 +78,17 @@ struct Entry {
     prompted: bool,
     /// True if that was said while it was being looked at, so that it must be looked at again.
     again: bool,
+}
+
+impl Entry {
+    /// Notes that the row has this version: if that is news, it is not known any more what the row says.
+    fn written_by_others(&mut self, version: u64) {
+        if version > self.version {
+            self.version = version;
+            self.digest = None;
+            self.blank = false;
+        }
+    }
 }
 
 /// Digests what is written to it.
@@ -105,6 +118,8 @@ pub(super) struct Sighting {
     pub(super) id: TaskId,
     /// What was last seen and written.
     pub(super) digest: Option<u64>,
+    /// The version of the row that was known before the look.
+    pub(super) version: u64,
     /// True if the last look failed, and the row says so.
     pub(super) troubled: bool,
     /// True if its row is to be asked whether somebody follows the log.
@@ -114,11 +129,15 @@ pub(super) struct Sighting {
 /// What a look came to.
 pub(super) enum Seen {
     /// The job was seen, and the row says what was seen.
-    Observed { digest: u64, log_followed: bool, ended: bool },
-    /// The engine failed; `told` if the row says so.
-    Failed { told: bool, kind: ErrorKind },
-    /// The row could not be read, so nothing was written.
+    Observed { digest: u64, log_followed: bool, version: u64 },
+    /// The job has ended, and the row says so.
+    Ended,
+    /// The engine failed, and the row says so.
+    Failed { kind: ErrorKind, version: u64 },
+    /// The row could not be read or written.
     Unwritten,
+    /// Somebody else has written the row since the look was begun, so that nothing was written.
+    Overtaken { version: u64 },
     /// The row is gone.
     RowGone,
 }
@@ -128,6 +147,18 @@ impl Seen {
         match self {
             Seen::Failed { kind, .. } => Some(*kind),
             _ => None,
+        }
+    }
+
+    /// The same, where this is the row that says so.
+    pub(super) fn of(self, row: &Task) -> Self {
+        match self {
+            _ if !matches!(row.job, Job::Open { .. }) => Seen::Ended,
+            Seen::Observed { digest, log_followed, .. } => {
+                Seen::Observed { digest, log_followed, version: row.version }
+            }
+            Seen::Failed { kind, .. } => Seen::Failed { kind, version: row.version },
+            seen => seen,
         }
     }
 }
@@ -167,12 +198,13 @@ impl Agenda {
         digest.0.finish()
     }
 
-    /// Adds a job of this age, unless it is known. One that was not seen yet is looked at after the quickest pace;
+    /// Adds a job of this age. If it is known, somebody else may have written its row since: then the row is read after the
+    /// next look, whatever that sees. One that was not seen yet is looked at after the quickest pace;
     /// one that is older than that (it was taken over) at once. `blank` says that its row tells nothing of it but that it
     /// runs: a look that sees the same has nothing to write.
     pub(super) fn add(&mut self, job: OpenJob, blank: bool, now: Instant, age: Duration) {
-        if self.jobs.contains_key(&job.id) {
-            return;
+        if let Some(known) = self.jobs.get_mut(&job.id) {
+            return known.written_by_others(job.version);
         }
         let quickest = self.pace().quickest;
         let next = if age > quickest { now } else { now + quickest };
@@ -183,6 +215,7 @@ impl Agenda {
             stirred: false,
             next,
             digest: None,
+            version: job.version,
             blank,
             log_followed: false,
             failures: 0,
@@ -217,6 +250,7 @@ impl Agenda {
             due.handles.push(entry.handle.clone());
             due.jobs.push(Sighting {
                 digest: entry.digest.or(entry.blank.then_some(BLANK)),
+                version: entry.version,
                 troubled: entry.failures > 0,
                 ask_of_log: entry.log_followed || entry.prompted || self.followed.contains(&id),
                 id,
@@ -263,14 +297,18 @@ impl Agenda {
         for (id, seen) in looks {
             match seen {
                 Seen::RowGone => self.forget(&id),
-                Seen::Observed { ended: true, .. } => {
+                Seen::Ended => {
                     self.changed(&id);
                     self.forget(&id);
                 }
-                Seen::Observed { digest, log_followed, ended: false } => {
-                    self.saw(id, digest, log_followed, now);
+                Seen::Observed { digest, log_followed, version } => {
+                    self.saw(id, digest, log_followed, version, now);
                 }
-                Seen::Failed { told, .. } => self.failed(id, told, now),
+                Seen::Failed { version, .. } => self.failed(id, version, now),
+                Seen::Overtaken { version } => {
+                    self.jobs.entry(id.clone()).and_modify(|entry| entry.written_by_others(version));
+                    self.plan(id, now, Duration::ZERO);
+                }
                 Seen::Unwritten => self.plan(id, now, self.pace.slowest.min(Duration::from_secs(1))),
             }
         }
@@ -326,7 +364,7 @@ impl Agenda {
         *doubt = if entry.prompted { doubt.saturating_sub(1) } else { (*doubt + MISSED).min(2 * DOUBTED) };
     }
 
-    fn saw(&mut self, id: TaskId, digest: u64, log_followed: bool, now: Instant) {
+    fn saw(&mut self, id: TaskId, digest: u64, log_followed: bool, version: u64, now: Instant) {
         let Some(entry) = self.jobs.get_mut(&id) else { return };
         let is_news = entry.digest.is_some_and(|before| before != digest);
         if is_news {
@@ -336,7 +374,10 @@ impl Agenda {
         }
         let pace = self.pace();
         let Some(entry) = self.jobs.get_mut(&id) else { return };
-        entry.digest = Some(digest);
+        if version >= entry.version {
+            entry.version = version;
+            entry.digest = Some(digest);
+        }
         entry.log_followed = log_followed;
         entry.failures = 0;
         entry.prompted = entry.again;
@@ -347,9 +388,10 @@ impl Agenda {
         Self::plan_one(&mut self.order, entry, id, now, wait);
     }
 
-    fn failed(&mut self, id: TaskId, told: bool, now: Instant) {
+    fn failed(&mut self, id: TaskId, version: u64, now: Instant) {
         let Some(entry) = self.jobs.get_mut(&id) else { return };
-        entry.failures = if told { entry.failures.saturating_add(1) } else { 0 };
+        entry.failures = entry.failures.saturating_add(1);
+        entry.version = entry.version.max(version);
         entry.digest = None;
         entry.blank = false;
         let doubled = self.pace.quickest.max(Duration::from_millis(250)) * 2u32.pow(entry.failures.min(10));

@@ -17,9 +17,9 @@ use super::engine::Connected;
 use super::watched::Watched;
 use crate::tasks::history::CallTo;
 use crate::tasks::ledger::Look;
-use crate::tasks::machine::{Event, Failure};
+use crate::tasks::machine::{self, Event, Failure};
 use crate::tasks::store::{Group, Lease};
-use crate::tasks::task::{Job, TaskId};
+use crate::tasks::task::TaskId;
 
 /// The most jobs that one call asks for.
 const SWEEP: usize = 500;
@@ -200,7 +200,8 @@ impl Core {
         Swept { group, looks, pause }
     }
 
-    /// Writes one answer that may say something new.
+    /// Writes one answer that may say something new. The end of a job is a fact; what is seen of one that runs on is
+    /// written over the row that this process knew before it looked, or else the job is looked at again.
     async fn heard(
         &self,
         sighting: Sighting,
@@ -218,7 +219,7 @@ impl Core {
             Ok(observation) => {
                 let log_followed = row.log_is_followed(self.ledger.now());
                 let digest = Agenda::digest(&observation);
-                let seen = Seen::Observed { digest, log_followed, ended: false };
+                let seen = Seen::Observed { digest, log_followed, version: row.version };
                 let is_known = |bytes| row.printed.is_some_and(|printed| printed.bytes == bytes);
                 let grew = log_followed && observation.log_bytes.is_some_and(|bytes| !is_known(bytes));
                 if same(digest) && !grew {
@@ -227,14 +228,28 @@ impl Core {
                 (Event::Observed(self.judged(&row.tool, observation)), seen)
             }
             Err(error) => {
-                (Event::LookFailed(Failure::from(&error)), Seen::Failed { told: true, kind: error.kind() })
+                let seen = Seen::Failed { kind: error.kind(), version: row.version };
+                (Event::LookFailed(Failure::from(&error)), seen)
             }
         };
-        match self.note(&row, event.after_call(CallTo::Look, took), Lease::Keep).await {
-            Some(after) if matches!(after.job, Job::Open { .. }) => (id, seen),
-            Some(_) => (id, Seen::Observed { digest: 0, log_followed: false, ended: true }),
-            // The row is gone, which the next look finds, or it could not be written.
-            None => (id, Seen::Unwritten),
+        if machine::next(&row, event.clone(), self.ledger.now()).task == row {
+            return (id, seen.of(&row));
+        }
+        if !event.passes() {
+            let after = self.note(&row, event.after_call(CallTo::Look, took), Lease::Keep).await;
+            // Without one, the row is gone, which the next look finds, or it could not be written.
+            return (id, after.map_or(Seen::Unwritten, |after| seen.of(&after)));
+        }
+        if row.version != sighting.version {
+            return (id, Seen::Overtaken { version: row.version });
+        }
+        match self.note_look(&row, event.after_call(CallTo::Look, took), Lease::Keep).await {
+            Ok(Some(after)) => (id, seen.of(&after)),
+            Ok(None) => (id, Seen::Overtaken { version: row.version }),
+            Err(error) => {
+                tracing::warn!(task = ?id, %error, "what was seen of a job cannot be written; it is looked at again");
+                (id, Seen::Unwritten)
+            }
         }
     }
 
@@ -286,9 +301,11 @@ fn nothing_new(sighting: &Sighting, answer: &Result<Observation, Error>) -> Opti
         Ok(seen) if !sighting.ask_of_log => {
             let digest = Agenda::digest(seen);
             let same = is_same(sighting, digest);
-            same.then_some(Seen::Observed { digest, log_followed: false, ended: false })
+            same.then_some(Seen::Observed { digest, log_followed: false, version: sighting.version })
         }
-        Err(error) if sighting.troubled => Some(Seen::Failed { told: true, kind: error.kind() }),
+        Err(error) if sighting.troubled => {
+            Some(Seen::Failed { kind: error.kind(), version: sighting.version })
+        }
         _ => None,
     }
 }

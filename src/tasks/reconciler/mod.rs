@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use hand::InHand;
 
 use super::history::Happened;
-use super::ledger::Ledger;
+use super::ledger::{Commit, Ledger};
 use super::machine::Event;
 use super::pace::Pace;
 use super::service::{Afterwards, Fresh, Outbox};
@@ -188,6 +188,21 @@ impl Core {
                     return None;
                 }
             }
+        }
+    }
+
+    /// Writes what a look saw at its moment ([`Event::passes`]), over the row as it was before the look or not at all:
+    /// who wrote it since may have looked later, and what an older look tells would undo that. A question that it does
+    /// not know of would be withdrawn for good.
+    async fn note_look(
+        &self,
+        task: &Task,
+        look: impl Into<Happened>,
+        lease: Lease<'_>,
+    ) -> Result<Option<Task>, StoreError> {
+        match self.ledger.commit(task, look, lease).await? {
+            Commit::Done(after) => Ok(Some(after)),
+            Commit::Conflict | Commit::NoSlot => Ok(None),
         }
     }
 

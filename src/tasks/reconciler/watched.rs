@@ -99,7 +99,7 @@ mod tests {
 
     use super::*;
     use crate::tasks::pace::Pace;
-    use crate::tasks::reconciler::agenda::{HINTED, Seen};
+    use crate::tasks::reconciler::agenda::{HINTED, Seen, Sighting};
     use crate::tasks::task::TaskId;
 
     const QUICKEST: Duration = Duration::from_millis(100);
@@ -115,6 +115,7 @@ mod tests {
             tool: "tool".to_owned(),
             handle: JobHandle::new(name),
             started_at: Timestamp::from_millis(0),
+            version: 1,
         }
     }
 
@@ -137,10 +138,7 @@ mod tests {
     fn see_ends(watched: &mut Watched, now: Instant) -> usize {
         let agenda = watched.agendas.get_mut(&group()).unwrap();
         let due = agenda.begin_sweep(now, 10).map(|due| due.jobs).unwrap_or_default();
-        let seen: Vec<_> = due
-            .into_iter()
-            .map(|job| (job.id, Seen::Observed { digest: 0, log_followed: false, ended: true }))
-            .collect();
+        let seen: Vec<_> = due.into_iter().map(|job| (job.id, Seen::Ended)).collect();
         let count = seen.len();
         agenda.end_sweep(seen, None, now);
         count
@@ -187,11 +185,34 @@ mod tests {
         watched.look_now(hint("a"), later);
         let agenda = watched.agendas.get_mut(&group()).unwrap();
         agenda.end_sweep(
-            vec![(due.jobs[0].id.clone(), Seen::Observed { digest: 1, log_followed: false, ended: false })],
+            vec![(due.jobs[0].id.clone(), Seen::Observed { digest: 1, log_followed: false, version: 1 })],
             None,
             later,
         );
         assert_eq!(watched.next_look(), Some(later));
+    }
+
+    #[tokio::test]
+    async fn what_somebody_else_has_written_is_not_taken_for_known() {
+        let now = Instant::now();
+        let mut watched = watched(now);
+        watched.add(opened("a"), now);
+        let look = |watched: &mut Watched, written: Option<u64>| {
+            let agenda = watched.agendas.get_mut(&group()).unwrap();
+            let Sighting { id, digest, version, .. } =
+                agenda.begin_sweep(now + Duration::from_secs(60), 10).unwrap().jobs.remove(0);
+            if let Some(version) = written {
+                agenda.add(OpenJob { version, ..job("a") }, false, now, Duration::ZERO);
+            }
+            let seen = Seen::Observed { digest: 7, log_followed: false, version };
+            agenda.end_sweep(vec![(id, seen)], None, now);
+            (digest, version)
+        };
+        look(&mut watched, None);
+        assert_eq!(look(&mut watched, Some(1)), (Some(7), 1));
+        assert_eq!(look(&mut watched, Some(5)), (Some(7), 1), "it is written while it is looked at");
+        assert_eq!(look(&mut watched, None), (None, 5));
+        assert_eq!(look(&mut watched, None), (Some(7), 5));
     }
 
     #[tokio::test]
@@ -204,7 +225,7 @@ mod tests {
         let id = agenda.begin_sweep(later, 10).unwrap().jobs.remove(0).id;
         agenda.set_followed([id.clone()].into(), later);
         agenda.end_sweep(
-            vec![(id, Seen::Observed { digest: 1, log_followed: false, ended: false })],
+            vec![(id, Seen::Observed { digest: 1, log_followed: false, version: 1 })],
             None,
             later,
         );

@@ -13,6 +13,7 @@ mod leases;
 mod misdeeds;
 mod node;
 mod orphans;
+mod overtaken;
 mod points;
 mod rng;
 mod sabotage;

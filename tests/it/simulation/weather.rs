@@ -29,6 +29,11 @@ impl Weather {
         self.writes_fail.store(writes, Ordering::Relaxed);
     }
 
+    /// From now on the store is away for writes.
+    pub(super) fn refuse_writes(&self) {
+        self.writes_fail.store(true, Ordering::Relaxed);
+    }
+
     /// The store is there again.
     pub(super) fn clear(&self) {
         self.reads_fail.store(false, Ordering::Relaxed);
