@@ -21,6 +21,8 @@ mod store;
 mod weather;
 mod world;
 
+use std::time::Instant;
+
 use taskbridge_sdk::sim::Mode;
 
 use sabotage::Bug;
@@ -28,12 +30,17 @@ use world::{Among, Plan, World};
 
 /// How many seeds `tests/run` tries of each kind; `tests/full` sets its own number.
 const SEEDS: u64 = 10;
+/// How many seeds a planted bug is looked for under, where the one that is named for it does not catch it.
+const TRIES: u64 = 1_000;
+/// Of so many seeds, a long run counts those that catch a planted bug.
+const COUNTED: u64 = 250;
 
+/// `TASKBRIDGE_SIM_SEED` is the first, `TASKBRIDGE_SIM_SEEDS` says how many: one, where only the first is named.
 fn seeds() -> std::ops::Range<u64> {
-    match knob("TASKBRIDGE_SIM_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..knob("TASKBRIDGE_SIM_SEEDS").unwrap_or(SEEDS),
-    }
+    let (first, count) = (knob("TASKBRIDGE_SIM_SEED"), knob("TASKBRIDGE_SIM_SEEDS"));
+    let count = count.unwrap_or(if first.is_some() { 1 } else { SEEDS });
+    let first = first.unwrap_or(0);
+    first..first + count
 }
 
 #[allow(clippy::disallowed_methods, reason = "a test's own knobs come from its environment")]
@@ -52,12 +59,20 @@ fn run(seed: u64, plan: Plan) -> Result<String, String> {
     runtime.block_on(async { World::new(seed, plan).run().await })
 }
 
+/// A long run goes on after a breach, and tells all that it found.
+#[allow(clippy::print_stdout, reason = "long runs print their figures")]
 fn hold_all(name: &str, among: Among, mode: Mode) {
-    for seed in seeds() {
+    let (seeds, began) = (seeds(), Instant::now());
+    let mut breaches = Vec::new();
+    for seed in seeds.clone() {
         if let Err(breach) = run(seed, Plan { among, mode, bug: None }) {
-            panic!("{name}, seed {seed}: {breach}\nreplay: TASKBRIDGE_SIM_SEED={seed}");
+            println!("{name}, seed {seed}: {breach}\nreplay: TASKBRIDGE_SIM_SEED={seed}");
+            breaches.push(seed);
         }
     }
+    let (count, took) = (seeds.end - seeds.start, began.elapsed().as_secs());
+    println!("{name}: {count} worlds from seed {} on, {} breaches, {took} s", seeds.start, breaches.len());
+    assert!(breaches.is_empty(), "{name}: breaches under the seeds {breaches:?}, told above");
 }
 
 /// Without this, no seed would be worth printing.
@@ -113,17 +128,25 @@ fn planted_bugs_of_replicas_are_caught() {
 }
 
 /// Every planted bug is caught. The seed that `docs/simulation.md` names for it is tried first; where the core has moved
-/// since, the first 250 are, and the row to put into that table is printed.
+/// since, the first [`TRIES`] are, and the row to put into that table is printed. A long run counts how many of the first
+/// [`COUNTED`] catch it.
 #[allow(clippy::print_stdout, reason = "the rows are for the docs")]
 fn catch_all(bugs: &[Bug], among: Among) {
     let mut missed = Vec::new();
+    let counts = knob("TASKBRIDGE_SIM_SEEDS").is_some();
     for &bug in bugs {
         let plan = Plan { among, mode: bug.mode(), bug: Some(bug) };
-        let seeds = std::iter::once(bug.caught_by()).chain(0..250);
-        match seeds.into_iter().find_map(|seed| run(seed, plan).err().map(|breach| (seed, breach))) {
-            Some((seed, breach)) => println!("| `{bug:?}` | {seed} | {breach:.120} |"),
-            None => missed.push(bug),
-        }
+        let catch = |seed| run(seed, plan).err().map(|breach| (seed, breach));
+        let caught = match counts {
+            true => (0..TRIES).find_map(catch),
+            false => std::iter::once(bug.caught_by()).chain(0..TRIES).find_map(catch),
+        };
+        let Some((seed, breach)) = caught else {
+            missed.push(bug);
+            continue;
+        };
+        let share = if counts { (0..COUNTED).filter_map(catch).count().to_string() } else { String::new() };
+        println!("| `{bug:?}` | {seed} | {share} | {:.120} |", breach.lines().next().unwrap_or_default());
     }
     assert!(missed.is_empty(), "not caught: {missed:?}");
 }

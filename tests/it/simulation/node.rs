@@ -86,7 +86,7 @@ impl Node {
             tick: Duration::from_secs(5),
             pace,
             max_acts: 8,
-            history: Duration::from_secs(900),
+            history: Duration::from_secs(3 * 3600),
         };
         let reconciler = Reconciler::new(ledger.clone(), engines, holder.clone(), settings).keeping(time);
         let service = Service::new(ledger, entropy, holder, LEASE, pace, reconciler.outbox());

@@ -8,7 +8,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use taskbridge::clock::{Clock, System};
 use taskbridge::store::sqlite::{Mode as StoreMode, SqliteStore};
-use taskbridge::tasks::store::TaskStore;
+use taskbridge::tasks::store::{History, TaskStore};
 use taskbridge::tasks::task::{OnExpiry, OnRefusal, Owner, Task, TaskId, Terms};
 use taskbridge_sdk::sim::{Fault, Mode, Operation, SimEngine};
 use tokio::sync::Semaphore;
@@ -121,8 +121,16 @@ impl World {
         }
     }
 
-    /// Lives through it, and returns what it came to. `Err` tells the first breach.
+    /// Lives through it, and returns what it came to. `Err` tells the first breach, and what happened to the task that it
+    /// names.
     pub(super) async fn run(mut self) -> Result<String, String> {
+        match self.live().await {
+            Err(breach) => Err(self.with_history(breach).await),
+            came_to => came_to,
+        }
+    }
+
+    async fn live(&mut self) -> Result<String, String> {
         for at in 0..self.machines.len() {
             if self.plan.among == Among::Replicas {
                 self.machines[at].clock.set(&self.rng);
@@ -175,7 +183,7 @@ impl World {
     }
 
     /// No more faults: everything that was promised must come true.
-    async fn come_to_rest(mut self) -> Result<String, String> {
+    async fn come_to_rest(&mut self) -> Result<String, String> {
         self.engine.set_outage(false);
         self.machines.iter().for_each(|machine| machine.weather.calm());
         for at in 0..self.machines.len() {
@@ -214,6 +222,17 @@ impl World {
         }
         let rows = self.rows().await;
         checks::always(&self.engine, &rows, &mut self.book.lock())
+    }
+
+    async fn with_history(&self, mut breach: String) -> String {
+        for task in self.rows().await {
+            if breach.contains(&name(&task.id)) {
+                let entries = self.outside.entries(&task.id).await.expect("the file can be read");
+                let told: String = entries.iter().map(|entry| format!("\n    {entry:?}")).collect();
+                breach = format!("{breach}\n    {task:?}{told}");
+            }
+        }
+        breach
     }
 
     /// All rows, whoever owns them.
