@@ -48,8 +48,8 @@ pub(crate) struct Order<'a> {
 }
 
 impl Api {
-    pub(crate) fn new(client: Client, own_address: bool) -> Self {
-        Self { client, budget: Budget::new(), own_address }
+    pub(crate) fn new(client: Client, budget: Budget, own_address: bool) -> Self {
+        Self { client, budget, own_address }
     }
 
     pub(crate) async fn start(&self, order: &Order<'_>, repeat: Repeat) -> Answer<StartExecutionOutput> {

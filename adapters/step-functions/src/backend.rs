@@ -15,6 +15,7 @@ use crate::answer::Given;
 use crate::api::Api;
 use crate::arn::ExecutionArn;
 use crate::asks::Ways;
+use crate::budget::Budget;
 use crate::check;
 use crate::client::{self, Clients};
 use crate::config::Config;
@@ -48,12 +49,12 @@ pub(crate) struct StepFunctions {
 impl StepFunctions {
     pub(crate) async fn connect(config: Config, context: &Connect) -> Result<Self> {
         let Clients { steps, queue, region } = client::connect(&config, context).await?;
-        if let Some(wrong) = check::ways(&config, &region) {
+        if let Some(wrong) = check::ways(&config, &region).or_else(|| Budget::check(&config.quotas)) {
             return Err(Error::config(wrong));
         }
         let ways = Ways { activities: config.activities.clone(), queue: config.queue.clone() };
         let reads = !ways.are_closed();
-        let api = Arc::new(Api::new(steps, config.endpoint.is_some()));
+        let api = Arc::new(Api::new(steps, Budget::new(&config.quotas), config.endpoint.is_some()));
         let watch = Arc::new(Watch::new(config.progress_calls_per_minute, ways));
         let tokens = Arc::<Tokens>::default();
         let sources = Arc::new(Sources {
@@ -63,6 +64,7 @@ impl StepFunctions {
             heartbeat: config.heartbeat,
             tokens: tokens.clone(),
             watch: watch.clone(),
+            troubles: Mutex::default(),
         });
         Ok(Self {
             api,

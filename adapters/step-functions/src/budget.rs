@@ -1,11 +1,14 @@
 //! How many calls AWS allows: a bucket per operation, as its documentation gives them for the smaller regions, so that
 //! this server alone never has the account throttled. It must not wait: who finds a bucket empty is told for how long.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use taskbridge_sdk::Error;
 use tokio::time::Instant;
+
+use crate::config::Quota;
 
 /// What is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,9 +61,9 @@ impl Operation {
         }
     }
 
-    /// How much fits into its bucket, and how much flows into it in a second.
-    fn quota(self) -> (u32, f64) {
-        match self {
+    /// What AWS documents for smaller regions.
+    fn quota(self) -> Quota {
+        let (burst, per_second) = match self {
             Self::Start | Self::StartSync => (800, 150.0),
             Self::Describe => (250, 10.0),
             Self::List => (100, 2.0),
@@ -69,7 +72,8 @@ impl Operation {
             Self::DescribeMachine => (200, 20.0),
             Self::ListMachines => (100, 5.0),
             Self::ActivityTask | Self::TaskSuccess | Self::TaskFailure | Self::TaskHeartbeat => (1500, 300.0),
-        }
+        };
+        Quota { burst, per_second }
     }
 }
 
@@ -106,13 +110,29 @@ impl Bucket {
 pub(crate) struct Budget(Mutex<Vec<Bucket>>);
 
 impl Budget {
-    pub(crate) fn new() -> Self {
+    /// As AWS documents it, but for what `quotas` says by the names of operations.
+    pub(crate) fn new(quotas: &BTreeMap<String, Quota>) -> Self {
         let now = Instant::now();
         let bucket = |operation: Operation| {
-            let (capacity, per_second) = operation.quota();
-            Bucket::full(capacity, per_second, now)
+            let quota = quotas.get(operation.name()).copied().unwrap_or_else(|| operation.quota());
+            Bucket::full(quota.burst, quota.per_second, now)
         };
         Self(Mutex::new(Operation::ALL.map(bucket).into()))
+    }
+
+    /// What is wrong with the quotas of a config, in words.
+    pub(crate) fn check(quotas: &BTreeMap<String, Quota>) -> Option<String> {
+        quotas.iter().find_map(|(name, quota)| {
+            if !Operation::ALL.iter().any(|operation| operation.name() == name) {
+                let names: Vec<&str> = Operation::ALL.iter().map(|operation| operation.name()).collect();
+                return Some(format!(
+                    "quotas.{name}: no such operation is called; there are: {}",
+                    names.join(", ")
+                ));
+            }
+            let right = quota.burst > 0 && quota.per_second.is_finite() && quota.per_second > 0.0;
+            (!right).then(|| format!("quotas.{name}: `burst` and `per_second` must be more than 0"))
+        })
     }
 
     /// Takes one call; `Limited` if there is none now.
@@ -149,11 +169,31 @@ mod tests {
     #[test]
     fn operations_do_not_share_a_bucket() {
         assert!(Operation::ALL.iter().enumerate().all(|(at, operation)| *operation as usize == at));
-        let budget = Budget::new();
+        let budget = Budget::new(&BTreeMap::new());
         let limited = (0..1000).find_map(|_| budget.take(Operation::List).err()).unwrap();
         assert!(
             matches!(limited.kind(), ErrorKind::Limited { after: Some(after) } if after <= Duration::from_secs(1))
         );
         assert!(budget.take(Operation::Describe).is_ok());
+    }
+
+    #[test]
+    fn a_config_has_the_last_word_on_quotas() {
+        let with =
+            |name: &str, burst, per_second| BTreeMap::from([(name.to_owned(), Quota { burst, per_second })]);
+        let quotas = with("ListExecutions", 2, 0.5);
+        assert_eq!(Budget::check(&quotas), None);
+        let budget = Budget::new(&quotas);
+        assert_eq!((0..10).filter(|_| budget.take(Operation::List).is_ok()).count(), 2);
+        assert!((0..10).all(|_| budget.take(Operation::Describe).is_ok()));
+        for (wrong, part) in [
+            (with("ListExecution", 2, 0.5), "no such operation"),
+            (with("ListExecutions", 0, 0.5), "more than 0"),
+            (with("ListExecutions", 1, 0.0), "more than 0"),
+            (with("ListExecutions", 1, f64::NAN), "more than 0"),
+        ] {
+            let said = Budget::check(&wrong).unwrap();
+            assert!(said.starts_with("quotas.ListExecution") && said.contains(part), "{said}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! What a config file may say about this backend and its tools. Shapes only: [`crate::check`] checks them. The comments
 //! below become the config's JSON Schema.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -44,6 +45,9 @@ pub struct Config {
     #[serde(with = "humantime_serde")]
     #[schemars(with = "String")]
     pub heartbeat: Duration,
+    /// How many calls AWS allows the account, where that is not what its documentation says for smaller regions: by the
+    /// name of the operation, such as `DescribeExecution = { burst = 300, per_second = 15 }`. A call beyond it is put off.
+    pub quotas: BTreeMap<String, Quota>,
     /// How often in a minute the histories of running executions are read, to tell how far they are. All executions of
     /// this backend share it; 0 turns progress off.
     pub progress_calls_per_minute: u16,
@@ -61,9 +65,22 @@ impl Default for Config {
             activities: Vec::new(),
             queue: None,
             heartbeat: Duration::from_secs(20),
+            quotas: BTreeMap::new(),
             progress_calls_per_minute: 30,
         }
     }
+}
+
+/// How many calls of one operation are made at most.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "StepFunctionsQuota")]
+pub struct Quota {
+    /// At once, if none were made for a while.
+    #[schemars(range(min = 1))]
+    pub burst: u32,
+    /// In each second, over time.
+    pub per_second: f64,
 }
 
 /// A role to be assumed.

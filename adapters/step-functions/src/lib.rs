@@ -38,7 +38,7 @@ use std::sync::Arc;
 
 use taskbridge_sdk::{Adapter, Backend, Connect, Problem, Result, async_trait};
 
-pub use config::{AssumeRole, Config, Target};
+pub use config::{AssumeRole, Config, Quota, Target};
 
 /// The adapter for AWS Step Functions.
 pub struct StepFunctions;

@@ -34,6 +34,11 @@ pub(crate) async fn tail(api: &Api, arn: &str, request: &LogRequest) -> Result<L
     Ok(LogText { text, cut: cut || more })
 }
 
+/// How many bytes an event adds to the log.
+pub(crate) fn length(event: &Happened) -> u64 {
+    u64::try_from(line(event).len() + 1).unwrap_or(u64::MAX)
+}
+
 /// One thing that happened, as a line.
 fn line(event: &Happened) -> String {
     let words = words(event);

@@ -2,7 +2,7 @@
 //! changed. All of it is read within [`Wakeups::next`], which the server waits for all the time. A hint is only that;
 //! what is asked, and of whom, the history says.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,6 +25,9 @@ use crate::tokens::{Held, Receipt, Token, Tokens};
 /// How long is waited after a read that failed.
 const PAUSE: Duration = Duration::from_secs(5);
 
+/// The queue among the sources.
+const QUEUE: &str = "the queue";
+
 /// What reading needs.
 pub(crate) struct Sources {
     pub(crate) api: Arc<Api>,
@@ -33,6 +36,8 @@ pub(crate) struct Sources {
     pub(crate) heartbeat: Duration,
     pub(crate) tokens: Arc<Tokens>,
     pub(crate) watch: Arc<Watch>,
+    /// Why each source cannot be read now, as it was told.
+    pub(crate) troubles: Mutex<HashMap<String, String>>,
 }
 
 /// Reads, as long as somebody waits for hints.
@@ -91,12 +96,13 @@ impl Sources {
     async fn poll(&self, activity: &str) -> Option<String> {
         match self.api.activity_task(activity).await {
             Ok(answer) => {
+                self.troubles.lock().remove(activity);
                 let token = answer.task_token.filter(|token| !token.is_empty()).map(Token::new)?;
                 let said = answer.input.as_deref().and_then(|input| serde_json::from_str(input).ok());
                 self.take(token, &said.unwrap_or_default(), None).await
             }
             Err(failure) => {
-                pause(activity, &failure).await;
+                self.pause(activity, &failure).await;
                 None
             }
         }
@@ -106,9 +112,12 @@ impl Sources {
     async fn receive(&self) -> Vec<String> {
         let Some(queue) = &self.queue else { return Vec::new() };
         let messages = match queue.receive(self.heartbeat).await {
-            Ok(messages) => messages,
+            Ok(messages) => {
+                self.troubles.lock().remove(QUEUE);
+                messages
+            }
             Err(failure) => {
-                pause("the queue", &failure).await;
+                self.pause(QUEUE, &failure).await;
                 return Vec::new();
             }
         };
@@ -186,15 +195,18 @@ impl Sources {
         }
         false
     }
+
+    /// Waits a while after a read that failed. What is wrong is said once.
+    async fn pause(&self, source: &str, failure: &Failure) {
+        let why = failure.error.to_string();
+        if self.troubles.lock().insert(source.to_owned(), why.clone()).as_ref() != Some(&why) {
+            tracing::warn!(source, why, "what steps ask cannot be read; it is tried again");
+        }
+        sleep(PAUSE).await;
+    }
 }
 
 /// True if the execution has a name that a server like this one gives.
 fn is_started_here(arn: &str) -> bool {
     arn.rsplit(':').next().is_some_and(|name| name.starts_with("tb-"))
-}
-
-/// Waits a while after a read that failed, and says why.
-async fn pause(what: &str, failure: &Failure) {
-    tracing::warn!(from = what, error = %failure.error, "what steps ask cannot be read; it is tried again");
-    sleep(PAUSE).await;
 }

@@ -16,6 +16,7 @@ use crate::asks::{Asks, Content, Ways};
 use crate::budget::Bucket;
 use crate::definition::Definition;
 use crate::history::{Happened, newest};
+use crate::log;
 use crate::machines::Machines;
 
 /// The shortest time between two looks at the history of one execution.
@@ -96,6 +97,8 @@ struct Followed {
     is_read: bool,
     /// How often something was heard of it.
     news: u32,
+    /// How long its log is.
+    printed: u64,
     /// From when on each question is told, also if its token is not here.
     told_from: HashMap<String, Instant>,
     definition: Arc<Definition>,
@@ -172,6 +175,7 @@ impl Watch {
         }
         let mut seen = followed.steps.tell(&followed.definition, look.seen);
         seen.questions = followed.questions(look.held, is_first, now);
+        seen.log_bytes = (followed.printed > 0).then_some(followed.printed);
         self.keep(arn.as_str(), followed);
         Ok(seen)
     }
@@ -199,6 +203,7 @@ impl Watch {
         for event in &events {
             followed.steps.take(&followed.definition, event);
             followed.asks.take(&self.ways, event);
+            followed.printed += log::length(event);
         }
         if !whole {
             // Some of what would have been counted was not read.

@@ -79,6 +79,24 @@ async fn an_account_that_is_throttled_is_left_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn calls_beyond_a_quota_of_the_config_are_not_made() {
+    let quotas = json!({"DescribeExecution": {"burst": 2, "per_second": 0.001}});
+    let world = World::with(Kind::MiniStack, json!({"progress_calls_per_minute": 0, "quotas": quotas})).await;
+    let handles = running(&world, 1).await;
+    for allowed in [true, true, false, false] {
+        let seen = world.backend.observe(&handles[0]).await;
+        assert_eq!(seen.is_ok(), allowed);
+        if let Err(error) = seen {
+            assert!(matches!(error.kind(), ErrorKind::Limited { after: Some(_) }), "{error}");
+        }
+    }
+    assert_eq!(world.proxy.counts().get("DescribeExecution"), Some(&2));
+    stop(&world, &handles).await;
+    let error = world.try_another(json!({"quotas": {"Describe": {"burst": 1, "per_second": 1}}})).await;
+    assert!(error.is_err_and(|error| error.to_string().starts_with("quotas.Describe: no such operation")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_pages_of_a_long_list_are_all_read() {
     let world = World::with(Kind::MiniStack, json!({"progress_calls_per_minute": 0})).await;
     let handles = running(&world, 6).await;

@@ -27,6 +27,11 @@ async fn the_step_that_it_is_in_is_told() {
         })
         .await;
         assert_eq!(told, Some(Progress { done: 1.0, total: Some(3.0) }), "{kind:?}");
+        // Who follows the log is told how long it is.
+        let request = LogRequest { max_bytes: 10_000, search: None };
+        let log = world.backend.logs().unwrap().tail(&handle, &request).await.unwrap().text;
+        let seen = world.backend.observe(&handle).await.unwrap();
+        assert_eq!(seen.log_bytes, u64::try_from(log.len()).ok(), "{kind:?}: {log}");
         // The same is told by a look at many.
         let single = world.backend.observe(&handle).await.unwrap();
         let many =

@@ -84,6 +84,11 @@ impl World {
         connect(&self.dir, config(self.proxy.port, more)).await.unwrap()
     }
 
+    /// The same, where the config may be wrong.
+    pub(crate) async fn try_another(&self, more: Value) -> Result<Arc<dyn Backend>> {
+        connect(&self.dir, config(self.proxy.port, more)).await
+    }
+
     /// A new state machine of these states, which begins with `First`; its ARN.
     pub(crate) async fn machine(&self, states: Value) -> String {
         self.make(states, StateMachineType::Standard).await
