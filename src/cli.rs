@@ -2,6 +2,7 @@
 //! done.
 
 mod call;
+mod doctor;
 mod operate;
 mod store;
 mod tasks;
@@ -45,6 +46,11 @@ enum Command {
         #[command(flatten)]
         file: File,
     },
+    /// Look over the config, the store, the backends and all else that a server with it needs, by calls that change nothing,
+    /// and say what to mend. Ends with 1 if something will not work.
+    Doctor(doctor::Options),
+    /// Print the tools that backends offer, as config to be pasted.
+    Discover(doctor::Discovering),
     /// Print the JSON Schema of config files.
     Schema,
     /// Bring the schema of a PostgreSQL store up to date, and say what was done.
@@ -109,6 +115,11 @@ pub fn main_with(registry: Registry) -> ExitCode {
             Ok(code) => return code,
             Err(message) => Err(message),
         },
+        Some(Command::Doctor(options)) => match doctor::run(&registry, &options) {
+            Ok(code) => return code,
+            Err(message) => Err(message),
+        },
+        Some(Command::Discover(options)) => doctor::discover(&registry, &options),
         Some(Command::Migrate { file }) => store::migrate(&registry, &file),
         Some(Command::Store(command)) => match store::run(&registry, command) {
             Ok(code) => return code,

@@ -87,7 +87,8 @@ pub(super) async fn connect(
     Ok(backends)
 }
 
-async fn connect_one(
+/// Connects one backend.
+pub(super) async fn connect_one(
     config: &Config,
     registry: &Registry,
     program: PathBuf,
@@ -122,7 +123,7 @@ pub(super) fn elsewhere(config: &Config) -> Vec<String> {
 }
 
 /// Only a store that servers on several machines can use lets a server leave jobs to others.
-fn is_elsewhere(config: &Config, wanted: &config::Backend, here: &str) -> bool {
+pub(super) fn is_elsewhere(config: &Config, wanted: &config::Backend, here: &str) -> bool {
     let shared = matches!(config.store.database, Database::Postgres(_));
     shared && wanted.host.as_ref().is_some_and(|host| host != here)
 }

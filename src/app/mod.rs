@@ -5,6 +5,7 @@
 //! [`reload`] puts another config in force while it runs, and what [`discovery`] learns of backends.
 
 mod build;
+mod checkup;
 mod connect;
 mod discovery;
 mod offered;
@@ -27,6 +28,7 @@ use crate::notify::{Http, Notifier, Receivers};
 use crate::tasks::reconciler::Reconciler;
 use crate::tasks::store::StoreError;
 
+pub use checkup::{Checked, look_over, offers};
 pub use reload::Origin;
 pub use serve::listen;
 

@@ -128,6 +128,30 @@ fn table(backend: &str, tool: &DiscoveredTool) -> Map<String, Value> {
     table
 }
 
+/// `[tools.NAME]` for an offered tool, to be pasted into a config.
+///
+/// # Errors
+/// What in it cannot be written as TOML.
+pub fn as_toml(name: &str, backend: &str, tool: &DiscoveredTool) -> Result<String, String> {
+    let mut table = Value::Object(table(backend, tool));
+    without_empty_defaults(&mut table);
+    let whole =
+        Map::from_iter([("tools".to_owned(), Value::Object(Map::from_iter([(name.to_owned(), table)])))]);
+    toml::to_string(&whole).map_err(|error| error.to_string())
+}
+
+/// A default of null says nothing, and TOML has no null.
+fn without_empty_defaults(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            members.retain(|name, member| name != "default" || !member.is_null());
+            members.values_mut().for_each(without_empty_defaults);
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_empty_defaults),
+        _ => {}
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::path::Path;

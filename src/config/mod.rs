@@ -31,7 +31,7 @@ mod tool_shape;
 mod tools;
 mod values;
 
-pub use discovered::{Discover, ToolRules};
+pub use discovered::{Discover, ToolRules, as_toml};
 pub use parts::{Differences, Parts};
 pub use problem::{Problem, Problems};
 pub use shape::{ApiKey, Auth, AuthMode, CompanionTools, Log, LogFormat, Reconciler, Server};

@@ -59,6 +59,18 @@ impl Carrier for Http {
     }
 }
 
+impl Http {
+    /// Whether somebody answers at a receiver's address, by a HEAD, which asks for nothing to be done: with which status.
+    ///
+    /// # Errors
+    /// Why nobody does.
+    pub async fn knock(&self, receiver: &Receiver) -> Result<u16, String> {
+        let request = self.way(receiver)?.head(receiver.url.clone());
+        let answered = request.send().await.map_err(|error| innermost(&error.without_url()))?;
+        Ok(answered.status().as_u16())
+    }
+}
+
 fn answer(response: &Response) -> Answer {
     match response.status() {
         status if status.is_success() => Answer::Taken,

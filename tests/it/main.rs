@@ -9,6 +9,7 @@ mod cli;
 mod configs;
 mod crowd;
 mod defaults;
+mod doctor;
 mod examples;
 mod fuzz;
 mod health;

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use taskbridge_sdk::{
-    Artifacts, Backend, Connect, Error, GroupKey, JobHandle, JobKey, JobSpec, JobState, Logs, Observation,
-    Questions, Result, Started, Wakeups, async_trait,
+    Artifacts, Backend, Checkup, Connect, Error, GroupKey, JobHandle, JobKey, JobSpec, JobState, Logs,
+    Observation, Questions, Result, Started, Wakeups, async_trait,
 };
 
 use crate::config::Config;
@@ -31,9 +31,9 @@ pub(crate) struct Setup {
 
 /// This machine as a backend.
 pub(crate) struct Local {
-    setup: Setup,
-    jobs: PathBuf,
-    program: PathBuf,
+    pub(crate) setup: Setup,
+    pub(crate) jobs: PathBuf,
+    pub(crate) program: PathBuf,
     here: Machine,
     wakeups: Listener,
     last_sweep: Mutex<Instant>,
@@ -169,10 +169,14 @@ impl Backend for Local {
     fn wakeups(&self) -> Option<&dyn Wakeups> {
         Some(&self.wakeups)
     }
+
+    fn checkup(&self) -> Option<&dyn Checkup> {
+        Some(self)
+    }
 }
 
 /// Touches the disk, where that holds nobody up: a read takes microseconds, until the disk stalls.
-async fn disk<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+pub(crate) async fn disk<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
     tokio::task::spawn_blocking(work).await.map_err(|e| cut_short().caused_by(e))
 }
 

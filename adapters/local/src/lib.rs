@@ -15,6 +15,7 @@ mod abilities;
 mod artifacts;
 mod backend;
 mod check;
+mod checkup;
 mod config;
 mod environment;
 mod events;

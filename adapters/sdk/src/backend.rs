@@ -4,8 +4,8 @@
 use async_trait::async_trait;
 
 use crate::{
-    Artifacts, Discovery, GroupKey, JobHandle, JobSpec, Logs, Observation, Questions, Result, Started,
-    Wakeups,
+    Artifacts, Checkup, Discovery, GroupKey, JobHandle, JobSpec, Logs, Observation, Questions, Result,
+    Started, Wakeups,
 };
 
 /// One configured, connected engine.
@@ -86,6 +86,11 @@ pub trait Backend: Send + Sync {
 
     /// How to learn what the engine could run, where it can say so.
     fn discovery(&self) -> Option<&dyn Discovery> {
+        None
+    }
+
+    /// How to look the backend over, where it can say more than that it is connected.
+    fn checkup(&self) -> Option<&dyn Checkup> {
         None
     }
 }

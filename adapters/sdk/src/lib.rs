@@ -13,6 +13,7 @@ pub mod suite;
 mod abilities;
 mod adapter;
 mod backend;
+mod checkup;
 mod discovery;
 mod error;
 mod job;
@@ -27,6 +28,7 @@ pub use abilities::{Artifacts, LogRequest, LogText, Logs, Questions, Taken, Wake
 pub use adapter::{Adapter, Connect, Helper, Problem};
 pub use async_trait::async_trait;
 pub use backend::Backend;
+pub use checkup::{Checkup, Finding, ToolTarget, Verdict};
 pub use discovery::{DiscoveredTool, Discovery, tool_name};
 pub use error::{Error, ErrorKind, Result};
 pub use job::{

@@ -58,6 +58,7 @@ impl<const UNKEYED: bool, const WIRE: bool> Fixture for SimFixture<UNKEYED, WIRE
         artifacts: true,
         wakeups: !WIRE,
         discovery: true,
+        checkup: true,
         refuses: true,
         counts_starts: true,
         troubles: &[
@@ -66,6 +67,7 @@ impl<const UNKEYED: bool, const WIRE: bool> Fixture for SimFixture<UNKEYED, WIRE
             Trouble::StartLimited,
             Trouble::LookUnavailable,
             Trouble::DiscoveryUnavailable,
+            Trouble::CheckupUnavailable,
         ],
     };
 
@@ -137,6 +139,10 @@ impl<const UNKEYED: bool, const WIRE: bool> Fixture for SimFixture<UNKEYED, WIRE
         self.engine.offer(offered.clone());
     }
 
+    fn missing(&self) -> Option<Value> {
+        Some(json!({"outcome": "refuse"}))
+    }
+
     async fn starts(&self, key: &JobKey) -> usize {
         self.engine.starts(key)
     }
@@ -146,7 +152,7 @@ impl<const UNKEYED: bool, const WIRE: bool> Fixture for SimFixture<UNKEYED, WIRE
             Trouble::StartReplyLost => (Operation::Start, Fault::LostReply),
             Trouble::StartUnavailable => (Operation::Start, Fault::Outage),
             Trouble::StartLimited => (Operation::Start, Fault::Limited(Duration::from_secs(1))),
-            Trouble::LookUnavailable => (Operation::Observe, Fault::Outage),
+            Trouble::LookUnavailable | Trouble::CheckupUnavailable => (Operation::Observe, Fault::Outage),
             Trouble::DiscoveryUnavailable => (Operation::Discover, Fault::Outage),
         };
         self.engine.inject(operation, fault);

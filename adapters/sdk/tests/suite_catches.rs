@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use serde_json::json;
 use taskbridge_sdk::sim::{Fault, Mode, Operation, SimEngine};
 use taskbridge_sdk::suite::{
@@ -13,9 +14,9 @@ use taskbridge_sdk::suite::{
     job,
 };
 use taskbridge_sdk::{
-    Answer, ArtifactData, Artifacts, Backend, DiscoveredTool, Discovery, Error, ErrorKind, GroupKey,
-    JobHandle, JobKey, JobSpec, JobState, Level, LogRequest, LogText, Logs, Observation, Output, Questions,
-    Result, Started, Taken, Wakeups,
+    Answer, ArtifactData, Artifacts, Backend, Checkup, DiscoveredTool, Discovery, Error, ErrorKind, Finding,
+    GroupKey, JobHandle, JobKey, JobSpec, JobState, Level, LogRequest, LogText, Logs, Observation, Output,
+    Questions, Result, Started, Taken, ToolTarget, Verdict, Wakeups,
 };
 
 /// One thing that a backend does wrong.
@@ -58,12 +59,18 @@ enum Flaw {
     KeepsWhatIsGone,
     DiscoversNothingInTrouble,
     MixesUpTargets,
+    FindsNothingRight,
+    EndsWhatItLooksAt,
+    NamesNoTool,
+    CallsTroubleWell,
 }
 
 struct Flawed {
     flaw: Flaw,
     inner: Arc<dyn Backend>,
     engine: SimEngine,
+    /// Of the job that was started last.
+    last: Mutex<Option<JobKey>>,
 }
 
 impl Flawed {
@@ -76,6 +83,7 @@ impl Flawed {
 impl Backend for Flawed {
     async fn start(&self, job: &JobSpec) -> Result<Started> {
         let mut job = job.clone();
+        *self.last.lock() = Some(job.key.clone());
         match self.flaw {
             Flaw::StartsUnderAnotherKey if job.may_exist => job.key = fresh_key(),
             Flaw::RepeatsWhatItMayNot => job.may_exist = false,
@@ -172,6 +180,10 @@ impl Backend for Flawed {
     fn discovery(&self) -> Option<&dyn Discovery> {
         Some(self)
     }
+
+    fn checkup(&self) -> Option<&dyn Checkup> {
+        Some(self)
+    }
 }
 
 #[async_trait]
@@ -252,6 +264,26 @@ impl Discovery for Flawed {
     }
 }
 
+#[async_trait]
+impl Checkup for Flawed {
+    async fn check_up(&self, tools: &[ToolTarget]) -> Vec<Finding> {
+        let mut found = self.inner.checkup().expect("the sim has a check-up").check_up(tools).await;
+        match self.flaw {
+            Flaw::FindsNothingRight => found.retain(|finding| finding.verdict != Verdict::Ok),
+            Flaw::EndsWhatItLooksAt => {
+                let key = self.last.lock().clone().expect("a job was started before");
+                for handle in self.engine.jobs_of(&key) {
+                    self.engine.finish(&handle, JobState::Cancelled(Output::default()));
+                }
+            }
+            Flaw::NamesNoTool => found.iter_mut().for_each(|finding| finding.what = "a tool".to_owned()),
+            Flaw::CallsTroubleWell => found.iter_mut().for_each(|finding| finding.verdict = Verdict::Ok),
+            _ => {}
+        }
+        found
+    }
+}
+
 /// Something to be discovered.
 fn tool(n: usize) -> DiscoveredTool {
     DiscoveredTool {
@@ -267,7 +299,10 @@ struct FlawedFixture<const UNKEYED: bool>(Arc<Flawed>, AtomicUsize);
 impl<const UNKEYED: bool> FlawedFixture<UNKEYED> {
     fn new(flaw: Flaw) -> Self {
         let engine = SimEngine::new(if UNKEYED { Mode::Unkeyed } else { Mode::Keyed });
-        Self(Arc::new(Flawed { flaw, inner: engine.backend(), engine }), AtomicUsize::new(0))
+        Self(
+            Arc::new(Flawed { flaw, inner: engine.backend(), engine, last: Mutex::default() }),
+            AtomicUsize::new(0),
+        )
     }
 }
 
@@ -281,6 +316,7 @@ impl<const UNKEYED: bool> Fixture for FlawedFixture<UNKEYED> {
         artifacts: true,
         wakeups: true,
         discovery: true,
+        checkup: true,
         refuses: true,
         counts_starts: true,
         troubles: &[
@@ -288,6 +324,7 @@ impl<const UNKEYED: bool> Fixture for FlawedFixture<UNKEYED> {
             Trouble::StartUnavailable,
             Trouble::LookUnavailable,
             Trouble::DiscoveryUnavailable,
+            Trouble::CheckupUnavailable,
         ],
     };
 
@@ -347,6 +384,10 @@ impl<const UNKEYED: bool> Fixture for FlawedFixture<UNKEYED> {
         self.0.engine.offer(all.filter(|tool| tool.name != name).collect());
     }
 
+    fn missing(&self) -> Option<serde_json::Value> {
+        Some(json!({"outcome": "refuse"}))
+    }
+
     async fn starts(&self, key: &JobKey) -> usize {
         self.0.engine.starts(key)
     }
@@ -356,7 +397,7 @@ impl<const UNKEYED: bool> Fixture for FlawedFixture<UNKEYED> {
             Trouble::StartReplyLost => (Operation::Start, Fault::LostReply),
             Trouble::StartUnavailable => (Operation::Start, Fault::Outage),
             Trouble::StartLimited => (Operation::Start, Fault::Limited(Duration::ZERO)),
-            Trouble::LookUnavailable => (Operation::Observe, Fault::Outage),
+            Trouble::LookUnavailable | Trouble::CheckupUnavailable => (Operation::Observe, Fault::Outage),
             Trouble::DiscoveryUnavailable => (Operation::Discover, Fault::Outage),
         };
         self.0.engine.inject(operation, fault);
@@ -446,5 +487,9 @@ fn each_flaw_of_abilities_is_caught() {
         false NamesToolsTwice discovered_names_are_unique_and_stay
         false KeepsWhatIsGone discovered_tool_that_is_gone_is_left_out
         false DiscoversNothingInTrouble fault_of_a_discovery_is_an_error
+        false FindsNothingRight checkup_tells_what_is_right
+        false EndsWhatItLooksAt checkup_changes_nothing
+        false NamesNoTool checkup_names_the_tool_whose_target_is_missing
+        false CallsTroubleWell checkup_of_an_engine_that_is_away_is_a_fault
     }
 }

@@ -28,6 +28,7 @@ impl Fixture for Jobs {
         artifacts: false,
         wakeups: false,
         discovery: false,
+        checkup: false,
         refuses: true,
         counts_starts: true,
         troubles: &[],

@@ -49,6 +49,7 @@ impl Fixture for Machine {
         artifacts: true,
         wakeups: true,
         discovery: false,
+        checkup: true,
         refuses: true,
         counts_starts: true,
         // A reply that is lost is made good by the job's folder, and a fault of the disk cannot be made to pass by
@@ -115,6 +116,10 @@ impl Fixture for Machine {
     fn refused(&self) -> Option<Refusal> {
         let words = "`command[1]` needs the parameter `word`, which was not given".to_owned();
         Some(Refusal { job: job(json!({"command": ["echo", "{{ word }}"]}), json!({})), words })
+    }
+
+    fn missing(&self) -> Option<serde_json::Value> {
+        Some(json!({"command": ["no-program-has-this-name"]}))
     }
 
     async fn starts(&self, key: &JobKey) -> usize {

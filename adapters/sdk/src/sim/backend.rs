@@ -4,12 +4,14 @@
 use std::sync::atomic::AtomicU64;
 
 use async_trait::async_trait;
+use serde_json::Value;
 
 use super::request::{Reply, Request};
-use super::{Discover, SimClient, SimEngine, Target};
+use super::{Discover, Outcome, SimClient, SimEngine, Target};
 use crate::{
-    Answer, ArtifactData, Artifacts, Backend, DiscoveredTool, Discovery, Error, GroupKey, JobHandle, JobSpec,
-    LogRequest, LogText, Logs, Observation, Questions, Result, Started, Taken, Wakeups,
+    Answer, ArtifactData, Artifacts, Backend, Checkup, DiscoveredTool, Discovery, Error, Finding, GroupKey,
+    JobHandle, JobSpec, LogRequest, LogText, Logs, Observation, Questions, Result, Started, Taken,
+    ToolTarget, Wakeups,
 };
 
 /// A backend in front of a [`SimEngine`], in this process or behind a [`SimClient`].
@@ -127,6 +129,10 @@ impl Backend for SimBackend {
     fn discovery(&self) -> Option<&dyn Discovery> {
         Some(self)
     }
+
+    fn checkup(&self) -> Option<&dyn Checkup> {
+        Some(self)
+    }
 }
 
 #[async_trait]
@@ -172,6 +178,29 @@ impl Discovery for SimBackend {
         let Reply::Discovered(mut tools) = self.call(Request::Discover).await? else { return Err(unfit()) };
         tools.retain(|tool| tool.name.starts_with(&self.wanted.starting_with));
         Ok(tools)
+    }
+}
+
+#[async_trait]
+impl Checkup for SimBackend {
+    async fn check_up(&self, tools: &[ToolTarget]) -> Vec<Finding> {
+        let engine = match self.call(Request::Observe { handles: Vec::new() }).await {
+            Ok(_) => Finding::ok("engine", "it answers"),
+            Err(error) => Finding::fault("engine", error.to_string(), "start it again, where `address` says"),
+        };
+        std::iter::once(engine).chain(tools.iter().map(target)).collect()
+    }
+}
+
+/// How it stands with the jobs of a tool.
+fn target(ToolTarget { tool, target }: &ToolTarget) -> Finding {
+    let what = format!("tool `{tool}`");
+    match Target::of_call(target, &Value::Null) {
+        Ok(target) if target.outcome == Outcome::Refuse => {
+            Finding::fault(what, "the engine refuses its jobs", "set another `outcome` in its target")
+        }
+        Ok(_) => Finding::ok(what, "the engine takes its jobs"),
+        Err(error) => Finding::fault(what, error.to_string(), "mend its target"),
     }
 }
 

@@ -15,6 +15,7 @@ pub async fn abilities_are_as_claimed<F: Fixture>(fixture: &F) {
     offered(F::CLAIMS.artifacts, backend.artifacts(), "artifacts");
     offered(F::CLAIMS.wakeups, backend.wakeups(), "wakeups");
     offered(F::CLAIMS.discovery, backend.discovery(), "discovery");
+    offered(F::CLAIMS.checkup, backend.checkup(), "a check-up");
 }
 
 /// A job that has printed its lines and ended.

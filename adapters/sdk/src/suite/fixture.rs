@@ -70,6 +70,11 @@ pub trait Fixture: Send + Sync {
         panic!("`discovery` is claimed, so the fixture must override `withdraws`");
     }
 
+    /// A target of something that the engine does not have, if `checkup` is claimed.
+    fn missing(&self) -> Option<Value> {
+        None
+    }
+
     /// How many jobs the engine has really started under this key. Called only if `counts_starts` is claimed.
     async fn starts(&self, _key: &JobKey) -> usize {
         panic!("`counts_starts` is claimed, so the fixture must override `starts`");
@@ -103,6 +108,8 @@ pub struct Claims {
     pub wakeups: bool,
     /// The backend offers `Discovery`.
     pub discovery: bool,
+    /// The backend offers `Checkup`.
+    pub checkup: bool,
     /// The fixture has a job that the engine refuses.
     pub refuses: bool,
     /// The fixture can count what the engine started.
@@ -133,6 +140,8 @@ pub enum Trouble {
     LookUnavailable,
     /// The next discovery cannot reach the engine, or the engine cannot serve it.
     DiscoveryUnavailable,
+    /// The next check-up cannot reach the engine, or the engine cannot serve it.
+    CheckupUnavailable,
 }
 
 /// A job that asks.

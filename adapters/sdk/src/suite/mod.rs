@@ -12,6 +12,7 @@
 //! engine.
 
 mod abilities;
+mod checkup;
 mod discovery;
 mod fixture;
 mod look;
@@ -27,6 +28,7 @@ use tokio::time::{Instant, sleep};
 use crate::{Backend, ErrorKind, JobHandle, JobSpec, JobState, Observation, Output, Started};
 
 pub use abilities::*;
+pub use checkup::*;
 pub use discovery::*;
 pub use fixture::{
     Asking, Claims, Fixture, Leaving, Offering, Printing, Refusal, Repeat, Saying, Trouble, fresh_key, job,
@@ -86,6 +88,10 @@ macro_rules! behaviour_suite {
             discovered_names_are_unique_and_stay
             discovered_tool_that_is_gone_is_left_out
             fault_of_a_discovery_is_an_error
+            checkup_tells_what_is_right
+            checkup_changes_nothing
+            checkup_names_the_tool_whose_target_is_missing
+            checkup_of_an_engine_that_is_away_is_a_fault
         }
     };
     (@each $fixture:expr; $($bullet:ident)*) => {$(
@@ -230,6 +236,7 @@ mod tests {
     fn the_macro_names_every_bullet() {
         let bullets = [
             include_str!("abilities.rs"),
+            include_str!("checkup.rs"),
             include_str!("discovery.rs"),
             include_str!("look.rs"),
             include_str!("questions.rs"),
@@ -245,6 +252,6 @@ mod tests {
                 count += 1;
             }
         }
-        assert_eq!(count, 42);
+        assert_eq!(count, 46);
     }
 }

@@ -391,6 +391,7 @@ mod suite {
             artifacts: false,
             wakeups: true,
             discovery: false,
+            checkup: false,
             refuses: false,
             counts_starts: false,
             troubles: &[],

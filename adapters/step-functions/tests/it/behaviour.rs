@@ -49,6 +49,7 @@ impl Fixture for Account {
         artifacts: false,
         wakeups: false,
         discovery: false,
+        checkup: false,
         refuses: true,
         counts_starts: true,
         troubles: &[
@@ -115,7 +116,9 @@ impl Fixture for Account {
             Trouble::StartLimited => {
                 ("StartExecution", Fault::Answered(400, "ThrottlingException", "Rate exceeded"))
             }
-            Trouble::DiscoveryUnavailable => panic!("{trouble:?} is not claimed"),
+            Trouble::DiscoveryUnavailable | Trouble::CheckupUnavailable => {
+                panic!("{trouble:?} is not claimed")
+            }
             Trouble::LookUnavailable => {
                 ("DescribeExecution", Fault::Answered(503, "ServiceUnavailable", "busy"))
             }

@@ -1,0 +1,120 @@
+//! What `taskbridge doctor` is told of this machine: whether jobs can be kept and supervised, and whether the programs and
+//! folders that targets name are there. It must not run any of them.
+
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Access, access};
+use taskbridge_sdk::{Checkup, Finding, ToolTarget, async_trait};
+
+use crate::backend::{Local, disk};
+use crate::config::{Argument, Target};
+
+#[async_trait]
+impl Checkup for Local {
+    async fn check_up(&self, tools: &[ToolTarget]) -> Vec<Finding> {
+        let (jobs, program) = (self.jobs.clone(), self.program.clone());
+        let places: Vec<_> = tools.iter().map(|tool| (tool.tool.clone(), self.places(tool))).collect();
+        let look = move || {
+            let mut found = vec![folder(&jobs), supervisor(&program)];
+            found.extend(places.into_iter().map(|(tool, places)| {
+                let what = format!("tool `{tool}`");
+                match places.and_then(|places| places.look()) {
+                    Ok(says) => Finding::ok(what, says),
+                    Err((says, fix)) => Finding::fault(what, says, fix),
+                }
+            }));
+            found
+        };
+        let cut_short = |error: taskbridge_sdk::Error| {
+            vec![Finding::fault(
+                "disk",
+                error.to_string(),
+                "look at the machine's log for faults of its disks",
+            )]
+        };
+        disk(look).await.unwrap_or_else(cut_short)
+    }
+}
+
+/// What is wrong, and how it is mended.
+type Wrong = (String, &'static str);
+
+/// Where a target's program and folder must be.
+struct Places {
+    /// As the target has it, and where it may be.
+    program: (String, Vec<PathBuf>),
+    folder: Option<PathBuf>,
+}
+
+impl Local {
+    /// What a call decides is left out.
+    fn places(&self, ToolTarget { target, .. }: &ToolTarget) -> Result<Places, Wrong> {
+        let target: Target = serde_json::from_value(target.clone())
+            .map_err(|error| (error.to_string(), "`taskbridge check` says what its target must hold"))?;
+        let setup = &self.setup;
+        let program = match target.command.first() {
+            Some(Argument::One(program)) => program.clone(),
+            Some(Argument::Optional(_)) | None => String::new(),
+        };
+        let path = target.env.iter().find(|(name, _)| name.as_str() == "PATH").map(|(_, value)| value);
+        let path = path.or_else(|| setup.environment.get("PATH")).map_or("", String::as_str);
+        let candidates = match &program {
+            program if is_template(program) || is_template(path) => Vec::new(),
+            program if program.contains('/') => vec![setup.config_dir.join(program)],
+            program => path.split(':').map(|folder| Path::new(folder).join(program)).collect(),
+        };
+        let folder = target.working_dir.map(PathBuf::from).or_else(|| setup.config.working_dir.clone());
+        let folder = folder.filter(|folder| !is_template(&folder.to_string_lossy()));
+        Ok(Places {
+            program: (program, candidates),
+            folder: folder.map(|folder| setup.config_dir.join(folder)),
+        })
+    }
+}
+
+impl Places {
+    fn look(self) -> Result<String, Wrong> {
+        let (program, candidates) = self.program;
+        if let Some(folder) = self.folder.filter(|folder| !folder.is_dir()) {
+            let says = format!("it runs in {}, and there is no such folder", folder.display());
+            return Err((says, "make the folder, or set another `working_dir`"));
+        }
+        if candidates.is_empty() {
+            return Ok(format!("which program {program:?} is depends on the call"));
+        }
+        match candidates.iter().find(|file| file.is_file() && access(*file, Access::EXEC_OK).is_ok()) {
+            Some(file) => Ok(format!("it runs {}", file.display())),
+            None => {
+                let places: Vec<String> = candidates.iter().map(|file| file.display().to_string()).collect();
+                let says = format!("there is no program that this user may run at {}", places.join(", "));
+                Err((says, "install the program, make it executable, or set `PATH` in `env`"))
+            }
+        }
+    }
+}
+
+fn is_template(text: &str) -> bool {
+    text.contains("{{") || text.contains("{%")
+}
+
+fn folder(jobs: &Path) -> Finding {
+    match access(jobs, Access::WRITE_OK | Access::EXEC_OK) {
+        Ok(()) => Finding::ok("folder for jobs", jobs.display().to_string()),
+        Err(error) => Finding::fault(
+            "folder for jobs",
+            format!("{}: {error}", jobs.display()),
+            "let the server's user write there, or set another `backends_dir` in [store]",
+        ),
+    }
+}
+
+fn supervisor(program: &Path) -> Finding {
+    match access(program, Access::EXEC_OK) {
+        Ok(()) => Finding::ok("supervisor", program.display().to_string()),
+        Err(error) => Finding::fault(
+            "supervisor",
+            format!("{}: {error}", program.display()),
+            "jobs are supervised by this program: put it where this user may run it",
+        ),
+    }
+}

@@ -1,0 +1,65 @@
+//! The bullets on [`crate::Checkup`].
+
+use serde_json::Value;
+
+use super::{Fixture, Trouble, cancel_and_wait, made, offered, start};
+use crate::{Backend, Finding, ToolTarget, Verdict};
+
+/// What the backend finds with a tool of this target. `None` if it offers no check-up, as claimed.
+async fn look_over<F: Fixture>(backend: &dyn Backend, tool: &str, target: Value) -> Option<Vec<Finding>> {
+    let checkup = offered(F::CLAIMS.checkup, backend.checkup(), "a check-up")?;
+    Some(checkup.check_up(&[ToolTarget { tool: tool.to_owned(), target }]).await)
+}
+
+fn assert_mendable(found: &[Finding]) {
+    for finding in found.iter().filter(|finding| finding.verdict == Verdict::Fault) {
+        assert!(finding.fix.as_ref().is_some_and(|fix| !fix.is_empty()), "how is it mended? {finding:?}");
+    }
+}
+
+/// Where all is right, that is told, and nothing is a fault.
+pub async fn checkup_tells_what_is_right<F: Fixture>(fixture: &F) {
+    let (backend, (job, _)) = (fixture.backend(), fixture.succeeds());
+    let Some(found) = look_over::<F>(&*backend, "a_good_tool", job.target).await else { return };
+    assert!(found.iter().any(|finding| finding.verdict == Verdict::Ok), "nothing is right: {found:?}");
+    assert!(found.iter().all(|finding| finding.verdict != Verdict::Fault), "{found:?}");
+}
+
+/// A check-up starts nothing, and leaves what runs alone.
+pub async fn checkup_changes_nothing<F: Fixture>(fixture: &F) {
+    let backend = fixture.backend();
+    let job = fixture.runs_long();
+    let handle = start(fixture, &*backend, &job).await.handle;
+    if look_over::<F>(&*backend, "a_long_tool", job.target.clone()).await.is_some() {
+        super::assert_starts(fixture, &job, 1..=1).await;
+        let seen = backend.observe(&handle).await.expect("the job can be looked at");
+        assert!(!seen.state.has_ended(), "the check-up ended a job: {:?}", seen.state);
+    }
+    cancel_and_wait(fixture, &*backend, &handle).await;
+}
+
+/// A tool whose target the engine does not have is named in a fault, with how to mend it.
+pub async fn checkup_names_the_tool_whose_target_is_missing<F: Fixture>(fixture: &F) {
+    let backend = fixture.backend();
+    let Some(target) = made(F::CLAIMS.checkup, fixture.missing(), "missing") else { return };
+    let found = look_over::<F>(&*backend, "a_lost_tool", target).await.expect("it is claimed");
+    let names = |finding: &&Finding| {
+        finding.verdict == Verdict::Fault
+            && format!("{} {}", finding.what, finding.says).contains("a_lost_tool")
+    };
+    assert!(found.iter().any(|finding| names(&finding)), "no fault names the tool: {found:?}");
+    assert_mendable(&found);
+}
+
+/// An engine that cannot be reached is a fault that is told, with how to mend it.
+pub async fn checkup_of_an_engine_that_is_away_is_a_fault<F: Fixture>(fixture: &F) {
+    if !F::CLAIMS.troubles.contains(&Trouble::CheckupUnavailable) {
+        return;
+    }
+    let (backend, (job, _)) = (fixture.backend(), fixture.succeeds());
+    fixture.make(Trouble::CheckupUnavailable).await;
+    let found = look_over::<F>(&*backend, "a_good_tool", job.target).await;
+    let found = found.expect("who can make trouble for a check-up has one");
+    assert!(found.iter().any(|finding| finding.verdict == Verdict::Fault), "all is well: {found:?}");
+    assert_mendable(&found);
+}

@@ -1,0 +1,245 @@
+//! What `taskbridge doctor` looks at: the config, the store and what is sealed in it, receivers, and backends with the
+//! targets of their tools. It must not change anything, nor start what a server would start.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use taskbridge_sdk::{Backend, DiscoveredTool, Error, Finding, Registry, ToolTarget, Verdict};
+
+use super::connect::{connect_one, is_elsewhere};
+use crate::catalog::{Catalog, Definition};
+use crate::clock::{self, Clock as _, System};
+use crate::config::{self, Config, Database};
+use crate::notify::Http;
+use crate::seal::Seal;
+use crate::store::postgres::{PostgresStore, StoreClock};
+use crate::store::sqlite::{Mode, SqliteStore};
+use crate::store::survey::Survey;
+use crate::tasks::store::StoreError;
+use crate::tasks::task::Job;
+use crate::tasks::tools::Tools as _;
+
+/// How long a backend may take to look itself over, or to say what it offers.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// The longest name of a tool that all models' interfaces take.
+const LONG_NAME: usize = 64;
+/// Rows that are read at a time.
+const PAGE: usize = 500;
+/// Connections to a database that are used.
+const CONNECTIONS: usize = 2;
+/// A difference of clocks that is worth a word. All goes by the store's, so that it does no harm.
+const CLOCKS: Duration = Duration::from_secs(120);
+
+/// Something that was looked at, and where it belongs.
+#[derive(Clone, Debug, Serialize)]
+pub struct Checked {
+    /// "config", "store", "notify" or "backend NAME".
+    pub of: String,
+    /// What was found.
+    #[serde(flatten)]
+    pub finding: Finding,
+}
+
+/// Looks everything over that a server with this config needs.
+pub async fn look_over(config: &Config, registry: &Registry, program: &Path) -> Vec<Checked> {
+    let mut all = Vec::new();
+    let mut add = |of: &str, found: Vec<Finding>| {
+        all.extend(found.into_iter().map(|finding| Checked { of: of.to_owned(), finding }));
+    };
+    add("config", of_config(config));
+    add("store", of_store(config).await);
+    for receiver in &config.notify {
+        let what = receiver.place();
+        let found = match Http.knock(receiver).await {
+            Ok(status) => Finding::ok(what, format!("somebody answers there (HEAD: {status})")),
+            Err(why) => Finding::fault(
+                what,
+                why,
+                "start the receiver, or mend `url`, `proxy` or `ca_file` in [[notify]]",
+            ),
+        };
+        add("notify", vec![found]);
+    }
+    for (name, backend) in &config.backends {
+        add(&format!("backend {name}"), of_backend(config, registry, program, name, backend).await);
+    }
+    all
+}
+
+/// What a backend offers as tools, by its name.
+///
+/// # Errors
+/// If it cannot be connected or cannot say so.
+pub async fn offers(
+    config: &Config,
+    registry: &Registry,
+    program: &Path,
+    name: &str,
+    backend: &config::Backend,
+) -> Result<Vec<DiscoveredTool>, Error> {
+    let connected = connect_one(config, registry, program.to_owned(), name, backend).await?;
+    let mut tools = asked(&*connected).await?;
+    tools.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(tools)
+}
+
+async fn asked(backend: &dyn Backend) -> Result<Vec<DiscoveredTool>, Error> {
+    let discovery = backend.discovery();
+    let discovery =
+        discovery.ok_or_else(|| Error::config("this kind of backend cannot say what it offers"))?;
+    let late = |_| Error::unavailable(format!("it did not say within {} seconds", PATIENCE.as_secs()));
+    tokio::time::timeout(PATIENCE, discovery.discover()).await.unwrap_or_else(|elapsed| Err(late(elapsed)))
+}
+
+fn of_config(config: &Config) -> Vec<Finding> {
+    let (tools, backends) = (config.tools.len(), config.backends.len());
+    let says = format!("{}: {tools} tools on {backends} backends", config.file.display());
+    let mut found = vec![Finding::ok("file", says)];
+    for Definition { name, description, .. } in &config.tools {
+        let what = format!("tool `{name}`");
+        if description.is_none() {
+            let fix = format!("set `description` in [tools.{name}]: what it does and when to use it");
+            found.push(Finding::warning(&*what, "it has no description, by which models choose it", fix));
+        }
+        if name.len() > LONG_NAME {
+            let says = format!(
+                "its name has {} characters, and some clients refuse more than {LONG_NAME}",
+                name.len()
+            );
+            found.push(Finding::warning(what, says, "give it a shorter name"));
+        }
+    }
+    found
+}
+
+async fn of_store(config: &Config) -> Vec<Finding> {
+    let place = config.store.database.to_string();
+    let store: Result<Arc<dyn Survey>, StoreError> = match &config.store.database {
+        Database::Sqlite(path) if !path.exists() => {
+            return vec![Finding::ok("database", format!("{place}: the first server makes it"))];
+        }
+        Database::Sqlite(path) => SqliteStore::open_existing(path, System::clock(), Mode::Threaded)
+            .map(|store| Arc::new(store) as Arc<dyn Survey>),
+        Database::Postgres(place) => {
+            let place = place.clone().migrated_by_hand().with_connections(CONNECTIONS);
+            let opened = PostgresStore::open(place, StoreClock::Database).await;
+            opened.map(|store| Arc::new(store) as Arc<dyn Survey>)
+        }
+    };
+    let looked = async {
+        let store = store?;
+        let clock = Finding::clock("the store's", store.now().await?, System.now(), CLOCKS);
+        // Whatever a machine's own clock says, tasks go by the store's.
+        let clock = Finding { verdict: clock.verdict.min(Verdict::Warning), ..clock };
+        let database = Finding::ok("database", format!("{place}: its schema is the one of this version"));
+        Ok(vec![database, clock, sealed(config, &*store).await?])
+    };
+    looked.await.unwrap_or_else(|error: StoreError| {
+        let fix = "make the database reachable as [store] says; if it is its schema, run `taskbridge migrate` (PostgreSQL) or \
+                   start a server of this version";
+        vec![Finding::fault("database", error.to_string(), fix)]
+    })
+}
+
+/// Whether all that is sealed in rows and still needed can be opened.
+async fn sealed(config: &Config, store: &dyn Survey) -> Result<Finding, StoreError> {
+    let (mut total, mut lost, mut after) = (0usize, 0usize, String::new());
+    let mut catalog: Option<Catalog> = None;
+    loop {
+        let rows = store.rows(&after, PAGE).await?;
+        let Some(last) = rows.last() else { break };
+        after.clone_from(&last.id);
+        for task in rows.iter().filter_map(|row| row.task.as_ref().ok()) {
+            let (Job::Pending { spec, .. } | Job::Starting { spec, .. }) = &task.job else { continue };
+            if spec.sealed.is_none() {
+                continue;
+            }
+            // A store with such a row has a key of its own, so that this makes none.
+            if catalog.is_none() {
+                let seal =
+                    Seal::new(&store.seal_key(clock::random(&*System::entropy())).await?, System::entropy());
+                seal.replace(&config.seal);
+                catalog = Some(Catalog::new(Vec::new(), BTreeMap::new(), seal));
+            }
+            total += 1;
+            lost += usize::from(catalog.as_ref().is_some_and(|catalog| catalog.open(spec).is_err()));
+        }
+    }
+    let keys = match config.seal.len() {
+        0 => "the store's own key".to_owned(),
+        n => format!("{n} of [seal] keys"),
+    };
+    let what = "sealed arguments";
+    Ok(match lost {
+        0 => Finding::ok(what, format!("{total} tasks wait with some, and {keys} open them")),
+        _ => Finding::fault(
+            what,
+            format!("{lost} of {total} tasks cannot start: {keys} do not open what they were called with"),
+            "put the key that was in force when they were called back into [seal] keys, behind the first",
+        ),
+    })
+}
+
+async fn of_backend(
+    config: &Config,
+    registry: &Registry,
+    program: &Path,
+    name: &str,
+    backend: &config::Backend,
+) -> Vec<Finding> {
+    let here = config::locate::this_machine();
+    if is_elsewhere(config, backend, &here) {
+        let host = backend.host.as_deref().unwrap_or_default();
+        return vec![Finding::ok("place", format!("its jobs run on `{host}`: run the doctor there, too"))];
+    }
+    let connected = match connect_one(config, registry, program.to_owned(), name, backend).await {
+        Ok(connected) => connected,
+        Err(error) => {
+            let fix = format!("mend [backends.{name}], or what it names");
+            return vec![Finding::fault("connection", error.to_string(), fix)];
+        }
+    };
+    let mut found = vec![Finding::ok("connection", format!("a backend of kind \"{}\"", backend.kind))];
+    if backend.discover.is_some() {
+        found.push(discovered(config, registry, name, &*connected).await);
+    }
+    let Some(checkup) = connected.checkup() else { return found };
+    let own = config.tools.iter().filter(|tool| tool.backend == name);
+    let tools: Vec<ToolTarget> =
+        own.map(|tool| ToolTarget { tool: tool.name.clone(), target: tool.target.clone() }).collect();
+    match tokio::time::timeout(PATIENCE, checkup.check_up(&tools)).await {
+        Ok(more) => found.extend(more),
+        Err(_) => {
+            let says = format!("it did not end within {} seconds", PATIENCE.as_secs());
+            found.push(Finding::fault("check-up", says, "see whether the engine answers at all"));
+        }
+    }
+    found
+}
+
+async fn discovered(config: &Config, registry: &Registry, name: &str, backend: &dyn Backend) -> Finding {
+    let what = "discovery";
+    let tools = match asked(backend).await {
+        Ok(tools) => tools,
+        Err(error) => {
+            return Finding::fault(
+                what,
+                error.to_string(),
+                format!("mend [backends.{name}.discover], or the engine"),
+            );
+        }
+    };
+    let wrong = tools.iter().filter_map(|tool| config.tool_rules.read(registry, name, tool).err());
+    let wrong: Vec<String> = wrong.map(|problems| problems.to_string()).collect();
+    match wrong.len() {
+        0 => Finding::ok(what, format!("it offers {} tools", tools.len())),
+        n => Finding::warning(
+            what,
+            format!("{n} of the {} tools that it offers are left out", tools.len()),
+            format!("mend in the engine, or write them out in the config:\n{}", wrong.join("\n")),
+        ),
+    }
+}

@@ -1,0 +1,118 @@
+//! `taskbridge doctor` and `taskbridge discover`: what they print. It must not know how anything is looked at.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use taskbridge_sdk::{Finding, Registry, Verdict};
+
+use super::store::runtime;
+use super::{File, complain, load, print};
+use crate::app::{Checked, look_over, offers};
+use crate::config::locate::Environment;
+use crate::config::{self, Config};
+
+#[derive(Args)]
+pub(super) struct Options {
+    #[command(flatten)]
+    file: File,
+    /// Print one JSON array of what was found, for programs.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+pub(super) struct Discovering {
+    /// The backend; without one, all that can say what they offer.
+    backend: Option<String>,
+    #[command(flatten)]
+    file: File,
+}
+
+/// Looks everything over. A config that is wrong is a finding, too.
+pub(super) fn run(registry: &Registry, options: &Options) -> Result<ExitCode, String> {
+    let all = match load(registry, &options.file, &Environment::of_process()) {
+        Ok((config, _)) => {
+            let program = program()?;
+            runtime()?.block_on(look_over(&config, registry, &program))
+        }
+        Err(problems) => problems.lines().map(wrong_config).collect(),
+    };
+    match options.json {
+        true => print(&format!("{:#}\n", serde_json::json!(all))),
+        false => print(&told(&all)),
+    }
+    let is_well = all.iter().all(|checked| checked.finding.verdict != Verdict::Fault);
+    Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn wrong_config(problem: &str) -> Checked {
+    Checked { of: "config".to_owned(), finding: Finding::fault("file", problem, "mend it there") }
+}
+
+fn told(all: &[Checked]) -> String {
+    let mut text = String::new();
+    for Checked { of, finding: Finding { what, verdict, says, fix } } in all {
+        text.push_str(&format!("{verdict:<8} {of}: {what}: {says}\n"));
+        for line in fix.iter().flat_map(|fix| fix.lines()) {
+            text.push_str(&format!("         > {line}\n"));
+        }
+    }
+    let count = |wanted: Verdict| all.iter().filter(|checked| checked.finding.verdict == wanted).count();
+    text.push_str(&format!("{} faults, {} warnings\n", count(Verdict::Fault), count(Verdict::Warning)));
+    text
+}
+
+/// Prints what backends offer.
+pub(super) fn discover(registry: &Registry, options: &Discovering) -> Result<(), String> {
+    let (config, _) = load(registry, &options.file, &Environment::of_process())?;
+    let program = program()?;
+    if let Some(name) = options.backend.as_ref().filter(|name| !config.backends.contains_key(*name)) {
+        let known: Vec<&str> = config.backends.keys().map(String::as_str).collect();
+        return Err(format!(
+            "taskbridge: there is no backend `{name}` in the config: it has {}",
+            known.join(", ")
+        ));
+    }
+    let mut failed = Vec::new();
+    for (name, backend) in &config.backends {
+        if options.backend.as_ref().is_some_and(|wanted| wanted != name) {
+            continue;
+        }
+        match runtime()?.block_on(offers(&config, registry, &program, name, backend)) {
+            Ok(tools) => tools.iter().for_each(|tool| print(&pasted(registry, &config, name, tool))),
+            // Of all backends, those that cannot say it are passed over unless they should.
+            Err(error) if options.backend.is_none() && backend.discover.is_none() => {
+                complain(&format!("taskbridge: backend `{name}` is passed over: {error}"));
+            }
+            Err(error) => failed.push(format!("taskbridge: backend `{name}`: {error}")),
+        }
+    }
+    if failed.is_empty() { Ok(()) } else { Err(failed.join("\n")) }
+}
+
+/// One tool as config; one that cannot be pasted as a comment that says why.
+fn pasted(
+    registry: &Registry,
+    config: &Config,
+    backend: &str,
+    tool: &taskbridge_sdk::DiscoveredTool,
+) -> String {
+    let name = config.tool_rules.name(backend, tool);
+    let comment = |why: &str| format!("# `{name}` of backend `{backend}`: {}\n\n", why.replace('\n', "\n# "));
+    if config.tools.iter().any(|known| known.name == name) {
+        return comment("the config has a tool of this name");
+    }
+    if let Err(problems) = config.tool_rules.read(registry, backend, tool) {
+        return comment(&problems.to_string());
+    }
+    match config::as_toml(&name, backend, tool) {
+        Ok(text) => format!("{text}\n"),
+        Err(why) => comment(&format!("it cannot be written as TOML: {why}")),
+    }
+}
+
+fn program() -> Result<PathBuf, String> {
+    std::env::current_exe()
+        .map_err(|error| format!("taskbridge: this program's own file cannot be found: {error}"))
+}
