@@ -1,7 +1,7 @@
 //! The store over one SQLite file. Several processes can use the file at once.
 //!
 //! - `writer`: one connection writes, many operations to a transaction; `turn`: and lets other processes write.
-//! - `readers`: a small pool of connections reads.
+//! - `readers`: a small pool of connections reads; `polled`: and what is polled again is not parsed again.
 //! - `schema`: what is in the file, by version. `row`: how a task becomes a row and back.
 //! - `tasks` with `insert` and `update`, `queue`, `groups`, `history`, `notices`, `notes`, `sessions`: the traits of
 //!   [`crate::tasks::store`].
@@ -15,6 +15,7 @@ mod history;
 mod insert;
 mod notes;
 mod notices;
+mod polled;
 mod queue;
 mod readers;
 mod row;
@@ -40,6 +41,7 @@ use rusqlite::{CachedStatement, Connection};
 use taskbridge_sdk::Timestamp;
 
 use self::fault::Fault;
+use self::polled::Polled;
 use self::readers::Readers;
 use self::writer::{Desk, Writer};
 use crate::clock::Clock;
@@ -64,6 +66,7 @@ pub struct SqliteStore {
     writer: Writer,
     mode: Mode,
     commits: Arc<AtomicU64>,
+    polled: Polled,
     /// The last [`notes::data_version`] that was seen.
     seen: AtomicI64,
 }
@@ -91,7 +94,7 @@ impl SqliteStore {
             Mode::Threaded => Writer::threaded(desk)?,
             Mode::Inline => Writer::Inline(Mutex::new(desk)),
         };
-        Ok(Self { readers, writer, mode, commits, seen: AtomicI64::new(seen) })
+        Ok(Self { readers, writer, mode, commits, polled: Polled::default(), seen: AtomicI64::new(seen) })
     }
 
     /// Opens a file that is there and has the schema that this program knows; makes and migrates nothing.

@@ -8,6 +8,7 @@ use taskbridge_sdk::{Output, Timestamp};
 
 use super::fault::Fault;
 use super::insert;
+use super::polled::Polled;
 use super::row;
 use super::update;
 use super::{Db, SqliteStore};
@@ -26,7 +27,10 @@ impl TaskStore for SqliteStore {
     }
 
     async fn get(&self, id: &TaskId, owner: Option<&Owner>) -> Result<Option<Task>> {
-        self.read(|db| get(db, id, owner))
+        self.read(|db| match owner {
+            Some(owner) => poll(db, &self.polled, id, owner),
+            None => get(db, id),
+        })
     }
 
     async fn output(&self, id: &TaskId) -> Result<Option<Output>> {
@@ -105,20 +109,25 @@ fn cannot_write(error: serde_json::Error) -> StoreError {
     StoreError::Broken(format!("a task cannot be written as JSON: {error}"))
 }
 
-fn get(db: &Db<'_>, id: &TaskId, owner: Option<&Owner>) -> Result<Option<Task>, Fault> {
-    let mut statement;
-    let mut rows = match owner {
-        Some(owner) => {
-            statement = db
-                .sql("SELECT version, body, n FROM tasks WHERE id = ?1 AND owner = ?2 AND expires_at > ?3")?;
-            statement.query(params![id.as_str(), owner.as_str(), db.now_ms()])?
-        }
-        None => {
-            statement = db.sql("SELECT version, body, n FROM tasks WHERE id = ?1")?;
-            statement.query([id.as_str()])?
-        }
-    };
-    rows.next()?.map(row::task).transpose()
+/// The row of a task, whoever owns it.
+fn get(db: &Db<'_>, id: &TaskId) -> Result<Option<Task>, Fault> {
+    let mut statement = db.sql("SELECT version, body, n FROM tasks WHERE id = ?1")?;
+    statement.query([id.as_str()])?.next()?.map(row::task).transpose()
+}
+
+/// The row of a task of this owner, unless it has expired. Clients poll it again and again, and mostly it is as it was.
+fn poll(db: &Db<'_>, polled: &Polled, id: &TaskId, owner: &Owner) -> Result<Option<Task>, Fault> {
+    let mut statement =
+        db.sql("SELECT version, body, n FROM tasks WHERE id = ?1 AND owner = ?2 AND expires_at > ?3")?;
+    let mut rows = statement.query(params![id.as_str(), owner.as_str(), db.now_ms()])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    let body = row.get_ref(1)?.as_bytes().map_err(rusqlite::Error::from)?;
+    if let Some(task) = polled.known(id, body) {
+        return Ok(Some(Task { version: row.get(0)?, ..task }));
+    }
+    let task = row::task(row)?;
+    polled.keep(&task, body);
+    Ok(Some(task))
 }
 
 fn list(db: &Db<'_>, owner: &Owner, after: Option<&Position>, limit: usize) -> Result<Vec<Task>, Fault> {

@@ -1,8 +1,9 @@
-//! The behaviours of every store, and what is SQLite's own: the file, the commits, the plans of its statements.
+//! The behaviours of every store, and what is SQLite's own: the file, the commits, the plans of its statements, polls.
 
 mod commits;
 mod file;
 mod plans;
+mod polled;
 mod rows;
 
 use std::path::Path;
