@@ -17,7 +17,7 @@ use support::echo::{self, Sizes};
 use support::load::{self, Load, Work};
 use support::place::Places;
 use support::report::{self, Cell};
-use support::server::Server;
+use support::server::{Server, Shared};
 use support::stage::{Over, Stage};
 use support::wire::{self, Generation};
 use support::{growth, held};
@@ -204,7 +204,7 @@ async fn floor(plan: &Plan, places: &Places) -> Result<()> {
 
 /// How long the bridge's answers are, asked once.
 async fn sizes(places: &Places, generation: Generation, work: Work) -> Result<Sizes> {
-    let server = Server::bridge(places, "sizes", None, false)?;
+    let server = Server::bridge(places, "sizes", Shared::default(), false)?;
     let mut connection = Connection::open(server.address, generation).await?;
     let delay = match work {
         Work::Create | Work::Get => wire::LONG,

@@ -4,6 +4,7 @@
 pub(crate) mod client;
 pub(crate) mod database;
 pub(crate) mod echo;
+pub(crate) mod engine;
 pub(crate) mod growth;
 pub(crate) mod held;
 pub(crate) mod load;

@@ -19,6 +19,18 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// How the config names the store.
 const FILE: &str = "path = \"tasks.db\"";
 
+/// How it names the engine.
+const ENGINE: &str = "kind = \"sim\"";
+
+/// What a bridge does not have for itself, by address.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Shared<'a> {
+    /// The database.
+    pub(crate) database: Option<&'a str>,
+    /// The engine.
+    pub(crate) engine: Option<&'a str>,
+}
+
 /// A running server.
 pub(crate) struct Server {
     process: Child,
@@ -42,14 +54,17 @@ impl Server {
         })
     }
 
-    /// The bridge, with a new database on the disk that has the build, or over the one at this address. With `tells` its
-    /// log has a line for each call to the engine or to the store.
-    pub(crate) fn bridge(places: &Places, name: &str, url: Option<&str>, tells: bool) -> Result<Self> {
+    /// The bridge, with a new database on the disk that has the build, or over what it shares with others. With `tells`
+    /// its log has a line for each call to the engine or to the store.
+    pub(crate) fn bridge(places: &Places, name: &str, shared: Shared<'_>, tells: bool) -> Result<Self> {
         Self::start(places, &format!("bridge-{name}"), |folder| {
             let mut text =
                 fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/sim.toml"))?;
-            if let Some(url) = url {
+            if let Some(url) = shared.database {
                 text = text.replace(FILE, &format!("kind = \"postgres\"\nurl = \"{url}\""));
+            }
+            if let Some(address) = shared.engine {
+                text = text.replace(ENGINE, &format!("{ENGINE}\naddress = \"{address}\""));
             }
             let config = folder.join("sim.toml");
             fs::write(&config, text)?;

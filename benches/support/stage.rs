@@ -4,8 +4,9 @@ use std::net::SocketAddr;
 
 use super::Result;
 use super::database::Database;
+use super::engine::Engine;
 use super::place::Places;
-use super::server::Server;
+use super::server::{Server, Shared};
 
 /// Where bridges keep their tasks, and how many of them do.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -20,6 +21,7 @@ pub(crate) enum Over {
 pub(crate) struct Stage {
     pub(crate) servers: Vec<Server>,
     pub(crate) database: Option<Database>,
+    _engine: Option<Engine>,
 }
 
 /// CPU in nanoseconds.
@@ -43,18 +45,22 @@ impl Stage {
     /// Bridges with a new store, on the disk that has the build.
     pub(crate) async fn bridges(places: &Places, name: &str, over: Over, tell: bool) -> Result<Self> {
         let Over::Postgres(replicas) = over else {
-            return Ok(Self { servers: vec![Server::bridge(places, name, None, tell)?], database: None });
+            return Ok(Self::bare(Server::bridge(places, name, Shared::default(), tell)?));
         };
         let database = Database::start(places).await?;
         let url = database.url();
-        let bridge = |n| Server::bridge(places, &format!("{name}-{n}"), Some(&url), tell);
-        let servers = (0..replicas).map(bridge);
-        Ok(Self { servers: servers.collect::<Result<_>>()?, database: Some(database) })
+        // An engine within a process is nothing to the others, and any of them may look at any job.
+        let engine = if replicas > 1 { Some(Engine::start()?) } else { None };
+        let engine_at = engine.as_ref().map(|engine| engine.address.as_str());
+        let shared = Shared { database: Some(&url), engine: engine_at };
+        let bridge = |n| Server::bridge(places, &format!("{name}-{n}"), shared, tell);
+        let servers = (0..replicas).map(bridge).collect::<Result<_>>()?;
+        Ok(Self { servers, database: Some(database), _engine: engine })
     }
 
-    /// A bare server.
+    /// A server that shares nothing.
     pub(crate) fn bare(server: Server) -> Self {
-        Self { servers: vec![server], database: None }
+        Self { servers: vec![server], database: None, _engine: None }
     }
 
     /// Where they listen.
