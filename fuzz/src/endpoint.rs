@@ -171,7 +171,7 @@ impl Endpoint {
         let origins = ["https://app.example".to_owned()];
         let doors = Doors::new(IpAddr::V4(Ipv4Addr::LOCALHOST), origins, []).unwrap();
         let entrance = Arc::new(Entrance::new(Rules { auth, doors }));
-        let router = http::router(bridge, entrance, CancellationToken::new());
+        let (router, _) = http::router(bridge, entrance, CancellationToken::new());
         let known = Known { live: String::new(), ended: String::new() };
         let mut endpoint = Self { runtime, router, seal, known, _dir: dir };
         let (live, ended) = (endpoint.task(), endpoint.task());

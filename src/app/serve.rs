@@ -39,12 +39,14 @@ impl App {
         } = self;
         let (store, engines, closing) = (bridge.store.clone(), in_force.engines, CancellationToken::new());
         let health = Health { store, engines, stopping: stop.clone() };
-        let router = http::router(bridge, entrance, closing.clone()).merge(health::routes(health));
+        let (router, hearing) = http::router(bridge, entrance, closing.clone());
+        let router = router.merge(health::routes(health));
         let serving = http::serve(listener, router, closing.clone());
         let closes = closing.clone();
         let meanwhile = Box::pin(async move {
             tokio::select! {
                 never = reloading => never,
+                never = hearing => never,
                 never = close_after(drain_for, stop, closes) => never,
             }
         });

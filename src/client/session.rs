@@ -41,6 +41,13 @@ pub(super) enum Heard {
         /// The parameters.
         params: Value,
     },
+    /// It asked for something else, and could not be answered.
+    Unanswered {
+        /// What it asked for.
+        method: String,
+        /// Why.
+        why: Fault,
+    },
 }
 
 /// One session.
@@ -246,7 +253,7 @@ impl Session {
     }
 
     async fn hear(&self, message: Message, ear: Option<&Ear>) {
-        let (id, outcome) = match (message, ear) {
+        let (id, method, outcome) = match (message, ear) {
             (Message::Notification { method, params }, Some(ear)) => {
                 let _ = ear.send(Heard::Notification { method, params });
                 return;
@@ -257,16 +264,21 @@ impl Session {
                 let _ = ear.send(Heard::Asked { id, params });
                 return;
             }
-            (Message::Request(Request { id, method, .. }), _) if method == "ping" => (id, Ok(json!({}))),
+            (Message::Request(Request { id, method, .. }), _) if method == "ping" => {
+                (id, method, Ok(json!({})))
+            }
             (Message::Request(Request { id, method, .. }), _) => {
                 let message = format!("this client does not do {method:?}");
-                (id, Err(Error::new(METHOD_NOT_FOUND, message)))
+                (id, method, Err(Error::new(METHOD_NOT_FOUND, message)))
             }
             (Message::Notification { .. } | Message::Response { .. }, _) => return,
         };
         let place = self.place.borrow().clone();
-        // A server that does not hear this asks again, or gives up by itself.
-        let _ = in_time(self.link.post(&place, jsonrpc::response(&id, &outcome))).await;
+        let told = in_time(self.link.post(&place, jsonrpc::response(&id, &outcome))).await;
+        if let (Err(why), Some(ear)) = (told, ear) {
+            // A server that does not hear this asks again, or gives up by itself: the call goes on.
+            let _ = ear.send(Heard::Unanswered { method, why });
+        }
     }
 }
 

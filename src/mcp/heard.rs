@@ -4,7 +4,8 @@
 use serde_json::Value;
 use taskbridge_sdk::{Level, Note, Timestamp};
 
-use crate::tasks::task::{Noted, Outcome, Task, Trouble};
+use crate::tasks::streams::{Handed, Told};
+use crate::tasks::task::{Noted, Outcome, Task, TaskId, Trouble};
 
 /// The name under which the bridge itself speaks; a job speaks under the name of its tool.
 const BRIDGE: &str = env!("CARGO_PKG_NAME");
@@ -51,6 +52,30 @@ impl Heard {
     #[must_use]
     pub fn handed_on(self) -> Self {
         Self { broken: false, ..self }
+    }
+
+    /// What was told by a request that ends here, for whoever goes on in another process; `None` if that is nothing.
+    pub fn told(&self, task: &Task) -> Option<Told> {
+        let broken = self.broken && task.outcome() == Some(Outcome::Broken);
+        let some = self.note.is_some() || self.trouble.is_some() || broken;
+        some.then(|| Told { broken, handed: None, ..self.handed(&task.id, self.since, 0) })
+    }
+
+    /// The same of a listening stream that gives way now, which said that the task stands as these words have it.
+    pub fn handed(&self, task: &TaskId, now: Timestamp, words: u64) -> Told {
+        let Self { since, note, trouble, broken } = *self;
+        Told { task: task.clone(), note, trouble, broken, handed: Some(Handed { at: now, since, words }) }
+    }
+
+    /// The same where another process has told this.
+    #[must_use]
+    pub fn with(self, told: &Told) -> Self {
+        Self {
+            since: told.handed.map_or(self.since, |handed| handed.since.min(self.since)),
+            note: self.note.max(told.note),
+            trouble: self.trouble.max(told.trouble),
+            broken: self.broken || told.broken,
+        }
     }
 
     /// True if there is something that was not told.
@@ -109,7 +134,7 @@ fn of_bridge(level: Level, text: &str) -> Saying {
 mod tests {
     use super::*;
     use crate::tasks::machine::tests::row_of;
-    use crate::tasks::task::{TaskId, TaskState};
+    use crate::tasks::task::TaskState;
 
     fn at(millis: i64) -> Timestamp {
         Timestamp::from_millis(millis)

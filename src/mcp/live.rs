@@ -3,14 +3,20 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
+use taskbridge_sdk::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 use super::jsonrpc::Id;
+use crate::tasks::streams::Streams;
 
 /// How many streams are remembered whose requests were cancelled.
 const CANCELLED: usize = 1024;
+
+/// How far apart the clocks of two processes may be that have asked the store for the time.
+const APART: Duration = Duration::from_secs(2);
 
 /// The register. Cheap to clone.
 #[derive(Clone, Default)]
@@ -31,11 +37,39 @@ struct State {
 #[derive(Default)]
 struct Entry {
     over: CancellationToken,
-    waits: HashMap<Id, (u64, CancellationToken)>,
-    /// Streams by name, with what tells them that they were taken up again elsewhere.
-    streams: HashMap<String, (u64, CancellationToken)>,
+    waits: HashMap<Id, Wait>,
+    streams: HashMap<String, Stream>,
     /// Guards of this entry.
     open: usize,
+}
+
+/// A request that is waited for.
+struct Wait {
+    serial: u64,
+    since: Timestamp,
+    over: CancellationToken,
+}
+
+/// A stream that has a name.
+struct Stream {
+    serial: u64,
+    /// Its number among those of its session ([`crate::tasks::streams`]); 0 if it was not opened by itself.
+    n: u64,
+    /// Tells it that it was taken up again on another connection.
+    taken_up: CancellationToken,
+}
+
+/// What is to be opened.
+#[derive(Clone, Copy)]
+pub(super) struct Opening<'a> {
+    /// The session.
+    pub(super) session: &'a str,
+    /// The request whose answer is waited for, if one is.
+    pub(super) waits_for: Option<&'a Id>,
+    /// The name and the number of its stream, if it has them already.
+    pub(super) stream: Option<(&'a str, u64)>,
+    /// When.
+    pub(super) now: Timestamp,
 }
 
 /// Something that is open. Dropping it closes it.
@@ -61,7 +95,8 @@ pub(super) enum Over {
 impl Live {
     /// Opens something in a session: the wait for a request, or a stream that listens; the stream of this name, if it
     /// is taken up again.
-    pub(super) fn open(&self, session: &str, waits_for: Option<&Id>, stream: Option<&str>) -> Open {
+    pub(super) fn open(&self, opening: Opening<'_>) -> Open {
+        let Opening { session, waits_for, stream, now } = opening;
         let mut state = self.state.lock();
         state.serial += 1;
         let serial = state.serial;
@@ -69,13 +104,13 @@ impl Live {
         entry.open += 1;
         let (over, taken_up) = (entry.over.child_token(), CancellationToken::new());
         if let Some(id) = waits_for {
-            entry.waits.insert(id.clone(), (serial, over.clone()));
+            entry.waits.insert(id.clone(), Wait { serial, since: now, over: over.clone() });
         }
         drop(state);
         let (session, waits_for) = (session.to_owned(), waits_for.cloned());
         let mut open = Open { live: self.clone(), session, serial, waits_for, stream: None, over, taken_up };
-        if let Some(stream) = stream {
-            open.name(stream);
+        if let Some((stream, n)) = stream {
+            open.name_as(stream, n);
         }
         open
     }
@@ -83,8 +118,33 @@ impl Live {
     /// Ends the wait for this request, if there is one.
     pub(super) fn cancel(&self, session: &str, id: &Id) {
         let mut state = self.state.lock();
-        if let Some((_, over)) = state.sessions.get_mut(session).and_then(|entry| entry.waits.remove(id)) {
-            over.cancel();
+        if let Some(wait) = state.sessions.get_mut(session).and_then(|entry| entry.waits.remove(id)) {
+            wait.over.cancel();
+        }
+    }
+
+    /// True if something of this session is open here.
+    pub(super) fn has(&self, session: &str) -> bool {
+        self.state.lock().sessions.contains_key(session)
+    }
+
+    /// Ends what is over by what was said in other processes.
+    pub(super) fn heed(&self, session: &str, said: &Streams) {
+        let mut state = self.state.lock();
+        let Some(entry) = state.sessions.get_mut(session) else { return };
+        for (request, at) in said.cancelled() {
+            let Ok(id) = serde_json::from_str::<Id>(request) else { continue };
+            // A client that uses an id twice means the earlier one.
+            if entry.waits.get(&id).is_some_and(|wait| wait.since <= at + APART)
+                && let Some(wait) = entry.waits.remove(&id)
+            {
+                wait.over.cancel();
+            }
+        }
+        for (stream, n) in said.taken_up() {
+            if let Some(stream) = entry.streams.get(stream).filter(|stream| stream.n < n) {
+                stream.taken_up.cancel();
+            }
         }
     }
 
@@ -113,12 +173,16 @@ impl Live {
 impl Open {
     /// Gives its stream a name; an earlier stream of this name is over.
     pub(super) fn name(&mut self, stream: &str) {
+        self.name_as(stream, 0);
+    }
+
+    fn name_as(&mut self, stream: &str, n: u64) {
         self.stream = Some(stream.to_owned());
         let mut state = self.live.state.lock();
         let Some(entry) = state.sessions.get_mut(&self.session) else { return };
-        let named = entry.streams.insert(stream.to_owned(), (self.serial, self.taken_up.clone()));
-        if let Some((_, earlier)) = named {
-            earlier.cancel();
+        let named = Stream { serial: self.serial, n, taken_up: self.taken_up.clone() };
+        if let Some(earlier) = entry.streams.insert(stream.to_owned(), named) {
+            earlier.taken_up.cancel();
         }
     }
 
@@ -143,12 +207,12 @@ impl Drop for Open {
         }
         // A client that uses an id twice has only its later request cancelled, and a name is its latest stream's.
         if let Some(id) = &self.waits_for
-            && entry.waits.get(id).is_some_and(|(serial, _)| *serial == self.serial)
+            && entry.waits.get(id).is_some_and(|wait| wait.serial == self.serial)
         {
             entry.waits.remove(id);
         }
         if let Some(stream) = &self.stream
-            && entry.streams.get(stream).is_some_and(|(serial, _)| *serial == self.serial)
+            && entry.streams.get(stream).is_some_and(|named| named.serial == self.serial)
         {
             entry.streams.remove(stream);
         }
@@ -160,6 +224,12 @@ mod tests {
     use futures_util::FutureExt as _;
 
     use super::*;
+    use crate::tasks::streams::StreamNote;
+
+    fn open(live: &Live, session: &str, waits_for: Option<&Id>, stream: Option<&str>) -> Open {
+        let stream = stream.map(|stream| (stream, 1));
+        live.open(Opening { session, waits_for, stream, now: Timestamp::from_millis(10_000) })
+    }
 
     fn is_over(open: &Open) -> bool {
         open.over().now_or_never() == Some(Over::Unwanted)
@@ -168,15 +238,15 @@ mod tests {
     #[test]
     fn a_stream_that_is_taken_up_again_ends_the_one_before() {
         let live = Live::default();
-        let mut first = live.open("a", None, None);
+        let mut first = open(&live, "a", None, None);
         first.name("s");
-        let other = live.open("a", None, Some("t"));
+        let other = open(&live, "a", None, Some("t"));
         assert_eq!(first.over().now_or_never(), None);
-        let second = live.open("a", None, Some("s"));
+        let second = open(&live, "a", None, Some("s"));
         assert_eq!(first.over().now_or_never(), Some(Over::TakenUp));
         assert_eq!((second.over().now_or_never(), other.over().now_or_never()), (None, None));
         drop(first);
-        let third = live.open("a", None, Some("s"));
+        let third = open(&live, "a", None, Some("s"));
         assert_eq!(second.over().now_or_never(), Some(Over::TakenUp), "the name is the second's still");
         live.end("a");
         assert!(is_over(&third) && is_over(&other));
@@ -186,7 +256,7 @@ mod tests {
     fn cancels_the_wait_of_that_session_only() {
         let live = Live::default();
         let id = Id::Integer(1);
-        let (mine, theirs) = (live.open("a", Some(&id), None), live.open("b", Some(&id), None));
+        let (mine, theirs) = (open(&live, "a", Some(&id), None), open(&live, "b", Some(&id), None));
         live.cancel("a", &Id::Text("1".to_owned()));
         assert!(!is_over(&mine));
         live.cancel("a", &id);
@@ -194,6 +264,30 @@ mod tests {
         drop((mine, theirs));
         assert!(live.state.lock().sessions.is_empty());
         live.cancel("b", &id);
+    }
+
+    #[test]
+    fn what_was_said_elsewhere_ends_what_it_was_said_of() {
+        let live = Live::default();
+        let [one, two] = [1, 2].map(Id::Integer);
+        let (first, second) = (open(&live, "a", Some(&one), None), open(&live, "a", Some(&two), None));
+        let [taken, other] = ["s", "t"].map(|stream| open(&live, "a", None, Some(stream)));
+        let cancelled = |request: &str, at| StreamNote::Cancelled {
+            request: request.to_owned(),
+            at: Timestamp::from_millis(at),
+        };
+        // The second request has an id that an earlier one had, which was cancelled long before.
+        let said = Streams::default().with(&cancelled("1", 10_001)).with(&cancelled("2", 1_000));
+        let now = Timestamp::from_millis(10_001);
+        let taken_up =
+            |stream: &str| StreamNote::Opened { taken_up: Some(stream.to_owned()), listens: None, now };
+        // The other stream is the connection on which it was taken up itself.
+        let said = said.with(&taken_up("t")).with(&taken_up("s"));
+        live.heed("b", &said);
+        assert!(!is_over(&first) && live.has("a") && !live.has("b"));
+        live.heed("a", &said);
+        assert!(is_over(&first) && !is_over(&second) && !is_over(&other));
+        assert_eq!(taken.over().now_or_never(), Some(Over::TakenUp));
     }
 
     #[test]
@@ -209,10 +303,10 @@ mod tests {
     fn of_two_requests_with_one_id_the_later_can_be_cancelled() {
         let live = Live::default();
         let id = Id::Text("x".to_owned());
-        let (first, second) = (live.open("a", Some(&id), None), live.open("a", Some(&id), None));
+        let (first, second) = (open(&live, "a", Some(&id), None), open(&live, "a", Some(&id), None));
         live.cancel("a", &id);
         assert!(!is_over(&first) && is_over(&second));
-        let third = live.open("a", Some(&id), None);
+        let third = open(&live, "a", Some(&id), None);
         drop(first);
         live.cancel("a", &id);
         assert!(is_over(&third));
@@ -221,8 +315,8 @@ mod tests {
     #[test]
     fn a_session_that_ends_closes_all_that_is_open_in_it() {
         let live = Live::default();
-        let (listens, waits) = (live.open("a", None, None), live.open("a", Some(&Id::Integer(1)), None));
-        let other = live.open("b", None, None);
+        let (listens, waits) = (open(&live, "a", None, None), open(&live, "a", Some(&Id::Integer(1)), None));
+        let other = open(&live, "b", None, None);
         live.end("a");
         assert!(is_over(&listens) && is_over(&waits) && !is_over(&other));
     }

@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use taskbridge_sdk::Timestamp;
@@ -11,11 +12,21 @@ use tokio::sync::watch;
 
 use super::heard::Heard;
 use super::offers::Edition;
+use crate::tasks::streams::{self, Handed};
 use crate::tasks::task::{Task, TaskId};
 
 /// Of how many tasks it is remembered what was told of their notes, before all is forgotten. A request that waited leaves
 /// a mark here that nothing takes away if its task had ended.
 const MOST_HEARD: usize = 1024;
+
+/// How far apart the clocks of two processes may be that have asked the store for the time.
+const APART: Duration = Duration::from_secs(2);
+
+/// How far apart they are as a rule, and hardly ever further.
+const ROUGHLY: Duration = Duration::from_millis(250);
+
+/// How long a row may take to be seen by others once it was made.
+const LATE: Duration = Duration::from_secs(10);
 
 /// The listening streams of all sessions.
 #[derive(Clone, Default)]
@@ -42,12 +53,32 @@ struct Floor {
     lists: Mutex<Edition>,
     told: Mutex<HashMap<TaskId, Told>>,
     heard: Mutex<HashMap<TaskId, Heard>>,
+    seen: Mutex<Seen>,
+    /// What streams in other processes had told when they gave way, as far as it was taken over.
+    taken_over: Mutex<HashMap<TaskId, Handed>>,
+}
+
+/// What was seen of a session's tasks, to find those that began and ended unseen.
+#[derive(Default)]
+struct Seen {
+    /// When all was looked at last.
+    at: Option<Timestamp>,
+    /// Tasks of which it was told that they ended, and when they were made.
+    over: HashMap<TaskId, Timestamp>,
 }
 
 #[derive(Default)]
 struct Streams {
     opened: u64,
     open: Vec<u64>,
+    /// The newest that is known to be open in any process.
+    anywhere: u64,
+}
+
+impl Streams {
+    fn speaks(&self, stream: u64) -> bool {
+        self.open.iter().max() == Some(&stream) && stream >= self.anywhere
+    }
 }
 
 /// One listening stream's part in its session. Dropped, the stream is gone and the next newest speaks.
@@ -60,24 +91,36 @@ pub struct Turn {
 
 impl Speakers {
     /// A new stream of this session: from now on it is the one that speaks. Where it is the only one, its client knows
-    /// these lists.
-    pub fn enter(&self, session: &str, now: Timestamp, lists: Edition) -> Turn {
+    /// these lists. `n` is the number under which other processes know it, in the order in which they were opened; 0 if
+    /// they do not.
+    pub fn enter(&self, session: &str, n: u64, since: Timestamp, lists: Edition) -> Turn {
         let mut floors = self.floors.lock();
         let new = || Floor {
-            since: now,
+            since,
             streams: watch::Sender::default(),
             lists: Mutex::new(lists),
             told: Mutex::default(),
             heard: Mutex::default(),
+            seen: Mutex::default(),
+            taken_over: Mutex::default(),
         };
         let floor = Arc::clone(floors.entry(session.to_owned()).or_insert_with(|| Arc::new(new())));
         let mut stream = 0;
         floor.streams.send_modify(|streams| {
-            streams.opened += 1;
-            stream = streams.opened;
+            streams.opened = if n > 0 { streams.opened.max(n) } else { streams.opened + 1 };
+            stream = if n > 0 { n } else { streams.opened };
             streams.open.push(stream);
         });
         Turn { session: session.to_owned(), stream, floor, speakers: self.clone() }
+    }
+
+    /// Notes which stream of this session is the newest that is open in any process.
+    pub fn heed(&self, session: &str, newest: u64) {
+        if let Some(floor) = self.floors.lock().get(session) {
+            floor
+                .streams
+                .send_if_modified(|streams| std::mem::replace(&mut streams.anywhere, newest) != newest);
+        }
     }
 
     /// True if a stream of this session listens here.
@@ -89,18 +132,23 @@ impl Speakers {
     pub fn heard_elsewhere(&self, session: &str, task: &Task, heard: Heard) {
         if let Some(floor) = self.floors.lock().get(session) {
             let heard = if task.has_ended() { heard } else { heard.handed_on() };
-            floor.remember(task, heard);
+            floor.remember(&task.id, heard);
         }
     }
 }
 
 impl Floor {
-    fn remember(&self, task: &Task, heard: Heard) {
+    fn remember(&self, task: &TaskId, heard: Heard) {
         let mut all = self.heard.lock();
         if all.len() == MOST_HEARD {
             all.clear();
         }
-        all.insert(task.id.clone(), heard);
+        all.insert(task.clone(), heard);
+    }
+
+    fn heard(&self, task: &TaskId) -> Heard {
+        let heard = self.heard.lock().get(task).copied();
+        heard.unwrap_or_else(|| Heard::since(self.since))
     }
 }
 
@@ -113,6 +161,11 @@ impl Turn {
     /// Waits until it no longer is.
     pub async fn ends(&self) {
         self.until(false).await;
+    }
+
+    /// True if it is this stream's turn, as far as is known here.
+    pub fn speaks(&self) -> bool {
+        self.floor.streams.borrow().speaks(self.stream)
     }
 
     /// The edition of the lists that the client knows.
@@ -130,18 +183,59 @@ impl Turn {
         act(&mut self.floor.told.lock())
     }
 
+    /// All of the session's tasks are looked at now. Returns since when a task must have been made that was not seen yet.
+    pub fn looks(&self, now: Timestamp) -> Timestamp {
+        let mut seen = self.floor.seen.lock();
+        let first = self.floor.since - ROUGHLY;
+        let since = seen.at.replace(now).map_or(first, |at| (at - LATE).max(first));
+        seen.over.retain(|_, made| *made >= since);
+        since
+    }
+
+    /// Notes that it was told that a task ended.
+    pub fn is_over(&self, task: &TaskId, made: Timestamp) {
+        self.floor.seen.lock().over.insert(task.clone(), made);
+    }
+
+    /// True if that was told lately.
+    pub fn was_over(&self, task: &TaskId) -> bool {
+        self.floor.seen.lock().over.contains_key(task)
+    }
+
     /// What the session was told of a task's notes. Where nothing was told, what was there before the first stream
     /// opened counts as told.
     pub fn heard(&self, task: &Task) -> Heard {
-        let heard = self.floor.heard.lock().get(&task.id).copied();
-        heard.unwrap_or_else(|| Heard::since(self.floor.since))
+        self.floor.heard(&task.id)
+    }
+
+    /// What the session was told, for a stream in another process to go on from.
+    pub fn hand_over(&self, now: Timestamp) -> Vec<streams::Told> {
+        let told = self.floor.told.lock();
+        told.iter().map(|(task, told)| self.floor.heard(task).handed(task, now, told.words)).collect()
+    }
+
+    /// Goes on from what a stream in another process had told when it gave way to this session's here. What it did not
+    /// tell is told here, though it was there before this one opened.
+    pub fn take_over(&self, told: impl IntoIterator<Item = streams::Told>) {
+        let mut taken = self.floor.taken_over.lock();
+        for told in told {
+            let Some(handed) = told.handed.filter(|handed| handed.at + APART >= self.floor.since) else {
+                continue;
+            };
+            let task = &told.task;
+            if taken.insert(task.clone(), handed) != Some(handed) {
+                self.floor.remember(task, self.floor.heard(task).with(&told));
+                let said = Told { changed_at: handed.since, words: handed.words, progress: None };
+                self.floor.told.lock().entry(task.clone()).or_insert(said);
+            }
+        }
     }
 
     /// Notes what it was told of them; nothing, once the task is over.
     pub fn now_heard(&self, task: &Task, heard: Heard) {
         match task.has_ended() {
             true => drop(self.floor.heard.lock().remove(&task.id)),
-            false => self.floor.remember(task, heard),
+            false => self.floor.remember(&task.id, heard),
         }
     }
 
@@ -149,7 +243,7 @@ impl Turn {
         let mut streams = self.floor.streams.subscribe();
         let own = self.stream;
         // The sender lives in the floor, which this holds.
-        let _ = streams.wait_for(|streams| (streams.open.last() == Some(&own)) == speaks).await;
+        let _ = streams.wait_for(|streams| streams.speaks(own) == speaks).await;
     }
 }
 
@@ -157,7 +251,13 @@ impl Drop for Turn {
     fn drop(&mut self) {
         let mut floors = self.speakers.floors.lock();
         let own = self.stream;
-        self.floor.streams.send_modify(|streams| streams.open.retain(|stream| *stream != own));
+        self.floor.streams.send_modify(|streams| {
+            streams.open.retain(|stream| *stream != own);
+            // Which is the newest then is seen soon; until then, the newest here.
+            if streams.anywhere == own {
+                streams.anywhere = 0;
+            }
+        });
         if self.floor.streams.borrow().open.is_empty() {
             floors.remove(&self.session);
         }
@@ -174,13 +274,13 @@ mod tests {
         let speakers = Speakers::default();
         let now = Timestamp::from_millis(0);
         let lists = Edition::default();
-        let first = speakers.enter("s", now, lists);
+        let first = speakers.enter("s", 0, now, lists);
         assert!(first.begins().now_or_never().is_some());
-        let second = speakers.enter("s", now, lists);
+        let second = speakers.enter("s", 0, now, lists);
         assert!(first.ends().now_or_never().is_some());
         assert!(first.begins().now_or_never().is_none());
         assert!(second.begins().now_or_never().is_some());
-        let other = speakers.enter("t", now, lists);
+        let other = speakers.enter("t", 0, now, lists);
         assert!(other.begins().now_or_never().is_some());
         drop(second);
         assert!(first.begins().now_or_never().is_some());
@@ -188,5 +288,20 @@ mod tests {
         drop((first, other));
         assert!(!speakers.is_listened("s"));
         assert!(speakers.floors.lock().is_empty());
+    }
+
+    #[test]
+    fn a_newer_stream_of_another_process_speaks_until_it_is_gone() {
+        let speakers = Speakers::default();
+        let enter = |n| speakers.enter("s", n, Timestamp::from_millis(0), Edition::default());
+        // They may come in another order than they were counted in.
+        let (third, first) = (enter(3), enter(1));
+        assert!(third.speaks() && !first.speaks());
+        speakers.heed("s", 4);
+        assert!(!third.speaks() && third.ends().now_or_never().is_some());
+        speakers.heed("s", 3);
+        assert!(third.begins().now_or_never().is_some());
+        drop(third);
+        assert!(first.speaks());
     }
 }

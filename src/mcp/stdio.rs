@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use super::Bridge;
 use super::generation::Generation;
 use super::jsonrpc::{self, Error, INTERNAL_ERROR, INVALID_REQUEST, Id, Message, Outcome, Request};
-use super::live::Live;
+use super::live::{Live, Opening};
 use super::outlet::{Outlet, Resume};
 use super::session::Caller;
 use super::{v2025_11_25, v2026_07_28};
@@ -180,7 +180,7 @@ impl<'a> Desk<'a> {
 
     fn handle(&mut self, caller: Arc<Caller>, request: Request) {
         let (bridge, lines) = (self.bridge, self.lines.clone());
-        let open = self.live.open(nonce(&caller), Some(&request.id), None);
+        let open = self.live.open(opening(self.bridge, nonce(&caller), &request.id));
         self.at_work.push(Box::pin(async move {
             let id = request.id.clone();
             let outlet = Stdout(lines);
@@ -201,7 +201,7 @@ impl<'a> Desk<'a> {
             Err(refused) => return self.write(jsonrpc::response(&request.id, &Err(refused.error))),
         };
         let (bridge, lines) = (self.bridge, self.lines.clone());
-        let open = self.live.open(ALONE, Some(&request.id), None);
+        let open = self.live.open(opening(self.bridge, ALONE, &request.id));
         self.at_work.push(Box::pin(async move {
             let id = request.id.clone();
             let outlet = Stdout(lines);
@@ -230,8 +230,10 @@ impl<'a> Desk<'a> {
         // Nothing is asked of a client before it says that it is ready.
         if method == "notifications/initialized" && self.listening.is_none() {
             let (caller, outlet) = (Arc::clone(&caller), Stdout(self.lines.clone()));
-            self.listening =
-                Some(Box::pin(async move { v2025_11_25::listen(bridge, &caller, None, &outlet).await }));
+            let since = bridge.clock.now();
+            self.listening = Some(Box::pin(async move {
+                v2025_11_25::listen(bridge, &caller, (0, since), None, &outlet).await
+            }));
         }
         self.at_work.push(Box::pin(async move {
             v2025_11_25::notified(bridge, &caller, &method, &params).await;
@@ -257,6 +259,10 @@ impl<'a> Desk<'a> {
             outlet.line(line).await;
         }));
     }
+}
+
+fn opening<'a>(bridge: &Bridge, session: &'a str, id: &'a Id) -> Opening<'a> {
+    Opening { session, waits_for: Some(id), stream: None, now: bridge.clock.now() }
 }
 
 fn nonce(caller: &Caller) -> &str {

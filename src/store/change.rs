@@ -19,6 +19,8 @@ pub(super) enum Found {
 /// All that an insert needs, without the task.
 pub(super) struct Wish {
     pub(super) row: Row,
+    /// The session that it is of, also once it has ended.
+    pub(super) session: Option<String>,
     pub(super) limits: Vec<SlotLimit>,
     pub(super) once: Option<Once>,
     pub(super) attach: Option<Attach>,
@@ -33,7 +35,8 @@ impl Wish {
         let NewTask { task, limits, once, attach, lease, transition, notices } = new;
         let line = transition.as_ref().map(Line::of).transpose()?;
         let notices = NoticeRow::of_all(&notices)?;
-        Ok((Self { row: Row::of(&task)?, limits, once, attach, lease, line, notices }, task))
+        let (row, session) = (Row::of(&task)?, task.origin.session.clone());
+        Ok((Self { row, session, limits, once, attach, lease, line, notices }, task))
     }
 }
 
@@ -51,6 +54,8 @@ impl Found {
 /// A change, with all that it needs.
 pub(super) struct Amend {
     pub(super) row: Row,
+    /// The session that it is of, also once it has ended.
+    pub(super) session: Option<String>,
     pub(super) version: u64,
     pub(super) output: Option<String>,
     pub(super) limits: Vec<SlotLimit>,
@@ -71,6 +76,7 @@ impl Amend {
     pub(super) fn of(change: Change<'_>) -> Result<Self, serde_json::Error> {
         Ok(Self {
             row: Row::of(change.task)?,
+            session: change.task.origin.session.clone(),
             version: change.task.version,
             output: change.output.map(serde_json::to_string).transpose()?,
             limits: change.limits.to_vec(),

@@ -13,6 +13,7 @@ pub mod pace;
 pub mod reconciler;
 pub mod service;
 pub mod store;
+pub mod streams;
 pub mod task;
 pub mod time;
 pub mod tools;

@@ -12,6 +12,7 @@ use taskbridge_sdk::{GroupKey, JobHandle, Level, Output, Timestamp};
 
 use super::history::{Entry, Transition};
 use super::notices::Notice;
+use super::streams::{StreamNote, Streams};
 use super::task::{Owner, Task, TaskId};
 
 /// The result of a store's work.
@@ -196,12 +197,13 @@ pub trait Sessions: Send + Sync {
     /// True if the session was ended.
     async fn has_ended(&self, nonce: &str) -> Result<bool>;
 
-    /// What the session has set.
-    async fn settings(&self, nonce: &str) -> Result<Settings>;
+    /// What the session has set; `None` if it was ended.
+    async fn settings(&self, nonce: &str) -> Result<Option<Settings>>;
 
-    /// Sets something for a session, and keeps all that it has set until `forget_after`. False if nothing was set: the
-    /// session was ended, or follows [`MOST_FOLLOWED`] others already, or holds [`MOST_HELD`].
-    async fn set(&self, nonce: &str, setting: Setting, forget_after: Timestamp) -> Result<bool>;
+    /// Sets something for a session, and keeps all that it has set until `forget_after`. Returns what it has set from
+    /// then on; `None` if nothing was set: the session was ended, or follows [`MOST_FOLLOWED`] others already, or holds
+    /// [`MOST_HELD`].
+    async fn set(&self, nonce: &str, setting: Setting, forget_after: Timestamp) -> Result<Option<Settings>>;
 }
 
 /// The most resources that one session follows.
@@ -222,6 +224,9 @@ pub struct Settings {
     /// The tasks of its own that its client made of questions of ours, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held: Vec<Held>,
+    /// What the processes over this store must know of each other's streams.
+    #[serde(default, skip_serializing_if = "Streams::is_empty")]
+    pub streams: Streams,
 }
 
 /// A task of the client's own, which it made of a question that we asked it: the answer is fetched there.
@@ -280,6 +285,8 @@ pub enum Setting {
     Stands(Message, Stage, Duration),
     /// That task is nothing to us any more.
     LetGo(Message),
+    /// Something happened to its streams.
+    Streams(StreamNote),
 }
 
 impl Settings {
@@ -304,6 +311,7 @@ impl Settings {
                 }
             }
             Setting::LetGo(of) => self.held.retain(|held| held.of != *of),
+            Setting::Streams(note) => self.streams = self.streams.with(note),
         }
         (self.follows.len() <= MOST_FOLLOWED && self.held.len() <= MOST_HELD).then_some(self)
     }
@@ -323,11 +331,34 @@ pub trait Time: Send + Sync {
     async fn now(&self) -> Result<Timestamp>;
 }
 
-/// Hints that somebody else wrote.
+/// Hints that somebody else wrote. Any of them may be lost.
 #[async_trait]
 pub trait Hints: Send + Sync {
-    /// Waits until another process may have written. Never resolves where none can.
-    async fn changed_elsewhere(&self);
+    /// Waits until another process may have written, and says what. Never resolves where none can. Dropped while it
+    /// waits, it loses nothing.
+    async fn changed_elsewhere(&self) -> Vec<Hint>;
+
+    /// True if the store is made for several processes at once: what a client says to one of them is then kept for the
+    /// others, too, where it matters to them.
+    fn is_shared(&self) -> bool {
+        false
+    }
+}
+
+/// What another process may have written.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Hint {
+    /// Nobody knows what.
+    Anything,
+    /// A task, of this session if it has one ([`super::task::Origin::session`]).
+    Task {
+        /// The task.
+        id: TaskId,
+        /// The session.
+        session: Option<String>,
+    },
+    /// What a session has set, or that it was ended.
+    Session(String),
 }
 
 /// All that the server needs of a store.
@@ -420,7 +451,8 @@ pub struct Change<'a> {
     pub lease: Lease<'a>,
     /// What is owed to receivers from now on.
     pub notices: &'a [Notice],
-    /// How long the write may be put off, to be made together with others. The method returns when it was made.
+    /// How long the write may be put off, to be made together with others. The method returns when it was made. A store
+    /// that gains nothing by that puts nothing off.
     pub patience: Duration,
     /// What the history says of it, if it is written.
     pub transition: Option<&'a Transition>,

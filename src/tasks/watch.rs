@@ -5,8 +5,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, mpsc, watch};
 
+use super::store::Hint;
 use super::task::{Task, TaskId};
 
 /// Who is interested in what.
@@ -20,6 +21,8 @@ struct Topics {
     tasks: HashMap<TaskId, watch::Sender<u64>>,
     sessions: HashMap<String, Vec<Arc<Inbox>>>,
     followed: HashMap<TaskId, Vec<Arc<Inbox>>>,
+    /// Who is told which sessions other processes have set something for.
+    elsewhere: Option<mpsc::UnboundedSender<String>>,
 }
 
 /// What changed of a session's tasks, or of those that are followed.
@@ -29,6 +32,8 @@ pub struct Changed {
     pub tasks: HashSet<TaskId>,
     /// Perhaps others too: another process wrote, or the session has set something.
     pub others: bool,
+    /// True if nobody knows what: hints may have been missed.
+    pub missed: bool,
 }
 
 #[derive(Default)]
@@ -84,14 +89,40 @@ impl Watch {
 
     /// Tells those who listen to this task or its session.
     pub fn changed(&self, task: &Task) {
+        self.touched(&task.id, task.origin.session.as_deref());
+    }
+
+    /// The sessions that other processes set something for from now on. Whoever asks last is told.
+    pub fn sessions_elsewhere(&self) -> mpsc::UnboundedReceiver<String> {
+        let (told, sessions) = mpsc::unbounded_channel();
+        self.topics.lock().elsewhere = Some(told);
+        sessions
+    }
+
+    /// Tells those who want to know of it that another process wrote.
+    pub fn heard(&self, hint: &Hint) {
+        match hint {
+            Hint::Anything => self.all_changed(),
+            Hint::Task { id, session } => self.touched(id, session.as_deref()),
+            Hint::Session(session) => {
+                self.session_changed(session);
+                if let Some(told) = &self.topics.lock().elsewhere {
+                    // Nobody is left to be told once the serving of clients has ended.
+                    let _ = told.send(session.clone());
+                }
+            }
+        }
+    }
+
+    fn touched(&self, id: &TaskId, session: Option<&str>) {
         let topics = self.topics.lock();
-        if let Some(sender) = topics.tasks.get(&task.id) {
+        if let Some(sender) = topics.tasks.get(id) {
             sender.send_modify(|count| *count = count.wrapping_add(1));
         }
-        let of_session = task.origin.session.as_ref().and_then(|session| topics.sessions.get(session));
-        let followers = topics.followed.get(&task.id);
+        let of_session = session.and_then(|session| topics.sessions.get(session));
+        let followers = topics.followed.get(id);
         for inbox in of_session.into_iter().chain(followers).flatten() {
-            inbox.changed.lock().tasks.insert(task.id.clone());
+            inbox.changed.lock().tasks.insert(id.clone());
             inbox.filled.notify_one();
         }
     }
@@ -105,13 +136,15 @@ impl Watch {
     }
 
     /// Tells everybody: another process wrote, and nobody knows which rows.
-    pub fn all_changed(&self) {
+    fn all_changed(&self) {
         let topics = self.topics.lock();
         for sender in topics.tasks.values() {
             sender.send_modify(|count| *count = count.wrapping_add(1));
         }
         for inbox in topics.sessions.values().chain(topics.followed.values()).flatten() {
-            inbox.changed.lock().others = true;
+            let mut changed = inbox.changed.lock();
+            (changed.others, changed.missed) = (true, true);
+            drop(changed);
             inbox.filled.notify_one();
         }
     }
@@ -212,11 +245,11 @@ mod tests {
         assert!(changes.next().now_or_never().is_none());
         watch.changed(&row_of(&id, "s"));
         watch.changed(&row_of(&id, "s"));
-        assert_eq!(changes.next().await, Changed { tasks: HashSet::from([id]), others: false });
+        assert_eq!(changes.next().await, Changed { tasks: HashSet::from([id]), ..Changed::default() });
         assert!(changes.next().now_or_never().is_none());
 
         watch.all_changed();
-        assert_eq!(changes.next().await, Changed { tasks: HashSet::new(), others: true });
+        assert_eq!(changes.next().await, Changed { tasks: HashSet::new(), others: true, missed: true });
         let mut late = watch.changes("s");
         assert!(late.next().now_or_never().is_none());
         drop((changes, late));

@@ -100,6 +100,13 @@ impl<'a> State<'a> {
     pub(super) fn hear(&mut self, heard: Heard, screen: &mut Screen) {
         match heard {
             Heard::Asked { id, params } => self.asked(Question { id, params }, screen),
+            Heard::Unanswered { method, why } => {
+                let words = format!(
+                    "{}: the server asked for {method:?}, and did not take the answer: {why}",
+                    self.label
+                );
+                screen.note(&words);
+            }
             Heard::Notification { method, params } => match method.as_str() {
                 "notifications/progress"
                     if params.get("progressToken").is_some_and(|t| t == PROGRESS_TOKEN) =>

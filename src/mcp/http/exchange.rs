@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use axum::response::Response;
 
-use super::{Http, post, stream};
+use super::{Http, elsewhere, post, stream};
 use crate::auth::Principal;
 use crate::mcp::feed::Feed;
 use crate::mcp::jsonrpc::{Error, Id, Outcome, Request};
-use crate::mcp::live::{Open, Over};
+use crate::mcp::live::{Open, Opening, Over};
 use crate::mcp::offers::Edition;
 use crate::mcp::outlet::Outlet as _;
 use crate::mcp::session::{Caller, Session};
@@ -37,6 +37,10 @@ pub(super) struct Exchange {
     pub(super) work: Pin<Box<dyn Future<Output = Ending> + Send>>,
     /// Where the stream stands, once it can be taken up again.
     pub(super) place: Option<Place>,
+    /// The stream's number among those of its session, where other replicas know of it; else 0.
+    n: u64,
+    /// True if it listens.
+    listens: bool,
     /// Lets the exchange end when its request is cancelled, or its session ends.
     pub(super) open: Option<Open>,
     /// The HTTP status of an error that is answered at once.
@@ -57,7 +61,18 @@ impl Exchange {
         let (principal, session) = (caller.principal.clone(), caller.session.clone());
         let (http, feed) = (Arc::clone(http), Arc::new(Feed::default()));
         let work = Box::pin(work(Arc::clone(&http), caller, Arc::clone(&feed)));
-        Self { http, principal, session, feed, work, place, open: None, status: |_| 200 }
+        Self {
+            http,
+            principal,
+            session,
+            feed,
+            work,
+            place,
+            n: 0,
+            listens: false,
+            open: None,
+            status: |_| 200,
+        }
     }
 
     /// Answers a request with a response of its own, or with a stream if that takes a while.
@@ -84,7 +99,18 @@ impl Exchange {
             )
         };
         let status = v2026_07_28::status;
-        let exchange = Self { http, principal, session: None, feed, work, place: None, open: None, status };
+        let exchange = Self {
+            http,
+            principal,
+            session: None,
+            feed,
+            work,
+            place: None,
+            n: 0,
+            listens: false,
+            open: None,
+            status,
+        };
         exchange.answer(&id, quick).await
     }
 
@@ -104,30 +130,48 @@ impl Exchange {
     }
 
     /// Takes up the stream of a request again.
-    pub(super) fn resume(http: &Arc<Http>, caller: Caller, place: Place, id: &Id) -> Response {
+    pub(super) fn resume(http: &Arc<Http>, caller: Caller, (place, n): (Place, u64), id: &Id) -> Response {
         let resume = place.resume.clone();
         let mut exchange = Self::new(http, caller, Some(place), |http, caller, feed| async move {
             v2025_11_25::resume(&http.bridge, &caller, resume, &*feed).await
         });
+        exchange.n = n;
         exchange.open_as(Some(id));
         stream::respond(exchange, None)
     }
 
     /// Listens for what the server has to say to the session.
-    pub(super) fn listen(http: &Arc<Http>, caller: Caller, place: Place, lists: Option<Edition>) -> Response {
+    pub(super) fn listen(
+        http: &Arc<Http>,
+        caller: Caller,
+        (place, n): (Place, u64),
+        lists: Option<Edition>,
+    ) -> Response {
+        // Before the client knows that it listens: what happens from then on is told.
+        let since = http.bridge.clock.now();
         let mut exchange = Self::new(http, caller, Some(place), move |http, caller, feed| async move {
-            v2025_11_25::listen(&http.bridge, &caller, lists, &*feed).await;
+            v2025_11_25::listen(&http.bridge, &caller, (n, since), lists, &*feed).await;
             None
         });
+        (exchange.n, exchange.listens) = (n, true);
         exchange.feed.lasts();
         exchange.open_as(None);
         stream::respond(exchange, None)
     }
 
     fn open_as(&mut self, waits_for: Option<&Id>) {
-        let stream = self.place.as_ref().map(|place| place.stream.as_str());
-        self.open =
-            self.session.as_ref().map(|session| self.http.live.open(&session.nonce, waits_for, stream));
+        let Self { http, session, place, n, .. } = &*self;
+        let stream = place.as_ref().map(|place| (place.stream.as_str(), *n));
+        let now = http.bridge.clock.now();
+        let opening = |session| Opening { session, waits_for, stream, now };
+        self.open = session.as_ref().map(|session| http.live.open(opening(&session.nonce)));
+    }
+
+    /// Says that it is open still, and looks what was said of its session elsewhere. False if the session has ended.
+    pub(super) async fn lives(&mut self) -> bool {
+        let Some(session) = &self.session else { return true };
+        let listens = Some(self.n).filter(|n| self.listens && *n > 0);
+        self.http.bridge.clock.now() < session.expires && elsewhere::look(&self.http, session, listens).await
     }
 
     /// The handler is done before a stream was begun. One is needed still if it sent something before its answer.

@@ -7,7 +7,7 @@ use axum::response::Response;
 
 use super::exchange::Exchange;
 use super::refusal::Refusal;
-use super::{Http, Result, gate};
+use super::{Http, Result, elsewhere, gate};
 use crate::auth::Principal;
 use crate::mcp::outlet::Resume;
 use crate::mcp::session::Caller;
@@ -34,9 +34,12 @@ pub(super) async fn get(http: &Arc<Http>, principal: Principal, headers: &Header
     if place.last || http.live.was_cancelled(&place.stream) {
         return Err(Refusal::stream_over());
     }
+    let n = elsewhere::opened(http, &session, &place, taken_up).await?;
     let caller = Caller { principal, session: Some(session) };
     match place.resume.clone() {
-        Resume::Listen { lists } => Ok(Exchange::listen(http, caller, place, lists.filter(|_| taken_up))),
-        Resume::Wait { id, .. } => Ok(Exchange::resume(http, caller, place, &id)),
+        Resume::Listen { lists } => {
+            Ok(Exchange::listen(http, caller, (place, n), lists.filter(|_| taken_up)))
+        }
+        Resume::Wait { id, .. } => Ok(Exchange::resume(http, caller, (place, n), &id)),
     }
 }

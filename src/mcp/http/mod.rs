@@ -4,6 +4,7 @@
 //! polls are counted.
 
 mod body;
+mod elsewhere;
 mod entrance;
 mod exchange;
 mod gate;
@@ -14,6 +15,7 @@ mod refusal;
 mod serve;
 mod stream;
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::Router;
@@ -21,6 +23,8 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::any;
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
 pub use self::entrance::{Entrance, Rules};
@@ -44,12 +48,18 @@ struct Http {
 
 type Result<T, E = Box<Refusal>> = std::result::Result<T, E>;
 
-/// The endpoint at `/mcp`. Its streams end when `shutdown` is cancelled.
-pub fn router(bridge: Arc<Bridge>, entrance: Arc<Entrance>, shutdown: CancellationToken) -> Router {
+/// The endpoint at `/mcp`. Its streams end when `shutdown` is cancelled. What comes with it hears what is said to other
+/// replicas, for as long as it is polled.
+pub fn router(
+    bridge: Arc<Bridge>,
+    entrance: Arc<Entrance>,
+    shutdown: CancellationToken,
+) -> (Router, BoxFuture<'static, Infallible>) {
     bridge.service.stops_with(shutdown.clone());
     let (opened, live, polls) = (Opened::default(), Live::default(), Polls::default());
-    let http = Http { bridge, entrance, opened, live, polls, shutdown };
-    Router::new().route("/mcp", any(endpoint)).with_state(Arc::new(http))
+    let http = Arc::new(Http { bridge, entrance, opened, live, polls, shutdown });
+    let hears = elsewhere::follow(Arc::clone(&http)).boxed();
+    (Router::new().route("/mcp", any(endpoint)).with_state(http), hears)
 }
 
 async fn endpoint(State(http): State<Arc<Http>>, request: Request) -> Response {

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::exchange::Exchange;
 use super::refusal::Refusal;
-use super::{Http, Result, body, gate};
+use super::{Http, Result, body, elsewhere, gate};
 use crate::auth::Principal;
 use crate::mcp::generation::{Generation, Replied};
 use crate::mcp::jsonrpc::{self, Id, Message, Outcome, Request};
@@ -143,6 +143,7 @@ async fn notification_of(http: &Http, caller: &Caller, method: &str, params: &Va
     if let (Some(session), Ok(id)) = (&caller.session, Id::deserialize(&params["requestId"])) {
         tracing::debug!(?id, reason = params["reason"].as_str(), "a request was cancelled");
         http.live.cancel(&session.nonce, &id);
+        elsewhere::cancelled(http, session, &id).await;
     }
 }
 

@@ -14,10 +14,9 @@ use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use super::exchange::{Ending, Exchange, over};
 use super::lasting;
+use crate::mcp::jsonrpc;
 use crate::mcp::live::Over;
-use crate::mcp::session::Session;
 use crate::mcp::sse::{self, Place};
-use crate::mcp::{Bridge, jsonrpc};
 
 /// How long a quiet stream stays quiet.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -101,7 +100,7 @@ impl EventStream {
 
     /// The next event of a handler at work. `None` once the stage is another.
     async fn run(&mut self) -> Option<Bytes> {
-        let Exchange { open, feed, work, http, principal, session, place, .. } = &mut self.exchange;
+        let Exchange { open, feed, work, http, principal, place, .. } = &mut self.exchange;
         // The others are answered while the server stops: their clients could not come back for it.
         let resumable = place.is_some() || feed.resume().is_some();
         tokio::select! {
@@ -122,7 +121,8 @@ impl EventStream {
                 return Some(sse::retry(RETRY_MS));
             }
             _ = self.quiet.tick() => {
-                if lives(session.as_ref(), &http.bridge).await {
+                // In a box, so that the stream keeps no room for it.
+                if Box::pin(self.exchange.lives()).await {
                     return Some(sse::COMMENT);
                 }
                 self.stage = Stage::Over;
@@ -141,7 +141,10 @@ impl EventStream {
     }
 
     fn message(&mut self, json: &[u8]) -> Bytes {
-        self.quiet.reset();
+        // Where other replicas may have said something, it is looked at also while there is much to say.
+        if !self.exchange.http.bridge.store.is_shared() {
+            self.quiet.reset();
+        }
         let id = self.next_id();
         sse::message(id.as_deref(), json)
     }
@@ -163,11 +166,4 @@ impl EventStream {
         }
         Some(place.advance(&http.bridge.seal))
     }
-}
-
-/// False once the session was ended, perhaps by another process, or has expired.
-async fn lives(session: Option<&Session>, bridge: &Bridge) -> bool {
-    let Some(Session { nonce, expires, .. }) = session else { return true };
-    // A store that does not answer says nothing about the session.
-    bridge.clock.now() < *expires && !bridge.store.has_ended(nonce).await.unwrap_or(false)
 }

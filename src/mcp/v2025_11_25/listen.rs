@@ -18,19 +18,28 @@ use crate::mcp::session::Session;
 use crate::mcp::speakers::{Told, Turn};
 use crate::tasks::service::View;
 use crate::tasks::store::{Setting, StoreError};
+use crate::tasks::streams::{self, StreamNote};
 use crate::tasks::task::{Task, TaskId, TaskState};
 
 /// The shortest time between two rounds of messages: of what changes faster, the newest is told.
 const SPACING: Duration = Duration::from_millis(200);
 /// How long a new question is left to streams that wait for its task; they come first.
 const GRACE: Duration = Duration::from_millis(500);
+/// How many of an owner's newest tasks are looked through for what was missed.
+const MOST_MISSED: usize = 100;
 /// How long to wait after a fault of the store.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Speaks to the session until it is dropped.
-pub(super) async fn listen(call: &Call<'_>, session: &Session, lists: Option<Edition>, outlet: &dyn Outlet) {
-    let bridge = call.bridge;
-    let turn = bridge.speakers.enter(&session.nonce, bridge.clock.now(), bridge.offers.edition());
+pub(super) async fn listen(
+    call: &Call<'_>,
+    (n, since): (u64, Timestamp),
+    lists: Option<Edition>,
+    outlet: &dyn Outlet,
+) {
+    let Call { bridge, session, .. } = *call;
+    let turn = bridge.speakers.enter(&session.nonce, n, since, bridge.offers.edition());
+    let _listening = (n > 0).then(|| bridge.service.listening(&session.nonce, n, session.expires));
     // What was sent on a stream that is taken up again perhaps never came.
     lists.into_iter().for_each(|lists| turn.knows_lists(lists));
     loop {
@@ -38,15 +47,33 @@ pub(super) async fn listen(call: &Call<'_>, session: &Session, lists: Option<Edi
         // What this stream has asked is asked anew by the one that takes over, and dropped here.
         let carrier = Carrier::new(call, outlet, GRACE, None);
         let follows = Follows::new(call.bridge, &call.caller.principal);
-        let mut speaker = Speaker { call, turn: &turn, outlet, carrier, follows, looks: HashMap::new() };
+        let looks = HashMap::new();
+        let mut speaker = Speaker { call, turn: &turn, is_known: n > 0, outlet, carrier, follows, looks };
         tokio::select! {
             biased;
             () = turn.ends() => {}
             Err(error) = speaker.speak(&session.nonce) => {
                 tracing::error!(%error, "a listening stream cannot read its tasks");
                 tokio::time::sleep(PAUSE).await;
+                continue;
             }
         }
+        drop(speaker);
+        if n > 0 {
+            hand_over(call, &turn).await;
+        }
+    }
+}
+
+/// Keeps what was told for the stream in another process that goes on from there.
+async fn hand_over(call: &Call<'_>, turn: &Turn) {
+    let told = turn.hand_over(call.bridge.clock.now());
+    if told.is_empty() {
+        return;
+    }
+    let (Session { nonce, expires, .. }, note) = (call.session, StreamNote::Told(told));
+    if let Err(error) = call.bridge.store.set(nonce, Setting::Streams(note), *expires).await {
+        tracing::warn!(%error, "what was told on a stream is told again on the next");
     }
 }
 
@@ -54,6 +81,8 @@ pub(super) async fn listen(call: &Call<'_>, session: &Session, lists: Option<Edi
 struct Speaker<'a> {
     call: &'a Call<'a>,
     turn: &'a Turn,
+    /// True if other processes know of this stream, and may have one of the session that is newer.
+    is_known: bool,
     outlet: &'a dyn Outlet,
     carrier: Carrier<'a>,
     follows: Follows<'a>,
@@ -67,14 +96,14 @@ impl Speaker<'_> {
         let bridge = self.call.bridge;
         let mut editions = bridge.offers.editions();
         let lists = *editions.borrow_and_update();
-        self.tell_of_lists(lists).await;
+        self.tell_of_lists(lists).await?;
         let mut changes = bridge.service.changes(session);
         let mut behind = {
             let tasks = bridge.service.of_session(session).await?;
             self.take_up(&tasks);
+            self.look_up(session).await?;
             self.behind(&tasks)
         };
-        self.follows.set(&bridge.store.settings(session).await?.follows);
         loop {
             for id in behind.drain() {
                 Box::pin(self.catch_up(&id)).await?;
@@ -89,14 +118,17 @@ impl Speaker<'_> {
                 news = self.follows.next() => self.tell_of_resources(news?).await?,
                 Ok(()) = editions.changed() => {
                     let now = *editions.borrow_and_update();
-                    self.tell_of_lists(now).await;
+                    self.tell_of_lists(now).await?;
                 }
                 changed = changes.next() => {
                     behind.extend(changed.tasks);
                     if changed.others {
                         let tasks = bridge.service.of_session(session).await?;
+                        self.look_up(session).await?;
                         behind.extend(self.behind(&tasks));
-                        self.follows.set(&bridge.store.settings(session).await?.follows);
+                        if changed.missed {
+                            behind.extend(Box::pin(self.missed(session)).await?);
+                        }
                         behind.extend(self.carrier.tasks().cloned());
                     }
                 }
@@ -141,9 +173,48 @@ impl Speaker<'_> {
         })
     }
 
+    /// Takes up what the session follows, and what it was told elsewhere.
+    async fn look_up(&mut self, session: &str) -> Result<(), StoreError> {
+        let settings = self.call.bridge.store.settings(session).await?.unwrap_or_default();
+        self.follows.set(&settings.follows);
+        if self.is_known {
+            self.turn.take_over(settings.streams.told().cloned());
+        }
+        Ok(())
+    }
+
+    /// Where hints were missed, a task may have begun and ended since the last look: that it ended is told late then.
+    async fn missed(&self, session: &str) -> Result<Vec<TaskId>, StoreError> {
+        let now = self.call.bridge.clock.now();
+        let since = self.turn.looks(now);
+        let newest = self.call.bridge.service.newest(self.call.owner(), MOST_MISSED).await?;
+        let missed = newest.into_iter().filter(|task| {
+            let of_session = task.origin.session.as_deref() == Some(session);
+            of_session && task.has_ended() && task.created_at >= since && !self.turn.was_over(&task.id)
+        });
+        Ok(missed.map(|task| task.id).collect())
+    }
+
+    /// True if this stream may speak, as the session's row has it. What a request that waited in another process was
+    /// told of `task` comes with it.
+    async fn may_speak(&self, task: Option<&TaskId>) -> Result<(bool, Option<streams::Told>), StoreError> {
+        if !self.is_known {
+            return Ok((true, None));
+        }
+        let Call { bridge, session, .. } = self.call;
+        let streams = bridge.store.settings(&session.nonce).await?.unwrap_or_default().streams;
+        bridge.speakers.heed(&session.nonce, streams.speaker(bridge.clock.now()));
+        let by_request = |told: &&streams::Told| told.handed.is_none() && Some(&told.task) == task;
+        Ok((self.turn.speaks(), streams.told().find(by_request).cloned()))
+    }
+
     /// Tells which lists differ from those that the session knows.
-    async fn tell_of_lists(&self, now: Edition) {
-        for list in now.differing(self.turn.lists_known()) {
+    async fn tell_of_lists(&self, now: Edition) -> Result<(), StoreError> {
+        let known = self.turn.lists_known();
+        if now.differing(known).next().is_some() && !Box::pin(self.may_speak(None)).await?.0 {
+            return Ok(());
+        }
+        for list in now.differing(known) {
             let method = match list {
                 List::Tools => "notifications/tools/list_changed",
                 List::Prompts => "notifications/prompts/list_changed",
@@ -154,10 +225,14 @@ impl Speaker<'_> {
         // Only once it was told: a stream that breaks before is taken up where it does not know it yet.
         self.turn.knows_lists(now);
         self.outlet.resumable(Resume::Listen { lists: Some(now) });
+        Ok(())
     }
 
     /// Tells which resources have changed. What never will again is not followed any longer.
     async fn tell_of_resources(&self, news: News) -> Result<(), StoreError> {
+        if !Box::pin(self.may_speak(None)).await?.0 {
+            return Ok(());
+        }
         for uri in &news.changed {
             let params = wire::ResourceUpdated { uri };
             self.outlet.send(to_wire::notification("notifications/resources/updated", params)).await;
@@ -179,10 +254,19 @@ impl Speaker<'_> {
         // A plain call whose job is still waited for is nothing that its client knows as a task.
         if self.call.has_tasks() && view.task.undelivered.is_none() {
             let mut heard = self.turn.heard(&view.task);
-            let sayings = heard.catch_up(&view.task);
-            self.turn.now_heard(&view.task, heard);
-            logging::tell(self.call, sayings, Some(&view.task.id), self.outlet).await?;
-            self.tell(&view).await;
+            let standing = fallback::standing(self.call.bridge, &view, self.call.client());
+            // Read after the row: what another process has said of it since then, this one does not know of.
+            let (may, told) = match heard.is_behind(&view.task) || self.is_news(&view.task, &standing) {
+                true => Box::pin(self.may_speak(Some(id))).await?,
+                false => (true, None),
+            };
+            if may {
+                heard = told.map_or(heard, |told| heard.with(&told));
+                let sayings = heard.catch_up(&view.task);
+                self.turn.now_heard(&view.task, heard);
+                logging::tell(self.call, sayings, Some(&view.task.id), self.outlet).await?;
+                self.tell(&view, standing).await;
+            }
         }
         match self.carrier.attend(&view.task).await? {
             Some(look) => self.looks.insert(id.clone(), look),
@@ -191,11 +275,21 @@ impl Speaker<'_> {
         Ok(())
     }
 
-    async fn tell(&self, view: &View) {
+    /// What the session was told of a task.
+    fn before(&self, task: &Task, standing: &Standing) -> Told {
+        self.turn.told(|told| told.get(&task.id).copied()).unwrap_or_else(|| first(task, standing))
+    }
+
+    /// True if there is something to tell, beside notes.
+    fn is_news(&self, task: &Task, standing: &Standing) -> bool {
+        let before = self.before(task, standing);
+        let further = task.furthest.is_some_and(|reached| before.progress.is_none_or(|told| reached > told));
+        before.words != words(standing) || further
+    }
+
+    async fn tell(&self, view: &View, standing: Standing) {
         let task = &view.task;
-        let standing = fallback::standing(self.call.bridge, view, self.call.client());
-        let before =
-            self.turn.told(|told| told.get(&task.id).copied()).unwrap_or_else(|| first(task, &standing));
+        let before = self.before(task, &standing);
         let mut now =
             Told { changed_at: task.changed_at, words: words(&standing), progress: before.progress };
         if let (Some(token), Some(reached), false) =
@@ -225,6 +319,9 @@ impl Speaker<'_> {
             true => told.remove(&task.id),
             false => told.insert(task.id.clone(), now),
         });
+        if task.has_ended() {
+            self.turn.is_over(&task.id, task.created_at);
+        }
     }
 }
 

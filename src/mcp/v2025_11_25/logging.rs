@@ -32,7 +32,8 @@ pub(super) async fn tell(
     if sayings.is_empty() {
         return Ok(());
     }
-    let least = call.bridge.store.settings(&call.session.nonce).await?.level.unwrap_or(USUAL_LEVEL);
+    let settings = call.bridge.store.settings(&call.session.nonce).await?;
+    let least = settings.and_then(|settings| settings.level).unwrap_or(USUAL_LEVEL);
     for Saying { level, logger, data } in sayings.into_iter().filter(|said| said.level >= least) {
         let params = wire::LoggingMessage { level, logger, data, meta: related.map(to_wire::related_meta) };
         outlet.send(to_wire::notification("notifications/message", params)).await;

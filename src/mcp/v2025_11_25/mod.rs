@@ -105,11 +105,18 @@ pub async fn replied(bridge: &Bridge, caller: &Caller, id: Id, outcome: Outcome)
     questions::replied(bridge, caller, &id, outcome).await
 }
 
-/// Sends what is meant for the caller's session until it is dropped; it never returns before. `lists` is the edition
-/// that the client knows, where a stream of it is taken up again.
-pub async fn listen(bridge: &Bridge, caller: &Caller, lists: Option<Edition>, outlet: &dyn Outlet) {
+/// Sends what is meant for the caller's session until it is dropped; it never returns before. `n` is the number under
+/// which other processes know the stream, or 0, and `since` when it was opened; `lists` is the edition that the client
+/// knows, where a stream of it is taken up again.
+pub async fn listen(
+    bridge: &Bridge,
+    caller: &Caller,
+    (n, since): (u64, Timestamp),
+    lists: Option<Edition>,
+    outlet: &dyn Outlet,
+) {
     if let Some(session) = &caller.session {
-        listen::listen(&Call { bridge, caller, session }, session, lists, outlet).await;
+        listen::listen(&Call { bridge, caller, session }, (n, since), lists, outlet).await;
     }
     std::future::pending().await
 }
@@ -126,7 +133,7 @@ pub async fn resume(
     let call = Call { bridge, caller, session };
     match resume {
         Resume::Listen { lists } => {
-            listen::listen(&call, session, lists, outlet).await;
+            listen::listen(&call, (0, bridge.clock.now()), lists, outlet).await;
             None
         }
         Resume::Wait { id, task, until: None, .. } => {
@@ -188,7 +195,7 @@ impl Call<'_> {
     async fn set(&self, setting: Setting) -> Result<bool, jsonrpc::Error> {
         let Session { nonce, expires, .. } = self.session;
         let kept = self.bridge.store.set(nonce, setting, *expires).await;
-        let kept = kept.map_err(|error| self.fault(&error))?;
+        let kept = kept.map_err(|error| self.fault(&error))?.is_some();
         // A session that was ended while its request was on the way has nothing to set any more.
         if !kept && self.bridge.store.has_ended(nonce).await.map_err(|error| self.fault(&error))? {
             return Err(jsonrpc::Error::new(INVALID_REQUEST, "this session has ended"));

@@ -12,8 +12,10 @@ use super::{Call, logging, to_wire, wire};
 use crate::mcp::heard::Heard;
 use crate::mcp::outlet::Outlet;
 use crate::mcp::progress::{Beat, Heart, Reports};
+use crate::mcp::session::Session;
 use crate::tasks::service::View;
-use crate::tasks::store::StoreError;
+use crate::tasks::store::{Setting, StoreError};
+use crate::tasks::streams::StreamNote;
 use crate::tasks::task::{Task, TaskId};
 use crate::tasks::watch::Changes;
 
@@ -80,11 +82,21 @@ pub(super) async fn wait(
             if let Some(heard) = heard {
                 // From here on the session's listening stream goes on.
                 bridge.speakers.heard_elsewhere(&call.session.nonce, &view.task, heard);
+                keep(call, &view.task, heard).await?;
             }
             carrier.leave().await?;
             return Ok(Some(view));
         }
     }
+}
+
+/// Keeps what was told of a task for a listening stream in another process.
+async fn keep(call: &Call<'_>, task: &Task, heard: Heard) -> Result<(), StoreError> {
+    if let Some(told) = heard.told(task).filter(|_| call.bridge.store.is_shared()) {
+        let Session { nonce, expires, .. } = call.session;
+        call.bridge.store.set(nonce, Setting::Streams(StreamNote::Told(vec![told])), *expires).await?;
+    }
+    Ok(())
 }
 
 /// Waits until the session may have set something.

@@ -14,17 +14,18 @@ use std::time::Duration;
 use async_trait::async_trait;
 use deadpool_postgres::{Object, Pool};
 use futures_util::join;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::connect::FREE_WITHIN;
 use super::fault::Fault;
+use super::hints::Mail;
 use super::place::{Place, STATEMENT_WITHIN};
 use super::turns::Turns;
 use super::{StoreClock, column};
-use crate::tasks::store::{Result, StoreError};
+use crate::tasks::store::{Hint, Result, StoreError};
 
 /// How often work is done again because other transactions came between.
 const CLASHES: u32 = 20;
@@ -61,8 +62,8 @@ pub(super) struct Desk {
     clock: StoreClock,
     schema: Arc<str>,
     pub(super) place: Place,
-    /// Filled when something was written that other processes may want to know.
-    pub(super) wrote: Notify,
+    /// What was written that other processes may want to know.
+    pub(super) wrote: Mail,
 }
 
 /// One transaction that writes.
@@ -73,9 +74,9 @@ pub(super) trait Write: Send + Sync + 'static {
     /// Makes it, as a whole. `again` says that it was made before and nobody knows what came of that.
     async fn write(&self, db: &Db, again: bool) -> Result<Self::Done, Fault>;
 
-    /// True if other processes may want to know.
-    fn matters(_done: &Self::Done) -> bool {
-        false
+    /// What other processes are told of it.
+    fn hint(&self, _done: &Self::Done) -> Option<Hint> {
+        None
     }
 }
 
@@ -113,7 +114,7 @@ impl Desk {
         let for_requests = place.max_connections - reserve(place.max_connections);
         let requests = Arc::new(Semaphore::new(for_requests));
         let schema = Arc::from(place.schema.as_str());
-        Self { pool, requests, turns: Turns::new(), clock, schema, place, wrote: Notify::new() }
+        Self { pool, requests, turns: Turns::new(), clock, schema, place, wrote: Mail::default() }
     }
 
     /// The rows of one statement that writes nothing.
@@ -188,9 +189,7 @@ impl Desk {
         loop {
             let fault = match self.attempt(work, again).await {
                 Ok(done) => {
-                    if W::matters(&done) {
-                        self.wrote.notify_one();
-                    }
+                    work.hint(&done).into_iter().for_each(|hint| self.wrote.put(hint));
                     return Ok(done);
                 }
                 Err(fault) => fault,

@@ -12,10 +12,10 @@ use super::desk::{Db, Locks, Param, Write};
 use super::fault::Fault;
 use super::notices::Owing;
 use super::tasks::millis;
-use super::{column, row};
+use super::{column, hints, row};
 use crate::store::change::{Found, Wish};
 use crate::store::row::{Slots, line};
-use crate::tasks::store::SlotLimit;
+use crate::tasks::store::{Hint, SlotLimit};
 
 #[async_trait]
 impl Write for Wish {
@@ -51,8 +51,8 @@ impl Write for Wish {
         Ok(found)
     }
 
-    fn matters(found: &Found) -> bool {
-        matches!(found, Found::Nothing)
+    fn hint(&self, found: &Found) -> Option<Hint> {
+        matches!(found, Found::Nothing).then(|| hints::of_task(&self.row.id, self.session.as_ref()))
     }
 }
 

@@ -37,13 +37,13 @@ pub use schema::Migrated;
 
 use std::sync::Arc;
 
-use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_postgres::Client;
 
 use self::connect::Connector;
 use self::desk::Desk;
 use self::fault::Fault;
+use self::hints::Mail;
 use crate::clock::Clock;
 use crate::tasks::store::Result;
 
@@ -69,8 +69,8 @@ impl StoreClock {
 /// A store in a schema of a PostgreSQL database.
 pub struct PostgresStore {
     desk: Arc<Desk>,
-    /// Filled when another process wrote.
-    heard: Arc<Notify>,
+    /// What other processes wrote.
+    heard: Arc<Mail>,
     hints: JoinHandle<()>,
 }
 
@@ -85,7 +85,7 @@ impl PostgresStore {
         prepare(&connector, &place).await.map_err(|fault| fault.at(&place))?;
         let pool = connector.pool(place.max_connections);
         let desk = Arc::new(Desk::new(pool, place, clock));
-        let heard = Arc::new(Notify::new());
+        let heard = Arc::new(Mail::default());
         let hints = spawn(hints::run(Arc::clone(&desk), connector, Arc::clone(&heard)));
         Ok(Self { desk, heard, hints })
     }

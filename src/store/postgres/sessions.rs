@@ -7,7 +7,7 @@ use taskbridge_sdk::Timestamp;
 use super::desk::{Db, Door, Write};
 use super::fault::Fault;
 use super::{PostgresStore, column};
-use crate::tasks::store::{Result, Sessions, Setting, Settings};
+use crate::tasks::store::{Hint, Result, Sessions, Setting, Settings};
 
 #[async_trait]
 impl Sessions for PostgresStore {
@@ -21,13 +21,13 @@ impl Sessions for PostgresStore {
         Ok(!self.desk.read(Door::Request, sql, &[&column::key(nonce)]).await?.is_empty())
     }
 
-    async fn settings(&self, nonce: &str) -> Result<Settings> {
+    async fn settings(&self, nonce: &str) -> Result<Option<Settings>> {
         let rows = self.desk.read(Door::Request, READ, &[&column::key(nonce)]).await?;
         let kept = settings(rows.first()).map_err(|fault| fault.at(&self.desk.place))?;
-        Ok(kept.flatten().unwrap_or_default())
+        Ok(kept.unwrap_or_else(|| Some(Settings::default())))
     }
 
-    async fn set(&self, nonce: &str, setting: Setting, forget_after: Timestamp) -> Result<bool> {
+    async fn set(&self, nonce: &str, setting: Setting, forget_after: Timestamp) -> Result<Option<Settings>> {
         let set = Set { nonce: nonce.to_owned(), setting, forget_after: forget_after.as_millis() };
         self.desk.write(Door::Request, None, set).await
     }
@@ -55,8 +55,8 @@ impl Write for End {
         Ok(())
     }
 
-    fn matters(_: &()) -> bool {
-        true
+    fn hint(&self, (): &()) -> Option<Hint> {
+        Some(Hint::Session(self.nonce.clone()))
     }
 }
 
@@ -68,9 +68,9 @@ struct Set {
 
 #[async_trait]
 impl Write for Set {
-    type Done = bool;
+    type Done = Option<Settings>;
 
-    async fn write(&self, db: &Db, _again: bool) -> Result<bool, Fault> {
+    async fn write(&self, db: &Db, _again: bool) -> Result<Option<Settings>, Fault> {
         let nonce = column::key(&self.nonce);
         let row = db.begin(db.locks("session", [self.nonce.as_str()]), READ, &[&nonce]).await?;
         let after = match settings(row.as_ref())? {
@@ -80,15 +80,15 @@ impl Write for Set {
         };
         let Some(after) = after else {
             db.leave().await?;
-            return Ok(false);
+            return Ok(None);
         };
         let json = serde_json::to_string(&after).map_err(|error| Fault::Row(error.to_string()))?;
         db.finish(WRITE, &[&nonce, &self.forget_after, &Some(json)]).await?;
-        Ok(true)
+        Ok(Some(after))
     }
 
-    fn matters(set: &bool) -> bool {
-        *set
+    fn hint(&self, set: &Option<Settings>) -> Option<Hint> {
+        set.as_ref().map(|_| Hint::Session(self.nonce.clone()))
     }
 }
 

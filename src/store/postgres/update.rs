@@ -9,15 +9,15 @@ use std::borrow::Cow;
 use async_trait::async_trait;
 use tokio_postgres::Row;
 
-use super::column;
 use super::desk::{Db, Locks, Param, Write};
 use super::fault::Fault;
 use super::insert::{limits, lock_slots};
 use super::notices::Owing;
 use super::tasks::millis;
+use super::{column, hints};
 use crate::store::change::{Amend, LeaseChange};
 use crate::store::row::Slots;
-use crate::tasks::store::Updated;
+use crate::tasks::store::{Hint, Updated};
 
 /// The change of the row itself. `$14` is the holder who holds (`$13`) or releases; where it is null, `=` is never true,
 /// and the lease is kept.
@@ -132,8 +132,8 @@ impl Write for Amend {
         Ok(Updated::Conflict)
     }
 
-    fn matters(updated: &Updated) -> bool {
-        matches!(updated, Updated::Written(_))
+    fn hint(&self, updated: &Updated) -> Option<Hint> {
+        matches!(updated, Updated::Written(_)).then(|| hints::of_task(&self.row.id, self.session.as_ref()))
     }
 }
 

@@ -10,7 +10,7 @@ use taskbridge_sdk::Timestamp;
 use super::fault::Fault;
 use super::{Db, Mode, SqliteStore};
 use crate::store::durations;
-use crate::tasks::store::{Durations, Hints, Keys, Result, Time};
+use crate::tasks::store::{Durations, Hint, Hints, Keys, Result, Time};
 
 /// How often the file is looked at for writes of other processes.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -64,7 +64,7 @@ impl Time for SqliteStore {
 
 #[async_trait]
 impl Hints for SqliteStore {
-    async fn changed_elsewhere(&self) {
+    async fn changed_elsewhere(&self) -> Vec<Hint> {
         // A simulation hands out hints itself, if it wants any.
         if self.mode == Mode::Inline {
             return std::future::pending().await;
@@ -73,7 +73,7 @@ impl Hints for SqliteStore {
             // First, so that a busy neighbour does not keep us busy as well.
             tokio::time::sleep(LOOK_EVERY).await;
             if self.others_wrote().await.unwrap_or(false) {
-                return;
+                return vec![Hint::Anything];
             }
         }
     }

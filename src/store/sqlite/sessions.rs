@@ -28,23 +28,23 @@ impl Sessions for SqliteStore {
         })
     }
 
-    async fn settings(&self, nonce: &str) -> Result<Settings> {
-        self.read(|db| Ok(settings(db, nonce)?.flatten().unwrap_or_default()))
+    async fn settings(&self, nonce: &str) -> Result<Option<Settings>> {
+        self.read(|db| Ok(settings(db, nonce)?.unwrap_or_else(|| Some(Settings::default()))))
     }
 
-    async fn set(&self, nonce: &str, setting: Setting, forget_after: Timestamp) -> Result<bool> {
+    async fn set(&self, nonce: &str, setting: Setting, forget_after: Timestamp) -> Result<Option<Settings>> {
         let nonce = nonce.to_owned();
         self.write(move |db| {
             let before = match settings(db, &nonce)? {
                 // What was ended is not begun again.
-                Some(None) => return Ok(false),
+                Some(None) => return Ok(None),
                 before => before.flatten().unwrap_or_default(),
             };
-            let Some(after) = before.with(&setting) else { return Ok(false) };
+            let Some(after) = before.with(&setting) else { return Ok(None) };
             let json = serde_json::to_string(&after).map_err(|error| Fault::Row(error.to_string()))?;
             db.sql("INSERT OR REPLACE INTO sessions (nonce, forget_after, settings) VALUES (?1, ?2, ?3)")?
                 .execute(params![nonce, forget_after.as_millis(), json])?;
-            Ok(true)
+            Ok(Some(after))
         })
         .await
     }

@@ -96,6 +96,7 @@ macro_rules! store_suite {
             what_a_session_sets_is_its_own_until_it_is_forgotten
             an_ended_session_sets_nothing_and_has_set_nothing
             a_session_follows_so_many_at_most
+            what_happened_to_the_streams_of_a_session_is_counted
             a_session_holds_a_task_of_its_client_until_it_lets_go
         }
     };

@@ -7,16 +7,17 @@ use taskbridge_sdk::Level;
 use super::Bench;
 use crate::clock::Clock;
 use crate::tasks::store::{Held, MOST_FOLLOWED, MOST_HELD, Message, Setting, Settings, Stage};
+use crate::tasks::streams::{StreamNote, Streams};
 use crate::tasks::task::TaskId;
 
 /// Sets something for the session `n`, which lasts for a minute.
 async fn set(bench: &Bench, setting: Setting) -> bool {
     let forget_after = bench.clock.now() + Duration::from_secs(60);
-    bench.store.set("n", setting, forget_after).await.expect("the store can be written")
+    bench.store.set("n", setting, forget_after).await.expect("the store can be written").is_some()
 }
 
 async fn settings(bench: &Bench, nonce: &str) -> Settings {
-    bench.store.settings(nonce).await.expect("the store can be read")
+    bench.store.settings(nonce).await.expect("the store can be read").expect("the session was not ended")
 }
 
 pub async fn an_ended_session_is_not_found_until_it_is_forgotten(bench: &Bench) {
@@ -43,7 +44,10 @@ pub async fn what_a_session_sets_is_its_own_until_it_is_forgotten(bench: &Bench)
     assert!(set(bench, Setting::Follow("a:/a".to_owned())).await);
     assert!(set(bench, Setting::Level(Level::Debug)).await);
     let follows = ["a:/a", "a:/b"].map(str::to_owned).into_iter().collect();
-    assert_eq!(settings(bench, "n").await, Settings { level: Some(Level::Debug), follows, held: Vec::new() });
+    assert_eq!(
+        settings(bench, "n").await,
+        Settings { level: Some(Level::Debug), follows, ..Settings::default() }
+    );
     assert_eq!(settings(bench, "m").await, Settings::default());
     assert!(!bench.store.has_ended("n").await.expect("the store can be read"));
     assert!(set(bench, Setting::Unfollow("a:/b".to_owned())).await);
@@ -58,9 +62,27 @@ pub async fn an_ended_session_sets_nothing_and_has_set_nothing(bench: &Bench) {
     assert!(set(bench, Setting::Level(Level::Error)).await);
     let forget_after = bench.clock.now() + Duration::from_secs(60);
     bench.store.end("n", forget_after).await.expect("a session can be ended");
-    assert_eq!(settings(bench, "n").await, Settings::default());
+    assert_eq!(bench.store.settings("n").await.expect("the store can be read"), None);
     assert!(!set(bench, Setting::Level(Level::Error)).await);
     assert!(bench.store.has_ended("n").await.expect("the store can be read"));
+}
+
+pub async fn what_happened_to_the_streams_of_a_session_is_counted(bench: &Bench) {
+    let forget_after = bench.clock.now() + Duration::from_secs(60);
+    let opened = |listens| {
+        let note = StreamNote::Opened { taken_up: None, listens, now: bench.clock.now() };
+        bench.store.set("n", Setting::Streams(note), forget_after)
+    };
+    let mut newest = 0;
+    for _ in 0..3 {
+        let set = opened(Some(forget_after)).await.expect("the store can be written");
+        let streams = set.expect("the session was not ended").streams;
+        assert!(streams.newest() > newest);
+        newest = streams.newest();
+        assert_eq!(streams.speaker(bench.clock.now()), newest);
+    }
+    assert_eq!(settings(bench, "n").await.streams.newest(), newest);
+    assert_eq!(settings(bench, "m").await.streams, Streams::default());
 }
 
 pub async fn a_session_follows_so_many_at_most(bench: &Bench) {

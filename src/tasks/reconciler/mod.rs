@@ -29,7 +29,7 @@ use super::ledger::{Commit, Ledger};
 use super::machine::Event;
 use super::pace::Pace;
 use super::service::{Afterwards, Fresh, Outbox};
-use super::store::{Holder, Lease, Store, StoreError};
+use super::store::{Hint, Holder, Lease, Store, StoreError};
 use super::task::{Job, Outcome, Task};
 use super::time::StoreTime;
 
@@ -155,9 +155,11 @@ impl Core {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
-                () = self.ledger.store.changed_elsewhere() => {
-                    self.ledger.watch.all_changed();
-                    self.ledger.nudge.all();
+                hints = self.ledger.store.changed_elsewhere() => {
+                    hints.iter().for_each(|hint| self.ledger.watch.heard(hint));
+                    if hints.iter().any(|hint| !matches!(hint, Hint::Session(_))) {
+                        self.ledger.nudge.all();
+                    }
                 }
             }
         }

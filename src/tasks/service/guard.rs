@@ -8,7 +8,8 @@ use taskbridge_sdk::Timestamp;
 use super::{Carried, Service};
 use crate::tasks::ledger::{Commit, Ledger};
 use crate::tasks::machine::{Cancel, Event};
-use crate::tasks::store::{Lease, Result};
+use crate::tasks::store::{Lease, Result, Setting};
+use crate::tasks::streams::StreamNote;
 use crate::tasks::task::{Task, TaskId};
 
 /// Something to be noted although whoever would have noted it is gone.
@@ -25,6 +26,15 @@ pub enum Afterwards {
     },
     /// A stream that carried a question has ended.
     NoLongerCarried(Carried),
+    /// A listening stream that other processes know of has ended.
+    NoLongerListens {
+        /// Its session.
+        session: String,
+        /// Its number in it.
+        n: u64,
+        /// For how long that may matter to anybody.
+        forget_after: Timestamp,
+    },
 }
 
 /// A plain call that waits for its answer. Dropped before [`Waiting::answered`], it marks its task as one that an
@@ -45,7 +55,22 @@ pub struct Carrying {
     carried: Carried,
 }
 
+/// A listening stream that other processes know of. Dropped, it says that the stream has ended, so that an older one
+/// speaks.
+#[must_use]
+pub struct Listening {
+    service: Service,
+    session: String,
+    n: u64,
+    forget_after: Timestamp,
+}
+
 impl Service {
+    /// Guards a listening stream of a session that lasts until `forget_after`.
+    pub fn listening(&self, session: &str, n: u64, forget_after: Timestamp) -> Listening {
+        Listening { service: self.clone(), session: session.to_owned(), n, forget_after }
+    }
+
     /// Guards a plain call that waits for `task`.
     pub fn waiting(&self, task: &Task, cancel_on_abandon: bool) -> Waiting {
         let until = task.undelivered.as_ref().map(|undelivered| undelivered.waiting_until);
@@ -138,6 +163,15 @@ impl Drop for Carrying {
     }
 }
 
+impl Drop for Listening {
+    fn drop(&mut self) {
+        let session = std::mem::take(&mut self.session);
+        let note = Afterwards::NoLongerListens { session, n: self.n, forget_after: self.forget_after };
+        // As above: without the reconciler, it counts as gone after a while.
+        let _ = self.service.outbox.afterwards.send(note);
+    }
+}
+
 impl Afterwards {
     /// Notes it.
     ///
@@ -152,6 +186,10 @@ impl Afterwards {
                     ledger.apply(row, event, Lease::Keep).await?;
                 }
                 Ok(())
+            }
+            Afterwards::NoLongerListens { session, n, forget_after } => {
+                let setting = Setting::Streams(StreamNote::Closed(n));
+                ledger.store.set(&session, setting, forget_after).await.map(drop)
             }
         }
     }

@@ -89,6 +89,14 @@ impl Service {
         Ok(views)
     }
 
+    /// Up to `limit` tasks of this owner, newest first, without what is derived from more than their rows.
+    ///
+    /// # Errors
+    /// If the store cannot be used.
+    pub async fn newest(&self, owner: &Owner, limit: usize) -> Result<Vec<Task>> {
+        self.ledger.store.list(owner, None, limit).await
+    }
+
     /// Hints about a task, from now on.
     pub fn listen(&self, id: &TaskId) -> Listener {
         self.ledger.watch.listen(id)

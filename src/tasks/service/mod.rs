@@ -8,7 +8,7 @@ mod look;
 
 pub use answer::{AnswerError, Carried};
 pub use call::{Call, CallError, Called, Plain, WhenFull};
-pub use guard::{Afterwards, Carrying, Waiting};
+pub use guard::{Afterwards, Carrying, Listening, Waiting};
 pub use look::View;
 
 use std::collections::HashMap;
@@ -149,6 +149,11 @@ impl Service {
     /// Tells the streams of a session that it has set something.
     pub fn session_changed(&self, session: &str) {
         self.ledger.watch.session_changed(session);
+    }
+
+    /// The sessions that other processes set something for from now on.
+    pub fn sessions_elsewhere(&self) -> mpsc::UnboundedReceiver<String> {
+        self.ledger.watch.sessions_elsewhere()
     }
 
     /// The result that a task ended with; `None` if it ended without one.

@@ -215,16 +215,19 @@ async fn a_database_that_went_away_is_said_and_used_again_when_it_is_back() {
     // Hints come again as well.
     let other = PostgresStore::open(server.place("away"), StoreClock::Database).await.unwrap();
     let heard = tokio::time::timeout(PATIENCE, async {
-        use taskbridge::tasks::store::Hints as _;
+        use taskbridge::tasks::store::{Hint, Hints as _};
         // What may have been missed is told once the connection is there again.
-        store.changed_elsewhere().await;
+        assert_eq!(store.changed_elsewhere().await, [Hint::Anything]);
         let write = async {
             let next = Task { message: Some("by the other".to_owned()), ..task.clone() };
             other.update(change(&next, &[])).await.unwrap();
             std::future::pending::<()>().await;
         };
         tokio::select! {
-            () = store.changed_elsewhere() => {}
+            hints = store.changed_elsewhere() => {
+                let session = task.origin.session.clone();
+                assert_eq!(hints, [Hint::Task { id: task.id.clone(), session }]);
+            }
             () = write => {}
         }
     });

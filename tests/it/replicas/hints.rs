@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use serde_json::json;
+use taskbridge_sdk::{JobState, Observation};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -43,14 +45,49 @@ async fn serve(listener: TcpListener, cut: Arc<AtomicUsize>) {
     }
 }
 
-#[tokio::test]
-async fn who_waits_is_told_of_the_end_also_where_nobody_can_listen() {
+/// Three replicas that can tell each other nothing, how often they have tried, and what must be kept for as long.
+async fn deaf() -> (Server, Arc<AtomicUsize>, JoinSet<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = shared().url().replace(&shared().address(), &listener.local_addr().unwrap().to_string());
     let cut = Arc::new(AtomicUsize::new(0));
     let mut proxy = JoinSet::new();
     proxy.spawn(serve(listener, Arc::clone(&cut)));
-    let server = Server::replicated(3, &url, &[], "[auth]\nsingle_user = true\n").await;
+    (Server::replicated(3, &url, &[], "[auth]\nsingle_user = true\n").await, cut, proxy)
+}
+
+#[tokio::test]
+async fn what_is_said_of_streams_at_other_replicas_is_seen_also_where_nobody_can_listen() {
+    let (server, _, _proxy) = deaf().await;
+    let [a, b, c] = sessions(&server).await;
+    let mut listening = a.listen().await;
+    // One that has ended before the stream looks again.
+    let short = b.start("work", json!({"end": {"succeeded": {}}})).await;
+    let told = listening.next("notifications/tasks/status").await;
+    assert_eq!((&told["params"]["taskId"], &told["params"]["status"]), (&json!(short), &json!("completed")));
+
+    let id = b.start("work", json!({})).await;
+    let job = server.stage.job(2).await;
+    let mut newer = c.listen().await;
+    job.show(Observation::new(JobState::Running).with_message("it runs"));
+    while newer.next("notifications/tasks/status").await["params"]["statusMessage"] != "it runs" {}
+    job.show(Observation::new(JobState::Running).with_message("still"));
+    while newer.next("notifications/tasks/status").await["params"]["statusMessage"] != "still" {}
+    // The older one has had the time to say it, too; what it does not know by a hint, it knows before it speaks.
+    let last = listening.any_within(Duration::from_secs(2)).await;
+    assert_eq!(last, None, "one stream speaks");
+
+    let mut waiting = a.open("tasks/result", json!({ "taskId": id })).await;
+    b.notify("notifications/cancelled", json!({"requestId": waiting.request["id"]})).await;
+    assert_eq!(
+        waiting.stream.as_mut().unwrap().any().await,
+        None,
+        "with the next sign of life at the latest"
+    );
+}
+
+#[tokio::test]
+async fn who_waits_is_told_of_the_end_also_where_nobody_can_listen() {
+    let (server, cut, _proxy) = deaf().await;
     let (clients, [modern, ..]) = (sessions(&server).await, moderns(&server));
     let id = clients[0].start("work", json!({})).await;
     let mut following = modern.follow(std::slice::from_ref(&id)).await.unwrap();

@@ -1,13 +1,13 @@
 //! Three servers on one PostgreSQL database, as any load balancer may use them: what a client began at one it goes on
 //! with at another. Which of them acts on its job is not known to it, nor to these tests.
 //!
-//! The tests of `v2025` and `v2026` can be run with $TASKBRIDGE_TEST_REPLICAS=3, so that each request meets another replica.
-//! Of 246 then 231 hold. Of the others some meet what ARCHITECTURE.md lists ("What each replica has of its own"), some count on
-//! one server's pace, and of those of `client_tasks` it is not known yet which. Here stands what is to be held at several
-//! replicas at once, and most kinds of things that a client holds.
+//! The tests of `v2025` and `v2026` are run once more with $TASKBRIDGE_TEST_REPLICAS=3 (`tests/run`, section `replicas`), so that
+//! each request meets another replica. Here stands what is to be held at several replicas at once, and most kinds of things
+//! that a client holds.
 
 mod decisions;
 mod hints;
+mod open;
 mod streams;
 mod things;
 

@@ -10,7 +10,7 @@ use taskbridge::store::sqlite::SqliteStore;
 use taskbridge::tasks::history::Entry;
 use taskbridge::tasks::notices::Notice;
 use taskbridge::tasks::store::{
-    Change, Durations, Forget, Group, Groups, Hints, History, Holder, Inserted, Keys, Lease, NewTask,
+    Change, Durations, Forget, Group, Groups, Hint, Hints, History, Holder, Inserted, Keys, Lease, NewTask,
     Notices, OpenJob, Owed, Position, Queue, Result, Sessions, Setting, Settings, TaskStore, Time, Updated,
 };
 use taskbridge::tasks::task::{Job, Owner, Task, TaskId};
@@ -308,11 +308,11 @@ impl Sessions for PointedStore {
         self.inner.has_ended(nonce).await
     }
 
-    async fn settings(&self, nonce: &str) -> Result<Settings> {
+    async fn settings(&self, nonce: &str) -> Result<Option<Settings>> {
         self.inner.settings(nonce).await
     }
 
-    async fn set(&self, nonce: &str, setting: Setting, forget_after: Timestamp) -> Result<bool> {
+    async fn set(&self, nonce: &str, setting: Setting, forget_after: Timestamp) -> Result<Option<Settings>> {
         self.inner.set(nonce, setting, forget_after).await
     }
 }
@@ -334,7 +334,7 @@ impl Time for PointedStore {
 
 #[async_trait]
 impl Hints for PointedStore {
-    async fn changed_elsewhere(&self) {
+    async fn changed_elsewhere(&self) -> Vec<Hint> {
         // Hints can be lost, so in a simulation they all are: what needs one is found by the ticks.
         std::future::pending().await
     }

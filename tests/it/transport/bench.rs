@@ -160,7 +160,7 @@ impl Server {
         let rules = Rules { auth, doors: Doors::new(address.ip(), origins, hosts).unwrap() };
         let entrance = Arc::new(Entrance::new(rules));
         let shutdown = CancellationToken::new();
-        let router = http::router(bridge, entrance, shutdown.clone());
+        let (router, _) = http::router(bridge, entrance, shutdown.clone());
         let serving = tokio::spawn(http::serve(listener, router, shutdown.clone()));
         let client = Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
         Self { clock, client, address, shutdown, serving: Some(serving), dir }

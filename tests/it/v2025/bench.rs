@@ -333,13 +333,22 @@ impl Client {
         self.stream(Some(last_event)).await
     }
 
+    /// The same, whatever comes of it.
+    pub(crate) async fn try_to_take_up(&self, last_event: &str) -> Response {
+        self.answer_to_get(Some(last_event)).await
+    }
+
     async fn stream(&self, last_event: Option<&str>) -> Stream {
+        Stream::of(self.answer_to_get(last_event).await)
+    }
+
+    async fn answer_to_get(&self, last_event: Option<&str>) -> Response {
         let get = self.with_key(self.http.get(&self.url).header(ACCEPT, "text/event-stream"));
         let mut get = get.header("Mcp-Session-Id", &self.session);
         if let Some(id) = last_event {
             get = get.header("Last-Event-ID", id);
         }
-        Stream::of(get.send().await.unwrap())
+        get.send().await.unwrap()
     }
 
     /// Answers a request of the server's. Returns the HTTP status.
@@ -456,6 +465,12 @@ impl Stream {
     pub(crate) async fn any(&mut self) -> Option<Value> {
         let next = tokio::time::timeout(PATIENCE, self.0.next()).await.expect("nothing comes");
         next.expect("the stream ends in order")
+    }
+
+    /// The next message, if one comes within this time.
+    pub(crate) async fn any_within(&mut self, time: Duration) -> Option<Value> {
+        let next = tokio::time::timeout(time, self.0.next()).await.ok()?;
+        Some(next.expect("the stream ends in order").expect("the stream ended"))
     }
 
     /// The next message of the server's own.

@@ -132,7 +132,7 @@ async fn polling_tells_what_moves() {
     job.show(Observation::new(JobState::Running).with_message("half way"));
     let mut stream = client.listen().await;
     job.show(Observation::new(JobState::Running).with_message("nearly there"));
-    stream.next("notifications/tasks/status").await;
+    while stream.next("notifications/tasks/status").await["params"]["statusMessage"] != "nearly there" {}
     let later = client.task(&id).await;
     assert_eq!(later["statusMessage"], "nearly there");
     assert!(millis(&later["lastUpdatedAt"]) > millis(&first["lastUpdatedAt"]));

@@ -29,6 +29,8 @@ pub(super) struct Holdings {
     /// Those for this task alone.
     only: Option<TaskId>,
     pub(super) held: Vec<Held>,
+    /// True if a stream of the session listens in another process, as far as is known.
+    is_listened: bool,
     sent: HashMap<Message, SentHere>,
     /// Hints about the tasks that they are held for.
     follows: Changes,
@@ -46,7 +48,7 @@ struct SentHere {
 impl Holdings {
     pub(super) fn new(bridge: &Bridge, only: Option<&TaskId>) -> Self {
         let follows = bridge.service.follow([]);
-        Self { only: only.cloned(), held: Vec::new(), sent: HashMap::new(), follows }
+        Self { only: only.cloned(), held: Vec::new(), is_listened: false, sent: HashMap::new(), follows }
     }
 
     /// Takes what is held now. Returns of which messages nothing is held any more.
@@ -102,7 +104,9 @@ impl Carrier<'_> {
     /// Reads anew what is held.
     pub(super) async fn refresh(&mut self) -> Result<(), StoreError> {
         let Some(holdings) = &mut self.holdings else { return Ok(()) };
-        let mut held = self.bridge.store.settings(&self.session.nonce).await?.held;
+        let settings = self.bridge.store.settings(&self.session.nonce).await?.unwrap_or_default();
+        let mut held = settings.held;
+        holdings.is_listened = settings.streams.speaker(self.bridge.clock.now()) > 0;
         if let Some(only) = &holdings.only {
             held.retain(|held| held.of.task == *only);
         }
@@ -128,11 +132,12 @@ impl Carrier<'_> {
         })
     }
 
-    /// The listening stream of a session does all of this; a stream that waits for a task, where none listens here.
-    /// With more processes than one, both may: then a client is asked twice how its task stands, and nothing else.
+    /// The listening stream of a session does all of this, wherever it is open; a stream that waits for a task, where
+    /// none listens. While one opens or closes, both may: then a client is asked twice how its task stands, and nothing
+    /// else.
     fn collects(&self) -> bool {
-        let waits = self.holdings.as_ref().is_some_and(|holdings| holdings.only.is_some());
-        !(waits && self.bridge.speakers.is_listened(&self.session.nonce))
+        let Some(Holdings { only: Some(_), is_listened, .. }) = &self.holdings else { return true };
+        !(*is_listened || self.bridge.speakers.is_listened(&self.session.nonce))
     }
 
     async fn see_to(&mut self, held: &Held, now: Timestamp) -> Result<Option<Timestamp>, StoreError> {
@@ -283,7 +288,7 @@ pub(super) async fn let_go(bridge: &Bridge, session: &Session, of: &Message) -> 
 pub(super) async fn note(bridge: &Bridge, session: &Session, setting: Setting) -> Result<bool, StoreError> {
     let noted = bridge.store.set(&session.nonce, setting, session.expires).await?;
     bridge.service.session_changed(&session.nonce);
-    Ok(noted)
+    Ok(noted.is_some())
 }
 
 #[cfg(test)]

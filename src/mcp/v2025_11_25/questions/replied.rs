@@ -52,7 +52,7 @@ pub(in crate::mcp::v2025_11_25) async fn told(bridge: &Bridge, session: &Session
     }
     let told = async {
         let Ok(now) = from_wire::client_task(params) else { return Ok(()) };
-        let held = bridge.store.settings(&session.nonce).await?.held;
+        let held = bridge.store.settings(&session.nonce).await?.unwrap_or_default().held;
         match held.into_iter().find(|held| held.id == now.id) {
             Some(held) => stands(bridge, session, held, now).await,
             None => Ok(()),
@@ -210,7 +210,7 @@ async fn find(bridge: &Bridge, session: &Session, of: &Message) -> Result<Option
 
 /// The client's task that was made of this message, if it is held still.
 async fn held(bridge: &Bridge, session: &Session, of: &Message) -> Result<Option<Held>, StoreError> {
-    let held = bridge.store.settings(&session.nonce).await?.held;
+    let held = bridge.store.settings(&session.nonce).await?.unwrap_or_default().held;
     Ok(held.into_iter().find(|held| held.of == *of))
 }
 
