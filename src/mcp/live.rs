@@ -227,7 +227,7 @@ mod tests {
     use crate::tasks::streams::StreamNote;
 
     fn open(live: &Live, session: &str, waits_for: Option<&Id>, stream: Option<&str>) -> Open {
-        let stream = stream.map(|stream| (stream, 1));
+        let stream = stream.map(|stream| (stream, 10_001));
         live.open(Opening { session, waits_for, stream, now: Timestamp::from_millis(10_000) })
     }
 
