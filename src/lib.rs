@@ -3,7 +3,7 @@
 //! A client calls a tool; the bridge keeps a durable row, starts a job in the engine that the tool is bound to, watches
 //! it, and translates. The map: [`cli`] parses and [`app`] wires; [`config`] becomes the [`catalog`] of tools;
 //! [`mcp`] speaks the protocol over HTTP and stdio to whomever [`auth`] lets in; [`tasks`] is the core (rows, the
-//! state machine, the loops); [`store`] keeps the rows; [`notify`] tells those who do not poll. Engines are reached through the adapters in [`adapters`].
+//! state machine, the loops); [`store`] keeps the rows; [`notify`] tells those who do not poll; [`hooks`] hears from engines. Engines are reached through the adapters in [`adapters`].
 //! ARCHITECTURE.md has the words, the invariants and walkthroughs.
 //!
 //! A program with one more adapter is a `main` of one line:
@@ -25,6 +25,7 @@ pub mod clock;
 pub mod config;
 pub mod current;
 pub mod health;
+pub mod hooks;
 pub mod mcp;
 pub mod notify;
 pub mod seal;

@@ -77,7 +77,7 @@ impl App {
             nudge: Arc::new(Nudge::default()),
             scribe: Scribe { replica: holder.clone(), keeps: !history.is_zero() },
         };
-        let lease = reconciling.lease;
+        let (lease, nudge) = (reconciling.lease, Arc::clone(&ledger.nudge));
         let pace = Pace { quickest: reconciling.quickest_look, slowest: reconciling.slowest_look };
         let loops = Settings { lease, tick: TICK, pace, max_acts: MAX_ACTS, history };
         let engines = in_force.engines.clone();
@@ -102,6 +102,7 @@ impl App {
             reconciler,
             notifier,
             receivers,
+            nudge,
             drain_for,
             stop_within,
             in_force,

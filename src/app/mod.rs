@@ -25,6 +25,7 @@ use crate::config::Problems;
 use crate::mcp::Bridge;
 use crate::mcp::http::Entrance;
 use crate::notify::{Http, Notifier, Receivers};
+use crate::tasks::ledger::Nudge;
 use crate::tasks::reconciler::Reconciler;
 use crate::tasks::store::StoreError;
 
@@ -39,6 +40,7 @@ pub struct App {
     reconciler: Reconciler,
     notifier: Notifier<Http>,
     receivers: Receivers,
+    nudge: Arc<Nudge>,
     drain_for: Duration,
     stop_within: Duration,
     in_force: reload::InForce,

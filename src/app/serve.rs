@@ -1,6 +1,7 @@
 //! Serves: over HTTP or over stdio, with the loops beside it, until it is to stop. The one file that spawns.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -11,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::{App, AppError};
 use crate::config::Config;
 use crate::health::{self, Health};
+use crate::hooks::{self, Hooks};
 use crate::mcp::{http, stdio};
 use crate::notify::{Http, Notifier};
 use crate::tasks::reconciler::Reconciler;
@@ -35,12 +37,22 @@ impl App {
     /// See [`AppError`].
     pub async fn serve_http(self, listener: TcpListener, stop: CancellationToken) -> Result<(), AppError> {
         let Self {
-            bridge, entrance, reconciler, notifier, drain_for, stop_within, in_force, reloading, ..
+            bridge,
+            entrance,
+            reconciler,
+            notifier,
+            nudge,
+            drain_for,
+            stop_within,
+            in_force,
+            reloading,
+            ..
         } = self;
         let (store, engines, closing) = (bridge.store.clone(), in_force.engines, CancellationToken::new());
         let health = Health { store, engines, stopping: stop.clone() };
+        let hooks = hooks::routes(Hooks::new(Arc::clone(&bridge), nudge));
         let (router, hearing) = http::router(bridge, entrance, closing.clone());
-        let router = router.merge(health::routes(health));
+        let router = router.merge(health::routes(health)).merge(hooks);
         let serving = http::serve(listener, router, closing.clone());
         let closes = closing.clone();
         let meanwhile = Box::pin(async move {

@@ -76,6 +76,8 @@ pub enum Look {
     Task(TaskId),
     /// By its backend and handle: the engine gave a hint.
     Job(String, JobHandle),
+    /// The same, told to this process alone: if another watches the job, it is to be told.
+    Told(String, JobHandle),
 }
 
 /// Things that wait to be fetched, all at once.

@@ -13,6 +13,7 @@ mod doctor;
 mod examples;
 mod fuzz;
 mod health;
+mod hooks;
 mod kill;
 mod notify;
 mod operators;

@@ -1,5 +1,5 @@
 //! What a backend may offer beyond its duty. Each ability is a trait behind a getter of [`crate::Backend`], so that
-//! what is not there cannot be called; [`crate::Discovery`] and [`crate::Checkup`] are two more. None of these may change a job but [`Questions::answer`].
+//! what is not there cannot be called; [`crate::Discovery`], [`crate::Checkup`] and [`crate::Hooks`] are three more. None of these may change a job but [`Questions::answer`].
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};

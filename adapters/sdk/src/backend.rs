@@ -4,7 +4,7 @@
 use async_trait::async_trait;
 
 use crate::{
-    Artifacts, Checkup, Discovery, GroupKey, JobHandle, JobSpec, Logs, Observation, Questions, Result,
+    Artifacts, Checkup, Discovery, GroupKey, Hooks, JobHandle, JobSpec, Logs, Observation, Questions, Result,
     Started, Wakeups,
 };
 
@@ -91,6 +91,11 @@ pub trait Backend: Send + Sync {
 
     /// How to look the backend over, where it can say more than that it is connected.
     fn checkup(&self) -> Option<&dyn Checkup> {
+        None
+    }
+
+    /// How to read what is posted to `/hooks/NAME`, where that is configured.
+    fn hooks(&self) -> Option<&dyn Hooks> {
         None
     }
 }

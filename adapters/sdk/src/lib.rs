@@ -16,6 +16,7 @@ mod backend;
 mod checkup;
 mod discovery;
 mod error;
+mod hooks;
 mod job;
 mod media;
 mod note;
@@ -31,6 +32,7 @@ pub use backend::Backend;
 pub use checkup::{Checkup, Finding, ToolTarget, Verdict};
 pub use discovery::{DiscoveredTool, Discovery, tool_name};
 pub use error::{Error, ErrorKind, Result};
+pub use hooks::{Delivery, Hooks, Told, same_secret};
 pub use job::{
     FileContent, GroupKey, InputFile, JobHandle, JobKey, JobSpec, JobState, Observation, Progress, Started,
     Trace,

@@ -8,11 +8,15 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 use taskbridge_sdk::sim::{Fault, Mode, Operation, SimClient, SimEngine, serve};
 use taskbridge_sdk::suite::{
-    Asking, Claims, Fixture, Leaving, Offering, Printing, Refusal, Repeat, Saying, Trouble, fresh_key, job,
+    Asking, Claims, Fixture, Leaving, Offering, Posted, Printing, Refusal, Repeat, Saying, Trouble,
+    fresh_key, job,
 };
 use taskbridge_sdk::{Backend, DiscoveredTool, JobHandle, JobKey, JobSpec, Level};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
+
+/// What proves a delivery.
+const SECRET: &str = "only the engine knows";
 
 /// A simulated engine; without keys if `UNKEYED`, behind its wire if `WIRE`.
 struct SimFixture<const UNKEYED: bool, const WIRE: bool> {
@@ -32,9 +36,9 @@ impl<const UNKEYED: bool, const WIRE: bool> SimFixture<UNKEYED, WIRE> {
             let address = listener.local_addr().expect("a bound listener has an address");
             let served = engine.clone();
             server.spawn(async move { panic!("the listener failed: {}", serve(listener, served).await) });
-            SimClient::new(address).backend()
+            SimClient::new(address).backend_with_hook(SECRET)
         } else {
-            engine.backend()
+            engine.backend_with_hook(SECRET)
         };
         Self { engine, backend, offered: Mutex::default(), _server: server }
     }
@@ -59,6 +63,7 @@ impl<const UNKEYED: bool, const WIRE: bool> Fixture for SimFixture<UNKEYED, WIRE
         wakeups: !WIRE,
         discovery: true,
         checkup: true,
+        hooks: true,
         refuses: true,
         counts_starts: true,
         troubles: &[
@@ -141,6 +146,13 @@ impl<const UNKEYED: bool, const WIRE: bool> Fixture for SimFixture<UNKEYED, WIRE
 
     fn missing(&self) -> Option<Value> {
         Some(json!({"outcome": "refuse"}))
+    }
+
+    fn posts(&self, handle: &JobHandle) -> Option<Posted> {
+        let body = json!({"id": "delivery-1", "jobs": [handle]}).to_string().into_bytes();
+        let proof = "x-sim-secret".to_owned();
+        let headers = vec![(proof.clone(), SECRET.to_owned())];
+        Some(Posted { headers, body, proof, signs_the_body: false })
     }
 
     async fn starts(&self, key: &JobKey) -> usize {

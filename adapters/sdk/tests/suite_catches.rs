@@ -10,13 +10,13 @@ use parking_lot::Mutex;
 use serde_json::json;
 use taskbridge_sdk::sim::{Fault, Mode, Operation, SimEngine};
 use taskbridge_sdk::suite::{
-    self, Asking, Claims, Fixture, Leaving, Offering, Printing, Refusal, Repeat, Saying, Trouble, fresh_key,
-    job,
+    self, Asking, Claims, Fixture, Leaving, Offering, Posted, Printing, Refusal, Repeat, Saying, Trouble,
+    fresh_key, job,
 };
 use taskbridge_sdk::{
-    Answer, ArtifactData, Artifacts, Backend, Checkup, DiscoveredTool, Discovery, Error, ErrorKind, Finding,
-    GroupKey, JobHandle, JobKey, JobSpec, JobState, Level, LogRequest, LogText, Logs, Observation, Output,
-    Questions, Result, Started, Taken, ToolTarget, Verdict, Wakeups,
+    Answer, ArtifactData, Artifacts, Backend, Checkup, Delivery, DiscoveredTool, Discovery, Error, ErrorKind,
+    Finding, GroupKey, Hooks, JobHandle, JobKey, JobSpec, JobState, Level, LogRequest, LogText, Logs,
+    Observation, Output, Questions, Result, Started, Taken, Told, ToolTarget, Verdict, Wakeups,
 };
 
 /// One thing that a backend does wrong.
@@ -63,7 +63,13 @@ enum Flaw {
     EndsWhatItLooksAt,
     NamesNoTool,
     CallsTroubleWell,
+    BelievesAnybody,
+    BelievesABeginning,
+    NamesNoJob,
 }
+
+/// What proves a delivery.
+const SECRET: &str = "only the engine knows";
 
 struct Flawed {
     flaw: Flaw,
@@ -184,6 +190,10 @@ impl Backend for Flawed {
     fn checkup(&self) -> Option<&dyn Checkup> {
         Some(self)
     }
+
+    fn hooks(&self) -> Option<&dyn Hooks> {
+        Some(self)
+    }
 }
 
 #[async_trait]
@@ -284,6 +294,24 @@ impl Checkup for Flawed {
     }
 }
 
+impl Hooks for Flawed {
+    fn read(&self, delivery: &Delivery<'_>) -> Option<Told> {
+        let genuine = vec![("x-sim-secret", SECRET)];
+        let given = delivery.header("x-sim-secret").unwrap_or_default();
+        let headers = match self.flaw {
+            Flaw::BelievesAnybody => genuine,
+            Flaw::BelievesABeginning if !given.is_empty() && SECRET.starts_with(given) => genuine,
+            _ => delivery.headers.to_vec(),
+        };
+        let hooks = self.inner.hooks().expect("the sim has a secret");
+        let mut told = hooks.read(&Delivery { headers: &headers, body: delivery.body })?;
+        if self.has(Flaw::NamesNoJob) {
+            told.jobs.clear();
+        }
+        Some(told)
+    }
+}
+
 /// Something to be discovered.
 fn tool(n: usize) -> DiscoveredTool {
     DiscoveredTool {
@@ -300,7 +328,12 @@ impl<const UNKEYED: bool> FlawedFixture<UNKEYED> {
     fn new(flaw: Flaw) -> Self {
         let engine = SimEngine::new(if UNKEYED { Mode::Unkeyed } else { Mode::Keyed });
         Self(
-            Arc::new(Flawed { flaw, inner: engine.backend(), engine, last: Mutex::default() }),
+            Arc::new(Flawed {
+                flaw,
+                inner: engine.backend_with_hook(SECRET),
+                engine,
+                last: Mutex::default(),
+            }),
             AtomicUsize::new(0),
         )
     }
@@ -317,6 +350,7 @@ impl<const UNKEYED: bool> Fixture for FlawedFixture<UNKEYED> {
         wakeups: true,
         discovery: true,
         checkup: true,
+        hooks: true,
         refuses: true,
         counts_starts: true,
         troubles: &[
@@ -386,6 +420,13 @@ impl<const UNKEYED: bool> Fixture for FlawedFixture<UNKEYED> {
 
     fn missing(&self) -> Option<serde_json::Value> {
         Some(json!({"outcome": "refuse"}))
+    }
+
+    fn posts(&self, handle: &JobHandle) -> Option<Posted> {
+        let body = json!({"id": "delivery-1", "jobs": [handle]}).to_string().into_bytes();
+        let proof = "x-sim-secret".to_owned();
+        let headers = vec![(proof.clone(), SECRET.to_owned())];
+        Some(Posted { headers, body, proof, signs_the_body: false })
     }
 
     async fn starts(&self, key: &JobKey) -> usize {
@@ -491,5 +532,8 @@ fn each_flaw_of_abilities_is_caught() {
         false EndsWhatItLooksAt checkup_changes_nothing
         false NamesNoTool checkup_names_the_tool_whose_target_is_missing
         false CallsTroubleWell checkup_of_an_engine_that_is_away_is_a_fault
+        false NamesNoJob hook_names_the_job
+        false BelievesAnybody hook_without_proof_is_not_believed
+        false BelievesABeginning hook_without_proof_is_not_believed
     }
 }

@@ -29,6 +29,7 @@ impl Fixture for Jobs {
         wakeups: false,
         discovery: false,
         checkup: false,
+        hooks: false,
         refuses: true,
         counts_starts: true,
         troubles: &[],

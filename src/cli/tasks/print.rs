@@ -226,7 +226,7 @@ fn fact(fact: &Fact) -> String {
         Fact::CancelFailed { times, kind } => {
             format!("the engine did not take the cancellation (failure {times}): {kind}")
         }
-        Fact::RetryWished => "retry wished by an operator".to_owned(),
+        Fact::RetryWished => "retry wished by an operator, or a look by a hook".to_owned(),
         Fact::DeadlinePassed => "max_runtime is over".to_owned(),
         Fact::CallerGone => "the waiting caller went away".to_owned(),
         Fact::JobOver => "the job is over".to_owned(),

@@ -2,12 +2,12 @@
 //! with one call, and only rows whose observation changed are written. When to look next is kept in memory alone:
 //! whoever takes the group over looks at all of it at once and paces it anew.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::stream::{self, BoxStream, FuturesUnordered, StreamExt};
-use taskbridge_sdk::{Error, ErrorKind, Observation, Timestamp};
+use taskbridge_sdk::{Error, ErrorKind, JobHandle, Observation, Timestamp};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -34,6 +34,9 @@ const READ_WHOLE: Duration = Duration::from_secs(60);
 /// The longest that an engine is believed to want to be left alone.
 const LONGEST_PAUSE: Duration = Duration::from_secs(900);
 
+/// Jobs that this process was told of and another may watch, by their group.
+type Strangers = BTreeMap<Group, HashSet<JobHandle>>;
+
 /// What came of one sweep.
 struct Swept {
     group: Group,
@@ -53,11 +56,14 @@ impl Core {
         let mut hints = engine_hints(&connected);
         let mut hold_again = Instant::now();
         let mut others_opened = false;
+        let mut strangers = Strangers::new();
         loop {
             let now = Instant::now();
             if hold_again <= now {
                 let hold = self.hold_groups(&mut watched, std::mem::take(&mut others_opened));
                 beside(&mut sweeps, &mut swept, hold).await;
+                let pass_on = self.pass_on(std::mem::take(&mut strangers));
+                beside(&mut sweeps, &mut swept, pass_on).await;
                 hold_again = Instant::now() + self.settings.tick.min(self.settings.lease / 3);
             }
             while let Some(one) = swept.pop_front() {
@@ -84,7 +90,12 @@ impl Core {
                     }
                 }
                 looks = self.ledger.nudge.looks.take() => {
-                    looks.into_iter().for_each(|look| watched.look_now(look, Instant::now()));
+                    for look in looks {
+                        if let Some((group, handle)) = self.of_another(&watched, &look) {
+                            strangers.entry(group).or_default().insert(handle);
+                        }
+                        watched.look_now(look, Instant::now());
+                    }
                 }
                 Some(look) = hints.next() => watched.look_now(look, Instant::now()),
                 Ok(()) = engines.changed() => {
@@ -139,6 +150,28 @@ impl Core {
             }
         }
         self.ask_of_logs(watched).await;
+    }
+
+    /// The job of a hint that was told to this process, if another watches its group, and the group.
+    fn of_another(&self, watched: &Watched, look: &Look) -> Option<(Group, JobHandle)> {
+        let Look::Told(backend, handle) = look else { return None };
+        let group = Group { backend: backend.clone(), key: self.engines.group(backend, handle) };
+        (!watched.agendas.contains_key(&group)).then(|| (group, handle.clone()))
+    }
+
+    /// Tells whoever watches these jobs that they are worth a look, by their rows.
+    async fn pass_on(&self, strangers: Strangers) {
+        for (group, handles) in strangers {
+            let Ok(jobs) = self.ledger.store.open_jobs(&group, Timestamp::from_millis(0)).await else {
+                continue;
+            };
+            for job in jobs.iter().filter(|job| handles.contains(&job.handle)) {
+                // It is a hint: what cannot be read or written now is looked at in its turn.
+                if let Ok(Some(task)) = self.ledger.read(&job.id).await {
+                    let _ = self.ledger.apply(task, Event::RetryNow, Lease::Keep).await;
+                }
+            }
+        }
     }
 
     /// Asks whose logs somebody follows, in each group for all jobs at once.

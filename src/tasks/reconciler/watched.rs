@@ -58,7 +58,7 @@ impl Watched {
     pub(super) fn look_now(&mut self, look: Look, now: Instant) {
         match look {
             Look::Task(id) => self.agendas.values_mut().for_each(|agenda| agenda.look_now(&id, now)),
-            Look::Job(backend, handle) => {
+            Look::Job(backend, handle) | Look::Told(backend, handle) => {
                 let mut agendas = self.agendas.iter_mut().filter(|(group, _)| group.backend == backend);
                 if !agendas.any(|(_, agenda)| agenda.hinted_at(&handle, now)) {
                     self.keep(backend, handle);

@@ -50,6 +50,7 @@ impl Fixture for Machine {
         wakeups: true,
         discovery: false,
         checkup: true,
+        hooks: false,
         refuses: true,
         counts_starts: true,
         // A reply that is lost is made good by the job's folder, and a fault of the disk cannot be made to pass by

@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::backend::Own;
 use super::{FaultRates, SimClient, SimEngine, Target, helper};
 use crate::{Adapter, Backend, Connect, Error, ErrorKind, Helper, Problem, Result};
 
@@ -14,7 +15,7 @@ use crate::{Adapter, Backend, Connect, Error, ErrorKind, Helper, Problem, Result
 pub struct Sim;
 
 /// How a simulated engine behaves. Without an `address`, its jobs live in the server's own process and end with it.
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[derive(Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
     /// Where an engine that is a process of its own listens, on loopback: `127.0.0.1:PORT`. Such a process is started
@@ -29,6 +30,8 @@ pub struct Config {
     pub seed: u64,
     /// What goes wrong by chance. Default: nothing.
     pub faults: FaultRates,
+    /// The secret that whoever posts to `/hooks/NAME` shows in the header `x-sim-secret`. Without it, nothing is taken there.
+    pub hook_secret: Option<String>,
     /// Offer what the engine says could be run as tools.
     pub discover: Option<Discover>,
 }
@@ -50,6 +53,7 @@ impl Default for Config {
             remember: 100_000,
             seed: 0,
             faults: FaultRates::default(),
+            hook_secret: None,
             discover: None,
         }
     }
@@ -83,7 +87,7 @@ impl Adapter for Sim {
         match config.address {
             None => {
                 let engine = SimEngine::from_config(&config);
-                Ok(Arc::new(engine.backend_for(config.discover)))
+                Ok(Arc::new(engine.backend_for(Own::of(&config))))
             }
             Some(address) => connect_to_process(address, &config).await,
         }
@@ -96,8 +100,9 @@ async fn connect_to_process(address: SocketAddr, config: &Config) -> Result<Arc<
             format!("address = {address}: give a loopback address, such as 127.0.0.1:{}", address.port());
         return Err(Error::config(message));
     }
-    let Config { address: here, mode, ref discover, .. } = *config;
-    let expressible = Config { address: here, mode, discover: discover.clone(), ..Config::default() };
+    let Config { address: here, mode, ref discover, ref hook_secret, .. } = *config;
+    let (discover, hook_secret) = (discover.clone(), hook_secret.clone());
+    let expressible = Config { address: here, mode, discover, hook_secret, ..Config::default() };
     if *config != expressible {
         return Err(Error::config(
             "remember, seed and faults belong to the process at `address`: give them to `taskbridge adapter-helper sim`",
@@ -113,6 +118,6 @@ async fn connect_to_process(address: SocketAddr, config: &Config) -> Result<Arc<
         }
         // An engine that is away is no fault of the config: every job will say so.
         Err(error) if error.kind() != ErrorKind::Unavailable => Err(error),
-        _ => Ok(Arc::new(client.backend_for(config.discover.clone()))),
+        _ => Ok(Arc::new(client.backend_for(Own::of(config)))),
     }
 }

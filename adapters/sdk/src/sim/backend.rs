@@ -6,18 +6,33 @@ use std::sync::atomic::AtomicU64;
 use async_trait::async_trait;
 use serde_json::Value;
 
+use super::hook::Hook;
 use super::request::{Reply, Request};
-use super::{Discover, Outcome, SimClient, SimEngine, Target};
+use super::{Config, Discover, Outcome, SimClient, SimEngine, Target};
 use crate::{
     Answer, ArtifactData, Artifacts, Backend, Checkup, DiscoveredTool, Discovery, Error, Finding, GroupKey,
-    JobHandle, JobSpec, LogRequest, LogText, Logs, Observation, Questions, Result, Started, Taken,
+    Hooks, JobHandle, JobSpec, LogRequest, LogText, Logs, Observation, Questions, Result, Started, Taken,
     ToolTarget, Wakeups,
 };
 
 /// A backend in front of a [`SimEngine`], in this process or behind a [`SimClient`].
 pub struct SimBackend {
     link: Link,
+    own: Own,
+}
+
+/// What the config says of the backend itself, wherever its engine is.
+#[derive(Default)]
+pub(super) struct Own {
     wanted: Discover,
+    hook: Option<Hook>,
+}
+
+impl Own {
+    pub(super) fn of(config: &Config) -> Self {
+        let wanted = config.discover.clone().unwrap_or_default();
+        Self { wanted, hook: config.hook_secret.clone().map(Hook::new) }
+    }
 }
 
 enum Link {
@@ -32,13 +47,13 @@ struct Here {
 }
 
 impl SimBackend {
-    pub(super) fn of_engine(engine: SimEngine, wanted: Option<Discover>) -> Self {
+    pub(super) fn of_engine(engine: SimEngine, own: Own) -> Self {
         let hints_seen = AtomicU64::new(engine.hinted());
-        Self { link: Link::Here(Here { engine, hints_seen }), wanted: wanted.unwrap_or_default() }
+        Self { link: Link::Here(Here { engine, hints_seen }), own }
     }
 
-    pub(super) fn of_client(client: SimClient, wanted: Option<Discover>) -> Self {
-        Self { link: Link::There(client), wanted: wanted.unwrap_or_default() }
+    pub(super) fn of_client(client: SimClient, own: Own) -> Self {
+        Self { link: Link::There(client), own }
     }
 
     async fn call(&self, request: Request) -> Result<Reply> {
@@ -133,6 +148,10 @@ impl Backend for SimBackend {
     fn checkup(&self) -> Option<&dyn Checkup> {
         Some(self)
     }
+
+    fn hooks(&self) -> Option<&dyn Hooks> {
+        self.own.hook.as_ref().map(|hook| hook as _)
+    }
 }
 
 #[async_trait]
@@ -176,7 +195,7 @@ impl Artifacts for SimBackend {
 impl Discovery for SimBackend {
     async fn discover(&self) -> Result<Vec<DiscoveredTool>> {
         let Reply::Discovered(mut tools) = self.call(Request::Discover).await? else { return Err(unfit()) };
-        tools.retain(|tool| tool.name.starts_with(&self.wanted.starting_with));
+        tools.retain(|tool| tool.name.starts_with(&self.own.wanted.starting_with));
         Ok(tools)
     }
 }

@@ -10,9 +10,10 @@ use tokio::io::BufReader;
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 
+use super::backend::Own;
 use super::request::{Reply, Request};
 use super::wire::{self, Control, Counts, Message, Told};
-use super::{Discover, Fault, Operation, SimBackend};
+use super::{Config, Fault, Operation, SimBackend};
 use crate::{DiscoveredTool, Error, JobKey, Result};
 
 /// How many connections one client has at most.
@@ -45,12 +46,18 @@ impl SimClient {
 
     /// A backend in front of this engine.
     pub fn backend(&self) -> Arc<SimBackend> {
-        Arc::new(self.backend_for(None))
+        Arc::new(self.backend_for(Own::default()))
     }
 
-    /// The same, which discovers only what these say.
-    pub(super) fn backend_for(&self, wanted: Option<Discover>) -> SimBackend {
-        SimBackend::of_client(self.clone(), wanted)
+    /// The same, which takes what is posted by whoever shows this secret.
+    pub fn backend_with_hook(&self, secret: &str) -> Arc<SimBackend> {
+        let hook_secret = Some(secret.to_owned());
+        Arc::new(self.backend_for(Own::of(&Config { hook_secret, ..Config::default() })))
+    }
+
+    /// The same, by what the config says of the backend itself.
+    pub(super) fn backend_for(&self, own: Own) -> SimBackend {
+        SimBackend::of_client(self.clone(), own)
     }
 
     /// What the engine has done so far; `starts` is of this key.

@@ -12,10 +12,11 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::backend::Own;
 use super::fault::{Faults, Trouble};
 use super::request::{Reply, Request};
 use super::state::State;
-use super::{Config, Discover, Fault, Mode, Operation, SimBackend};
+use super::{Config, Fault, Mode, Operation, SimBackend};
 use crate::{DiscoveredTool, Error, JobHandle, JobKey, JobState, Result};
 
 /// A simulated engine. Clones are handles to the same one.
@@ -52,12 +53,18 @@ impl SimEngine {
 
     /// A backend in front of this engine. Several may share it, as several servers share an engine.
     pub fn backend(&self) -> Arc<SimBackend> {
-        Arc::new(self.backend_for(None))
+        Arc::new(self.backend_for(Own::default()))
     }
 
-    /// The same, which discovers only what these say.
-    pub(super) fn backend_for(&self, wanted: Option<Discover>) -> SimBackend {
-        SimBackend::of_engine(self.clone(), wanted)
+    /// The same, which takes what is posted by whoever shows this secret.
+    pub fn backend_with_hook(&self, secret: &str) -> Arc<SimBackend> {
+        let hook_secret = Some(secret.to_owned());
+        Arc::new(self.backend_for(Own::of(&Config { hook_secret, ..Config::default() })))
+    }
+
+    /// The same, by what the config says of the backend itself.
+    pub(super) fn backend_for(&self, own: Own) -> SimBackend {
+        SimBackend::of_engine(self.clone(), own)
     }
 
     /// Appends a line `KEY HANDLE TEXT` to this file for every job that is accepted from now on, before the caller is

@@ -12,6 +12,7 @@ mod engine;
 mod fault;
 mod helper;
 mod hints;
+mod hook;
 mod job;
 mod log;
 mod request;

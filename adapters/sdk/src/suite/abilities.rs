@@ -16,6 +16,7 @@ pub async fn abilities_are_as_claimed<F: Fixture>(fixture: &F) {
     offered(F::CLAIMS.wakeups, backend.wakeups(), "wakeups");
     offered(F::CLAIMS.discovery, backend.discovery(), "discovery");
     offered(F::CLAIMS.checkup, backend.checkup(), "a check-up");
+    offered(F::CLAIMS.hooks, backend.hooks(), "hooks");
 }
 
 /// A job that has printed its lines and ended.

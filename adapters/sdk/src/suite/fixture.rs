@@ -75,6 +75,11 @@ pub trait Fixture: Send + Sync {
         None
     }
 
+    /// What the engine would post about this job that changed, if `hooks` is claimed.
+    fn posts(&self, _handle: &JobHandle) -> Option<Posted> {
+        None
+    }
+
     /// How many jobs the engine has really started under this key. Called only if `counts_starts` is claimed.
     async fn starts(&self, _key: &JobKey) -> usize {
         panic!("`counts_starts` is claimed, so the fixture must override `starts`");
@@ -110,6 +115,8 @@ pub struct Claims {
     pub discovery: bool,
     /// The backend offers `Checkup`.
     pub checkup: bool,
+    /// The backend offers `Hooks`.
+    pub hooks: bool,
     /// The fixture has a job that the engine refuses.
     pub refuses: bool,
     /// The fixture can count what the engine started.
@@ -187,6 +194,18 @@ pub struct Offering {
     pub arguments: Value,
     /// A text that the job's output then holds.
     pub text: String,
+}
+
+/// What an engine posts.
+pub struct Posted {
+    /// The headers, with their names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: Vec<u8>,
+    /// The name of the header that proves it.
+    pub proof: String,
+    /// True if that is a signature of the body, and not a secret alone.
+    pub signs_the_body: bool,
 }
 
 /// A job that the engine refuses.

@@ -15,6 +15,7 @@ mod abilities;
 mod checkup;
 mod discovery;
 mod fixture;
+mod hooks;
 mod look;
 mod questions;
 mod start;
@@ -31,8 +32,10 @@ pub use abilities::*;
 pub use checkup::*;
 pub use discovery::*;
 pub use fixture::{
-    Asking, Claims, Fixture, Leaving, Offering, Printing, Refusal, Repeat, Saying, Trouble, fresh_key, job,
+    Asking, Claims, Fixture, Leaving, Offering, Posted, Printing, Refusal, Repeat, Saying, Trouble,
+    fresh_key, job,
 };
+pub use hooks::*;
 pub use look::*;
 pub use questions::*;
 pub use start::*;
@@ -92,6 +95,8 @@ macro_rules! behaviour_suite {
             checkup_changes_nothing
             checkup_names_the_tool_whose_target_is_missing
             checkup_of_an_engine_that_is_away_is_a_fault
+            hook_names_the_job
+            hook_without_proof_is_not_believed
         }
     };
     (@each $fixture:expr; $($bullet:ident)*) => {$(
@@ -238,6 +243,7 @@ mod tests {
             include_str!("abilities.rs"),
             include_str!("checkup.rs"),
             include_str!("discovery.rs"),
+            include_str!("hooks.rs"),
             include_str!("look.rs"),
             include_str!("questions.rs"),
             include_str!("start.rs"),
@@ -252,6 +258,6 @@ mod tests {
                 count += 1;
             }
         }
-        assert_eq!(count, 46);
+        assert_eq!(count, 48);
     }
 }

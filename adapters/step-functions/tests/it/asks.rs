@@ -392,6 +392,7 @@ mod suite {
             wakeups: true,
             discovery: false,
             checkup: false,
+            hooks: false,
             refuses: false,
             counts_starts: false,
             troubles: &[],

@@ -50,6 +50,7 @@ impl Fixture for Account {
         wakeups: false,
         discovery: false,
         checkup: false,
+        hooks: false,
         refuses: true,
         counts_starts: true,
         troubles: &[

@@ -1,0 +1,39 @@
+//! [`Hook`]: what is posted about simulated jobs: `{"id": "...", "jobs": ["HANDLE", ...]}` under a shared secret. It must not
+//! show the secret.
+
+use serde::Deserialize;
+
+use crate::{Delivery, Hooks, JobHandle, Told, same_secret};
+
+/// The header that holds the secret.
+const HEADER: &str = "x-sim-secret";
+
+/// Takes what is posted by whoever knows the secret.
+pub(super) struct Hook {
+    secret: String,
+}
+
+#[derive(Deserialize)]
+struct Body {
+    #[serde(default)]
+    id: Option<String>,
+    #[serde(default)]
+    jobs: Vec<JobHandle>,
+}
+
+impl Hook {
+    pub(super) fn new(secret: String) -> Self {
+        Self { secret }
+    }
+}
+
+impl Hooks for Hook {
+    fn read(&self, delivery: &Delivery<'_>) -> Option<Told> {
+        let given = delivery.header(HEADER)?;
+        if !same_secret(given.as_bytes(), self.secret.as_bytes()) {
+            return None;
+        }
+        let body: Option<Body> = serde_json::from_slice(delivery.body).ok();
+        Some(body.map_or_else(Told::default, |Body { id, jobs }| Told { jobs, id }))
+    }
+}

@@ -1,0 +1,151 @@
+//! `POST /hooks/{backend}`: an engine, or what stands beside it, says that jobs changed. The backend proves the delivery;
+//! whoever watches the jobs looks at them sooner. It is a hint and never a fact: without any, everything is slower and
+//! nothing is wrong. Nobody is told why a delivery was not taken.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{DefaultBodyLimit, Path, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::routing::post;
+use parking_lot::Mutex;
+use taskbridge_sdk::{Backend, Delivery, Told};
+use tokio::time::Instant;
+
+use crate::mcp::Bridge;
+use crate::tasks::ledger::{Look, Nudge};
+
+/// The largest body.
+const MAX_BODY: usize = 1024 * 1024;
+/// Jobs of one delivery that are looked at sooner; the others are looked at in their turn.
+const MAX_JOBS: usize = 100;
+/// Deliveries of one backend that are taken at once, and how soon there is room for one more.
+const BURST: u32 = 100;
+const ROOM_EVERY: Duration = Duration::from_millis(20);
+/// Ids of deliveries that are remembered for each backend.
+const REMEMBERED: usize = 1024;
+
+/// What takes deliveries.
+#[derive(Clone)]
+pub struct Hooks {
+    bridge: Arc<Bridge>,
+    nudge: Arc<Nudge>,
+    taken: Arc<Mutex<HashMap<String, Taken>>>,
+}
+
+/// What was taken for one backend.
+struct Taken {
+    /// How many more would be taken at `counted_at`.
+    room: u32,
+    counted_at: Instant,
+    ids: VecDeque<String>,
+}
+
+impl Hooks {
+    /// Takes deliveries for the backends of the bridge, and hands hints to the loops that this wakes.
+    pub fn new(bridge: Arc<Bridge>, nudge: Arc<Nudge>) -> Self {
+        Self { bridge, nudge, taken: Arc::default() }
+    }
+}
+
+/// `POST /hooks/{backend}`.
+pub fn routes(hooks: Hooks) -> Router {
+    let post = post(take).layer(DefaultBodyLimit::max(MAX_BODY));
+    Router::new().route("/hooks/{backend}", post).with_state(hooks)
+}
+
+async fn take(
+    State(hooks): State<Hooks>,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> StatusCode {
+    let backends = hooks.bridge.backends.get();
+    let Some(backend) = backends.get(&name) else { return StatusCode::NOT_FOUND };
+    if backend.hooks().is_none() {
+        return StatusCode::NOT_FOUND;
+    }
+    let Some(told) = read(&**backend, &headers, &body) else {
+        tracing::debug!(backend = name, "a delivery that nothing proves was turned away");
+        return StatusCode::UNAUTHORIZED;
+    };
+    if !hooks.taken.lock().entry(name.clone()).or_insert_with(Taken::none).has_room(Instant::now()) {
+        return StatusCode::TOO_MANY_REQUESTS;
+    }
+    let again = told
+        .id
+        .is_some_and(|id| !hooks.taken.lock().entry(name.clone()).or_insert_with(Taken::none).is_new(id));
+    if !again {
+        for handle in told.jobs.into_iter().take(MAX_JOBS) {
+            hooks.nudge.looks.put(Look::Told(name.clone(), handle));
+        }
+    }
+    StatusCode::ACCEPTED
+}
+
+fn read(backend: &dyn Backend, headers: &HeaderMap, body: &[u8]) -> Option<Told> {
+    let headers: Vec<(&str, &str)> =
+        headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?))).collect();
+    backend.hooks()?.read(&Delivery { headers: &headers, body })
+}
+
+impl Taken {
+    fn none() -> Self {
+        Self { room: BURST, counted_at: Instant::now(), ids: VecDeque::new() }
+    }
+
+    /// Takes one place, if there is one.
+    fn has_room(&mut self, now: Instant) -> bool {
+        let more = now.saturating_duration_since(self.counted_at).as_millis() / ROOM_EVERY.as_millis();
+        let more = u32::try_from(more).unwrap_or(BURST).min(BURST);
+        if more > 0 {
+            self.room = self.room.saturating_add(more).min(BURST);
+            self.counted_at = now;
+        }
+        let has = self.room > 0;
+        self.room = self.room.saturating_sub(1);
+        has
+    }
+
+    /// False if a delivery of this id was taken lately.
+    fn is_new(&mut self, id: String) -> bool {
+        if self.ids.contains(&id) {
+            return false;
+        }
+        if self.ids.len() == REMEMBERED {
+            self.ids.pop_front();
+        }
+        self.ids.push_back(id);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_burst_is_taken_and_then_one_now_and_then() {
+        let mut taken = Taken::none();
+        let many = |taken: &mut Taken| (0..1000).filter(|_| taken.has_room(Instant::now())).count();
+        assert_eq!(many(&mut taken), BURST as usize);
+        tokio::time::advance(ROOM_EVERY * 3).await;
+        assert_eq!(many(&mut taken), 3);
+        tokio::time::advance(Duration::from_secs(3600)).await;
+        assert_eq!(many(&mut taken), BURST as usize);
+    }
+
+    #[tokio::test]
+    async fn an_id_is_new_once_for_a_while() {
+        let mut taken = Taken::none();
+        assert!(taken.is_new("a".to_owned()) && !taken.is_new("a".to_owned()));
+        for n in 0..REMEMBERED {
+            assert!(taken.is_new(n.to_string()));
+        }
+        assert!(taken.is_new("a".to_owned()), "it was forgotten");
+        assert_eq!(taken.ids.len(), REMEMBERED);
+    }
+}

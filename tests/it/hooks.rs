@@ -1,0 +1,140 @@
+//! `POST /hooks/{backend}`: who is believed brings the look at a job forward, at whichever server watches it; nobody else is
+//! told anything.
+
+use std::time::Duration;
+
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+use taskbridge_sdk::sim::SimClient;
+
+use crate::support::postgres::{schema, shared};
+use crate::support::{BASICS, Client, Place, Server, SimProcess, text};
+
+const SECRET: &str = "only the engine knows";
+/// The longest that anything here may take: far less than until a look in its turn.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long a job takes, in milliseconds, that is begun while nobody watches its group yet: it is looked at once then.
+const LONG: u64 = 2500;
+
+/// Jobs here are looked at so seldom that only a hint can be why one was seen to end.
+fn config(store: &str, engine: &SimProcess) -> String {
+    let basics = BASICS.split("[store]").next().unwrap();
+    format!(
+        "{basics}[store]\n{store}\n[reconciler]\nlease = \"2s\"\nquickest_look = \"1h\"\nslowest_look = \"1h\"\n\
+         [backends.forge]\nkind = \"sim\"\naddress = \"{}\"\nhook_secret = \"{SECRET}\"\n\
+         [backends.deaf]\nkind = \"sim\"\naddress = \"{}\"\n\
+         [tools.job]\nbackend = \"forge\"\ntarget = {{ text = \"all done\" }}\n\
+         parameters.delay_ms.type = \"integer\"\n",
+        engine.address, engine.address
+    )
+}
+
+/// Posts to a hook with this secret; gives the status and what was said.
+async fn post(server: &Server, backend: &str, secret: Option<&str>, body: String) -> (StatusCode, String) {
+    let url = server.url().replace("/mcp", &format!("/hooks/{backend}"));
+    let http = reqwest::Client::builder().no_proxy().build().unwrap();
+    let mut request = http.post(url).body(body);
+    if let Some(secret) = secret {
+        request = request.header("x-sim-secret", secret);
+    }
+    let response = request.send().await.unwrap();
+    (response.status(), response.text().await.unwrap())
+}
+
+fn about(id: &str, engine: &SimProcess) -> String {
+    let jobs: Vec<Value> = engine.journal().iter().map(|job| json!(job.handle)).collect();
+    json!({"id": id, "jobs": jobs}).to_string()
+}
+
+/// Waits until the engine's jobs have ended.
+async fn ends(engine: &SimProcess) {
+    let control = SimClient::new(engine.address.parse().unwrap());
+    let ended = async { while control.counts(None).await.unwrap().running > 0 {} };
+    tokio::time::timeout(PATIENCE, ended).await.expect("the job ends");
+}
+
+async fn result(client: &Client, task: &str) -> String {
+    let result = tokio::time::timeout(PATIENCE, client.result(task)).await;
+    text(&result.expect("the job is looked at").unwrap())
+}
+
+#[tokio::test]
+async fn a_hint_brings_the_look_forward() {
+    let place = Place::new("");
+    let engine = SimProcess::start(&place, "keyed");
+    std::fs::write(place.config(), config("path = \"state/taskbridge.db\"", &engine)).unwrap();
+    let server = place.serve();
+    let client = Client::open(server.url()).await.unwrap();
+    let first = client.start("job", json!({ "delay_ms": LONG })).await.unwrap();
+    ends(&engine).await;
+    assert_eq!(client.get(&first).await.unwrap()["status"], "working");
+    let accepted = (StatusCode::ACCEPTED, String::new());
+    assert_eq!(post(&server, "forge", Some(SECRET), about("1", &engine)).await, accepted);
+    assert_eq!(result(&client, &first).await, "all done");
+
+    // What says the same again, or nothing, or something about jobs of nobody is taken and changes nothing.
+    let second = client.start("job", json!({"delay_ms": 300})).await.unwrap();
+    let nobody = json!({"id": "2", "jobs": ["nobody's"]}).to_string();
+    for body in [about("1", &engine), nobody, "{}".to_owned(), "no JSON".to_owned(), String::new()] {
+        assert_eq!(post(&server, "forge", Some(SECRET), body).await, accepted);
+    }
+    ends(&engine).await;
+    assert_eq!(client.get(&second).await.unwrap()["status"], "working");
+    assert_eq!(post(&server, "forge", Some(SECRET), about("3", &engine)).await, accepted);
+    assert_eq!(result(&client, &second).await, "all done");
+}
+
+#[tokio::test]
+async fn nobody_else_is_believed_or_told_why() {
+    let place = Place::new("");
+    let engine = SimProcess::start(&place, "keyed");
+    std::fs::write(place.config(), config("path = \"state/taskbridge.db\"", &engine)).unwrap();
+    let server = place.serve();
+    let client = Client::open(server.url()).await.unwrap();
+    let task = client.start("job", json!({ "delay_ms": LONG })).await.unwrap();
+    ends(&engine).await;
+    let body = about("1", &engine);
+    for (backend, secret, status) in [
+        ("nowhere", Some(SECRET), StatusCode::NOT_FOUND),
+        ("deaf", Some(SECRET), StatusCode::NOT_FOUND),
+        ("forge", None, StatusCode::UNAUTHORIZED),
+        ("forge", Some(""), StatusCode::UNAUTHORIZED),
+        ("forge", Some("only the engine know"), StatusCode::UNAUTHORIZED),
+        ("forge", Some("only the engine knows!"), StatusCode::UNAUTHORIZED),
+    ] {
+        assert_eq!(
+            post(&server, backend, secret, body.clone()).await,
+            (status, String::new()),
+            "{backend} {secret:?}"
+        );
+    }
+    let large = format!("{body}{}", " ".repeat(2 * 1024 * 1024));
+    let (status, _) = post(&server, "forge", Some(SECRET), large).await;
+    assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE);
+    assert_eq!(client.get(&task).await.unwrap()["status"], "working", "one of them was believed");
+    let log = std::fs::read_to_string(place.path("server.log")).unwrap();
+    assert!(!log.contains(SECRET), "the secret is logged");
+}
+
+#[tokio::test]
+async fn a_hint_at_one_replica_reaches_the_one_that_watches() {
+    let place = Place::new("");
+    let engine = SimProcess::start(&place, "keyed");
+    let store = format!(
+        "kind = \"postgres\"\nurl = \"{}\"\nschema = \"{}\"\nbackends_dir = \"state\"",
+        shared().url(),
+        schema()
+    );
+    std::fs::write(place.config(), config(&store, &engine)).unwrap();
+    let watching = place.serve();
+    let client = Client::open(watching.url()).await.unwrap();
+    let task = client.start("job", json!({ "delay_ms": LONG })).await.unwrap();
+    let other = Place::new(&config(&store, &engine));
+    let hinted = other.serve();
+    ends(&engine).await;
+    assert_eq!(client.get(&task).await.unwrap()["status"], "working");
+    let (status, _) = post(&hinted, "forge", Some(SECRET), about("1", &engine)).await;
+    assert_eq!(status, StatusCode::ACCEPTED);
+    assert_eq!(result(&client, &task).await, "all done");
+}
