@@ -58,13 +58,17 @@ impl Heard {
     pub fn told(&self, task: &Task) -> Option<Told> {
         let broken = self.broken && task.outcome() == Some(Outcome::Broken);
         let some = self.note.is_some() || self.trouble.is_some() || broken;
-        some.then(|| Told { broken, handed: None, ..self.handed(&task.id, self.since, 0) })
+        some.then(|| self.shared(&task.id, broken, None))
     }
 
-    /// The same of a listening stream that gives way now, which said that the task stands as these words have it.
-    pub fn handed(&self, task: &TaskId, now: Timestamp, words: u64) -> Told {
-        let Self { since, note, trouble, broken } = *self;
-        Told { task: task.clone(), note, trouble, broken, handed: Some(Handed { at: now, since, words }) }
+    /// The same of a listening stream, with what it told beside; what was there when this session's first stream opened
+    /// counts as told.
+    pub fn handed(&self, task: &TaskId, beside: Handed) -> Told {
+        self.shared(task, self.broken, Some(Handed { since: self.since, ..beside }))
+    }
+
+    fn shared(&self, task: &TaskId, broken: bool, handed: Option<Handed>) -> Told {
+        Told { task: task.clone(), note: self.note, trouble: self.trouble, broken, handed }
     }
 
     /// The same where another process has told this.

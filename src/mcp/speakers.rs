@@ -63,8 +63,8 @@ struct Floor {
 struct Seen {
     /// When all was looked at last.
     at: Option<Timestamp>,
-    /// Tasks of which it was told that they ended, and when they were made.
-    over: HashMap<TaskId, Timestamp>,
+    /// Tasks of which it was told that they ended: when each was made, and a short form of what was told.
+    over: HashMap<TaskId, (Timestamp, u64)>,
 }
 
 #[derive(Default)]
@@ -146,6 +146,19 @@ impl Floor {
         all.insert(task.clone(), heard);
     }
 
+    /// Goes on from what was told elsewhere of a task. A stream that is newer than the one that told it says anew where the
+    /// task stands.
+    fn go_on(&self, task: &TaskId, from: Handed, is_older: bool) {
+        let mut told = self.told.lock();
+        let said = Told { changed_at: from.since, words: from.words, progress: from.progress };
+        let known = told.entry(task.clone()).or_insert(said);
+        if is_older {
+            // Nothing is reported twice, or backwards.
+            let further = from.progress.filter(|other| known.progress.is_none_or(|own| *other > own));
+            *known = Told { progress: further.or(known.progress), ..said };
+        }
+    }
+
     fn heard(&self, task: &TaskId) -> Heard {
         let heard = self.heard.lock().get(task).copied();
         heard.unwrap_or_else(|| Heard::since(self.since))
@@ -187,17 +200,24 @@ impl Turn {
     pub fn looks(&self, now: Timestamp) -> Timestamp {
         let mut seen = self.floor.seen.lock();
         let first = self.floor.since - ROUGHLY;
-        let since = seen.at.replace(now).map_or(first, |at| (at - LATE).max(first));
-        seen.over.retain(|_, made| *made >= since);
-        since
+        seen.at.replace(now).map_or(first, |at| (at - LATE).max(first))
     }
 
-    /// Notes that it was told that a task ended.
-    pub fn is_over(&self, task: &TaskId, made: Timestamp) {
-        self.floor.seen.lock().over.insert(task.clone(), made);
+    /// Notes that it was told in these words that a task ended.
+    pub fn is_over(&self, task: &TaskId, made: Timestamp, words: u64) {
+        let mut seen = self.floor.seen.lock();
+        if seen.over.len() == MOST_HEARD {
+            // Of those, nobody looks for what was missed, and hints of their end came long ago.
+            let since = seen.at.unwrap_or(made) - LATE;
+            seen.over.retain(|_, (made, _)| *made >= since);
+        }
+        if seen.over.len() == MOST_HEARD {
+            seen.over.clear();
+        }
+        seen.over.insert(task.clone(), (made, words));
     }
 
-    /// True if that was told lately.
+    /// True if that was told: there is nothing more to tell of it.
     pub fn was_over(&self, task: &TaskId) -> bool {
         self.floor.seen.lock().over.contains_key(task)
     }
@@ -210,12 +230,18 @@ impl Turn {
 
     /// What the session was told, for a stream in another process to go on from.
     pub fn hand_over(&self, now: Timestamp) -> Vec<streams::Told> {
-        let told = self.floor.told.lock();
-        told.iter().map(|(task, told)| self.floor.heard(task).handed(task, now, told.words)).collect()
+        let handed = |task: &TaskId, words: u64, progress: Option<f64>| {
+            let beside = Handed { n: self.stream, at: now, since: now, words, progress };
+            self.floor.heard(task).handed(task, beside)
+        };
+        let (told, seen) = (self.floor.told.lock(), self.floor.seen.lock());
+        let going_on = told.iter().map(|(task, told)| handed(task, told.words, told.progress));
+        let over = seen.over.iter().map(|(task, (_, words))| handed(task, *words, None));
+        over.chain(going_on).collect()
     }
 
-    /// Goes on from what a stream in another process had told when it gave way to this session's here. What it did not
-    /// tell is told here, though it was there before this one opened.
+    /// Goes on from what a stream in another process had told when it gave way to this session's here, or ended. What it
+    /// did not tell is told here, though it was there before this one opened.
     pub fn take_over(&self, told: impl IntoIterator<Item = streams::Told>) {
         let mut taken = self.floor.taken_over.lock();
         for told in told {
@@ -223,10 +249,10 @@ impl Turn {
                 continue;
             };
             let task = &told.task;
-            if taken.insert(task.clone(), handed) != Some(handed) {
+            // What was told of its end here is the last that there is to tell of a task.
+            if taken.insert(task.clone(), handed) != Some(handed) && !self.was_over(task) {
                 self.floor.remember(task, self.floor.heard(task).with(&told));
-                let said = Told { changed_at: handed.since, words: handed.words, progress: None };
-                self.floor.told.lock().entry(task.clone()).or_insert(said);
+                self.floor.go_on(task, handed, handed.n > self.stream);
             }
         }
     }
@@ -303,5 +329,33 @@ mod tests {
         assert!(third.begins().now_or_never().is_some());
         drop(third);
         assert!(first.speaks());
+    }
+
+    #[test]
+    fn an_older_stream_goes_on_from_what_a_newer_one_elsewhere_told_and_a_newest_tells_anew() {
+        let now = Timestamp::from_millis(1_000);
+        let elsewhere = Speakers::default().enter("s", 2, now, Edition::default());
+        let [going, over] = ["going", "over"].map(TaskId::from_wire);
+        let said = |words, progress| Told { changed_at: now, words, progress };
+        elsewhere.told(|told| told.insert(going.clone(), said(7, Some(3.0))));
+        elsewhere.is_over(&over, now, 9);
+        let handed = elsewhere.hand_over(now);
+
+        let speakers = Speakers::default();
+        let older = speakers.enter("s", 1, now, Edition::default());
+        older.told(|told| told.insert(going.clone(), said(1, Some(5.0))));
+        older.told(|told| told.insert(over.clone(), said(1, None)));
+        older.take_over(handed.clone());
+        let words =
+            |turn: &Turn, task| turn.told(|told| told.get(task).map(|told| (told.words, told.progress)));
+        assert_eq!(words(&older, &going), Some((7, Some(5.0))), "nothing is reported backwards");
+        assert_eq!(words(&older, &over), Some((9, None)), "it knows how the end was told");
+
+        let newest = Speakers::default().enter("s", 3, now, Edition::default());
+        newest.told(|told| told.insert(going.clone(), said(1, Some(3.0))));
+        newest.is_over(&over, now, 9);
+        newest.take_over(handed);
+        assert_eq!(words(&newest, &going), Some((1, Some(3.0))), "where it stands is said anew");
+        assert!(words(&newest, &over).is_none() && newest.was_over(&over));
     }
 }

@@ -213,7 +213,7 @@ pub const MOST_FOLLOWED: usize = 100;
 pub const MOST_HELD: usize = 100;
 
 /// What a session has set.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
     /// The least level of what it is told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -271,7 +271,7 @@ pub enum Stage {
 }
 
 /// One change of [`Settings`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Setting {
     /// From now on this is the least level.
     Level(Level),

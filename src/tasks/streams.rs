@@ -18,7 +18,7 @@ pub const LISTENS_FOR: Duration = Duration::from_secs(45);
 const MOST: usize = 32;
 
 /// What is known of a session's streams.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Streams {
     /// The number of the stream that was opened last. Numbers rise, also where what was known is forgotten: none is less
@@ -42,8 +42,8 @@ struct Listening {
     until: Timestamp,
 }
 
-/// What a session was told of a task: by a request that waited for it, or by a listening stream that gave way.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// What a session was told of a task: by a request that waited for it, or by a listening stream that gave way or ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Told {
     /// The task.
     pub task: TaskId,
@@ -53,24 +53,30 @@ pub struct Told {
     pub trouble: Option<Timestamp>,
     /// True if it was told that the task is broken.
     pub broken: bool,
-    /// Set if a listening stream gave way.
+    /// Set if it was a listening stream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handed: Option<Handed>,
 }
 
-/// What a listening stream had told beside notes when it gave way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// What a listening stream had told beside notes when it gave way or ended.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Handed {
+    /// The number of the stream.
+    #[serde(default)]
+    pub n: u64,
     /// When.
     pub at: Timestamp,
     /// What was there by this moment counted as told.
     pub since: Timestamp,
     /// A short form of where the task was said to stand.
     pub words: u64,
+    /// The last progress that was reported.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<f64>,
 }
 
 /// What happened to a session's streams.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum StreamNote {
     /// One was opened: it has the next number.
     Opened {

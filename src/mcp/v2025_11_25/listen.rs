@@ -16,7 +16,7 @@ use crate::mcp::offers::{Edition, List};
 use crate::mcp::outlet::{Outlet, Resume};
 use crate::mcp::session::Session;
 use crate::mcp::speakers::{Told, Turn};
-use crate::tasks::service::View;
+use crate::tasks::service::{Listening, View};
 use crate::tasks::store::{Setting, StoreError};
 use crate::tasks::streams::{self, StreamNote};
 use crate::tasks::task::{Task, TaskId, TaskState};
@@ -39,7 +39,8 @@ pub(super) async fn listen(
 ) {
     let Call { bridge, session, .. } = *call;
     let turn = bridge.speakers.enter(&session.nonce, n, since, bridge.offers.edition());
-    let _listening = (n > 0).then(|| bridge.service.listening(&session.nonce, n, session.expires));
+    let listening = (n > 0).then(|| bridge.service.listening(&session.nonce, n, session.expires));
+    let _leaving = listening.map(|listening| Leaving { call, turn: &turn, listening });
     // What was sent on a stream that is taken up again perhaps never came.
     lists.into_iter().for_each(|lists| turn.knows_lists(lists));
     loop {
@@ -61,6 +62,21 @@ pub(super) async fn listen(
         drop(speaker);
         if n > 0 {
             hand_over(call, &turn).await;
+        }
+    }
+}
+
+/// A stream that other processes know of. Dropped, it leaves to them what it told if it was the one that spoke.
+struct Leaving<'a> {
+    call: &'a Call<'a>,
+    turn: &'a Turn,
+    listening: Listening,
+}
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        if self.turn.speaks() {
+            self.listening.ended(self.turn.hand_over(self.call.bridge.clock.now()));
         }
     }
 }
@@ -252,7 +268,8 @@ impl Speaker<'_> {
             return Ok(());
         };
         // A plain call whose job is still waited for is nothing that its client knows as a task.
-        if self.call.has_tasks() && view.task.undelivered.is_none() {
+        // Nor is there more to say of one whose end was told, however many hints of it are still on their way.
+        if self.call.has_tasks() && view.task.undelivered.is_none() && !self.turn.was_over(id) {
             let mut heard = self.turn.heard(&view.task);
             let standing = fallback::standing(self.call.bridge, &view, self.call.client());
             // Read after the row: what another process has said of it since then, this one does not know of.
@@ -320,7 +337,7 @@ impl Speaker<'_> {
             false => told.insert(task.id.clone(), now),
         });
         if task.has_ended() {
-            self.turn.is_over(&task.id, task.created_at);
+            self.turn.is_over(&task.id, task.created_at, now.words);
         }
     }
 }

@@ -9,7 +9,7 @@ use super::{Carried, Service};
 use crate::tasks::ledger::{Commit, Ledger};
 use crate::tasks::machine::{Cancel, Event};
 use crate::tasks::store::{Lease, Result, Setting};
-use crate::tasks::streams::StreamNote;
+use crate::tasks::streams::{StreamNote, Told};
 use crate::tasks::task::{Task, TaskId};
 
 /// Something to be noted although whoever would have noted it is gone.
@@ -32,6 +32,8 @@ pub enum Afterwards {
         session: String,
         /// Its number in it.
         n: u64,
+        /// What it told, for an older one to go on from.
+        told: Vec<Told>,
         /// For how long that may matter to anybody.
         forget_after: Timestamp,
     },
@@ -62,13 +64,14 @@ pub struct Listening {
     service: Service,
     session: String,
     n: u64,
+    told: Vec<Told>,
     forget_after: Timestamp,
 }
 
 impl Service {
     /// Guards a listening stream of a session that lasts until `forget_after`.
     pub fn listening(&self, session: &str, n: u64, forget_after: Timestamp) -> Listening {
-        Listening { service: self.clone(), session: session.to_owned(), n, forget_after }
+        Listening { service: self.clone(), session: session.to_owned(), n, told: Vec::new(), forget_after }
     }
 
     /// Guards a plain call that waits for `task`.
@@ -103,6 +106,13 @@ impl Waiting {
     /// goes on whatever the tool says.
     pub fn spare(mut self) {
         self.cancel = false;
+    }
+}
+
+impl Listening {
+    /// The stream ends now, and has told this.
+    pub fn ended(&mut self, told: Vec<Told>) {
+        self.told = told;
     }
 }
 
@@ -166,7 +176,8 @@ impl Drop for Carrying {
 impl Drop for Listening {
     fn drop(&mut self) {
         let session = std::mem::take(&mut self.session);
-        let note = Afterwards::NoLongerListens { session, n: self.n, forget_after: self.forget_after };
+        let told = std::mem::take(&mut self.told);
+        let note = Afterwards::NoLongerListens { session, n: self.n, told, forget_after: self.forget_after };
         // As above: without the reconciler, it counts as gone after a while.
         let _ = self.service.outbox.afterwards.send(note);
     }
@@ -187,7 +198,12 @@ impl Afterwards {
                 }
                 Ok(())
             }
-            Afterwards::NoLongerListens { session, n, forget_after } => {
+            Afterwards::NoLongerListens { session, n, told, forget_after } => {
+                // First, since an older stream speaks as soon as it sees that this one has closed.
+                if !told.is_empty() {
+                    let setting = Setting::Streams(StreamNote::Told(told));
+                    ledger.store.set(&session, setting, forget_after).await?;
+                }
                 let setting = Setting::Streams(StreamNote::Closed(n));
                 ledger.store.set(&session, setting, forget_after).await.map(drop)
             }
