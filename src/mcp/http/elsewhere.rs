@@ -5,6 +5,9 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
+
+use taskbridge_sdk::Timestamp;
 
 use super::refusal::Refusal;
 use super::{Http, Result};
@@ -18,16 +21,25 @@ use crate::tasks::streams::{LISTENS_FOR, StreamNote};
 /// The longest id of a request that is kept. Clients count, or take a UUID.
 const LONGEST_NAME: usize = 200;
 
-/// A stream is about to be opened by a GET. Returns its number among those of its session; 0 where none is counted.
+/// How far apart the clocks of two processes are that have asked the store for the time, as a rule.
+const ROUGHLY: Duration = Duration::from_millis(250);
+
+/// A stream is about to be opened by a GET. Returns its number among those of its session, 0 where none is counted, and since
+/// when it listens.
 ///
 /// # Errors
 /// If its request was cancelled or the session has ended, wherever that was said.
-pub(super) async fn opened(http: &Http, session: &Session, place: &Place, taken_up: bool) -> Result<u64> {
+pub(super) async fn opened(
+    http: &Http,
+    session: &Session,
+    place: &Place,
+    taken_up: bool,
+) -> Result<(u64, Timestamp)> {
     let bridge = &http.bridge;
-    if !bridge.store.is_shared() {
-        return Ok(0);
-    }
     let now = bridge.clock.now();
+    if !bridge.store.is_shared() {
+        return Ok((0, now));
+    }
     let listens = matches!(place.resume, Resume::Listen { .. }).then(|| now + LISTENS_FOR);
     let note = StreamNote::Opened { taken_up: taken_up.then(|| place.stream.clone()), listens, now };
     let set = bridge.store.set(&session.nonce, Setting::Streams(note), session.expires).await;
@@ -40,7 +52,11 @@ pub(super) async fn opened(http: &Http, session: &Session, place: &Place, taken_
         return Err(Refusal::stream_over());
     }
     heed(http, &session.nonce, &settings);
-    Ok(settings.streams.newest())
+    let n = settings.streams.newest();
+    // What a job says has the time of the process that saw it. Where no stream has told of it, what was said just before is
+    // better told too than what was said just after not at all.
+    let since = if settings.streams.others_listen(n, now) { now } else { now - ROUGHLY };
+    Ok((n, since))
 }
 
 /// A request was cancelled.

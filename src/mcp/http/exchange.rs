@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::response::Response;
+use taskbridge_sdk::Timestamp;
 
 use super::{Http, elsewhere, post, stream};
 use crate::auth::Principal;
@@ -140,15 +141,13 @@ impl Exchange {
         stream::respond(exchange, None)
     }
 
-    /// Listens for what the server has to say to the session.
+    /// Listens for what the server has to say to the session since a moment: one before the client knows that it listens.
     pub(super) fn listen(
         http: &Arc<Http>,
         caller: Caller,
-        (place, n): (Place, u64),
+        (place, n, since): (Place, u64, Timestamp),
         lists: Option<Edition>,
     ) -> Response {
-        // Before the client knows that it listens: what happens from then on is told.
-        let since = http.bridge.clock.now();
         let mut exchange = Self::new(http, caller, Some(place), move |http, caller, feed| async move {
             v2025_11_25::listen(&http.bridge, &caller, (n, since), lists, &*feed).await;
             None
