@@ -93,9 +93,10 @@ impl Core {
     /// Does what is owed for one row now, and gives it back.
     async fn act(&self, mut leased: Leased, stop: &CancellationToken) {
         let Some(_hand) = self.in_hand.take(&leased.task.id) else {
-            // An earlier act of ours on it is still being written, and its end gives the row back.
+            // Another act of ours on it is at work or still being written, and its end gives the row back. Its lease may be a
+            // later one than this, which waited for its turn until it had run out, and must not be ended under it.
             if leased.unsent {
-                self.put_back(&leased).await;
+                self.say_unsent(&leased).await;
             }
             return;
         };
@@ -191,14 +192,24 @@ impl Core {
         }
     }
 
-    /// Gives back a row that cannot be acted on now. That a start was not sent is said only while nobody else can have
-    /// claimed the row: it is written on the very version that was leased, or not at all.
+    /// Gives back a row that cannot be acted on now.
     pub(super) async fn put_back(&self, leased: &Leased) {
+        if !self.say_unsent(leased).await {
+            self.give_back(&leased.task).await;
+        }
+    }
+
+    /// Says that a row was not acted on, and ends its lease. That a start was not sent is said only while nobody else can
+    /// have claimed the row: it is written on the very version that was leased. False if there is another by now.
+    async fn say_unsent(&self, leased: &Leased) -> bool {
         let event = if leased.unsent { Event::Unsent } else { Event::NoPlace };
         match self.ledger.commit(&leased.task, event, Lease::Release(&self.holder)).await {
-            Ok(Commit::Done(_)) => {}
-            Ok(Commit::Conflict | Commit::NoSlot) => self.give_back(&leased.task).await,
-            Err(error) => tracing::warn!(%error, task = ?leased.task.id, "a row cannot be put back"),
+            Ok(Commit::Done(_)) => true,
+            Ok(Commit::Conflict | Commit::NoSlot) => false,
+            Err(error) => {
+                tracing::warn!(%error, task = ?leased.task.id, "a row cannot be put back");
+                true
+            }
         }
     }
 
