@@ -1,6 +1,7 @@
 //! Opens the store of a config for an operator's command: one that is there, of the schema that this program knows, and
 //! nothing is made or migrated.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,6 +34,8 @@ pub(super) struct Opened {
     pub(super) receivers: Receivers,
     /// How long servers lease rows.
     pub(super) lease: Duration,
+    /// The most rows that may hold each slot.
+    pub(super) limits: BTreeMap<String, Option<u32>>,
 }
 
 /// Opens the store that the config names.
@@ -54,5 +57,14 @@ pub(super) async fn open(registry: &Registry, file: &File) -> Result<Opened, Str
     let node = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let (history, lease) = (config.store.history, config.reconciler.lease);
     let name = format!("operator@{node}");
-    Ok(Opened { store, place, name, keeps: !history.is_zero(), history, receivers, lease })
+    Ok(Opened {
+        store,
+        place,
+        name,
+        keeps: !history.is_zero(),
+        history,
+        receivers,
+        lease,
+        limits: config.limits,
+    })
 }

@@ -65,7 +65,7 @@ async fn check(opened: &Opened) -> Result<ExitCode, String> {
     let told = |error: StoreError| format!("taskbridge: {error}");
     let store = &opened.store;
     let now = store.now().await.map_err(told)?;
-    let terms = Terms { now, lease: opened.lease, history: opened.history };
+    let terms = Terms { now, lease: opened.lease, history: opened.history, limits: opened.limits.clone() };
     let mut found = check::strays(&store.strays().await.map_err(told)?, &terms);
     let (mut count, mut after) = (0, String::new());
     loop {

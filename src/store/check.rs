@@ -1,12 +1,12 @@
 //! Which rows break an invariant, what that means and what to do about it. [`row`] and [`strays`] are pure; what is looked
 //! at comes from a [`Survey`](super::survey::Survey).
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use taskbridge_sdk::Timestamp;
 
-use super::survey::{Strays, Surveyed};
+use super::survey::{OwedNotice, Strays, Surveyed};
 use crate::tasks::task::{Job, Outcome, Task, TaskState};
 
 /// Something that must not be.
@@ -23,7 +23,7 @@ pub struct Finding {
 }
 
 /// What rows are held against.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Terms {
     /// The store's time.
     pub now: Timestamp,
@@ -31,10 +31,15 @@ pub struct Terms {
     pub lease: Duration,
     /// How long histories are kept.
     pub history: Duration,
+    /// The most rows that may hold each slot; without an entry or a number, any.
+    pub limits: BTreeMap<String, Option<u32>>,
 }
 
 /// How much longer than the config says a lease may be: another server may have another config.
 const LEASE_SLACK: Duration = Duration::from_secs(3_600);
+
+/// How far ahead a notice may be due: a receiver that asks for a pause gets one of a day at most.
+const NOTICE_SLACK: Duration = Duration::from_secs(2 * 86_400);
 
 /// How much older than the config says history may be: somebody must be there to delete it.
 const HISTORY_SLACK: Duration = Duration::from_secs(86_400);
@@ -222,5 +227,55 @@ pub fn strays(strays: &Strays, terms: &Terms) -> Vec<Finding> {
             "start a server with this config: it deletes what is too old".to_owned(),
         );
     }
+    found.extend(crowded(strays, terms));
+    found.extend(strays.notices.iter().filter_map(|owed| notice(owed, terms)));
+    found.extend(strays.unreadable_entries.iter().map(|(task, why)| unreadable_entry(task, why)));
     found
+}
+
+/// Slots that more rows hold than there are places.
+fn crowded<'a>(strays: &'a Strays, terms: &'a Terms) -> impl Iterator<Item = Finding> + 'a {
+    let limit = |slot: &str| terms.limits.get(slot).copied().flatten();
+    let slots = strays.slots.iter().filter_map(move |(slot, held)| Some((slot, *held, limit(slot)?)));
+    slots.filter(|(_, held, limit)| *held > i64::from(*limit)).map(|(slot, held, limit)| Finding {
+        row: format!("slot {slot}"),
+        wrong: format!("{held} tasks hold it, and the config has {limit} of it"),
+        means: "more jobs may run at once than the config allows: the limit was lowered while they ran, or servers with \
+                different configs share the store"
+            .to_owned(),
+        todo: "if the limit was lowered, nothing: none starts until enough of them have ended. Otherwise give all servers \
+               one config"
+            .to_owned(),
+    })
+}
+
+/// What is wrong with a notice.
+fn notice(owed: &OwedNotice, terms: &Terms) -> Option<Finding> {
+    let OwedNotice { id, receiver, due_at, unreadable } = owed;
+    let (row, due) = (format!("notice {id}"), Timestamp::from_millis(*due_at));
+    let of_it = format!("WHERE id = '{id}' AND receiver = '{receiver}'");
+    if let Some(why) = unreadable {
+        return Some(Finding {
+            row,
+            wrong: format!("for {receiver}: {why}"),
+            means: "it is taken up again and again, and never sent".to_owned(),
+            todo: format!("DELETE FROM notices {of_it}; its receiver does not hear of what it was to tell"),
+        });
+    }
+    (due > terms.now + NOTICE_SLACK).then(|| Finding {
+        row,
+        wrong: format!("for {receiver}: it is due at {due} only"),
+        means: "its receiver hears nothing before that".to_owned(),
+        todo: format!("UPDATE notices SET due_at = 0, holder = NULL {of_it}"),
+    })
+}
+
+fn unreadable_entry(task: &str, why: &str) -> Finding {
+    Finding {
+        row: format!("history of task {task}"),
+        wrong: format!("an entry cannot be understood ({why})"),
+        means: "`taskbridge tasks` leaves it out; the task itself is not touched by that".to_owned(),
+        todo: "use the newest program that writes to this store; if it says the same, the entry was changed by hand"
+            .to_owned(),
+    }
 }

@@ -28,11 +28,16 @@ impl Line {
     }
 }
 
+/// What the column `what` says.
+pub(super) fn transition(what: &str) -> Result<(Vec<Fact>, Option<EngineCall>), serde_json::Error> {
+    serde_json::from_str::<What<Vec<Fact>>>(what).map(|What { what, call }| (what, call))
+}
+
 /// The entry in these columns; `None`, told to the operator, if it cannot be understood: a newer program may have
 /// written it.
 pub(super) fn read(version: i64, at: i64, replica: String, what: &str) -> Option<Entry> {
-    match serde_json::from_str::<What<Vec<Fact>>>(what) {
-        Ok(What { what, call }) => Some(Entry {
+    match transition(what) {
+        Ok((what, call)) => Some(Entry {
             version: u64::try_from(version).unwrap_or(0),
             at: Timestamp::from_millis(at),
             transition: Transition { replica, what, call },

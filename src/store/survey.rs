@@ -54,8 +54,34 @@ pub struct Strays {
     pub held: Vec<(String, String)>,
     /// Sessions whose settings cannot be understood.
     pub unreadable_sessions: Vec<String>,
+    /// How many rows hold each slot.
+    pub slots: Vec<(String, i64)>,
+    /// Notices that cannot be understood, and the others with the moment at which they are due.
+    pub notices: Vec<OwedNotice>,
+    /// Tasks of whose history an entry cannot be understood, and why not.
+    pub unreadable_entries: Vec<(String, String)>,
     /// When the first entry of any history was written.
     pub first_entry: Option<i64>,
+}
+
+/// A notice that a receiver is owed.
+#[derive(Clone, Debug)]
+pub struct OwedNotice {
+    /// The notice's id.
+    pub id: String,
+    /// Whom it is for.
+    pub receiver: String,
+    /// When it may be sent, in milliseconds by the store's clock.
+    pub due_at: i64,
+    /// If it cannot be understood, why not.
+    pub unreadable: Option<String>,
+}
+
+impl OwedNotice {
+    pub(super) fn of(id: String, receiver: String, due_at: i64, body: &str) -> Self {
+        let unreadable = super::row::notice(id.clone(), &receiver, body).err();
+        Self { id, receiver, due_at, unreadable }
+    }
 }
 
 /// Tables whose lines belong to tasks.
@@ -64,7 +90,22 @@ pub(super) const BESIDE: [&str; 3] = ["slots", "outputs", "once"];
 /// How much of a nonce is shown: whoever knows all of it could take the session for theirs.
 const NONCE_SHOWN: usize = 8;
 
+/// How many entries are read at a time.
+pub(super) const PAGE: usize = 1_000;
+
+/// Of a kind of breach, how many are told.
+pub(super) const TOLD: usize = 100;
+
 impl Strays {
+    /// Takes in an entry of a task's history.
+    pub(super) fn entry(&mut self, task: String, what: &str) {
+        if let Err(error) = super::entry::transition(what)
+            && self.unreadable_entries.len() < TOLD
+        {
+            self.unreadable_entries.push((task, error.to_string()));
+        }
+    }
+
     /// Takes in what a session has set, and gives the tasks for which it holds something.
     pub(super) fn session(&mut self, nonce: &str, settings: &str) -> Vec<(String, TaskId)> {
         let shown: String = nonce.chars().take(NONCE_SHOWN).collect();

@@ -7,7 +7,7 @@ use super::desk::{Door, Param};
 use super::fault::Fault;
 use super::tasks::number;
 use super::{PostgresStore, column, row};
-use crate::store::survey::{BESIDE, Cell, Strays, Survey, Surveyed, differs};
+use crate::store::survey::{BESIDE, Cell, OwedNotice, PAGE, Strays, Survey, Surveyed, differs};
 use crate::tasks::store::Result;
 use crate::tasks::task::TaskId;
 
@@ -62,6 +62,13 @@ impl Survey for PostgresStore {
                 }
             }
         }
+        let slots = "SELECT slot, count(*) FROM slots GROUP BY slot";
+        strays.slots = self.all(slots, |row| Ok((text(row, 0)?, row.try_get(1)?))).await?;
+        let notices = "SELECT id, receiver, due_at, body FROM notices";
+        let notice =
+            |row: &Row| Ok(OwedNotice::of(row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, &text(row, 3)?));
+        strays.notices = self.all(notices, notice).await?;
+        self.read_entries(&mut strays).await?;
         let first = "SELECT at FROM entries ORDER BY n LIMIT 1";
         strays.first_entry = self.all(first, |row| Ok(row.try_get(0)?)).await?.pop();
         Ok(strays)
@@ -69,6 +76,24 @@ impl Survey for PostgresStore {
 }
 
 impl PostgresStore {
+    /// Page by page: a connection is not held for long, nor all of them at once.
+    async fn read_entries(&self, strays: &mut Strays) -> Result<()> {
+        let sql = "SELECT n, task, what FROM entries WHERE n > $1 ORDER BY n LIMIT $2";
+        let mut after = 0_i64;
+        loop {
+            let rows = self.desk.read(Door::Request, sql, &[&after, &number(PAGE)]).await?;
+            for row in &rows {
+                let entry = || -> Result<_, Fault> { Ok((row.try_get(0)?, text(row, 1)?, text(row, 2)?)) };
+                let (n, task, what) = entry().map_err(|fault| fault.at(&self.desk.place))?;
+                after = n;
+                strays.entry(task, &what);
+            }
+            if rows.len() < PAGE {
+                return Ok(());
+            }
+        }
+    }
+
     async fn all<T>(&self, sql: &str, read: impl Fn(&Row) -> Result<T, Fault>) -> Result<Vec<T>> {
         let rows = self.desk.read(Door::Request, sql, &[]).await?;
         let all: Result<Vec<T>, Fault> = rows.iter().map(read).collect();

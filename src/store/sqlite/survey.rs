@@ -6,7 +6,7 @@ use rusqlite::types::ValueRef;
 
 use super::fault::Fault;
 use super::{Db, SqliteStore, row};
-use crate::store::survey::{BESIDE, COLUMNS, Cell, Strays, Survey, Surveyed, differs};
+use crate::store::survey::{BESIDE, COLUMNS, Cell, OwedNotice, Strays, Survey, Surveyed, differs};
 use crate::tasks::store::Result;
 use crate::tasks::task::TaskId;
 
@@ -67,6 +67,18 @@ fn strays(db: &Db<'_>) -> Result<Strays, Fault> {
                 strays.held.push((shown, task.to_string()));
             }
         }
+    }
+    let slots = "SELECT slot, count(*) FROM slots GROUP BY slot";
+    strays.slots = all(db, slots, |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let notices = "SELECT id, receiver, due_at, body FROM notices";
+    let notice = |row: &rusqlite::Row<'_>| {
+        Ok(OwedNotice::of(row.get(0)?, row.get(1)?, row.get(2)?, &row.get::<_, String>(3)?))
+    };
+    strays.notices = all(db, notices, notice)?;
+    let mut entries = db.sql("SELECT task, what FROM entries")?;
+    let mut entries = entries.query([])?;
+    while let Some(found) = entries.next()? {
+        strays.entry(found.get(0)?, &found.get::<_, String>(1)?);
     }
     strays.first_entry = all(db, "SELECT at FROM entries ORDER BY n LIMIT 1", |row| row.get(0))?.pop();
     Ok(strays)

@@ -20,7 +20,7 @@ const fn open(sql: &'static str, words: &'static [&'static str]) -> Breach {
     Breach { open: true, sql, words }
 }
 
-const BREACHES: [Breach; 21] = [
+const BREACHES: [Breach; 25] = [
     ended("UPDATE tasks SET body = '{}' WHERE id = 'ID'", &["task ID: the task in row", "cannot be understood"]),
     ended("UPDATE tasks SET owner = 'eve' WHERE id = 'ID'", &["something else than `owner`"]),
     ended("UPDATE tasks SET digest = 'd', waiting_until = 1 WHERE id = 'ID'", &["than `digest`, `waiting_until`"]),
@@ -28,6 +28,10 @@ const BREACHES: [Breach; 21] = [
     open("UPDATE tasks SET due_at = NULL WHERE id = 'ID'", &["something else than `due_at`"]),
     open("DELETE FROM slots WHERE task = 'ID'", &["something else than `slots`"]),
     ended("INSERT INTO slots (slot, task) VALUES ('tool:x', 'ID')", &["something else than `slots`"]),
+    ended("INSERT INTO slots (slot, task) VALUES ('tool:one_at_a_time', 'ID')", &[
+        "slot tool:one_at_a_time: 2 tasks hold it, and the config has 1 of it",
+        "none starts until enough of them have ended",
+    ]),
     ended("DELETE FROM outputs WHERE task = 'ID'", &["it succeeded, and no result is kept", "cannot have the result"]),
     open("INSERT INTO outputs (task, body) VALUES ('ID', '{}')", &["a result is kept, and it has not ended"]),
     ended(
@@ -61,6 +65,19 @@ const BREACHES: [Breach; 21] = [
         "INSERT INTO sessions (nonce, forget_after, settings) VALUES ('noncenonce', 9000000000000, '{\"level\":7}')",
         &["session noncenon: what it has set cannot be understood"],
     ),
+    ended("UPDATE entries SET what = '{\"what\":7}' WHERE task = 'ID'", &[
+        "history of task ID: an entry cannot be understood",
+        "leaves it out",
+    ]),
+    ended("INSERT INTO notices (id, receiver, since, due_at, body) VALUES ('n', 'ci', 1, 1, '{}')", &[
+        "notice n: for ci: the notice n cannot be understood",
+        "never sent",
+    ]),
+    ended(
+        "INSERT INTO notices (id, receiver, since, due_at, body)
+         VALUES ('n', 'ci', 1, 9000000000000, '{\"task\":\"t\",\"tool\":\"x\",\"at\":1,\"ended\":\"succeeded\"}')",
+        &["notice n: for ci: it is due at 2255", "hears nothing before that"],
+    ),
     ended("UPDATE entries SET at = 1000000000000", &["history: its first entry is of 2001", "start a server"]),
 ];
 
@@ -77,7 +94,7 @@ const ORPHANS: [(&str, &str); 3] = [
     ),
 ];
 
-const TABLES: [&str; 7] = ["tasks", "outputs", "slots", "once", "groups", "sessions", "entries"];
+const TABLES: [&str; 8] = ["tasks", "outputs", "slots", "once", "groups", "sessions", "entries", "notices"];
 
 /// Keeps what is there, to be put back after each breach.
 fn keep() -> String {
