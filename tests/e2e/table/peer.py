@@ -7,7 +7,8 @@ import json
 import queue
 import subprocess
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import IO, Any
 
@@ -21,9 +22,13 @@ class Failed(Exception):
 
 
 class Peer:
-    """One such program. `library` is what it says of itself: the library's name and version."""
+    """One such program. `library` is what it says of itself: the library's name and version. Once the server is `gone` that
+    it talks to, it is not waited for much longer: some libraries wait for what cannot come any more."""
 
-    def __init__(self, command: list[str], env: dict[str, str], log: IO[bytes]) -> None:
+    def __init__(
+        self, command: list[str], env: dict[str, str], log: IO[bytes], gone: Callable[[], bool] = lambda: False
+    ) -> None:
+        self._gone = gone
         self._process = subprocess.Popen(
             command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
         )
@@ -38,24 +43,35 @@ class Peer:
         self._lines.put(None)
 
     def _next(self) -> Any:
-        try:
-            line = self._lines.get(timeout=SECONDS)
-        except queue.Empty:
-            self.kill()
-            raise Failed(f"no answer within {SECONDS} s") from None
+        line = self._line()
         if line is None:
+            self._lines.put(None)
             raise Failed(f"the client's program ended with exit code {self._process.wait()}")
         answer = json.loads(line)
         if "failed" in answer:
             raise Failed(answer["failed"])
         return answer["ok"]
 
+    def _line(self) -> str | None:
+        left, waited = float(SECONDS), time.monotonic()
+        while left > 0:
+            try:
+                return self._lines.get(timeout=min(left, 1))
+            except queue.Empty:
+                now = time.monotonic()
+                left, waited = left - (now - waited), now
+                if self._gone():
+                    left = min(left, GRACE)
+        self.kill()
+        raise Failed(f"no answer within {SECONDS} s")
+
     def ask(self, op: str, **line: Any) -> Any:
         assert self._process.stdin
         try:
             self._process.stdin.write(json.dumps({"op": op, **line}) + "\n")
             self._process.stdin.flush()
-        except BrokenPipeError:
+        except (BrokenPipeError, ValueError):
+            # It ended, or was ended; what it says next says so.
             pass
         return self._next()
 

@@ -10,6 +10,7 @@ import { Driven, MODERN, TERMINAL, library, outcome, serve, setup } from "./comm
 import { RawWire } from "./raw.mjs";
 
 const CAPABILITIES = { elicitation: { form: {} } };
+const ENDPOINT = "taskbridge";
 const INFO = { name: "taskbridge-e2e", version: "1.0.0" };
 
 class Sdk2 extends Driven {
@@ -38,7 +39,7 @@ class Sdk2 extends Driven {
       v2RequestFraming: { protocolVersion: MODERN, clientInfo: INFO, clientCapabilities: CAPABILITIES },
     };
     return createTaskSessionFromClient(this.client, {
-      endpointId: "taskbridge",
+      endpointId: ENDPOINT,
       ...(this.options.modern ? raw : {}),
       onInputRequest: (request) => this.answer(request.params.message),
       onError: (error) => console.error(error),
@@ -84,7 +85,14 @@ class Sdk2 extends Driven {
   }
 
   async result({ task }) {
-    return settled(this.executions.get(task) ?? this.session.task(task));
+    if (!this.executions.has(task)) this.executions.set(task, await this.session.resumeTask(this.reference(task)));
+    return settled(this.executions.get(task));
+  }
+
+  /** A task that was started before this client connected, or by another one. */
+  reference(taskId) {
+    const generation = this.options.modern ? "v2" : "v1";
+    return { endpointId: ENDPOINT, generation, taskId, originalOperation: "tools/call" };
   }
 
   async cancel({ task }) {

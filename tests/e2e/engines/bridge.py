@@ -1,0 +1,58 @@
+"""The real server as a process that can be killed and started again at the same address."""
+
+import signal
+import socket
+import subprocess
+import threading
+import time
+from pathlib import Path
+from typing import IO
+
+from peer import SECONDS, Failed
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+class Bridge:
+    """`life` counts how often it was killed: whoever connected in another life has lost that connection."""
+
+    def __init__(self, program: Path, config: Path, port: int, env: dict[str, str], log: IO[bytes]) -> None:
+        self.url = f"http://127.0.0.1:{port}/mcp"
+        self.life = 0
+        self.runs = threading.Event()
+        self._command = [str(program), "serve", "--config", str(config)]
+        self._env = env
+        self._log = log
+        self._start()
+
+    def _start(self) -> None:
+        self._process = subprocess.Popen(
+            self._command, env=self._env, stdout=subprocess.PIPE, stderr=self._log, text=True
+        )
+        assert self._process.stdout
+        for line in self._process.stdout:
+            if self.url in line:
+                self.runs.set()
+                return
+        raise Failed(f"the bridge ended with exit code {self._process.wait()}")
+
+    def kill(self) -> None:
+        """As `kill -9` does."""
+        self.runs.clear()
+        self.life += 1
+        self._process.send_signal(signal.SIGKILL)
+
+    def start_again(self, pause: float) -> None:
+        self._process.wait(SECONDS)
+        time.sleep(pause)
+        self._start()
+
+    def stop(self) -> None:
+        self._process.terminate()
+        code = self._process.wait(SECONDS)
+        if code != 0:
+            raise Failed(f"the bridge stopped with exit code {code}")

@@ -1,0 +1,173 @@
+"""Third-party clients that make calls while the bridge is killed under them. A start that is not answered because of
+that is made again as another attempt, with a label of its own; what was accepted is followed until its result is there.
+
+A client that fails while the bridge lived all the time has found a fault.
+"""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from bridge import Bridge
+from peer import SECONDS, Failed, Peer
+from rows import CLIENTS, LEGACY, MODERN, Client, Place
+
+# Both generations, and in each Python and TypeScript libraries that have its tasks.
+CHOSEN = {
+    ("mcp1", LEGACY),
+    ("mcp2", MODERN),
+    ("fastmcp3", LEGACY),
+    ("fastmcp4", MODERN),
+    ("sdk1", LEGACY),
+    ("sdk2", MODERN),
+}
+SPEAKERS = [client for client in CLIENTS if (client.program, client.generation) in CHOSEN]
+# So many jobs of a client run at a time.
+AT_ONCE = 3
+# A call that does not come to its end in so many lives of the bridge never will.
+MOST_LIVES = 40
+
+
+class Work(Protocol):
+    """What a tool does, and what must come of it."""
+
+    name: str
+
+    def arguments(self, label: str, number: int) -> dict[str, Any]: ...
+    def check(self, got: dict[str, Any], label: str, number: int) -> None: ...
+
+
+@dataclass
+class Call:
+    number: int
+    work: Work
+    # Of each attempt to start it; the last is the one that was accepted.
+    labels: list[str] = field(default_factory=list)
+    task: str = ""
+    client: str = ""
+    got: dict[str, Any] | None = None
+    wrong: str = ""
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        return self.work.arguments(self.labels[-1], self.number % 4)
+
+
+class Calls:
+    """The calls that are to be made, how far they all are, and what was done to them: requests that a kill `cut` off,
+    and kills that were `aimed` at a reply."""
+
+    def __init__(self, works: list[Work], count: int) -> None:
+        self.all = [Call(number, works[number % len(works)]) for number in range(count)]
+        self.steps = 0
+        self.cut = 0
+        self.aimed = 0
+        self.over = threading.Event()
+        self._waiting = list(reversed(self.all))
+        self._changed = threading.Condition()
+
+    def take(self) -> list[Call]:
+        with self._changed:
+            return [self._waiting.pop() for _ in range(min(AT_ONCE, len(self._waiting)))]
+
+    def step(self) -> None:
+        """A call was accepted, or came to its end."""
+        with self._changed:
+            self.steps += 1
+            self._changed.notify_all()
+
+    def was_cut(self) -> None:
+        with self._changed:
+            self.cut += 1
+
+    def end(self) -> None:
+        with self._changed:
+            self.over.set()
+            self._changed.notify_all()
+
+    def wait_for(self, steps: int) -> bool:
+        """Until so many steps were made. False if all is over before that."""
+        with self._changed:
+            self._changed.wait_for(lambda: self.steps >= steps or self.over.is_set())
+            return not self.over.is_set()
+
+
+class Caller(threading.Thread):
+    """One client library in a program of its own, and the calls that it makes."""
+
+    def __init__(self, client: Client, place: Place, env: dict[str, str], bridge: Bridge, calls: Calls) -> None:
+        super().__init__(name=f"{client.label}, {client.generation}")
+        self._client = client
+        self._command: list[str] = getattr(place, client.kind)(client.program)
+        self._command += ["--modern"] * (client.generation == MODERN) + ["--url", bridge.url]
+        self._env, self._log, self._bridge, self._calls = env, place.log, bridge, calls
+        self._peer: Peer | None = None
+        self._life = -1
+        self.library = ""
+
+    def run(self) -> None:
+        while batch := self._calls.take():
+            for call in batch:
+                call.client = self.name
+            for act in (self._start, self._finish):
+                for call in batch:
+                    try:
+                        if not call.wrong:
+                            act(call)
+                    except Failed as failure:
+                        call.wrong = str(failure)
+                    self._calls.step()
+        try:
+            self._insist(lambda peer: peer.ask("close"))
+            if self._peer:
+                self._peer.end()
+        except Failed:
+            self._hang_up()
+
+    def _start(self, call: Call) -> None:
+        def start(peer: Peer) -> Any:
+            call.labels.append(f"call-{call.number}-{len(call.labels)}")
+            return peer.ask("start", tool=call.work.name, arguments=call.arguments)
+
+        call.task = self._insist(start)["task"]
+
+    def _finish(self, call: Call) -> None:
+        def finish(peer: Peer) -> Any:
+            got = peer.ask("result", task=call.task)
+            # A library may call a connection that broke a result.
+            call.work.check(got, call.labels[-1], call.number % 4)
+            return got
+
+        call.got = self._insist(finish)
+
+    def _insist(self, act: Callable[[Peer], Any]) -> Any:
+        """Does it with a client that is connected; again with a new connection when the bridge was killed meanwhile."""
+        for _ in range(MOST_LIVES):
+            try:
+                return act(self._connected())
+            except Failed as failure:
+                if self._life == self._bridge.life:
+                    # Its own complaint, or a library that waits for what does not come.
+                    self._hang_up()
+                    raise Failed(f"{self.name}: {failure}") from None
+                self._calls.was_cut()
+        raise Failed(f"{self.name}: nothing came of it in {MOST_LIVES} lives of the bridge")
+
+    def _connected(self) -> Peer:
+        if self._peer and self._life == self._bridge.life:
+            return self._peer
+        if not self._bridge.runs.wait(SECONDS):
+            raise Failed("the bridge was not started again")
+        life = self._life = self._bridge.life
+        # A library may stay stuck after its connection broke, so the program is started anew, as a user would.
+        self._hang_up()
+        self._peer = Peer(self._command, self._env, self._log, lambda: self._bridge.life != life)
+        self.library = self._peer.library
+        self._peer.ask("open", accepts=True)
+        return self._peer
+
+    def _hang_up(self) -> None:
+        peer, self._peer = self._peer, None
+        if peer:
+            peer.kill()

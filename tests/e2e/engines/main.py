@@ -1,0 +1,170 @@
+"""Makes calls by third-party clients to a bridge over a real engine, or a stand-in for one, while the bridge is killed
+and replies of the engine are lost, and then counts at the engine what was started.
+
+    main.py ENGINE --packages FOLDER --standins FOLDER --server PROGRAM --work FOLDER [--calls N] [--kills N] [--seed N]
+
+Exits with 1 unless each accepted call has one job and the result of that job.
+"""
+
+import argparse
+import os
+import random
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parent.parent / "table"))
+
+from bridge import Bridge, free_port  # noqa: E402
+from callers import SPEAKERS, Caller, Calls  # noqa: E402
+from jobs import Verdict, judge  # noqa: E402
+from rows import Place  # noqa: E402
+from step_functions import StepFunctions  # noqa: E402
+
+ENGINES = {"step-functions": StepFunctions}
+# How long the moment is waited for that a kill is aimed at.
+PATIENCE = 4
+# For how long an account is throttled.
+THROTTLED = 3
+
+CONFIG = """
+[server]
+listen = "127.0.0.1:{port}"
+max_polls_per_second = 1000
+# Each call is answered with a task, however soon its job ends.
+quick_wait = "0s"
+
+[auth]
+single_user = true
+
+[lifetime]
+min_ttl = "1h"
+
+[reconciler]
+lease = "6s"
+quickest_look = "200ms"
+slowest_look = "2s"
+
+"""
+
+
+def strike(bridge: Bridge, engine: StepFunctions, calls: Calls, kills: int, dice: random.Random) -> None:
+    """Kills the bridge at random moments, every second time between a call of the engine and its reply; and once has
+    the engine refuse everything for a while."""
+    # The last calls have time to end well, so that no kill comes too late.
+    steps = sorted(dice.randrange(9 * len(calls.all) // 5) for _ in range(kills))
+    throttle_at = dice.randrange(max(kills, 1))
+    for number, step in enumerate(steps):
+        aimed, pause, after = dice.choice(engine.moments), 1.5 * dice.random(), 1.5 * dice.random()
+        proxy = dice.choice(list(engine.proxies.values()))
+        if not calls.wait_for(step):
+            return
+        if number == throttle_at:
+            throttle(engine)
+        if number % 2:
+            struck = threading.Event()
+
+            def kill() -> None:
+                bridge.kill()
+                struck.set()
+
+            proxy.at_next(aimed, kill)
+            # Where the moment does not come, any other will do.
+            if struck.wait(PATIENCE) or not proxy.give_up():
+                struck.wait()
+                calls.aimed += 1
+            else:
+                bridge.kill()
+        else:
+            time.sleep(after)
+            bridge.kill()
+        bridge.start_again(pause)
+
+
+def throttle(engine: StepFunctions) -> None:
+    for proxy in engine.proxies.values():
+        proxy.throttled = True
+    time.sleep(THROTTLED)
+    for proxy in engine.proxies.values():
+        proxy.throttled = False
+
+
+def report(verdict: Verdict, calls: Calls, engine: StepFunctions, bridge: Bridge, began: float) -> None:
+    lost: Counter[str] = sum((proxy.lost for proxy in engine.proxies.values()), Counter())
+    asked: Counter[str] = sum((proxy.asked for proxy in engine.proxies.values()), Counter())
+    refused = sum(proxy.refused for proxy in engine.proxies.values())
+    works = {work.name for work in engine.works}
+    figures = [
+        (verdict.accepted, f"calls accepted, of {len(works)} kinds, by {len(SPEAKERS)} clients"),
+        (verdict.attempts - verdict.accepted, "starts that the bridge did not live to answer, made again"),
+        (verdict.jobs, "jobs in the engine"),
+        (bridge.life, f"kills of the bridge (-9), {calls.aimed} of them between a call of the engine and its reply"),
+        (calls.cut, "requests of clients that a kill cut off"),
+        (sum(asked.values()), "calls of the engine's API"),
+        (sum(lost.values()), f"replies of it lost: {', '.join(f'{n} {name}' for name, n in lost.most_common() if n)}"),
+        (refused, "calls of it refused: throttled"),
+        (len(verdict.doubles), "doubles"),
+        (len(verdict.lost), "lost"),
+        (len(verdict.strays), "jobs of no call"),
+        (len(verdict.wrong), "wrong"),
+    ]
+    for number, what in figures:
+        print(f"{number:6} {what}")
+    print(f"{time.monotonic() - began:6.0f} s")
+    for fault in (*verdict.doubles, *verdict.lost, *verdict.strays, *verdict.wrong):
+        print(f"FAILED {fault}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Real clients, a bridge that is killed, an engine that loses replies.")
+    parser.add_argument("engine", choices=ENGINES)
+    parser.add_argument("--packages", type=Path, required=True)
+    parser.add_argument("--standins", type=Path, required=True)
+    parser.add_argument("--server", type=Path, required=True, help="the program of taskbridge")
+    parser.add_argument("--work", type=Path, required=True, help="an empty folder for states and a log")
+    parser.add_argument("--calls", type=int, default=40)
+    parser.add_argument("--kills", type=int, default=4)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    work = options.work.absolute()
+    began = time.monotonic()
+    print(f"{options.engine}: {options.calls} calls, {options.kills} kills, seed {options.seed}", flush=True)
+    with (work / "log").open("ab") as log:
+        place = Place(options.packages.absolute(), options.server.absolute(), work, log)
+        engine = ENGINES[options.engine](options.standins.absolute(), work, log, options.seed)
+        try:
+            verdict = run(options, place, engine, began)
+        finally:
+            engine.stop()
+    return 0 if verdict.holds else 1
+
+
+def run(options: argparse.Namespace, place: Place, engine: StepFunctions, began: float) -> Verdict:
+    port, env = free_port(), {**os.environ, "XDG_STATE_HOME": str(place.work / "state")}
+    config = place.work / "taskbridge.toml"
+    config.write_text(CONFIG.format(port=port) + engine.config())
+    calls = Calls(engine.works, options.calls)
+    bridge = Bridge(place.server, config, port, env, place.log)
+    callers = [Caller(client, place, env, bridge, calls) for client in SPEAKERS]
+    scripted = (bridge, engine, calls, options.kills, random.Random(options.seed))
+    striker = threading.Thread(target=strike, args=scripted)
+    for thread in (*callers, striker):
+        thread.start()
+    for thread in callers:
+        thread.join()
+    calls.end()
+    striker.join()
+    print("clients: " + "; ".join(f"{caller.library} ({caller.name.rpartition(' ')[2]})" for caller in callers))
+    verdict = judge(calls.all, list(engine.jobs()))
+    lost = sum(proxy.lost.total() for proxy in engine.proxies.values())
+    if bridge.life < options.kills or (options.kills and not lost):
+        verdict.wrong.append("less broke than was to: make more calls")
+    report(verdict, calls, engine, bridge, began)
+    bridge.stop()
+    return verdict
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,108 @@
+"""A proxy between the bridge and an AWS API: it counts the calls, loses replies to calls that were served, and refuses
+calls while it is told to. It must not know what the calls mean.
+"""
+
+import asyncio
+import random
+import threading
+from collections import Counter
+from collections.abc import Callable
+
+THROTTLED = b'{"__type": "ThrottlingException", "message": "Rate exceeded"}'
+
+
+class Proxy:
+    """Listens on a free port of this machine, in a thread of its own, until the process ends."""
+
+    def __init__(self, upstream: int, losses: dict[str, float], seed: int) -> None:
+        self.asked: Counter[str] = Counter()
+        self.lost: Counter[str] = Counter()
+        self.refused = 0
+        self.throttled = False
+        self.losses = losses
+        self._upstream = upstream
+        self._random = random.Random(seed)
+        self._strike: tuple[str, Callable[[], None]] | None = None
+        self._lock = threading.Lock()
+        ready = threading.Event()
+        threading.Thread(target=lambda: asyncio.run(self._listen(ready)), daemon=True).start()
+        ready.wait()
+
+    def at_next(self, operation: str, strike: Callable[[], None]) -> None:
+        """Calls this once, when the next call of the operation was served and before its reply is passed on. The reply
+        is lost then."""
+        with self._lock:
+            self._strike = (operation, strike)
+
+    def give_up(self) -> bool:
+        """Takes back what `at_next` was told. False if it was too late for that."""
+        with self._lock:
+            strike, self._strike = self._strike, None
+            return strike is not None
+
+    async def _listen(self, ready: threading.Event) -> None:
+        server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=2**20)
+        self.port: int = server.sockets[0].getsockname()[1]
+        ready.set()
+        await server.serve_forever()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            reply = await self._reply(reader)
+            if reply is None:
+                writer.transport.abort()
+            else:
+                writer.write(reply)
+                await writer.drain()
+                writer.close()
+        except (OSError, asyncio.IncompleteReadError):
+            writer.transport.abort()
+
+    async def _reply(self, reader: asyncio.StreamReader) -> bytes | None:
+        """The answer to one request; `None` if it is lost, or nobody waits for it any more."""
+        head = await reader.readuntil(b"\r\n\r\n")
+        lines = head.decode("latin-1").split("\r\n")[:-2]
+        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:])}
+        body = await reader.readexactly(int(headers.get("content-length", 0)))
+        operation = headers.get("x-amz-target", "").rpartition(".")[2]
+        self.asked[operation] += 1
+        if self.throttled:
+            self.refused += 1
+            return answer(400, THROTTLED)
+        kept = [line for line in lines if not line.lower().startswith("connection:")]
+        request = "\r\n".join([*kept, "connection: close", "", ""]).encode("latin-1") + body
+        reply = asyncio.ensure_future(self._forward(request))
+        # A client says no more than one request here, so this ends when it goes away.
+        gone = asyncio.ensure_future(reader.read(1))
+        await asyncio.wait([reply, gone], return_when=asyncio.FIRST_COMPLETED)
+        if not reply.done():
+            reply.cancel()
+            return None
+        gone.cancel()
+        served = reply.result()
+        return None if self._loses(operation) else served
+
+    async def _forward(self, request: bytes) -> bytes:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self._upstream)
+        try:
+            writer.write(request)
+            return await reader.read()
+        finally:
+            writer.close()
+
+    def _loses(self, operation: str) -> bool:
+        with self._lock:
+            strike = self._strike
+            struck = strike is not None and strike[0] == operation
+            if struck:
+                self._strike = None
+        if struck and strike:
+            strike[1]()
+        lost = struck or self._random.random() < self.losses.get(operation, 0)
+        self.lost[operation] += lost
+        return lost
+
+
+def answer(status: int, body: bytes) -> bytes:
+    head = f"HTTP/1.1 {status} told\r\ncontent-type: application/x-amz-json-1.0\r\ncontent-length: {len(body)}\r\n"
+    return f"{head}connection: close\r\n\r\n".encode() + body
