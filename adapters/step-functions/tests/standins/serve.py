@@ -15,7 +15,7 @@ import time
 import urllib.error
 import urllib.request
 
-NEEDED = "stepfunctions,sqs,iam,sts,events,s3,lambda,logs,cloudwatch,sns"
+NEEDED = "cloudformation,stepfunctions,sqs,iam,sts,events,s3,lambda,logs,cloudwatch,sns"
 
 
 def free_port():
