@@ -1,5 +1,7 @@
 //! From `[backends.NAME]` to a backend that can be connected.
 
+use std::path::Path;
+
 use serde_json::Value;
 use taskbridge_sdk::Registry;
 
@@ -7,14 +9,16 @@ use super::Backend;
 use super::discovered;
 use super::problem::{listed, unknown};
 use super::reader::{Fault, Reader};
+use super::secret::Secret;
 use super::source::join;
 
 /// Reads one backend. `None` if something is wrong with it. `shared` says that servers on several machines can be on the
-/// same store.
+/// same store; `dir` is where relative paths start.
 pub(super) fn read(
     reader: &mut Reader<'_>,
     registry: &Registry,
     shared: bool,
+    dir: &Path,
     name: &str,
     value: Value,
 ) -> Option<Backend> {
@@ -47,8 +51,24 @@ pub(super) fn read(
         reader.problem(join(&field, "host"), message);
     }
     let discover = discovered::take(reader, &field, &mut fields);
-    let fields = Value::Object(fields);
+    let mut fields = Value::Object(fields);
+    for path in adapter.secrets {
+        reveal(reader, &field, path, dir, &mut fields);
+    }
     reader.read_with(&field, fields.clone(), |fields| (adapter.check_config)(fields).map_err(Fault::from))?;
     let line = reader.line(&field);
     reader.is_clean(&field).then_some(Backend { kind, fields, max_running, discover, host, line })
+}
+
+/// Puts the text of a secret in the place of what says where it is. If that cannot be, an empty text stands there, so that one
+/// fault does not become two.
+fn reveal(reader: &mut Reader<'_>, backend: &str, path: &str, dir: &Path, fields: &mut Value) {
+    let Some(written) = fields.pointer_mut(&format!("/{}", path.replace('.', "/"))) else { return };
+    let field = format!("{backend}.{path}");
+    let secret: Option<Secret> = reader.read(&field, written.take());
+    let text = secret.and_then(|secret| secret.reveal(reader, &field, dir));
+    if text.as_ref().is_some_and(String::is_empty) {
+        reader.problem(&field, "it is empty");
+    }
+    *written = Value::from(text.unwrap_or_default());
 }

@@ -39,6 +39,7 @@ pub use sources::Sources;
 pub use store::{Database, StorePlace};
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
@@ -101,11 +102,11 @@ pub struct Reading {
 }
 
 /// A backend, not connected yet.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Backend {
     /// The kind of its adapter.
     pub kind: String,
-    /// What the adapter reads.
+    /// What the adapter reads, secrets as their texts.
     pub fields: Value,
     /// The most jobs at the same time.
     pub max_running: Option<NonZeroU32>,
@@ -115,6 +116,13 @@ pub struct Backend {
     pub host: Option<String>,
     /// Where it stands in the file.
     pub line: Option<usize>,
+}
+
+/// What the adapter reads may hold secrets.
+impl fmt::Debug for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Backend").field("kind", &self.kind).field("line", &self.line).finish_non_exhaustive()
+    }
 }
 
 /// The tables of a config file.
@@ -209,7 +217,7 @@ fn read_text(
     let backend_names: Vec<String> = backend_tables.keys().cloned().collect();
     let mut backends = BTreeMap::new();
     for (name, value) in backend_tables {
-        if let Some(backend) = backends::read(&mut reader, registry, store.is_shared(), &name, value) {
+        if let Some(backend) = backends::read(&mut reader, registry, store.is_shared(), dir, &name, value) {
             backends.insert(name, backend);
         }
     }

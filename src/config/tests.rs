@@ -32,6 +32,36 @@ fn with_tool(rest: &str) -> String {
 }
 
 #[test]
+fn secrets_of_backends_are_found_and_never_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("hook"), "hunter2\n").unwrap();
+    std::fs::write(folder.path().join("nothing"), "\n").unwrap();
+    let read = |secret: &str| {
+        let text = format!("[backends.here]\nkind = \"sim\"\nhook_secret = {secret}\n");
+        parse(Path::new("x.toml"), folder.path(), &text, &registry(), Some(Path::new("/state")))
+    };
+    for secret in ["\"hunter2\"", "{ file = \"hook\" }"] {
+        let config = read(secret).unwrap();
+        assert_eq!(config.backends["here"].fields["hook_secret"], "hunter2", "{secret}");
+        assert!(!format!("{config:?}").contains("hunter2"));
+    }
+    let in_file = || read("{ file = \"hook\" }").unwrap().parts;
+    let before = in_file();
+    std::fs::write(folder.path().join("hook"), "another\n").unwrap();
+    assert_eq!(before.differences(&in_file()).to_string(), "backends changed: here");
+    for (secret, wrong) in [
+        ("{ env = \"NOT_SET\" }", "the environment variable NOT_SET is not set, or holds no text"),
+        ("{ file = \"nowhere\" }", "nowhere cannot be read: No such file or directory (os error 2)"),
+        ("{ file = \"nothing\" }", "it is empty"),
+        ("7", "it is no text, no { env = \"NAME\" } and no { file = \"PATH\" }"),
+    ] {
+        let words = read(secret).unwrap_err().to_string();
+        assert!(words.starts_with("x.toml:3: backends.here.hook_secret: "), "{words}");
+        assert!(words.ends_with(wrong) && words.lines().count() == 1, "{words}");
+    }
+}
+
+#[test]
 fn an_empty_config_is_a_config() {
     let config = read("").unwrap();
     assert_eq!(config.server.listen.to_string(), "127.0.0.1:8808");

@@ -63,7 +63,10 @@ async fn result(client: &Client, task: &str) -> String {
 async fn a_hint_brings_the_look_forward() {
     let place = Place::new("");
     let engine = SimProcess::start(&place, "keyed");
-    std::fs::write(place.config(), config("path = \"state/taskbridge.db\"", &engine)).unwrap();
+    let in_file = config("path = \"state/taskbridge.db\"", &engine);
+    let in_file = in_file.replace(&format!("\"{SECRET}\""), "{ file = \"hook\" }");
+    std::fs::write(place.path("hook"), format!("{SECRET}\n")).unwrap();
+    std::fs::write(place.config(), in_file).unwrap();
     let server = place.serve();
     let client = Client::open(server.url()).await.unwrap();
     let first = client.start("job", json!({ "delay_ms": LONG })).await.unwrap();

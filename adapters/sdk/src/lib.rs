@@ -23,6 +23,7 @@ mod note;
 mod output;
 mod question;
 mod registry;
+mod secret;
 mod time;
 
 pub use abilities::{Artifacts, LogRequest, LogText, Logs, Questions, Taken, Wakeups};
@@ -43,4 +44,5 @@ pub use output::{Artifact, ArtifactData, Content, Embedded, Output};
 pub use question::{Answer, Ask, Question};
 pub use registry::{Registration, Registry};
 pub use schemars::JsonSchema;
+pub use secret::Secret;
 pub use time::Timestamp;

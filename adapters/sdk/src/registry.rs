@@ -31,6 +31,8 @@ pub struct Registration {
     pub check_target: fn(&Value, &Value, &[&str]) -> Vec<Problem>,
     /// Connects.
     pub connect: fn(Value, Connect) -> Connecting,
+    /// The adapter's `SECRETS`.
+    pub secrets: &'static [&'static str],
     /// The adapter's `ONE_MACHINE`.
     pub one_machine: bool,
     /// The adapter's helper role.
@@ -62,6 +64,7 @@ impl Registration {
                     A::connect(config, &context).await
                 })
             },
+            secrets: A::SECRETS,
             one_machine: A::ONE_MACHINE,
             helper: A::HELPER,
         }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::backend::Own;
 use super::{FaultRates, SimClient, SimEngine, Target, helper};
-use crate::{Adapter, Backend, Connect, Error, ErrorKind, Helper, Problem, Result};
+use crate::{Adapter, Backend, Connect, Error, ErrorKind, Helper, Problem, Result, Secret};
 
 /// The adapter of the simulated engine.
 pub struct Sim;
@@ -31,7 +31,7 @@ pub struct Config {
     /// What goes wrong by chance. Default: nothing.
     pub faults: FaultRates,
     /// The secret that whoever posts to `/hooks/NAME` shows in the header `x-sim-secret`. Without it, nothing is taken there.
-    pub hook_secret: Option<String>,
+    pub hook_secret: Option<Secret>,
     /// Offer what the engine says could be run as tools.
     pub discover: Option<Discover>,
 }
@@ -78,6 +78,7 @@ impl Adapter for Sim {
     type Target = Target;
 
     const HELPER: Option<Helper> = Some(helper::run);
+    const SECRETS: &'static [&'static str] = &["hook_secret"];
 
     fn check(_config: &Config, target: &Target, _parameters: &[&str]) -> Vec<Problem> {
         target.problems()

@@ -14,7 +14,7 @@ use super::backend::Own;
 use super::request::{Reply, Request};
 use super::wire::{self, Control, Counts, Message, Told};
 use super::{Config, Fault, Operation, SimBackend};
-use crate::{DiscoveredTool, Error, JobKey, Result};
+use crate::{DiscoveredTool, Error, JobKey, Result, Secret};
 
 /// How many connections one client has at most.
 const CONNECTIONS: usize = 32;
@@ -51,7 +51,7 @@ impl SimClient {
 
     /// The same, which takes what is posted by whoever shows this secret.
     pub fn backend_with_hook(&self, secret: &str) -> Arc<SimBackend> {
-        let hook_secret = Some(secret.to_owned());
+        let hook_secret = Some(Secret::from(secret));
         Arc::new(self.backend_for(Own::of(&Config { hook_secret, ..Config::default() })))
     }
 

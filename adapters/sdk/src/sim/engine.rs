@@ -17,7 +17,7 @@ use super::fault::{Faults, Trouble};
 use super::request::{Reply, Request};
 use super::state::State;
 use super::{Config, Fault, Mode, Operation, SimBackend};
-use crate::{DiscoveredTool, Error, JobHandle, JobKey, JobState, Result};
+use crate::{DiscoveredTool, Error, JobHandle, JobKey, JobState, Result, Secret};
 
 /// A simulated engine. Clones are handles to the same one.
 ///
@@ -58,7 +58,7 @@ impl SimEngine {
 
     /// The same, which takes what is posted by whoever shows this secret.
     pub fn backend_with_hook(&self, secret: &str) -> Arc<SimBackend> {
-        let hook_secret = Some(secret.to_owned());
+        let hook_secret = Some(Secret::from(secret));
         Arc::new(self.backend_for(Own::of(&Config { hook_secret, ..Config::default() })))
     }
 

@@ -3,14 +3,14 @@
 
 use serde::Deserialize;
 
-use crate::{Delivery, Hooks, JobHandle, Told, same_secret};
+use crate::{Delivery, Hooks, JobHandle, Secret, Told, same_secret};
 
 /// The header that holds the secret.
 const HEADER: &str = "x-sim-secret";
 
 /// Takes what is posted by whoever knows the secret.
 pub(super) struct Hook {
-    secret: String,
+    secret: Secret,
 }
 
 #[derive(Deserialize)]
@@ -22,7 +22,7 @@ struct Body {
 }
 
 impl Hook {
-    pub(super) fn new(secret: String) -> Self {
+    pub(super) fn new(secret: Secret) -> Self {
         Self { secret }
     }
 }
@@ -30,7 +30,7 @@ impl Hook {
 impl Hooks for Hook {
     fn read(&self, delivery: &Delivery<'_>) -> Option<Told> {
         let given = delivery.header(HEADER)?;
-        if !same_secret(given.as_bytes(), self.secret.as_bytes()) {
+        if !same_secret(given.as_bytes(), self.secret.reveal().as_bytes()) {
             return None;
         }
         let body: Option<Body> = serde_json::from_slice(delivery.body).ok();

@@ -1,0 +1,85 @@
+//! [`Secret`]: a text in a backend's config that must not be shown. It must not know where such a text is found: the server
+//! finds it, and hands it over.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Deserialize;
+
+use crate::same_secret;
+
+/// A text that must not be shown. A config may say it as it is, as `{ env = "NAME" }`, or as `{ file = "PATH" }`. The adapter lists
+/// the fields that are secrets ([`crate::Adapter::SECRETS`]), and then has the text, whichever way it was said.
+#[derive(Clone, Deserialize)]
+#[serde(transparent)]
+pub struct Secret(String);
+
+impl Secret {
+    /// The text itself.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&str> for Secret {
+    fn from(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+}
+
+impl PartialEq for Secret {
+    fn eq(&self, other: &Self) -> bool {
+        same_secret(self.0.as_bytes(), other.0.as_bytes())
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(hidden)")
+    }
+}
+
+impl JsonSchema for Secret {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "BackendSecret".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "anyOf": [
+                { "description": "The text itself.", "type": "string" },
+                {
+                    "description": "The environment variable that holds it.",
+                    "type": "object",
+                    "properties": { "env": { "type": "string" } },
+                    "required": ["env"],
+                    "additionalProperties": false
+                },
+                {
+                    "description": "The file that holds it, and nothing else; a relative path starts at the folder of this config file.",
+                    "type": "object",
+                    "properties": { "file": { "type": "string" } },
+                    "required": ["file"],
+                    "additionalProperties": false
+                }
+            ]
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_read_and_never_shown() {
+        let secret: Secret = serde_json::from_str("\"s3cret\"").expect("it is a text");
+        assert_eq!((secret.reveal(), format!("{secret:?}").as_str()), ("s3cret", "Secret(hidden)"));
+        assert!(secret == Secret::from("s3cret") && secret != Secret::from("s3cres"));
+    }
+}
