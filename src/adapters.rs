@@ -1,5 +1,6 @@
 //! The adapters that this program is built with, one line each. It must hold nothing else.
 
+use taskbridge_github_actions::GithubActions;
 use taskbridge_local::Local;
 use taskbridge_sdk::Registry;
 use taskbridge_sdk::sim::Sim;
@@ -7,5 +8,5 @@ use taskbridge_step_functions::StepFunctions;
 
 /// All of them.
 pub fn all() -> Registry {
-    Registry::new().with::<Local>().with::<Sim>().with::<StepFunctions>()
+    Registry::new().with::<GithubActions>().with::<Local>().with::<Sim>().with::<StepFunctions>()
 }

@@ -1,0 +1,95 @@
+//! What is in an artifact: GitHub keeps each as a zip. Entries are found by their names within it and never touch a disk.
+
+use std::borrow::Cow;
+use std::io::{Cursor, Read as _};
+
+use taskbridge_sdk::{Error, Result};
+use zip::ZipArchive;
+use zip::result::ZipError;
+
+/// The most entries of an artifact that a result names.
+const MOST_NAMED: usize = 50;
+
+pub(crate) struct Archive {
+    zip: ZipArchive<Cursor<Vec<u8>>>,
+}
+
+impl Archive {
+    pub(crate) fn open(bytes: Vec<u8>) -> Result<Self> {
+        let zip = ZipArchive::new(Cursor::new(bytes));
+        zip.map(|zip| Self { zip }).map_err(|e| Error::rejected(format!("the artifact is no zip: {e}")))
+    }
+
+    /// The names of the files in it and their sizes, those left out that no address could hold.
+    pub(crate) fn files(&mut self) -> Vec<(String, u64)> {
+        let mut files = Vec::new();
+        for at in 0..self.zip.len() {
+            let Ok(entry) = self.zip.by_index(at) else { continue };
+            let Ok(name) = entry.name().map(Cow::into_owned) else { continue };
+            let plain = name.split('/').all(|part| !matches!(part, "" | "." | ".."));
+            if entry.is_file() && plain && files.len() < MOST_NAMED {
+                files.push((name, entry.size()));
+            }
+        }
+        files.sort();
+        files
+    }
+
+    /// A file whole, if there is one of that name.
+    pub(crate) fn read(&mut self, name: &str, max_bytes: u64) -> Result<Option<Vec<u8>>> {
+        let entry = match self.zip.by_name(name) {
+            Ok(entry) if entry.is_file() => entry,
+            Ok(_) | Err(ZipError::FileNotFound) => return Ok(None),
+            Err(e) => return Err(Error::rejected(format!("the file cannot be read from the artifact: {e}"))),
+        };
+        let size = entry.size();
+        let mut bytes = Vec::new();
+        // What an archive says of a size need not be true.
+        let read = entry.take(max_bytes.saturating_add(1)).read_to_end(&mut bytes);
+        read.map_err(|e| Error::rejected(format!("the file in the artifact is damaged: {e}")))?;
+        if size > max_bytes || bytes.len() as u64 > max_bytes {
+            return Err(too_large(name, size.max(bytes.len() as u64), max_bytes));
+        }
+        Ok(Some(bytes))
+    }
+}
+
+pub(crate) fn too_large(name: &str, size: u64, max_bytes: u64) -> Error {
+    Error::rejected(format!("`{name}` has {size} bytes, and at most {max_bytes} are read"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+    use zip::ZipWriter;
+    use zip::write::SimpleFileOptions;
+
+    fn archive(files: &[(&str, &[u8])]) -> Archive {
+        let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
+        for (name, bytes) in files {
+            writer.start_file(*name, SimpleFileOptions::default()).unwrap();
+            writer.write_all(bytes).unwrap();
+        }
+        Archive::open(writer.finish().unwrap().into_inner()).unwrap()
+    }
+
+    #[test]
+    fn files_are_named_and_read() {
+        let mut archive =
+            archive(&[("b/x.json", b"{}"), ("a.txt", b"all"), ("../out", b"no"), ("/root", b"no")]);
+        assert_eq!(archive.files(), [("a.txt".to_owned(), 3), ("b/x.json".to_owned(), 2)]);
+        assert_eq!(archive.read("a.txt", 3).unwrap(), Some(b"all".to_vec()));
+        assert_eq!(archive.read("none", 3).unwrap(), None);
+        let error = archive.read("a.txt", 2).unwrap_err();
+        assert_eq!(error.to_string(), "`a.txt` has 3 bytes, and at most 2 are read");
+        assert!(Archive::open(b"no zip".to_vec()).is_err());
+    }
+
+    #[test]
+    fn what_unpacks_to_more_than_allowed_is_not_unpacked() {
+        let zeros = vec![0; 4 * 1024 * 1024];
+        let error = archive(&[("bomb", &zeros)]).read("bomb", 1000).unwrap_err();
+        assert!(error.to_string().contains("has 4194304 bytes"), "{error}");
+    }
+}

@@ -1,0 +1,208 @@
+//! The connected backend: what the server calls. All that it keeps about runs may be lost.
+
+use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use taskbridge_sdk::{
+    Artifacts, Backend, Checkup, Connect, Discovery, Error, GroupKey, Hooks, JobHandle, JobSpec, Logs,
+    Observation, Questions, Result, Secret, Started, async_trait,
+};
+use tokio::time::Instant;
+
+use crate::api::Api;
+use crate::client;
+use crate::config::{Config, Discover};
+use crate::credential::Credential;
+use crate::failure::Repeat;
+use crate::handle::Place;
+use crate::links::Links;
+use crate::progress::Watch;
+
+/// For how long a run that was dispatched may not be known everywhere at GitHub.
+const YOUNG: Duration = Duration::from_secs(60);
+
+/// The most runs of which is known that they are looked at here.
+const MOST_WATCHED: usize = 100_000;
+
+/// GitHub Actions as a backend.
+pub(crate) struct Actions {
+    /// The backend's name in the config.
+    pub(crate) name: String,
+    pub(crate) api: Api,
+    pub(crate) credential: Credential,
+    pub(crate) webhook_secret: Option<Secret>,
+    pub(crate) links: Links,
+    pub(crate) watch: Watch,
+    /// The repository of targets that name none.
+    pub(crate) repository: Option<String>,
+    /// What is offered as tools.
+    pub(crate) wanted: Discover,
+    pub(crate) call_timeout: Duration,
+    force_cancel_after: Duration,
+    /// True once this GitHub has refused to say which run a dispatch made.
+    pub(crate) keeps_run_details: AtomicBool,
+    /// How long the runs of a group usually take, in words.
+    pub(crate) usual: Mutex<HashMap<GroupKey, String>>,
+    /// The jobs of each run that this process looks at.
+    watched: Mutex<HashMap<u64, Vec<JobHandle>>>,
+    /// The runs that this process dispatched lately, and when.
+    started: Mutex<HashMap<u64, Instant>>,
+    /// The runs that this process asked to be cancelled, and when.
+    cancelled: Mutex<HashMap<u64, Instant>>,
+}
+
+impl Actions {
+    pub(crate) async fn connect(config: Config, context: &Connect) -> Result<Self> {
+        let backend = Self {
+            name: context.name.clone(),
+            credential: Credential::of(&config),
+            api: Api::new(client::connect(&config)?, config.call_timeout),
+            links: Links::new()?,
+            watch: Watch::new(config.progress_calls_per_minute),
+            webhook_secret: config.webhook_secret,
+            repository: config.repository,
+            wanted: config.discover.unwrap_or_default(),
+            call_timeout: config.call_timeout,
+            force_cancel_after: config.force_cancel_after,
+            keeps_run_details: AtomicBool::new(false),
+            usual: Mutex::default(),
+            watched: Mutex::default(),
+            started: Mutex::default(),
+            cancelled: Mutex::default(),
+        };
+        if let Some(repository) = &backend.repository {
+            // A wrong token and an unknown repository are found here. What may pass does not keep the server from starting.
+            match crate::workflow::default_branch(&backend.api, repository).await {
+                Err(error) if !may_pass(&error) => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(backend)
+    }
+
+    pub(crate) fn note_start(&self, run: u64) {
+        let now = Instant::now();
+        let mut started = self.started.lock();
+        started.retain(|_, at| now - *at < YOUNG);
+        started.insert(run, now);
+    }
+
+    /// True if this process dispatched it a moment ago.
+    pub(crate) fn is_young(&self, run: u64) -> bool {
+        self.started.lock().get(&run).is_some_and(|at| at.elapsed() < YOUNG)
+    }
+
+    /// Forces the cancellation of a run that goes on although this process asked for its end long ago. Whether GitHub takes it is
+    /// seen by the next look.
+    pub(crate) async fn force_cancel_when_due(&self, place: &Place) {
+        let due = {
+            let mut cancelled = self.cancelled.lock();
+            let due = cancelled.get(&place.run).is_some_and(|at| at.elapsed() >= self.force_cancel_after);
+            if due {
+                cancelled.insert(place.run, Instant::now());
+            }
+            due
+        };
+        if due {
+            let path = format!("{}/force-cancel", place.path());
+            drop(self.api.post("force-cancel", Repeat::Safe, &path, None).await);
+        }
+    }
+
+    /// Notes that a run is looked at.
+    pub(crate) fn note_watched(&self, place: &Place) {
+        let (mut watched, job) = (self.watched.lock(), place.handle());
+        // Others may look at them by now, and nobody says so.
+        if watched.len() >= MOST_WATCHED {
+            watched.clear();
+        }
+        let jobs = watched.entry(place.run).or_default();
+        if !jobs.contains(&job) {
+            jobs.push(job);
+        }
+    }
+
+    /// The jobs of a run that this process looks at.
+    pub(crate) fn watched(&self, run: u64) -> Vec<JobHandle> {
+        self.watched.lock().get(&run).cloned().unwrap_or_default()
+    }
+
+    pub(crate) fn forget(&self, run: u64) {
+        self.watched.lock().remove(&run);
+        self.cancelled.lock().remove(&run);
+        self.watch.forget(run);
+    }
+}
+
+fn may_pass(error: &Error) -> bool {
+    use taskbridge_sdk::ErrorKind::{Limited, Unavailable};
+    matches!(error.kind(), Limited { .. } | Unavailable)
+}
+
+#[async_trait]
+impl Backend for Actions {
+    async fn start(&self, job: &JobSpec) -> Result<Started> {
+        self.begin(job).await
+    }
+
+    async fn find(&self, job: &JobSpec) -> Result<Option<Started>> {
+        self.look_for(job).await
+    }
+
+    async fn observe(&self, handle: &JobHandle) -> Result<Observation> {
+        self.look(handle).await
+    }
+
+    async fn cancel(&self, handle: &JobHandle) -> Result<()> {
+        let Some(place) = Place::parse(handle).filter(|place| !place.attached) else { return Ok(()) };
+        let path = format!("{}/cancel", place.path());
+        match self.api.post("cancel", Repeat::Safe, &path, None).await {
+            Ok(_) => {
+                self.cancelled.lock().entry(place.run).or_insert_with(Instant::now);
+                Ok(())
+            }
+            // It has ended.
+            Err(failure) if failure.is(409) => Ok(()),
+            Err(failure) if failure.is(404) && self.is_young(place.run) => {
+                Err(Error::unavailable("cancel: GitHub does not know the run yet"))
+            }
+            Err(failure) if failure.is(404) => Ok(()),
+            Err(failure) => Err(failure.into()),
+        }
+    }
+
+    /// Runs of one workflow: one list answers for them.
+    fn group(&self, handle: &JobHandle) -> GroupKey {
+        Place::parse(handle).map_or_else(|| GroupKey::new(""), |place| place.group())
+    }
+
+    async fn observe_all(&self, group: &GroupKey, handles: &[JobHandle]) -> Vec<Result<Observation>> {
+        self.sweep(group, handles).await
+    }
+
+    fn questions(&self) -> Option<&dyn Questions> {
+        Some(self)
+    }
+
+    fn logs(&self) -> Option<&dyn Logs> {
+        Some(self)
+    }
+
+    fn artifacts(&self) -> Option<&dyn Artifacts> {
+        Some(self)
+    }
+
+    fn discovery(&self) -> Option<&dyn Discovery> {
+        Some(self)
+    }
+
+    fn checkup(&self) -> Option<&dyn Checkup> {
+        Some(self)
+    }
+
+    fn hooks(&self) -> Option<&dyn Hooks> {
+        self.webhook_secret.as_ref().map(|_| self as &dyn Hooks)
+    }
+}

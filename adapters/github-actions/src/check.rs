@@ -1,0 +1,157 @@
+//! What is wrong with a target, found offline. Whether the workflow exists is not asked: that is the repository's state, not
+//! the config's.
+
+use taskbridge_sdk::Problem;
+
+use crate::config::{Config, Target};
+use crate::template;
+use crate::workflow::{MARKER, MOST_INPUTS};
+
+/// All that is wrong with a target for a tool with these parameters.
+pub(crate) fn check(config: &Config, target: &Target, parameters: &[&str]) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let mut problem =
+        |field: &str, message: String| problems.push(Problem { field: field.to_owned(), message });
+    match target.repository.as_deref().or(config.repository.as_deref()) {
+        None => problem(
+            "repository",
+            "no repository is named, neither here nor at the backend: `owner/name`".to_owned(),
+        ),
+        Some(name) if !is_repository(name) => {
+            problem("repository", format!("`{name}` is no repository: write `owner/name`"))
+        }
+        Some(_) => {}
+    }
+    let file = &target.workflow;
+    if file.contains('/') || !(file.ends_with(".yml") || file.ends_with(".yaml")) {
+        problem(
+            "workflow",
+            format!(
+                "`{file}` is no file in `.github/workflows`: write its name alone, such as `release.yml`"
+            ),
+        );
+    }
+    let mut templates: Vec<(String, &str)> = Vec::new();
+    templates.extend(target.git_ref.as_deref().map(|text| ("ref".to_owned(), text)));
+    templates.extend(target.attach.as_deref().map(|text| ("attach".to_owned(), text)));
+    let inputs = target.inputs.iter().flatten();
+    templates.extend(inputs.map(|(name, text)| (format!("inputs.{name}"), text.as_str())));
+    for (field, text) in &templates {
+        match template::names(text) {
+            Err(message) => problem(field, message),
+            Ok(names) => {
+                for name in names.iter().filter(|name| !parameters.contains(&name.as_str())) {
+                    let known = parameters.join("`, `");
+                    problem(
+                        field,
+                        match parameters {
+                            [] => format!("`{name}` is unknown: the tool has no parameters"),
+                            _ => format!("`{name}` is unknown: the tool's parameters are `{known}`"),
+                        },
+                    );
+                }
+            }
+        }
+    }
+    let inputs = target.inputs.as_ref();
+    if let Some(count) = inputs.map(|inputs| inputs.len()).filter(|count| *count > MOST_INPUTS) {
+        problem("inputs", format!("there are {count} inputs, and GitHub takes at most {MOST_INPUTS}"));
+    }
+    if inputs.is_some_and(|inputs| inputs.contains_key(MARKER)) {
+        problem(&format!("inputs.{MARKER}"), "this input is given by the server: leave it out".to_owned());
+    }
+    if target.attach.is_some() && target.inputs.is_some() {
+        problem(
+            "inputs",
+            "a run that exists already is given nothing: leave out `inputs` or `attach`".to_owned(),
+        );
+    }
+    if let (Some(git_ref), Some(_)) = (&target.git_ref, &target.allowed_refs)
+        && !git_ref.contains("{{")
+        && !allows(target.allowed_refs.as_deref(), git_ref)
+    {
+        problem("ref", format!("`{git_ref}` is not among `allowed_refs`"));
+    }
+    problems
+}
+
+fn is_repository(name: &str) -> bool {
+    let plain = |part: &str| {
+        !matches!(part, "" | "." | "..")
+            && part.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
+    };
+    name.split_once('/').is_some_and(|(owner, name)| plain(owner) && plain(name))
+}
+
+/// Whether a branch or tag is among those that are allowed, where `*` stands for any text.
+pub(crate) fn allows(allowed: Option<&[String]>, git_ref: &str) -> bool {
+    allowed.is_none_or(|patterns| patterns.iter().any(|pattern| fits(pattern, git_ref)))
+}
+
+fn fits(pattern: &str, text: &str) -> bool {
+    let Some((head, rest)) = pattern.split_once('*') else { return pattern == text };
+    let Some(text) = text.strip_prefix(head) else { return false };
+    (0..=text.len()).filter(|at| text.is_char_boundary(*at)).any(|at| fits(rest, &text[at..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn problems(config: Value, target: Value) -> Vec<(String, String)> {
+        let (config, target) =
+            (serde_json::from_value(config).unwrap(), serde_json::from_value(target).unwrap());
+        check(&config, &target, &["version", "branch"]).into_iter().map(|p| (p.field, p.message)).collect()
+    }
+
+    #[test]
+    fn a_right_target_has_no_problems() {
+        let target = json!({"workflow": "release.yml", "ref": "{{ branch }}", "allowed_refs": ["main", "release/*"],
+            "inputs": {"version": "v{{ version }}"}});
+        assert_eq!(problems(json!({"repository": "octo-org/app"}), target), []);
+        assert_eq!(problems(json!({}), json!({"workflow": "w.yaml", "repository": "a/b.c"})), []);
+    }
+
+    #[test]
+    fn every_problem_names_its_field_and_the_way_out() {
+        let config = json!({"repository": "octo-org/app"});
+        for (target, field, part) in [
+            (json!({"workflow": "release"}), "workflow", "write its name alone"),
+            (json!({"workflow": ".github/workflows/release.yml"}), "workflow", "write its name alone"),
+            (json!({"workflow": "w.yml", "repository": "app"}), "repository", "write `owner/name`"),
+            (json!({"workflow": "w.yml", "repository": "a/.."}), "repository", "write `owner/name`"),
+            (json!({"workflow": "w.yml", "ref": "{{ brunch }}"}), "ref", "`brunch` is unknown"),
+            (json!({"workflow": "w.yml", "ref": "dev", "allowed_refs": ["main"]}), "ref", "not among"),
+            (json!({"workflow": "w.yml", "inputs": {"a": "{{ x"}}), "inputs.a", "syntax error"),
+            (
+                json!({"workflow": "w.yml", "inputs": {"taskbridge_job": "x"}}),
+                "inputs.taskbridge_job",
+                "leave it out",
+            ),
+            (json!({"workflow": "w.yml", "attach": "{{ version }}", "inputs": {}}), "inputs", "leave out"),
+        ] {
+            let found = problems(config.clone(), target.clone());
+            assert_eq!(found.len(), 1, "{target}: {found:?}");
+            assert_eq!(found[0].0, field, "{target}");
+            assert!(found[0].1.contains(part), "{target}: {}", found[0].1);
+        }
+        assert_eq!(problems(json!({}), json!({"workflow": "w.yml"}))[0].0, "repository");
+    }
+
+    #[test]
+    fn patterns_allow_what_they_say() {
+        let allowed = ["main".to_owned(), "release/*".to_owned(), "v*.*".to_owned()];
+        for (git_ref, fits) in [
+            ("main", true),
+            ("main2", false),
+            ("release/1.4", true),
+            ("releases", false),
+            ("v1.2", true),
+            ("v12", false),
+        ] {
+            assert_eq!(allows(Some(&allowed), git_ref), fits, "{git_ref}");
+        }
+        assert!(allows(None, "anything"));
+    }
+}

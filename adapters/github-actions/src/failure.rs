@@ -1,0 +1,252 @@
+//! What a failed call of GitHub means, in the sdk's words. [`meaning`] is the whole table. Nothing secret may end up in a
+//! message; GitHub never quotes a token.
+
+use std::error::Error as StdError;
+use std::time::Duration;
+
+use http::HeaderMap;
+use hyper_util::client::legacy::Error as ClientError;
+use octocrab::Error as Octocrab;
+use taskbridge_sdk::{Error, Timestamp};
+
+use crate::wire::Refused;
+
+/// The longest part of GitHub's words that is passed on, in characters.
+const LONGEST: usize = 500;
+/// How long to wait where GitHub says that it is too much and not for how long.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A call that failed: what the caller must do about it, and the status that GitHub gave it, if it answered.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) status: Option<u16>,
+    pub(crate) error: Error,
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        failure.error
+    }
+}
+
+/// Whether a call that may have taken effect can be made again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Repeat {
+    /// Yes: it only looks, or does the same again.
+    Safe,
+    /// No: a second one starts a second run.
+    Unsafe,
+}
+
+/// What an error that GitHub answered with means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Meaning {
+    Rejected,
+    Denied,
+    NotFound,
+    Limited(Duration),
+    /// It may have acted.
+    Unknown,
+}
+
+/// What a status means, with the headers and the words beside it.
+pub(crate) fn meaning(status: u16, headers: &HeaderMap, words: &str) -> Meaning {
+    let words = words.to_ascii_lowercase();
+    let limited = headers.contains_key("retry-after")
+        || text(headers, "x-ratelimit-remaining") == Some("0")
+        || words.contains("rate limit")
+        || words.contains("abuse detection");
+    match status {
+        429 => Meaning::Limited(patience(headers)),
+        403 if limited => Meaning::Limited(patience(headers)),
+        401 | 403 => Meaning::Denied,
+        404 | 410 => Meaning::NotFound,
+        400..=499 => Meaning::Rejected,
+        // Whether GitHub acted before it failed is not known, whatever the number says.
+        _ => Meaning::Unknown,
+    }
+}
+
+/// How long GitHub asks to wait: `retry-after`, else until the limit is reset, else a minute. By GitHub's own clock.
+pub(crate) fn patience(headers: &HeaderMap) -> Duration {
+    let seconds = |name| text(headers, name)?.trim().parse::<u64>().ok();
+    if let Some(seconds) = seconds("retry-after") {
+        return Duration::from_secs(seconds);
+    }
+    let spent = text(headers, "x-ratelimit-remaining") == Some("0");
+    match (spent, seconds("x-ratelimit-reset"), date(headers)) {
+        (true, Some(reset), Some(now)) => {
+            let reset =
+                Timestamp::from_millis(i64::try_from(reset).unwrap_or(i64::MAX / 1000).saturating_mul(1000));
+            reset.since(now).max(Duration::from_secs(1))
+        }
+        _ => PATIENCE,
+    }
+}
+
+pub(crate) fn date(headers: &HeaderMap) -> Option<Timestamp> {
+    let date = jiff::fmt::rfc2822::parse(text(headers, "date")?).ok()?;
+    Some(Timestamp::from_millis(date.timestamp().as_millisecond()))
+}
+
+pub(crate) fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok()
+}
+
+impl Failure {
+    /// What GitHub's refusal of a call means.
+    pub(crate) fn answered(
+        what: &str,
+        repeat: Repeat,
+        status: u16,
+        headers: &HeaderMap,
+        body: &[u8],
+    ) -> Self {
+        let words = serde_json::from_slice::<Refused>(body).unwrap_or_default().message;
+        let said = match one_line(&words).as_str() {
+            "" => format!("{what}: GitHub answers with the status {status}"),
+            words => format!("{what}: {words}"),
+        };
+        let error = match meaning(status, headers, &words) {
+            Meaning::Rejected => Error::rejected(said),
+            Meaning::Denied if status == 401 => Error::denied(format!(
+                "{what}: GitHub does not accept the token: look whether it has expired or was revoked"
+            )),
+            Meaning::Denied => Error::denied(match text(headers, "x-accepted-github-permissions") {
+                Some(needed) => format!("{said} (it needs {})", one_line(needed)),
+                None => said,
+            }),
+            Meaning::NotFound => {
+                Error::config(format!("{said}: it does not exist, or the token may not see it"))
+            }
+            Meaning::Limited(after) => Error::limited(Some(after), said),
+            Meaning::Unknown => unclear(repeat, said),
+        };
+        Self { status: Some(status), error }
+    }
+
+    /// What it means that a call was not answered.
+    pub(crate) fn unanswered(what: &str, repeat: Repeat, error: Octocrab) -> Self {
+        // The calls themselves are made raw, so that this is about the token of an installation.
+        if let Octocrab::GitHub { source, .. } = &error {
+            let said = format!("{what}: GitHub gives the App no token: {}", one_line(&source.message));
+            let error = match source.status_code.as_u16() {
+                500.. => Error::unavailable(said),
+                _ => Error::denied(format!("{said}: look at the App's id, its key and its installation")),
+            };
+            return Self { status: None, error };
+        }
+        let unsent = find::<ClientError>(&error).is_some_and(ClientError::is_connect);
+        let why = innermost(&error);
+        let made = match &error {
+            Octocrab::JWT { .. } => {
+                Error::config(format!("{what}: the App's private key cannot be used: {why}"))
+            }
+            _ if unsent => Error::unavailable(format!("{what}: GitHub cannot be reached: {why}")),
+            _ => unclear(repeat, format!("{what}: the connection failed: {why}")),
+        };
+        Self { status: None, error: made.caused_by(error) }
+    }
+
+    /// A call that took too long.
+    pub(crate) fn late(what: &str, repeat: Repeat) -> Self {
+        Self { status: None, error: unclear(repeat, format!("{what}: no answer in time")) }
+    }
+
+    /// True if GitHub answered with this status.
+    pub(crate) fn is(&self, status: u16) -> bool {
+        self.status == Some(status)
+    }
+}
+
+/// A call that may have taken effect.
+pub(crate) fn unclear(repeat: Repeat, message: String) -> Error {
+    match repeat {
+        Repeat::Safe => Error::unavailable(message),
+        Repeat::Unsafe => Error::uncertain(message),
+    }
+}
+
+/// The first error of this type among an error and its causes.
+fn find<'a, T: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Option<&'a T> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(found) = error.downcast_ref::<T>() {
+            return Some(found);
+        }
+        next = error.source();
+    }
+    None
+}
+
+/// What lies at the bottom of an error, in one line.
+pub(crate) fn innermost(error: &(dyn StdError + 'static)) -> String {
+    let mut deepest = error;
+    while let Some(source) = deepest.source() {
+        deepest = source;
+    }
+    one_line(&deepest.to_string())
+}
+
+/// Text as one line, and not too long.
+pub(crate) fn one_line(text: &str) -> String {
+    let plain = |c: char| if c.is_control() { ' ' } else { c };
+    let mut line: String = text.trim().chars().take(LONGEST).map(plain).collect();
+    if text.trim().chars().nth(LONGEST).is_some() {
+        line.push('…');
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use taskbridge_sdk::ErrorKind;
+
+    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+        pairs.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect()
+    }
+
+    fn answered(status: u16, pairs: &[(&'static str, &str)], words: &str) -> Failure {
+        let body = serde_json::json!({"message": words}).to_string();
+        Failure::answered("dispatch", Repeat::Unsafe, status, &headers(pairs), body.as_bytes())
+    }
+
+    #[test]
+    fn each_answer_means_one_thing() {
+        let limited = |seconds| ErrorKind::Limited { after: Some(Duration::from_secs(seconds)) };
+        for (status, pairs, words, kind) in [
+            (422, &[][..], "No ref found for: x", ErrorKind::Rejected),
+            (401, &[][..], "Bad credentials", ErrorKind::Denied),
+            (403, &[][..], "Resource not accessible by integration", ErrorKind::Denied),
+            (403, &[("retry-after", "7")][..], "secondary", limited(7)),
+            (403, &[][..], "You have exceeded a secondary rate limit", limited(60)),
+            (429, &[][..], "", limited(60)),
+            (404, &[][..], "Not Found", ErrorKind::Config),
+            (502, &[][..], "Server Error", ErrorKind::Uncertain),
+            (503, &[][..], "", ErrorKind::Uncertain),
+        ] {
+            assert_eq!(answered(status, pairs, words).error.kind(), kind, "{status} {words}");
+        }
+        let safe = Failure::answered("look", Repeat::Safe, 502, &HeaderMap::new(), b"<html>");
+        assert_eq!(safe.error.kind(), ErrorKind::Unavailable);
+    }
+
+    #[test]
+    fn a_spent_limit_is_waited_for_by_the_clock_of_github() {
+        let pairs = [
+            ("x-ratelimit-remaining", "0"),
+            ("x-ratelimit-reset", "1767225730"),
+            ("date", "Thu, 01 Jan 2026 00:02:00 GMT"),
+        ];
+        assert_eq!(patience(&headers(&pairs)), Duration::from_secs(10));
+        assert_eq!(patience(&headers(&pairs[..2])), PATIENCE, "without a date");
+        assert_eq!(patience(&headers(&pairs[1..])), PATIENCE, "a limit that is not spent says nothing");
+    }
+
+    #[test]
+    fn long_words_become_one_short_line() {
+        let line = one_line(&format!(" a\nb{}", "ä".repeat(999)));
+        assert!(line.starts_with("a bä") && line.ends_with('…') && line.chars().count() == LONGEST + 1);
+    }
+}

@@ -1,0 +1,80 @@
+//! What a run is called: `owner/name/release.yml/RUN/ATTEMPT`, with `/attached` after it where somebody else started the
+//! run. Workflow files and names of repositories have no slash.
+
+use taskbridge_sdk::{GroupKey, JobHandle};
+
+/// A run, by all that is needed to ask for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// `owner/name`.
+    pub(crate) repository: String,
+    /// The file of the workflow.
+    pub(crate) workflow: String,
+    pub(crate) run: u64,
+    /// A re-run keeps the run's number and is another attempt. A job is one attempt.
+    pub(crate) attempt: u64,
+    pub(crate) attached: bool,
+}
+
+impl Place {
+    pub(crate) fn parse(handle: &JobHandle) -> Option<Self> {
+        let parts: Vec<&str> = handle.as_str().split('/').collect();
+        let (owner, name, workflow, run, attempt, attached) = match parts[..] {
+            [owner, name, workflow, run, attempt] => (owner, name, workflow, run, attempt, false),
+            [owner, name, workflow, run, attempt, "attached"] => (owner, name, workflow, run, attempt, true),
+            _ => return None,
+        };
+        Some(Self {
+            repository: format!("{owner}/{name}"),
+            workflow: workflow.to_owned(),
+            run: run.parse().ok()?,
+            attempt: attempt.parse().ok()?,
+            attached,
+        })
+    }
+
+    pub(crate) fn handle(&self) -> JobHandle {
+        let attached = if self.attached { "/attached" } else { "" };
+        let Self { repository, workflow, run, attempt, .. } = self;
+        JobHandle::new(format!("{repository}/{workflow}/{run}/{attempt}{attached}"))
+    }
+
+    /// Runs of one workflow: one list answers for them.
+    pub(crate) fn group(&self) -> GroupKey {
+        GroupKey::new(format!("{}/{}", self.repository, self.workflow))
+    }
+
+    /// The path of the run in the API.
+    pub(crate) fn path(&self) -> String {
+        format!("/repos/{}/actions/runs/{}", self.repository, self.run)
+    }
+
+    /// The path of the attempt.
+    pub(crate) fn attempt_path(&self) -> String {
+        format!("{}/attempts/{}", self.path(), self.attempt)
+    }
+}
+
+/// The path of a page of the runs of a workflow that were dispatched, the newest first.
+pub(crate) fn runs_path(repository: &str, workflow: &str, page: usize) -> String {
+    format!(
+        "/repos/{repository}/actions/workflows/{workflow}/runs?event=workflow_dispatch&per_page=100&page={page}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handle_leads_back_to_its_run() {
+        for text in ["octo-org/app/release.yml/30433642/1", "octo-org/app/release.yml/30433642/2/attached"] {
+            let place = Place::parse(&JobHandle::new(text)).unwrap();
+            assert_eq!(place.handle().as_str(), text);
+            assert_eq!(place.group().as_str(), "octo-org/app/release.yml");
+        }
+        for text in ["", "a/b/c.yml/1", "a/b/c.yml/x/1", "a/b/c.yml/1/1/else", "a/b/c.yml/1/1/attached/1"] {
+            assert_eq!(Place::parse(&JobHandle::new(text)), None, "{text}");
+        }
+    }
+}

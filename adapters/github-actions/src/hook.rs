@@ -1,0 +1,119 @@
+//! What GitHub posts to `/hooks/NAME` when a run or a job of one changes. The signature is held against the body before
+//! anything in it is believed. It only names runs: how they are is looked up as always. It must not ask GitHub anything.
+
+use data_encoding::HEXLOWER;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use serde::Deserialize;
+use sha2::Sha256;
+use taskbridge_sdk::{Delivery, Hooks, JobHandle, Told, same_secret};
+
+use crate::backend::Actions;
+use crate::handle::Place;
+
+/// What all events about runs have, as far as it is read here.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Event {
+    /// Of `workflow_run` and `deployment_review`.
+    workflow_run: Option<Run>,
+    /// Of `workflow_job`.
+    workflow_job: Option<Job>,
+    repository: Option<Repository>,
+}
+
+#[derive(Deserialize)]
+struct Run {
+    id: u64,
+    #[serde(default)]
+    run_attempt: Option<u64>,
+    #[serde(default)]
+    path: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Job {
+    run_id: u64,
+}
+
+#[derive(Deserialize)]
+struct Repository {
+    full_name: String,
+}
+
+impl Hooks for Actions {
+    fn read(&self, delivery: &Delivery<'_>) -> Option<Told> {
+        let secret = self.webhook_secret.as_ref()?;
+        let given = delivery.header("x-hub-signature-256")?.strip_prefix("sha256=")?;
+        if !same_secret(given.as_bytes(), signature(secret.reveal(), delivery.body).as_bytes()) {
+            return None;
+        }
+        let event: Event = serde_json::from_slice(delivery.body).unwrap_or_default();
+        let id = delivery.header("x-github-delivery").map(str::to_owned);
+        Some(Told { jobs: self.meant(&event), id })
+    }
+}
+
+impl Actions {
+    /// The jobs that an event is about: those that this process watches, and what the event itself says, since another process
+    /// may watch.
+    fn meant(&self, event: &Event) -> Vec<JobHandle> {
+        let run = event.workflow_run.as_ref().map(|run| run.id);
+        let Some(run) = run.or(event.workflow_job.as_ref().map(|job| job.run_id)) else { return Vec::new() };
+        let mut jobs = self.watched(run);
+        for job in said(event) {
+            if !jobs.contains(&job) {
+                jobs.push(job);
+            }
+        }
+        jobs
+    }
+}
+
+/// The jobs that an event names by itself, whoever started the run.
+fn said(event: &Event) -> Vec<JobHandle> {
+    let (Some(run), Some(repository)) = (&event.workflow_run, &event.repository) else { return Vec::new() };
+    let file = run.path.as_deref().and_then(|path| path.split('@').next()?.rsplit('/').next());
+    let Some(file) = file.filter(|file| !file.is_empty()) else { return Vec::new() };
+    let place = |attached| Place {
+        repository: repository.full_name.clone(),
+        workflow: file.to_owned(),
+        run: run.id,
+        attempt: run.run_attempt.unwrap_or(1),
+        attached,
+    };
+    [false, true].map(|attached| place(attached).handle()).into()
+}
+
+/// The signature of a body, in hexadecimal digits.
+fn signature(secret: &str, body: &[u8]) -> String {
+    let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).expect("HMAC takes keys of any length");
+    mac.update(body);
+    HEXLOWER.encode(&mac.finalize().into_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn the_signature_is_the_one_that_github_documents() {
+        // https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries
+        let documented = "757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
+        assert_eq!(signature("It's a Secret to Everybody", b"Hello, World!"), documented);
+    }
+
+    #[test]
+    fn an_event_names_its_run() {
+        let named = |event: Value| -> Vec<String> {
+            let event: Event = serde_json::from_value(event).unwrap();
+            said(&event).iter().map(|job| job.as_str().to_owned()).collect()
+        };
+        let run = json!({"id": 7, "run_attempt": 2, "path": ".github/workflows/release.yml@refs/heads/main"});
+        let event = json!({"workflow_run": run, "repository": {"full_name": "octo-org/app"}});
+        assert_eq!(named(event), ["octo-org/app/release.yml/7/2", "octo-org/app/release.yml/7/2/attached"]);
+        for event in [json!({"zen": "Design for failure."}), json!({"workflow_job": {"run_id": 7}})] {
+            assert!(named(event).is_empty());
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! What a workflow's inputs are given: a tool's arguments, or what its target makes of them, as the workflow's own file wants
+//! them. What would vanish, or be refused later, is refused here by name, before anything is dispatched. No value is quoted,
+//! because an argument can be a secret.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+use taskbridge_sdk::{Error, JobSpec, Result};
+
+use crate::config::Target;
+use crate::template::render;
+use crate::workflow::{Input, Kind, MARKER, MOST_INPUTS, Workflow, plain};
+
+/// The inputs of a run, each as text.
+pub(crate) fn of(job: &JobSpec, target: &Target, workflow: &Workflow) -> Result<Map<String, Value>> {
+    if let Some(file) = job.files.first() {
+        return Err(Error::rejected(format!(
+            "`{}` is a file, and a workflow cannot be given one: give it text, or an address that the workflow can read",
+            file.parameter
+        )));
+    }
+    let mut given = given(job, target)?;
+    if workflow.inputs.iter().any(|input| input.name == MARKER) {
+        given.insert(MARKER.to_owned(), job.key.as_str().into());
+    }
+    let known = |name: &String| workflow.inputs.iter().any(|input| input.name == *name);
+    if let Some(name) = given.keys().find(|name| !known(name)) {
+        let names: Vec<&str> = workflow.inputs.iter().map(|input| input.name.as_str()).collect();
+        let has = if names.is_empty() { "none".to_owned() } else { format!("`{}`", names.join("`, `")) };
+        return Err(Error::rejected(format!("the workflow has no input `{name}`; it has {has}")));
+    }
+    if given.len() > MOST_INPUTS {
+        let count = given.len();
+        return Err(Error::rejected(format!(
+            "there are {count} inputs, and GitHub takes at most {MOST_INPUTS}"
+        )));
+    }
+    let mut inputs = Map::new();
+    for input in &workflow.inputs {
+        match given.get(&input.name) {
+            Some(value) => {
+                let text = fitting(input, value)
+                    .map_err(|why| Error::rejected(format!("the input `{}` {why}", input.name)))?;
+                inputs.insert(input.name.clone(), text.into());
+            }
+            None if input.required && input.default.is_none() => {
+                return Err(Error::rejected(format!(
+                    "the workflow needs the input `{}`, which was not given",
+                    input.name
+                )));
+            }
+            None => {}
+        }
+    }
+    Ok(inputs)
+}
+
+fn given(job: &JobSpec, target: &Target) -> Result<BTreeMap<String, Value>> {
+    let mut given = BTreeMap::new();
+    match &target.inputs {
+        None => {
+            let arguments = job.arguments.as_object().into_iter().flatten();
+            given.extend(
+                arguments
+                    .filter(|(_, value)| !value.is_null())
+                    .map(|(name, value)| (name.clone(), value.clone())),
+            );
+        }
+        Some(templates) => {
+            for (name, template) in templates {
+                let value = render(job, &format!("inputs.{name}"), template)?;
+                given.extend(value.map(|value| (name.clone(), value.into())));
+            }
+        }
+    }
+    Ok(given)
+}
+
+/// A value as the input wants it, or what it wants instead.
+fn fitting(input: &Input, value: &Value) -> std::result::Result<String, String> {
+    let text = plain(value);
+    match &input.kind {
+        Kind::Text => Ok(text),
+        Kind::Boolean if matches!(text.as_str(), "true" | "false") => Ok(text),
+        Kind::Boolean => Err("must be true or false".to_owned()),
+        Kind::Number if text.parse::<f64>().is_ok_and(f64::is_finite) => Ok(text),
+        Kind::Number => Err("must be a number".to_owned()),
+        Kind::Choice(options) if options.contains(&text) => Ok(text),
+        Kind::Choice(options) => Err(format!("must be one of `{}`", options.join("`, `"))),
+        Kind::Other(kind) => {
+            Err(format!("has the type `{kind}` in the workflow's file, which this server does not know"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use taskbridge_sdk::suite::job;
+    use taskbridge_sdk::{FileContent, InputFile};
+
+    fn workflow() -> Workflow {
+        let input = |name: &str, kind, required, has_default: bool| Input {
+            name: name.to_owned(),
+            kind,
+            required,
+            default: has_default.then_some(Value::Bool(false)),
+            description: None,
+        };
+        let choice = Kind::Choice(vec!["staging".to_owned(), "3".to_owned()]);
+        let inputs = vec![
+            input("count", Kind::Number, false, false),
+            input("dry", Kind::Boolean, true, true),
+            input("odd", Kind::Other("matrix".to_owned()), false, false),
+            input(MARKER, Kind::Text, false, false),
+            input("version", Kind::Text, true, false),
+            input("where", choice, false, false),
+        ];
+        Workflow { inputs, marked: true, ..Workflow::default() }
+    }
+
+    fn inputs(arguments: Value, templates: Value) -> std::result::Result<Value, String> {
+        let job = job(json!({}), arguments);
+        let target = json!({"workflow": "w.yml", "inputs": templates});
+        let mut found =
+            of(&job, &serde_json::from_value(target).unwrap(), &workflow()).map_err(|e| e.to_string())?;
+        assert_eq!(found.remove(MARKER), Some(job.key.as_str().into()), "every run is marked");
+        Ok(found.into())
+    }
+
+    #[test]
+    fn each_value_becomes_the_text_that_github_wants() {
+        let all = json!({"version": "1.4", "dry": true, "count": 2.5, "where": 3, "odd": null});
+        let expected = json!({"version": "1.4", "dry": "true", "count": "2.5", "where": "3"});
+        assert_eq!(inputs(all, Value::Null), Ok(expected));
+        assert_eq!(inputs(json!({"version": [1]}), Value::Null), Ok(json!({"version": "[1]"})));
+        let templates = json!({"version": "v{{ v }}", "where": "{{ place }}", "dry": "false"});
+        assert_eq!(inputs(json!({"v": "1"}), templates), Ok(json!({"version": "v1", "dry": "false"})));
+    }
+
+    #[test]
+    fn what_github_would_refuse_or_lose_is_refused_by_name() {
+        for (arguments, words) in [
+            (json!({}), "the workflow needs the input `version`"),
+            (json!({"version": "1", "dry": "yes"}), "the input `dry` must be true or false"),
+            (json!({"version": "1", "count": "s3cret"}), "the input `count` must be a number"),
+            (json!({"version": "1", "where": "s3cret"}), "the input `where` must be one of `staging`, `3`"),
+            (json!({"version": "1", "odd": "x"}), "the input `odd` has the type `matrix`"),
+            (json!({"version": "1", "vesion": "2"}), "no input `vesion`; it has `count`, `dry`"),
+        ] {
+            let error = inputs(arguments.clone(), Value::Null).unwrap_err();
+            assert!(error.contains(words) && !error.contains("s3cret"), "{arguments}: {error}");
+        }
+    }
+
+    #[test]
+    fn more_inputs_than_github_takes_and_files_are_refused() {
+        let text = |at: usize| Input {
+            name: format!("i{at:02}"),
+            kind: Kind::Text,
+            required: false,
+            default: None,
+            description: None,
+        };
+        let workflow = Workflow { inputs: (0..26).map(text).collect(), ..Workflow::default() };
+        let arguments: Map<String, Value> = (0..26).map(|at| (format!("i{at:02}"), at.into())).collect();
+        let target: Target = serde_json::from_value(json!({"workflow": "w.yml"})).unwrap();
+        let mut job = job(json!({}), arguments.into());
+        assert!(
+            of(&job, &target, &workflow)
+                .unwrap_err()
+                .to_string()
+                .contains("26 inputs, and GitHub takes at most 25")
+        );
+        let content = FileContent::Inline(vec![]);
+        job.files.push(InputFile { parameter: "table".to_owned(), name: "t.csv".to_owned(), content });
+        assert!(of(&job, &target, &workflow).unwrap_err().to_string().starts_with("`table` is a file"));
+    }
+}

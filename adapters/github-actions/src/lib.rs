@@ -1,0 +1,60 @@
+//! `kind = "github-actions"`: each job is a run of a workflow of GitHub Actions, started by `workflow_dispatch`. The runs are
+//! GitHub's, which is why they outlive the server. README.md says what is promised. It must know nothing of the server but the
+//! sdk.
+
+use std::sync::Arc;
+
+use taskbridge_sdk::{Adapter, Backend, Connect, Problem, Result, async_trait};
+
+mod api;
+mod archive;
+mod artifacts;
+mod backend;
+mod check;
+mod checkup;
+mod client;
+mod config;
+mod credential;
+mod discovery;
+mod end;
+mod failure;
+mod handle;
+mod hook;
+mod inputs;
+mod kept;
+mod limits;
+mod links;
+mod log;
+mod look;
+mod progress;
+mod questions;
+mod start;
+mod state;
+mod sweep;
+mod template;
+mod wire;
+mod workflow;
+
+pub use config::{App, Config, Discover, Target};
+
+/// The adapter.
+#[derive(Debug)]
+pub struct GithubActions;
+
+#[async_trait]
+impl Adapter for GithubActions {
+    const KIND: &'static str = "github-actions";
+
+    type Config = Config;
+    type Target = Target;
+
+    const SECRETS: &'static [&'static str] = &["token", "app.private_key", "webhook_secret"];
+
+    fn check(config: &Config, target: &Target, parameters: &[&str]) -> Vec<Problem> {
+        check::check(config, target, parameters)
+    }
+
+    async fn connect(config: Config, context: &Connect) -> Result<Arc<dyn Backend>> {
+        Ok(Arc::new(backend::Actions::connect(config, context).await?))
+    }
+}

@@ -1,0 +1,78 @@
+//! Fetches logs and artifacts from where GitHub's links lead: other hosts, which must never be sent a credential. What is
+//! fetched is bounded, or given on as it comes.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use taskbridge_sdk::{Error, Result};
+
+use crate::api::Api;
+use crate::failure::{Failure, innermost};
+
+/// How long a link may take in all.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+pub(crate) struct Links {
+    client: reqwest::Client,
+}
+
+impl Links {
+    pub(crate) fn new() -> Result<Self> {
+        let client = reqwest::Client::builder().timeout(TIMEOUT).user_agent("taskbridge").build();
+        let client =
+            client.map_err(|e| Error::config(format!("no client can be made: {}", innermost(&e))))?;
+        Ok(Self { client })
+    }
+
+    /// What the link at a path of the API leads to; an error's status is GitHub's. A link that has expired meanwhile is asked
+    /// for once more.
+    pub(crate) async fn open(&self, api: &Api, what: &str, path: &str) -> Result<Body, Failure> {
+        for fresh in [true, false] {
+            let link = api.link(what, path).await?;
+            let answer = self.client.get(link).send().await.map_err(|e| broken(what, &e))?;
+            match answer.status().as_u16() {
+                200 => return Ok(Body { answer, what: what.to_owned() }),
+                400..=499 if fresh => {}
+                status => {
+                    return Err(unavailable(format!(
+                        "{what}: the link is answered with the status {status}"
+                    )));
+                }
+            }
+        }
+        Err(unavailable(format!("{what}: every link has expired")))
+    }
+}
+
+/// What a link leads to, as it comes.
+pub(crate) struct Body {
+    answer: reqwest::Response,
+    what: String,
+}
+
+impl Body {
+    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
+        self.answer.chunk().await.map_err(|e| broken(&self.what, &e))
+    }
+
+    /// All of it; `None` if there is more than this.
+    pub(crate) async fn all(mut self, most: u64) -> Result<Option<Vec<u8>>, Failure> {
+        let mut all = Vec::new();
+        while let Some(chunk) = self.next().await? {
+            all.extend_from_slice(&chunk);
+            if all.len() as u64 > most {
+                return Ok(None);
+            }
+        }
+        Ok(Some(all))
+    }
+}
+
+/// The link itself is a secret for a moment, so it is in no message.
+fn broken(what: &str, error: &reqwest::Error) -> Failure {
+    unavailable(format!("{what}: the link cannot be followed: {}", innermost(error)))
+}
+
+fn unavailable(message: String) -> Failure {
+    Failure { status: None, error: Error::unavailable(message) }
+}

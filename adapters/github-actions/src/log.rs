@@ -1,0 +1,207 @@
+//! What the jobs of a run have printed. GitHub hands a job's log out once the job has ended. Logs can be of any length: only
+//! the end is kept, and no more of it than was asked for.
+
+use std::collections::VecDeque;
+
+use taskbridge_sdk::{JobHandle, LogRequest, LogText, Logs, Result, async_trait};
+
+use crate::backend::Actions;
+use crate::handle::Place;
+use crate::wire::Job;
+
+/// The most bytes of the failing step's end that a result holds.
+const FAILURE_BYTES: usize = 4096;
+/// And the most lines.
+const FAILURE_LINES: usize = 40;
+
+#[async_trait]
+impl Logs for Actions {
+    async fn tail(&self, handle: &JobHandle, request: &LogRequest) -> Result<LogText> {
+        let Some(place) = Place::parse(handle) else { return Ok(LogText::default()) };
+        let jobs = match self.jobs(&place).await {
+            Ok(jobs) => jobs,
+            Err(error) if error.kind() == taskbridge_sdk::ErrorKind::Config => return Ok(LogText::default()),
+            Err(error) => return Err(error),
+        };
+        let ended: Vec<&Job> = jobs.iter().filter(|job| job.status.as_deref() == Some("completed")).collect();
+        let mut text = String::new();
+        let mut cut = false;
+        // From the last job on, until there is enough.
+        for job in ended.iter().rev() {
+            let left = request.max_bytes.saturating_sub(text.len());
+            let mut tail = Tail::new(left, request.search.as_deref());
+            if ended.len() > 1 && request.search.is_none() {
+                tail.line(&format!("== {}: {}", job.name, job.conclusion.as_deref().unwrap_or("ended")));
+            }
+            self.read(&place, job, &mut tail).await?;
+            let (more, was_cut) = tail.ended();
+            text.insert_str(0, &more);
+            cut |= was_cut;
+            if cut {
+                break;
+            }
+        }
+        Ok(LogText { text, cut })
+    }
+}
+
+impl Actions {
+    async fn read(&self, place: &Place, job: &Job, tail: &mut Tail) -> Result<()> {
+        let path = format!("/repos/{}/actions/jobs/{}/logs", place.repository, job.id);
+        let mut body = match self.links.open(&self.api, "the log", &path).await {
+            Ok(body) => body,
+            // A job that was skipped has none, and what is old is deleted.
+            Err(failure) if failure.is(404) || failure.is(410) => return Ok(()),
+            Err(failure) => return Err(failure.into()),
+        };
+        while let Some(chunk) = body.next().await? {
+            tail.push(&chunk);
+        }
+        Ok(())
+    }
+
+    /// The last lines of the step in which a job failed.
+    pub(crate) async fn last_lines(&self, place: &Place, job: &Job) -> Result<String> {
+        let mut tail = Tail::new(256 * 1024, None);
+        self.read(place, job, &mut tail).await?;
+        Ok(failing(&tail.ended().0))
+    }
+}
+
+/// What stands before the last error that GitHub's runner noted, without the times.
+fn failing(log: &str) -> String {
+    let lines: Vec<&str> = log.lines().map(without_time).collect();
+    let end = lines.iter().rposition(|line| line.starts_with("##[error]")).map_or(lines.len(), |at| at + 1);
+    let mut from = end.saturating_sub(FAILURE_LINES);
+    while from < end && lines[from..end].iter().map(|line| line.len() + 1).sum::<usize>() > FAILURE_BYTES {
+        from += 1;
+    }
+    let kept: Vec<&str> =
+        lines[from..end].iter().map(|line| line.strip_prefix("##[error]").unwrap_or(line)).collect();
+    kept.join("\n")
+}
+
+/// A line without the moment that GitHub writes before it.
+fn without_time(line: &str) -> &str {
+    match line.split_once(' ') {
+        Some((time, rest)) if time.ends_with('Z') && time.parse::<jiff::Timestamp>().is_ok() => rest,
+        _ => line,
+    }
+}
+
+/// The end of a text that comes in pieces.
+struct Tail {
+    most: usize,
+    search: Option<String>,
+    lines: VecDeque<String>,
+    bytes: usize,
+    /// The line that has begun and not ended.
+    begun: Vec<u8>,
+    cut: bool,
+}
+
+impl Tail {
+    fn new(most: usize, search: Option<&str>) -> Self {
+        Self {
+            most,
+            search: search.map(str::to_lowercase),
+            lines: VecDeque::new(),
+            bytes: 0,
+            begun: Vec::new(),
+            cut: false,
+        }
+    }
+
+    fn push(&mut self, mut chunk: &[u8]) {
+        while let Some(end) = chunk.iter().position(|byte| *byte == b'\n') {
+            self.begun.extend_from_slice(&chunk[..end]);
+            chunk = &chunk[end + 1..];
+            self.end_line();
+        }
+        self.begun.extend_from_slice(chunk);
+        // A line may be as long as the log: its end is what matters then.
+        let longest = self.most.max(64 * 1024);
+        if self.begun.len() > 2 * longest {
+            self.begun.drain(..self.begun.len() - longest);
+            self.cut = true;
+        }
+    }
+
+    fn end_line(&mut self) {
+        let line = String::from_utf8_lossy(&std::mem::take(&mut self.begun)).into_owned();
+        self.line(line.trim_end_matches('\r'));
+    }
+
+    fn line(&mut self, line: &str) {
+        // A byte order mark stands at the start of GitHub's logs.
+        let line = line.trim_start_matches('\u{feff}');
+        if self.search.as_ref().is_some_and(|search| !line.to_lowercase().contains(search)) {
+            return;
+        }
+        self.bytes += line.len() + 1;
+        self.lines.push_back(line.to_owned());
+        while self.bytes > self.most && self.lines.len() > 1 {
+            self.bytes -= self.lines.pop_front().map_or(0, |line| line.len() + 1);
+            self.cut = true;
+        }
+    }
+
+    /// The text, and whether there was more.
+    fn ended(mut self) -> (String, bool) {
+        if !self.begun.is_empty() {
+            self.end_line();
+        }
+        let text: String = self.lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect();
+        if text.len() <= self.most {
+            return (text, self.cut);
+        }
+        // One line alone is too long.
+        let earliest = text.len() - self.most;
+        let at = (earliest..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
+        (text[at..].to_owned(), true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tail(most: usize, search: Option<&str>, pieces: &[&str]) -> (String, bool) {
+        let mut tail = Tail::new(most, search);
+        for piece in pieces {
+            tail.push(piece.as_bytes());
+        }
+        tail.ended()
+    }
+
+    #[test]
+    fn the_last_lines_that_fit_are_kept() {
+        let pieces = ["\u{feff}on", "e\ntwo\r\ndrei", " ä"];
+        assert_eq!(tail(100, None, &pieces), ("one\ntwo\ndrei ä\n".to_owned(), false));
+        assert_eq!(tail(12, None, &pieces), ("two\ndrei ä\n".to_owned(), true));
+        assert_eq!(tail(3, None, &pieces), ("ä\n".to_owned(), true));
+        assert_eq!(tail(0, None, &pieces), (String::new(), true));
+        assert_eq!(tail(5, None, &[]), (String::new(), false));
+        assert_eq!(tail(100, Some("TWO"), &pieces), ("two\n".to_owned(), false));
+    }
+
+    #[test]
+    fn a_line_without_end_needs_no_memory_without_end() {
+        let mut tail = Tail::new(10, None);
+        for _ in 0..1000 {
+            tail.push(&[b'x'; 1000]);
+            assert!(tail.begun.len() < 200_000);
+        }
+        assert_eq!(tail.ended(), ("xxxxxxxxx\n".to_owned(), true));
+    }
+
+    #[test]
+    fn a_failure_is_what_stands_before_the_last_error() {
+        let log = "2026-11-22T02:48:22.1234567Z compiling\n2026-11-22T02:48:22.0000000Z test failed: 1 != 2\n\
+            2026-11-22T02:48:22.0000000Z ##[error]Process completed with exit code 3.\n2026-11-22T02:48:23.0000000Z Cleaning up\n";
+        assert_eq!(failing(log), "compiling\ntest failed: 1 != 2\nProcess completed with exit code 3.");
+        let long = "line\n".repeat(100);
+        assert_eq!(failing(&long).lines().count(), FAILURE_LINES);
+        assert!(failing(&"x".repeat(5000)).is_empty() && failing("").is_empty());
+    }
+}

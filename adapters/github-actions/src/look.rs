@@ -1,0 +1,99 @@
+//! One look at one run: what GitHub says of it, with what only its jobs and its environments tell.
+
+use taskbridge_sdk::{Error, JobHandle, JobState, Observation, Result};
+use tokio::time::Instant;
+
+use crate::backend::Actions;
+use crate::handle::Place;
+use crate::progress::Told;
+use crate::state::{Stage, since};
+use crate::wire::{Job, Jobs, Run};
+
+/// The most pages of jobs that are read. GitHub runs at most 256 jobs of a matrix.
+const MOST_PAGES: usize = 4;
+
+impl Actions {
+    /// Looks at a run by itself.
+    pub(crate) async fn look(&self, handle: &JobHandle) -> Result<Observation> {
+        let Some(place) = Place::parse(handle) else { return Ok(gone()) };
+        match self.api.get::<Run>("the run", &place.path()).await {
+            Ok(run) => self.judge(&place, run).await,
+            Err(failure) if failure.is(404) => self.missing(&place).await,
+            Err(failure) => Err(failure.into()),
+        }
+    }
+
+    /// GitHub says "not found" also of what the token may no longer see.
+    async fn missing(&self, place: &Place) -> Result<Observation> {
+        if self.is_young(place.run) {
+            return Err(Error::unavailable("GitHub does not know the run yet"));
+        }
+        crate::workflow::default_branch(&self.api, &place.repository).await?;
+        self.forget(place.run);
+        Ok(gone())
+    }
+
+    /// What GitHub said of a run, judged for the attempt that is the job.
+    pub(crate) async fn judge(&self, place: &Place, mut run: Run) -> Result<Observation> {
+        if run.run_attempt.is_some_and(|attempt| attempt > place.attempt) {
+            // Somebody has it run again. The job is the attempt that it began with.
+            match self.api.get::<Run>("the attempt", &place.attempt_path()).await {
+                Ok(attempt) => run = attempt,
+                Err(failure) if failure.is(404) => return Ok(gone()),
+                Err(failure) => return Err(failure.into()),
+            }
+        }
+        let stage = Stage::of(&run);
+        if !matches!(stage, Stage::Ended(_)) {
+            self.note_watched(place);
+            self.force_cancel_when_due(place).await;
+        }
+        let since = since(&run, &stage);
+        let seen = match stage {
+            Stage::Queued(why) => Observation { message: why, ..Observation::new(JobState::Queued) },
+            Stage::Waiting => self.waiting(place, &run).await?,
+            Stage::Running(why) => {
+                let seen = Observation { message: why, ..Observation::new(JobState::Running) };
+                let usual = self.usual.lock().get(&place.group()).cloned();
+                self.told(place).await.within(seen, usual.as_deref())
+            }
+            Stage::Ended(end) => {
+                self.forget(place.run);
+                self.ended(place, &run, end).await?
+            }
+        };
+        Ok(Observation { since, ..seen })
+    }
+
+    /// How far a run is, as far as that may be asked now.
+    async fn told(&self, place: &Place) -> Told {
+        if self.api.limits.are_ample()
+            && self.watch.may_read(place.run, Instant::now())
+            && let Ok(jobs) = self.jobs(place).await
+        {
+            self.watch.keep(place.run, Told::of(&jobs), Instant::now());
+        }
+        self.watch.last(place.run)
+    }
+
+    /// The jobs of the attempt.
+    pub(crate) async fn jobs(&self, place: &Place) -> Result<Vec<Job>> {
+        let mut jobs = Vec::new();
+        for page in 1..=MOST_PAGES {
+            let path = format!("{}/jobs?per_page=100&page={page}", place.attempt_path());
+            let found: Jobs = self.api.get("the jobs", &path).await?;
+            let last = found.jobs.is_empty();
+            jobs.extend(found.jobs);
+            if last || jobs.len() >= found.total_count {
+                break;
+            }
+        }
+        Ok(jobs)
+    }
+}
+
+/// A run that was deleted, or never was.
+fn gone() -> Observation {
+    Observation::new(JobState::Gone)
+        .with_message("GitHub has no such run: it was deleted, or its time was over")
+}

@@ -1,0 +1,153 @@
+//! What the status and the conclusion of a run mean, in the sdk's words. Pure.
+
+use taskbridge_sdk::{JobState, Output, Timestamp};
+
+use crate::failure::one_line;
+use crate::wire::{Run, moment};
+
+/// Where a run stands.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Stage {
+    /// It has not begun; why.
+    Queued(Option<String>),
+    /// It runs; what is odd about it.
+    Running(Option<String>),
+    /// It waits for somebody, or for a timer.
+    Waiting,
+    Ended(End),
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct End {
+    /// As GitHub calls it, such as `timed_out`.
+    pub(crate) conclusion: String,
+    pub(crate) kind: EndKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EndKind {
+    Succeeded,
+    Failed,
+    Cancelled,
+}
+
+impl Stage {
+    pub(crate) fn of(run: &Run) -> Self {
+        match (run.status.as_deref(), run.conclusion.as_deref()) {
+            (Some("completed"), Some(conclusion)) => Stage::Ended(End::of(conclusion)),
+            (Some("completed"), None) => {
+                Stage::Running(Some("it has ended, and GitHub does not say how yet".to_owned()))
+            }
+            (Some("queued" | "requested"), _) => Stage::Queued(Some("waits for a runner".to_owned())),
+            (Some("pending"), _) => {
+                Stage::Queued(Some("waits for another run of its concurrency group".to_owned()))
+            }
+            (Some("in_progress"), _) => Stage::Running(None),
+            (Some("waiting"), _) => Stage::Waiting,
+            // What is not known to be an end is none: a status of the future must not end a task.
+            (Some(status), _) => Stage::Running(Some(format!(
+                "GitHub gives a status that this server does not know: {}",
+                one_line(status)
+            ))),
+            (None, _) => Stage::Running(Some("GitHub gives no status".to_owned())),
+        }
+    }
+}
+
+impl End {
+    fn of(conclusion: &str) -> Self {
+        let kind = match conclusion {
+            "success" | "neutral" | "skipped" => EndKind::Succeeded,
+            "cancelled" => EndKind::Cancelled,
+            _ => EndKind::Failed,
+        };
+        Self { conclusion: conclusion.to_owned(), kind }
+    }
+
+    pub(crate) fn state(&self, output: Output) -> JobState {
+        match self.kind {
+            EndKind::Succeeded => JobState::Succeeded(output),
+            EndKind::Failed => JobState::Failed(output),
+            EndKind::Cancelled => JobState::Cancelled(output),
+        }
+    }
+
+    /// For people: `the run failed`.
+    pub(crate) fn words(&self) -> String {
+        match self.conclusion.as_str() {
+            "success" => "the run succeeded".to_owned(),
+            "failure" => "the run failed".to_owned(),
+            "cancelled" => "the run was cancelled".to_owned(),
+            "timed_out" => "the run timed out".to_owned(),
+            "skipped" => "the run had nothing to do: all of its jobs were skipped".to_owned(),
+            "startup_failure" => "the run could not be started: look at the workflow's file".to_owned(),
+            "action_required" => "the run ended, because somebody must act at GitHub first".to_owned(),
+            "stale" => "the run was given up by GitHub".to_owned(),
+            "neutral" => "the run ended neither well nor badly".to_owned(),
+            other => format!("the run ended in a way that this server does not know: {}", one_line(other)),
+        }
+    }
+}
+
+/// Since when a run is where it is.
+pub(crate) fn since(run: &Run, stage: &Stage) -> Option<Timestamp> {
+    let text = match stage {
+        Stage::Ended(_) => run.updated_at.as_deref(),
+        _ => run.run_started_at.as_deref(),
+    };
+    moment(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stage(status: Option<&str>, conclusion: Option<&str>) -> Stage {
+        let run = Run {
+            status: status.map(str::to_owned),
+            conclusion: conclusion.map(str::to_owned),
+            ..Run::default()
+        };
+        Stage::of(&run)
+    }
+
+    #[test]
+    fn every_status_and_conclusion_has_a_stage() {
+        for conclusion in ["success", "neutral", "skipped"] {
+            let Stage::Ended(end) = stage(Some("completed"), Some(conclusion)) else {
+                panic!("{conclusion}")
+            };
+            assert_eq!(end.kind, EndKind::Succeeded, "{conclusion}");
+        }
+        for conclusion in
+            ["failure", "timed_out", "action_required", "stale", "startup_failure", "something_new"]
+        {
+            let Stage::Ended(end) = stage(Some("completed"), Some(conclusion)) else {
+                panic!("{conclusion}")
+            };
+            assert_eq!(end.kind, EndKind::Failed, "{conclusion}");
+            assert!(!end.words().contains('\n'));
+        }
+        let Stage::Ended(end) = stage(Some("completed"), Some("cancelled")) else { panic!() };
+        assert_eq!((end.kind, end.words().as_str()), (EndKind::Cancelled, "the run was cancelled"));
+        for status in ["queued", "requested", "pending"] {
+            assert!(matches!(stage(Some(status), None), Stage::Queued(Some(_))), "{status}");
+        }
+        assert_eq!(stage(Some("in_progress"), None), Stage::Running(None));
+        assert_eq!(stage(Some("waiting"), None), Stage::Waiting, "waiting is not queued");
+    }
+
+    #[test]
+    fn what_is_missing_or_new_ends_nothing() {
+        for (status, conclusion, words) in [
+            (None, None, "gives no status"),
+            (None, Some("success"), "gives no status"),
+            (Some("paused"), None, "does not know: paused"),
+            (Some("completed"), None, "does not say how"),
+        ] {
+            let Stage::Running(Some(message)) = stage(status, conclusion) else { panic!("{status:?}") };
+            assert!(message.contains(words), "{message}");
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! What GitHub says, as far as it is read here. Statuses and conclusions are plain text that may be missing or new, so
+//! that none can break anything. Plain data.
+
+use serde::Deserialize;
+use taskbridge_sdk::Timestamp;
+
+/// A run of a workflow.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct Run {
+    pub(crate) id: u64,
+    pub(crate) status: Option<String>,
+    pub(crate) conclusion: Option<String>,
+    pub(crate) run_attempt: Option<u64>,
+    pub(crate) display_title: Option<String>,
+    pub(crate) html_url: Option<String>,
+    pub(crate) path: Option<String>,
+    pub(crate) run_started_at: Option<String>,
+    pub(crate) updated_at: Option<String>,
+}
+
+/// A page of runs.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Runs {
+    pub(crate) workflow_runs: Vec<Run>,
+}
+
+/// A job of a run.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct Job {
+    pub(crate) id: u64,
+    pub(crate) name: String,
+    pub(crate) status: Option<String>,
+    pub(crate) conclusion: Option<String>,
+    pub(crate) html_url: Option<String>,
+    pub(crate) steps: Option<Vec<Step>>,
+}
+
+impl Job {
+    pub(crate) fn steps(&self) -> &[Step] {
+        self.steps.as_deref().unwrap_or_default()
+    }
+}
+
+/// A step of a job.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct Step {
+    pub(crate) name: String,
+    pub(crate) status: Option<String>,
+    pub(crate) conclusion: Option<String>,
+}
+
+/// A page of jobs.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Jobs {
+    pub(crate) total_count: usize,
+    pub(crate) jobs: Vec<Job>,
+}
+
+/// Something that a job remarked on a file.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct Annotation {
+    pub(crate) path: Option<String>,
+    pub(crate) start_line: Option<u64>,
+    pub(crate) annotation_level: Option<String>,
+    pub(crate) message: Option<String>,
+}
+
+/// An artifact of a run.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub(crate) struct Artifact {
+    pub(crate) id: u64,
+    pub(crate) name: String,
+    pub(crate) size_in_bytes: u64,
+    #[serde(default)]
+    pub(crate) expired: bool,
+}
+
+/// A page of artifacts.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Artifacts {
+    pub(crate) artifacts: Vec<Artifact>,
+}
+
+/// An environment that a run waits for.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Pending {
+    pub(crate) environment: Environment,
+    #[serde(default)]
+    pub(crate) wait_timer: u64,
+    #[serde(default)]
+    pub(crate) wait_timer_started_at: Option<String>,
+    #[serde(default)]
+    pub(crate) current_user_can_approve: bool,
+    #[serde(default)]
+    pub(crate) reviewers: Vec<Reviewer>,
+}
+
+/// An environment.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct Environment {
+    pub(crate) id: u64,
+    pub(crate) name: String,
+}
+
+/// Who may review: a user, or a team.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Reviewer {
+    #[serde(default)]
+    pub(crate) reviewer: Named,
+}
+
+/// A user by the login, a team by its name.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Named {
+    pub(crate) login: Option<String>,
+    pub(crate) name: Option<String>,
+}
+
+/// A review that was given.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Review {
+    pub(crate) state: String,
+    #[serde(default)]
+    pub(crate) environments: Vec<Environment>,
+}
+
+/// A file in a repository.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct File {
+    pub(crate) content: String,
+}
+
+/// A workflow in the list of a repository.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Listed {
+    pub(crate) path: String,
+    pub(crate) state: String,
+}
+
+/// A page of workflows.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Workflows {
+    pub(crate) workflows: Vec<Listed>,
+}
+
+/// A repository.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Repository {
+    pub(crate) default_branch: String,
+    #[serde(default)]
+    pub(crate) private: bool,
+    /// What the token's user may do there.
+    #[serde(default)]
+    pub(crate) permissions: Option<May>,
+}
+
+/// What a user may do in a repository.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct May {
+    #[serde(default)]
+    pub(crate) push: bool,
+}
+
+/// An environment with what guards it.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Guarded {
+    #[serde(default)]
+    pub(crate) protection_rules: Vec<Rule>,
+}
+
+impl Guarded {
+    pub(crate) fn is_reviewed(&self) -> bool {
+        self.protection_rules.iter().any(|rule| rule.kind == "required_reviewers")
+    }
+}
+
+/// What guards an environment.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Rule {
+    #[serde(rename = "type")]
+    pub(crate) kind: String,
+}
+
+/// A webhook of a repository.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Webhook {
+    pub(crate) active: bool,
+    pub(crate) events: Vec<String>,
+    pub(crate) config: WebhookConfig,
+    pub(crate) last_response: LastResponse,
+}
+
+/// Where a webhook posts to, and how.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct WebhookConfig {
+    pub(crate) url: Option<String>,
+    pub(crate) content_type: Option<String>,
+}
+
+/// How a webhook's last delivery went.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct LastResponse {
+    pub(crate) code: Option<u16>,
+}
+
+/// What a dispatch is answered with, where GitHub says which run it made.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Dispatched {
+    pub(crate) workflow_run_id: u64,
+}
+
+/// What GitHub says of an error.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Refused {
+    pub(crate) message: String,
+}
+
+/// A moment as GitHub writes it.
+pub(crate) fn moment(text: Option<&str>) -> Option<Timestamp> {
+    let moment: jiff::Timestamp = text?.parse().ok()?;
+    Some(Timestamp::from_millis(moment.as_millisecond()))
+}

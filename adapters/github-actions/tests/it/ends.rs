@@ -1,0 +1,160 @@
+//! What a task shows of a run: its states, how far it is, how it ended, and what it left.
+
+use serde_json::{Value, json};
+use taskbridge_sdk::{ErrorKind, JobState, LogRequest};
+
+use crate::world::{World, ended, output, run, start, text, until, workflow};
+
+/// A run that nobody runs, in this state.
+fn simulated(world: &World, facts: Value) -> taskbridge_sdk::JobHandle {
+    let mut asked = json!({"workflow": "work.yml"});
+    crate::world::merge(&mut asked, &facts);
+    let run = world.control("runs", asked)[0].as_u64().unwrap();
+    world.handle("work.yml", run)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_status_and_conclusion_is_a_state() {
+    let world = World::with(&[("work.yml", workflow(&run("echo")))]).await;
+    for (status, conclusion, state, words) in [
+        (json!("queued"), Value::Null, "queued", "waits for a runner"),
+        (json!("pending"), Value::Null, "queued", "concurrency group"),
+        (json!("waiting"), Value::Null, "running", "waits for GitHub"),
+        (json!("in_progress"), Value::Null, "running", ""),
+        (json!("paused"), Value::Null, "running", "does not know: paused"),
+        (Value::Null, Value::Null, "running", "gives no status"),
+        (json!("completed"), Value::Null, "running", "does not say how"),
+        (json!("completed"), json!("success"), "succeeded", ""),
+        (json!("completed"), json!("neutral"), "succeeded", ""),
+        (json!("completed"), json!("skipped"), "succeeded", ""),
+        (json!("completed"), json!("timed_out"), "failed", "the run timed out"),
+        (json!("completed"), json!("startup_failure"), "failed", "could not be started"),
+        (json!("completed"), json!("exploded"), "failed", "does not know: exploded"),
+        (json!("completed"), json!("cancelled"), "cancelled", "the run was cancelled"),
+    ] {
+        let handle = simulated(&world, json!({"status": status, "conclusion": conclusion}));
+        let seen = world.backend.observe(&handle).await.unwrap();
+        let written = serde_json::to_value(&seen.state).unwrap();
+        let name =
+            written.as_str().map(str::to_owned).or_else(|| written.as_object()?.keys().next().cloned());
+        assert_eq!(name.as_deref(), Some(state), "{status} {conclusion}");
+        assert!(seen.message.unwrap_or_default().contains(words), "{status} {conclusion}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failure_tells_the_job_the_step_and_the_last_lines() {
+    let matrix = workflow(
+        &(run("echo compiling")
+            + &run("echo '::error file=a.c,line=3::one is not two'; exit ${{ matrix.n }}")),
+    )
+    .replace("runs-on:", "strategy: {matrix: {n: [0, 3]}, fail-fast: false}\n    runs-on:");
+    let world = World::with(&[("work.yml", matrix)]).await;
+    let (handle, seen) = world.run("work.yml", json!({})).await;
+    assert!(matches!(seen.state, JobState::Failed(_)), "{seen:?}");
+    let message = seen.message.as_deref().unwrap();
+    assert!(message.starts_with("the run failed in the job work (3), step Run echo"), "{message}");
+    assert!(message.ends_with("Process completed with exit code 3."), "{message}");
+    let text = text(output(&seen));
+    assert!(text.contains("- work (0): success") && text.contains("- work (3): failure"), "{text}");
+    assert!(text.contains("one is not two\nProcess completed"), "{text}");
+    let data = output(&seen).structured.clone().unwrap();
+    assert_eq!(data["conclusion"], "failure");
+    let failed =
+        data["jobs"].as_array().unwrap().iter().find(|job| job["name"] == "work (3)").unwrap().clone();
+    assert_eq!(
+        failed["annotations"][0],
+        json!({"level": "failure", "path": "a.c", "line": 3, "message": "one is not two"})
+    );
+
+    let request = LogRequest { max_bytes: 10_000, search: None };
+    let log = world.backend.logs().unwrap().tail(&handle, &request).await.unwrap().text;
+    assert!(log.contains("== work (0): success\n") && log.contains("== work (3): failure\n"), "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_running_run_tells_its_job_and_step() {
+    let world = World::with(&[("work.yml", workflow(&(run("echo begun") + &run("sleep 600"))))]).await;
+    let handle = world.backend.start(&start("work.yml", json!({}))).await.unwrap().handle;
+    let seen = until(&*world.backend, &handle, "the second step", |seen| {
+        seen.message.as_deref().is_some_and(|message| message.contains("step 3 of 4")).then(|| seen.clone())
+    })
+    .await;
+    assert_eq!(seen.message.as_deref(), Some("job work running, step 3 of 4: Run sleep 600"));
+    let progress = seen.progress.unwrap();
+    assert_eq!((progress.done, progress.total), (2.0, Some(4.0)));
+    world.backend.cancel(&handle).await.unwrap();
+    ended(&*world.backend, &handle).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rerun_moves_no_task() {
+    let world = World::with(&[("work.yml", workflow(&run("echo")))]).await;
+    let (handle, seen) = world.run("work.yml", json!({})).await;
+    let run = handle.as_str().split('/').nth(3).unwrap();
+    world.control("rerun", json!({"id": run}));
+    assert_eq!(
+        world.backend.observe(&handle).await.unwrap().state,
+        seen.state,
+        "while the second attempt runs"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deleted_run_is_gone_and_an_invisible_repository_is_not() {
+    let world = World::with(&[("work.yml", workflow(&run("echo")))]).await;
+    let handle = simulated(&world, json!({}));
+    let id = handle.as_str().split('/').nth(3).unwrap().to_owned();
+    world.control("run", json!({"id": id, "gone": true}));
+    assert_eq!(world.backend.observe(&handle).await.unwrap().state, JobState::Gone);
+    let not_found = || json!({"kind": "answer", "status": 404, "message": "Not Found"});
+    world.fault("repos/get", not_found());
+    world.fault("actions/get-workflow-run", not_found());
+    assert_eq!(world.backend.observe(&handle).await.unwrap_err().kind(), ErrorKind::Config);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn artifacts_are_named_and_links_that_expired_are_asked_for_again() {
+    let leave =
+        "mkdir -p $TEST_GITHUB_ARTIFACTS/report/deep && echo 1,2 > $TEST_GITHUB_ARTIFACTS/report/deep/t.csv";
+    let world = World::with(&[("work.yml", workflow(&run(leave)))]).await;
+    let (handle, seen) = world.run("work.yml", json!({})).await;
+    let names: Vec<&str> = output(&seen).artifacts.iter().map(|artifact| artifact.name.as_str()).collect();
+    assert_eq!(names, ["report.zip", "report/deep/t.csv"]);
+    let artifacts = world.backend.artifacts().unwrap();
+    world.fault("link", json!({}));
+    world.asked();
+    let read = artifacts.read(&handle, "report/deep/t.csv", 100).await.unwrap().unwrap();
+    assert_eq!((read.bytes.as_slice(), read.mime_type.as_deref()), (&b"1,2\n"[..], Some("text/csv")));
+    let downloads =
+        world.asked().iter().filter(|(operation, _)| operation == "actions/download-artifact").count();
+    assert_eq!(downloads, 2, "a fresh link was asked for");
+    assert!(artifacts.read(&handle, "report.zip", 10_000).await.unwrap().unwrap().bytes.starts_with(b"PK"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_artifact_of_two_gigabytes_is_refused_without_being_fetched() {
+    let world = World::with(&[("work.yml", workflow(&run("echo")))]).await;
+    let handle = simulated(&world, json!({"status": "completed", "conclusion": "success"}));
+    let id = handle.as_str().split('/').nth(3).unwrap().to_owned();
+    world.control("run", json!({"id": id, "size": 2_147_483_648_u64}));
+    world.asked();
+    for name in ["large.zip", "large/a.txt"] {
+        let error = world.backend.artifacts().unwrap().read(&handle, name, 1_000_000).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Rejected);
+        assert!(error.to_string().contains("2147483648 bytes"), "{error}");
+    }
+    assert!(world.asked().iter().all(|(operation, _)| operation == "actions/list-workflow-run-artifacts"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_does_not_heed_a_cancel_is_forced() {
+    let world =
+        World::of(&[("work.yml", workflow(&run("echo")))], json!({}), json!({"force_cancel_after": "0s"}))
+            .await;
+    let handle = simulated(&world, json!({"stuck": true}));
+    world.backend.cancel(&handle).await.unwrap();
+    let seen = ended(&*world.backend, &handle).await;
+    assert!(matches!(seen.state, JobState::Cancelled(_)), "{seen:?}");
+    assert!(world.asked().iter().any(|(operation, _)| operation == "actions/force-cancel-workflow-run"));
+}

@@ -1,0 +1,13 @@
+//! The adapter from outside, against the test GitHub (`tests/github`), where workflows really run and Prism holds every exchange
+//! against GitHub's own description. It must not look into the crate.
+
+#![allow(clippy::unwrap_used, reason = "a test's helpers may fail it")]
+
+mod behaviour;
+mod ends;
+mod github;
+mod many;
+mod reviews;
+mod starts;
+mod wire;
+mod world;

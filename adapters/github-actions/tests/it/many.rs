@@ -1,0 +1,72 @@
+//! Looks at many runs: what they cost, and that they say what single looks say.
+
+use std::collections::HashMap;
+
+use serde_json::json;
+use taskbridge_sdk::{JobHandle, JobState};
+
+use crate::world::{World, run, workflow};
+
+const WORKFLOWS: usize = 10;
+const RUNS: usize = 100;
+
+/// A thousand running runs over ten workflows.
+async fn thousand() -> (World, Vec<Vec<JobHandle>>) {
+    let files: Vec<(String, String)> =
+        (0..WORKFLOWS).map(|at| (format!("w{at}.yml"), workflow(&run("echo")))).collect();
+    let files: Vec<(&str, String)> = files.iter().map(|(name, text)| (name.as_str(), text.clone())).collect();
+    let world = World::of(&files, json!({}), json!({"progress_calls_per_minute": 0})).await;
+    let mut handles = Vec::new();
+    for (name, _) in &files {
+        let runs = world.control("runs", json!({"workflow": name, "count": RUNS}));
+        let runs = runs.as_array().unwrap().iter().map(|run| world.handle(name, run.as_u64().unwrap()));
+        handles.push(runs.collect());
+    }
+    world.asked();
+    (world, handles)
+}
+
+fn counts(world: &World) -> HashMap<(String, u64), usize> {
+    let mut counts = HashMap::new();
+    for asked in world.asked() {
+        *counts.entry(asked).or_default() += 1;
+    }
+    counts
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_runs_cost_a_page_for_each_workflow_and_nothing_where_nothing_moves() {
+    let (world, handles) = thousand().await;
+    for round in 0..3 {
+        for runs in &handles {
+            let seen = world.backend.observe_all(&world.backend.group(&runs[0]), runs).await;
+            assert!(seen.iter().all(|seen| seen.as_ref().unwrap().state == JobState::Running));
+        }
+        let status = if round == 0 { 200 } else { 304 };
+        let expected = HashMap::from([(("actions/list-workflow-runs".to_owned(), status), WORKFLOWS)]);
+        assert_eq!(counts(&world), expected, "round {round}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_what_is_in_no_page_is_looked_at_by_itself() {
+    let world =
+        World::of(&[("w.yml", workflow(&run("echo")))], json!({}), json!({"progress_calls_per_minute": 0}))
+            .await;
+    let old = world.control("runs", json!({"workflow": "w.yml"}))[0].as_u64().unwrap();
+    world.control("runs", json!({"workflow": "w.yml", "count": 150}));
+    let new = world
+        .control("runs", json!({"workflow": "w.yml", "status": "completed", "conclusion": "cancelled"}))[0]
+        .as_u64()
+        .unwrap();
+    let handles = [world.handle("w.yml", old), world.handle("w.yml", new)];
+    world.asked();
+    let seen = world.backend.observe_all(&world.backend.group(&handles[0]), &handles).await;
+    let seen: Vec<_> = seen.into_iter().map(Result::unwrap).collect();
+    let counted = counts(&world);
+    assert_eq!(counted.get(&("actions/list-workflow-runs".to_owned(), 200)), Some(&1), "{counted:?}");
+    assert_eq!(counted.get(&("actions/get-workflow-run".to_owned(), 200)), Some(&1), "{counted:?}");
+    for (handle, seen) in handles.iter().zip(seen) {
+        assert_eq!(seen, world.backend.observe(handle).await.unwrap());
+    }
+}

@@ -1,0 +1,216 @@
+//! How runs begin: which run a dispatch made, what becomes of answers that are lost, and what is refused before anything is
+//! dispatched.
+
+use serde_json::{Value, json};
+use taskbridge_sdk::suite::job;
+use taskbridge_sdk::{ErrorKind, JobState};
+
+use crate::world::{World, ended, output, run, start, text, workflow};
+
+const DISPATCH: &str = "actions/create-workflow-dispatch";
+
+/// A workflow with inputs of every type.
+fn release() -> String {
+    let inputs = "      version: {type: string, required: true}\n      dry: {type: boolean, default: false}\n      count: {type: number}\n      \
+                  where: {type: choice, options: [staging, production]}\n      taskbridge_job: {type: string}";
+    workflow(&run("echo ${{ inputs.version }} ${{ inputs.dry }} ${{ inputs.count }} ${{ inputs.where }}"))
+        .replace("      taskbridge_job: {type: string}", inputs)
+}
+
+fn dispatched(world: &World) -> usize {
+    world.asked().iter().filter(|(operation, _)| operation == DISPATCH).count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn inputs_reach_the_run_as_the_workflow_wants_them() {
+    let world = World::with(&[("release.yml", release())]).await;
+    let (handle, seen) = world
+        .run("release.yml", json!({"version": "1.4", "dry": true, "count": 2.5, "where": "staging"}))
+        .await;
+    assert!(matches!(seen.state, JobState::Succeeded(_)), "{seen:?}");
+    let request = taskbridge_sdk::LogRequest { max_bytes: 1000, search: None };
+    let log = world.backend.logs().unwrap().tail(&handle, &request).await.unwrap();
+    assert!(log.text.ends_with("1.4 true 2.5 staging\n"), "{}", log.text);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_github_would_refuse_is_told_and_nothing_is_dispatched() {
+    let unstartable = release().replace("workflow_dispatch", "workflow_call");
+    let world = World::with(&[("release.yml", release()), ("other.yml", unstartable)]).await;
+    world.control("change", json!({"branches": ["release/1.4"]}));
+    world.asked();
+    let target = |more: Value| {
+        let mut target = json!({"workflow": "release.yml"});
+        crate::world::merge(&mut target, &more);
+        target
+    };
+    let right = json!({"version": "1", "branch": "nowhere"});
+    let version = json!({"version": "{{ version }}"});
+    for (target, arguments, kind, words) in [
+        (target(json!({})), json!({}), ErrorKind::Rejected, "needs the input `version`"),
+        (
+            target(json!({})),
+            json!({"version": "1", "where": "moon"}),
+            ErrorKind::Rejected,
+            "must be one of `staging`, `production`",
+        ),
+        (
+            target(json!({"workflow": "none.yml"})),
+            json!({}),
+            ErrorKind::Config,
+            "the workflow none.yml at main",
+        ),
+        (target(json!({"workflow": "other.yml"})), json!({}), ErrorKind::Config, "no `workflow_dispatch`"),
+        (target(json!({"ref": "nowhere"})), json!({"version": "1"}), ErrorKind::Config, "at nowhere"),
+        (
+            target(json!({"ref": "{{ branch }}", "inputs": version})),
+            right.clone(),
+            ErrorKind::Rejected,
+            "at nowhere",
+        ),
+        (
+            target(json!({"ref": "{{ branch }}", "inputs": version, "allowed_refs": ["main", "release/*"]})),
+            right,
+            ErrorKind::Rejected,
+            "not among the allowed refs",
+        ),
+        (
+            target(json!({"repository": "octo-org/none"})),
+            json!({}),
+            ErrorKind::Config,
+            "it does not exist, or the token may not see it",
+        ),
+    ] {
+        let error = world.backend.start(&job(target.clone(), arguments)).await.unwrap_err();
+        assert_eq!(error.kind(), kind, "{target}: {error}");
+        assert!(error.to_string().contains(words), "{target}: {error}");
+    }
+    assert_eq!(dispatched(&world), 0);
+    let chosen = job(
+        target(json!({"ref": "{{ branch }}", "inputs": version})),
+        json!({"version": "1", "branch": "release/1.4"}),
+    );
+    world.backend.start(&chosen).await.unwrap();
+    assert_eq!(dispatched(&world), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disabled_workflow_is_the_deployments_fault() {
+    let world = World::with(&[("release.yml", release())]).await;
+    world.control("change", json!({"state": {"release.yml": "disabled_manually"}}));
+    let error = world.backend.start(&start("release.yml", json!({"version": "1"}))).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Config, "{error}");
+    assert!(error.to_string().contains("enable release.yml at GitHub"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_changed_workflow_is_read_again_and_an_unchanged_one_is_not() {
+    let world = World::with(&[("release.yml", release())]).await;
+    world.asked();
+    for _ in 0..2 {
+        world.backend.start(&start("release.yml", json!({"version": "1"}))).await.unwrap();
+    }
+    let files: Vec<u64> = world
+        .asked()
+        .into_iter()
+        .filter(|(operation, _)| operation == "repos/get-content")
+        .map(|(_, status)| status)
+        .collect();
+    assert_eq!(files, [200, 304]);
+    let renamed = release().replace("version:", "number:").replace("inputs.version", "inputs.number");
+    world.control("change", json!({"files": {".github/workflows/release.yml": renamed}}));
+    let error = world.backend.start(&start("release.yml", json!({"version": "1"}))).await.unwrap_err();
+    assert!(error.to_string().contains("no input `version`; it has"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_does_not_name_runs_is_asked_by_the_mark() {
+    for details in ["unknown", "never"] {
+        let world =
+            World::of(&[("release.yml", release())], json!({"run_details": details}), json!({})).await;
+        for round in 0..2 {
+            world.asked();
+            let job = start("release.yml", json!({"version": "1"}));
+            let handle = world.backend.start(&job).await.unwrap().handle;
+            let statuses: Vec<u64> = world
+                .asked()
+                .into_iter()
+                .filter(|(operation, _)| operation == DISPATCH)
+                .map(|(_, status)| status)
+                .collect();
+            let expected: &[u64] = if details == "unknown" && round == 0 { &[422, 204] } else { &[204] };
+            assert_eq!(statuses, expected, "{details}");
+            assert_eq!(world.count(job.key.as_str()), 1);
+            ended(&*world.backend, &handle).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_workflow_without_a_mark_is_not_dispatched_where_runs_are_not_named() {
+    let unmarked =
+        "on: workflow_dispatch\njobs: {work: {runs-on: ubuntu-latest, steps: [{run: echo}]}}".to_owned();
+    let world =
+        World::of(&[("plain.yml", unmarked.clone())], json!({"run_details": "unknown"}), json!({})).await;
+    let error = world.backend.start(&start("plain.yml", json!({}))).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Config, "{error}");
+    assert!(error.to_string().contains("declare the input `taskbridge_job`"), "{error}");
+    assert_eq!(world.count(""), 0, "nothing was dispatched");
+
+    // Where they are named, it is; and a lost answer stays uncertain for ever, rather than a guess.
+    let world = World::with(&[("plain.yml", unmarked)]).await;
+    world.backend.start(&start("plain.yml", json!({}))).await.unwrap();
+    world.fault(DISPATCH, json!({"kind": "reply_lost"}));
+    let mut job = start("plain.yml", json!({}));
+    assert_eq!(world.backend.start(&job).await.unwrap_err().kind(), ErrorKind::Uncertain);
+    job.may_exist = true;
+    let error = world.backend.start(&job).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Uncertain);
+    assert!(error.to_string().contains("carry no mark"), "{error}");
+    assert_eq!((world.backend.find(&job).await.unwrap(), world.count("")), (None, 2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_is_found_among_many_and_two_of_one_mark_are_uncertain() {
+    let world = World::with(&[("release.yml", release())]).await;
+    let job = start("release.yml", json!({"version": "1"}));
+    let handle = world.backend.start(&job).await.unwrap().handle;
+    world.control("runs", json!({"workflow": "release.yml", "count": 250}));
+    assert_eq!(world.backend.find(&job).await.unwrap().unwrap().handle, handle);
+    let twin = json!({"workflow": "release.yml", "display_title": format!("test {}", job.key)});
+    world.control("runs", twin.clone());
+    world.control("runs", twin);
+    let error = world.backend.find(&job).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Uncertain, "{error}");
+    assert!(error.to_string().contains("two runs carry this job's key"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_of_somebody_else_is_attached_to_and_never_cancelled() {
+    let world = World::with(&[("release.yml", release()), ("other.yml", release())]).await;
+    let number =
+        |world: &World| world.control("runs", json!({"workflow": "release.yml"}))[0].as_u64().unwrap();
+    let run = number(&world);
+    let attach =
+        |run: &str| job(json!({"workflow": "release.yml", "attach": "{{ run }}"}), json!({"run": run}));
+    let address = format!("https://github.com/{}/actions/runs/{run}", world.repo);
+    for named in [run.to_string(), address] {
+        let handle = world.backend.start(&attach(&named)).await.unwrap().handle;
+        world.backend.cancel(&handle).await.unwrap();
+        assert_eq!(world.backend.observe(&handle).await.unwrap().state, JobState::Running);
+    }
+    let other = world.control("runs", json!({"workflow": "other.yml"}))[0].to_string();
+    for (named, words) in [
+        ("7", "has no run 7"),
+        ("latest", "is neither the number"),
+        (other.as_str(), "is none of release.yml"),
+    ] {
+        let error = world.backend.start(&attach(named)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
+        assert!(error.to_string().contains(words), "{error}");
+    }
+    world.control("run", json!({"id": run, "status": "completed", "conclusion": "success"}));
+    let handle = world.backend.start(&attach(&run.to_string())).await.unwrap().handle;
+    let seen = ended(&*world.backend, &handle).await;
+    assert!(text(output(&seen)).starts_with("The run succeeded"), "{seen:?}");
+}

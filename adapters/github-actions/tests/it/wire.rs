@@ -1,0 +1,84 @@
+//! Credentials and limits: what is sent, what is refused, and when nothing may be asked.
+
+use std::time::Duration;
+
+use serde_json::json;
+use taskbridge_sdk::ErrorKind;
+
+use crate::world::{World, ended, run, start, workflow};
+
+async fn world() -> World {
+    World::with(&[("work.yml", workflow(&run("echo")))]).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_token_is_found_when_the_server_starts() {
+    let world = world().await;
+    for (config, kind, words) in [
+        (json!({"token": "ghp_wrong"}), ErrorKind::Denied, "does not accept the token"),
+        (
+            json!({"token": world.token, "repository": "octo-org/none"}),
+            ErrorKind::Config,
+            "it does not exist, or the token may not see it",
+        ),
+        (json!({}), ErrorKind::Config, "there is no credential"),
+        (json!({"token": "a b"}), ErrorKind::Config, "`token` holds something that no token does"),
+    ] {
+        let Err(error) = world.another(config.clone()).await else { panic!("{config} was taken") };
+        assert_eq!(error.kind(), kind, "{error}");
+        assert!(error.to_string().contains(words) && !error.to_string().contains("ghp_"), "{error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_primary_limit_is_waited_for_until_it_is_reset() {
+    let world = world().await;
+    let (handle, _) = world.run("work.yml", json!({})).await;
+    world.control("change", json!({"token": {"remaining": 0}}));
+    world.asked();
+    for _ in 0..3 {
+        let error = world.backend.observe(&handle).await.unwrap_err();
+        let ErrorKind::Limited { after: Some(after) } = error.kind() else { panic!("{error}") };
+        assert!(after > Duration::from_secs(1800) && after <= Duration::from_secs(3600), "{after:?}");
+    }
+    assert_eq!(world.asked().len(), 1, "nothing is asked before the reset");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secondary_limit_is_honoured_for_every_call() {
+    let world = world().await;
+    let (handle, seen) = world.run("work.yml", json!({})).await;
+    world.fault(
+        "actions/get-workflow-run",
+        json!({"kind": "answer", "status": 429, "message": "You have exceeded a secondary rate limit", "headers": {"retry-after": "1"}}),
+    );
+    let limited = world.backend.observe(&handle).await.unwrap_err();
+    assert_eq!(limited.kind(), ErrorKind::Limited { after: Some(Duration::from_secs(1)) });
+    world.asked();
+    let error = world.backend.start(&start("work.yml", json!({}))).await.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Limited { .. }), "{error}");
+    assert!(world.asked().is_empty(), "nothing is asked before that is over");
+    tokio::time::sleep(Duration::from_millis(1100)).await;
+    assert_eq!(ended(&*world.backend, &handle).await, seen);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_app_has_its_token_refreshed() {
+    let world = world().await;
+    // A token that is over before the client's margin is one that must be fetched for every call.
+    let key = world.control("apps", json!({"installation": 77, "expires_in": 20}))["private_key"].clone();
+    let app = json!({"app": {"id": 5, "installation": 77, "private_key": key}});
+    let backend = world.another(app).await.unwrap();
+    world.asked();
+    let handle = backend.start(&start("work.yml", json!({}))).await.unwrap().handle;
+    ended(&*backend, &handle).await;
+    let tokens = world
+        .asked()
+        .iter()
+        .filter(|(operation, _)| operation == "apps/create-installation-access-token")
+        .count();
+    assert!(tokens > 1, "{tokens}");
+    let error = world.another(json!({"app": {"id": 5, "installation": 78, "private_key": key}})).await;
+    let Err(error) = error else { panic!("an unknown installation was taken") };
+    assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+}

@@ -1,0 +1,200 @@
+//! A repository at the test GitHub, the adapter connected to it, and ways to have runs, to wait for them, and to have GitHub
+//! misbehave. When it is dropped, no breach of GitHub's description may have been seen.
+
+use std::collections::HashMap;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use taskbridge_github_actions::GithubActions;
+use taskbridge_sdk::suite::job;
+use taskbridge_sdk::{
+    Adapter as _, Backend, Connect, Content, JobHandle, JobSpec, JobState, Observation, Output, Result,
+};
+
+use crate::github::Github;
+
+/// Longer than anything here takes on a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
+
+/// A workflow of one job with these steps, whose runs carry the mark.
+pub(crate) fn workflow(steps: &str) -> String {
+    format!(
+        "name: Test\nrun-name: test ${{{{ inputs.taskbridge_job }}}}\non:\n  workflow_dispatch:\n    inputs:\n      \
+         taskbridge_job: {{type: string}}\njobs:\n  work:\n    runs-on: ubuntu-latest\n    steps:\n{steps}"
+    )
+}
+
+/// A step that runs a command.
+pub(crate) fn run(command: &str) -> String {
+    format!("      - run: {}\n", json!(command))
+}
+
+pub(crate) struct World {
+    port: u16,
+    pub(crate) repo: String,
+    pub(crate) token: String,
+    pub(crate) backend: Arc<dyn Backend>,
+    dir: tempfile::TempDir,
+}
+
+impl World {
+    /// A repository with these workflows.
+    pub(crate) async fn with(workflows: &[(&str, String)]) -> Self {
+        Self::of(workflows, json!({}), json!({})).await
+    }
+
+    /// The same, with more said of the repository and in the backend's config.
+    pub(crate) async fn of(workflows: &[(&str, String)], repository: Value, config: Value) -> Self {
+        let port = tokio::task::block_in_place(|| Github::shared().port);
+        let files: HashMap<String, &String> =
+            workflows.iter().map(|(name, text)| (format!(".github/workflows/{name}"), text)).collect();
+        let mut asked = json!({"files": files});
+        merge(&mut asked, &repository);
+        let made = control(port, "repos", &asked);
+        let (repo, token) =
+            (made["repo"].as_str().unwrap().to_owned(), made["token"].as_str().unwrap().to_owned());
+        let dir = tempfile::tempdir().unwrap();
+        let mut settings = settings(port, &repo);
+        settings["token"] = token.as_str().into();
+        merge(&mut settings, &config);
+        let backend = connect(&dir, settings).await.unwrap();
+        Self { port, repo, token, backend, dir }
+    }
+
+    /// One more backend for the same repository, with these members in its config in place of the token.
+    pub(crate) async fn another(&self, config: Value) -> Result<Arc<dyn Backend>> {
+        let mut settings = settings(self.port, &self.repo);
+        merge(&mut settings, &config);
+        connect(&self.dir, settings).await
+    }
+
+    /// Asks the test GitHub for something that is not GitHub's.
+    pub(crate) fn control(&self, name: &str, body: Value) -> Value {
+        let mut body = body;
+        body["repo"] = self.repo.as_str().into();
+        control(self.port, name, &body)
+    }
+
+    /// Has the next request for this operation go wrong.
+    pub(crate) fn fault(&self, operation: &str, fault: Value) {
+        let mut fault = fault;
+        fault["operation"] = operation.into();
+        self.control("faults", fault);
+    }
+
+    /// What was asked since the last time: operations, and the statuses that they were answered with.
+    pub(crate) fn asked(&self) -> Vec<(String, u64)> {
+        let asked = self.control("asked", json!({}));
+        let one = |asked: &Value| {
+            (asked["operation"].as_str().unwrap().to_owned(), asked["status"].as_u64().unwrap())
+        };
+        asked.as_array().unwrap().iter().map(one).collect()
+    }
+
+    /// How many runs were dispatched with this in their title.
+    pub(crate) fn count(&self, title: &str) -> usize {
+        let count = self.control("count", json!({"title": title}));
+        usize::try_from(count.as_u64().unwrap()).unwrap()
+    }
+
+    pub(crate) fn handle(&self, workflow: &str, run: u64) -> JobHandle {
+        JobHandle::new(format!("{}/{workflow}/{run}/1", self.repo))
+    }
+
+    /// Starts a run and waits for its end.
+    pub(crate) async fn run(&self, workflow: &str, arguments: Value) -> (JobHandle, Observation) {
+        let handle = self.backend.start(&start(workflow, arguments)).await.unwrap().handle;
+        let seen = ended(&*self.backend, &handle).await;
+        (handle, seen)
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            let breaches = control(self.port, "breaches", &json!({"repo": self.repo}));
+            assert_eq!(breaches, json!([]), "GitHub's description was breached");
+        }
+    }
+}
+
+/// A call of the test GitHub itself, which blocks: it answers at once.
+fn control(port: u16, name: &str, body: &Value) -> Value {
+    let body = body.to_string();
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let head = format!("POST /_test/{name} HTTP/1.0\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.contains(" 200 "), "{name}: {answer}");
+    serde_json::from_str(body).unwrap_or(Value::Null)
+}
+
+pub(crate) fn merge(into: &mut Value, more: &Value) {
+    into.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+}
+
+/// The config of a backend without its credential. Its calls may take long, because a machine that runs tests can be busy.
+fn settings(port: u16, repo: &str) -> Value {
+    json!({"repository": repo, "api": format!("http://127.0.0.1:{port}"), "call_timeout": "60s", "progress_calls_per_minute": 6000})
+}
+
+async fn connect(dir: &tempfile::TempDir, settings: Value) -> Result<Arc<dyn Backend>> {
+    let context = Connect {
+        name: "github".to_owned(),
+        config_dir: dir.path().to_owned(),
+        state_dir: dir.path().join("state"),
+        program: PathBuf::from("/nowhere"),
+    };
+    GithubActions::connect(serde_json::from_value(settings).unwrap(), &context).await
+}
+
+/// A job that starts this workflow.
+pub(crate) fn start(workflow: &str, arguments: Value) -> JobSpec {
+    job(json!({"workflow": workflow}), arguments)
+}
+
+/// Looks until something is seen.
+pub(crate) async fn until<T>(
+    backend: &dyn Backend,
+    handle: &JobHandle,
+    what: &str,
+    mut seen: impl FnMut(&Observation) -> Option<T>,
+) -> T {
+    let start = Instant::now();
+    loop {
+        let observation = backend.observe(handle).await.unwrap();
+        if let Some(found) = seen(&observation) {
+            return found;
+        }
+        assert!(start.elapsed() < PATIENCE, "never saw {what}; last: {observation:?}");
+        assert!(!observation.state.has_ended(), "ended without {what}: {observation:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Waits for the end.
+pub(crate) async fn ended(backend: &dyn Backend, handle: &JobHandle) -> Observation {
+    until(backend, handle, "an end", |seen| seen.state.has_ended().then(|| seen.clone())).await
+}
+
+/// The output of a job that ended.
+pub(crate) fn output(seen: &Observation) -> &Output {
+    match &seen.state {
+        JobState::Succeeded(output) | JobState::Failed(output) | JobState::Cancelled(output) => output,
+        other => panic!("{other:?}: {:?}", seen.message),
+    }
+}
+
+/// The first block of an output, which is text.
+pub(crate) fn text(output: &Output) -> &str {
+    match &output.content[..] {
+        [Content::Text { text }, ..] => text,
+        other => panic!("{other:?}"),
+    }
+}
