@@ -1,0 +1,106 @@
+//! Two servers on one PostgreSQL database, of which only one can read the queue by which machines ask.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::standin::Standin;
+use crate::support::{Modern, Place, postgres};
+
+/// Longer than anything here takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Enough that each server takes hold of some answers first.
+const CALLS: usize = 4;
+
+fn config(standin: &Standin, schema: &str, queue: &str) -> String {
+    let target = "arn:aws:states:us-east-1:000000000000:stateMachine:queue";
+    format!(
+        "[server]\nlisten = \"127.0.0.1:0\"\nmax_polls_per_second = 100000\n[auth]\nsingle_user = true\n[reconciler]\n\
+         lease = \"6s\"\n[store]\nkind = \"postgres\"\nurl = \"{store}\"\nschema = \"{schema}\"\n\
+         backends_dir = \"state\"\n[backends.aws]\nkind = \"step-functions\"\nregion = \"us-east-1\"\nprofile = \"tester\"\n\
+         config_file = \"aws\"\nendpoint = \"{url}\"\ncall_timeout = \"2s\"\nheartbeat = \"1s\"\nqueue = \"{queue}\"\n\
+         [tools.queue]\ndescription = \"Ships.\"\nbackend = \"aws\"\nparameters = {{}}\n\
+         target = {{ state_machine = \"{target}\" }}\n",
+        store = postgres::shared().url(),
+        url = standin.url,
+    )
+}
+
+fn place(config: &str) -> Place {
+    let place = Place::new(config);
+    let credentials = "[profile tester]\naws_access_key_id = AKIATEST\naws_secret_access_key = s3cr3t\n";
+    fs::write(place.path("aws"), credentials).unwrap();
+    place
+}
+
+/// The task, once it has this status.
+async fn until(client: &Modern, id: &str, status: &str) -> Value {
+    let begun = Instant::now();
+    loop {
+        let task = client.request("tasks/get", json!({"taskId": id})).await.unwrap();
+        if task["status"] == status {
+            return task;
+        }
+        assert!(begun.elapsed() < PATIENCE, "never {status}: {task}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_given_where_the_token_is_not_has_one_effect() {
+    let standin = tokio::task::block_in_place(|| Standin::start("localstack"));
+    let queue = standin.call("CreateQueue", json!({"QueueName": "ask"})).await["QueueUrl"].clone();
+    let form = json!({"type": "object", "properties": {"ship": {"type": "boolean"}}, "required": ["ship"]});
+    let said = json!({
+        "token.$": "$$.Task.Token", "execution.$": "$$.Execution.Id", "message": "Ship it?", "schema": form,
+    });
+    let machine = standin
+        .asking(
+            "queue",
+            json!({
+                "Type": "Task", "Resource": "arn:aws:states:::sqs:sendMessage.waitForTaskToken",
+                "Parameters": {"QueueUrl": queue, "MessageBody": said},
+            }),
+        )
+        .await;
+    let schema = postgres::schema();
+    // The second cannot reach the queue, so it never has a token. It knows what a question is all the same.
+    let reads = place(&config(&standin, &schema, &format!("{}/000000000000/ask", standin.url)));
+    let cannot = place(&config(&standin, &schema, "http://127.0.0.1:9/000000000000/ask"));
+    let (reader, other) = (reads.serve(), cannot.serve());
+    let (holder, client) = (Modern::with_tasks(reader.url()), Modern::with_tasks(other.url()));
+    let mut asked = Vec::new();
+    for _ in 0..CALLS {
+        let made = client.call("queue", &json!({}), json!({})).await.unwrap();
+        asked.push(made["taskId"].as_str().unwrap().to_owned());
+    }
+    for id in &asked {
+        let requests = until(&client, id, "input_required").await["inputRequests"].clone();
+        let (key, _) = requests.as_object().unwrap().iter().next().unwrap();
+        // First where no token is, and then something else where it is.
+        for (client, ship) in [(&client, true), (&holder, false)] {
+            let answer = json!({"action": "accept", "content": {"ship": ship}});
+            let params = json!({"taskId": id, "inputResponses": {key: answer}});
+            client.request("tasks/update", params).await.unwrap();
+        }
+    }
+    for id in &asked {
+        for client in [&client, &holder] {
+            let task = until(client, id, "completed").await;
+            assert_eq!(task["result"]["structuredContent"], json!({"ship": true}), "{task}");
+        }
+    }
+    let executions = standin.executions(&machine).await;
+    assert_eq!(executions.len(), CALLS, "{executions:?}");
+    for execution in executions {
+        let arn = execution["executionArn"].clone();
+        let history = standin.call("GetExecutionHistory", json!({"executionArn": arn})).await;
+        let ended = |kind: &&str| {
+            history["events"].as_array().unwrap().iter().filter(|event| event["type"] == **kind).count()
+        };
+        let counts = ["TaskSucceeded", "TaskFailed", "ExecutionSucceeded"].map(|kind| ended(&kind));
+        assert_eq!(counts, [1, 0, 1], "{history}");
+    }
+}

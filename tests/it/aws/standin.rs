@@ -1,0 +1,78 @@
+//! Stand-ins for AWS: real servers of others, each a process of its own, and calls of their APIs. They are installed by
+//! `tests/run --only standins`. They must not know the server.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::{Value, json};
+
+/// A stand-in that runs. Its keeper stops it when its input ends, with this process at the latest.
+pub(super) struct Standin {
+    http: reqwest::Client,
+    pub(super) url: String,
+    _keeper: Child,
+}
+
+impl Standin {
+    /// `localstack` or `ministack`.
+    pub(super) fn start(name: &str) -> Self {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+        let python = target.join("standins").join(name).join("bin/python");
+        assert!(python.exists(), "{name} is not installed: run tests/run --only standins");
+        let folder = tempfile::Builder::new().prefix("taskbridge-standin-").tempdir().unwrap().keep();
+        let mut command = Command::new(python);
+        command.arg("-B").arg(root.join("adapters/step-functions/tests/standins/serve.py"));
+        command.arg(name).arg(&folder);
+        // Out of the way of a signal that is meant for the tests.
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        let mut keeper = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut said = String::new();
+        BufReader::new(keeper.stdout.take().unwrap()).read_line(&mut said).unwrap();
+        let log = fs::read_to_string(folder.join("log")).unwrap_or_default();
+        let port = said.trim().strip_prefix("ready ").unwrap_or_else(|| panic!("it did not start: {log}"));
+        Self { http: reqwest::Client::new(), url: format!("http://127.0.0.1:{port}"), _keeper: keeper }
+    }
+
+    /// A call of AWS. The stand-in looks at no signature.
+    pub(super) async fn call(&self, operation: &str, body: Value) -> Value {
+        let (service, scope) = match operation {
+            "CreateQueue" => ("AmazonSQS", "sqs"),
+            _ => ("AWSStepFunctions", "states"),
+        };
+        let post = self.http.post(&self.url).header("x-amz-target", format!("{service}.{operation}"));
+        let post = post.header("content-type", "application/x-amz-json-1.0");
+        let credential = format!(
+            "AWS4-HMAC-SHA256 Credential=AKIATEST/20260101/us-east-1/{scope}/aws4_request, SignedHeaders=host, Signature=0"
+        );
+        let answer = post.header("authorization", credential).body(body.to_string()).send().await.unwrap();
+        let text = answer.text().await.unwrap();
+        serde_json::from_str(&text).unwrap_or_else(|_| panic!("{operation}: {text}"))
+    }
+
+    /// A machine that asks by this state.
+    pub(super) async fn asking(&self, name: &str, mut state: Value) -> String {
+        let again = json!(["States.HeartbeatTimeout", "States.Timeout"]);
+        state["HeartbeatSeconds"] = json!(5);
+        state["TimeoutSeconds"] = json!(600);
+        state["Retry"] =
+            json!([{"ErrorEquals": again, "IntervalSeconds": 1, "MaxAttempts": 99, "BackoffRate": 1}]);
+        state["End"] = json!(true);
+        self.machine(name, json!({"StartAt": "Ask", "States": {"Ask": state}})).await
+    }
+
+    /// A machine; its ARN.
+    pub(super) async fn machine(&self, name: &str, definition: Value) -> String {
+        let (definition, role) = (definition.to_string(), "arn:aws:iam::000000000000:role/tests");
+        let made = json!({"name": name, "definition": definition, "roleArn": role});
+        self.call("CreateStateMachine", made).await["stateMachineArn"].as_str().unwrap().to_owned()
+    }
+
+    /// The executions of a machine, as a list has them.
+    pub(super) async fn executions(&self, machine: &str) -> Vec<Value> {
+        let listed = self.call("ListExecutions", json!({"stateMachineArn": machine})).await;
+        listed["executions"].as_array().unwrap().clone()
+    }
+}
