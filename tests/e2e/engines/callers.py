@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from bridge import Bridge
-from peer import SECONDS, Failed, Peer
+from peer import Failed, Peer
 from rows import CLIENTS, LEGACY, MODERN, Client, Place
 
 # Both generations, and in each Python and TypeScript libraries that have its tasks.
@@ -25,6 +25,9 @@ CHOSEN = {
 SPEAKERS = [client for client in CLIENTS if (client.program, client.generation) in CHOSEN]
 # So many jobs of a client run at a time.
 AT_ONCE = 3
+# For how long a client waits for a result while the bridge lives: an answer that cannot be handed over at once, because
+# its token went away with the last bridge, is tried again after up to a minute.
+SECONDS = 180
 # A call that does not come to its end in so many lives of the bridge never will.
 MOST_LIVES = 40
 
@@ -162,7 +165,7 @@ class Caller(threading.Thread):
         life = self._life = self._bridge.life
         # A library may stay stuck after its connection broke, so the program is started anew, as a user would.
         self._hang_up()
-        self._peer = Peer(self._command, self._env, self._log, lambda: self._bridge.life != life)
+        self._peer = Peer(self._command, self._env, self._log, lambda: self._bridge.life != life, SECONDS)
         self.library = self._peer.library
         self._peer.ask("open", accepts=True)
         return self._peer

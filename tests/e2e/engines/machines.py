@@ -12,7 +12,7 @@ ACCOUNT = "us-east-1:000000000000"
 CHILD = "child"
 WAIT_SECONDS = 2
 # A step that waits for an answer is handed out again when nobody was heard of for so long.
-HEARTBEAT_SECONDS = 5
+HEARTBEAT_SECONDS = 15
 QUESTION = "What is your name?"
 # Longer than any run: only questions of calls that nobody holds wait for so long.
 DAY = 86_400

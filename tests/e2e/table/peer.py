@@ -26,9 +26,14 @@ class Peer:
     it talks to, it is not waited for much longer: some libraries wait for what cannot come any more."""
 
     def __init__(
-        self, command: list[str], env: dict[str, str], log: IO[bytes], gone: Callable[[], bool] = lambda: False
+        self,
+        command: list[str],
+        env: dict[str, str],
+        log: IO[bytes],
+        gone: Callable[[], bool] = lambda: False,
+        seconds: int = SECONDS,
     ) -> None:
-        self._gone = gone
+        self._gone, self._seconds = gone, seconds
         self._process = subprocess.Popen(
             command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
         )
@@ -53,7 +58,7 @@ class Peer:
         return answer["ok"]
 
     def _line(self) -> str | None:
-        left, waited = float(SECONDS), time.monotonic()
+        left, waited = float(self._seconds), time.monotonic()
         while left > 0:
             try:
                 return self._lines.get(timeout=min(left, 1))
@@ -63,7 +68,7 @@ class Peer:
                 if self._gone():
                     left = min(left, GRACE)
         self.kill()
-        raise Failed(f"no answer within {SECONDS} s")
+        raise Failed(f"no answer within {self._seconds} s")
 
     def ask(self, op: str, **line: Any) -> Any:
         assert self._process.stdin
