@@ -44,7 +44,7 @@ export class Runner {
         const [work, left] = [path.join(folder, "work"), path.join(folder, "artifacts")];
         for (const [name, text] of run.files) {
             fs.mkdirSync(path.dirname(path.join(work, name)), { recursive: true });
-            fs.writeFileSync(path.join(work, name), text);
+            fs.writeFileSync(path.join(work, name), name === run.path ? this.#runnable(text) : text);
         }
         fs.mkdirSync(left);
         const git = (...args) => execFileSync("git", ["-c", "user.name=t", "-c", "user.email=t@t", ...args], { cwd: work, stdio: "ignore" });
@@ -83,6 +83,23 @@ export class Runner {
         this.#finish(run, left, run.cancelled ? "cancelled" : code === 0 ? "success" : "failure");
         fs.rmSync(folder, { recursive: true, force: true });
         changed();
+    }
+
+    /** A workflow as act can run it here: actions would need the network, so what these two would do is done otherwise. */
+    #runnable(text) {
+        if (!/uses: actions\/(checkout|upload-artifact)@/.test(text)) return text;
+        const workflow = this.yaml.load(text);
+        for (const step of Object.values(workflow.jobs).flatMap(({ steps }) => steps)) {
+            const action = /^actions\/(checkout|upload-artifact)@/.exec(step.uses ?? "")?.[1];
+            if (!action) continue;
+            const { name = "artifact", path: left } = step.with ?? {};
+            const folder = `"$TEST_GITHUB_ARTIFACTS/${name}"`;
+            // The files of the repository are there already.
+            step.run = action === "checkout" ? "true" : `mkdir -p ${folder} && cp -r ${left} ${folder}/`;
+            delete step.uses;
+            delete step.with;
+        }
+        return this.yaml.dump(workflow);
     }
 
     #hear(run, workflow, told, changed) {
@@ -141,6 +158,7 @@ export class Runner {
                 const file = path.join(entry.parentPath ?? entry.path, entry.name);
                 if (entry.isFile()) files[path.relative(path.join(left, name), file)] = fs.readFileSync(file);
             }
+            if (name === "taskbridge-output") run.output = String(Object.values(files)[0]);
             run.artifacts.push({ id: run.nextId(), name, bytes: Buffer.from(this.zip(files)), expired: false, created_at: now() });
         }
         Object.assign(run, { status: "completed", conclusion });

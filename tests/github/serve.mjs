@@ -73,7 +73,7 @@ const OPERATIONS = {
         const job = world.job(repo, parameters.job_id);
         // GitHub has no log of a job that runs.
         if (job.status !== "completed") throw new Refusal(404, "Not Found");
-        return link(repo, Buffer.from(log(job)));
+        return link(repo, job.log ?? Buffer.from(log(job)));
     },
     "checks/list-annotations": ({ world, repo, parameters }) => ({
         status: 200,
@@ -100,6 +100,10 @@ const OPERATIONS = {
         return { status: 202, body: {} };
     },
     "actions/re-run-workflow": ({ world, repo, parameters }) => {
+        world.rerun(world.run(repo, parameters.run_id));
+        return { status: 201, body: {} };
+    },
+    "actions/re-run-workflow-failed-jobs": ({ world, repo, parameters }) => {
         world.rerun(world.run(repo, parameters.run_id));
         return { status: 201, body: {} };
     },
@@ -189,11 +193,12 @@ const CONTROLS = {
         const repo = world.repos.get(name);
         return delivery(secret, world.eventBody(repo, world.run(repo, String(id))));
     },
-    "POST run": ({ repo: name, id, gone, size, ...facts }) => {
+    "POST run": ({ repo: name, id, gone, size, log, ...facts }) => {
         const repo = world.repos.get(name);
         const run = world.run(repo, String(id));
         if (gone) repo.runs.splice(repo.runs.indexOf(run), 1);
         if (size) run.artifacts.push({ id: world.nextId(), name: "large", size, bytes: Buffer.alloc(0), expired: false, created_at: run.created_at });
+        if (log) world.failed(run, Buffer.alloc(log, "nothing of interest\n"), "\nnothing of interest\n##[error]the tray is empty\n");
         Object.assign(run, facts);
         world.touch(run);
         return {};
@@ -201,6 +206,8 @@ const CONTROLS = {
     /** Somebody else does something at GitHub. */
     "POST review": ({ repo, id, login, ...review }) => world.review(world.run(world.repos.get(repo), String(id)), { environment_ids: world.run(world.repos.get(repo), String(id)).pending.map(({ id }) => id), comment: "", ...review }, login) ?? {},
     "POST rerun": ({ repo, id }) => world.rerun(world.run(world.repos.get(repo), String(id))) ?? {},
+    /** All runs, with what each was given and handed back. */
+    "POST listed": ({ repo }) => world.repos.get(repo).runs.map(({ id, path: file, inputs, status, conclusion, output }) => ({ id, workflow: path.basename(file, ".yml"), inputs, status, conclusion, output: output ?? null })),
     /** The runs whose title holds these words. */
     "POST count": ({ repo, title }) => world.repos.get(repo).runs.filter(({ display_title }) => display_title.includes(title)).length,
 };
@@ -228,11 +235,12 @@ async function serve(request, response) {
         const held = links.get(url.pathname.slice(8));
         if (request.headers.authorization) breaches.push({ repo: held?.repo, breach: "credentials were sent to the host of a link" });
         const repo = held && world.repos.get(held.repo);
-        repo?.asked.push({ operation: "link", status: 200 });
+        repo?.asked.push({ operation: "link", status: request.headers.range ? 206 : 200 });
         const expired = repo?.faults.findIndex(({ operation }) => operation === "link") ?? -1;
         if (expired >= 0) repo.faults.splice(expired, 1);
         if (!held || expired >= 0) return give(response, { status: 403, body: Buffer.from("<Error><Code>AuthenticationFailed</Code></Error>") });
-        return give(response, { status: 200, body: held.bytes, headers: { "content-type": "application/octet-stream" } });
+        const from = /^bytes=(\d+)-$/.exec(request.headers.range ?? "")?.[1];
+        return give(response, { status: from ? 206 : 200, body: from ? held.bytes.subarray(Number(from)) : held.bytes, headers: { "content-type": "application/octet-stream" } });
     }
     const found = contract.find(request.method, url.pathname);
     if (!found) {

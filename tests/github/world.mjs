@@ -105,6 +105,14 @@ export class World {
         this.changed(run.repo, run);
     }
 
+    /** Gives a run a job that has failed, with a log of this end. */
+    failed(run, log, end) {
+        const at = now();
+        log.write(end, log.length - end.length);
+        const job = { id: this.nextId(), name: "work", status: "completed", conclusion: "failure", created_at: at, started_at: at, completed_at: at, steps: [], annotations: [], log };
+        run.jobs.set("work", job);
+    }
+
     cancel(run) {
         if (run.status === "completed") throw new Refusal(409, "Cannot cancel a workflow run that is completed.");
         run.cancelled = true;

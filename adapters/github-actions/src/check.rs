@@ -34,6 +34,7 @@ pub(crate) fn check(config: &Config, target: &Target, parameters: &[&str]) -> Ve
     let mut templates: Vec<(String, &str)> = Vec::new();
     templates.extend(target.git_ref.as_deref().map(|text| ("ref".to_owned(), text)));
     templates.extend(target.attach.as_deref().map(|text| ("attach".to_owned(), text)));
+    templates.extend(target.rerun.as_deref().map(|text| ("rerun".to_owned(), text)));
     let inputs = target.inputs.iter().flatten();
     templates.extend(inputs.map(|(name, text)| (format!("inputs.{name}"), text.as_str())));
     for (field, text) in &templates {
@@ -60,11 +61,23 @@ pub(crate) fn check(config: &Config, target: &Target, parameters: &[&str]) -> Ve
     if inputs.is_some_and(|inputs| inputs.contains_key(MARKER)) {
         problem(&format!("inputs.{MARKER}"), "this input is given by the server: leave it out".to_owned());
     }
-    if target.attach.is_some() && target.inputs.is_some() {
-        problem(
-            "inputs",
-            "a run that exists already is given nothing: leave out `inputs` or `attach`".to_owned(),
-        );
+    let existing = [("attach", &target.attach), ("rerun", &target.rerun)];
+    for (field, _) in existing.iter().filter(|(_, template)| template.is_some()) {
+        if target.inputs.is_some() {
+            let message =
+                format!("a run that exists already is given nothing: leave out `inputs` or `{field}`");
+            problem("inputs", message);
+        }
+        if target.git_ref.is_some() {
+            let message = format!("a run that exists already has its ref: leave out `ref` or `{field}`");
+            problem("ref", message);
+        }
+    }
+    if target.attach.is_some() && target.rerun.is_some() {
+        problem("rerun", "a run is followed or run again: leave out `attach` or `rerun`".to_owned());
+    }
+    if target.only_failed && target.rerun.is_none() {
+        problem("only_failed", "it goes with `rerun`: say which run is run again".to_owned());
     }
     if let (Some(git_ref), Some(_)) = (&target.git_ref, &target.allowed_refs)
         && !git_ref.contains("{{")

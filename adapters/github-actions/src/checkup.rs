@@ -133,8 +133,9 @@ impl Actions {
             let says = format!("{file} cannot be started: its state is {}", listed.state);
             return vec![Finding::fault(what, says, "enable it at GitHub, under Actions")];
         }
-        if target.attach.is_some() {
-            return vec![Finding::ok(what, format!("it follows runs of {file} in {repository}"))];
+        if target.attach.is_some() || target.rerun.is_some() {
+            let does = if target.rerun.is_some() { "runs again" } else { "follows" };
+            return vec![Finding::ok(what, format!("it {does} runs of {file} in {repository}"))];
         }
         let chosen = target.git_ref.as_deref().filter(|git_ref| !git_ref.contains("{{"));
         let git_ref = chosen.unwrap_or(branch);

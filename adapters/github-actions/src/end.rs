@@ -59,7 +59,7 @@ fn has_failed(job: &Job) -> bool {
 }
 
 fn told(run: &Run, place: &Place, end: &End, jobs: &[Job], whys: &[Why], left: Left) -> Observation {
-    let link = run.html_url.as_deref().unwrap_or_default();
+    let link = attempt_url(run, place.attempt);
     let at = whys.first().map(|why| match &why.step {
         Some(step) => format!(" in the job {}, step {step}", why.job),
         None => format!(" in the job {}", why.job),
@@ -69,6 +69,10 @@ fn told(run: &Run, place: &Place, end: &End, jobs: &[Job], whys: &[Why], left: L
         one_line(&format!("{}{}{}", end.words(), at.unwrap_or_default(), reason.unwrap_or_default()));
 
     let mut text = format!("{}: {link}", capital(&end.words()));
+    if place.attempt > 1 {
+        let before = attempt_url(run, place.attempt - 1);
+        text.push_str(&format!("\nIt is the attempt {} of the run, after {before}", place.attempt));
+    }
     for job in jobs.iter().take(MOST_NAMED) {
         text.push_str(&format!("\n- {}: {}", job.name, job.conclusion.as_deref().unwrap_or("no conclusion")));
     }
@@ -111,9 +115,17 @@ fn data(run: &Run, place: &Place, end: &End, jobs: &[Job], whys: &[Why]) -> Valu
         Value::from(told)
     };
     json!({
-        "conclusion": end.conclusion, "run_id": place.run, "attempt": place.attempt, "url": run.html_url,
+        "conclusion": end.conclusion, "run_id": place.run, "attempt": place.attempt, "url": attempt_url(run, place.attempt),
+        "attempt_before": (place.attempt > 1).then(|| attempt_url(run, place.attempt - 1)),
         "jobs": jobs.iter().map(job).collect::<Vec<_>>(),
     })
+}
+
+/// The address of an attempt. By it a run is run again once at most.
+fn attempt_url(run: &Run, attempt: u64) -> String {
+    let link = run.html_url.as_deref().unwrap_or_default();
+    let run = link.split("/attempts/").next().unwrap_or_default();
+    format!("{run}/attempts/{attempt}")
 }
 
 fn capital(words: &str) -> String {

@@ -17,6 +17,7 @@ mod config;
 mod credential;
 mod discovery;
 mod end;
+mod existing;
 mod failure;
 mod handle;
 mod hook;

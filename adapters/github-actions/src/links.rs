@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::header::RANGE;
 use taskbridge_sdk::{Error, Result};
 
 use crate::api::Api;
@@ -27,11 +28,40 @@ impl Links {
     /// What the link at a path of the API leads to; an error's status is GitHub's. A link that has expired meanwhile is asked
     /// for once more.
     pub(crate) async fn open(&self, api: &Api, what: &str, path: &str) -> Result<Body, Failure> {
+        self.open_from(api, what, path, None).await
+    }
+
+    /// The same, and of what is long only about the last so many bytes, where the host says how long it is.
+    pub(crate) async fn open_end(
+        &self,
+        api: &Api,
+        what: &str,
+        path: &str,
+        most: u64,
+    ) -> Result<Body, Failure> {
+        let whole = self.open(api, what, path).await?;
+        match whole.answer.content_length() {
+            Some(length) if length > most => {
+                // What was not read of the whole is not sent either.
+                drop(whole);
+                self.open_from(api, what, path, Some(length - most)).await
+            }
+            _ => Ok(whole),
+        }
+    }
+
+    async fn open_from(&self, api: &Api, what: &str, path: &str, from: Option<u64>) -> Result<Body, Failure> {
         for fresh in [true, false] {
             let link = api.link(what, path).await?;
-            let answer = self.client.get(link).send().await.map_err(|e| broken(what, &e))?;
+            let mut request = self.client.get(link);
+            if let Some(from) = from {
+                request = request.header(RANGE, format!("bytes={from}-"));
+            }
+            let answer = request.send().await.map_err(|e| broken(what, &e))?;
             match answer.status().as_u16() {
-                200 => return Ok(Body { answer, what: what.to_owned() }),
+                status @ (200 | 206) => {
+                    return Ok(Body { answer, is_part: status == 206, what: what.to_owned() });
+                }
                 400..=499 if fresh => {}
                 status => {
                     return Err(unavailable(format!(
@@ -47,6 +77,8 @@ impl Links {
 /// What a link leads to, as it comes.
 pub(crate) struct Body {
     answer: reqwest::Response,
+    /// True if it does not begin at the beginning.
+    pub(crate) is_part: bool,
     what: String,
 }
 

@@ -11,6 +11,8 @@ use crate::wire::Job;
 
 /// The most bytes of the failing step's end that a result holds.
 const FAILURE_BYTES: usize = 4096;
+/// How much more of a log is asked for than is wanted, because a line may begin before that.
+const LONGEST_LINE: usize = 64 * 1024;
 /// And the most lines.
 const FAILURE_LINES: usize = 40;
 
@@ -48,12 +50,17 @@ impl Logs for Actions {
 impl Actions {
     async fn read(&self, place: &Place, job: &Job, tail: &mut Tail) -> Result<()> {
         let path = format!("/repos/{}/actions/jobs/{}/logs", place.repository, job.id);
-        let mut body = match self.links.open(&self.api, "the log", &path).await {
+        // To search a log it must be read whole; a line may begin before what is wanted of it.
+        let most = if tail.search.is_some() { u64::MAX } else { (tail.most + LONGEST_LINE) as u64 };
+        let mut body = match self.links.open_end(&self.api, "the log", &path, most).await {
             Ok(body) => body,
             // A job that was skipped has none, and what is old is deleted.
             Err(failure) if failure.is(404) || failure.is(410) => return Ok(()),
             Err(failure) => return Err(failure.into()),
         };
+        if body.is_part {
+            tail.begins_within();
+        }
         while let Some(chunk) = body.next().await? {
             tail.push(&chunk);
         }
@@ -98,6 +105,8 @@ struct Tail {
     /// The line that has begun and not ended.
     begun: Vec<u8>,
     cut: bool,
+    /// True until the end of a line whose beginning is not there.
+    within: bool,
 }
 
 impl Tail {
@@ -109,6 +118,7 @@ impl Tail {
             bytes: 0,
             begun: Vec::new(),
             cut: false,
+            within: false,
         }
     }
 
@@ -120,14 +130,24 @@ impl Tail {
         }
         self.begun.extend_from_slice(chunk);
         // A line may be as long as the log: its end is what matters then.
-        let longest = self.most.max(64 * 1024);
+        let longest = self.most.max(LONGEST_LINE);
         if self.begun.len() > 2 * longest {
             self.begun.drain(..self.begun.len() - longest);
             self.cut = true;
         }
     }
 
+    /// What comes now begins in the middle of a line.
+    fn begins_within(&mut self) {
+        self.cut = true;
+        self.within = true;
+    }
+
     fn end_line(&mut self) {
+        if std::mem::take(&mut self.within) {
+            self.begun.clear();
+            return;
+        }
         let line = String::from_utf8_lossy(&std::mem::take(&mut self.begun)).into_owned();
         self.line(line.trim_end_matches('\r'));
     }

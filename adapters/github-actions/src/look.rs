@@ -43,7 +43,13 @@ impl Actions {
                 Err(failure) => return Err(failure.into()),
             }
         }
-        let stage = Stage::of(&run);
+        let stage = match run.run_attempt {
+            // What GitHub tells is still the attempt before.
+            Some(attempt) if attempt < place.attempt => {
+                Stage::Queued(Some("GitHub has not begun with this attempt yet".to_owned()))
+            }
+            _ => Stage::of(&run),
+        };
         if !matches!(stage, Stage::Ended(_)) {
             self.note_watched(place);
             self.force_cancel_when_due(place).await;

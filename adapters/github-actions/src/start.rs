@@ -36,6 +36,9 @@ impl Actions {
         if let Some(template) = &target.attach {
             return self.attach(job, &target, repository, template).await;
         }
+        if let Some(template) = &target.rerun {
+            return self.run_again(job, &target, repository, template).await;
+        }
         let git_ref = self.ref_of(job, &target, repository).await?;
         let found = self.workflow_of(&target, repository, &git_ref).await?;
         let inputs = inputs::of(job, &target, &found)?;
@@ -102,6 +105,9 @@ impl Actions {
                 found => found.map(Some),
             };
         }
+        if let Some(template) = &target.rerun {
+            return self.find_again(job, &target, repository, template).await;
+        }
         let git_ref = self.ref_of(job, &target, repository).await?;
         let found = self.workflow_of(&target, repository, &git_ref).await?;
         self.search(job, &target, repository, &found).await
@@ -149,46 +155,8 @@ impl Actions {
         Ok(None)
     }
 
-    /// Takes up a run that somebody else has started.
-    async fn attach(
-        &self,
-        job: &JobSpec,
-        target: &Target,
-        repository: &str,
-        template: &str,
-    ) -> Result<Started> {
-        let named = render(job, "attach", template)?
-            .ok_or_else(|| Error::rejected("`attach` needs a parameter that was not given"))?;
-        let number = run_number(&named, repository).ok_or_else(|| {
-            let named = one_line(&named);
-            Error::rejected(format!(
-                "`{named}` is neither the number nor the address of a run of {repository}"
-            ))
-        })?;
-        let mut place = Place {
-            repository: repository.to_owned(),
-            workflow: target.workflow.clone(),
-            run: number,
-            attempt: 1,
-            attached: true,
-        };
-        let run: Run = match self.api.get("the run", &place.path()).await {
-            Ok(run) => run,
-            Err(failure) if failure.is(404) => {
-                return Err(Error::rejected(format!("{repository} has no run {number}")));
-            }
-            Err(failure) => return Err(failure.into()),
-        };
-        let file = run.path.as_deref().and_then(|path| path.split('@').next()?.rsplit('/').next());
-        if file != Some(target.workflow.as_str()) {
-            return Err(Error::rejected(format!("the run {number} is none of {}", target.workflow)));
-        }
-        place.attempt = run.run_attempt.unwrap_or(1);
-        Ok(self.started(&place, Some(run)).await)
-    }
-
     /// What is to be said of a run that was made or found: a look that fails is made up for later.
-    async fn started(&self, place: &Place, run: Option<Run>) -> Started {
+    pub(crate) async fn started(&self, place: &Place, run: Option<Run>) -> Started {
         let first: Option<Observation> = match run {
             Some(run) => self.judge(place, run).await.ok(),
             None => None,
@@ -265,38 +233,7 @@ fn not_found(target: &Target, found: &Workflow) -> Error {
     Error::uncertain(format!("whether a run was started is not known: {why}"))
 }
 
-/// The number of a run of this repository, from itself or from an address that ends with `owner/name/actions/runs/NUMBER`, and
-/// maybe more.
-fn run_number(named: &str, repository: &str) -> Option<u64> {
-    let named = named.trim();
-    let digits = match named.split_once(&format!("/{repository}/actions/runs/")) {
-        Some((_, rest)) => rest.split(['/', '?', '#']).next()?,
-        None => named,
-    };
-    digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
-}
-
 fn target(job: &JobSpec) -> Result<Target> {
     Target::deserialize(&job.target)
         .map_err(|e| Error::config(format!("the tool's target is not understood: {e}")))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_run_is_named_by_its_number_or_its_address() {
-        for (named, number) in [
-            ("30433642", Some(30_433_642)),
-            (" https://github.com/octo-org/app/actions/runs/30433642 ", Some(30_433_642)),
-            ("https://github.com/octo-org/app/actions/runs/30433642/job/5?pr=1", Some(30_433_642)),
-            ("https://github.com/octo-org/other/actions/runs/30433642", None),
-            ("latest", None),
-            ("-1", None),
-            ("", None),
-        ] {
-            assert_eq!(run_number(named, "octo-org/app"), number, "{named}");
-        }
-    }
 }

@@ -148,6 +148,24 @@ async fn an_artifact_of_two_gigabytes_is_refused_without_being_fetched() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn of_a_log_of_two_hundred_megabytes_the_end_is_fetched() {
+    let world = World::with(&[("work.yml", workflow(&run("echo")))]).await;
+    let handle = simulated(&world, json!({}));
+    let id = handle.as_str().split('/').nth(3).unwrap().to_owned();
+    let failed = json!({"id": id, "log": 200 * 1024 * 1024, "status": "completed", "conclusion": "failure"});
+    world.control("run", failed);
+    let seen = world.backend.observe(&handle).await.unwrap();
+    assert!(seen.message.as_deref().unwrap().ends_with("the tray is empty"), "{seen:?}");
+    let request = LogRequest { max_bytes: 1000, search: None };
+    let log = world.backend.logs().unwrap().tail(&handle, &request).await.unwrap();
+    assert!(log.cut && log.text.len() <= 1000, "{log:?}");
+    assert!(log.text.ends_with("nothing of interest\n##[error]the tray is empty\n"), "{log:?}");
+    let parts =
+        world.asked().iter().filter(|(operation, status)| operation == "link" && *status == 206).count();
+    assert_eq!(parts, 2, "a part of it was fetched each time");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_does_not_heed_a_cancel_is_forced() {
     let world =
         World::of(&[("work.yml", workflow(&run("echo")))], json!({}), json!({"force_cancel_after": "0s"}))

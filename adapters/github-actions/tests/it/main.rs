@@ -4,9 +4,11 @@
 #![allow(clippy::unwrap_used, reason = "a test's helpers may fail it")]
 
 mod behaviour;
+mod doctor;
 mod ends;
 mod github;
 mod many;
+mod reruns;
 mod reviews;
 mod starts;
 mod wire;

@@ -104,6 +104,18 @@ async fn a_disabled_workflow_is_the_deployments_fault() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_missing_permission_is_named_and_nothing_is_dispatched() {
+    let world = World::with(&[("release.yml", release())]).await;
+    let refusal = json!({"kind": "answer", "status": 403, "message": "Resource not accessible by personal access token",
+        "headers": {"x-accepted-github-permissions": "actions=write"}});
+    world.fault(DISPATCH, refusal);
+    let error = world.backend.start(&start("release.yml", json!({"version": "1"}))).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Denied);
+    assert!(error.to_string().ends_with("(it needs actions=write)"), "{error}");
+    assert_eq!(world.count(""), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_changed_workflow_is_read_again_and_an_unchanged_one_is_not() {
     let world = World::with(&[("release.yml", release())]).await;
     world.asked();

@@ -1,0 +1,183 @@
+//! Runs that exist already: one of somebody else is followed, and one that has ended is run again. GitHub counts the attempts of a
+//! run, which is the fence here: who names the attempt that is to be run again gets one more attempt, and no second.
+
+use taskbridge_sdk::{Error, ErrorKind, JobSpec, Result, Started};
+
+use crate::backend::Actions;
+use crate::config::Target;
+use crate::failure::{Failure, Repeat, one_line};
+use crate::handle::Place;
+use crate::template::render;
+use crate::wire::Run;
+
+/// A run that a caller has named.
+struct Named {
+    /// The attempt within is the newest.
+    place: Place,
+    run: Run,
+    /// The attempt that the caller has named with it.
+    attempt: Option<u64>,
+}
+
+impl Actions {
+    /// Takes up a run that somebody else has started.
+    pub(crate) async fn attach(
+        &self,
+        job: &JobSpec,
+        target: &Target,
+        repository: &str,
+        template: &str,
+    ) -> Result<Started> {
+        let Named { place, run, .. } = self.named(job, target, repository, ("attach", template)).await?;
+        Ok(self.started(&Place { attached: true, ..place }, Some(run)).await)
+    }
+
+    /// Has a run that has ended run again, as one more attempt.
+    pub(crate) async fn run_again(
+        &self,
+        job: &JobSpec,
+        target: &Target,
+        repository: &str,
+        template: &str,
+    ) -> Result<Started> {
+        if job.may_exist {
+            let found = self.find_again(job, target, repository, template).await?;
+            return found.ok_or_else(|| {
+                Error::uncertain(
+                    "whether a run was started is not known: which attempt is this call's cannot be told",
+                )
+            });
+        }
+        let Named { mut place, run, attempt } =
+            self.named(job, target, repository, ("rerun", template)).await?;
+        let (number, newest) = (place.run, place.attempt);
+        if attempt.is_some_and(|attempt| attempt != newest) {
+            return Err(Error::rejected(format!(
+                "the run {number} was run again since: name its newest attempt, {newest}"
+            )));
+        }
+        if run.status.as_deref() != Some("completed") {
+            return Err(Error::rejected(format!(
+                "the run {number} still runs: wait for its end, or cancel it"
+            )));
+        }
+        if target.only_failed && run.conclusion.as_deref() == Some("success") {
+            return Err(Error::rejected(format!("no job of the run {number} failed")));
+        }
+        let what = if target.only_failed { "rerun-failed-jobs" } else { "rerun" };
+        let path = format!("{}/{what}", place.path());
+        self.api.post(what, Repeat::Unsafe, &path, None).await.map_err(refused)?;
+        place.attempt = newest + 1;
+        self.note_start(number);
+        Ok(self.started(&place, None).await)
+    }
+
+    /// Looks for the attempt that an earlier call may have made. It can be told from those of others only where the caller said
+    /// which attempt was to be run again.
+    pub(crate) async fn find_again(
+        &self,
+        job: &JobSpec,
+        target: &Target,
+        repository: &str,
+        template: &str,
+    ) -> Result<Option<Started>> {
+        let named = match self.named(job, target, repository, ("rerun", template)).await {
+            Err(error) if error.kind() == ErrorKind::Rejected => return Ok(None),
+            named => named?,
+        };
+        let Some(attempt) = named.attempt.filter(|attempt| *attempt < named.place.attempt) else {
+            return Ok(None);
+        };
+        let place = Place { attempt: attempt + 1, ..named.place };
+        Ok(Some(self.started(&place, Some(named.run)).await))
+    }
+
+    /// The run that a template of the target names.
+    async fn named(
+        &self,
+        job: &JobSpec,
+        target: &Target,
+        repository: &str,
+        (field, template): (&str, &str),
+    ) -> Result<Named> {
+        let named = render(job, field, template)?
+            .ok_or_else(|| Error::rejected(format!("`{field}` needs a parameter that was not given")))?;
+        let (number, attempt) = run_and_attempt(&named, repository).ok_or_else(|| {
+            let named = one_line(&named);
+            Error::rejected(format!(
+                "`{named}` is neither the number nor the address of a run of {repository}"
+            ))
+        })?;
+        let mut place = Place {
+            repository: repository.to_owned(),
+            workflow: target.workflow.clone(),
+            run: number,
+            attempt: 1,
+            attached: false,
+        };
+        let run: Run = match self.api.get("the run", &place.path()).await {
+            Ok(run) => run,
+            Err(failure) if failure.is(404) => {
+                return Err(Error::rejected(format!("{repository} has no run {number}")));
+            }
+            Err(failure) => return Err(failure.into()),
+        };
+        let file = run.path.as_deref().and_then(|path| path.split('@').next()?.rsplit('/').next());
+        if file != Some(target.workflow.as_str()) {
+            return Err(Error::rejected(format!("the run {number} is none of {}", target.workflow)));
+        }
+        place.attempt = run.run_attempt.unwrap_or(1);
+        Ok(Named { place, run, attempt })
+    }
+}
+
+/// GitHub refuses what cannot be run again by a status that elsewhere tells of missing permissions.
+fn refused(failure: Failure) -> Error {
+    let words = failure.error.to_string();
+    let about_the_run = ["already running", "cannot be rerun", "cannot be retried"];
+    if failure.is(403) && about_the_run.iter().any(|part| words.contains(part)) {
+        return Error::rejected(words);
+    }
+    failure.into()
+}
+
+/// The number of a run of this repository, and of an attempt of it, from the number itself or from an address with
+/// `owner/name/actions/runs/NUMBER/attempts/NUMBER`, of which the attempt may be missing.
+fn run_and_attempt(named: &str, repository: &str) -> Option<(u64, Option<u64>)> {
+    let number = |text: &str| -> Option<u64> {
+        text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
+    };
+    let named = named.trim();
+    let Some((_, rest)) = named.split_once(&format!("/{repository}/actions/runs/")) else {
+        return Some((number(named)?, None));
+    };
+    let mut parts = rest.split(['/', '?', '#']);
+    let run = number(parts.next()?)?;
+    let attempt = match (parts.next(), parts.next()) {
+        (Some("attempts"), Some(attempt)) => Some(number(attempt)?),
+        _ => None,
+    };
+    Some((run, attempt))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_is_named_by_its_number_or_its_address() {
+        for (named, found) in [
+            ("30433642", Some((30_433_642, None))),
+            (" https://github.com/octo-org/app/actions/runs/30433642 ", Some((30_433_642, None))),
+            ("https://github.com/octo-org/app/actions/runs/30433642/job/5?pr=1", Some((30_433_642, None))),
+            ("https://github.com/octo-org/app/actions/runs/30433642/attempts/2", Some((30_433_642, Some(2)))),
+            ("https://github.com/octo-org/app/actions/runs/30433642/attempts/x", None),
+            ("https://github.com/octo-org/other/actions/runs/30433642", None),
+            ("latest", None),
+            ("-1", None),
+            ("", None),
+        ] {
+            assert_eq!(run_and_attempt(named, "octo-org/app"), found, "{named}");
+        }
+    }
+}

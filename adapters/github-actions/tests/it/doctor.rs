@@ -1,0 +1,77 @@
+//! What `taskbridge doctor` is told, where something is to be mended at GitHub.
+
+use serde_json::{Value, json};
+use taskbridge_sdk::{Finding, ToolTarget, Verdict};
+
+use crate::world::{World, run, workflow};
+
+async fn found(world: &World, target: Value) -> Vec<Finding> {
+    let tool = ToolTarget { tool: "deploy".to_owned(), target };
+    let found = world.backend.checkup().unwrap().check_up(&[tool]).await;
+    assert!(found.iter().all(|finding| !format!("{finding:?}").contains(&world.token)), "{found:?}");
+    found
+}
+
+/// Holds that something was found that says this, and that it is as bad as this.
+fn says(found: &[Finding], verdict: Verdict, what: &str, words: &str) {
+    let is_it = |finding: &&Finding| finding.what == what && finding.says.contains(words);
+    let finding = found.iter().find(is_it).unwrap_or_else(|| panic!("{what}: {words}: {found:?}"));
+    assert_eq!(finding.verdict, verdict, "{finding:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_to_be_mended_at_github_is_named() {
+    let gated = workflow(&run("echo")).replace("runs-on:", "environment: production\n    runs-on:");
+    let unmarked =
+        workflow(&run("echo")).replace("run-name: test ${{ inputs.taskbridge_job }}", "run-name: test");
+    let files = [("work.yml", workflow(&run("echo"))), ("gated.yml", gated), ("unmarked.yml", unmarked)];
+    let world =
+        World::of(&files, json!({"environments": {"production": {}}}), json!({"webhook_secret": "s"})).await;
+    let work = || json!({"workflow": "work.yml"});
+    let right = found(&world, work()).await;
+    assert!(right.iter().all(|finding| finding.verdict != Verdict::Fault), "{right:?}");
+    says(&right, Verdict::Ok, "credential", "a classic token of a user with the scopes `repo`");
+    says(&right, Verdict::Ok, "clock", "GitHub");
+    says(&right, Verdict::Ok, "allowance", "of 5000 requests of this hour are left");
+    says(&right, Verdict::Ok, "tool `deploy`", "it starts work.yml");
+    says(&right, Verdict::Warning, "webhook", "no webhook of");
+    says(
+        &found(&world, json!({"workflow": "unmarked.yml"})).await,
+        Verdict::Warning,
+        "tool `deploy`",
+        "carry no mark",
+    );
+    says(
+        &found(&world, json!({"workflow": "gated.yml"})).await,
+        Verdict::Ok,
+        "tool `deploy`",
+        "a review of the environment production",
+    );
+    for (target, words) in [
+        (json!({"workflow": "work.yml", "ref": "nowhere"}), "at nowhere"),
+        (json!({"workflow": "work.yml", "inputs": {"vesion": "1"}}), "gives the input `vesion`"),
+        (json!({"workflow": "work.yml", "repository": "octo-org/none"}), "octo-org/none cannot be seen"),
+        (json!({"workflow": "nowhere.yml"}), "no workflow nowhere.yml"),
+    ] {
+        says(&found(&world, target).await, Verdict::Fault, "tool `deploy`", words);
+    }
+    let hook = |more: Value| {
+        let mut hook = json!({"active": true, "events": ["workflow_run"],
+            "config": {"url": "https://bridge.example.com/hooks/github", "content_type": "json"}});
+        crate::world::merge(&mut hook, &more);
+        json!({"webhooks": [hook]})
+    };
+    for (more, verdict, words) in [
+        (json!({}), Verdict::Ok, "posts to /hooks/github"),
+        (json!({"events": ["push"]}), Verdict::Warning, "does not tell of runs"),
+        (json!({"active": false}), Verdict::Warning, "is not active"),
+    ] {
+        world.control("change", hook(more));
+        says(&found(&world, work()).await, verdict, "webhook", words);
+    }
+    world.control("change", json!({"push": false, "token": {"scopes": "read:org", "remaining": 100}}));
+    let wrong = found(&world, work()).await;
+    says(&wrong, Verdict::Fault, "credential", "it lacks `repo`");
+    says(&wrong, Verdict::Warning, "allowance", "of 5000 requests");
+    says(&wrong, Verdict::Fault, &format!("repository {}", world.repo), "may not write");
+}

@@ -1,0 +1,96 @@
+//! Runs that are run again: one more attempt for each call, and no second, whatever is lost.
+
+use serde_json::{Value, json};
+use taskbridge_sdk::suite::job;
+use taskbridge_sdk::{ErrorKind, JobSpec, JobState};
+
+use crate::world::{World, ended, output, run, text, workflow};
+
+const RERUN: &str = "actions/re-run-workflow";
+
+/// A repository in which a run has failed, and the addresses of that run and of its first attempt.
+async fn failed() -> (World, String, String) {
+    let world = World::with(&[("work.yml", workflow(&run("exit 3")))]).await;
+    let (_, seen) = world.run("work.yml", json!({})).await;
+    let data = output(&seen).structured.clone().unwrap();
+    assert_eq!(data["attempt_before"], Value::Null);
+    let attempt = data["url"].as_str().unwrap().to_owned();
+    let address = attempt.strip_suffix("/attempts/1").unwrap().to_owned();
+    world.asked();
+    (world, address, attempt)
+}
+
+fn again(named: &str, only_failed: bool) -> JobSpec {
+    let target = json!({"workflow": "work.yml", "rerun": "{{ run }}", "only_failed": only_failed});
+    job(target, json!({"run": named}))
+}
+
+fn reruns(world: &World) -> usize {
+    world.asked().iter().filter(|(operation, _)| operation.starts_with(RERUN)).count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rerun_is_a_job_of_its_own_that_names_the_attempt_before() {
+    let (world, address, attempt) = failed().await;
+    let mut job = again(&attempt, true);
+    let handle = world.backend.start(&job).await.unwrap().handle;
+    assert!(handle.as_str().ends_with("/2"), "{handle:?}");
+    let seen = ended(&*world.backend, &handle).await;
+    assert!(matches!(seen.state, JobState::Failed(_)), "{seen:?}");
+    assert!(
+        text(output(&seen)).contains(&format!("the attempt 2 of the run, after {attempt}\n")),
+        "{seen:?}"
+    );
+    assert_eq!(output(&seen).structured.as_ref().unwrap()["attempt_before"], attempt);
+    assert_eq!(reruns(&world), 1);
+
+    job.may_exist = true;
+    assert_eq!(world.backend.start(&job).await.unwrap().handle, handle, "the same call again");
+    let error = world.backend.start(&again(&attempt, false)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Rejected);
+    assert!(error.to_string().contains("name its newest attempt, 2"), "{error}");
+    assert_eq!(reruns(&world), 0);
+    let third = world.backend.start(&again(&address, false)).await.unwrap().handle;
+    assert!(third.as_str().ends_with("/3"), "{third:?}");
+    ended(&*world.backend, &third).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rerun_whose_reply_was_lost_is_found_if_its_attempt_was_named() {
+    let (world, address, attempt) = failed().await;
+    for (named, found) in [(&attempt, true), (&address, false)] {
+        world.fault(RERUN, json!({"kind": "reply_lost"}));
+        let mut job = again(named, false);
+        assert_eq!(world.backend.start(&job).await.unwrap_err().kind(), ErrorKind::Uncertain);
+        job.may_exist = true;
+        let later = world.backend.start(&job).await;
+        match (&later, found) {
+            (Ok(started), true) => {
+                assert!(started.handle.as_str().ends_with("/2"), "{later:?}");
+                ended(&*world.backend, &started.handle).await;
+            }
+            (Err(error), false) => assert_eq!(error.kind(), ErrorKind::Uncertain, "{error}"),
+            _ => panic!("{named}: {later:?}"),
+        }
+        assert_eq!(reruns(&world), 1, "{named}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_run_again_is_refused_and_left_alone() {
+    let world = World::with(&[("work.yml", workflow(&run("echo")))]).await;
+    let runs = |facts: Value| world.control("runs", facts)[0].as_u64().unwrap().to_string();
+    let running = runs(json!({"workflow": "work.yml"}));
+    let succeeded = runs(json!({"workflow": "work.yml", "status": "completed", "conclusion": "success"}));
+    for (named, only_failed, words) in [
+        (running.as_str(), false, "still runs"),
+        (succeeded.as_str(), true, "no job of the run"),
+        ("7", false, "has no run 7"),
+        ("the last", false, "is neither the number"),
+    ] {
+        let error = world.backend.start(&again(named, only_failed)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
+        assert!(error.to_string().contains(words), "{error}");
+    }
+    assert_eq!(reruns(&world), 0);
+}
