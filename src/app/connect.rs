@@ -105,6 +105,7 @@ pub(super) async fn connect_one(
         config_dir: config.dir.clone(),
         state_dir: config.store.backends_dir.join(name),
         program,
+        call_limit: config.reconciler.lease / 2,
     };
     let connecting = (adapter.connect)(wanted.fields.clone(), context);
     match tokio::time::timeout(PATIENCE, connecting).await {

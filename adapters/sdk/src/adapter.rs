@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use schemars::JsonSchema;
@@ -57,6 +58,9 @@ pub struct Connect {
     pub state_dir: PathBuf,
     /// The server's program, to be run in the adapter's helper role.
     pub program: PathBuf,
+    /// How long the server waits for one call. What takes longer is given up, and if that is a start, nobody knows what came
+    /// of it.
+    pub call_limit: Duration,
 }
 
 /// Something wrong in a target.

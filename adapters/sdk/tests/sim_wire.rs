@@ -114,6 +114,7 @@ async fn connect(config: Value) -> Result<Arc<dyn Backend>> {
         config_dir: PathBuf::from("/"),
         state_dir: PathBuf::from("/nowhere"),
         program: PathBuf::from("/nowhere"),
+        call_limit: Duration::from_secs(5),
     };
     let registry = Registry::new().with::<Sim>();
     (registry.get("sim").expect("just added").connect)(config, context).await

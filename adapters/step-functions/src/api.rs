@@ -1,6 +1,7 @@
 //! The calls that this adapter makes of Step Functions, each once and within its limits. It must not decide what they
 //! mean for a job.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use aws_sdk_sfn::Client;
@@ -118,6 +119,15 @@ impl Api {
         self.take(Operation::ListMachines)?;
         let sent = self.client.list_state_machines().max_results(1000).set_next_token(page).send().await;
         sent.map_err(|e| Failure::of(Operation::ListMachines.name(), Repeat::Safe, e))
+    }
+
+    /// The tags of a state machine.
+    pub(crate) async fn tags(&self, arn: &str) -> Answer<BTreeMap<String, String>> {
+        self.take(Operation::ListTags)?;
+        let sent = self.client.list_tags_for_resource().resource_arn(arn).send().await;
+        let answer = sent.map_err(|e| Failure::of(Operation::ListTags.name(), Repeat::Safe, e))?;
+        let tags = answer.tags.unwrap_or_default().into_iter();
+        Ok(tags.filter_map(|tag| Some((tag.key?, tag.value.unwrap_or_default()))).collect())
     }
 
     /// Waits until an activity has something to be done; there is none if no token is in the answer.

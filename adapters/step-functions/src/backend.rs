@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use taskbridge_sdk::{
-    Backend, Connect, Error, GroupKey, JobHandle, JobSpec, LogRequest, LogText, Logs, Observation, Questions,
-    Result, Started, Wakeups, async_trait,
+    Backend, Connect, Discovery, Error, GroupKey, JobHandle, JobSpec, LogRequest, LogText, Logs, Observation,
+    Questions, Result, Started, Wakeups, async_trait,
 };
 use tokio::time::Instant;
 
@@ -19,6 +19,7 @@ use crate::budget::Budget;
 use crate::check;
 use crate::client::{self, Clients};
 use crate::config::Config;
+use crate::discovery::Offers;
 use crate::log;
 use crate::machines::Machines;
 use crate::queue::Queue;
@@ -42,6 +43,9 @@ pub(crate) struct StepFunctions {
     /// `None` if the config names nothing to be read.
     reader: Option<Reader>,
     pub(crate) call_timeout: Duration,
+    /// How long the server waits for a call.
+    pub(crate) call_limit: Duration,
+    pub(crate) offers: Offers,
     /// What this process asked to be started lately, and when.
     started: Mutex<HashMap<String, Instant>>,
 }
@@ -76,6 +80,8 @@ impl StepFunctions {
             reader: reads.then(|| Reader::new(&sources)),
             sources,
             call_timeout: config.call_timeout,
+            call_limit: context.call_limit,
+            offers: Offers::new(config.discover.unwrap_or_default()),
             started: Mutex::default(),
         })
     }
@@ -137,6 +143,10 @@ impl Backend for StepFunctions {
     }
 
     fn logs(&self) -> Option<&dyn Logs> {
+        Some(self)
+    }
+
+    fn discovery(&self) -> Option<&dyn Discovery> {
         Some(self)
     }
 

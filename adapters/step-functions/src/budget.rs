@@ -21,6 +21,8 @@ pub(crate) enum Operation {
     History,
     DescribeMachine,
     ListMachines,
+    ListTags,
+    DescribeActivity,
     ActivityTask,
     TaskSuccess,
     TaskFailure,
@@ -28,7 +30,7 @@ pub(crate) enum Operation {
 }
 
 impl Operation {
-    const ALL: [Operation; 12] = [
+    const ALL: [Operation; 14] = [
         Self::Start,
         Self::StartSync,
         Self::Describe,
@@ -37,6 +39,8 @@ impl Operation {
         Self::History,
         Self::DescribeMachine,
         Self::ListMachines,
+        Self::ListTags,
+        Self::DescribeActivity,
         Self::ActivityTask,
         Self::TaskSuccess,
         Self::TaskFailure,
@@ -54,6 +58,8 @@ impl Operation {
             Self::History => "GetExecutionHistory",
             Self::DescribeMachine => "DescribeStateMachine",
             Self::ListMachines => "ListStateMachines",
+            Self::ListTags => "ListTagsForResource",
+            Self::DescribeActivity => "DescribeActivity",
             Self::ActivityTask => "GetActivityTask",
             Self::TaskSuccess => "SendTaskSuccess",
             Self::TaskFailure => "SendTaskFailure",
@@ -71,6 +77,8 @@ impl Operation {
             Self::History => (400, 20.0),
             Self::DescribeMachine => (200, 20.0),
             Self::ListMachines => (100, 5.0),
+            Self::ListTags => (100, 1.0),
+            Self::DescribeActivity => (200, 1.0),
             Self::ActivityTask | Self::TaskSuccess | Self::TaskFailure | Self::TaskHeartbeat => (1500, 300.0),
         };
         Quota { burst, per_second }

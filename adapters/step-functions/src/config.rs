@@ -51,6 +51,22 @@ pub struct Config {
     /// How often in a minute the histories of running executions are read, to tell how far they are. All executions of
     /// this backend share it; 0 turns progress off.
     pub progress_calls_per_minute: u16,
+    /// Offer the state machines of the account and region as tools.
+    pub discover: Option<Discover>,
+}
+
+/// Which state machines are offered as tools. Without any of these, all are.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "StepFunctionsDiscover")]
+pub struct Discover {
+    /// Those alone whose names start with this.
+    pub starting_with: String,
+    /// Those alone that have all of these tags, such as `{ team = "data" }`. An empty text stands for any value.
+    pub tags: BTreeMap<String, String>,
+    /// What they take, by the name of the state machine: a JSON Schema of an object each. It goes before what their tags and
+    /// definitions say.
+    pub input_schemas: BTreeMap<String, Map<String, Value>>,
 }
 
 impl Default for Config {
@@ -67,6 +83,7 @@ impl Default for Config {
             heartbeat: Duration::from_secs(20),
             quotas: BTreeMap::new(),
             progress_calls_per_minute: 30,
+            discover: None,
         }
     }
 }

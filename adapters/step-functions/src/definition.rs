@@ -4,9 +4,13 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
-/// The way through a state machine.
+/// The way through a state machine, and what the definition says of it as a whole.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Definition {
+    /// What whoever wrote it says to people.
+    pub(crate) comment: Option<String>,
+    /// After how many seconds an execution is ended.
+    pub(crate) timeout_seconds: Option<u64>,
     /// The states that are not within another.
     top: HashSet<String>,
     /// Those that an execution passes, one after the other, where no choice is to be made on the way.
@@ -18,13 +22,19 @@ pub(crate) struct Definition {
 impl Definition {
     pub(crate) fn parse(text: &str) -> Self {
         let Ok(Value::Object(machine)) = serde_json::from_str(text) else { return Self::default() };
-        let Some(states) = states(&machine) else { return Self::default() };
+        let comment = machine.get("Comment").and_then(Value::as_str).map(str::to_owned);
+        let timeout_seconds = machine.get("TimeoutSeconds").and_then(Value::as_u64);
+        let Some(states) = states(&machine) else {
+            return Self { comment, timeout_seconds, ..Self::default() };
+        };
         let branches = states.iter().filter_map(|(name, state)| {
             let branches = state.get("Branches")?.as_array()?;
             let ends = branches.iter().filter_map(Value::as_object).flat_map(last_states).collect();
             Some((name.clone(), (branches.len(), ends)))
         });
         Self {
+            comment,
+            timeout_seconds,
             top: states.keys().cloned().collect(),
             way: way(&machine, states),
             branches: branches.collect(),
@@ -129,5 +139,7 @@ mod tests {
             assert_eq!(Definition::parse(text), Definition::default(), "{text}");
         }
         assert_eq!(Definition::parse(r#"{"StartAt": "a", "States": {}}"#).place("a"), None);
+        let said = Definition::parse(r#"{"Comment": "Counts.", "TimeoutSeconds": 5}"#);
+        assert_eq!((said.comment.as_deref(), said.timeout_seconds), (Some("Counts."), Some(5)));
     }
 }

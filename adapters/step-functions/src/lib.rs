@@ -3,7 +3,8 @@
 //! [`StepFunctions`] is what the server registers. A start goes through `input` (what the execution is given) and
 //! `start` (under which name, and what an unclear reply means); `look` reads one execution and `sweep` many; `state`
 //! says what was seen, `steps` how far it is, `log` what its history tells. What an execution asks is in `asks`, under
-//! which `tokens` it waits comes through `reader`, and `answer` hands over what was said. Only `api` and `queue` talk to
+//! which `tokens` it waits comes through `reader`, and `answer` hands over what was said. `discovery` finds
+//! what state machines there are, and `offer` makes tools of them. Only `api` and `queue` talk to
 //! AWS, and only `failure` says what an error of it means. README.md tells users what a job can do, and what was tested against what.
 //!
 //! It must not know the server: all that it is told arrives in [`taskbridge_sdk::Connect`]. Nothing is retried here, by
@@ -19,12 +20,14 @@ mod check;
 mod client;
 mod config;
 mod definition;
+mod discovery;
 mod failure;
 mod history;
 mod input;
 mod log;
 mod look;
 mod machines;
+mod offer;
 mod queue;
 mod reader;
 mod start;
@@ -38,7 +41,7 @@ use std::sync::Arc;
 
 use taskbridge_sdk::{Adapter, Backend, Connect, Problem, Result, async_trait};
 
-pub use config::{AssumeRole, Config, Quota, Target};
+pub use config::{AssumeRole, Config, Discover, Quota, Target};
 
 /// The adapter for AWS Step Functions.
 pub struct StepFunctions;

@@ -13,10 +13,11 @@ use tokio::time::Instant;
 use crate::api::Api;
 use crate::arn::MachineArn;
 use crate::definition::Definition;
+use crate::failure::Failure;
 use crate::history::MOST_PAGES;
 
 /// How long a definition is believed: somebody may have changed the state machine.
-const BELIEVED: Duration = Duration::from_secs(300);
+const BELIEVED: Duration = Duration::from_secs(900);
 
 /// A state machine that was found.
 #[derive(Clone, Debug)]
@@ -69,6 +70,18 @@ impl Machines {
         definitions.insert(arn.to_owned(), (definition.clone(), now));
         definition
     }
+
+    /// Takes the definition that somebody else asked for.
+    pub(crate) async fn learn(&self, arn: &str, definition: Arc<Definition>) {
+        self.definitions.lock().await.insert(arn.to_owned(), (definition, Instant::now()));
+    }
+}
+
+/// What a failed call says of a state machine that there is no more, or soon will not be.
+pub(crate) fn is_gone(failure: &Failure) -> bool {
+    ["StateMachineDoesNotExist", "StateMachineDeleting", "ResourceNotFound"]
+        .iter()
+        .any(|code| failure.is(code))
 }
 
 async fn by_arn(api: &Api, region: &str, name: &str) -> Result<Machine> {

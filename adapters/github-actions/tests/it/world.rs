@@ -150,6 +150,7 @@ async fn connect(dir: &tempfile::TempDir, settings: Value) -> Result<Arc<dyn Bac
         config_dir: dir.path().to_owned(),
         state_dir: dir.path().join("state"),
         program: PathBuf::from("/nowhere"),
+        call_limit: Duration::from_secs(60),
     };
     GithubActions::connect(serde_json::from_value(settings).unwrap(), &context).await
 }

@@ -50,6 +50,7 @@ impl World {
             config_dir: self.dir.path().to_owned(),
             state_dir: self.dir.path().join("state"),
             program,
+            call_limit: Duration::from_secs(60),
         };
         Local::connect(serde_json::from_value(config).unwrap(), &context).await.unwrap()
     }

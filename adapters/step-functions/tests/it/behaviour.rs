@@ -1,10 +1,12 @@
 //! The behaviour suite of the sdk against both stand-ins.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use aws_sdk_sfn::types::StateMachineType;
 use serde_json::json;
-use taskbridge_sdk::suite::{Claims, Fixture, Printing, Refusal, Repeat, Trouble, fresh_key};
+use taskbridge_sdk::suite::{Claims, Fixture, Offering, Printing, Refusal, Repeat, Trouble, fresh_key};
 use taskbridge_sdk::{Backend, JobHandle, JobKey, JobSpec, async_trait};
 
 use crate::proxy::Fault;
@@ -18,11 +20,15 @@ struct Account {
     fails: String,
     waits: String,
     steps: String,
+    /// What the names of machines begin with that are to be discovered here.
+    prefix: String,
+    offered: AtomicU32,
 }
 
 impl Account {
     async fn at(kind: Kind) -> Self {
-        let world = World::new(kind).await;
+        let prefix = format!("suite-{}", &fresh_key().as_str()[3..15]);
+        let world = World::with(kind, json!({"discover": {"starting_with": prefix}})).await;
         let pass = json!({"First": {"Type": "Pass", "Result": {"text": "all is well"}, "End": true}});
         let fail = json!({"First": {"Type": "Fail", "Error": "NoPaper", "Cause": "the tray\nis empty"}});
         let wait = json!({"First": {"Type": "Wait", "Seconds": 600, "End": true}});
@@ -35,6 +41,8 @@ impl Account {
             waits: world.machine(wait).await,
             steps: world.machine(steps).await,
             world,
+            prefix,
+            offered: AtomicU32::new(0),
         }
     }
 }
@@ -48,7 +56,7 @@ impl Fixture for Account {
         logs: true,
         artifacts: false,
         wakeups: false,
-        discovery: false,
+        discovery: true,
         checkup: false,
         hooks: false,
         refuses: true,
@@ -58,6 +66,7 @@ impl Fixture for Account {
             Trouble::StartUnavailable,
             Trouble::StartLimited,
             Trouble::LookUnavailable,
+            Trouble::DiscoveryUnavailable,
         ],
     };
 
@@ -96,6 +105,22 @@ impl Fixture for Account {
         Duration::from_secs(180)
     }
 
+    async fn offers(&self) -> Option<Offering> {
+        let tool = format!("{}-{}", self.prefix, self.offered.fetch_add(1, Ordering::Relaxed));
+        let schema =
+            json!({"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]});
+        let definition = json!({
+            "Comment": format!("Says it again. ```{schema}```"), "StartAt": "Say", "States": {"Say": {"Type": "Pass", "End": true}},
+        });
+        self.world.named(&tool, definition, StateMachineType::Standard, &[]).await;
+        Some(Offering { tool, arguments: json!({"text": "said twice"}), text: "said twice".to_owned() })
+    }
+
+    async fn withdraws(&self, tool: &str) {
+        let arn = self.succeeds.rsplit_once(':').map(|(place, _)| format!("{place}:{tool}")).unwrap();
+        self.world.aws.delete_state_machine().state_machine_arn(arn).send().await.unwrap();
+    }
+
     async fn starts(&self, key: &JobKey) -> usize {
         let mut starts = 0;
         for machine in [&self.succeeds, &self.fails, &self.waits, &self.steps] {
@@ -117,9 +142,10 @@ impl Fixture for Account {
             Trouble::StartLimited => {
                 ("StartExecution", Fault::Answered(400, "ThrottlingException", "Rate exceeded"))
             }
-            Trouble::DiscoveryUnavailable | Trouble::CheckupUnavailable => {
-                panic!("{trouble:?} is not claimed")
+            Trouble::DiscoveryUnavailable => {
+                ("ListStateMachines", Fault::Answered(503, "ServiceUnavailable", "busy"))
             }
+            Trouble::CheckupUnavailable => panic!("{trouble:?} is not claimed"),
             Trouble::LookUnavailable => {
                 ("DescribeExecution", Fault::Answered(503, "ServiceUnavailable", "busy"))
             }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use aws_sdk_sfn::Client;
 use aws_sdk_sfn::config::{BehaviorVersion, Credentials, Region};
-use aws_sdk_sfn::types::StateMachineType;
+use aws_sdk_sfn::types::{StateMachineType, Tag};
 use serde_json::{Value, json};
 use taskbridge_sdk::suite::job;
 use taskbridge_sdk::{
@@ -25,6 +25,9 @@ pub(crate) const REGION: &str = "us-east-1";
 /// The credentials of the tests. The stand-ins believe any.
 pub(crate) const KEY: &str = "AKIATESTTESTTESTTEST";
 pub(crate) const SECRET: &str = "s3cr3t/of+the/tests";
+
+/// How long the server would wait for a call.
+pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 
 /// Longer than anything here takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -106,7 +109,22 @@ impl World {
     pub(crate) async fn define(&self, definition: Value, kind: StateMachineType) -> String {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let name = format!("machine-{}", MADE.fetch_add(1, Ordering::Relaxed));
-        let made = self.aws.create_state_machine().name(name).definition(definition.to_string()).r#type(kind);
+        self.named(&name, definition, kind, &[]).await
+    }
+
+    /// The same, with a name and tags.
+    pub(crate) async fn named(
+        &self,
+        name: &str,
+        definition: Value,
+        kind: StateMachineType,
+        tags: &[(&str, &str)],
+    ) -> String {
+        let mut made =
+            self.aws.create_state_machine().name(name).definition(definition.to_string()).r#type(kind);
+        for (key, value) in tags {
+            made = made.tags(Tag::builder().key(*key).value(*value).build());
+        }
         let made = made.role_arn("arn:aws:iam::000000000000:role/tests").send().await.unwrap();
         made.state_machine_arn
     }
@@ -148,6 +166,7 @@ pub(crate) async fn connect(dir: &tempfile::TempDir, config: Value) -> Result<Ar
         config_dir: dir.path().to_owned(),
         state_dir: dir.path().join("state"),
         program: PathBuf::from("/nowhere"),
+        call_limit: LIMIT,
     };
     StepFunctions::connect(serde_json::from_value(config).unwrap(), &context).await
 }

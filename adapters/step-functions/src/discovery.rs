@@ -1,0 +1,179 @@
+//! Which state machines there are to be offered as tools. What was read of them is kept, and may be lost: AWS allows few calls
+//! for tags, so that each question reads what is new, and of the rest a few.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use aws_sdk_sfn::types::{StateMachineListItem, StateMachineStatus, StateMachineType};
+use futures_util::stream::{self, StreamExt as _};
+use parking_lot::Mutex;
+use taskbridge_sdk::{DiscoveredTool, Discovery, Error, ErrorKind, Result, async_trait};
+use tokio::time::Instant;
+
+use crate::api::Answer;
+use crate::backend::StepFunctions;
+use crate::config::Discover;
+use crate::definition::Definition;
+use crate::history::MOST_PAGES;
+use crate::machines::is_gone;
+use crate::offer::Wanted;
+
+/// How many state machines are read at a time.
+const AT_A_TIME: usize = 8;
+/// How many of those that are known are read again for one question, those that were read longest ago.
+const AGAIN: usize = 10;
+
+/// What is wanted, and what was read so far.
+pub(crate) struct Offers {
+    wanted: Discover,
+    read: Mutex<HashMap<String, Read>>,
+    /// What was wrong with state machines and has been told.
+    told: Mutex<BTreeSet<String>>,
+}
+
+/// What was read of a state machine.
+#[derive(Clone)]
+struct Read {
+    at: Instant,
+    /// When AWS says that it was made: another of the same name is another.
+    made: i64,
+    /// `None` if it is not wanted, or is there no more.
+    machine: Option<Wanted>,
+}
+
+impl Offers {
+    pub(crate) fn new(wanted: Discover) -> Self {
+        Self { wanted, read: Mutex::default(), told: Mutex::default() }
+    }
+
+    fn wants(&self, tags: &BTreeMap<String, String>) -> bool {
+        let has = |(name, value): (&String, &String)| {
+            tags.get(name).is_some_and(|given| value.is_empty() || given == value)
+        };
+        self.wanted.tags.iter().all(has)
+    }
+
+    /// Forgets what is in the list no more. Those of the list that nothing is known of, and those that are to be read again.
+    fn to_read(
+        &self,
+        list: &[StateMachineListItem],
+    ) -> (Vec<StateMachineListItem>, Vec<StateMachineListItem>) {
+        let mut read = self.read.lock();
+        let there: HashMap<&str, i64> =
+            list.iter().map(|item| (item.state_machine_arn.as_str(), item.creation_date.secs())).collect();
+        read.retain(|arn, read| there.get(arn.as_str()) == Some(&read.made));
+        let (mut known, new): (Vec<_>, Vec<_>) =
+            list.iter().cloned().partition(|item| read.contains_key(&item.state_machine_arn));
+        known.sort_by_key(|item| read.get(&item.state_machine_arn).map(|read| read.at));
+        known.truncate(AGAIN);
+        (new, known)
+    }
+}
+
+#[async_trait]
+impl Discovery for StepFunctions {
+    async fn discover(&self) -> Result<Vec<DiscoveredTool>> {
+        let list = self.listed().await?;
+        let (new, again) = self.offers.to_read(&list);
+        // What is read counts, also if the rest cannot be read now: the next question goes on from there.
+        self.read_all(new).await?;
+        match self.read_all(again).await {
+            // What is known of them will do.
+            Err(error) if matches!(error.kind(), ErrorKind::Limited { .. }) => {}
+            other => other?,
+        }
+        Ok(self.tools().into_iter().filter_map(|(_, tool)| tool.ok()).collect())
+    }
+}
+
+impl StepFunctions {
+    /// What was read, as tools, by the names of the state machines; in words, why one cannot be a tool.
+    pub(crate) fn tools(&self) -> Vec<(Wanted, Result<DiscoveredTool, String>)> {
+        let read = self.offers.read.lock();
+        let machines = read.values().filter_map(|read| read.machine.clone());
+        let schemas = &self.offers.wanted.input_schemas;
+        let tools: Vec<_> = machines
+            .map(|machine| {
+                let tool = machine.tool(schemas.get(&machine.name), self.call_limit);
+                (machine, tool)
+            })
+            .collect();
+        let problem = |(machine, tool): &(Wanted, Result<_, String>)| {
+            let why = tool.as_ref().err()?;
+            Some(format!("the state machine `{}` is not offered as a tool: {why}", machine.name))
+        };
+        let problems: BTreeSet<String> = tools.iter().filter_map(problem).collect();
+        let mut told = self.offers.told.lock();
+        for problem in problems.difference(&told) {
+            tracing::warn!("{problem}");
+        }
+        *told = problems;
+        tools
+    }
+
+    /// All state machines of the account and region whose names are wanted.
+    async fn listed(&self) -> Result<Vec<StateMachineListItem>> {
+        let (mut all, mut page) = (Vec::new(), None);
+        for _ in 0..MOST_PAGES {
+            let answer = self.api.machines(page).await?;
+            let wanted =
+                |item: &StateMachineListItem| item.name.starts_with(&self.offers.wanted.starting_with);
+            all.extend(answer.state_machines.into_iter().filter(wanted));
+            page = answer.next_token;
+            if page.is_none() {
+                return Ok(all);
+            }
+        }
+        Err(Error::config(
+            "ListStateMachines: there are more state machines than can be read: set `starting_with`",
+        ))
+    }
+
+    async fn read_all(&self, items: Vec<StateMachineListItem>) -> Result<()> {
+        let reads = stream::iter(items).map(|item| async move {
+            let machine = self.read_one(&item).await?;
+            let read = Read { at: Instant::now(), made: item.creation_date.secs(), machine };
+            self.offers.read.lock().insert(item.state_machine_arn, read);
+            Ok(())
+        });
+        let done: Vec<Answer<()>> = reads.buffer_unordered(AT_A_TIME).collect().await;
+        Ok(done.into_iter().collect::<Answer<()>>()?)
+    }
+
+    async fn read_one(&self, item: &StateMachineListItem) -> Answer<Option<Wanted>> {
+        let arn = item.state_machine_arn.as_str();
+        let tags = match self.api.tags(arn).await {
+            Ok(tags) => tags,
+            Err(failure) if is_gone(&failure) => return Ok(None),
+            // Without a filter, tags only say more about a tool than its definition does.
+            Err(failure)
+                if self.offers.wanted.tags.is_empty()
+                    && matches!(failure.error.kind(), ErrorKind::Denied | ErrorKind::Limited { .. }) =>
+            {
+                BTreeMap::new()
+            }
+            Err(failure) => return Err(failure),
+        };
+        if !self.offers.wants(&tags) {
+            return Ok(None);
+        }
+        let seen = match self.api.describe_machine(arn).await {
+            Ok(seen) if seen.status == Some(StateMachineStatus::Deleting) => return Ok(None),
+            Ok(seen) => seen,
+            Err(failure) if is_gone(&failure) => return Ok(None),
+            Err(failure) => return Err(failure),
+        };
+        let definition = Arc::new(Definition::parse(&seen.definition));
+        let machine = Wanted {
+            arn: arn.to_owned(),
+            name: item.name.clone(),
+            express: item.r#type == StateMachineType::Express,
+            tags,
+            description: seen.description,
+            ..Wanted::default()
+        };
+        let machine = machine.with(&definition);
+        self.machines.learn(arn, definition).await;
+        Ok(Some(machine))
+    }
+}
