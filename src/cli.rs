@@ -18,7 +18,7 @@ use clap::{Args, Parser, Subcommand};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use taskbridge_sdk::Registry;
 
-use crate::app::{self, App, Origin};
+use crate::app::{self, App, Origin, counted};
 use crate::config::locate::Environment;
 use crate::config::{self, AuthMode, Config, Sources};
 use crate::mcp::generation::Revision;
@@ -163,15 +163,15 @@ fn load(registry: &Registry, file: &File, environment: &Environment) -> Result<(
 
 fn check(registry: &Registry, file: &File) -> Result<(), String> {
     let (config, _) = load(registry, file, &Environment::of_process())?;
-    let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
     let beside = [(config.resources.count(), "resource"), (config.prompts.count(), "prompt")];
-    let beside = beside.into_iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!(", {}", count(n, what)));
+    let beside =
+        beside.into_iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!(", {}", counted(n, what)));
     let beside: String = beside.collect();
     print(&format!(
         "{}: all right: {} on {}{}\n",
         config.file.display(),
-        count(config.tools.len(), "tool"),
-        count(config.backends.len(), "backend"),
+        counted(config.tools.len(), "tool"),
+        counted(config.backends.len(), "backend"),
         beside,
     ));
     Ok(())
@@ -258,7 +258,7 @@ fn welcome(config: &Config, address: SocketAddr) -> String {
         .collect();
     let offered =
         if asked.is_empty() { String::new() } else { format!(" and those of {}", asked.join(", ")) };
-    let tools = format!("{} tools{offered}", config.tools.len());
+    let tools = format!("{}{offered}", counted(config.tools.len(), "tool"));
     let (header, headers) = match config.auth.mode {
         AuthMode::None => (String::new(), String::new()),
         AuthMode::ApiKeys => (

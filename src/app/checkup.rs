@@ -94,9 +94,14 @@ async fn asked(backend: &dyn Backend) -> Result<Vec<DiscoveredTool>, Error> {
     tokio::time::timeout(PATIENCE, discovery.discover()).await.unwrap_or_else(|elapsed| Err(late(elapsed)))
 }
 
+/// How many of something there are, in words: "1 tool", "2 tools".
+pub fn counted(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
 fn of_config(config: &Config) -> Vec<Finding> {
-    let (tools, backends) = (config.tools.len(), config.backends.len());
-    let says = format!("{}: {tools} tools on {backends} backends", config.file.display());
+    let (tools, backends) = (counted(config.tools.len(), "tool"), counted(config.backends.len(), "backend"));
+    let says = format!("{}: {tools} on {backends}", config.file.display());
     let mut found = vec![Finding::ok("file", says)];
     for Definition { name, description, .. } in &config.tools {
         let what = format!("tool `{name}`");
@@ -235,10 +240,10 @@ async fn discovered(config: &Config, registry: &Registry, name: &str, backend: &
     let wrong = tools.iter().filter_map(|tool| config.tool_rules.read(registry, name, tool).err());
     let wrong: Vec<String> = wrong.map(|problems| problems.to_string()).collect();
     match wrong.len() {
-        0 => Finding::ok(what, format!("it offers {} tools", tools.len())),
+        0 => Finding::ok(what, format!("it offers {}", counted(tools.len(), "tool"))),
         n => Finding::warning(
             what,
-            format!("{n} of the {} tools that it offers are left out", tools.len()),
+            format!("it offers {}, of which {n} cannot be one here", counted(tools.len(), "tool")),
             format!("mend in the engine, or write them out in the config:\n{}", wrong.join("\n")),
         ),
     }

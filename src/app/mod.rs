@@ -29,7 +29,7 @@ use crate::tasks::ledger::Nudge;
 use crate::tasks::reconciler::Reconciler;
 use crate::tasks::store::StoreError;
 
-pub use checkup::{Checked, look_over, offers};
+pub use checkup::{Checked, counted, look_over, offers};
 pub use reload::Origin;
 pub use serve::listen;
 

@@ -8,7 +8,7 @@ use taskbridge_sdk::{Finding, Registry, Verdict};
 
 use super::store::runtime;
 use super::{File, complain, load, print};
-use crate::app::{Checked, look_over, offers};
+use crate::app::{Checked, counted, look_over, offers};
 use crate::config::locate::Environment;
 use crate::config::{self, Config};
 
@@ -59,7 +59,9 @@ fn told(all: &[Checked]) -> String {
         }
     }
     let count = |wanted: Verdict| all.iter().filter(|checked| checked.finding.verdict == wanted).count();
-    text.push_str(&format!("{} faults, {} warnings\n", count(Verdict::Fault), count(Verdict::Warning)));
+    let (faults, warnings) =
+        (counted(count(Verdict::Fault), "fault"), counted(count(Verdict::Warning), "warning"));
+    text.push_str(&format!("{faults}, {warnings}\n"));
     text
 }
 

@@ -43,7 +43,7 @@ async fn what_is_right_is_told_and_nothing_is_made() {
     let ended = doctor(&place, &[]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(
-        ended.stdout.contains("ok       config: file: ") && ended.stdout.contains("1 tools on 1 backends"),
+        ended.stdout.contains("ok       config: file: ") && ended.stdout.contains("1 tool on 1 backend"),
         "{ended:?}"
     );
     assert!(ended.stdout.contains("the first server makes it"), "{ended:?}");
