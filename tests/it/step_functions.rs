@@ -1,27 +1,34 @@
 //! The real server and a stand-in for AWS Step Functions (LocalStack): a machine asks, the server is killed, and the
-//! user's answer arrives all the same. The stand-in is installed by `tests/run --only standins`.
+//! user's answer arrives all the same; state machines come and go as tools. The stand-in is installed by
+//! `tests/run --only standins`.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::support::{BASICS, Modern, Place};
+use crate::support::{BASICS, Client, Modern, Place, text};
 
 /// Longer than anything here takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A stand-in that runs. Its keeper stops it when its input ends, with this process at the latest.
 struct Standin {
-    http: reqwest::Client,
     url: String,
     _keeper: Child,
 }
 
 impl Standin {
+    /// One for all tests here.
+    fn shared() -> &'static Self {
+        static SHARED: OnceLock<Standin> = OnceLock::new();
+        tokio::task::block_in_place(|| SHARED.get_or_init(Standin::start))
+    }
+
     fn start() -> Self {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
@@ -38,7 +45,7 @@ impl Standin {
         BufReader::new(keeper.stdout.take().unwrap()).read_line(&mut said).unwrap();
         let log = fs::read_to_string(folder.join("log")).unwrap_or_default();
         let port = said.trim().strip_prefix("ready ").unwrap_or_else(|| panic!("it did not start: {log}"));
-        Self { http: reqwest::Client::new(), url: format!("http://127.0.0.1:{port}"), _keeper: keeper }
+        Self { url: format!("http://127.0.0.1:{port}"), _keeper: keeper }
     }
 
     /// A call of AWS. The stand-in looks at no signature.
@@ -47,7 +54,9 @@ impl Standin {
             "CreateQueue" => ("AmazonSQS", "sqs"),
             _ => ("AWSStepFunctions", "states"),
         };
-        let post = self.http.post(&self.url).header("x-amz-target", format!("{service}.{operation}"));
+        // Each test has a runtime of its own, which takes its connections along.
+        let http = reqwest::Client::new();
+        let post = http.post(&self.url).header("x-amz-target", format!("{service}.{operation}"));
         let post = post.header("content-type", "application/x-amz-json-1.0");
         let credential = format!(
             "AWS4-HMAC-SHA256 Credential=AKIATEST/20260101/us-east-1/{scope}/aws4_request, SignedHeaders=host, Signature=0"
@@ -64,8 +73,14 @@ impl Standin {
         state["TimeoutSeconds"] = json!(600);
         state["Retry"] =
             json!([{"ErrorEquals": again, "IntervalSeconds": 1, "MaxAttempts": 99, "BackoffRate": 1}]);
+        self.define(name, "Ships.", state).await
+    }
+
+    /// A machine of this state.
+    async fn define(&self, name: &str, comment: &str, mut state: Value) -> String {
         state["End"] = json!(true);
-        let definition = json!({"StartAt": "Ask", "States": {"Ask": state}}).to_string();
+        let definition =
+            json!({"Comment": comment, "StartAt": "Only", "States": {"Only": state}}).to_string();
         let role = "arn:aws:iam::000000000000:role/tests";
         let made = json!({"name": name, "definition": definition, "roleArn": role});
         self.call("CreateStateMachine", made).await["stateMachineArn"].as_str().unwrap().to_owned()
@@ -73,6 +88,9 @@ impl Standin {
 }
 
 fn config(standin: &Standin, queue: &str) -> String {
+    let more = format!(
+        "heartbeat = \"1s\"\nactivities = [\"arn:aws:states:us-east-1:000000000000:activity:ask\"]\nqueue = \"{queue}\"\n"
+    );
     let target = "arn:aws:states:us-east-1:000000000000:stateMachine";
     let tools: String = ["activity", "queue"]
         .map(|tool| {
@@ -82,12 +100,23 @@ fn config(standin: &Standin, queue: &str) -> String {
             )
         })
         .concat();
+    format!("{}{tools}", backend(standin, &more))
+}
+
+fn backend(standin: &Standin, more: &str) -> String {
     format!(
         "{BASICS}[reconciler]\nlease = \"6s\"\n[backends.aws]\nkind = \"step-functions\"\nregion = \"us-east-1\"\nprofile = \"tester\"\n\
-         config_file = \"aws\"\nendpoint = \"{url}\"\ncall_timeout = \"2s\"\nheartbeat = \"1s\"\n\
-         activities = [\"arn:aws:states:us-east-1:000000000000:activity:ask\"]\nqueue = \"{queue}\"\n{tools}",
+         config_file = \"aws\"\nendpoint = \"{url}\"\ncall_timeout = \"2s\"\n{more}",
         url = standin.url,
     )
+}
+
+/// A server's folder with this config, and credentials that the stand-in believes.
+fn place(config: &str) -> Place {
+    let place = Place::new(config);
+    let credentials = "[profile tester]\naws_access_key_id = AKIATEST\naws_secret_access_key = s3cr3t\n";
+    fs::write(place.path("aws"), credentials).unwrap();
+    place
 }
 
 /// The task, once it has this status.
@@ -116,7 +145,7 @@ fn is_kept(folder: &Path, text: &str) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_machine_that_asks_is_answered_once_over_a_kill_and_no_token_is_kept() {
-    let standin = tokio::task::block_in_place(Standin::start);
+    let standin = Standin::shared();
     let activity = standin.call("CreateActivity", json!({"name": "ask"})).await["activityArn"].clone();
     let queue = standin.call("CreateQueue", json!({"QueueName": "ask"})).await["QueueUrl"].clone();
     let said = json!({
@@ -131,12 +160,7 @@ async fn a_machine_that_asks_is_answered_once_over_a_kill_and_no_token_is_kept()
         "Parameters": {"QueueUrl": queue, "MessageBody": body},
     });
     let machines = [standin.machine("activity", by_activity).await, standin.machine("queue", by_queue).await];
-    let place = Place::new(&config(&standin, &format!("{}/000000000000/ask", standin.url)));
-    fs::write(
-        place.path("aws"),
-        "[profile tester]\naws_access_key_id = AKIATEST\naws_secret_access_key = s3cr3t\n",
-    )
-    .unwrap();
+    let place = place(&config(standin, &format!("{}/000000000000/ask", standin.url)));
 
     let mut server = place.serve();
     let client = Modern::with_tasks(server.url());
@@ -182,4 +206,51 @@ async fn a_machine_that_asks_is_answered_once_over_a_kill_and_no_token_is_kept()
         }
     }
     drop(server);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_machine_comes_and_goes_as_a_tool_and_its_tasks_stay() {
+    let standin = Standin::shared();
+    let discover =
+        "[backends.aws.discover]\nevery = \"300ms\"\nstarting_with = \"comes-\"\nprefix = \"aws-\"\n";
+    let place = place(&backend(standin, discover));
+    let server = place.serve();
+    let client = Client::open(server.url()).await.unwrap();
+    let mut stream = client.listen().await.unwrap();
+    let changed = async |stream: &mut crate::support::Events| {
+        let heard = async {
+            while stream.next().await.unwrap().unwrap()["method"] != "notifications/tools/list_changed" {}
+        };
+        tokio::time::timeout(PATIENCE, heard).await.expect("the list changed");
+    };
+    let schema = json!({"type": "object", "properties": {"day": {"type": "string"}}, "required": ["day"]});
+    let comment = format!("Builds the report of a day. ```{schema}```");
+    let waits = json!({"Type": "Wait", "SecondsPath": "$.seconds"});
+    let machine = standin.define("comes-and-goes", &comment, json!({"Type": "Wait", "Seconds": 4})).await;
+    standin.define("stays", "Another.", waits).await;
+    changed(&mut stream).await;
+    let offered = async || {
+        let mut tools = client.request("tools/list", json!({})).await.unwrap()["tools"].clone();
+        tools.as_array_mut().unwrap().retain(|tool| tool["name"].as_str().unwrap().starts_with("aws-"));
+        tools
+    };
+    let tools = offered().await;
+    assert_eq!(tools.as_array().unwrap().len(), 1, "{tools}");
+    assert_eq!(tools[0]["name"], "aws-comes-and-goes");
+    assert_eq!(tools[0]["description"], "Builds the report of a day.");
+    assert_eq!(tools[0]["inputSchema"]["required"], json!(["day"]));
+    let task = client.start("aws-comes-and-goes", json!({"day": "today"})).await.unwrap();
+    let begun = async {
+        while standin.call("ListExecutions", json!({"stateMachineArn": machine})).await["executions"]
+            == json!([])
+        {}
+    };
+    tokio::time::timeout(PATIENCE, begun).await.expect("the execution begins");
+    standin.call("DeleteStateMachine", json!({"stateMachineArn": machine})).await;
+    changed(&mut stream).await;
+    assert_eq!(offered().await, json!([]));
+    assert!(client.start("aws-comes-and-goes", json!({"day": "today"})).await.is_err());
+    let result =
+        tokio::time::timeout(PATIENCE, client.result(&task)).await.expect("its task goes on").unwrap();
+    assert!(text(&result).contains("today"), "{result}");
 }

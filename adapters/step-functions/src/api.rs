@@ -21,6 +21,7 @@ use aws_sdk_sfn::types::ExecutionStatus;
 use crate::budget::{Budget, Operation};
 use crate::client::timeouts;
 use crate::failure::{Failure, Repeat};
+use crate::skew::{Listener, Times};
 use crate::tokens::Token;
 
 /// An Express execution runs for five minutes at most; its answer is then on its way.
@@ -119,6 +120,25 @@ impl Api {
         self.take(Operation::ListMachines)?;
         let sent = self.client.list_state_machines().max_results(1000).set_next_token(page).send().await;
         sent.map_err(|e| Failure::of(Operation::ListMachines.name(), Repeat::Safe, e))
+    }
+
+    /// Asks for one state machine, to see whether AWS answers, and at what time.
+    pub(crate) async fn knock(&self) -> (Answer<()>, Option<Times>) {
+        if let Err(failure) = self.take(Operation::ListMachines) {
+            return (Err(failure), None);
+        }
+        let listener = Listener::default();
+        let config = aws_sdk_sfn::Config::builder().interceptor(listener.clone());
+        let call = self.client.list_state_machines().max_results(1);
+        let sent = call.customize().config_override(config).send().await;
+        let sent = sent.map(drop).map_err(|e| Failure::of(Operation::ListMachines.name(), Repeat::Safe, e));
+        (sent, listener.heard())
+    }
+
+    pub(crate) async fn describe_activity(&self, arn: &str) -> Answer<()> {
+        self.take(Operation::DescribeActivity)?;
+        let sent = self.client.describe_activity().activity_arn(arn).send().await;
+        sent.map(drop).map_err(|e| Failure::of(Operation::DescribeActivity.name(), Repeat::Safe, e))
     }
 
     /// The tags of a state machine.

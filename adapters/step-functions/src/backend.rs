@@ -4,10 +4,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use aws_sdk_sfn::config::SharedCredentialsProvider;
 use parking_lot::Mutex;
 use taskbridge_sdk::{
-    Backend, Connect, Discovery, Error, GroupKey, JobHandle, JobSpec, LogRequest, LogText, Logs, Observation,
-    Questions, Result, Started, Wakeups, async_trait,
+    Backend, Checkup, Connect, Discovery, Error, GroupKey, Hooks, JobHandle, JobSpec, LogRequest, LogText,
+    Logs, Observation, Questions, Result, Started, Wakeups, async_trait,
 };
 use tokio::time::Instant;
 
@@ -17,9 +18,11 @@ use crate::arn::ExecutionArn;
 use crate::asks::Ways;
 use crate::budget::Budget;
 use crate::check;
+use crate::checkup::Settings;
 use crate::client::{self, Clients};
 use crate::config::Config;
 use crate::discovery::Offers;
+use crate::hooks::Hook;
 use crate::log;
 use crate::machines::Machines;
 use crate::queue::Queue;
@@ -46,16 +49,22 @@ pub(crate) struct StepFunctions {
     /// How long the server waits for a call.
     pub(crate) call_limit: Duration,
     pub(crate) offers: Offers,
+    /// `None` if the config has no secret for it.
+    hook: Option<Hook>,
+    pub(crate) settings: Settings,
+    pub(crate) credentials: SharedCredentialsProvider,
     /// What this process asked to be started lately, and when.
     started: Mutex<HashMap<String, Instant>>,
 }
 
 impl StepFunctions {
     pub(crate) async fn connect(config: Config, context: &Connect) -> Result<Self> {
-        let Clients { steps, queue, region } = client::connect(&config, context).await?;
+        let Clients { steps, queue, region, credentials } = client::connect(&config, context).await?;
         if let Some(wrong) = check::ways(&config, &region).or_else(|| Budget::check(&config.quotas)) {
             return Err(Error::config(wrong));
         }
+        let secret = config.hook_secret.clone();
+        let settings = Settings::of(&config, context);
         let ways = Ways { activities: config.activities.clone(), queue: config.queue.clone() };
         let reads = !ways.are_closed();
         let api = Arc::new(Api::new(steps, Budget::new(&config.quotas), config.endpoint.is_some()));
@@ -74,9 +83,12 @@ impl StepFunctions {
             api,
             region,
             machines: Machines::default(),
-            watch,
             tokens,
             given: Given::default(),
+            hook: secret.map(|secret| Hook::new(secret, watch.clone())),
+            settings,
+            credentials,
+            watch,
             reader: reads.then(|| Reader::new(&sources)),
             sources,
             call_timeout: config.call_timeout,
@@ -148,6 +160,14 @@ impl Backend for StepFunctions {
 
     fn discovery(&self) -> Option<&dyn Discovery> {
         Some(self)
+    }
+
+    fn checkup(&self) -> Option<&dyn Checkup> {
+        Some(self)
+    }
+
+    fn hooks(&self) -> Option<&dyn Hooks> {
+        self.hook.as_ref().map(|hook| hook as &dyn Hooks)
     }
 
     fn wakeups(&self) -> Option<&dyn Wakeups> {

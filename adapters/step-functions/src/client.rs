@@ -25,6 +25,7 @@ pub(crate) struct Clients {
     /// `None` if there is no queue.
     pub(crate) queue: Option<aws_sdk_sqs::Client>,
     pub(crate) region: String,
+    pub(crate) credentials: SharedCredentialsProvider,
 }
 
 pub(crate) async fn connect(config: &Config, context: &Connect) -> Result<Clients> {
@@ -55,11 +56,12 @@ pub(crate) async fn connect(config: &Config, context: &Connect) -> Result<Client
         aws_sdk_sqs::Client::from_conf(builder.build())
     });
     let mut builder = aws_sdk_sfn::config::Builder::from(&found)
-        .credentials_provider(provider)
+        .credentials_provider(provider.clone())
         .retry_config(RetryConfig::disabled())
         .timeout_config(timeouts(config.call_timeout));
     builder.set_endpoint_url(config.endpoint.clone().or_else(|| found.endpoint_url().map(str::to_owned)));
-    Ok(Clients { steps: aws_sdk_sfn::Client::from_conf(builder.build()), queue, region })
+    let steps = aws_sdk_sfn::Client::from_conf(builder.build());
+    Ok(Clients { steps, queue, region, credentials: provider })
 }
 
 /// Where a queue is: its URL without the account and the name.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use taskbridge_sdk::Secret;
 
 /// Starts executions of AWS Step Functions. Credentials are found as every AWS tool finds them: in the environment, in
 /// `~/.aws`, or from the container or machine that the server runs on.
@@ -39,6 +40,10 @@ pub struct Config {
     /// The URL of an SQS queue of this server's own. Steps that end in `.waitForTaskToken` send what they ask there, and
     /// a rule of EventBridge may send the status changes of executions, which are then seen sooner.
     pub queue: Option<String>,
+    /// The secret that an API destination of EventBridge shows in the header `x-taskbridge-secret` when it posts status changes
+    /// of executions to `/hooks/NAME`, NAME being this backend's: the text itself, `{ env = "VARIABLE" }` or
+    /// `{ file = "PATH" }`. Without it, nothing is taken there.
+    pub hook_secret: Option<Secret>,
     /// How often Step Functions is told that somebody still thinks about a question, and after how long a message of the
     /// queue that nobody has answered comes again. It must be shorter than half of the `HeartbeatSeconds` of the steps
     /// that ask.
@@ -80,6 +85,7 @@ impl Default for Config {
             call_timeout: Duration::from_secs(6),
             activities: Vec::new(),
             queue: None,
+            hook_secret: None,
             heartbeat: Duration::from_secs(20),
             quotas: BTreeMap::new(),
             progress_calls_per_minute: 30,

@@ -161,6 +161,14 @@ impl Failure {
         Self { code: Some(code), error }
     }
 
+    /// True if the credentials themselves are at fault, and not what they may do.
+    pub(crate) fn is_of_credentials(&self) -> bool {
+        match &self.code {
+            Some(code) => meaning(code, 0) == Meaning::DeniedSecretly,
+            None => matches!(self.error.kind(), ErrorKind::Denied),
+        }
+    }
+
     /// True if AWS answered with this code.
     pub(crate) fn is(&self, code: &str) -> bool {
         self.code.as_deref() == Some(code)

@@ -4,7 +4,8 @@
 //! `start` (under which name, and what an unclear reply means); `look` reads one execution and `sweep` many; `state`
 //! says what was seen, `steps` how far it is, `log` what its history tells. What an execution asks is in `asks`, under
 //! which `tokens` it waits comes through `reader`, and `answer` hands over what was said. `discovery` finds
-//! what state machines there are, and `offer` makes tools of them. Only `api` and `queue` talk to
+//! what state machines there are, and `offer` makes tools of them; `checkup` looks all of it over, with `permissions` and the `policy` that grants them; `hooks` reads what
+//! EventBridge posts. Only `api` and `queue` talk to
 //! AWS, and only `failure` says what an error of it means. README.md tells users what a job can do, and what was tested against what.
 //!
 //! It must not know the server: all that it is told arrives in [`taskbridge_sdk::Connect`]. Nothing is retried here, by
@@ -17,19 +18,26 @@ mod asks;
 mod backend;
 mod budget;
 mod check;
+mod checkup;
 mod client;
 mod config;
 mod definition;
 mod discovery;
 mod failure;
 mod history;
+mod hooks;
+mod identity;
 mod input;
 mod log;
 mod look;
 mod machines;
+mod needs;
 mod offer;
+mod permissions;
+mod policy;
 mod queue;
 mod reader;
+mod skew;
 mod start;
 mod state;
 mod steps;
@@ -52,6 +60,8 @@ impl Adapter for StepFunctions {
 
     type Config = Config;
     type Target = Target;
+
+    const SECRETS: &'static [&'static str] = &["hook_secret"];
 
     fn check(config: &Config, target: &Target, parameters: &[&str]) -> Vec<Problem> {
         check::check(config, target, parameters)

@@ -37,6 +37,13 @@ impl Queue {
         Ok(answer.messages.unwrap_or_default())
     }
 
+    /// Whether messages may be received: one that is there can be received again at once.
+    pub(crate) async fn try_receive(&self) -> Answer<()> {
+        let call = self.client.receive_message().queue_url(&self.url).max_number_of_messages(1);
+        let sent = call.visibility_timeout(0).wait_time_seconds(0).send().await;
+        sent.map(drop).map_err(|e| Failure::of("ReceiveMessage", Repeat::Safe, e))
+    }
+
     /// Deletes a message that is done with. If that fails, it comes again, and is deleted then.
     pub(crate) async fn delete(&self, receipt: &Receipt) -> Answer<()> {
         let sent = self.client.delete_message().queue_url(&self.url).receipt_handle(&receipt.0).send().await;

@@ -18,6 +18,7 @@ use crate::api::Api;
 use crate::arn::{ExecutionArn, attached};
 use crate::asks::{Content, MISTAKEN};
 use crate::failure::Failure;
+use crate::hooks::execution;
 use crate::queue::Queue;
 use crate::steps::Watch;
 use crate::tokens::{Held, Receipt, Token, Tokens};
@@ -135,7 +136,7 @@ impl Sources {
             return self.take(Token::new(token), &said, Some(receipt)).await;
         }
         // Word from EventBridge.
-        let arn = said["detail"]["executionArn"].as_str()?.to_owned();
+        let arn = execution(&said)?.to_owned();
         if queue.delete(&receipt).await.is_err() {
             tracing::debug!("a message of the queue could not be deleted, and comes again");
         }

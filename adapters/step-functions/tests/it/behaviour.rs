@@ -5,8 +5,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use aws_sdk_sfn::types::StateMachineType;
-use serde_json::json;
-use taskbridge_sdk::suite::{Claims, Fixture, Offering, Printing, Refusal, Repeat, Trouble, fresh_key};
+use serde_json::{Value, json};
+use taskbridge_sdk::suite::{
+    Claims, Fixture, Offering, Posted, Printing, Refusal, Repeat, Trouble, fresh_key,
+};
 use taskbridge_sdk::{Backend, JobHandle, JobKey, JobSpec, async_trait};
 
 use crate::proxy::Fault;
@@ -28,7 +30,9 @@ struct Account {
 impl Account {
     async fn at(kind: Kind) -> Self {
         let prefix = format!("suite-{}", &fresh_key().as_str()[3..15]);
-        let world = World::with(kind, json!({"discover": {"starting_with": prefix}})).await;
+        let world =
+            World::with(kind, json!({"discover": {"starting_with": prefix}, "hook_secret": "s3cret-0"}))
+                .await;
         let pass = json!({"First": {"Type": "Pass", "Result": {"text": "all is well"}, "End": true}});
         let fail = json!({"First": {"Type": "Fail", "Error": "NoPaper", "Cause": "the tray\nis empty"}});
         let wait = json!({"First": {"Type": "Wait", "Seconds": 600, "End": true}});
@@ -57,8 +61,8 @@ impl Fixture for Account {
         artifacts: false,
         wakeups: false,
         discovery: true,
-        checkup: false,
-        hooks: false,
+        checkup: true,
+        hooks: true,
         refuses: true,
         counts_starts: true,
         troubles: &[
@@ -67,6 +71,7 @@ impl Fixture for Account {
             Trouble::StartLimited,
             Trouble::LookUnavailable,
             Trouble::DiscoveryUnavailable,
+            Trouble::CheckupUnavailable,
         ],
     };
 
@@ -121,6 +126,22 @@ impl Fixture for Account {
         self.world.aws.delete_state_machine().state_machine_arn(arn).send().await.unwrap();
     }
 
+    fn missing(&self) -> Option<Value> {
+        Some(json!({"state_machine": format!("{}-that-is-not-there", self.succeeds)}))
+    }
+
+    fn posts(&self, handle: &JobHandle) -> Option<Posted> {
+        let body = json!({
+            "version": "0", "id": "315c1398-40ff-a850-213b-158f73e60175",
+            "detail-type": "Step Functions Execution Status Change", "source": "aws.states",
+            "detail": {"executionArn": handle.as_str(), "status": "SUCCEEDED"},
+        });
+        let (header, secret) = ("x-taskbridge-secret".to_owned(), "s3cret-0".to_owned());
+        let headers =
+            vec![(header.clone(), secret), ("content-type".to_owned(), "application/json".to_owned())];
+        Some(Posted { headers, body: body.to_string().into_bytes(), proof: header, signs_the_body: false })
+    }
+
     async fn starts(&self, key: &JobKey) -> usize {
         let mut starts = 0;
         for machine in [&self.succeeds, &self.fails, &self.waits, &self.steps] {
@@ -142,10 +163,9 @@ impl Fixture for Account {
             Trouble::StartLimited => {
                 ("StartExecution", Fault::Answered(400, "ThrottlingException", "Rate exceeded"))
             }
-            Trouble::DiscoveryUnavailable => {
+            Trouble::DiscoveryUnavailable | Trouble::CheckupUnavailable => {
                 ("ListStateMachines", Fault::Answered(503, "ServiceUnavailable", "busy"))
             }
-            Trouble::CheckupUnavailable => panic!("{trouble:?} is not claimed"),
             Trouble::LookUnavailable => {
                 ("DescribeExecution", Fault::Answered(503, "ServiceUnavailable", "busy"))
             }

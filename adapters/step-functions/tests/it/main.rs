@@ -6,6 +6,7 @@
 mod asks;
 mod attach;
 mod behaviour;
+mod checks;
 mod discovers;
 mod ends;
 mod express;

@@ -18,6 +18,8 @@ pub(crate) enum Fault {
     Answered(u16, &'static str, &'static str),
     /// It is not served, and answered with this.
     Told(serde_json::Value),
+    /// It is not served, and answered with nothing at this time, as HTTP writes it.
+    Dated(&'static str),
     /// It is not served, and not answered either.
     Silent,
 }
@@ -109,12 +111,17 @@ async fn serve(mut client: TcpStream, upstream: u16, seen: &Mutex<Seen>) -> io::
             Some((*status, serde_json::json!({"__type": code, "message": message})))
         }
         Some(Fault::Told(body)) => Some((200, body.clone())),
+        Some(Fault::Dated(_)) => Some((200, serde_json::json!({"stateMachines": []}))),
         _ => None,
     };
     if let Some((status, body)) = told {
         let body = body.to_string();
+        let date = match fault {
+            Some(Fault::Dated(date)) => format!("date: {date}\r\n"),
+            _ => String::new(),
+        };
         let answer = format!(
-            "HTTP/1.1 {status} told\r\ncontent-type: application/x-amz-json-1.0\r\ncontent-length: {}\r\nconnection: \
+            "HTTP/1.1 {status} told\r\ncontent-type: application/x-amz-json-1.0\r\ncontent-length: {}\r\n{date}connection: \
              close\r\n\r\n{body}",
             body.len()
         );

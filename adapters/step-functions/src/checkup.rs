@@ -1,0 +1,275 @@
+//! What `taskbridge doctor` is told of an account: credentials, the clock, state machines, permissions, and the ways by which
+//! steps ask. All of it by calls that change nothing.
+
+use std::time::Duration;
+
+use aws_sdk_sfn::config::ProvideCredentials as _;
+use aws_sdk_sfn::types::{StateMachineStatus, StateMachineType};
+use serde::Deserialize as _;
+use taskbridge_sdk::{Checkup, Connect, ErrorKind, Finding, ToolTarget, Verdict, async_trait};
+
+use crate::api::Answer;
+use crate::arn::MachineArn;
+use crate::backend::StepFunctions;
+use crate::config::{Config, Target};
+use crate::definition::Definition;
+use crate::failure::without_credentials;
+use crate::identity;
+use crate::needs::Used;
+use crate::permissions::{Attempt, Need};
+use crate::skew::{Times, now};
+
+/// How far a clock may be off before AWS refuses what it signs.
+const SKEW: Duration = Duration::from_secs(300);
+/// So many of the state machines that are discovered are looked at.
+const MOST_DISCOVERED: usize = 20;
+
+/// What the config says of which only a check-up wants to know.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) backend: String,
+    /// The state machines that are discovered, as a policy names them. `None` if none are.
+    pub(crate) discovers: Option<String>,
+    pub(crate) filters_by_tags: bool,
+    pub(crate) asks: bool,
+    pub(crate) activities: Vec<String>,
+    pub(crate) queue: Option<String>,
+    pub(crate) takes_hooks: bool,
+    pub(crate) endpoint: Option<String>,
+}
+
+impl Settings {
+    pub(crate) fn of(config: &Config, context: &Connect) -> Self {
+        let discover = config.discover.as_ref();
+        Self {
+            backend: context.name.clone(),
+            discovers: discover.map(|discover| format!("{}*", discover.starting_with)),
+            filters_by_tags: discover.is_some_and(|discover| !discover.tags.is_empty()),
+            asks: !config.activities.is_empty() || config.queue.is_some(),
+            activities: config.activities.clone(),
+            queue: config.queue.clone(),
+            takes_hooks: config.hook_secret.is_some(),
+            endpoint: config.endpoint.clone(),
+        }
+    }
+}
+
+#[async_trait]
+impl Checkup for StepFunctions {
+    async fn check_up(&self, tools: &[ToolTarget]) -> Vec<Finding> {
+        let mut found = vec![self.of_credentials().await];
+        if found[0].verdict == Verdict::Fault {
+            return found;
+        }
+        let (answer, times) = self.api.knock().await;
+        if let Err(fault) = self.of_answer(&answer) {
+            found.extend(times.map(clock));
+            found.push(fault);
+            return found;
+        }
+        found.push(Finding::ok("Step Functions", format!("it answers in `{}`", self.region)));
+        found.push(times.map_or_else(no_clock, clock));
+        found.push(self.of_call_timeout());
+        let mut needs = Vec::new();
+        let by_name =
+            |tool: &ToolTarget| !tool.target["state_machine"].as_str().unwrap_or("arn:").starts_with("arn:");
+        if self.settings.discovers.is_some() || tools.iter().any(by_name) {
+            needs.push(self.may_list(&answer, tools.iter().find(|tool| by_name(tool))));
+        }
+        let mut used = Vec::new();
+        for tool in tools {
+            let (finding, machine) = self.of_tool(tool, &mut needs).await;
+            found.push(finding);
+            used.extend(machine);
+        }
+        self.of_discovered(&mut found, &mut used);
+        for machine in &used {
+            self.needs_of(machine, &mut needs);
+        }
+        self.needs_of_discovery(&used, &mut needs);
+        self.of_ways(&used, &mut found, &mut needs).await;
+        found.extend(self.try_all(needs).await);
+        found
+    }
+}
+
+impl StepFunctions {
+    async fn of_credentials(&self) -> Finding {
+        let what = "credentials";
+        match self.credentials.provide_credentials().await {
+            Ok(credentials) => identity::kind(&credentials, now()),
+            Err(error) => {
+                let error = without_credentials("looking for credentials", &error);
+                let fix = "give credentials as AWS tools take them: `aws configure`, `aws sso login`, a `profile`, or a role of \
+                           the machine or container";
+                Finding::fault(what, error.to_string(), fix)
+            }
+        }
+    }
+
+    /// What is wrong, if it makes no sense to ask any further.
+    fn of_answer(&self, answer: &Answer<()>) -> Result<(), Finding> {
+        let Err(failure) = answer else { return Ok(()) };
+        if failure.is_of_credentials() {
+            let fix = "get new credentials (`aws sso login`, a new key), and see that the clock is right";
+            return Err(Finding::fault("credentials", failure.error.to_string(), fix));
+        }
+        match failure.error.kind() {
+            ErrorKind::Denied | ErrorKind::Rejected | ErrorKind::Config => Ok(()),
+            _ => {
+                let place = self.settings.endpoint.as_deref().unwrap_or("the region's own address");
+                let says = format!("in `{}`, at {place}: {}", self.region, failure.error);
+                let fix = "see that there is such a region (`region`), that `endpoint` is right if it is set, and that this \
+                           machine reaches AWS";
+                Err(Finding::fault("Step Functions", says, fix))
+            }
+        }
+    }
+
+    fn of_call_timeout(&self) -> Finding {
+        let (own, limit) = (self.call_timeout.as_secs_f64(), self.call_limit.as_secs_f64());
+        let says = format!("a call of AWS may take {own} s, and the server waits {limit} s for one");
+        match own < limit {
+            true => Finding::ok("call_timeout", says),
+            false => Finding::warning(
+                "call_timeout",
+                says,
+                "set it to less than half of `lease` in [reconciler], or what fails slowly is not told for what it is",
+            ),
+        }
+    }
+
+    fn may_list(&self, answer: &Answer<()>, by_name: Option<&ToolTarget>) -> Need {
+        let whose = match by_name {
+            Some(tool) => format!("tool `{}`, whose state machine is a name", tool.tool),
+            None => "discovery".to_owned(),
+        };
+        let denied = answer.as_ref().err().filter(|failure| failure.error.kind() == ErrorKind::Denied);
+        Need {
+            action: "states:ListStateMachines",
+            resource: "*".to_owned(),
+            whose,
+            verdict: Verdict::Fault,
+            without: "state machines are not found",
+            attempt: Attempt::Made(denied.map(|failure| failure.error.to_string())),
+        }
+    }
+
+    /// Whether a tool's state machine is there and can be started.
+    async fn of_tool(&self, tool: &ToolTarget, needs: &mut Vec<Need>) -> (Finding, Option<Used>) {
+        let whose = format!("tool `{}`", tool.tool);
+        let target = match Target::deserialize(&tool.target) {
+            Ok(target) => target,
+            Err(error) => {
+                let fix = "`taskbridge check` says what its target must hold";
+                return (Finding::fault(whose, error.to_string(), fix), None);
+            }
+        };
+        let elsewhere = "create the state machine, or mend `state_machine` in the tool's target";
+        // A target that is no ARN is looked for by its name.
+        let arn = match MachineArn::parse(&target.state_machine) {
+            Some(arn) => arn,
+            None => match self.machines.named(&self.api, &self.region, &target.state_machine).await {
+                Ok(machine) => machine.arn,
+                Err(error) => return (Finding::fault(whose, error.to_string(), elsewhere), None),
+            },
+        };
+        let attaches = target.attach.is_some();
+        let mut used = Used { whose: whose.clone(), arn: arn.base().to_owned(), express: false, attaches };
+        if arn.region() != self.region {
+            let says = format!("`{}` is in another region than the backend, `{}`", arn.as_str(), self.region);
+            return (
+                Finding::fault(whose, says, "set the backend's `region`, or make a backend for each region"),
+                None,
+            );
+        }
+        let seen = self.api.describe_machine(arn.as_str()).await;
+        let denied = seen.as_ref().err().filter(|failure| failure.error.kind() == ErrorKind::Denied);
+        needs.push(Need {
+            action: "states:DescribeStateMachine",
+            resource: used.arn.clone(),
+            whose: whose.clone(),
+            verdict: Verdict::Fault,
+            without: "nothing is started",
+            attempt: Attempt::Made(denied.map(|failure| failure.error.to_string())),
+        });
+        let seen = match seen {
+            Ok(seen) => seen,
+            Err(failure) if failure.error.kind() == ErrorKind::Denied => {
+                let says =
+                    format!("whether `{}` is there cannot be found out: {}", arn.as_str(), failure.error);
+                return (Finding::fault(whose, says, "allow `states:DescribeStateMachine`"), Some(used));
+            }
+            Err(failure) => return (Finding::fault(whose, failure.error.to_string(), elsewhere), None),
+        };
+        used.express = seen.r#type == StateMachineType::Express;
+        let bound = self.bound(Definition::parse(&seen.definition).timeout_seconds);
+        let finding = match (seen.status, used.express, bound) {
+            (Some(StateMachineStatus::Deleting), ..) => {
+                Finding::fault(whose, format!("`{}` is being deleted", arn.as_str()), elsewhere)
+            }
+            (_, true, _) if attaches => {
+                let says = "an execution of an Express state machine cannot be followed";
+                Finding::fault(whose, says, "remove `attach`, or follow a Standard one")
+            }
+            (_, true, Err((says, fix))) => Finding::fault(whose, says, fix),
+            _ => Finding::ok(whose, format!("it starts `{}`, {}", arn.as_str(), seen.r#type.as_str())),
+        };
+        (finding, Some(used))
+    }
+
+    /// Whether an Express execution of this limit ends while the server waits for it; otherwise what to say, and the fix.
+    fn bound(&self, timeout_seconds: Option<u64>) -> Result<(), (String, String)> {
+        let limit = self.call_limit.as_secs_f64();
+        let takes = match timeout_seconds {
+            Some(seconds) if Duration::from_secs(seconds) < self.call_limit => return Ok(()),
+            Some(seconds) => format!("its `TimeoutSeconds` is {seconds}"),
+            None => "its definition has no `TimeoutSeconds`, so it may take five minutes".to_owned(),
+        };
+        let says = format!(
+            "it is an Express state machine, and {takes}: the server waits {limit} s for it, and an execution that takes longer \
+             ends as uncertain, whatever it did"
+        );
+        let fits = self.call_limit.as_secs_f64().ceil() - 1.0;
+        let fix = format!(
+            "set `\"TimeoutSeconds\": {}` on top of its definition, raise `lease` in [reconciler] to more than twice what it takes, \
+             or make it a Standard one",
+            fits.max(1.0)
+        );
+        Err((says, fix))
+    }
+
+    /// Those that discovery found. It may not have been asked yet; then nothing is known of them.
+    fn of_discovered(&self, found: &mut Vec<Finding>, used: &mut Vec<Used>) {
+        if self.settings.discovers.is_none() {
+            return;
+        }
+        for (machine, tool) in self.tools() {
+            let what = format!("state machine `{}`", machine.name);
+            if let Err(why) = tool {
+                let says = format!("it is not offered as a tool: {why}");
+                found.push(Finding::warning(what, says, "mend it there, or set it in `input_schemas`"));
+                continue;
+            }
+            if let (true, Err((says, fix))) = (machine.express, self.bound(machine.timeout_seconds)) {
+                found.push(Finding::warning(what, says, fix));
+            }
+            if used.len() < MOST_DISCOVERED {
+                let whose = format!("discovered `{}`", machine.name);
+                used.push(Used { whose, arn: machine.arn, express: machine.express, attaches: false });
+            }
+        }
+    }
+}
+
+fn clock(Times { theirs, ours }: Times) -> Finding {
+    Finding::clock("AWS's", theirs, ours, SKEW)
+}
+
+fn no_clock() -> Finding {
+    Finding::warning(
+        "clock",
+        "the answers do not say what time it is at AWS",
+        "see that this machine's clock is set by NTP",
+    )
+}

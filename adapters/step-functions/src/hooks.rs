@@ -1,0 +1,57 @@
+//! What EventBridge posts by an API destination: the events of its rule, under a secret that the destination's connection adds
+//! as a header. It must not show the secret, and believes nothing but that a look is worth it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::Value;
+use taskbridge_sdk::{Delivery, Hooks, JobHandle, Secret, Told, same_secret};
+
+use crate::arn::{ExecutionArn, attached};
+use crate::steps::Watch;
+
+/// The header that holds the secret.
+pub(crate) const HEADER: &str = "x-taskbridge-secret";
+
+/// Takes what is posted by whoever knows the secret.
+pub(crate) struct Hook {
+    secret: Secret,
+    watch: Arc<Watch>,
+    /// True once it was told that something else than events is posted.
+    told: AtomicBool,
+}
+
+impl Hook {
+    pub(crate) fn new(secret: Secret, watch: Arc<Watch>) -> Self {
+        Self { secret, watch, told: AtomicBool::new(false) }
+    }
+}
+
+impl Hooks for Hook {
+    fn read(&self, delivery: &Delivery<'_>) -> Option<Told> {
+        let given = delivery.header(HEADER)?;
+        if !same_secret(given.as_bytes(), self.secret.reveal().as_bytes()) {
+            return None;
+        }
+        let event: Value = serde_json::from_slice(delivery.body).unwrap_or_default();
+        let Some(arn) = execution(&event) else {
+            if !self.told.swap(true, Ordering::Relaxed) {
+                tracing::warn!(
+                    "what is posted under the right secret is no `Step Functions Execution Status Change` as EventBridge sends it, \
+                     and tells nothing: the rule's target must not transform its input"
+                );
+            }
+            return Some(Told::default());
+        };
+        self.watch.has_news(arn);
+        // It may be watched as one that was started here, or as one that is only followed.
+        let jobs = vec![JobHandle::new(arn), attached(arn)];
+        Some(Told { jobs, id: event["id"].as_str().map(str::to_owned) })
+    }
+}
+
+/// The execution that an event of EventBridge is about.
+pub(crate) fn execution(event: &Value) -> Option<&str> {
+    let arn = event["detail"]["executionArn"].as_str()?;
+    ExecutionArn::parse(&JobHandle::new(arn)).is_some().then_some(arn)
+}

@@ -1,0 +1,71 @@
+//! Which credentials calls are made with: what kind they are, and until when. Never what they are.
+
+use aws_credential_types::Credentials;
+use aws_credential_types::credential_feature::AwsCredentialFeature as Kind;
+use taskbridge_sdk::{Finding, Timestamp};
+
+/// Which credentials these are, and until when.
+pub(crate) fn kind(credentials: &Credentials, now: Timestamp) -> Finding {
+    let kinds = credentials.get_property::<Vec<Kind>>().into_iter().flatten();
+    let mut kinds: Vec<&str> = kinds.filter_map(words).collect();
+    kinds.dedup();
+    let kind = if kinds.is_empty() { "of AWS's default chain".to_owned() } else { kinds.join(", then ") };
+    let lasting = if credentials.session_token().is_some() { "for a while" } else { "lasting" };
+    let expiry = credentials.expiry().and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
+    let expiry = expiry.map(|at| Timestamp::from_millis(i64::try_from(at.as_millis()).unwrap_or(i64::MAX)));
+    let says = match expiry {
+        Some(at) => format!("{kind}; {lasting}, until {at}"),
+        None => format!("{kind}; {lasting}"),
+    };
+    match expiry {
+        Some(at) if at <= now => Finding::fault(
+            "credentials",
+            format!("{says}: they have expired"),
+            "get new ones (`aws sso login`)",
+        ),
+        _ => Finding::ok("credentials", says),
+    }
+}
+
+fn words(kind: &Kind) -> Option<&'static str> {
+    Some(match kind {
+        Kind::CredentialsEnvVars => "from the environment",
+        Kind::CredentialsEnvVarsStsWebIdToken | Kind::CredentialsProfileStsWebIdToken => "by a web identity",
+        Kind::CredentialsStsAssumeRole => "a role that was assumed",
+        Kind::CredentialsStsAssumeRoleWebId => "a role that was assumed by a web identity",
+        Kind::CredentialsProfile => "from a profile",
+        Kind::CredentialsProfileSourceProfile => "from a profile's source profile",
+        Kind::CredentialsProfileNamedProvider => "from where a profile says",
+        Kind::CredentialsProfileSso | Kind::CredentialsSso => "by single sign-on",
+        Kind::CredentialsProfileProcess | Kind::CredentialsProcess => "from a program",
+        Kind::CredentialsHttp => "from the container",
+        Kind::CredentialsImds => "from the machine",
+        Kind::CredentialsProfileLogin | Kind::CredentialsLogin => "by a login",
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use taskbridge_sdk::Verdict;
+
+    use super::*;
+
+    #[test]
+    fn credentials_are_told_by_their_kind_and_never_shown() {
+        let at = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+        let mut credentials =
+            Credentials::new("AKIAID", "S3CRET", Some("T0KEN".to_owned()), Some(at(60)), "tests");
+        credentials.get_property_mut_or_default::<Vec<Kind>>().push(Kind::CredentialsImds);
+        let finding = kind(&credentials, Timestamp::from_millis(59_000));
+        assert_eq!(
+            finding,
+            Finding::ok("credentials", "from the machine; for a while, until 1970-01-01T00:01:00.000Z")
+        );
+        let late = kind(&credentials, Timestamp::from_millis(60_000));
+        assert!(late.verdict == Verdict::Fault && late.says.ends_with("they have expired"), "{late:?}");
+        assert!(!format!("{finding:?}{late:?}").contains("S3CRET") && !format!("{late:?}").contains("T0KEN"));
+    }
+}

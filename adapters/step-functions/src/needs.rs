@@ -1,0 +1,179 @@
+//! Which permissions the tools of a config need, and the ways by which steps ask.
+
+use std::collections::BTreeSet;
+
+use taskbridge_sdk::{ErrorKind, Finding, Verdict};
+
+use crate::backend::StepFunctions;
+use crate::hooks::HEADER;
+use crate::permissions::{Attempt, Need, execution};
+
+/// A state machine that a tool starts.
+pub(crate) struct Used {
+    pub(crate) whose: String,
+    /// Without a version or alias.
+    pub(crate) arn: String,
+    pub(crate) express: bool,
+    pub(crate) attaches: bool,
+}
+
+impl StepFunctions {
+    pub(crate) fn needs_of(&self, machine: &Used, needs: &mut Vec<Need>) {
+        let Used { whose, arn, express, attaches } = machine;
+        let mut need = |action, verdict, without, attempt: fn(String) -> Attempt, of_execution: bool| {
+            let resource = if of_execution { execution(arn, "*") } else { arn.clone() };
+            let attempt = attempt(arn.clone());
+            needs.push(Need { action, resource, whose: whose.clone(), verdict, without, attempt });
+        };
+        let fault = Verdict::Fault;
+        if *express {
+            need("states:StartSyncExecution", fault, "nothing is started", Attempt::StartSync, false);
+            return;
+        }
+        if !attaches {
+            need("states:StartExecution", fault, "nothing is started", Attempt::Start, false);
+            need("states:StopExecution", fault, "tasks cannot be cancelled", Attempt::Stop, true);
+        }
+        need("states:DescribeExecution", fault, "nobody sees how executions end", Attempt::Describe, true);
+        let lists = "executions are looked at one by one, which takes many calls";
+        need("states:ListExecutions", Verdict::Warning, lists, Attempt::ListExecutions, false);
+        let (verdict, without) = match self.settings.asks {
+            true => (fault, "questions are not seen"),
+            false => (
+                Verdict::Warning,
+                "there is neither progress nor a log, and a failure does not name its state",
+            ),
+        };
+        need("states:GetExecutionHistory", verdict, without, Attempt::History, true);
+    }
+
+    /// What discovery needs beside the list: for all that it may find.
+    pub(crate) fn needs_of_discovery(&self, used: &[Used], needs: &mut Vec<Need>) {
+        let Some(names) = &self.settings.discovers else { return };
+        let place = used.first().and_then(|machine| machine.arn.split_once(":stateMachine:"));
+        let place =
+            place.map_or_else(|| format!("arn:aws:states:{}:*", self.region), |(place, _)| place.to_owned());
+        let machines = format!("{place}:stateMachine:{names}");
+        let whose = "discovery".to_owned();
+        let with_tags = match self.settings.filters_by_tags {
+            true => (Verdict::Fault, "tools are not discovered"),
+            false => (Verdict::Warning, "tags say nothing about tools"),
+        };
+        let one = self.tools().into_iter().next().map(|(machine, _)| machine.arn);
+        needs.push(Need {
+            action: "states:ListTagsForResource",
+            resource: machines.clone(),
+            whose: whose.clone(),
+            verdict: with_tags.0,
+            without: with_tags.1,
+            attempt: one.map_or(Attempt::None, Attempt::Tags),
+        });
+        // Each of those that were found was tried; the policy is to have those that may yet come.
+        for (action, resource) in [
+            ("states:DescribeStateMachine", machines.clone()),
+            ("states:StartExecution", machines.clone()),
+            ("states:StartSyncExecution", machines.clone()),
+            ("states:ListExecutions", machines.clone()),
+            ("states:StopExecution", execution(&machines, "*")),
+            ("states:DescribeExecution", execution(&machines, "*")),
+            ("states:GetExecutionHistory", execution(&machines, "*")),
+        ] {
+            let (whose, verdict) = (whose.clone(), Verdict::Fault);
+            needs.push(Need { action, resource, whose, verdict, without: "", attempt: Attempt::None });
+        }
+    }
+
+    /// Activities, the queue, and what is posted.
+    pub(crate) async fn of_ways(&self, used: &[Used], found: &mut Vec<Finding>, needs: &mut Vec<Need>) {
+        for activity in &self.settings.activities {
+            let what = format!("activity `{activity}`");
+            let without = "what steps ask by it is not seen";
+            found.push(match self.api.describe_activity(activity).await {
+                Ok(()) => Finding::ok(what, "it is there; whether it may be polled, the server's log says"),
+                Err(failure) if failure.error.kind() == ErrorKind::Denied => Finding::ok(
+                    what,
+                    "whether it is there may not be asked (`states:DescribeActivity`), and need not be",
+                ),
+                Err(failure) => {
+                    Finding::fault(what, failure.error.to_string(), "create it, or mend `activities`")
+                }
+            });
+            needs.push(Need {
+                action: "states:GetActivityTask",
+                resource: activity.clone(),
+                whose: "activities".to_owned(),
+                verdict: Verdict::Fault,
+                without,
+                attempt: Attempt::None,
+            });
+        }
+        if let (Some(url), Some(queue)) = (&self.settings.queue, &self.sources.queue) {
+            let received = queue.try_receive().await;
+            let resource = queue_arn(url, &self.region, used.first().map(|machine| machine.arn.as_str()));
+            let denied = received.as_ref().err().filter(|failure| failure.error.kind() == ErrorKind::Denied);
+            let (receive, delete) = (denied.map(|failure| failure.error.to_string()), Attempt::Delete);
+            for (action, attempt) in
+                [("sqs:ReceiveMessage", Attempt::Made(receive)), ("sqs:DeleteMessage", delete)]
+            {
+                let (resource, whose) = (resource.clone(), "the queue".to_owned());
+                let without = "what steps ask by it is not seen";
+                needs.push(Need { action, resource, whose, verdict: Verdict::Fault, without, attempt });
+            }
+            match received {
+                Ok(()) => found.push(Finding::ok("queue", format!("`{url}` can be read"))),
+                Err(failure) if failure.error.kind() == ErrorKind::Denied => {}
+                Err(failure) => found.push(Finding::fault(
+                    "queue",
+                    format!("`{url}`: {}", failure.error),
+                    "create the queue, or mend `queue`",
+                )),
+            }
+        }
+        if self.settings.asks {
+            let machines: BTreeSet<&str> = used.iter().map(|machine| machine.arn.as_str()).collect();
+            for (action, attempt) in [
+                ("states:SendTaskSuccess", Attempt::Success),
+                ("states:SendTaskFailure", Attempt::Failure),
+                ("states:SendTaskHeartbeat", Attempt::Heartbeat),
+            ] {
+                for (at, machine) in machines.iter().enumerate() {
+                    // A token that is none belongs to no state machine, so that a denial need not mean one of these.
+                    let attempt = if at == 0 { attempt.clone() } else { Attempt::None };
+                    let (resource, whose) = ((*machine).to_owned(), "questions".to_owned());
+                    let (verdict, without) = (Verdict::Warning, "answers do not reach the steps that asked");
+                    needs.push(Need { action, resource, whose, verdict, without, attempt });
+                }
+            }
+        }
+        if self.settings.takes_hooks {
+            let says = format!(
+                "what is posted to /hooks/{} with the secret in `{HEADER}` is taken; whether EventBridge reaches this server \
+                 cannot be seen from here: the rule's metric FailedInvocations tells",
+                self.settings.backend
+            );
+            found.push(Finding::ok("webhook", says));
+        }
+    }
+}
+
+/// The ARN of a queue, as far as it can be told from its URL.
+fn queue_arn(url: &str, region: &str, machine: Option<&str>) -> String {
+    let mut parts = url.rsplit('/');
+    let (name, account) = (parts.next().unwrap_or("*"), parts.next().unwrap_or("*"));
+    let partition = machine.and_then(|arn| arn.split(':').nth(1)).unwrap_or("aws");
+    format!("arn:{partition}:sqs:{region}:{account}:{name}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_is_named_as_a_policy_names_it() {
+        let url = "https://sqs.eu-central-1.amazonaws.com/123456789012/ask";
+        assert_eq!(
+            queue_arn(url, "eu-central-1", Some("arn:aws-cn:states:x")),
+            "arn:aws-cn:sqs:eu-central-1:123456789012:ask"
+        );
+    }
+}

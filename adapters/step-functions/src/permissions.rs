@@ -1,0 +1,224 @@
+//! What jobs of a config need to be allowed, and whether it is: each permission is tried by a call that does nothing, because
+//! what it names does not exist.
+
+use std::collections::BTreeMap;
+
+use futures_util::stream::{self, StreamExt as _};
+use taskbridge_sdk::{ErrorKind, Finding, Verdict};
+
+use crate::api::{Answer, Order};
+use crate::backend::StepFunctions;
+use crate::failure::{Failure, Repeat};
+use crate::policy::Policy;
+use crate::tokens::{Receipt, Token};
+
+/// A name that no execution has, and a token and a receipt that are none.
+const NOBODY: &str = "taskbridge-doctor";
+/// A version that no state machine has. AWS judges who may start one by the state machine that it would be of.
+const NO_VERSION: &str = "999999999";
+/// How many are tried at a time.
+const AT_A_TIME: usize = 8;
+
+/// A permission that is needed.
+#[derive(Clone, Debug)]
+pub(crate) struct Need {
+    pub(crate) action: &'static str,
+    /// As a policy names it.
+    pub(crate) resource: String,
+    /// Who needs it, such as "tool `deploy`".
+    pub(crate) whose: String,
+    /// What goes without it: that is a fault, or worth a warning.
+    pub(crate) verdict: Verdict,
+    pub(crate) without: &'static str,
+    pub(crate) attempt: Attempt,
+}
+
+/// How it is tried.
+#[derive(Clone, Debug)]
+pub(crate) enum Attempt {
+    /// It was: allowed, or not, in AWS's words.
+    Made(Option<String>),
+    /// No call would show it and do nothing.
+    None,
+    Start(String),
+    StartSync(String),
+    ListExecutions(String),
+    /// Of an execution of this state machine that is none.
+    Describe(String),
+    Stop(String),
+    History(String),
+    Tags(String),
+    Success,
+    Failure,
+    Heartbeat,
+    /// Of a message of the queue.
+    Delete,
+}
+
+/// What came of trying.
+enum Outcome {
+    Allowed,
+    Denied(String),
+    Unknown(String),
+    NotTried,
+}
+
+impl StepFunctions {
+    /// Tries all of these: a finding for each action, and if anything is missing, the policy that has it all.
+    pub(crate) async fn try_all(&self, needs: Vec<Need>) -> Vec<Finding> {
+        let mut policy = Policy::default();
+        needs.iter().for_each(|need| policy.allow(need.action, need.resource.as_str()));
+        let tried = stream::iter(needs).map(|need| async move {
+            let outcome = self.outcome(&need.attempt).await;
+            (need, outcome)
+        });
+        let mut by_action: BTreeMap<&'static str, Vec<(Need, Outcome)>> = BTreeMap::new();
+        for (need, outcome) in tried.buffered(AT_A_TIME).collect::<Vec<_>>().await {
+            by_action.entry(need.action).or_default().push((need, outcome));
+        }
+        let mut found: Vec<Finding> =
+            by_action.into_iter().filter_map(|(action, tried)| judged(action, &tried)).collect();
+        if found.iter().any(|finding| finding.verdict != Verdict::Ok) {
+            let says =
+                "this is all that the config needs, as an IAM policy for whom the credentials belong to";
+            let document = format!("{:#}", policy.document());
+            found.push(Finding { fix: Some(document), ..Finding::ok("policy", says) });
+        }
+        found
+    }
+
+    async fn outcome(&self, attempt: &Attempt) -> Outcome {
+        let answer = match attempt {
+            Attempt::Made(None) => return Outcome::Allowed,
+            Attempt::Made(Some(words)) => return Outcome::Denied(words.clone()),
+            Attempt::None => return Outcome::NotTried,
+            attempt => self.attempt(attempt).await,
+        };
+        match answer {
+            Ok(()) => Outcome::Allowed,
+            // Who is told that something does not exist was allowed to ask for it.
+            Err(Failure { error, .. }) => match error.kind() {
+                ErrorKind::Rejected | ErrorKind::Config => Outcome::Allowed,
+                ErrorKind::Denied => Outcome::Denied(error.to_string()),
+                _ => Outcome::Unknown(error.to_string()),
+            },
+        }
+    }
+
+    async fn attempt(&self, attempt: &Attempt) -> Answer<()> {
+        let (token, receipt) = (Token::new(NOBODY), Receipt(NOBODY.to_owned()));
+        let nothing = |machine: &str| format!("{machine}:{NO_VERSION}");
+        match attempt {
+            Attempt::Made(_) | Attempt::None => Ok(()),
+            Attempt::Start(machine) => {
+                let machine = nothing(machine);
+                let order = Order { machine: &machine, name: NOBODY, input: "{}", trace: None };
+                self.api.start(&order, Repeat::Safe).await.map(drop)
+            }
+            Attempt::StartSync(machine) => {
+                let machine = nothing(machine);
+                let order = Order { machine: &machine, name: NOBODY, input: "{}", trace: None };
+                self.api.start_sync(&order).await.map(drop)
+            }
+            Attempt::ListExecutions(machine) => self.api.running(machine, None).await.map(drop),
+            Attempt::Describe(machine) => self.api.describe(&execution(machine, NOBODY)).await.map(drop),
+            Attempt::Stop(machine) => self.api.stop(&execution(machine, NOBODY), NOBODY, NOBODY).await,
+            Attempt::History(machine) => {
+                self.api.history(&execution(machine, NOBODY), 1, false, None).await.map(drop)
+            }
+            Attempt::Tags(machine) => self.api.tags(machine).await.map(drop),
+            Attempt::Success => self.api.task_success(&token, "{}").await,
+            Attempt::Failure => self.api.task_failure(&token, NOBODY, NOBODY).await,
+            Attempt::Heartbeat => self.api.task_heartbeat(&token).await,
+            Attempt::Delete => match &self.sources.queue {
+                Some(queue) => queue.delete(&receipt).await,
+                None => Ok(()),
+            },
+        }
+    }
+}
+
+/// An execution of a state machine, or with `*` all of them.
+pub(crate) fn execution(machine: &str, name: &str) -> String {
+    format!("{}:{name}", machine.replacen(":stateMachine:", ":execution:", 1))
+}
+
+/// What is to be said of one action. Nothing, if no call could show it.
+fn judged(action: &str, tried: &[(Need, Outcome)]) -> Option<Finding> {
+    let what = format!("permission {action}");
+    let whose = |wanted: fn(&Outcome) -> bool| {
+        let whose = tried.iter().filter(|(_, outcome)| wanted(outcome)).map(|(need, _)| need.whose.as_str());
+        let mut whose: Vec<&str> = whose.collect();
+        whose.dedup();
+        whose.join(", ")
+    };
+    let missing = tried.iter().find_map(|(need, outcome)| match outcome {
+        Outcome::Denied(words) => Some((need, words)),
+        _ => None,
+    });
+    if let Some((need, words)) = missing {
+        let denied = whose(|outcome| matches!(outcome, Outcome::Denied(_)));
+        let of = |(need, outcome): &(Need, Outcome)| {
+            matches!(outcome, Outcome::Denied(_)).then(|| need.resource.clone())
+        };
+        let mut resources: Vec<String> = tried.iter().filter_map(of).collect();
+        resources.dedup();
+        return Some(Finding {
+            what,
+            verdict: need.verdict,
+            says: format!("denied for {denied}: {words}; without it, {}", need.without),
+            fix: Some(format!("allow `{action}` on {}; the policy below has it", resources.join(", "))),
+        });
+    }
+    let unknown = tried.iter().find_map(|(_, outcome)| match outcome {
+        Outcome::Unknown(words) => Some(words),
+        _ => None,
+    });
+    if let Some(words) = unknown {
+        let fix = "run the doctor again once Step Functions answers";
+        return Some(Finding::warning(what, format!("it cannot be found out: {words}"), fix));
+    }
+    let allowed = whose(|outcome| matches!(outcome, Outcome::Allowed));
+    (!allowed.is_empty()).then(|| Finding::ok(what, format!("allowed for {allowed}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn need(whose: &str) -> Need {
+        Need {
+            action: "states:StopExecution",
+            resource: format!("arn:{whose}"),
+            whose: whose.to_owned(),
+            verdict: Verdict::Fault,
+            without: "tasks cannot be cancelled",
+            attempt: Attempt::None,
+        }
+    }
+
+    #[test]
+    fn one_that_is_denied_is_named_among_those_that_are_not() {
+        let tried = [
+            (need("a"), Outcome::Allowed),
+            (need("b"), Outcome::Denied("no".to_owned())),
+            (need("c"), Outcome::Denied("no, too".to_owned())),
+        ];
+        let finding = judged("states:StopExecution", &tried).unwrap();
+        assert_eq!(finding.verdict, Verdict::Fault);
+        assert_eq!(finding.says, "denied for b, c: no; without it, tasks cannot be cancelled");
+        let fix = finding.fix.unwrap();
+        assert!(fix.starts_with("allow `states:StopExecution` on arn:b, arn:c;"), "{fix}");
+        let fine = judged("x", &[(need("a"), Outcome::Allowed), (need("b"), Outcome::NotTried)]).unwrap();
+        assert_eq!((fine.verdict, fine.says.as_str()), (Verdict::Ok, "allowed for a"));
+        assert!(judged("x", &[(need("a"), Outcome::NotTried)]).is_none());
+        let unknown = judged("x", &[(need("a"), Outcome::Unknown("busy".to_owned()))]).unwrap();
+        assert_eq!(unknown.verdict, Verdict::Warning);
+    }
+
+    #[test]
+    fn executions_are_named_after_their_machine() {
+        let machine = "arn:aws:states:r:1:stateMachine:m";
+        assert_eq!(execution(machine, "*"), "arn:aws:states:r:1:execution:m:*");
+    }
+}

@@ -1,0 +1,56 @@
+//! What time it is at AWS, and here: the one place of the adapter that reads this machine's clock.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use aws_sdk_sfn::config::interceptors::BeforeDeserializationInterceptorContextRef;
+use aws_sdk_sfn::config::{ConfigBag, Intercept, RuntimeComponents};
+use aws_sdk_sfn::error::BoxError;
+use aws_sdk_sfn::primitives::{DateTime, DateTimeFormat};
+use parking_lot::Mutex;
+use taskbridge_sdk::Timestamp;
+
+/// The time that AWS gave with an answer, and the time here when it came.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Times {
+    pub(crate) theirs: Timestamp,
+    pub(crate) ours: Timestamp,
+}
+
+/// Reads the time of AWS from its answers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Listener(Arc<Mutex<Option<Times>>>);
+
+impl Listener {
+    /// What the last answer said.
+    pub(crate) fn heard(&self) -> Option<Times> {
+        *self.0.lock()
+    }
+}
+
+impl Intercept for Listener {
+    fn name(&self) -> &'static str {
+        "Listener"
+    }
+
+    fn read_before_deserialization(
+        &self,
+        context: &BeforeDeserializationInterceptorContextRef<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        let date = context.response().headers().get("date");
+        let date = date.and_then(|date| DateTime::from_str(date, DateTimeFormat::HttpDate).ok());
+        if let Some(theirs) = date.and_then(|date| date.to_millis().ok()) {
+            *self.0.lock() = Some(Times { theirs: Timestamp::from_millis(theirs), ours: now() });
+        }
+        Ok(())
+    }
+}
+
+/// What time it is here.
+#[expect(clippy::disallowed_methods, reason = "it is held against the time at AWS, which signatures go by")]
+pub(crate) fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}

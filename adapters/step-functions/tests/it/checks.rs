@@ -1,0 +1,220 @@
+//! What the doctor is told of an account: what is right, and of what is not which, why, and how it is mended.
+
+use aws_sdk_sfn::types::StateMachineType;
+use serde_json::{Value, json};
+use taskbridge_sdk::{Finding, ToolTarget, Verdict};
+
+use crate::proxy::Fault;
+use crate::standin::Kind;
+use crate::world::{REGION, World};
+
+fn tool(name: &str, machine: &str) -> ToolTarget {
+    ToolTarget { tool: name.to_owned(), target: json!({"state_machine": machine}) }
+}
+
+async fn found(world: &World, tools: &[ToolTarget]) -> Vec<Finding> {
+    world.backend.checkup().unwrap().check_up(tools).await
+}
+
+fn about<'a>(found: &'a [Finding], what: &str) -> &'a Finding {
+    found
+        .iter()
+        .find(|finding| finding.what == what)
+        .unwrap_or_else(|| panic!("nothing about {what}: {found:#?}"))
+}
+
+/// All that is not right.
+fn wrong(found: &[Finding]) -> Vec<&Finding> {
+    found.iter().filter(|finding| finding.verdict != Verdict::Ok).collect()
+}
+
+fn waits() -> Value {
+    json!({"First": {"Type": "Wait", "Seconds": 600, "End": true}})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_right_is_told_and_nothing_is_started() {
+    for kind in [Kind::LocalStack, Kind::MiniStack] {
+        let world = World::with(kind, json!({"hook_secret": "s3cret-hook"})).await;
+        let machine = world.machine(waits()).await;
+        let found = found(&world, &[tool("deploy", &machine)]).await;
+        let wrong: Vec<_> = wrong(&found).into_iter().filter(|finding| finding.what != "clock").collect();
+        assert_eq!(wrong, Vec::<&Finding>::new(), "{kind:?}");
+        assert_eq!(about(&found, "credentials").says, "from a profile; lasting");
+        assert_eq!(about(&found, "Step Functions").says, format!("it answers in `{REGION}`"));
+        assert_eq!(about(&found, "tool `deploy`").says, format!("it starts `{machine}`, STANDARD"));
+        for action in ["Start", "Stop", "Describe", "List"] {
+            let what =
+                format!("permission states:{action}Execution{}", if action == "List" { "s" } else { "" });
+            assert_eq!(about(&found, &what).says, "allowed for tool `deploy`", "{kind:?}");
+        }
+        assert!(about(&found, "webhook").says.contains("/hooks/aws"));
+        assert!(!format!("{found:?}").contains("s3cret"), "{found:?}");
+        let executions = world.aws.list_executions().state_machine_arn(&machine).send().await.unwrap();
+        assert_eq!(executions.executions.len(), 0, "{kind:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_call_of_many_that_is_denied_is_named_with_the_policy() {
+    let world = World::new(Kind::MiniStack).await;
+    let machine = world.machine(waits()).await;
+    let executions = format!("{}:*", machine.replacen(":stateMachine:", ":execution:", 1));
+    let words = "User: arn:aws:iam::000000000000:user/tests is not authorized to perform it";
+    for (operation, verdict, resource, without) in [
+        ("StartExecution", Verdict::Fault, &machine, "nothing is started"),
+        ("StopExecution", Verdict::Fault, &executions, "tasks cannot be cancelled"),
+        ("DescribeExecution", Verdict::Fault, &executions, "nobody sees how executions end"),
+        ("ListExecutions", Verdict::Warning, &machine, "executions are looked at one by one"),
+        ("GetExecutionHistory", Verdict::Warning, &executions, "there is neither progress nor a log"),
+    ] {
+        world.proxy.make(operation, Fault::Answered(400, "AccessDeniedException", words));
+        let found = found(&world, &[tool("deploy", &machine)]).await;
+        let wrong: Vec<_> = wrong(&found).into_iter().filter(|finding| finding.what != "clock").collect();
+        assert_eq!(wrong.len(), 1, "{wrong:#?}");
+        let finding = about(&found, &format!("permission states:{operation}"));
+        assert_eq!(finding.verdict, verdict, "{finding:?}");
+        let says = format!(
+            "denied for tool `deploy`: {operation}: AccessDeniedException: {words}; without it, {without}"
+        );
+        assert!(finding.says.starts_with(&says), "{finding:?}");
+        let fix = finding.fix.as_deref().unwrap();
+        assert!(fix.starts_with(&format!("allow `states:{operation}` on {resource};")), "{fix}");
+        let policy: Value = serde_json::from_str(about(&found, "policy").fix.as_deref().unwrap()).unwrap();
+        assert_eq!(
+            policy["Statement"],
+            json!([
+                {"Effect": "Allow", "Resource": [&executions], "Action":
+                    ["states:DescribeExecution", "states:GetExecutionHistory", "states:StopExecution"]},
+                {"Effect": "Allow", "Resource": [&machine], "Action":
+                    ["states:DescribeStateMachine", "states:ListExecutions", "states:StartExecution"]},
+            ])
+        );
+    }
+    world.proxy.make("DescribeStateMachine", Fault::Answered(400, "AccessDeniedException", words));
+    let found = found(&world, &[tool("deploy", &machine)]).await;
+    assert!(about(&found, "tool `deploy`").says.contains("cannot be found out"), "{found:#?}");
+    assert_eq!(about(&found, "permission states:DescribeStateMachine").verdict, Verdict::Fault);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn credentials_a_region_and_a_clock_that_are_wrong_are_told_as_that() {
+    let world = World::new(Kind::MiniStack).await;
+    let machine = world.machine(waits()).await;
+    let tools = [tool("deploy", &machine)];
+    for code in ["ExpiredTokenException", "UnrecognizedClientException", "InvalidSignatureException"] {
+        world.proxy.make("ListStateMachines", Fault::Answered(400, code, "The token T0KEN is no good"));
+        let found = found(&world, &tools).await;
+        let fault = found.last().unwrap();
+        assert_eq!((fault.what.as_str(), fault.verdict), ("credentials", Verdict::Fault), "{found:#?}");
+        assert!(
+            fault.says.contains(code) && fault.says.contains("look whether they have expired"),
+            "{fault:?}"
+        );
+        assert!(fault.fix.as_deref().unwrap().contains("aws sso login") && !fault.says.contains("T0KEN"));
+    }
+
+    world.proxy.make("ListStateMachines", Fault::Dated("Thu, 01 Jan 2026 00:00:00 GMT"));
+    let clock = about(&found(&world, &tools).await, "clock").clone();
+    assert_eq!(clock.verdict, Verdict::Fault, "{clock:?}");
+    assert!(clock.says.contains("ahead of AWS's") && clock.fix.unwrap().contains("NTP"), "{}", clock.says);
+
+    let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let away = world.another(json!({"endpoint": format!("http://{free}"), "region": "eu-nowhere-1"})).await;
+    let found = away.checkup().unwrap().check_up(&tools).await;
+    let fault = about(&found, "Step Functions");
+    assert!(fault.says.starts_with(&format!("in `eu-nowhere-1`, at http://{free}: ")), "{fault:?}");
+    assert!(
+        fault.says.contains("cannot be reached") && fault.fix.as_deref().unwrap().contains("`region`"),
+        "{fault:?}"
+    );
+
+    let other = machine.replace(REGION, "eu-west-1");
+    let found = self::found(&world, &[tool("elsewhere", &other)]).await;
+    let fault = about(&found, "tool `elsewhere`");
+    assert!(fault.verdict == Verdict::Fault && fault.says.contains("another region"), "{fault:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_target_is_looked_for_and_one_that_cannot_work_is_named() {
+    let world = World::new(Kind::LocalStack).await;
+    let good = world.machine(waits()).await;
+    let gone = world.machine(waits()).await;
+    world.aws.delete_state_machine().state_machine_arn(&gone).send().await.unwrap();
+    let quick = |timeout: Value| json!({"TimeoutSeconds": timeout, "StartAt": "First", "States": {"First": {"Type": "Pass", "End": true}}});
+    let bounded = world.define(quick(json!(60)), StateMachineType::Express).await;
+    let late = world.define(quick(json!(300)), StateMachineType::Express).await;
+    let endless = world.express(json!({"First": {"Type": "Pass", "End": true}})).await;
+    let mut follows = tool("follows", &bounded);
+    follows.target["attach"] = json!("{{ execution }}");
+    let tools = [
+        tool("good", &good),
+        tool("by_name", good.rsplit(':').next().unwrap()),
+        tool("gone", &gone),
+        tool("nobody", "no-such-machine"),
+        tool("bounded", &bounded),
+        tool("late", &late),
+        tool("endless", &endless),
+        follows,
+        ToolTarget { tool: "odd".to_owned(), target: json!({"machine": "x"}) },
+    ];
+    let found = found(&world, &tools).await;
+    for (name, part, fix) in [
+        ("gone", "StateMachineDoesNotExist", "create the state machine"),
+        ("nobody", "there is no state machine `no-such-machine` in the region", "create the state machine"),
+        ("late", "its `TimeoutSeconds` is 300: the server waits 120 s", "\"TimeoutSeconds\": 119"),
+        ("endless", "has no `TimeoutSeconds`, so it may take five minutes", "raise `lease`"),
+        ("follows", "an execution of an Express state machine cannot be followed", "remove `attach`"),
+        ("odd", "unknown field `machine`", "taskbridge check"),
+    ] {
+        let fault = about(&found, &format!("tool `{name}`"));
+        assert_eq!(fault.verdict, Verdict::Fault, "{fault:?}");
+        assert!(fault.says.contains(part) && fault.fix.as_deref().unwrap().contains(fix), "{fault:?}");
+    }
+    for name in ["good", "by_name", "bounded"] {
+        assert_eq!(about(&found, &format!("tool `{name}`")).verdict, Verdict::Ok);
+    }
+    assert_eq!(about(&found, "permission states:StartSyncExecution").verdict, Verdict::Ok);
+    assert!(
+        about(&found, "permission states:ListStateMachines").says.contains("whose state machine is a name")
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_discovered_and_the_ways_to_ask_are_looked_at() {
+    let prefix = format!("c{}", &taskbridge_sdk::suite::fresh_key().as_str()[3..13]);
+    let activity = format!("arn:aws:states:{REGION}:000000000000:activity:{prefix}");
+    let world = World::new(Kind::LocalStack).await;
+    let queue = world.sqs.create_queue().queue_name(&prefix).send().await.unwrap().queue_url.unwrap();
+    let path = queue.split("/000000000000/").last().unwrap();
+    let queue = format!("http://127.0.0.1:{}/000000000000/{path}", world.proxy.port);
+    let config = |queue: &str| json!({"discover": {"starting_with": prefix, "tags": {"ours": ""}}, "activities": [activity], "queue": queue});
+    let backend = world.another(config(&queue)).await;
+    let ours = [("ours", "x")];
+    let define = |comment: &str| json!({"Comment": comment, "StartAt": "A", "States": {"A": {"Type": "Pass", "End": true}}});
+    let name = |rest: &str| format!("{prefix}-{rest}");
+    world.named(&name("good"), define(""), StateMachineType::Standard, &ours).await;
+    world.named(&name("bad"), define("``` [1] ```"), StateMachineType::Standard, &ours).await;
+    world.named(&name("quick"), define(""), StateMachineType::Express, &ours).await;
+    backend.discovery().unwrap().discover().await.unwrap();
+    let found = backend.checkup().unwrap().check_up(&[]).await;
+    let activity_fault = about(&found, &format!("activity `{activity}`"));
+    assert!(activity_fault.says.contains("ActivityDoesNotExist"), "{activity_fault:?}");
+    assert_eq!(about(&found, "queue").verdict, Verdict::Ok);
+    let bad = about(&found, &format!("state machine `{}`", name("bad")));
+    assert!(bad.verdict == Verdict::Warning && bad.says.contains("not a JSON object"), "{bad:?}");
+    let quick = about(&found, &format!("state machine `{}`", name("quick")));
+    assert!(quick.says.contains("no `TimeoutSeconds`"), "{quick:?}");
+    for action in
+        ["sqs:ReceiveMessage", "sqs:DeleteMessage", "states:SendTaskSuccess", "states:ListTagsForResource"]
+    {
+        assert_eq!(about(&found, &format!("permission {action}")).verdict, Verdict::Ok, "{found:#?}");
+    }
+    world.aws.create_activity().name(&prefix).send().await.unwrap();
+    let elsewhere = world.another(config(&queue.replace(&prefix, "nowhere"))).await;
+    world.proxy.make("ListTagsForResource", Fault::Answered(400, "AccessDeniedException", "no tags"));
+    let found = elsewhere.checkup().unwrap().check_up(&[]).await;
+    assert_eq!(about(&found, &format!("activity `{activity}`")).verdict, Verdict::Ok);
+    let fault = about(&found, "queue");
+    assert!(fault.verdict == Verdict::Fault && fault.says.contains("nowhere"), "{fault:?}");
+}
