@@ -26,6 +26,7 @@ mod schemas;
 mod simulation;
 mod stage;
 mod step_functions;
+mod step_functions_bad_input;
 mod support;
 mod tidy;
 mod transport;

@@ -17,14 +17,14 @@ use crate::support::{BASICS, Client, Modern, Place, text};
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A stand-in that runs. Its keeper stops it when its input ends, with this process at the latest.
-struct Standin {
+pub(crate) struct Standin {
     url: String,
     _keeper: Child,
 }
 
 impl Standin {
     /// One for all tests here.
-    fn shared() -> &'static Self {
+    pub(crate) fn shared() -> &'static Self {
         static SHARED: OnceLock<Standin> = OnceLock::new();
         tokio::task::block_in_place(|| SHARED.get_or_init(Standin::start))
     }
@@ -49,7 +49,7 @@ impl Standin {
     }
 
     /// A call of AWS. The stand-in looks at no signature.
-    async fn call(&self, operation: &str, body: Value) -> Value {
+    pub(crate) async fn call(&self, operation: &str, body: Value) -> Value {
         let (service, scope) = match operation {
             "CreateQueue" => ("AmazonSQS", "sqs"),
             _ => ("AWSStepFunctions", "states"),
@@ -77,7 +77,7 @@ impl Standin {
     }
 
     /// A machine of this state.
-    async fn define(&self, name: &str, comment: &str, mut state: Value) -> String {
+    pub(crate) async fn define(&self, name: &str, comment: &str, mut state: Value) -> String {
         state["End"] = json!(true);
         let definition =
             json!({"Comment": comment, "StartAt": "Only", "States": {"Only": state}}).to_string();
@@ -103,7 +103,7 @@ fn config(standin: &Standin, queue: &str) -> String {
     format!("{}{tools}", backend(standin, &more))
 }
 
-fn backend(standin: &Standin, more: &str) -> String {
+pub(crate) fn backend(standin: &Standin, more: &str) -> String {
     format!(
         "{BASICS}[reconciler]\nlease = \"6s\"\n[backends.aws]\nkind = \"step-functions\"\nregion = \"us-east-1\"\nprofile = \"tester\"\n\
          config_file = \"aws\"\nendpoint = \"{url}\"\ncall_timeout = \"2s\"\n{more}",
@@ -112,7 +112,7 @@ fn backend(standin: &Standin, more: &str) -> String {
 }
 
 /// A server's folder with this config, and credentials that the stand-in believes.
-fn place(config: &str) -> Place {
+pub(crate) fn place(config: &str) -> Place {
     let place = Place::new(config);
     let credentials = "[profile tester]\naws_access_key_id = AKIATEST\naws_secret_access_key = s3cr3t\n";
     fs::write(place.path("aws"), credentials).unwrap();
@@ -213,7 +213,8 @@ async fn a_machine_comes_and_goes_as_a_tool_and_its_tasks_stay() {
     let standin = Standin::shared();
     let discover =
         "[backends.aws.discover]\nevery = \"300ms\"\nstarting_with = \"comes-\"\nprefix = \"aws-\"\n";
-    let place = place(&backend(standin, discover));
+    let config = backend(standin, discover).replace("\"6s\"", "\"60s\"").replace("\"2s\"", "\"20s\"");
+    let place = place(&config);
     let server = place.serve();
     let client = Client::open(server.url()).await.unwrap();
     let mut stream = client.listen().await.unwrap();
@@ -253,4 +254,49 @@ async fn a_machine_comes_and_goes_as_a_tool_and_its_tasks_stay() {
     let result =
         tokio::time::timeout(PATIENCE, client.result(&task)).await.expect("its task goes on").unwrap();
     assert!(text(&result).contains("today"), "{result}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_that_is_posted_brings_the_look_forward() {
+    let standin = Standin::shared();
+    let machine = standin.define("posted", "", json!({"Type": "Wait", "Seconds": 6})).await;
+    // Executions are looked at so seldom that only an event can be why one was seen to end.
+    let config = backend(standin, "hook_secret = { file = \"secret\" }\n")
+        .replace("lease = \"6s\"", "lease = \"6s\"\nquickest_look = \"1h\"\nslowest_look = \"1h\"");
+    let tool = format!(
+        "[tools.waits]\ndescription = \"Waits.\"\nbackend = \"aws\"\nparameters = {{}}\ntarget = {{ state_machine = \"{machine}\" }}\n"
+    );
+    let place = place(&format!("{config}{tool}"));
+    fs::write(place.path("secret"), "only EventBridge knows\n").unwrap();
+    let server = place.serve();
+    let client = Client::open(server.url()).await.unwrap();
+    let task = client.start("waits", json!({})).await.unwrap();
+    let begun = Instant::now();
+    let arn = loop {
+        let listed = standin.call("ListExecutions", json!({"stateMachineArn": machine})).await;
+        if listed["executions"][0]["status"] == "SUCCEEDED" {
+            break listed["executions"][0]["executionArn"].clone();
+        }
+        assert!(begun.elapsed() < PATIENCE, "never ended: {listed}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    };
+    let post = async |secret: &str, body: String| {
+        let http = reqwest::Client::builder().no_proxy().build().unwrap();
+        let url = server.url().replace("/mcp", "/hooks/aws");
+        let sent = http.post(url).header("x-taskbridge-secret", secret).body(body).send().await.unwrap();
+        sent.status().as_u16()
+    };
+    let event = json!({
+        "id": "315c1398-40ff-a850-213b-158f73e60175", "detail-type": "Step Functions Execution Status Change",
+        "source": "aws.states", "detail": {"executionArn": arn, "status": "SUCCEEDED"},
+    });
+    assert_eq!(post("somebody else", event.to_string()).await, 401);
+    assert_eq!(post("only EventBridge knows", "{\"detail\": 3}".to_owned()).await, 202);
+    assert_eq!(client.get(&task).await.unwrap()["status"], "working");
+    assert_eq!(post("only EventBridge knows", event.to_string()).await, 202);
+    let result = tokio::time::timeout(PATIENCE, client.result(&task)).await.expect("it is looked at");
+    assert_ne!(result.unwrap()["isError"], true);
+    let log = fs::read_to_string(place.path("server.log")).unwrap();
+    assert!(log.contains("is no `Step Functions Execution Status Change`"), "{log}");
+    assert!(!log.contains("only EventBridge knows"), "{log}");
 }

@@ -6,10 +6,10 @@
 
 use std::collections::HashMap;
 
-use serde_json::{Map, Value, json};
-use sha2::{Digest as _, Sha256};
-use taskbridge_sdk::{Answer, Ask, Question};
+use serde_json::Value;
+use taskbridge_sdk::{Answer, Question};
 
+use crate::content::Content;
 use crate::history::Happened;
 
 /// With which error a step ends whose question was declined.
@@ -58,69 +58,6 @@ impl Ways {
 fn path(url: &str) -> Option<&str> {
     let at = url.rmatch_indices('/').nth(1)?.0;
     url.get(at..)
-}
-
-/// What is asked.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Content {
-    /// Of all that the step said, but for the token.
-    pub(crate) digest: String,
-    message: String,
-    ask: Ask,
-}
-
-impl Content {
-    /// What a step says, by the members of its message.
-    ///
-    /// # Errors
-    /// In words, if that cannot be asked.
-    pub(crate) fn of(said: &Value) -> Result<Self, String> {
-        let Value::Object(said) = said else { return Err("it is not an object".to_owned()) };
-        let message = match said.get("message") {
-            Some(Value::String(message)) if !message.trim().is_empty() => message.clone(),
-            _ => return Err("it has no `message`, which is the text of the question".to_owned()),
-        };
-        let kinds: Vec<&str> = ["schema", "url", "sampling", "roots"]
-            .into_iter()
-            .filter(|kind| said.contains_key(*kind))
-            .collect();
-        let ask = match kinds[..] {
-            // To be agreed to, or not.
-            [] => Ask::Form(json!({"type": "object", "properties": {}})),
-            [kind] => serde_json::from_value(json!({kind: said[kind]}))
-                .map_err(|_| format!("its `{kind}` is not of the form that a question has"))?,
-            _ => return Err(format!("it has more than one of `{}`", kinds.join("`, `"))),
-        };
-        Ok(Self { digest: digest(said), message, ask })
-    }
-}
-
-/// The same for members in any order, and whatever the token is.
-fn digest(said: &Map<String, Value>) -> String {
-    fn write(value: &Value, into: &mut Sha256) {
-        match value {
-            Value::Object(members) => {
-                let mut names: Vec<&String> = members.keys().collect();
-                names.sort();
-                into.update("{");
-                for name in names {
-                    into.update(Value::from(name.as_str()).to_string());
-                    write(&members[name], into);
-                }
-                into.update("}");
-            }
-            Value::Array(items) => {
-                into.update("[");
-                items.iter().for_each(|item| write(item, into));
-                into.update("]");
-            }
-            plain => into.update(plain.to_string()),
-        }
-    }
-    let mut hash = Sha256::new();
-    let rest = said.iter().filter(|(name, _)| *name != "token").map(|(n, v)| (n.clone(), v.clone()));
-    write(&Value::Object(rest.collect()), &mut hash);
-    hash.finalize().iter().take(10).map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// What came of a question.
@@ -286,6 +223,7 @@ impl Asks {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     const ACTIVITY: &str = "arn:aws:states:eu-central-1:1:activity:ask";
     const QUEUE: &str = "https://sqs.eu-central-1.amazonaws.com/1/questions";
@@ -404,22 +342,5 @@ mod tests {
         let output = Some("{}".to_owned());
         asks.take(&ways(), &Happened { resource, output, ..event(4, 0, "TaskSucceeded") });
         assert_eq!(asks.standing(&asked[0].id), Standing::Settled(&Outcome::Given(json!({}))));
-    }
-
-    #[test]
-    fn what_cannot_be_asked_is_told_in_words() {
-        for (said, part) in [
-            (json!("Well?"), "not an object"),
-            (json!({"schema": {}}), "no `message`"),
-            (json!({"message": "?", "url": 3}), "`url` is not of the form"),
-            (json!({"message": "?", "url": "https://x", "schema": {}}), "more than one of `schema`, `url`"),
-        ] {
-            let why = Content::of(&said).unwrap_err();
-            assert!(why.contains(part), "{why}");
-        }
-        assert_eq!(
-            Content::of(&json!({"message": "?", "a": {"x": 1, "y": 2}, "token": "t"})).unwrap().digest,
-            Content::of(&json!({"a": {"y": 2, "x": 1}, "message": "?"})).unwrap().digest,
-        );
     }
 }

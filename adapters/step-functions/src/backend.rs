@@ -23,6 +23,7 @@ use crate::client::{self, Clients};
 use crate::config::Config;
 use crate::discovery::Offers;
 use crate::hooks::Hook;
+use crate::lists::Lists;
 use crate::log;
 use crate::machines::Machines;
 use crate::queue::Queue;
@@ -40,6 +41,7 @@ pub(crate) struct StepFunctions {
     pub(crate) region: String,
     pub(crate) machines: Machines,
     pub(crate) watch: Arc<Watch>,
+    pub(crate) lists: Arc<Lists>,
     pub(crate) tokens: Arc<Tokens>,
     pub(crate) given: Given,
     pub(crate) sources: Arc<Sources>,
@@ -68,7 +70,8 @@ impl StepFunctions {
         let ways = Ways { activities: config.activities.clone(), queue: config.queue.clone() };
         let reads = !ways.are_closed();
         let api = Arc::new(Api::new(steps, Budget::new(&config.quotas), config.endpoint.is_some()));
-        let watch = Arc::new(Watch::new(config.progress_calls_per_minute, ways));
+        let lists = Arc::new(Lists::new(config.list_every));
+        let watch = Arc::new(Watch::new(config.progress_calls_per_minute, ways, lists.clone()));
         let tokens = Arc::<Tokens>::default();
         let sources = Arc::new(Sources {
             api: api.clone(),
@@ -89,6 +92,7 @@ impl StepFunctions {
             settings,
             credentials,
             watch,
+            lists,
             reader: reads.then(|| Reader::new(&sources)),
             sources,
             call_timeout: config.call_timeout,
@@ -128,6 +132,7 @@ impl Backend for StepFunctions {
     async fn cancel(&self, handle: &JobHandle) -> Result<()> {
         let stoppable = |arn: &ExecutionArn<'_>| !arn.is_express() && !arn.is_attached();
         let Some(arn) = ExecutionArn::parse(handle).filter(stoppable) else { return Ok(()) };
+        self.lists.stir(arn.as_str(), Instant::now());
         match self.api.stop(arn.as_str(), STOPPED_ERROR, STOPPED_CAUSE).await {
             Ok(()) => Ok(()),
             // What was started a moment ago need not be known everywhere at AWS.

@@ -53,8 +53,13 @@ pub struct Config {
     /// How many calls AWS allows the account, where that is not what its documentation says for smaller regions: by the
     /// name of the operation, such as `DescribeExecution = { burst = 300, per_second = 15 }`. A call beyond it is put off.
     pub quotas: BTreeMap<String, Quota>,
+    /// For how long a list of the executions that run is believed at most. It is believed for a tenth of an execution's age at
+    /// most, and not for one of which an event said that it changed. `0s`: never.
+    #[serde(with = "humantime_serde")]
+    #[schemars(with = "String")]
+    pub list_every: Duration,
     /// How often in a minute the histories of running executions are read, to tell how far they are. All executions of
-    /// this backend share it; 0 turns progress off.
+    /// this backend share it, those first that were not read for the longest part of their age; 0 turns progress off.
     pub progress_calls_per_minute: u16,
     /// Offer the state machines of the account and region as tools.
     pub discover: Option<Discover>,
@@ -88,7 +93,8 @@ impl Default for Config {
             hook_secret: None,
             heartbeat: Duration::from_secs(20),
             quotas: BTreeMap::new(),
-            progress_calls_per_minute: 30,
+            list_every: Duration::from_secs(60),
+            progress_calls_per_minute: 10,
             discover: None,
         }
     }

@@ -16,7 +16,8 @@ use tokio::time::{Instant, sleep};
 
 use crate::api::Api;
 use crate::arn::{ExecutionArn, attached};
-use crate::asks::{Content, MISTAKEN};
+use crate::asks::MISTAKEN;
+use crate::content::Content;
 use crate::failure::Failure;
 use crate::hooks::execution;
 use crate::queue::Queue;
@@ -140,6 +141,7 @@ impl Sources {
         if queue.delete(&receipt).await.is_err() {
             tracing::debug!("a message of the queue could not be deleted, and comes again");
         }
+        self.watch.has_news(&arn);
         Some(arn)
     }
 

@@ -3,15 +3,15 @@
 //! again.
 
 use serde::Deserialize;
-use taskbridge_sdk::{Error, JobHandle, JobSpec, Observation, Result, Started};
+use taskbridge_sdk::{Error, ErrorKind, JobHandle, JobSpec, Observation, Result, Started};
 
 use crate::api::Order;
-use crate::arn::{ExecutionArn, attached, is_name};
+use crate::arn::{ExecutionArn, MachineArn, attached, is_name};
 use crate::backend::StepFunctions;
 use crate::config::Target;
 use crate::failure::{Failure, Repeat, one_line};
 use crate::input;
-use crate::machines::Machine;
+use crate::machines::{Machine, is_gone};
 use crate::state::Facts;
 
 impl StepFunctions {
@@ -21,7 +21,10 @@ impl StepFunctions {
             return self.attach(job, &target, template).await?.map_err(Error::rejected);
         }
         let input = input::of(job, &target)?;
-        let machine = self.machines.named(&self.api, &self.region, &target.state_machine).await?;
+        let machine = match self.machines.named(&self.api, &self.region, &target.state_machine).await {
+            Ok(machine) => machine,
+            Err(error) => return self.orphan(job, &target, error).await,
+        };
         let order = Order {
             machine: machine.arn.as_str(),
             name: job.key.as_str(),
@@ -32,12 +35,33 @@ impl StepFunctions {
             true => self.begin_express(job, &order).await,
             false => self.begin_standard(job, &machine, &order).await,
         };
-        begun.map_err(|failure| {
-            if failure.is("StateMachineDoesNotExist") || failure.is("StateMachineTypeNotSupported") {
-                self.machines.forget(&target.state_machine);
+        match begun {
+            Ok(started) => Ok(started),
+            Err(failure) => {
+                if is_gone(&failure) || failure.is("StateMachineTypeNotSupported") {
+                    self.machines.forget(&target.state_machine);
+                }
+                self.orphan(job, &target, failure.into()).await
             }
-            failure.into()
-        })
+        }
+    }
+
+    /// The execution that an earlier attempt may have started of a state machine that is there no more, or cannot be asked
+    /// about: its executions go on. Otherwise the error that led here.
+    async fn orphan(&self, job: &JobSpec, target: &Target, error: Error) -> Result<Started> {
+        let machine = MachineArn::parse(&target.state_machine);
+        let Some(machine) = machine.filter(|_| job.may_exist && error.kind() == ErrorKind::Config) else {
+            return Err(error);
+        };
+        let arn = machine.execution(job.key.as_str());
+        match self.api.describe(&arn).await {
+            Ok(seen) => Ok(self.started(JobHandle::new(arn), seen.into()).await),
+            Err(failure) if failure.is("ExecutionDoesNotExist") && !self.is_young(&arn) => Err(error),
+            Err(failure) if failure.error.kind() == ErrorKind::Rejected => {
+                Err(Error::unavailable("DescribeExecution: the execution is not known yet"))
+            }
+            Err(failure) => Err(failure.into()),
+        }
     }
 
     async fn begin_standard(
@@ -105,11 +129,17 @@ impl StepFunctions {
         if let Some(template) = &target.attach {
             return Ok(self.attach(job, &target, template).await?.ok());
         }
-        let machine = self.machines.named(&self.api, &self.region, &target.state_machine).await?;
-        if machine.express {
-            return Ok(None);
-        }
-        let arn = machine.arn.execution(job.key.as_str());
+        let named = self.machines.named(&self.api, &self.region, &target.state_machine).await;
+        let machine = match (named, MachineArn::parse(&target.state_machine)) {
+            (Ok(machine), _) if machine.express => return Ok(None),
+            (Ok(machine), _) => machine.arn,
+            // Its executions are there also when the state machine is not.
+            (Err(error), Some(arn)) if error.kind() == ErrorKind::Config && arn.region() == self.region => {
+                arn
+            }
+            (Err(error), _) => return Err(error),
+        };
+        let arn = machine.execution(job.key.as_str());
         match self.api.describe(&arn).await {
             Ok(seen) => Ok(Some(self.started(JobHandle::new(arn), seen.into()).await)),
             Err(failure) if failure.is("ExecutionDoesNotExist") => Ok(None),

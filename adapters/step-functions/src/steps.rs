@@ -12,10 +12,12 @@ use tokio::time::Instant;
 
 use crate::api::{Answer, Api};
 use crate::arn::ExecutionArn;
-use crate::asks::{Asks, Content, Ways};
+use crate::asks::{Asks, Ways};
 use crate::budget::Bucket;
+use crate::content::Content;
 use crate::definition::Definition;
 use crate::history::{Happened, newest};
+use crate::lists::Lists;
 use crate::log;
 use crate::machines::Machines;
 
@@ -138,14 +140,15 @@ pub(crate) struct Watch {
     calls: Mutex<Bucket>,
     /// How its steps can ask.
     ways: Ways,
+    lists: Arc<Lists>,
     followed: Mutex<HashMap<String, Followed>>,
 }
 
 impl Watch {
-    pub(crate) fn new(calls_per_minute: u16, ways: Ways) -> Self {
+    pub(crate) fn new(calls_per_minute: u16, ways: Ways, lists: Arc<Lists>) -> Self {
         let bucket =
             Bucket::full(u32::from(calls_per_minute), f64::from(calls_per_minute) / 60.0, Instant::now());
-        Self { calls: Mutex::new(bucket), ways, followed: Mutex::default() }
+        Self { calls: Mutex::new(bucket), ways, lists, followed: Mutex::default() }
     }
 
     /// The observation of a running execution with what is known of how far it is, and what it asks. How far it is is
@@ -213,12 +216,22 @@ impl Watch {
         Ok(())
     }
 
-    /// Has the history of an execution read at the next look, if it is followed here.
+    /// Has an execution looked at anew, and its history read at the next look, if it is followed here.
     pub(crate) fn has_news(&self, arn: &str) {
+        self.lists.stir(arn, Instant::now());
         if let Some(followed) = self.followed.lock().get_mut(arn) {
             followed.is_read = false;
             followed.news += 1;
         }
+    }
+
+    /// For which part of the time that an execution is known here its history was not read.
+    pub(crate) fn urgency(&self, arn: &str, now: Instant) -> f64 {
+        let followed = self.followed.lock();
+        let Some(it) = followed.get(arn) else { return f64::INFINITY };
+        let (Some(first), Some(looked)) = (it.first, it.looked) else { return f64::INFINITY };
+        let unread = now.saturating_duration_since(looked).as_secs_f64();
+        unread / now.saturating_duration_since(first).as_secs_f64().max(1.0)
     }
 
     /// True if the execution was looked at here.

@@ -1,63 +1,88 @@
-//! A look at many executions of one state machine: a list of those that run answers for most of them, and only those that
-//! are not in it are looked at one by one.
-
-use std::collections::HashMap;
+//! A look at many executions of one state machine: a list of those that run answers for most of them, for a while, and only
+//! those that it does not answer for are looked at one by one.
 
 use futures_util::stream::{self, StreamExt};
-use taskbridge_sdk::{Error, ErrorKind, GroupKey, JobHandle, JobState, Observation, Result, Timestamp};
+use taskbridge_sdk::{Error, ErrorKind, GroupKey, JobHandle, JobState, Observation, Result};
 use tokio::time::Instant;
 
 use crate::arn::ExecutionArn;
 use crate::backend::StepFunctions;
 use crate::history::timestamp;
+use crate::lists::{Known, Running};
+use crate::skew;
 
 /// How many executions are looked at at a time.
 const AT_A_TIME: usize = 16;
 
-/// Those that run, by their ARNs: since when.
-type Running = HashMap<String, Option<Timestamp>>;
+/// What is known of those that run, and if it could not be listed, why.
+struct Listed {
+    running: Running,
+    trouble: Option<Error>,
+}
 
 impl StepFunctions {
     pub(crate) async fn sweep(&self, group: &GroupKey, handles: &[JobHandle]) -> Vec<Result<Observation>> {
         let began = Instant::now();
-        let running = match self.list(group, handles).await {
-            Ok(running) => running,
-            // What cannot be listed can still be looked at one by one.
-            Err(error) if matches!(error.kind(), ErrorKind::Denied | ErrorKind::Config) => Running::new(),
-            Err(error) => return handles.iter().map(|_| Err(again(&error))).collect(),
+        let listed = self.list(group, handles, began).await;
+        // Who has waited longest to have its history read has the first of the calls that there are for it.
+        let mut order: Vec<usize> = (0..handles.len()).collect();
+        let urgency = |at: &usize| {
+            let arn = ExecutionArn::parse(&handles[*at]);
+            arn.map_or(0.0, |arn| self.watch.urgency(arn.as_str(), began))
         };
-        let looks: Vec<_> = handles.iter().map(|handle| self.look_within(handle, &running, began)).collect();
-        stream::iter(looks).buffered(AT_A_TIME).collect().await
+        order.sort_by(|one, other| urgency(other).total_cmp(&urgency(one)));
+        let looks: Vec<_> = order.iter().map(|at| self.look_within(&handles[*at], &listed, began)).collect();
+        let seen: Vec<_> = stream::iter(looks).buffered(AT_A_TIME).collect().await;
+        let mut answers: Vec<_> = order.into_iter().zip(seen).collect();
+        answers.sort_by_key(|(at, _)| *at);
+        answers.into_iter().map(|(_, seen)| seen).collect()
     }
 
-    async fn look_within(
-        &self,
-        handle: &JobHandle,
-        running: &Running,
-        began: Instant,
-    ) -> Result<Observation> {
+    async fn look_within(&self, handle: &JobHandle, listed: &Listed, began: Instant) -> Result<Observation> {
         let arn = ExecutionArn::parse(handle);
-        match arn.and_then(|arn| running.get(arn.as_str()).map(|since| (since, arn))) {
+        match arn.and_then(|arn| listed.running.get(arn.as_str()).map(|since| (since, arn))) {
             Some((since, arn)) => {
                 let seen = Observation { since: *since, ..Observation::new(JobState::Running) };
                 self.with_progress(&arn, seen).await
             }
-            // Whoever asked gives up on all the answers if the last comes too late.
-            _ if began.elapsed() > self.call_timeout / 2 => {
-                Err(Error::unavailable("Step Functions answers slowly, so this execution was not looked at"))
-            }
-            _ => self.look(handle).await,
+            None => match &listed.trouble {
+                Some(trouble) => Err(again(trouble)),
+                // Whoever asked gives up on all the answers if the last comes too late.
+                None if began.elapsed() > self.call_timeout / 2 => Err(Error::unavailable(
+                    "Step Functions answers slowly, so this execution was not looked at",
+                )),
+                None => self.look(handle).await,
+            },
         }
     }
 
-    /// Those of the executions that run now, as far as lists are cheaper than single looks.
-    async fn list(&self, group: &GroupKey, handles: &[JobHandle]) -> Result<Running> {
-        let arns = handles.iter().filter_map(ExecutionArn::parse);
-        let mut wanted: Vec<_> = arns.filter(|arn| !arn.is_express()).collect();
+    /// Those of the executions that run, as far as lists are cheaper than single looks.
+    async fn list(&self, group: &GroupKey, handles: &[JobHandle], now: Instant) -> Listed {
+        let arns = handles.iter().filter_map(ExecutionArn::parse).filter(|arn| !arn.is_express());
+        let arns: Vec<_> = arns.collect();
+        let arns: Vec<&str> = arns.iter().map(ExecutionArn::as_str).collect();
+        let Known { mut running, to_list } = self.lists.known(group.as_str(), &arns, now, skew::now());
+        let mut trouble = None;
+        match to_list {
+            Some(wanted) if !group.as_str().is_empty() => match self.list_anew(group, wanted).await {
+                Ok(new) => {
+                    running = new.clone();
+                    self.lists.keep(group.as_str(), now, new);
+                }
+                // What cannot be listed can still be looked at one by one.
+                Err(error) if matches!(error.kind(), ErrorKind::Denied | ErrorKind::Config) => {}
+                Err(error) => trouble = Some(error),
+            },
+            _ => {}
+        }
+        Listed { running, trouble }
+    }
+
+    async fn list_anew(&self, group: &GroupKey, mut wanted: Vec<String>) -> Result<Running> {
         let (mut running, mut page) = (Running::new(), None);
         for pages in 1.. {
             // Each page must be able to answer for more than it costs.
-            if wanted.len() <= pages || group.as_str().is_empty() {
+            if wanted.len() <= pages {
                 break;
             }
             let answer = self.api.running(group.as_str(), page).await?;
@@ -67,7 +92,7 @@ impl StepFunctions {
                     timestamp(execution.redrive_date.as_ref().unwrap_or(&execution.start_date)),
                 );
             }
-            wanted.retain(|arn| !running.contains_key(arn.as_str()));
+            wanted.retain(|arn| !running.contains_key(arn));
             page = answer.next_token;
             if page.is_none() {
                 break;

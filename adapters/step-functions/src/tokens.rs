@@ -7,7 +7,7 @@ use std::fmt;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::asks::Content;
+use crate::content::Content;
 
 /// How many are kept at most; those that came first are dropped.
 const MOST: usize = 20_000;

@@ -1,7 +1,7 @@
 //! Looks at many executions: what they cost, and that they say what single looks say.
 
 use serde_json::json;
-use taskbridge_sdk::{ErrorKind, JobHandle, JobState};
+use taskbridge_sdk::{Delivery, ErrorKind, JobHandle, JobState};
 
 use crate::proxy::Fault;
 use crate::standin::Kind;
@@ -121,4 +121,96 @@ async fn the_pages_of_a_long_list_are_all_read() {
     assert_eq!((lists.len(), asked.len()), (2, 4), "those in no page are looked at");
     assert!(String::from_utf8_lossy(&lists[1].body).contains(r#""nextToken":"more""#));
     stop(&world, &handles).await;
+}
+
+/// What AWS says of executions that have run for years.
+fn old(arns: &[JobHandle]) -> Fault {
+    let of = |arn: &JobHandle| {
+        json!({
+            "executionArn": arn.as_str(), "stateMachineArn": "m", "name": "n", "status": "RUNNING", "startDate": 1.5e9,
+        })
+    };
+    Fault::Told(json!({"executions": arns.iter().map(of).collect::<Vec<_>>()}))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_thousand_executions_take_forty_calls_a_minute_at_most() {
+    let world = World::new(Kind::MiniStack).await;
+    let groups: Vec<Vec<JobHandle>> = (0..20)
+        .map(|machine| {
+            let arn = |n| format!("arn:aws:states:us-east-1:000000000000:execution:many-{machine}:tb-{n}");
+            (0..100).map(|n| JobHandle::new(arn(n))).collect()
+        })
+        .collect();
+    let definition = json!({
+        "stateMachineArn": "m", "name": "m", "type": "STANDARD", "definition": "{}", "roleArn": "r", "creationDate": 1.5e9,
+    });
+    for group in &groups {
+        world.proxy.make("ListExecutions", old(group));
+        world.proxy.make("DescribeStateMachine", Fault::Told(definition.clone()));
+    }
+    for _ in 0..20 {
+        world.proxy.make("GetExecutionHistory", Fault::Told(json!({"events": []})));
+    }
+    // Each is looked at twice, as a server does: with whichever others are due, in no order.
+    let begun = std::time::Instant::now();
+    for size in [25, 1] {
+        for group in &groups {
+            for some in group.chunks(size) {
+                let seen = world.backend.observe_all(&world.backend.group(&some[0]), some).await;
+                assert!(seen.iter().all(|seen| seen.as_ref().unwrap().state == JobState::Running));
+            }
+        }
+    }
+    let counts = world.proxy.counts();
+    // What flowed in meanwhile, on a machine that is slow.
+    let flowed = usize::try_from(begun.elapsed().as_secs() / 6).unwrap() + 1;
+    assert_eq!(counts["ListExecutions"], 20, "one for each state machine in a minute");
+    assert!((1..=10 + flowed).contains(&counts["GetExecutionHistory"]), "{counts:?}");
+    // A definition is read again after a quarter of an hour.
+    assert!(counts["DescribeStateMachine"] <= 20 && counts.len() == 3, "{counts:?}");
+    let a_minute = counts["ListExecutions"]
+        + counts["GetExecutionHistory"].min(10)
+        + counts["DescribeStateMachine"].div_ceil(15);
+    assert!(a_minute <= 40, "{counts:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_that_is_believed_does_not_hide_what_is_known_to_have_changed() {
+    let config = json!({"progress_calls_per_minute": 0, "hook_secret": "s3cret"});
+    let world = World::with(Kind::MiniStack, config).await;
+    let handles = running(&world, 3).await;
+    let group = world.backend.group(&handles[0]);
+    let observe = async |some: &[JobHandle]| -> Vec<bool> {
+        let seen = world.backend.observe_all(&group, some).await;
+        seen.into_iter().map(|seen| seen.unwrap().state.has_ended()).collect()
+    };
+    world.proxy.make("ListExecutions", old(&handles));
+    assert_eq!(observe(&handles).await, [false; 3]);
+    world.proxy.counts();
+    assert_eq!(observe(&handles).await, [false; 3]);
+    assert_eq!(world.proxy.counts().len(), 0, "the list is believed");
+    // One is stopped from here, one by somebody else, of which an event tells.
+    world.backend.cancel(&handles[0]).await.unwrap();
+    world.aws.stop_execution().execution_arn(handles[1].as_str()).send().await.unwrap();
+    assert_eq!(observe(&handles[1..]).await, [false; 2]);
+    let event = json!({"id": "1", "detail": {"executionArn": handles[1].as_str()}}).to_string();
+    let headers = [("x-taskbridge-secret", "s3cret")];
+    let delivery = Delivery { headers: &headers, body: event.as_bytes() };
+    world.backend.hooks().unwrap().read(&delivery).unwrap();
+    for handle in &handles[..2] {
+        ended(&*world.backend, handle).await;
+    }
+    assert_eq!(observe(&handles).await, [true, true, false]);
+    assert_eq!(observe(&handles[2..]).await, [false]);
+    // A day when nothing is believed.
+    let doubtful = world.another(json!({"progress_calls_per_minute": 0, "list_every": "0s"})).await;
+    world.proxy.counts();
+    for _ in 0..2 {
+        world.proxy.make("ListExecutions", old(&handles[1..]));
+        let seen = doubtful.observe_all(&group, &handles[1..]).await;
+        assert!(seen.iter().all(|seen| seen.as_ref().unwrap().state == JobState::Running));
+    }
+    assert_eq!(world.proxy.counts().get("ListExecutions"), Some(&2));
+    stop(&world, &handles[2..]).await;
 }

@@ -261,6 +261,27 @@ async fn a_machine_that_became_another_is_asked_about_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_execution_whose_start_was_lost_is_found_though_its_machine_is_deleted() {
+    let world = World::new(Kind::LocalStack).await;
+    let machine = world.machine(json!({"First": {"Type": "Pass", "End": true}})).await;
+    let job = start(&machine, json!({"a": 1}));
+    world.proxy.make("StartExecution", Fault::ReplyLost);
+    assert_eq!(world.backend.start(&job).await.unwrap_err().kind(), ErrorKind::Uncertain);
+    world.aws.delete_state_machine().state_machine_arn(&machine).send().await.unwrap();
+    let again = JobSpec { may_exist: true, ..job.clone() };
+    // A server that knew the state machine, and one that never did.
+    for backend in [world.backend.clone(), world.another(json!({})).await] {
+        let handle = backend.start(&again).await.unwrap().handle;
+        assert_eq!(backend.find(&job).await.unwrap().unwrap().handle, handle);
+        assert_eq!(output(&ended(&*backend, &handle).await).structured, Some(json!({"a": 1})));
+    }
+    let never = JobSpec { may_exist: true, ..start(&machine, json!({})) };
+    let error = world.another(json!({})).await.start(&never).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Config, "{error}");
+    assert!(error.to_string().contains("StateMachineDoesNotExist"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_execution_is_given_what_the_target_says_and_the_trace() {
     let world = World::new(Kind::MiniStack).await;
     let machine = world.machine(json!({"First": {"Type": "Pass", "End": true}})).await;

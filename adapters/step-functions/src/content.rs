@@ -1,0 +1,90 @@
+//! What a step asks, by the members of its message, and how it is told apart from what others ask. Pure.
+
+use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
+use taskbridge_sdk::Ask;
+
+/// What is asked.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Content {
+    /// Of all that the step said, but for the token.
+    pub(crate) digest: String,
+    pub(crate) message: String,
+    pub(crate) ask: Ask,
+}
+
+impl Content {
+    /// What a step says, by the members of its message.
+    ///
+    /// # Errors
+    /// In words, if that cannot be asked.
+    pub(crate) fn of(said: &Value) -> Result<Self, String> {
+        let Value::Object(said) = said else { return Err("it is not an object".to_owned()) };
+        let message = match said.get("message") {
+            Some(Value::String(message)) if !message.trim().is_empty() => message.clone(),
+            _ => return Err("it has no `message`, which is the text of the question".to_owned()),
+        };
+        let kinds: Vec<&str> = ["schema", "url", "sampling", "roots"]
+            .into_iter()
+            .filter(|kind| said.contains_key(*kind))
+            .collect();
+        let ask = match kinds[..] {
+            // To be agreed to, or not.
+            [] => Ask::Form(json!({"type": "object", "properties": {}})),
+            [kind] => serde_json::from_value(json!({kind: said[kind]}))
+                .map_err(|_| format!("its `{kind}` is not of the form that a question has"))?,
+            _ => return Err(format!("it has more than one of `{}`", kinds.join("`, `"))),
+        };
+        Ok(Self { digest: digest(said), message, ask })
+    }
+}
+
+/// The same for members in any order, and whatever the token is.
+fn digest(said: &Map<String, Value>) -> String {
+    fn write(value: &Value, into: &mut Sha256) {
+        match value {
+            Value::Object(members) => {
+                let mut names: Vec<&String> = members.keys().collect();
+                names.sort();
+                into.update("{");
+                for name in names {
+                    into.update(Value::from(name.as_str()).to_string());
+                    write(&members[name], into);
+                }
+                into.update("}");
+            }
+            Value::Array(items) => {
+                into.update("[");
+                items.iter().for_each(|item| write(item, into));
+                into.update("]");
+            }
+            plain => into.update(plain.to_string()),
+        }
+    }
+    let mut hash = Sha256::new();
+    let rest = said.iter().filter(|(name, _)| *name != "token").map(|(n, v)| (n.clone(), v.clone()));
+    write(&Value::Object(rest.collect()), &mut hash);
+    hash.finalize().iter().take(10).map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_asked_is_told_in_words() {
+        for (said, part) in [
+            (json!("Well?"), "not an object"),
+            (json!({"schema": {}}), "no `message`"),
+            (json!({"message": "?", "url": 3}), "`url` is not of the form"),
+            (json!({"message": "?", "url": "https://x", "schema": {}}), "more than one of `schema`, `url`"),
+        ] {
+            let why = Content::of(&said).unwrap_err();
+            assert!(why.contains(part), "{why}");
+        }
+        assert_eq!(
+            Content::of(&json!({"message": "?", "a": {"x": 1, "y": 2}, "token": "t"})).unwrap().digest,
+            Content::of(&json!({"a": {"y": 2, "x": 1}, "message": "?"})).unwrap().digest,
+        );
+    }
+}

@@ -1,0 +1,182 @@
+//! What can be wrong around AWS Step Functions, from outside: at the start, at a call and for the doctor. Each is told in words
+//! that say what to mend, once, and the server goes on.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::step_functions::{Standin, backend, place};
+use crate::support::{BASICS, Client, Fault, Place, text};
+
+const MACHINE: &str = "arn:aws:states:us-east-1:000000000000:stateMachine";
+
+/// A tool that starts this state machine.
+fn tool(name: &str, machine: &str) -> String {
+    format!(
+        "[tools.{name}]\ndescription = \"Ships.\"\nbackend = \"aws\"\nparameters.what = {{ type = \"string\" }}\n\
+         target = {{ state_machine = \"{machine}\" }}\n"
+    )
+}
+
+/// Somebody who answers each request with this error of AWS, and counts them. It stops with the process.
+fn refuser(status: &'static str, code: &'static str, message: &'static str) -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let count = Arc::<AtomicUsize>::default();
+    let counted = count.clone();
+    std::thread::Builder::new()
+        .spawn(move || {
+            for client in listener.incoming() {
+                let mut client = client.unwrap();
+                // A request of AWS's SDK comes in one piece here, or the rest of it is of no interest.
+                let _ = client.read(&mut [0; 65536]);
+                counted.fetch_add(1, Ordering::Relaxed);
+                let body = json!({"__type": code, "message": message}).to_string();
+                let _ = write!(
+                    client,
+                    "HTTP/1.1 {status}\r\ncontent-type: application/x-amz-json-1.0\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+                    body.len()
+                );
+            }
+        })
+        .unwrap();
+    (url, count)
+}
+
+async fn called(client: &Client, tool: &str, what: &str) -> String {
+    match client.call(tool, json!({"what": what})).await {
+        // What AWS refuses is the tool's own failure; what is wrong with the set-up is the server's.
+        Ok(result) => {
+            assert_eq!(result["isError"], true, "{result}");
+            text(&result)
+        }
+        Err(Fault::Refused { message, .. }) => message,
+        Err(fault) => panic!("{fault:?}"),
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_work_keeps_the_server_from_starting_and_says_why() {
+    let aws = |more: &str| format!("{BASICS}[backends.aws]\nkind = \"step-functions\"\n{more}");
+    for (config, parts) in [
+        (aws(""), &["backends.aws", "no AWS region is known: set `region`"][..]),
+        (aws("region = \"us-east-1\"\n"), &["backends.aws", "no AWS credentials were found: set `profile`"]),
+        (
+            aws("region = \"us-east-1\"\nprofile = \"nobody\"\nconfig_file = \"aws\"\n"),
+            &["backends.aws", "credentials"],
+        ),
+        (
+            format!("{}{}", aws("region = \"eu-west-1\"\n"), tool("ship", &format!("{MACHINE}:m"))),
+            &["tools.ship.target.state_machine", "is in `us-east-1`, and the backend works in `eu-west-1`"],
+        ),
+        (
+            aws("region = \"us-east-1\"\nhook_secret = { env = \"NOT_SET\" }\n"),
+            &["hook_secret", "NOT_SET is not set"],
+        ),
+    ] {
+        let place = Place::new(&config);
+        fs::write(place.path("aws"), "[profile other]\nregion = us-east-1\n").unwrap();
+        let command = |verb: &str| {
+            let mut command = place.command(verb);
+            // The machine that tests run on is asked for nothing.
+            command.env("AWS_EC2_METADATA_DISABLED", "true");
+            if config.contains("hook_secret") {
+                command.env("AWS_ACCESS_KEY_ID", "AKIATEST").env("AWS_SECRET_ACCESS_KEY", "s3cr3t");
+            }
+            command
+        };
+        let served = place.run(command("serve")).await;
+        assert_eq!((served.code, served.stdout.as_str()), (Some(1), ""), "{served:?}");
+        let doctor = place.run(command("doctor")).await;
+        assert_eq!(doctor.code, Some(1), "{doctor:?}");
+        assert!(doctor.stdout.contains("fault    "), "{doctor:?}");
+        for part in parts {
+            assert!(served.stderr.contains(part), "no `{part}` in {served:?}");
+        }
+        assert!(doctor.stdout.contains(parts[1]), "no `{}` in {doctor:?}", parts[1]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn credentials_that_are_refused_end_a_call_in_words_and_nothing_is_tried_again() {
+    for (status, code, message, part) in [
+        (
+            "400 Bad Request",
+            "ExpiredTokenException",
+            "The token T0KEN is expired",
+            "look whether they have expired",
+        ),
+        (
+            "400 Bad Request",
+            "AccessDeniedException",
+            "not authorized to perform: states:DescribeStateMachine",
+            "not authorized",
+        ),
+    ] {
+        let (url, asked) = refuser(status, code, message);
+        let config = format!(
+            "{BASICS}[backends.aws]\nkind = \"step-functions\"\nregion = \"us-east-1\"\nprofile = \"tester\"\nconfig_file = \"aws\"\n\
+             endpoint = \"{url}\"\n{}",
+            tool("ship", &format!("{MACHINE}:m"))
+        );
+        let place = place(&config);
+        let server = place.serve();
+        let client = Client::open(server.url()).await.unwrap();
+        let said = called(&client, "ship", "it").await;
+        assert!(said.contains(code) && said.contains(part) && !said.contains("T0KEN"), "{said}");
+        assert_eq!(asked.load(Ordering::Relaxed), 1, "it is asked once");
+        assert!(called(&client, "ship", "more").await.contains(code), "the server goes on");
+        let doctor = place.run(place.command("doctor")).await;
+        assert!(doctor.code == Some(1) && doctor.stdout.contains(code), "{doctor:?}");
+        assert!(!doctor.stdout.contains("T0KEN") && !doctor.stdout.contains("s3cr3t"), "{doctor:?}");
+        let log = fs::read_to_string(place.path("server.log")).unwrap();
+        assert!(!log.contains("s3cr3t"), "{log}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_machine_that_is_not_there_and_an_input_that_is_too_large_end_the_call_alone() {
+    let standin = Standin::shared();
+    let deleted = standin.define("deleted", "", json!({"Type": "Pass"})).await;
+    let tools: String = [
+        tool("ships", &deleted),
+        tool("unknown", &format!("{MACHINE}:nobody-made-it")),
+        tool("unnamed", "nobody-made-it-either"),
+    ]
+    .concat();
+    let config = backend(standin, "").replace("\"6s\"", "\"60s\"").replace("\"2s\"", "\"20s\"");
+    let place = place(&format!("{config}{tools}"));
+    let server = place.serve();
+    let client = Client::open(server.url()).await.unwrap();
+    let large = "x".repeat(262_144);
+    assert!(called(&client, "ships", &large).await.contains("Step Functions takes at most 262144"));
+    let result = client.call("ships", json!({"what": "it"})).await.unwrap();
+    assert_eq!(result["structuredContent"], json!({"what": "it"}), "{result}");
+    standin.call("DeleteStateMachine", json!({"stateMachineArn": deleted})).await;
+    let said = called(&client, "ships", "it").await;
+    assert!(said.contains("StateMachineDoesNotExist"), "{said}");
+    let said = called(&client, "unknown", "it").await;
+    assert!(said.contains("StateMachineDoesNotExist") && said.contains("nobody-made-it"), "{said}");
+    let said = called(&client, "unnamed", "it").await;
+    assert!(
+        said.contains("there is no state machine `nobody-made-it-either` in the region `us-east-1`"),
+        "{said}"
+    );
+
+    let mut command = place.command("doctor");
+    command.arg("--json");
+    let doctor = tokio::time::timeout(Duration::from_secs(120), place.run(command)).await.unwrap();
+    assert_eq!(doctor.code, Some(1), "{doctor:?}");
+    let found: Vec<Value> = serde_json::from_str(&doctor.stdout).unwrap();
+    for name in ["ships", "unknown", "unnamed"] {
+        let what = format!("tool `{name}`");
+        let finding = found.iter().find(|one| one["of"] == "backend aws" && one["what"] == what).unwrap();
+        assert_eq!(finding["verdict"], "fault", "{finding}");
+        assert!(finding["fix"].as_str().unwrap().contains("create the state machine"), "{finding}");
+    }
+}
