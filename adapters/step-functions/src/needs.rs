@@ -6,7 +6,7 @@ use taskbridge_sdk::{ErrorKind, Finding, Verdict};
 
 use crate::backend::StepFunctions;
 use crate::hooks::HEADER;
-use crate::permissions::{Attempt, Need, execution};
+use crate::permissions::{Attempt, Need, STARTED_HERE, execution};
 
 /// A state machine that a tool starts.
 pub(crate) struct Used {
@@ -21,7 +21,11 @@ impl StepFunctions {
     pub(crate) fn needs_of(&self, machine: &Used, needs: &mut Vec<Need>) {
         let Used { whose, arn, express, attaches } = machine;
         let mut need = |action, verdict, without, attempt: fn(String) -> Attempt, of_execution: bool| {
-            let resource = if of_execution { execution(arn, "*") } else { arn.clone() };
+            let resource = match of_execution {
+                true if *attaches => execution(arn, "*"),
+                true => execution(arn, STARTED_HERE),
+                false => arn.clone(),
+            };
             let attempt = attempt(arn.clone());
             needs.push(Need { action, resource, whose: whose.clone(), verdict, without, attempt });
         };
@@ -74,9 +78,9 @@ impl StepFunctions {
             ("states:StartExecution", machines.clone()),
             ("states:StartSyncExecution", machines.clone()),
             ("states:ListExecutions", machines.clone()),
-            ("states:StopExecution", execution(&machines, "*")),
-            ("states:DescribeExecution", execution(&machines, "*")),
-            ("states:GetExecutionHistory", execution(&machines, "*")),
+            ("states:StopExecution", execution(&machines, STARTED_HERE)),
+            ("states:DescribeExecution", execution(&machines, STARTED_HERE)),
+            ("states:GetExecutionHistory", execution(&machines, STARTED_HERE)),
         ] {
             let (whose, verdict) = (whose.clone(), Verdict::Fault);
             needs.push(Need { action, resource, whose, verdict, without: "", attempt: Attempt::None });

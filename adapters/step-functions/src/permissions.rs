@@ -12,8 +12,9 @@ use crate::failure::{Failure, Repeat};
 use crate::policy::Policy;
 use crate::tokens::{Receipt, Token};
 
-/// A name that no execution has, and a token and a receipt that are none.
-const NOBODY: &str = "taskbridge-doctor";
+/// A name that no execution has, though a policy for those that are started here covers it; and a token and a receipt that
+/// are none.
+const NOBODY: &str = "tb-doctor";
 /// A version that no state machine has. AWS judges who may start one by the state machine that it would be of.
 const NO_VERSION: &str = "999999999";
 /// How many are tried at a time.
@@ -137,6 +138,9 @@ impl StepFunctions {
         }
     }
 }
+
+/// How a policy names the executions that servers like this one start.
+pub(crate) const STARTED_HERE: &str = "tb-*";
 
 /// An execution of a state machine, or with `*` all of them.
 pub(crate) fn execution(machine: &str, name: &str) -> String {

@@ -59,7 +59,7 @@ async fn what_is_right_is_told_and_nothing_is_started() {
 async fn one_call_of_many_that_is_denied_is_named_with_the_policy() {
     let world = World::new(Kind::MiniStack).await;
     let machine = world.machine(waits()).await;
-    let executions = format!("{}:*", machine.replacen(":stateMachine:", ":execution:", 1));
+    let executions = format!("{}:tb-*", machine.replacen(":stateMachine:", ":execution:", 1));
     let words = "User: arn:aws:iam::000000000000:user/tests is not authorized to perform it";
     for (operation, verdict, resource, without) in [
         ("StartExecution", Verdict::Fault, &machine, "nothing is started"),
