@@ -188,6 +188,7 @@ async fn connect(dir: &tempfile::TempDir, way: &Proxy) -> Arc<dyn Backend> {
         config_dir: dir.path().to_owned(),
         state_dir: dir.path().join("state"),
         program: "/nowhere".into(),
+        call_limit: Duration::from_secs(30),
     };
     StepFunctions::connect(serde_json::from_value(config).unwrap(), &context).await.unwrap()
 }
