@@ -13,6 +13,7 @@ mod defaults;
 mod doctor;
 mod examples;
 mod fuzz;
+mod github_actions;
 mod health;
 mod hooks;
 mod kill;

@@ -28,6 +28,8 @@ AT_ONCE = 3
 # For how long a client waits for a result while the bridge lives: an answer that cannot be handed over at once, because
 # its token went away with the last bridge, is tried again after up to a minute.
 SECONDS = 180
+# What a client is told of a job of which nobody knows whether it was started.
+UNCERTAIN = "it is uncertain whether the job started"
 # A call that does not come to its end in so many lives of the bridge never will.
 MOST_LIVES = 40
 
@@ -36,6 +38,8 @@ class Work(Protocol):
     """What a tool does, and what must come of it."""
 
     name: str
+    # Whether its engine knows no key for a start.
+    may_be_uncertain: bool
 
     def arguments(self, label: str, number: int) -> dict[str, Any]: ...
     def check(self, got: dict[str, Any], label: str, number: int) -> None: ...
@@ -51,6 +55,7 @@ class Call:
     client: str = ""
     got: dict[str, Any] | None = None
     wrong: str = ""
+    uncertain: bool = False
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -119,7 +124,8 @@ class Caller(threading.Thread):
                         if not call.wrong:
                             act(call)
                     except Failed as failure:
-                        call.wrong = str(failure)
+                        call.uncertain = bool(call.task) and UNCERTAIN in str(failure)
+                        call.wrong = "" if call.uncertain and call.work.may_be_uncertain else str(failure)
                     self._calls.step()
         try:
             self._insist(lambda peer: peer.ask("close"))

@@ -24,6 +24,7 @@ class Verdict:
     accepted: int
     attempts: int
     jobs: int
+    uncertain: list[str]
     doubles: list[str]
     lost: list[str]
     strays: list[str]
@@ -45,7 +46,7 @@ def judge(calls: list[Call], jobs: list[Job]) -> Verdict:
             by_label[job.label].append(job)
         else:
             children[job.label] += 1
-    doubles, lost, strays, wrong = [], [], [], []
+    uncertain, doubles, lost, strays, wrong = [], [], [], [], []
     known = set()
     for call in calls:
         known.update(call.labels)
@@ -56,6 +57,10 @@ def judge(calls: list[Call], jobs: list[Job]) -> Verdict:
         if not call.task:
             continue
         mine = by_label[call.labels[-1]]
+        if call.uncertain:
+            # Nobody knows whether it was started: so it may have been, once.
+            uncertain.append(call.labels[-1])
+            continue
         if not mine or not call.got:
             lost.append(f"{call.labels[-1]} of {call.work.name}: {len(mine)} jobs, {call.got}")
             continue
@@ -69,4 +74,4 @@ def judge(calls: list[Call], jobs: list[Job]) -> Verdict:
     strays += [job.name for label, all_of in by_label.items() if label not in known for job in all_of]
     accepted = sum(bool(call.task) for call in calls)
     attempts = sum(len(call.labels) for call in calls)
-    return Verdict(accepted, attempts, sum(map(len, by_label.values())), doubles, lost, strays, wrong)
+    return Verdict(accepted, attempts, sum(map(len, by_label.values())), uncertain, doubles, lost, strays, wrong)

@@ -38,6 +38,8 @@ class Machine:
     status: str = "SUCCEEDED"
     # How many executions of `CHILD` each of its executions starts.
     children: int = 0
+    # The engine knows executions by their names.
+    may_be_uncertain: bool = False
 
     @property
     def definition(self) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Makes calls by third-party clients to a bridge over a real engine, or a stand-in for one, while the bridge is killed
 and replies of the engine are lost, and then counts at the engine what was started.
 
-    main.py ENGINE --packages FOLDER --standins FOLDER --server PROGRAM --work FOLDER [--calls N] [--kills N] [--seed N]
+    main.py ENGINE --packages FOLDER --installed FOLDER --server PROGRAM --work FOLDER [--calls N] [--kills N] [--seed N]
 
 Exits with 1 unless each accepted call has one job and the result of that job.
 """
@@ -19,11 +19,13 @@ sys.path.append(str(Path(__file__).resolve().parent.parent / "table"))
 
 from bridge import Bridge, free_port  # noqa: E402
 from callers import SPEAKERS, Caller, Calls  # noqa: E402
+from github_actions import GithubActions  # noqa: E402
 from jobs import Verdict, judge  # noqa: E402
 from rows import Place  # noqa: E402
 from step_functions import StepFunctions  # noqa: E402
 
-ENGINES = {"step-functions": StepFunctions}
+Engine = StepFunctions | GithubActions
+ENGINES = {"step-functions": StepFunctions, "github-actions": GithubActions}
 # How long the moment is waited for that a kill is aimed at.
 PATIENCE = 4
 # For how long an account is throttled.
@@ -50,7 +52,7 @@ slowest_look = "2s"
 """
 
 
-def strike(bridge: Bridge, engine: StepFunctions, calls: Calls, kills: int, dice: random.Random) -> None:
+def strike(bridge: Bridge, engine: Engine, calls: Calls, kills: int, dice: random.Random) -> None:
     """Kills the bridge at random moments, every second time between a call of the engine and its reply; and once has
     the engine refuse everything for a while."""
     # The last calls have time to end well, so that no kill comes too late.
@@ -83,7 +85,7 @@ def strike(bridge: Bridge, engine: StepFunctions, calls: Calls, kills: int, dice
         bridge.start_again(pause)
 
 
-def throttle(engine: StepFunctions) -> None:
+def throttle(engine: Engine) -> None:
     for proxy in engine.proxies.values():
         proxy.throttled = True
     time.sleep(THROTTLED)
@@ -91,7 +93,7 @@ def throttle(engine: StepFunctions) -> None:
         proxy.throttled = False
 
 
-def report(verdict: Verdict, calls: Calls, engine: StepFunctions, bridge: Bridge, began: float) -> None:
+def report(verdict: Verdict, calls: Calls, engine: Engine, bridge: Bridge, began: float) -> None:
     lost: Counter[str] = sum((proxy.lost for proxy in engine.proxies.values()), Counter())
     asked: Counter[str] = sum((proxy.asked for proxy in engine.proxies.values()), Counter())
     refused = sum(proxy.refused for proxy in engine.proxies.values())
@@ -105,6 +107,7 @@ def report(verdict: Verdict, calls: Calls, engine: StepFunctions, bridge: Bridge
         (sum(asked.values()), "calls of the engine's API"),
         (sum(lost.values()), f"replies of it lost: {', '.join(f'{n} {name}' for name, n in lost.most_common() if n)}"),
         (refused, "calls of it refused: throttled"),
+        (len(verdict.uncertain), "calls that ended as uncertain, and say so"),
         (len(verdict.doubles), "doubles"),
         (len(verdict.lost), "lost"),
         (len(verdict.strays), "jobs of no call"),
@@ -121,7 +124,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Real clients, a bridge that is killed, an engine that loses replies.")
     parser.add_argument("engine", choices=ENGINES)
     parser.add_argument("--packages", type=Path, required=True)
-    parser.add_argument("--standins", type=Path, required=True)
+    parser.add_argument("--installed", type=Path, required=True, help="where tests/run puts what it installs")
     parser.add_argument("--server", type=Path, required=True, help="the program of taskbridge")
     parser.add_argument("--work", type=Path, required=True, help="an empty folder for states and a log")
     parser.add_argument("--calls", type=int, default=40)
@@ -133,7 +136,7 @@ def main() -> int:
     print(f"{options.engine}: {options.calls} calls, {options.kills} kills, seed {options.seed}", flush=True)
     with (work / "log").open("ab") as log:
         place = Place(options.packages.absolute(), options.server.absolute(), work, log)
-        engine = ENGINES[options.engine](options.standins.absolute(), work, log, options.seed)
+        engine = ENGINES[options.engine](options.installed.absolute(), work, log, options.seed)
         try:
             verdict = run(options, place, engine, began)
         finally:
@@ -141,7 +144,7 @@ def main() -> int:
     return 0 if verdict.holds else 1
 
 
-def run(options: argparse.Namespace, place: Place, engine: StepFunctions, began: float) -> Verdict:
+def run(options: argparse.Namespace, place: Place, engine: Engine, began: float) -> Verdict:
     port, env = free_port(), {**os.environ, "XDG_STATE_HOME": str(place.work / "state")}
     config = place.work / "taskbridge.toml"
     config.write_text(CONFIG.format(port=port) + engine.config())
@@ -158,6 +161,7 @@ def run(options: argparse.Namespace, place: Place, engine: StepFunctions, began:
     striker.join()
     print("clients: " + "; ".join(f"{caller.library} ({caller.name.rpartition(' ')[2]})" for caller in callers))
     verdict = judge(calls.all, list(engine.jobs()))
+    verdict.wrong += [f"the engine's description was breached: {breach}" for breach in engine.complaints()]
     lost = sum(proxy.lost.total() for proxy in engine.proxies.values())
     if bridge.life < options.kills or (options.kills and not lost):
         verdict.wrong.append("less broke than was to: make more calls")

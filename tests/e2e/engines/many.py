@@ -24,6 +24,7 @@ from bridge import Bridge, free_port  # noqa: E402
 from machines import ROLE, arn  # noqa: E402
 from peer import SECONDS, Failed  # noqa: E402
 from proxy import Proxy  # noqa: E402
+from step_functions import THROTTLED, name_of  # noqa: E402
 
 # The intervals between looks and lists are a tenth of an execution's age, and do not grow any more at this one.
 SETTLED = 630
@@ -178,7 +179,7 @@ def main() -> int:
     work = options.work.absolute()
     with (work / "log").open("ab") as log:
         standin = Standin("ministack", options.standins.absolute(), work / "ministack", log)
-        proxy = Proxy(standin.port, {}, 0)
+        proxy = Proxy(standin.port, {}, 0, name_of, THROTTLED)
         machines = [f"busy_{number}" for number in range(options.machines)]
         waits = json.dumps({"StartAt": "Wait", "States": {"Wait": {"Type": "Wait", "Seconds": HOURS, "End": True}}})
         for name in machines:

@@ -1,4 +1,4 @@
-"""A proxy between the bridge and an AWS API: it counts the calls, loses replies to calls that were served, and refuses
+"""A proxy between the bridge and an engine's API: it counts the calls, loses replies to calls that were served, and refuses
 calls while it is told to. It must not know what the calls mean.
 """
 
@@ -8,19 +8,26 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 
-THROTTLED = b'{"__type": "ThrottlingException", "message": "Rate exceeded"}'
+# What a request asks for, told by its method, its path and its headers.
+NameOf = Callable[[str, str, dict[str, str]], str]
+# An answer that refuses: its status, its body, and headers of its own.
+Refusal = tuple[int, bytes, str]
 
 
 class Proxy:
     """Listens on a free port of this machine, in a thread of its own, until the process ends."""
 
-    def __init__(self, upstream: int, losses: dict[str, float], seed: int) -> None:
+    def __init__(
+        self, upstream: int, losses: dict[str, float], seed: int, name_of: NameOf, refusal: Refusal
+    ) -> None:
         self.asked: Counter[str] = Counter()
         self.lost: Counter[str] = Counter()
         self.refused = 0
         self.throttled = False
         self.losses = losses
         self._upstream = upstream
+        self._name_of = name_of
+        self._refusal = refusal
         self._random = random.Random(seed)
         self._strike: tuple[str, Callable[[], None]] | None = None
         self._lock = threading.Lock()
@@ -64,11 +71,12 @@ class Proxy:
         lines = head.decode("latin-1").split("\r\n")[:-2]
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:])}
         body = await reader.readexactly(int(headers.get("content-length", 0)))
-        operation = headers.get("x-amz-target", "").rpartition(".")[2]
+        method, path, _ = lines[0].split(" ")
+        operation = self._name_of(method, path, headers)
         self.asked[operation] += 1
         if self.throttled:
             self.refused += 1
-            return answer(400, THROTTLED)
+            return answer(*self._refusal)
         kept = [line for line in lines if not line.lower().startswith("connection:")]
         request = "\r\n".join([*kept, "connection: close", "", ""]).encode("latin-1") + body
         reply = asyncio.ensure_future(self._forward(request))
@@ -103,6 +111,6 @@ class Proxy:
         return lost
 
 
-def answer(status: int, body: bytes) -> bytes:
-    head = f"HTTP/1.1 {status} told\r\ncontent-type: application/x-amz-json-1.0\r\ncontent-length: {len(body)}\r\n"
+def answer(status: int, body: bytes, more: str) -> bytes:
+    head = f"HTTP/1.1 {status} told\r\ncontent-length: {len(body)}\r\n{more}"
     return f"{head}connection: close\r\n\r\n".encode() + body

@@ -26,6 +26,12 @@ LOSSES = {
 }
 # Calls at which a kill hurts most: served, and nobody hears of it.
 MOMENTS = ("StartExecution", "SendTaskSuccess")
+# As AWS says that it is too much.
+THROTTLED = (
+    400,
+    b'{"__type": "ThrottlingException", "message": "Rate exceeded"}',
+    "content-type: application/x-amz-json-1.0\r\n",
+)
 CREDENTIALS = "[profile tester]\naws_access_key_id = AKIATEST\naws_secret_access_key = none\n"
 
 
@@ -33,9 +39,10 @@ class StepFunctions:
     def __init__(self, installed: Path, work: Path, log: IO[bytes], seed: int) -> None:
         self.moments = MOMENTS
         self._work = work
-        self._standins = {name: Standin(name, installed, work / name, log) for name in STANDINS}
+        self._standins = {name: Standin(name, installed / "standins", work / name, log) for name in STANDINS}
         self.proxies = {
-            name: Proxy(standin.port, LOSSES, seed + at) for at, (name, standin) in enumerate(self._standins.items())
+            name: Proxy(standin.port, LOSSES, seed + at, name_of, THROTTLED)
+            for at, (name, standin) in enumerate(self._standins.items())
         }
         localstack = self._standins["localstack"]
         localstack.call("CreateActivity", name="ask")
@@ -82,6 +89,14 @@ class StepFunctions:
                 says = json.loads(output) if output else None
                 yield Job(machine, given["label"], execution["status"], says, f"{name}: {execution['executionArn']}")
 
+    def complaints(self) -> list[str]:
+        """The stand-ins hold nothing against a description."""
+        return []
+
     def stop(self) -> None:
         for standin in self._standins.values():
             standin.stop()
+
+
+def name_of(_method: str, _path: str, headers: dict[str, str]) -> str:
+    return headers.get("x-amz-target", "").rpartition(".")[2]

@@ -1,8 +1,9 @@
 //! Runs that are run again: one more attempt for each call, and no second, whatever is lost.
 
 use serde_json::{Value, json};
+use taskbridge_github_actions::GithubActions;
 use taskbridge_sdk::suite::job;
-use taskbridge_sdk::{ErrorKind, JobSpec, JobState};
+use taskbridge_sdk::{Adapter as _, ErrorKind, JobSpec, JobState};
 
 use crate::world::{World, ended, output, run, text, workflow};
 
@@ -93,4 +94,26 @@ async fn what_cannot_be_run_again_is_refused_and_left_alone() {
         assert!(error.to_string().contains(words), "{error}");
     }
     assert_eq!(reruns(&world), 0);
+}
+
+#[test]
+fn a_target_that_says_two_things_is_refused_offline() {
+    let config = serde_json::from_value(json!({"repository": "octo-org/app"})).unwrap();
+    for (more, field, words) in [
+        (json!({"rerun": "{{ run }}", "only_failed": true}), "", ""),
+        (json!({"rerun": "{{ rum }}"}), "rerun", "`rum` is unknown"),
+        (json!({"rerun": "{{ run }}", "attach": "{{ run }}"}), "rerun", "leave out `attach` or `rerun`"),
+        (json!({"rerun": "{{ run }}", "inputs": {}}), "inputs", "leave out `inputs` or `rerun`"),
+        (json!({"rerun": "{{ run }}", "ref": "main"}), "ref", "leave out `ref` or `rerun`"),
+        (json!({"only_failed": true}), "only_failed", "it goes with `rerun`"),
+    ] {
+        let mut target = json!({"workflow": "work.yml"});
+        crate::world::merge(&mut target, &more);
+        let found = GithubActions::check(&config, &serde_json::from_value(target).unwrap(), &["run"]);
+        match found.as_slice() {
+            [] => assert_eq!(field, "", "{more}"),
+            [problem] => assert!(problem.field == field && problem.message.contains(words), "{problem:?}"),
+            _ => panic!("{found:?}"),
+        }
+    }
 }

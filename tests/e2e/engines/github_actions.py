@@ -1,0 +1,200 @@
+"""GitHub Actions as an engine of the run: the test GitHub behind a proxy that loses replies, a repository with the
+workflows, somebody else who gives reviews, and what the test GitHub itself says was run.
+"""
+
+import json
+import subprocess
+import threading
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from jobs import Job
+from peer import SECONDS, Failed
+from proxy import Proxy
+
+SERVE = Path(__file__).resolve().parents[2] / "github/serve.mjs"
+# How likely the reply to a request is lost, by what it does to lose it.
+LOSSES = {
+    "dispatch": 0.2,
+    "runs": 0.1,
+    "run": 0.1,
+    "jobs": 0.1,
+    "file": 0.1,
+    "review": 0.3,
+}
+# Requests at which a kill hurts most: served, and nobody hears of it.
+MOMENTS = ("dispatch", "dispatch", "review")
+REFUSAL = b'{"message": "You have exceeded a secondary rate limit", "documentation_url": "", "status": "403"}'
+# As GitHub says that it is too much, and for how long.
+THROTTLED = (403, REFUSAL, "retry-after: 1\r\n")
+
+HEAD = """name: {name}
+run-name: {name} ${{{{ inputs.label }}}} ${{{{ inputs.taskbridge_job }}}}
+on:
+  workflow_dispatch:
+    inputs:
+      label: {{ type: string, required: true }}
+      number: {{ type: number, required: true }}
+      taskbridge_job: {{ type: string }}
+jobs:
+"""
+HAND_BACK = (
+    "mkdir -p $TEST_GITHUB_ARTIFACTS/taskbridge-output && printf"
+    """ '{"label": "%s", "number": %s}' "$LABEL" "$NUMBER" > $TEST_GITHUB_ARTIFACTS/taskbridge-output/out.json"""
+)
+
+
+def step(command: str) -> dict[str, Any]:
+    return {"run": command, "env": {"LABEL": "${{ inputs.label }}", "NUMBER": "${{ inputs.number }}"}}
+
+
+def job(*commands: str, **more: Any) -> dict[str, Any]:
+    return {"runs-on": "ubuntu-latest", "steps": [step(command) for command in commands], **more}
+
+
+@dataclass(frozen=True)
+class Workflow:
+    """One workflow. Those that succeed hand back what they were called with."""
+
+    name: str
+    jobs: dict[str, Any]
+    status: str = "SUCCEEDED"
+    # What a failure tells.
+    says: str = ""
+    repository: str = "own"
+    children: int = 0
+    # GitHub knows no key for a dispatch.
+    may_be_uncertain: bool = True
+
+    @property
+    def text(self) -> str:
+        # What is JSON is YAML.
+        return HEAD.format(name=self.name) + json.dumps(self.jobs, indent=2).replace("\n", "\n  ").join(["  ", "\n"])
+
+    def arguments(self, label: str, number: int) -> dict[str, Any]:
+        return {"label": label, "number": number}
+
+    def check(self, got: dict[str, Any], label: str, number: int) -> None:
+        """Fails unless this is what a call with this label must come to."""
+        structured = got["structured"] or {}
+        if self.status == "SUCCEEDED":
+            right = structured == {"label": label, "number": number} and not got["error"]
+        else:
+            right = got["error"] and structured.get("conclusion") == "failure" and self.says in json.dumps(got)
+        if not right:
+            raise Failed(f"the result of {self.name} for {label}, {number} is {got}")
+
+
+def workflows() -> list[Workflow]:
+    gated = {"deploy": job(HAND_BACK, environment="production")}
+    tests = job("echo testing ${{ matrix.part }}", strategy={"matrix": {"part": ["api", "web"]}})
+    failing = {"work": job("echo compiling", "echo the tray is empty; exit 3")}
+    return [
+        Workflow("succeeds", {"work": job("echo working", HAND_BACK)}),
+        Workflow("takes_a_while", {"work": job("sleep 2", HAND_BACK)}),
+        Workflow("fails", failing, status="FAILED", says="the tray is empty"),
+        Workflow("matrix", {"test": tests, "report": job(HAND_BACK, needs="test")}),
+        Workflow("asks", gated),
+        Workflow("asks_another", gated, repository="other"),
+        Workflow("is_refused", gated, status="FAILED", repository="refused"),
+    ]
+
+
+# The repositories: whether the bridge's user may review there, and what somebody else says who may.
+REPOSITORIES = {"own": (True, None), "other": (False, "approved"), "refused": (False, "rejected")}
+
+
+class GithubActions:
+    def __init__(self, installed: Path, work: Path, log: IO[bytes], seed: int) -> None:
+        self.moments = MOMENTS
+        self._work = work
+        self._process = subprocess.Popen(
+            ["node", str(SERVE), str(installed / "github")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        )
+        assert self._process.stdout
+        word, _, port = self._process.stdout.readline().strip().partition(" ")
+        if word != "ready":
+            raise Failed("the test GitHub did not start")
+        self._port = int(port)
+        self.proxies = {"github": Proxy(self._port, LOSSES, seed, name_of, THROTTLED)}
+        self.works: list[Workflow] = workflows()
+        self._made = {name: self._make(name, reviewer) for name, (reviewer, _) in REPOSITORIES.items()}
+        self._over = threading.Event()
+        self._somebody = threading.Thread(target=self._review)
+        self._somebody.start()
+
+    def _control(self, name: str, **body: Any) -> Any:
+        request = urllib.request.Request(f"http://127.0.0.1:{self._port}/_test/{name}", json.dumps(body).encode())
+        with urllib.request.urlopen(request, timeout=SECONDS) as answer:
+            return json.loads(answer.read() or b"null")
+
+    def _make(self, name: str, reviewer: bool) -> dict[str, str]:
+        files = {f".github/workflows/{work.name}.yml": work.text for work in self.works if work.repository == name}
+        return self._control("repos", files=files, environments={"production": {}}, reviewer=reviewer)
+
+    def _review(self) -> None:
+        """Somebody else gives the reviews that the bridge's user may not give."""
+        while not self._over.wait(0.5):
+            for name, (_, state) in REPOSITORIES.items():
+                repo = self._made[name]["repo"]
+                for run in self._control("listed", repo=repo) if state else []:
+                    if run["status"] == "waiting":
+                        self._control("review", repo=repo, id=run["id"], login="octocat", state=state)
+
+    def config(self) -> str:
+        """The backends and tools of the bridge."""
+        url = f"http://127.0.0.1:{self.proxies['github'].port}"
+        parts = [
+            f'[backends.{name}]\nkind = "github-actions"\nrepository = "{made["repo"]}"\ntoken = "{made["token"]}"\n'
+            f'api = "{url}"\ncall_timeout = "2900ms"\nprogress_calls_per_minute = 600\n'
+            for name, made in self._made.items()
+        ]
+        parts += [
+            f'[tools.{work.name}]\nbackend = "{work.repository}"\ndescription = "Runs {work.name}."\n'
+            f'target = {{ workflow = "{work.name}.yml" }}\nparameters.label = {{ type = "string" }}\n'
+            'parameters.number = { type = "integer" }\n'
+            # How long a run that nobody can find is looked for.
+            'settle_window = "10s"\n'
+            for work in self.works
+        ]
+        return "".join(parts)
+
+    def jobs(self) -> Iterator[Job]:
+        """What was run, as the test GitHub itself says."""
+        for made in self._made.values():
+            for run in self._control("listed", repo=made["repo"]):
+                status = {"success": "SUCCEEDED", "failure": "FAILED"}.get(run["conclusion"], str(run["conclusion"]))
+                says = json.loads(run["output"]) if run["output"] else None
+                yield Job(run["workflow"], run["inputs"]["label"], status, says, f"run {run['id']}")
+
+    def complaints(self) -> list[str]:
+        """Breaches of GitHub's own description, by the bridge or by the test GitHub."""
+        found = [self._control("breaches", repo=made["repo"]) for made in self._made.values()]
+        return [json.dumps(breach) for breaches in found for breach in breaches]
+
+    def stop(self) -> None:
+        """The test GitHub ends with its input."""
+        self._over.set()
+        self._somebody.join()
+        assert self._process.stdin
+        self._process.stdin.close()
+        self._process.wait(SECONDS)
+
+
+def name_of(method: str, path: str, _headers: dict[str, str]) -> str:
+    """What a request is, in a word."""
+    path = path.partition("?")[0]
+    if method == "POST":
+        return {"dispatches": "dispatch", "pending_deployments": "review"}.get(path.rpartition("/")[2], "other")
+    ends = {"runs": "runs", "jobs": "jobs"}
+    last = path.rpartition("/")[2]
+    if "/contents/" in path:
+        return "file"
+    return ends.get(last, "run" if last.isdecimal() and "/runs/" in path else "other")
