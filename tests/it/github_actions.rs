@@ -1,0 +1,133 @@
+//! The real server and the test GitHub, where workflows really run: they are offered as tools, and what GitHub posts makes things
+//! quicker and nothing else, whatever becomes of it. The test GitHub is installed by `tests/run --only github`.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::support::{BASICS, Client, Place, Server};
+
+/// Longer than anything here takes on a busy machine, and far less than until a look in its turn.
+const PATIENCE: Duration = Duration::from_secs(180);
+const SECRET: &str = "only GitHub knows";
+const WORKFLOW: &str = "name: Work\nrun-name: work ${{ inputs.taskbridge_job }}\non:\n  workflow_dispatch:\n    inputs:\n      \
+    word: {type: string, required: true}\n      taskbridge_job: {type: string}\njobs:\n  work:\n    runs-on: ubuntu-latest\n    \
+    steps:\n      - run: sleep 2; echo working on ${{ inputs.word }}\n";
+
+/// The test GitHub, running, and a repository in it. It stops when the input that is held here ends.
+struct Github {
+    http: reqwest::Client,
+    url: String,
+    repo: String,
+    token: String,
+    _process: Child,
+}
+
+impl Github {
+    async fn start() -> Self {
+        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+        let installed = target.join("github");
+        assert!(installed.join("node_modules").exists(), "it is not installed: run tests/run --only github");
+        let mut command = Command::new("node");
+        command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/github/serve.mjs")).arg(installed);
+        // Out of the way of a signal that is meant for the tests.
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut said = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut said).unwrap();
+        let port = said.trim().strip_prefix("ready ").unwrap_or_else(|| panic!("it did not start: {said}"));
+        let http = reqwest::Client::builder().no_proxy().build().unwrap();
+        let url = format!("http://127.0.0.1:{port}");
+        let mut made = Self { http, url, repo: String::new(), token: String::new(), _process: process };
+        let answer = made.control("repos", json!({"files": {".github/workflows/work.yml": WORKFLOW}})).await;
+        made.repo = answer["repo"].as_str().unwrap().to_owned();
+        made.token = answer["token"].as_str().unwrap().to_owned();
+        made
+    }
+
+    /// Asks for something that is not GitHub's.
+    async fn control(&self, name: &str, mut body: Value) -> Value {
+        body["repo"] = self.repo.as_str().into();
+        let answer = self.http.post(format!("{}/_test/{name}", self.url)).body(body.to_string()).send().await;
+        serde_json::from_str(&answer.unwrap().text().await.unwrap()).unwrap_or_default()
+    }
+
+    /// Has it post what changes, in these ways one after the other.
+    async fn posts_to(&self, server: &Server, ways: &[&str]) {
+        let url = server.url().replace("/mcp", "/hooks/github");
+        self.control("webhook", json!({"url": url, "secret": SECRET, "ways": ways})).await;
+    }
+
+    fn config(&self, quickest: &str, slowest: &str) -> String {
+        let Self { url, repo, token, .. } = self;
+        format!(
+            "{BASICS}[reconciler]\nquickest_look = \"{quickest}\"\nslowest_look = \"{slowest}\"\n\
+             [backends.github]\nkind = \"github-actions\"\nrepository = \"{repo}\"\ntoken = \"{token}\"\napi = \"{url}\"\n\
+             webhook_secret = {{ file = \"hook\" }}\n[backends.github.discover]\nevery = \"1s\"\n"
+        )
+    }
+
+    /// A server over it.
+    fn served(&self, quickest: &str, slowest: &str) -> (Place, Server) {
+        let place = Place::new(&self.config(quickest, slowest));
+        std::fs::write(place.path("hook"), SECRET).unwrap();
+        let server = place.serve();
+        (place, server)
+    }
+}
+
+async fn within<T>(what: &str, done: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, done).await.unwrap_or_else(|_| panic!("not in time: {what}"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_github_posts_brings_the_look_forward() {
+    let github = Github::start().await;
+    let (_place, server) = github.served("1h", "1h");
+    github.posts_to(&server, &["sent"]).await;
+    let client = Client::open(server.url()).await.unwrap();
+    let task = client.start("work", json!({"word": "hints"})).await.unwrap();
+    let result = within("the end that was posted", client.result(&task)).await.unwrap();
+    assert_eq!(result["structuredContent"]["conclusion"], "success", "{result}");
+    let answers = github.control("deliveries", json!({})).await;
+    assert!(answers.as_array().unwrap().iter().all(|status| *status == 202), "{answers}");
+    assert_eq!(github.control("breaches", json!({})).await, json!([]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn deliveries_that_are_lost_doubled_or_late_change_nothing_else() {
+    let github = Github::start().await;
+    let (_place, server) = github.served("1s", "2s");
+    github.posts_to(&server, &["lost", "doubled", "late", "sent", "lost"]).await;
+    let client = Client::open(server.url()).await.unwrap();
+    let mut tasks = Vec::new();
+    for word in ["one", "two", "three", "four"] {
+        tasks.push(client.start("work", json!({"word": word})).await.unwrap());
+    }
+    for task in &tasks {
+        let result = within("an end", client.result(task)).await.unwrap();
+        assert_eq!(result["structuredContent"]["conclusion"], "success", "{result}");
+    }
+    assert_eq!(github.control("count", json!({"title": "work"})).await, json!(4), "one run for each call");
+    assert_eq!(github.control("breaches", json!({})).await, json!([]));
+
+    // A workflow that is new becomes a tool, and one that is gone is none any more.
+    let files = json!({".github/workflows/work.yml": null, ".github/workflows/rest.yml": WORKFLOW});
+    github.control("change", json!({"files": files})).await;
+    let offered = async {
+        loop {
+            let listed = client.request("tools/list", json!({})).await.unwrap();
+            let tools = listed["tools"].as_array().unwrap();
+            let has = |name: &str| tools.iter().any(|tool| tool["name"] == name);
+            if has("rest") && !has("work") {
+                let tool = tools.iter().find(|tool| tool["name"] == "rest").unwrap();
+                return tool["inputSchema"]["required"].clone();
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    };
+    assert_eq!(within("another list of tools", offered).await, json!(["word"]));
+}
