@@ -85,19 +85,28 @@ export class Runner {
         changed();
     }
 
-    /** A workflow as act can run it here: actions would need the network, so what these two would do is done otherwise. */
+    /**
+     * A workflow as act can run it here. Actions would need the network, so what these two would do is done otherwise. And act
+     * does not wait for the output of a command that fails (it reads a terminal, and stops when the command ends), so that such a one
+     * ends a little later.
+     */
     #runnable(text) {
-        if (!/uses: actions\/(checkout|upload-artifact)@/.test(text)) return text;
         const workflow = this.yaml.load(text);
-        for (const step of Object.values(workflow.jobs).flatMap(({ steps }) => steps)) {
+        for (const step of Object.values(workflow.jobs).flatMap(({ steps }) => steps ?? [])) {
             const action = /^actions\/(checkout|upload-artifact)@/.exec(step.uses ?? "")?.[1];
-            if (!action) continue;
-            const { name = "artifact", path: left } = step.with ?? {};
-            const folder = `"$TEST_GITHUB_ARTIFACTS/${name}"`;
-            // The files of the repository are there already.
-            step.run = action === "checkout" ? "true" : `mkdir -p ${folder} && cp -r ${left} ${folder}/`;
-            delete step.uses;
-            delete step.with;
+            if (action) {
+                const { name = "artifact", path: left } = step.with ?? {};
+                const folder = `"$TEST_GITHUB_ARTIFACTS/${name}"`;
+                // The files of the repository are there already.
+                step.run = action === "checkout" ? "true" : `mkdir -p ${folder} && cp -r ${left} ${folder}/`;
+                delete step.uses;
+                delete step.with;
+            }
+            if (step.run) {
+                // A step's name would be its first line.
+                step.name ??= `Run ${step.run.split("\n")[0]}`;
+                step.run = `trap '[ $? = 0 ] || sleep 0.5' EXIT\n${step.run}`;
+            }
         }
         return this.yaml.dump(workflow);
     }
