@@ -72,6 +72,16 @@ impl Server {
         Self::with("[auth]\nsingle_user = true\n").await
     }
 
+    /// The same, whose plain calls wait so long that a busy machine sees what a job does before they are answered with a
+    /// handle.
+    pub(crate) async fn unhurried() -> Self {
+        Self::configured(
+            &[("call_budget = \"400ms\"", "call_budget = \"2s\"")],
+            "[auth]\nsingle_user = true\n",
+        )
+        .await
+    }
+
     /// A server with more config: tables that the common one does not have.
     pub(crate) async fn with(more: &str) -> Self {
         Self::configured(&[], more).await

@@ -201,7 +201,7 @@ async fn a_client_is_asked_only_for_what_it_declared_and_told_who_else_can_answe
 
 #[tokio::test]
 async fn before_2025_11_25_an_elicitation_is_a_form() {
-    let server = Server::start().await;
+    let server = Server::unhurried().await;
     let form = json!({"type": "object", "properties": {"name": {"type": "string"}}});
     for (n, able_to) in
         [(1, json!({"elicitation": {}})), (3, json!({"elicitation": {"url": {}, "form": {}}}))]

@@ -133,7 +133,7 @@ async fn a_task_is_heard_on_the_listening_stream_and_nothing_twice() {
 
 #[tokio::test]
 async fn a_call_that_was_answered_with_a_handle_goes_on_where_it_stopped() {
-    let server = Server::start().await;
+    let server = Server::unhurried().await;
     let client = server.client().await;
     let mut stream = client.listen().await;
     let call = client.open("tools/call", json!({"name": "work"})).await;

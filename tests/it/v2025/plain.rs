@@ -64,7 +64,7 @@ async fn what_a_job_says_of_its_progress_is_told_without_waiting_and_before_the_
 
 #[tokio::test]
 async fn progress_is_reported_while_it_waits_always_further_and_not_after_its_answer() {
-    let server = Server::start().await;
+    let server = Server::unhurried().await;
     let client = server.client().await;
     let mut listening = client.listen().await;
     let mut params = plain(&json!({}));
@@ -78,7 +78,7 @@ async fn progress_is_reported_while_it_waits_always_further_and_not_after_its_an
     let (rest, answer) = call.all().await;
     reports.extend(rest);
     let id = answer.unwrap()["structuredContent"]["task_id"].as_str().unwrap().to_owned();
-    assert!(reports.len() >= 3, "one every 100 ms in 400 ms: {}", reports.len());
+    assert!(reports.len() >= 3, "one every 100 ms in two seconds: {}", reports.len());
     assert!(reports.iter().all(|report| report["params"]["progressToken"] == "p-1"));
     let values: Vec<f64> = reports.iter().map(|r| r["params"]["progress"].as_f64().unwrap()).collect();
     assert!(values.is_sorted_by(|a, b| a < b), "{values:?}");
@@ -161,7 +161,7 @@ async fn a_call_that_goes_away_stops_its_job_where_the_tool_says_so() {
 
 #[tokio::test]
 async fn a_broken_call_is_taken_up_again_within_its_budget() {
-    let server = Server::start().await;
+    let server = Server::configured(&[("400ms", "1h")], "[auth]\nsingle_user = true").await;
     let client = server.client().await;
     let mut params = plain(&json!({}));
     params["_meta"] = json!({"progressToken": 1});
