@@ -29,7 +29,7 @@ from step_functions import THROTTLED, name_of  # noqa: E402
 # The intervals between looks and lists are a tenth of an execution's age, and do not grow any more at this one.
 SETTLED = 630
 # For how long the account is throttled, and how many executions are stopped and started meanwhile.
-THROTTLED = 60
+THROTTLED_SECONDS = 60
 MEANWHILE = 20
 VERSION = "2026-07-28"
 AT_A_TIME = 16
@@ -154,9 +154,9 @@ def throttled(proxy: Proxy, crowd: Crowd, client: Client, running: dict[str, str
     for label in stopped:
         standin.call("StopExecution", executionArn=running[label])
     crowd.start(MEANWHILE)
-    time.sleep(THROTTLED)
+    time.sleep(THROTTLED_SECONDS)
     proxy.throttled = False
-    print(f"{proxy.refused - before:6} calls refused in {THROTTLED} s", flush=True)
+    print(f"{proxy.refused - before:6} calls refused in {THROTTLED_SECONDS} s", flush=True)
     all_of = {"cancelled": MEANWHILE, "working": len(crowd.tasks) - MEANWHILE}
     until(lambda: client.statuses(list(crowd.tasks.values())) == all_of, f"tasks that are {all_of}")
     wrong = [label for label in stopped if client.status(crowd.tasks[label]) != "cancelled"]
