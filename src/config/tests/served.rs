@@ -1,0 +1,170 @@
+//! What a config says wrongly of resources, templates and prompts, with the exact words that are told. It must not serve any of them.
+
+use super::*;
+
+#[test]
+fn mistakes_in_resources() {
+    for (text, expected) in [
+        ("text = \"x\"\n", "x.toml:3: resources.r: missing field `uri`"),
+        (
+            "uri = \"runbook\"\ntext = \"x\"\n",
+            "x.toml:4: resources.r.uri: \"runbook\" is not a URI: write one such as \"runbook://deploy\", with what is not allowed in it percent-encoded",
+        ),
+        (
+            "uri = \"taskbridge://x\"\ntext = \"x\"\n",
+            "x.toml:4: resources.r.uri: addresses of this scheme are those of logs and artifacts: choose another scheme",
+        ),
+        ("uri = \"a:b\"\n", "x.toml:3: resources.r: it holds nothing: set `text`, `file` or `blob`"),
+        (
+            "uri = \"a:b\"\ntext = \"x\"\nblob = \"eA==\"\n",
+            "x.toml:3: resources.r: it holds several things: keep one of `text`, `file` and `blob`",
+        ),
+        (
+            "uri = \"a:b\"\nblob = \"?\"\n",
+            "x.toml:5: resources.r.blob: it is not base64 (standard alphabet, padded)",
+        ),
+        (
+            "uri = \"a:b\"\nblob = \"/w==\"\nmime_type = \"text/plain\"\n",
+            "x.toml:3: resources.r: it is not text in UTF-8, as its media type text/plain says: set `mime_type`",
+        ),
+        (
+            "uri = \"a:b\"\nfile = \"none.md\"\n",
+            "x.toml:5: resources.r.file: /etc/bridge/none.md cannot be read: No such file or directory (os error 2)",
+        ),
+        ("uri = \"a:b\"\nfile = \"/dev\"\n", "x.toml:5: resources.r.file: /dev is not a file"),
+        (
+            "uri = \"a:b\"\ntext = \"x\"\ntools = [\"d\"]\n",
+            "x.toml:6: resources.r.tools[0]: unknown tool `d` (there is no tool)",
+        ),
+        (
+            "uri = \"a:b\"\ntext = \"x\"\nannotations = { priority = 2 }\n",
+            "x.toml:6: resources.r.annotations.priority: it is a number from 0 to 1",
+        ),
+        (
+            "uri = \"a:b\"\ntext = \"x\"\nannotations = { audience = [\"usr\"] }\n",
+            "x.toml:6: resources.r.annotations.audience[0]: unknown variant `usr`, expected `user` or `assistant`; did you mean `user`?",
+        ),
+        (
+            "uri = \"a:{b}\"\ntext = \"{{ c }}\"\n",
+            "x.toml:5: resources.r.text: unknown place `c`; did you mean `b`? (known: `b`)",
+        ),
+        (
+            "uri = \"a:{b}\"\ntext = \"{{ b\"\n",
+            "x.toml:5: resources.r.text: syntax error: unexpected end of input, expected end of variable block",
+        ),
+        (
+            "uri = \"a:{b}\"\ntext = \"x\"\ntools = []\nplaces.c = {}\n",
+            "x.toml:7: resources.r.places.c: unknown place `c`; did you mean `b`? (known: `b`)",
+        ),
+        (
+            "uri = \"a:b\"\ntext = \"x\"\nplaces.c = {}\n",
+            "x.toml:6: resources.r.places.c: the address has no place `{c}`",
+        ),
+        (
+            "uri = \"a:{b}\"\ntext = \"x\"\nplaces.b = { enum = [\"x\"], suggest = [\"y\"] }\n",
+            "x.toml:6: resources.r.places.b: it says twice which values there are: keep one of `enum`, `suggest`, `same_as`",
+        ),
+        (
+            "uri = \"a:{b}\"\ntext = \"x\"\nplaces.b = { enum = [] }\n",
+            "x.toml:6: resources.r.places.b.enum: it is empty: list at least one value",
+        ),
+        (
+            "uri = \"a:{b}\"\ntext = \"x\"\nplaces.b = { same_as = \"t\" }\n",
+            "x.toml:6: resources.r.places.b.same_as: \"t\" names no parameter: write it as TOOL.PARAMETER",
+        ),
+        (
+            "uri = \"a:b\"\ntext = \"x\"\n[resources.s]\nuri = \"a:b\"\ntext = \"y\"\n",
+            "x.toml:7: resources.s.uri: `r` has this address too: choose another",
+        ),
+    ] {
+        assert_eq!(with_backend(&format!("[resources.r]\n{text}")), expected, "{text}");
+    }
+    assert_eq!(
+        with_backend("[resources.\"a b\"]\nuri = \"a:b\"\ntext = \"x\"\n"),
+        "x.toml:3: resources.\"a b\": a name has 1 to 128 letters, digits, `_`, `-` or `.`"
+    );
+}
+
+#[test]
+fn values_are_taken_from_parameters_that_list_them() {
+    let same_as = |parameter: &str, place: &str| {
+        read(&format!(
+            "[backends.here]\nkind = \"sim\"\n[tools.t]\nbackend = \"here\"\ntarget = {{}}\n[tools.t.parameters]\n\
+             p = {parameter}\n[resources.r]\nuri = \"a:{{b}}\"\ntext = \"x\"\nplaces.b = {{ same_as = \"{place}\" }}\n"
+        ))
+        .map(|config| config.resources.template("a:{b}").unwrap().parameters[0].values.clone())
+        .map_err(|problems| problems.to_string())
+    };
+    let only = |values: &[&str]| Ok(Values::Only(values.iter().map(|value| (*value).to_owned()).collect()));
+    assert_eq!(same_as("{ enum = [\"a\", \"b\"] }", "t.p"), only(&["a", "b"]));
+    assert_eq!(same_as("{ enum = [1, 2] }", "t.p"), only(&["1", "2"]));
+    assert_eq!(same_as("{ type = \"boolean\" }", "t.p"), only(&["true", "false"]));
+    assert_eq!(same_as("{ type = \"array\", items = { enum = [\"a\"] } }", "t.p"), only(&["a"]));
+    let field = "x.toml:11: resources.r.places.b.same_as: ";
+    for (parameter, place, expected) in [
+        ("{ type = \"string\" }", "t.p", "`p` lists no values: give it an `enum`, or list values here"),
+        ("{ type = \"string\" }", "t.q", "unknown parameter `q`; did you mean `p`? (known: `p`)"),
+        ("{ type = \"string\" }", "u.p", "unknown tool `u`; did you mean `t`? (known: `t`)"),
+        ("{ enum = [\"a\"], sensitive = true }", "t.p", "`p` is sensitive: its values are not shown"),
+    ] {
+        assert_eq!(same_as(parameter, place), Err(format!("{field}{expected}")), "{parameter} {place}");
+    }
+}
+
+#[test]
+fn mistakes_in_prompts() {
+    for (text, expected) in [
+        ("", "x.toml:3: prompts.p: missing field `messages`"),
+        ("messages = []\n", "x.toml:4: prompts.p.messages: it is empty: a prompt says at least one thing"),
+        (
+            "messages = [{ txt = \"x\" }]\n",
+            "x.toml:4: prompts.p.messages[0].txt: unknown field `txt`, expected one of `role`, `text`, `file`, `resource`, `link`, `image`, `audio`; did you mean `text`?",
+        ),
+        (
+            "messages = [{ role = \"user\" }]\n",
+            "x.toml:4: prompts.p.messages[0]: it says one thing: set one of `text`, `file`, `resource`, `link`, `image` and `audio`",
+        ),
+        (
+            "messages = [{ text = \"{{ versoin }}\" }]\narguments = [{ name = \"version\" }]\n",
+            "x.toml:4: prompts.p.messages[0].text: unknown argument `versoin`; did you mean `version`? (known: `version`)",
+        ),
+        (
+            "messages = [{ text = \"{{ a | shuot }}\" }]\narguments = [{ name = \"a\" }]\n",
+            "x.toml:4: prompts.p.messages[0].text: unknown filter: filter shuot is unknown",
+        ),
+        (
+            "messages = [{ file = \"none.md\" }]\n",
+            "x.toml:4: prompts.p.messages[0].file: /etc/bridge/none.md cannot be read: No such file or directory (os error 2)",
+        ),
+        (
+            "messages = [{ image = \"a.txt\" }]\n",
+            "x.toml:4: prompts.p.messages[0].image: /etc/bridge/a.txt does not end like one: name a file that ends in .png, .jpg, .gif, .webp or .svg",
+        ),
+        (
+            "messages = [{ resource = \"a:b\" }]\n",
+            "x.toml:4: prompts.p.messages[0].resource: unknown resource `a:b` (there is no resource)",
+        ),
+        (
+            "messages = [{ text = \"x\" }]\narguments = [{ name = \"a b\" }]\n",
+            "x.toml:5: prompts.p.arguments[0].name: \"a b\" is not a name that a template can use: letters, digits and `_`",
+        ),
+        (
+            "messages = [{ text = \"x\" }]\narguments = [{ name = \"a\" }, { name = \"a\" }]\n",
+            "x.toml:5: prompts.p.arguments[1].name: there is an argument `a` already",
+        ),
+        (
+            "messages = [{ text = \"x\" }]\narguments = [{ name = \"a\", required = true, default = \"b\" }]\n",
+            "x.toml:5: prompts.p.arguments[0].default: a required argument needs no default: remove one of the two",
+        ),
+        (
+            "messages = [{ text = \"x\" }]\narguments = [{ name = \"a\", ask = \"Which?\", default = \"b\" }]\n",
+            "x.toml:5: prompts.p.arguments[0].ask: what has a default is never missing: remove one of the two",
+        ),
+        (
+            "messages = [{ text = \"x\" }]\narguments = [{ name = \"a\", enum = [\"x\"], default = \"b\" }]\n",
+            "x.toml:5: prompts.p.arguments[0].default: unknown value `b`; did you mean `x`? (known: `x`)",
+        ),
+    ] {
+        assert_eq!(with_backend(&format!("[prompts.p]\n{text}")), expected, "{text}");
+    }
+}
