@@ -1,5 +1,7 @@
 //! The half of the machine that hears from people: what is asked, who carries it, what was answered. Pure.
 
+use std::time::Duration;
+
 use taskbridge_sdk::{Answer, Ask, Question, Timestamp};
 
 use super::{backoff, end, wish_cancel};
@@ -120,11 +122,15 @@ pub(super) fn too_late(task: &mut Task, key: &str) {
     }
 }
 
+/// An answer is offered to the engine at least this often: whoever gave it waits for what comes of it, and what was
+/// missing (a token that comes by another way) may be there the next moment.
+const HAND_OVER_WITHIN: Duration = Duration::from_secs(10);
+
 pub(super) fn hand_over_failed(task: &mut Task, key: &str, now: Timestamp) {
     let job = task.key.clone();
     if let Some(Asked { status: AskedStatus::Answered { attempts, not_before, .. }, .. }) = find(task, key) {
         *attempts += 1;
-        *not_before = now + backoff(&job, *attempts);
+        *not_before = now + backoff(&job, *attempts).min(HAND_OVER_WITHIN);
     }
 }
 

@@ -473,6 +473,23 @@ fn a_question_that_nobody_could_answer_ends_the_task_and_says_why() {
 }
 
 #[test]
+fn an_answer_is_offered_again_soon_however_often_the_engine_could_not_take_it() {
+    let asks = Observation { questions: vec![question("go")], ..Observation::new(JobState::Running) };
+    let started = Event::Started { handle: JobHandle::new("h"), group: GroupKey::new(""), first: Some(asks) };
+    let task = next(&next(&row(false, OnExpiry::Cancel), Event::Intended, START).task, started, START).task;
+    let key = || "q1".to_owned();
+    let mut task = next(&task, Event::Answered { key: key(), answer: Answer::Decline }, START).task;
+    let (mut now, failure) =
+        (START, Failure { kind: ErrorKind::Unavailable, message: "no token".to_owned() });
+    for _ in 0..20 {
+        task = next(&task, Event::AnswerFailed { key: key(), failure: failure.clone() }, now).task;
+        assert_eq!(todo(&task, now), Action::Rest);
+        now = now + Duration::from_secs(10);
+        assert_eq!(todo(&task, now), Action::Answer { key: key() });
+    }
+}
+
+#[test]
 fn a_log_that_grows_is_no_news_unless_somebody_follows_it() {
     let printed = |bytes| Observation { log_bytes: Some(bytes), ..Observation::new(JobState::Running) };
     let started = Event::Started { handle: JobHandle::new("h"), group: GroupKey::new(""), first: None };
