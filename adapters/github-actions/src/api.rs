@@ -44,7 +44,20 @@ impl Api {
 
     /// What lies at a path. It is asked for under the tag that it had, and not sent again if it has not changed.
     pub(crate) async fn get<T: DeserializeOwned>(&self, what: &str, path: &str) -> Answer<T> {
-        let body = self.get_bytes(what, path).await?;
+        self.get_within(Duration::ZERO, what, path).await
+    }
+
+    /// The same; what GitHub has said within this time is not asked for again.
+    pub(crate) async fn get_within<T: DeserializeOwned>(
+        &self,
+        age: Duration,
+        what: &str,
+        path: &str,
+    ) -> Answer<T> {
+        let body = match self.kept.within(age, path) {
+            Some(body) => body,
+            None => self.get_bytes(what, path).await?,
+        };
         parsed(what, Repeat::Safe, &body)
     }
 
@@ -72,7 +85,7 @@ impl Api {
                 }
                 Ok(answer.body)
             }
-            304 => self.kept.get(path).ok_or_else(|| Failure {
+            304 => self.kept.confirmed(path).ok_or_else(|| Failure {
                 status: None,
                 // It was forgotten between the question and the answer.
                 error: Error::unavailable(format!("{what}: the answer before was forgotten meanwhile")),

@@ -45,6 +45,8 @@ pub(crate) struct Actions {
     pub(crate) keeps_run_details: AtomicBool,
     /// How long the runs of a group usually take, in words.
     pub(crate) usual: Mutex<HashMap<GroupKey, String>>,
+    /// When what starts of a workflow need was read for its group.
+    pub(crate) read: Mutex<HashMap<GroupKey, Instant>>,
     /// The jobs of each run that this process looks at.
     watched: Mutex<HashMap<u64, Vec<JobHandle>>>,
     /// The runs that this process dispatched lately, and when.
@@ -68,13 +70,14 @@ impl Actions {
             force_cancel_after: config.force_cancel_after,
             keeps_run_details: AtomicBool::new(false),
             usual: Mutex::default(),
+            read: Mutex::default(),
             watched: Mutex::default(),
             started: Mutex::default(),
             cancelled: Mutex::default(),
         };
         if let Some(repository) = &backend.repository {
             // A wrong token and an unknown repository are found here. What may pass does not keep the server from starting.
-            match crate::workflow::default_branch(&backend.api, repository).await {
+            match crate::workflow::default_branch(&backend.api, Duration::ZERO, repository).await {
                 Err(error) if !may_pass(&error) => return Err(error),
                 _ => {}
             }

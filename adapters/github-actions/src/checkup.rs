@@ -139,7 +139,7 @@ impl Actions {
         }
         let chosen = target.git_ref.as_deref().filter(|git_ref| !git_ref.contains("{{"));
         let git_ref = chosen.unwrap_or(branch);
-        let found = match workflow::at(&self.api, repository, file, git_ref).await {
+        let found = match workflow::at(&self.api, Duration::ZERO, repository, file, git_ref).await {
             Ok(found) => found,
             Err(error) => return vec![fault(what.to_owned(), &error)],
         };

@@ -1,6 +1,8 @@
 //! The workflows of a repository that can be dispatched, as tools: each takes what its workflow's file declares. Files are asked
 //! for under their tags, so that a repository in which nothing has changed is free to look at.
 
+use std::time::Duration;
+
 use serde_json::{Map, Value, json};
 use taskbridge_sdk::{DiscoveredTool, Discovery, Error, Result, async_trait, tool_name};
 
@@ -20,14 +22,14 @@ impl Discovery for Actions {
         let Some(repository) = &self.repository else {
             return Err(Error::config("the backend names no `repository` whose workflows could be offered"));
         };
-        let branch = workflow::default_branch(&self.api, repository).await?;
+        let branch = workflow::default_branch(&self.api, Duration::ZERO, repository).await?;
         let mut tools = Vec::new();
         for listed in self.workflows(repository).await? {
             let Some(file) = listed.path.strip_prefix(FOLDER) else { continue };
             if listed.state != "active" || !allows(self.wanted.workflows.as_deref(), file) {
                 continue;
             }
-            let text = match workflow::text(&self.api, repository, file, &branch).await {
+            let text = match workflow::text(&self.api, Duration::ZERO, repository, file, &branch).await {
                 Ok(text) => text,
                 // It is on another branch only.
                 Err(failure) if failure.is(404) => continue,

@@ -2,9 +2,11 @@
 //! counted by GitHub. Bounded; all of it may be lost.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 /// The most bytes of answers that are kept.
 const MOST_BYTES: usize = 32 * 1024 * 1024;
@@ -24,6 +26,8 @@ struct Answers {
 struct Answer {
     tag: String,
     body: Bytes,
+    /// When GitHub last said that this is how it is.
+    told_at: Instant,
     used: u64,
 }
 
@@ -33,14 +37,18 @@ impl Kept {
         self.answers.lock().by_path.get(path).map(|answer| answer.tag.clone())
     }
 
-    /// The last answer to this path.
-    pub(crate) fn get(&self, path: &str) -> Option<Bytes> {
+    /// The last answer to this path, of which GitHub has said just now that it still holds.
+    pub(crate) fn confirmed(&self, path: &str) -> Option<Bytes> {
         let mut answers = self.answers.lock();
-        answers.uses += 1;
-        let used = answers.uses;
-        let answer = answers.by_path.get_mut(path)?;
-        answer.used = used;
-        Some(answer.body.clone())
+        answers.by_path.get_mut(path)?.told_at = Instant::now();
+        answers.take(path)
+    }
+
+    /// The last answer to this path, if GitHub gave or confirmed it within this time.
+    pub(crate) fn within(&self, age: Duration, path: &str) -> Option<Bytes> {
+        let mut answers = self.answers.lock();
+        let is_recent = answers.by_path.get(path).is_some_and(|answer| answer.told_at.elapsed() < age);
+        if is_recent { answers.take(path) } else { None }
     }
 
     /// Keeps an answer, and forgets those that were not used for longest.
@@ -53,7 +61,8 @@ impl Kept {
         answers.uses += 1;
         let used = answers.uses;
         answers.bytes += body.len();
-        if let Some(before) = answers.by_path.insert(path.to_owned(), Answer { tag, body, used }) {
+        let answer = Answer { tag, body, told_at: Instant::now(), used };
+        if let Some(before) = answers.by_path.insert(path.to_owned(), answer) {
             answers.bytes -= before.body.len();
         }
         while answers.bytes > most {
@@ -62,6 +71,15 @@ impl Kept {
             let forgotten = answers.by_path.remove(&path).map(|answer| answer.body.len());
             answers.bytes -= forgotten.unwrap_or_default();
         }
+    }
+}
+
+impl Answers {
+    fn take(&mut self, path: &str) -> Option<Bytes> {
+        self.uses += 1;
+        let answer = self.by_path.get_mut(path)?;
+        answer.used = self.uses;
+        Some(answer.body.clone())
     }
 }
 
@@ -76,11 +94,19 @@ mod tests {
             |path: &str| kept.put_within(10, path, format!("tag of {path}"), Bytes::from_static(b"four"));
         put("a");
         put("b");
-        assert_eq!(kept.get("a").as_deref(), Some(&b"four"[..]));
+        assert_eq!(kept.confirmed("a").as_deref(), Some(&b"four"[..]));
         put("c");
         assert_eq!(kept.tag("a").as_deref(), Some("tag of a"));
         assert_eq!((kept.tag("b"), kept.tag("c").is_some()), (None, true));
         put("a");
         assert_eq!(kept.answers.lock().bytes, 8, "an answer takes the place of the one before");
+    }
+
+    #[test]
+    fn an_answer_counts_for_as_long_as_is_wanted_and_not_for_more() {
+        let kept = Kept::default();
+        kept.put("a", "tag".to_owned(), Bytes::from_static(b"four"));
+        assert!(kept.within(Duration::MAX, "a").is_some() && kept.within(Duration::MAX, "b").is_none());
+        assert!(kept.within(Duration::ZERO, "a").is_none(), "who wants to know how it is now must ask");
     }
 }

@@ -27,6 +27,7 @@ mod limits;
 mod links;
 mod log;
 mod look;
+mod order;
 mod progress;
 mod questions;
 mod start;

@@ -1,5 +1,7 @@
 //! One look at one run: what GitHub says of it, with what only its jobs and its environments tell.
 
+use std::time::Duration;
+
 use taskbridge_sdk::{Error, JobHandle, JobState, Observation, Result};
 use tokio::time::Instant;
 
@@ -28,7 +30,7 @@ impl Actions {
         if self.is_young(place.run) {
             return Err(Error::unavailable("GitHub does not know the run yet"));
         }
-        crate::workflow::default_branch(&self.api, &place.repository).await?;
+        crate::workflow::default_branch(&self.api, Duration::ZERO, &place.repository).await?;
         self.forget(place.run);
         Ok(gone())
     }

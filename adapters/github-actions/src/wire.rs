@@ -13,6 +13,7 @@ pub(crate) struct Run {
     pub(crate) conclusion: Option<String>,
     pub(crate) run_attempt: Option<u64>,
     pub(crate) display_title: Option<String>,
+    pub(crate) head_branch: Option<String>,
     pub(crate) html_url: Option<String>,
     pub(crate) path: Option<String>,
     pub(crate) run_started_at: Option<String>,

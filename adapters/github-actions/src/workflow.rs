@@ -2,6 +2,7 @@
 //! are asked for under their tags, so that one that has not changed is not sent again.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use data_encoding::BASE64;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -67,18 +68,30 @@ struct Written {
     jobs: Value,
 }
 
-/// The workflow of a file, as it stands at a branch or tag.
-pub(crate) async fn at(api: &Api, repository: &str, file: &str, git_ref: &str) -> Result<Workflow> {
-    let text = text(api, repository, file, git_ref).await?;
+/// The workflow of a file, as it stands at a branch or tag, or stood there within this time.
+pub(crate) async fn at(
+    api: &Api,
+    age: Duration,
+    repository: &str,
+    file: &str,
+    git_ref: &str,
+) -> Result<Workflow> {
+    let text = text(api, age, repository, file, git_ref).await?;
     parse(&text).map_err(|message| Error::config(format!("{} {message}", what(file, git_ref))))
 }
 
-/// A workflow's file as it is written.
-pub(crate) async fn text(api: &Api, repository: &str, file: &str, git_ref: &str) -> Answer<String> {
+/// A workflow's file as it is written, or was within this time.
+pub(crate) async fn text(
+    api: &Api,
+    age: Duration,
+    repository: &str,
+    file: &str,
+    git_ref: &str,
+) -> Answer<String> {
     let what = what(file, git_ref);
     let (name, at) = (utf8_percent_encode(file, &PLAIN), utf8_percent_encode(git_ref, &PLAIN));
     let path = format!("/repos/{repository}/contents/.github/workflows/{name}?ref={at}");
-    let found: File = api.get(&what, &path).await?;
+    let found: File = api.get_within(age, &what, &path).await?;
     let bytes: Vec<u8> = found.content.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
     let text = BASE64.decode(&bytes).ok().and_then(|text| String::from_utf8(text).ok());
     text.ok_or_else(|| Failure { status: None, error: Error::config(format!("{what} is no text")) })
@@ -88,10 +101,10 @@ fn what(file: &str, git_ref: &str) -> String {
     format!("the workflow {file} at {git_ref}")
 }
 
-/// The branch that a repository's workflows run at, where nobody says another.
-pub(crate) async fn default_branch(api: &Api, repository: &str) -> Result<String> {
-    let found: Repository =
-        api.get(&format!("the repository {repository}"), &format!("/repos/{repository}")).await?;
+/// The branch that a repository's workflows run at, where nobody says another, as it is or was within this time.
+pub(crate) async fn default_branch(api: &Api, age: Duration, repository: &str) -> Result<String> {
+    let (what, path) = (format!("the repository {repository}"), format!("/repos/{repository}"));
+    let found: Repository = api.get_within(age, &what, &path).await?;
     Ok(found.default_branch)
 }
 

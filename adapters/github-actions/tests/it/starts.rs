@@ -3,11 +3,12 @@
 
 use serde_json::{Value, json};
 use taskbridge_sdk::suite::job;
-use taskbridge_sdk::{ErrorKind, JobState};
+use taskbridge_sdk::{ErrorKind, JobSpec, JobState};
 
 use crate::world::{World, ended, output, run, start, text, workflow};
 
 const DISPATCH: &str = "actions/create-workflow-dispatch";
+const RUNS: &str = "actions/list-workflow-runs";
 
 /// A workflow with inputs of every type.
 fn release() -> String {
@@ -116,23 +117,58 @@ async fn a_missing_permission_is_named_and_nothing_is_dispatched() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_changed_workflow_is_read_again_and_an_unchanged_one_is_not() {
+async fn a_second_start_is_the_dispatch_alone_until_the_workflow_has_changed() {
     let world = World::with(&[("release.yml", release())]).await;
     world.asked();
-    for _ in 0..2 {
-        world.backend.start(&start("release.yml", json!({"version": "1"}))).await.unwrap();
-    }
-    let files: Vec<u64> = world
-        .asked()
-        .into_iter()
-        .filter(|(operation, _)| operation == "repos/get-content")
-        .map(|(_, status)| status)
-        .collect();
-    assert_eq!(files, [200, 304]);
+    let release_1 = || start("release.yml", json!({"version": "1"}));
+    let asked = async |job: JobSpec| {
+        let started = world.backend.start(&job).await;
+        (started, world.asked().into_iter().map(|(what, _)| what).collect::<Vec<_>>())
+    };
+    // The repository was seen when the backend connected.
+    assert_eq!(asked(release_1()).await.1, ["repos/get-content", DISPATCH]);
+    assert_eq!(asked(release_1()).await.1, [DISPATCH]);
+    // Whoever wants to know whether there is a run asks for nothing but the runs.
+    let (found, what) = asked(JobSpec { may_exist: true, ..release_1() }).await;
+    assert_eq!((found.unwrap_err().kind(), what), (ErrorKind::Uncertain, vec![RUNS.to_owned()]));
+
+    // What is new is used, and what GitHub refuses because it has changed is started by the file as it is then.
+    let grown = release().replace("      count:", "      more: {type: string}\n      count:");
+    world.control("change", json!({"files": {".github/workflows/release.yml": grown}}));
+    let more = start("release.yml", json!({"version": "1", "more": "of it"}));
+    assert_eq!(asked(more).await.1, ["repos/get", "repos/get-content", DISPATCH]);
+    world.control(
+        "change",
+        json!({"files": {".github/workflows/release.yml": release().replace("taskbridge_job", "job")}}),
+    );
+    let (refused, what) = asked(release_1()).await;
+    assert_eq!(what, [DISPATCH, "repos/get", "repos/get-content"]);
+    assert_eq!(
+        refused.unwrap_err().kind(),
+        ErrorKind::Unavailable,
+        "nothing was started, and it can be tried again"
+    );
+    assert_eq!(asked(release_1()).await.1, [DISPATCH]);
     let renamed = release().replace("version:", "number:").replace("inputs.version", "inputs.number");
     world.control("change", json!({"files": {".github/workflows/release.yml": renamed}}));
     let error = world.backend.start(&start("release.yml", json!({"version": "1"}))).await.unwrap_err();
     assert!(error.to_string().contains("no input `version`; it has"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_fails_before_the_dispatch_has_started_nothing() {
+    let world = World::with(&[("release.yml", release())]).await;
+    let mut job = start("release.yml", json!({"version": "1"}));
+    world.fault("repos/get-content", json!({"kind": "reply_lost"}));
+    assert_eq!(world.backend.start(&job).await.unwrap_err().kind(), ErrorKind::Unavailable);
+    assert_eq!(dispatched(&world), 0);
+    let handle = world.backend.start(&job).await.unwrap().handle;
+    // A run that exists is found whatever has become of the file since.
+    world.control("change", json!({"files": {".github/workflows/release.yml": "on: push\njobs: {}"}}));
+    job.may_exist = true;
+    assert_eq!(world.backend.start(&job).await.unwrap().handle, handle);
+    assert_eq!(world.backend.find(&job).await.unwrap().unwrap().handle, handle);
+    assert_eq!(dispatched(&world), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,0 +1,183 @@
+//! What a dispatch says, made of the job and the workflow's file. What was read of GitHub lately is not asked for again, so
+//! that in the usual case a start is the dispatch and nothing else: whatever a kill hits between the core's intent and the
+//! dispatch ends as uncertain. It must not dispatch anything.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use taskbridge_sdk::{Error, ErrorKind, GroupKey, JobSpec, Result};
+use tokio::time::{Instant, timeout};
+
+use crate::backend::Actions;
+use crate::check::allows;
+use crate::config::Target;
+use crate::failure::one_line;
+use crate::handle::Place;
+use crate::inputs;
+use crate::template::render;
+use crate::workflow::{self, Workflow};
+
+/// For how long a workflow's file and a repository's default branch are used as they were read.
+const KEPT_FOR: Duration = Duration::from_secs(300);
+/// They are read again before that where runs of the workflow are watched.
+const READ_AGAIN_AFTER: Duration = Duration::from_secs(150);
+/// The most branches and tags of one workflow whose files are kept ready.
+const MOST_REFS: usize = 4;
+
+/// What is dispatched.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Order {
+    pub(crate) repository: String,
+    pub(crate) workflow: String,
+    git_ref: String,
+    inputs: Map<String, Value>,
+    /// True if the run will carry the job's key.
+    pub(crate) marked: bool,
+}
+
+impl Order {
+    pub(crate) fn path(&self) -> String {
+        format!("/repos/{}/actions/workflows/{}/dispatches", self.repository, self.workflow)
+    }
+
+    pub(crate) fn body(&self, with_details: bool) -> Value {
+        let mut body = json!({"ref": self.git_ref, "inputs": self.inputs});
+        if with_details {
+            body["return_run_details"] = true.into();
+        }
+        body
+    }
+
+    pub(crate) fn place(&self, run: u64) -> Place {
+        Place {
+            repository: self.repository.clone(),
+            workflow: self.workflow.clone(),
+            run,
+            attempt: 1,
+            attached: false,
+        }
+    }
+}
+
+impl Actions {
+    /// What is to be dispatched for a job. Whatever goes wrong here, nothing was sent.
+    pub(crate) async fn order(&self, job: &JobSpec, target: &Target, repository: &str) -> Result<Order> {
+        let reading = async {
+            match self.order_within(KEPT_FOR, job, target, repository).await {
+                // What was kept may be why.
+                Err(error) if matches!(error.kind(), ErrorKind::Rejected | ErrorKind::Config) => {
+                    self.order_anew(job, target, repository).await
+                }
+                order => order,
+            }
+        };
+        // The dispatch needs time, too: whoever starts a job gives up on all of it together.
+        let late = || Err(Error::unavailable("GitHub answers slowly, so nothing was dispatched"));
+        timeout(self.call_timeout / 2, reading).await.unwrap_or_else(|_| late())
+    }
+
+    /// The same by what GitHub says now.
+    pub(crate) async fn order_anew(&self, job: &JobSpec, target: &Target, repository: &str) -> Result<Order> {
+        self.order_within(Duration::ZERO, job, target, repository).await
+    }
+
+    async fn order_within(
+        &self,
+        age: Duration,
+        job: &JobSpec,
+        target: &Target,
+        repository: &str,
+    ) -> Result<Order> {
+        let git_ref = self.ref_of(age, job, target, repository).await?;
+        let found = self.workflow_of(age, target, repository, &git_ref).await?;
+        Ok(Order {
+            repository: repository.to_owned(),
+            workflow: target.workflow.clone(),
+            git_ref,
+            inputs: inputs::of(job, target, &found)?,
+            marked: found.marked,
+        })
+    }
+
+    /// Whether the runs of a job carry its key, as far as that can be told.
+    pub(crate) async fn carries_mark(
+        &self,
+        job: &JobSpec,
+        target: &Target,
+        repository: &str,
+    ) -> Option<bool> {
+        let git_ref = self.ref_of(Duration::MAX, job, target, repository).await.ok()?;
+        let found = self.workflow_of(Duration::MAX, target, repository, &git_ref).await.ok()?;
+        Some(found.marked)
+    }
+
+    async fn ref_of(
+        &self,
+        age: Duration,
+        job: &JobSpec,
+        target: &Target,
+        repository: &str,
+    ) -> Result<String> {
+        let rendered = match &target.git_ref {
+            Some(template) => render(job, "ref", template)?,
+            None => None,
+        };
+        let Some(git_ref) = rendered else {
+            return workflow::default_branch(&self.api, age, repository).await;
+        };
+        if !allows(target.allowed_refs.as_deref(), &git_ref) {
+            let allowed = target.allowed_refs.as_deref().unwrap_or_default().join("`, `");
+            return Err(Error::rejected(format!(
+                "`{}` is not among the allowed refs: `{allowed}`",
+                one_line(&git_ref)
+            )));
+        }
+        Ok(git_ref)
+    }
+
+    /// The workflow's file. Where the caller chose the branch, it is the caller who is told that it is not there.
+    async fn workflow_of(
+        &self,
+        age: Duration,
+        target: &Target,
+        repository: &str,
+        git_ref: &str,
+    ) -> Result<Workflow> {
+        let found = workflow::at(&self.api, age, repository, &target.workflow, git_ref).await;
+        let chosen = target.git_ref.as_deref().is_some_and(|template| template.contains("{{"));
+        found.map_err(|error| match error.kind() {
+            ErrorKind::Config if chosen => Error::rejected(error.to_string()),
+            _ => error,
+        })
+    }
+
+    /// Reads again what starts of a workflow need, before it is too old: its file at its default branch, and where it ran last.
+    pub(crate) async fn keep_ready(&self, group: &GroupKey, ran_at: BTreeSet<String>) {
+        let Some((repository, file)) = group.as_str().rsplit_once('/') else { return };
+        if !self.api.limits.are_ample() || !self.is_to_be_read(group) {
+            return;
+        }
+        let reading = async {
+            let mut refs = ran_at;
+            refs.extend(workflow::default_branch(&self.api, READ_AGAIN_AFTER, repository).await);
+            for git_ref in refs.iter().take(MOST_REFS) {
+                // What is wrong with the file is told to who starts it.
+                drop(workflow::text(&self.api, READ_AGAIN_AFTER, repository, file, git_ref).await);
+            }
+        };
+        // It must not hold up the looks.
+        drop(timeout(self.call_timeout / 4, reading).await);
+    }
+
+    /// True once in a while for each workflow.
+    fn is_to_be_read(&self, group: &GroupKey) -> bool {
+        let (mut read, now) = (self.read.lock(), Instant::now());
+        read.retain(|_, at| now - *at < READ_AGAIN_AFTER);
+        let due = !read.contains_key(group);
+        if due {
+            read.insert(group.clone(), now);
+        }
+        due
+    }
+}
