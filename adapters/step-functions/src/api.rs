@@ -1,9 +1,10 @@
-//! The calls that this adapter makes of Step Functions, each once and within its limits. It must not decide what they
+//! The calls that this adapter makes of Step Functions and CloudWatch Logs, each once and within its limits. It must not decide what they
 //! mean for a job.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use aws_sdk_cloudwatchlogs::operation::filter_log_events::FilterLogEventsOutput;
 use aws_sdk_sfn::Client;
 use aws_sdk_sfn::config::interceptors::BeforeTransmitInterceptorContextMut;
 use aws_sdk_sfn::config::{ConfigBag, Intercept, RuntimeComponents};
@@ -20,6 +21,7 @@ use aws_sdk_sfn::types::ExecutionStatus;
 
 use crate::budget::{Budget, Operation};
 use crate::client::timeouts;
+use crate::cloudwatch::Window;
 use crate::failure::{Failure, Repeat};
 use crate::skew::{Listener, Times};
 use crate::tokens::Token;
@@ -33,9 +35,10 @@ const LONGEST_POLL: Duration = Duration::from_secs(70);
 /// What a call gave.
 pub(crate) type Answer<T> = std::result::Result<T, Failure>;
 
-/// Step Functions, as this adapter calls it.
+/// Step Functions, and what it logs, as this adapter calls them.
 pub(crate) struct Api {
     client: Client,
+    logs: aws_sdk_cloudwatchlogs::Client,
     budget: Budget,
     /// True if its address was given by the config, so that no part of AWS's own naming applies.
     own_address: bool,
@@ -50,8 +53,13 @@ pub(crate) struct Order<'a> {
 }
 
 impl Api {
-    pub(crate) fn new(client: Client, budget: Budget, own_address: bool) -> Self {
-        Self { client, budget, own_address }
+    pub(crate) fn new(
+        client: Client,
+        logs: aws_sdk_cloudwatchlogs::Client,
+        budget: Budget,
+        own_address: bool,
+    ) -> Self {
+        Self { client, logs, budget, own_address }
     }
 
     pub(crate) async fn start(&self, order: &Order<'_>, repeat: Repeat) -> Answer<StartExecutionOutput> {
@@ -107,6 +115,21 @@ impl Api {
         let call = self.client.get_execution_history().execution_arn(arn).reverse_order(true);
         let call = call.max_results(most).include_execution_data(data).set_next_token(page);
         call.send().await.map_err(|e| Failure::of(Operation::History.name(), Repeat::Safe, e))
+    }
+
+    /// A page of the lines of a log group that name an execution, the newest first.
+    pub(crate) async fn log_events(
+        &self,
+        group: &str,
+        arn: &str,
+        window: Window,
+        page: Option<String>,
+    ) -> Answer<FilterLogEventsOutput> {
+        self.take(Operation::LogEvents)?;
+        let call = self.logs.filter_log_events().log_group_name(group).filter_pattern(format!("\"{arn}\""));
+        let call = call.start_time(window.since).set_end_time(window.until).start_from_head(false);
+        let sent = call.set_next_token(page).send().await;
+        sent.map_err(|e| Failure::of(Operation::LogEvents.name(), Repeat::Safe, e))
     }
 
     pub(crate) async fn describe_machine(&self, arn: &str) -> Answer<DescribeStateMachineOutput> {

@@ -1,6 +1,6 @@
 //! The names of state machines and executions. It must not ask AWS about any.
 
-use taskbridge_sdk::JobHandle;
+use taskbridge_sdk::{JobHandle, Timestamp};
 
 /// A state machine, perhaps one version or alias of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,10 +20,14 @@ pub(crate) struct ExecutionArn<'a> {
     machine: &'a str,
     express: bool,
     attached: bool,
+    began: Option<Timestamp>,
 }
 
 /// How the handle of an execution begins that was not started here, and is not to be stopped from here.
 const ATTACHED: &str = "attached:";
+
+/// How the handle of an Express execution begins, before the milliseconds at which it began: AWS does not tell that again.
+const BEGAN: &str = "began:";
 
 /// `arn:PARTITION:states:REGION:ACCOUNT`, and what comes after it.
 fn place(text: &str) -> Option<(&str, &str, &str)> {
@@ -82,6 +86,10 @@ impl<'a> ExecutionArn<'a> {
             Some(text) => (text, true),
             None => (handle.as_str(), false),
         };
+        let (text, began) = match text.strip_prefix(BEGAN).and_then(|rest| rest.split_once(':')) {
+            Some((began, text)) => (text, Some(Timestamp::from_millis(began.parse().ok()?))),
+            None => (text, None),
+        };
         let (place, region, rest) = place(text)?;
         let parts: Vec<&str> = rest.split(':').collect();
         let (machine, express) = match parts[..] {
@@ -89,7 +97,7 @@ impl<'a> ExecutionArn<'a> {
             ["express", machine, name, id] if !name.is_empty() && !id.is_empty() => (machine, true),
             _ => return None,
         };
-        is_name(machine).then_some(Self { text, place, region, machine, express, attached })
+        is_name(machine).then_some(Self { text, place, region, machine, express, attached, began })
     }
 
     pub(crate) fn as_str(&self) -> &str {
@@ -110,6 +118,11 @@ impl<'a> ExecutionArn<'a> {
         self.attached
     }
 
+    /// When it began, where the handle says so.
+    pub(crate) fn began(&self) -> Option<Timestamp> {
+        self.began
+    }
+
     /// True if Step Functions answers no questions about it.
     pub(crate) fn is_express(&self) -> bool {
         self.express
@@ -119,6 +132,14 @@ impl<'a> ExecutionArn<'a> {
 /// The handle by which an execution is only followed.
 pub(crate) fn attached(arn: &str) -> JobHandle {
     JobHandle::new(format!("{ATTACHED}{arn}"))
+}
+
+/// The handle of an Express execution that began then.
+pub(crate) fn express(arn: &str, began: Option<Timestamp>) -> JobHandle {
+    match began {
+        Some(began) => JobHandle::new(format!("{BEGAN}{}:{arn}", began.as_millis())),
+        None => JobHandle::new(arn),
+    }
 }
 
 #[cfg(test)]
@@ -144,9 +165,17 @@ mod tests {
             assert!(followed.is_attached() && !execution.is_attached());
             assert_eq!((followed.as_str(), followed.machine()), (execution.as_str(), execution.machine()));
         }
-        let express = JobHandle::new(format!("{PLACE}:express:Quick:tb-x:0b7a"));
-        let express = ExecutionArn::parse(&express).unwrap();
-        assert_eq!((express.machine(), express.is_express()), (format!("{PLACE}:stateMachine:Quick"), true));
+        let arn = format!("{PLACE}:express:Quick:tb-x:0b7a");
+        // Handles of versions before this one do not say when it began.
+        for began in [None, Some(Timestamp::from_millis(1_785_902_417_166))] {
+            let handle = express(&arn, began);
+            let express = ExecutionArn::parse(&handle).unwrap();
+            assert_eq!(
+                (express.as_str(), express.began(), express.is_express()),
+                (arn.as_str(), began, true)
+            );
+            assert_eq!(express.machine(), format!("{PLACE}:stateMachine:Quick"));
+        }
     }
 
     #[test]
@@ -165,9 +194,13 @@ mod tests {
         ] {
             assert_eq!(MachineArn::parse(text), None, "{text}");
         }
-        for text in
-            ["", "local:h:b:k", "arn:aws:states:r:1:execution:a", "arn:aws:states:r:1:execution:a/b:c:d"]
-        {
+        for text in [
+            "",
+            "local:h:b:k",
+            "arn:aws:states:r:1:execution:a",
+            "arn:aws:states:r:1:execution:a/b:c:d",
+            "began:x:arn:aws:states:r:1:express:a:b:c",
+        ] {
             assert_eq!(ExecutionArn::parse(&JobHandle::new(text)), None, "{text}");
         }
         assert!(is_name("Nightly-build_2") && !is_name("a b") && !is_name(""));

@@ -7,8 +7,8 @@ use std::time::Duration;
 use aws_sdk_sfn::config::SharedCredentialsProvider;
 use parking_lot::Mutex;
 use taskbridge_sdk::{
-    Backend, Checkup, Connect, Discovery, Error, GroupKey, Hooks, JobHandle, JobSpec, LogRequest, LogText,
-    Logs, Observation, Questions, Result, Started, Wakeups, async_trait,
+    Backend, Checkup, Connect, Discovery, Error, GroupKey, Hooks, JobHandle, JobSpec, Logs, Observation,
+    Questions, Result, Started, Wakeups, async_trait,
 };
 use tokio::time::Instant;
 
@@ -24,7 +24,6 @@ use crate::config::Config;
 use crate::discovery::Offers;
 use crate::hooks::Hook;
 use crate::lists::Lists;
-use crate::log;
 use crate::machines::Machines;
 use crate::queue::Queue;
 use crate::reader::{Reader, Sources};
@@ -61,7 +60,7 @@ pub(crate) struct StepFunctions {
 
 impl StepFunctions {
     pub(crate) async fn connect(config: Config, context: &Connect) -> Result<Self> {
-        let Clients { steps, queue, region, credentials } = client::connect(&config, context).await?;
+        let Clients { steps, logs, queue, region, credentials } = client::connect(&config, context).await?;
         if let Some(wrong) = check::ways(&config, &region).or_else(|| Budget::check(&config.quotas)) {
             return Err(Error::config(wrong));
         }
@@ -69,7 +68,7 @@ impl StepFunctions {
         let settings = Settings::of(&config, context);
         let ways = Ways { activities: config.activities.clone(), queue: config.queue.clone() };
         let reads = !ways.are_closed();
-        let api = Arc::new(Api::new(steps, Budget::new(&config.quotas), config.endpoint.is_some()));
+        let api = Arc::new(Api::new(steps, logs, Budget::new(&config.quotas), config.endpoint.is_some()));
         let lists = Arc::new(Lists::new(config.list_every));
         let watch = Arc::new(Watch::new(config.progress_calls_per_minute, ways, lists.clone()));
         let tokens = Arc::<Tokens>::default();
@@ -184,15 +183,5 @@ impl StepFunctions {
     async fn has_ended(&self, arn: &ExecutionArn<'_>) -> bool {
         let seen = self.api.describe(arn.as_str()).await;
         seen.is_ok_and(|seen| crate::state::Facts::from(seen).have_ended())
-    }
-}
-
-#[async_trait]
-impl Logs for StepFunctions {
-    async fn tail(&self, handle: &JobHandle, request: &LogRequest) -> Result<LogText> {
-        match ExecutionArn::parse(handle).filter(|arn| !arn.is_express()) {
-            Some(arn) => log::tail(&self.api, arn.as_str(), request).await,
-            None => Ok(LogText::default()),
-        }
     }
 }

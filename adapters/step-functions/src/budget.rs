@@ -27,10 +27,11 @@ pub(crate) enum Operation {
     TaskSuccess,
     TaskFailure,
     TaskHeartbeat,
+    LogEvents,
 }
 
 impl Operation {
-    const ALL: [Operation; 14] = [
+    const ALL: [Operation; 15] = [
         Self::Start,
         Self::StartSync,
         Self::Describe,
@@ -45,6 +46,7 @@ impl Operation {
         Self::TaskSuccess,
         Self::TaskFailure,
         Self::TaskHeartbeat,
+        Self::LogEvents,
     ];
 
     /// Its name at AWS.
@@ -64,6 +66,7 @@ impl Operation {
             Self::TaskSuccess => "SendTaskSuccess",
             Self::TaskFailure => "SendTaskFailure",
             Self::TaskHeartbeat => "SendTaskHeartbeat",
+            Self::LogEvents => "FilterLogEvents",
         }
     }
 
@@ -80,6 +83,7 @@ impl Operation {
             Self::ListTags => (100, 1.0),
             Self::DescribeActivity => (200, 1.0),
             Self::ActivityTask | Self::TaskSuccess | Self::TaskFailure | Self::TaskHeartbeat => (1500, 300.0),
+            Self::LogEvents => (5, 5.0),
         };
         Quota { burst, per_second }
     }

@@ -12,10 +12,11 @@ use crate::api::Answer;
 use crate::arn::MachineArn;
 use crate::backend::StepFunctions;
 use crate::config::{Config, Target};
-use crate::definition::Definition;
 use crate::failure::without_credentials;
 use crate::identity;
+use crate::machines::Description;
 use crate::needs::Used;
+use crate::offer::Wanted;
 use crate::permissions::{Attempt, Need};
 use crate::skew::{Times, now};
 
@@ -175,7 +176,13 @@ impl StepFunctions {
             },
         };
         let attaches = target.attach.is_some();
-        let mut used = Used { whose: whose.clone(), arn: arn.base().to_owned(), express: false, attaches };
+        let mut used = Used {
+            whose: whose.clone(),
+            arn: arn.base().to_owned(),
+            express: false,
+            attaches,
+            log_group: None,
+        };
         if arn.region() != self.region {
             let says = format!("`{}` is in another region than the backend, `{}`", arn.as_str(), self.region);
             return (
@@ -203,7 +210,14 @@ impl StepFunctions {
             Err(failure) => return (Finding::fault(whose, failure.error.to_string(), elsewhere), None),
         };
         used.express = seen.r#type == StateMachineType::Express;
-        let bound = self.bound(Definition::parse(&seen.definition).timeout_seconds);
+        let said = Description::from(&seen);
+        let logs = match (used.express, &said.log_group) {
+            (false, _) => String::new(),
+            (true, Some(group)) => format!("; it logs to `{}`", group.name()),
+            (true, None) => "; it logs nothing, so its tasks have no log".to_owned(),
+        };
+        used.log_group = said.log_group;
+        let bound = self.bound(said.definition.timeout_seconds);
         let finding = match (seen.status, used.express, bound) {
             (Some(StateMachineStatus::Deleting), ..) => {
                 Finding::fault(whose, format!("`{}` is being deleted", arn.as_str()), elsewhere)
@@ -213,7 +227,7 @@ impl StepFunctions {
                 Finding::fault(whose, says, "remove `attach`, or follow a Standard one")
             }
             (_, true, Err((says, fix))) => Finding::fault(whose, says, fix),
-            _ => Finding::ok(whose, format!("it starts `{}`, {}", arn.as_str(), seen.r#type.as_str())),
+            _ => Finding::ok(whose, format!("it starts `{}`, {}{logs}", arn.as_str(), seen.r#type.as_str())),
         };
         (finding, Some(used))
     }
@@ -256,7 +270,8 @@ impl StepFunctions {
             }
             if used.len() < MOST_DISCOVERED {
                 let whose = format!("discovered `{}`", machine.name);
-                used.push(Used { whose, arn: machine.arn, express: machine.express, attaches: false });
+                let Wanted { arn, express, log_group, .. } = machine;
+                used.push(Used { whose, arn, express, attaches: false, log_group });
             }
         }
     }

@@ -1,4 +1,4 @@
-//! A client of Step Functions, made from the config. It is the only place that knows how AWS finds credentials.
+//! Clients of Step Functions and what belongs to it, made from the config. It is the only place that knows how AWS finds credentials.
 
 use std::time::Duration;
 
@@ -22,6 +22,7 @@ const CONNECT: Duration = Duration::from_secs(3);
 /// What calls are made with, and the region that it works in.
 pub(crate) struct Clients {
     pub(crate) steps: aws_sdk_sfn::Client,
+    pub(crate) logs: aws_sdk_cloudwatchlogs::Client,
     /// `None` if there is no queue.
     pub(crate) queue: Option<aws_sdk_sqs::Client>,
     pub(crate) region: String,
@@ -55,13 +56,21 @@ pub(crate) async fn connect(config: &Config, context: &Connect) -> Result<Client
             .endpoint_url(origin);
         aws_sdk_sqs::Client::from_conf(builder.build())
     });
+    let mut builder = aws_sdk_cloudwatchlogs::config::Builder::from(&found)
+        .credentials_provider(provider.clone())
+        .retry_config(RetryConfig::disabled())
+        .timeout_config(timeouts(config.call_timeout));
+    if let Some(endpoint) = &config.logs_endpoint {
+        builder = builder.endpoint_url(endpoint);
+    }
+    let logs = aws_sdk_cloudwatchlogs::Client::from_conf(builder.build());
     let mut builder = aws_sdk_sfn::config::Builder::from(&found)
         .credentials_provider(provider.clone())
         .retry_config(RetryConfig::disabled())
         .timeout_config(timeouts(config.call_timeout));
     builder.set_endpoint_url(config.endpoint.clone().or_else(|| found.endpoint_url().map(str::to_owned)));
     let steps = aws_sdk_sfn::Client::from_conf(builder.build());
-    Ok(Clients { steps, queue, region, credentials: provider })
+    Ok(Clients { steps, logs, queue, region, credentials: provider })
 }
 
 /// Where a queue is: its URL without the account and the name.

@@ -27,6 +27,8 @@ pub struct Config {
     pub config_file: Option<PathBuf>,
     /// The address of Step Functions, where it is not the region's own: a VPC endpoint, or a stand-in for tests.
     pub endpoint: Option<String>,
+    /// The address of CloudWatch Logs, where it is not the region's own.
+    pub logs_endpoint: Option<String>,
     /// A role to be assumed with the credentials that were found.
     pub assume_role: Option<AssumeRole>,
     /// How long one call of AWS may take. It must be shorter than half of the server's `reconciler.lease`. An Express
@@ -86,6 +88,7 @@ impl Default for Config {
             profile: None,
             config_file: None,
             endpoint: None,
+            logs_endpoint: None,
             assume_role: None,
             call_timeout: Duration::from_secs(6),
             activities: Vec::new(),

@@ -2,7 +2,6 @@
 //! for tags, so that each question reads what is new, and of the rest a few.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
 
 use aws_sdk_sfn::types::{StateMachineListItem, StateMachineStatus, StateMachineType};
 use futures_util::stream::{self, StreamExt as _};
@@ -13,9 +12,8 @@ use tokio::time::Instant;
 use crate::api::Answer;
 use crate::backend::StepFunctions;
 use crate::config::Discover;
-use crate::definition::Definition;
 use crate::history::MOST_PAGES;
-use crate::machines::is_gone;
+use crate::machines::{Description, is_gone};
 use crate::offer::Wanted;
 
 /// How many state machines are read at a time.
@@ -163,7 +161,7 @@ impl StepFunctions {
             Err(failure) if is_gone(&failure) => return Ok(None),
             Err(failure) => return Err(failure),
         };
-        let definition = Arc::new(Definition::parse(&seen.definition));
+        let said = Description::from(&seen);
         let machine = Wanted {
             arn: arn.to_owned(),
             name: item.name.clone(),
@@ -172,8 +170,8 @@ impl StepFunctions {
             description: seen.description,
             ..Wanted::default()
         };
-        let machine = machine.with(&definition);
-        self.machines.learn(arn, definition).await;
+        let machine = machine.with(&said);
+        self.machines.learn(arn, said).await;
         Ok(Some(machine))
     }
 }

@@ -92,6 +92,7 @@ pub(crate) fn meaning(code: &str, status: u16) -> Meaning {
         | "QueueDoesNotExist"
         | "AWS.SimpleQueueService.NonExistentQueue"
         | "ResourceNotFound"
+        | "ResourceNotFoundException"
         | "KmsInvalidStateException"
         | "UnknownOperationException"
         | "InvalidAction" => Meaning::Config,
@@ -195,7 +196,7 @@ where
             Error::config(format!("{operation}: the request cannot be made: {why}"))
         }
         SdkError::DispatchFailure(_) if not_sent => {
-            Error::unavailable(format!("{operation}: Step Functions cannot be reached: {why}"))
+            Error::unavailable(format!("{operation}: AWS cannot be reached: {why}"))
         }
         SdkError::TimeoutError(_) => unclear(repeat, format!("{operation}: no answer in time")),
         SdkError::ResponseError(_) => {

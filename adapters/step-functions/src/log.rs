@@ -1,37 +1,104 @@
-//! An execution's history as a log: one line for each thing that happened. What the steps of it print lies elsewhere, and
-//! is not in here.
+//! The log of an execution: one line for each thing that happened, as its history tells it, or as CloudWatch Logs does where
+//! there is no history to be read. What the steps of it print lies elsewhere, and is not in here.
 
-use taskbridge_sdk::{LogRequest, LogText, Result};
+use taskbridge_sdk::{ErrorKind, JobHandle, LogRequest, LogText, Logs, Result, async_trait};
 
-use crate::api::Api;
+use crate::api::{Answer, Api};
+use crate::arn::ExecutionArn;
+use crate::backend::StepFunctions;
+use crate::cloudwatch::{self, Window};
 use crate::failure::one_line;
 use crate::history::{Happened, MOST_PAGES, PAGE};
+use crate::state::Facts;
 
-/// The end of the log of an execution.
-pub(crate) async fn tail(api: &Api, arn: &str, request: &LogRequest) -> Result<LogText> {
-    let search = request.search.as_ref().map(|search| search.to_lowercase());
-    let (mut lines, mut bytes, mut page, mut more) = (Vec::new(), 0, None, true);
-    for _ in 0..MOST_PAGES {
-        let answer = match api.history(arn, PAGE, true, page).await {
-            Err(failure) if failure.is("ExecutionDoesNotExist") => return Ok(LogText::default()),
-            answer => answer?,
-        };
-        for event in &answer.events {
-            let line = line(&Happened::from(event));
-            if search.as_ref().is_none_or(|search| line.to_lowercase().contains(search)) {
-                bytes += line.len() + 1;
-                lines.push(line);
-            }
+#[async_trait]
+impl Logs for StepFunctions {
+    async fn tail(&self, handle: &JobHandle, request: &LogRequest) -> Result<LogText> {
+        let Some(arn) = ExecutionArn::parse(handle) else { return Ok(LogText::default()) };
+        if arn.is_express() {
+            let logged = self.logged(&arn, Window::of_express(arn.began()), request).await?;
+            return Ok(logged.unwrap_or_default());
         }
+        match of_history(&self.api, arn.as_str(), request).await {
+            Err(failure) if failure.is("ExecutionDoesNotExist") => Ok(LogText::default()),
+            // Whoever may not read histories may be allowed to read what the state machine logs.
+            Err(failure) if failure.error.kind() == ErrorKind::Denied => {
+                let facts = Facts::from(self.api.describe(arn.as_str()).await?);
+                let logged = self.logged(&arn, Window::of(facts.started, facts.stopped), request).await?;
+                logged.ok_or(failure.error)
+            }
+            answer => Ok(answer?),
+        }
+    }
+}
+
+impl StepFunctions {
+    /// The end of what an execution has logged; `None` if its state machine does not log.
+    async fn logged(
+        &self,
+        arn: &ExecutionArn<'_>,
+        window: Window,
+        request: &LogRequest,
+    ) -> Result<Option<LogText>> {
+        match self.machines.log_group(&self.api, &arn.machine()).await? {
+            Some(group) => cloudwatch::tail(&self.api, &group, arn.as_str(), window, request).await.map(Some),
+            None => Ok(None),
+        }
+    }
+}
+
+/// The end of what a history tells.
+async fn of_history(api: &Api, arn: &str, request: &LogRequest) -> Answer<LogText> {
+    let (mut tail, mut page) = (Tail::new(request), None);
+    for _ in 0..MOST_PAGES {
+        let answer = api.history(arn, PAGE, true, page).await?;
+        answer.events.iter().for_each(|event| tail.take(&Happened::from(event)));
         page = answer.next_token;
-        more = page.is_some();
-        if !more || bytes > request.max_bytes {
+        if page.is_none() || tail.is_full() {
             break;
         }
     }
-    lines.reverse();
-    let (text, cut) = last_lines(&lines, request.max_bytes);
-    Ok(LogText { text, cut: cut || more })
+    Ok(tail.text(page.is_some()))
+}
+
+/// The end of a log, of which the newest is taken first.
+pub(crate) struct Tail {
+    max_bytes: usize,
+    /// In lower case.
+    search: Option<String>,
+    /// By the numbers of their events.
+    lines: Vec<(i64, String)>,
+    bytes: usize,
+}
+
+impl Tail {
+    pub(crate) fn new(request: &LogRequest) -> Self {
+        let search = request.search.as_ref().map(|search| search.to_lowercase());
+        Self { max_bytes: request.max_bytes, search, lines: Vec::new(), bytes: 0 }
+    }
+
+    pub(crate) fn take(&mut self, event: &Happened) {
+        let line = line(event);
+        if self.search.as_ref().is_none_or(|search| line.to_lowercase().contains(search)) {
+            self.bytes += line.len() + 1;
+            self.lines.push((event.id, line));
+        }
+    }
+
+    /// True if there is no room for anything older.
+    pub(crate) fn is_full(&self) -> bool {
+        self.bytes > self.max_bytes
+    }
+
+    /// In the order in which it happened. `more` says that not everything was taken.
+    pub(crate) fn text(mut self, more: bool) -> LogText {
+        self.lines.sort_by_key(|(id, _)| *id);
+        // What is delivered can come twice.
+        self.lines.dedup_by_key(|(id, _)| *id);
+        let lines: Vec<String> = self.lines.into_iter().map(|(_, line)| line).collect();
+        let (text, cut) = last_lines(&lines, self.max_bytes);
+        LogText { text, cut: cut || more }
+    }
 }
 
 /// How many bytes an event adds to the log.
@@ -129,6 +196,25 @@ mod tests {
             ..event("TaskFailed", "")
         };
         assert!(line(&failed).ends_with(" task failed: E: a b"));
+    }
+
+    #[test]
+    fn a_tail_is_in_order_and_says_what_was_left_out() {
+        let request =
+            |max_bytes, search: Option<&str>| LogRequest { max_bytes, search: search.map(str::to_owned) };
+        let taken = |request: &LogRequest, more| {
+            let mut tail = Tail::new(request);
+            for (id, name) in [(3, "C"), (1, "A"), (2, "B"), (3, "C")] {
+                tail.take(&Happened { id, at: None, ..event("TaskStateEntered", name) });
+            }
+            tail.text(more)
+        };
+        let all = "entered A\nentered B\nentered C\n";
+        assert_eq!(taken(&request(100, None), false), LogText { text: all.to_owned(), cut: false });
+        assert_eq!(taken(&request(100, None), true), LogText { text: all.to_owned(), cut: true });
+        assert_eq!(taken(&request(12, None), false), LogText { text: "entered C\n".to_owned(), cut: true });
+        let found = LogText { text: "entered B\n".to_owned(), cut: false };
+        assert_eq!(taken(&request(100, Some("ENTERED b")), false), found);
     }
 
     #[test]

@@ -1,22 +1,24 @@
-//! The state machines that targets mean: their ARN, their type, and their definition. What is kept here may be lost, and
+//! The state machines that targets mean: their ARN, their type, their definition, and where they log. What is kept here may be lost, and
 //! is asked for again when AWS no longer agrees with it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use aws_sdk_sfn::operation::describe_state_machine::DescribeStateMachineOutput;
 use aws_sdk_sfn::types::StateMachineType;
 use parking_lot::Mutex;
 use taskbridge_sdk::{Error, Result};
 use tokio::time::Instant;
 
-use crate::api::Api;
+use crate::api::{Answer, Api};
 use crate::arn::MachineArn;
+use crate::cloudwatch::LogGroup;
 use crate::definition::Definition;
 use crate::failure::Failure;
 use crate::history::MOST_PAGES;
 
-/// How long a definition is believed: somebody may have changed the state machine.
+/// How long a description is believed: somebody may have changed the state machine.
 const BELIEVED: Duration = Duration::from_secs(900);
 
 /// A state machine that was found.
@@ -26,13 +28,31 @@ pub(crate) struct Machine {
     pub(crate) express: bool,
 }
 
+/// What AWS says of a state machine.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Description {
+    pub(crate) definition: Arc<Definition>,
+    /// `None` if it does not log.
+    pub(crate) log_group: Option<LogGroup>,
+}
+
+impl From<&DescribeStateMachineOutput> for Description {
+    fn from(machine: &DescribeStateMachineOutput) -> Self {
+        Self {
+            definition: Arc::new(Definition::parse(&machine.definition)),
+            log_group: machine.logging_configuration.as_ref().and_then(LogGroup::of),
+        }
+    }
+}
+
 /// What is known of state machines.
 #[derive(Default)]
 pub(crate) struct Machines {
     /// By what targets call them.
     named: Mutex<HashMap<String, Machine>>,
-    /// By their ARNs. Locked while one is asked for, so that a look at many executions asks once.
-    definitions: tokio::sync::Mutex<HashMap<String, (Arc<Definition>, Instant)>>,
+    /// By their ARNs; `None` for one that could not be had. Locked while one is asked for, so that a look at many
+    /// executions asks once.
+    described: tokio::sync::Mutex<HashMap<String, (Option<Description>, Instant)>>,
 }
 
 impl Machines {
@@ -56,24 +76,39 @@ impl Machines {
 
     /// The definition of a state machine, as far as it is known: one that cannot be had now tells nothing.
     pub(crate) async fn definition(&self, api: &Api, arn: &str) -> Arc<Definition> {
-        let mut definitions = self.definitions.lock().await;
+        let mut described = self.described.lock().await;
         let now = Instant::now();
-        if let Some((definition, read)) = definitions.get(arn)
+        if let Some((description, read)) = described.get(arn)
             && now - *read < BELIEVED
         {
-            return definition.clone();
+            return description.clone().unwrap_or_default().definition;
         }
-        let definition = match api.describe_machine(arn).await {
-            Ok(machine) => Arc::new(Definition::parse(&machine.definition)),
-            Err(_) => Arc::default(),
-        };
-        definitions.insert(arn.to_owned(), (definition.clone(), now));
-        definition
+        let description = api.describe_machine(arn).await.ok().map(|machine| Description::from(&machine));
+        described.insert(arn.to_owned(), (description.clone(), now));
+        description.unwrap_or_default().definition
     }
 
-    /// Takes the definition that somebody else asked for.
-    pub(crate) async fn learn(&self, arn: &str, definition: Arc<Definition>) {
-        self.definitions.lock().await.insert(arn.to_owned(), (definition, Instant::now()));
+    /// Where a state machine logs; `None` if it does not, or is there no more.
+    pub(crate) async fn log_group(&self, api: &Api, arn: &str) -> Answer<Option<LogGroup>> {
+        let mut described = self.described.lock().await;
+        let now = Instant::now();
+        if let Some((Some(description), read)) = described.get(arn)
+            && now - *read < BELIEVED
+        {
+            return Ok(description.log_group.clone());
+        }
+        let description = match api.describe_machine(arn).await {
+            Ok(machine) => Description::from(&machine),
+            Err(failure) if is_gone(&failure) => return Ok(None),
+            Err(failure) => return Err(failure),
+        };
+        described.insert(arn.to_owned(), (Some(description.clone()), now));
+        Ok(description.log_group)
+    }
+
+    /// Takes the description that somebody else asked for.
+    pub(crate) async fn learn(&self, arn: &str, description: Description) {
+        self.described.lock().await.insert(arn.to_owned(), (Some(description), Instant::now()));
     }
 }
 

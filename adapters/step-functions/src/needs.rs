@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use taskbridge_sdk::{ErrorKind, Finding, Verdict};
 
 use crate::backend::StepFunctions;
+use crate::cloudwatch::LogGroup;
 use crate::hooks::HEADER;
 use crate::permissions::{Attempt, Need, STARTED_HERE, execution};
 
@@ -15,11 +16,13 @@ pub(crate) struct Used {
     pub(crate) arn: String,
     pub(crate) express: bool,
     pub(crate) attaches: bool,
+    /// Where its executions log, if they do.
+    pub(crate) log_group: Option<LogGroup>,
 }
 
 impl StepFunctions {
     pub(crate) fn needs_of(&self, machine: &Used, needs: &mut Vec<Need>) {
-        let Used { whose, arn, express, attaches } = machine;
+        let Used { whose, arn, express, attaches, log_group } = machine;
         let mut need = |action, verdict, without, attempt: fn(String) -> Attempt, of_execution: bool| {
             let resource = match of_execution {
                 true if *attaches => execution(arn, "*"),
@@ -32,6 +35,14 @@ impl StepFunctions {
         let fault = Verdict::Fault;
         if *express {
             need("states:StartSyncExecution", fault, "nothing is started", Attempt::StartSync, false);
+            needs.extend(log_group.as_ref().map(|group| Need {
+                action: "logs:FilterLogEvents",
+                resource: group.arn().to_owned(),
+                whose: whose.clone(),
+                verdict: Verdict::Warning,
+                without: "tasks have no log",
+                attempt: Attempt::Logged(group.name().to_owned()),
+            }));
             return;
         }
         if !attaches {
@@ -45,7 +56,7 @@ impl StepFunctions {
             true => (fault, "questions are not seen"),
             false => (
                 Verdict::Warning,
-                "there is neither progress nor a log, and a failure does not name its state",
+                "there is no progress, and a failure does not name its state; there is a log only where the state machine logs",
             ),
         };
         need("states:GetExecutionHistory", verdict, without, Attempt::History, true);

@@ -12,7 +12,8 @@ use data_encoding::{BASE64_NOPAD, BASE64URL_NOPAD};
 use serde_json::{Map, Value, json};
 use taskbridge_sdk::{DiscoveredTool, tool_name};
 
-use crate::definition::Definition;
+use crate::cloudwatch::LogGroup;
+use crate::machines::Description;
 
 const DESCRIPTION: &str = "taskbridge:description";
 const SCHEMA: &str = "taskbridge:input_schema";
@@ -30,13 +31,15 @@ pub(crate) struct Wanted {
     /// Of its version, where AWS has one.
     pub(crate) description: Option<String>,
     pub(crate) timeout_seconds: Option<u64>,
+    pub(crate) log_group: Option<LogGroup>,
 }
 
 impl Wanted {
-    /// Takes what its definition says.
-    pub(crate) fn with(self, definition: &Definition) -> Self {
-        let comment = definition.comment.clone();
-        Self { comment, timeout_seconds: definition.timeout_seconds, ..self }
+    /// Takes what is said of it.
+    pub(crate) fn with(self, said: &Description) -> Self {
+        let comment = said.definition.comment.clone();
+        let log_group = said.log_group.clone();
+        Self { comment, timeout_seconds: said.definition.timeout_seconds, log_group, ..self }
     }
 
     /// As a tool. `schema` is what the config says that it takes, `limit` how long an Express execution may take.

@@ -8,8 +8,10 @@ use taskbridge_sdk::{ErrorKind, Finding, Verdict};
 
 use crate::api::{Answer, Order};
 use crate::backend::StepFunctions;
+use crate::cloudwatch::Window;
 use crate::failure::{Failure, Repeat};
 use crate::policy::Policy;
+use crate::skew;
 use crate::tokens::{Receipt, Token};
 
 /// A name that no execution has, though a policy for those that are started here covers it; and a token and a receipt that
@@ -49,6 +51,8 @@ pub(crate) enum Attempt {
     Stop(String),
     History(String),
     Tags(String),
+    /// In a log group.
+    Logged(String),
     Success,
     Failure,
     Heartbeat,
@@ -128,6 +132,10 @@ impl StepFunctions {
                 self.api.history(&execution(machine, NOBODY), 1, false, None).await.map(drop)
             }
             Attempt::Tags(machine) => self.api.tags(machine).await.map(drop),
+            Attempt::Logged(group) => {
+                let window = Window::of(Some(skew::now()), None);
+                self.api.log_events(group, NOBODY, window, None).await.map(drop)
+            }
             Attempt::Success => self.api.task_success(&token, "{}").await,
             Attempt::Failure => self.api.task_failure(&token, NOBODY, NOBODY).await,
             Attempt::Heartbeat => self.api.task_heartbeat(&token).await,

@@ -6,10 +6,11 @@ use serde::Deserialize;
 use taskbridge_sdk::{Error, ErrorKind, JobHandle, JobSpec, Observation, Result, Started};
 
 use crate::api::Order;
-use crate::arn::{ExecutionArn, MachineArn, attached, is_name};
+use crate::arn::{ExecutionArn, MachineArn, attached, express, is_name};
 use crate::backend::StepFunctions;
 use crate::config::Target;
 use crate::failure::{Failure, Repeat, one_line};
+use crate::history::timestamp;
 use crate::input;
 use crate::machines::{Machine, is_gone};
 use crate::state::Facts;
@@ -119,7 +120,7 @@ impl StepFunctions {
             return Err(Failure { code: None, error: cannot_be_found() });
         }
         let ended = self.api.start_sync(order).await?;
-        let handle = JobHandle::new(ended.execution_arn.clone());
+        let handle = express(&ended.execution_arn, timestamp(&ended.start_date));
         Ok(Started { handle, first: Some(Facts::from(ended).observation(None)) })
     }
 

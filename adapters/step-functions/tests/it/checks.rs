@@ -66,7 +66,7 @@ async fn one_call_of_many_that_is_denied_is_named_with_the_policy() {
         ("StopExecution", Verdict::Fault, &executions, "tasks cannot be cancelled"),
         ("DescribeExecution", Verdict::Fault, &executions, "nobody sees how executions end"),
         ("ListExecutions", Verdict::Warning, &machine, "executions are looked at one by one"),
-        ("GetExecutionHistory", Verdict::Warning, &executions, "there is neither progress nor a log"),
+        ("GetExecutionHistory", Verdict::Warning, &executions, "there is no progress"),
     ] {
         world.proxy.make(operation, Fault::Answered(400, "AccessDeniedException", words));
         let found = found(&world, &[tool("deploy", &machine)]).await;

@@ -10,6 +10,7 @@ mod checks;
 mod discovers;
 mod ends;
 mod express;
+mod logged;
 mod many;
 mod proxy;
 mod standin;

@@ -39,6 +39,8 @@ pub(crate) struct World {
     pub(crate) aws: Client,
     /// Its queues, past them too.
     pub(crate) sqs: aws_sdk_sqs::Client,
+    /// And its logs.
+    pub(crate) logs: aws_sdk_cloudwatchlogs::Client,
     /// Where the config file would be.
     dir: tempfile::TempDir,
     /// Waits for hints of the backend, as a server does.
@@ -63,6 +65,11 @@ impl World {
             .region(Region::new(REGION))
             .credentials_provider(credentials.clone())
             .endpoint_url(format!("http://127.0.0.1:{}", standin.port));
+        let logs = aws_sdk_cloudwatchlogs::Config::builder()
+            .behavior_version(BehaviorVersion::latest())
+            .region(Region::new(REGION))
+            .credentials_provider(credentials.clone())
+            .endpoint_url(format!("http://127.0.0.1:{}", standin.port));
         let aws = aws_sdk_sfn::Config::builder()
             .behavior_version(BehaviorVersion::latest())
             .region(Region::new(REGION))
@@ -72,7 +79,8 @@ impl World {
         let mut listening = JoinSet::new();
         listen(&mut listening, backend.clone());
         let sqs = aws_sdk_sqs::Client::from_conf(sqs.build());
-        Self { proxy, backend, aws: Client::from_conf(aws), sqs, dir, listening }
+        let logs = aws_sdk_cloudwatchlogs::Client::from_conf(logs.build());
+        Self { proxy, backend, aws: Client::from_conf(aws), sqs, logs, dir, listening }
     }
 
     /// Another server in place of this one, which is gone at once with all that it kept in memory.
@@ -150,7 +158,7 @@ fn listen(within: &mut JoinSet<()>, backend: Arc<dyn Backend>) {
 fn config(proxy: u16, more: Value) -> Value {
     let mut config = json!({
         "region": REGION, "profile": "tester", "config_file": "aws", "endpoint": format!("http://127.0.0.1:{proxy}"),
-        "call_timeout": "60s",
+        "logs_endpoint": format!("http://127.0.0.1:{proxy}"), "call_timeout": "60s",
     });
     config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     config
