@@ -32,8 +32,8 @@ pub(super) struct Open {
     pub(super) group: Option<String>,
     pub(super) opened_at: Option<i64>,
     pub(super) handle: Option<String>,
-    /// Until when somebody follows its log.
-    pub(super) log_until: Option<i64>,
+    /// Until when somebody wants to know more of it; the column `log_until`, which at first was about its log alone.
+    pub(super) wanted_until: Option<i64>,
 }
 
 /// How a row stands to its slots.
@@ -55,7 +55,7 @@ impl Row {
                 group: Some(group.as_str().to_owned()),
                 opened_at: Some(started_at.as_millis()),
                 handle: Some(handle.as_str().to_owned()),
-                log_until: task.printed.map(|printed| printed.wanted_until.as_millis()),
+                wanted_until: task.wanted_until().map(|until| until.as_millis()),
             },
             Job::Pending { .. } | Job::Starting { .. } | Job::Closed { .. } => Open::default(),
         };

@@ -4,7 +4,7 @@
 //! It holds no argument, no result, no answer and no words of an engine or of a job. What can happen without end is
 //! bounded here, so that no task fills a disk: of changes that only say how far a job has come, the first after 1, 2, 4,
 //! 8... seconds of the task's life is kept, and of calls that fail again and again the first eight, the 16th, the 32nd
-//! and so on. Leases, renewals of messages and what a log has printed are no transitions.
+//! and so on. Leases, renewals of messages and what a log has printed are no transitions, and neither is who watches.
 
 use std::time::Duration;
 

@@ -119,8 +119,8 @@ pub trait Groups: Send + Sync {
     /// The open jobs of a group whose rows were opened at or after `opened_since`.
     async fn open_jobs(&self, group: &Group, opened_since: Timestamp) -> Result<Vec<OpenJob>>;
 
-    /// The open jobs of a group whose logs somebody follows now ([`super::task::Printed::wanted_until`]).
-    async fn followed(&self, group: &Group) -> Result<Vec<TaskId>>;
+    /// The open jobs of a group of which somebody wants to know more than how they stand ([`Task::wanted_until`]).
+    async fn wanted(&self, group: &Group) -> Result<Vec<TaskId>>;
 }
 
 /// What receivers of notices are owed. It is written with the change that caused it: [`NewTask::notices`],

@@ -116,6 +116,9 @@ pub struct Task {
     /// How much the job has printed, while somebody wants to know.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub printed: Option<Printed>,
+    /// Until when somebody wants to know how far the job has come, unless they say so again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watched_until: Option<Timestamp>,
     /// How the engine stands to this task.
     pub job: Job,
     /// Set when the job is to be stopped.
@@ -150,6 +153,9 @@ pub struct Noted {
     /// When it was first seen, by our clock.
     pub seen_at: Timestamp,
 }
+
+/// For so long after its start a job counts as watched without a word: whoever called has just done so.
+pub const NEWLY_STARTED: Duration = Duration::from_secs(60);
 
 /// How much a job has printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -467,6 +473,11 @@ impl Task {
     /// True while somebody wants to know how much the job has printed.
     pub fn log_is_followed(&self, now: Timestamp) -> bool {
         self.printed.is_some_and(|printed| printed.wanted_until > now)
+    }
+
+    /// Until when somebody wants to know more of the open job than how it stands: how far it has come, or what it prints.
+    pub fn wanted_until(&self) -> Option<Timestamp> {
+        self.watched_until.max(self.printed.map(|printed| printed.wanted_until))
     }
 
     /// The number of the newest note.

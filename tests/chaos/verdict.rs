@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use taskbridge_sdk::{Backend as _, Content, GroupKey, JobHandle, JobState, Output};
+use taskbridge_sdk::{Backend as _, Content, GroupKey, JobHandle, JobState, Output, Subject};
 use tokio::time::Instant;
 
 use super::callers::{Done, Load, call_again};
@@ -100,7 +100,9 @@ async fn jobs(engine: &Engine) -> Jobs {
         let handle = [JobHandle::new(job.handle)];
         let state = loop {
             // The engine goes on losing requests.
-            if let Some(Ok(seen)) = backend.observe_all(&GroupKey::new("all"), &handle).await.pop() {
+            if let Some(Ok(seen)) =
+                backend.observe_all(&GroupKey::new("all"), &Subject::watched(&handle)).await.pop()
+            {
                 break seen.state;
             }
         };

@@ -7,7 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use taskbridge_sdk::{
     Artifacts, Backend, Checkup, Connect, Discovery, Error, GroupKey, Hooks, JobHandle, JobSpec, Logs,
-    Observation, Questions, Result, Secret, Started, async_trait,
+    Observation, Questions, Result, Secret, Started, Subject, async_trait,
 };
 use tokio::time::Instant;
 
@@ -181,8 +181,8 @@ impl Backend for Actions {
         Place::parse(handle).map_or_else(|| GroupKey::new(""), |place| place.group())
     }
 
-    async fn observe_all(&self, group: &GroupKey, handles: &[JobHandle]) -> Vec<Result<Observation>> {
-        self.sweep(group, handles).await
+    async fn observe_all(&self, group: &GroupKey, jobs: &[Subject]) -> Vec<Result<Observation>> {
+        self.sweep(group, jobs).await
     }
 
     fn questions(&self) -> Option<&dyn Questions> {

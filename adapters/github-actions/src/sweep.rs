@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use futures_util::stream::{self, StreamExt as _};
-use taskbridge_sdk::{Error, ErrorKind, GroupKey, JobHandle, Observation, Result};
+use taskbridge_sdk::{Error, ErrorKind, GroupKey, JobHandle, Observation, Result, Subject};
 use tokio::time::Instant;
 
 use crate::backend::Actions;
@@ -16,9 +16,10 @@ use crate::wire::{Run, Runs};
 const AT_A_TIME: usize = 16;
 
 impl Actions {
-    pub(crate) async fn sweep(&self, group: &GroupKey, handles: &[JobHandle]) -> Vec<Result<Observation>> {
+    pub(crate) async fn sweep(&self, group: &GroupKey, jobs: &[Subject]) -> Vec<Result<Observation>> {
         let began = Instant::now();
-        let listed = match self.list(group, handles).await {
+        let handles: Vec<JobHandle> = jobs.iter().map(|job| job.handle.clone()).collect();
+        let listed = match self.list(group, &handles).await {
             Ok(listed) => listed,
             // What cannot be listed can still be looked at one by one.
             Err(error) if matches!(error.kind(), ErrorKind::Denied | ErrorKind::Config) => HashMap::new(),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use taskbridge_sdk::{
     Artifacts, Backend, Checkup, Connect, Error, GroupKey, JobHandle, JobKey, JobSpec, JobState, Logs,
-    Observation, Questions, Result, Started, Wakeups, async_trait,
+    Observation, Questions, Result, Started, Subject, Wakeups, async_trait,
 };
 
 use crate::config::Config;
@@ -120,7 +120,8 @@ impl Backend for Local {
     }
 
     async fn observe(&self, handle: &JobHandle) -> Result<Observation> {
-        let seen = self.observe_all(&self.group(handle), std::slice::from_ref(handle)).await;
+        let subject = Subject::watched(std::slice::from_ref(handle));
+        let seen = self.observe_all(&self.group(handle), &subject).await;
         seen.into_iter().next().expect("one handle has one answer")
     }
 
@@ -138,7 +139,7 @@ impl Backend for Local {
         GroupKey::new(handle::parse(handle).map(|(machine, _)| machine.host).unwrap_or_default())
     }
 
-    async fn observe_all(&self, _: &GroupKey, handles: &[JobHandle]) -> Vec<Result<Observation>> {
+    async fn observe_all(&self, _: &GroupKey, jobs: &[Subject]) -> Vec<Result<Observation>> {
         let look = |handle: &JobHandle| {
             let parsed = handle::parse(handle).map(|(machine, key)| (machine, self.dir(key)));
             let here = self.here.clone();
@@ -147,10 +148,10 @@ impl Backend for Local {
                 None => Ok(Observation::new(JobState::Gone).with_message("it is no job of this machine")),
             }
         };
-        let looks: Vec<_> = handles.iter().map(look).collect();
+        let looks: Vec<_> = jobs.iter().map(|job| look(&job.handle)).collect();
         match disk(move || looks.into_iter().map(|look| look()).collect()).await {
             Ok(seen) => seen,
-            Err(_) => handles.iter().map(|_| Err(cut_short())).collect(),
+            Err(_) => jobs.iter().map(|_| Err(cut_short())).collect(),
         }
     }
 

@@ -5,7 +5,7 @@ use async_trait::async_trait;
 
 use crate::{
     Artifacts, Checkup, Discovery, GroupKey, Hooks, JobHandle, JobSpec, Logs, Observation, Questions, Result,
-    Started, Wakeups,
+    Started, Subject, Wakeups,
 };
 
 /// One configured, connected engine.
@@ -52,14 +52,15 @@ pub trait Backend: Send + Sync {
         GroupKey::new("")
     }
 
-    /// Looks at many jobs of one group; the answers come in the order of `handles`.
+    /// Looks at many jobs of one group; the answers come in the order of `jobs`.
     ///
-    /// - Each answer is what [`Backend::observe`] would have said.
+    /// - Each answer is what [`Backend::observe`] would have said; that of a job which nobody watches may lack the
+    ///   progress, the message and the notes of one that runs on. Its state and its questions are always told.
     /// - The default looks at one after the other; override it where the engine answers for many in one call.
-    async fn observe_all(&self, _group: &GroupKey, handles: &[JobHandle]) -> Vec<Result<Observation>> {
-        let mut seen = Vec::with_capacity(handles.len());
-        for handle in handles {
-            seen.push(self.observe(handle).await);
+    async fn observe_all(&self, _group: &GroupKey, jobs: &[Subject]) -> Vec<Result<Observation>> {
+        let mut seen = Vec::with_capacity(jobs.len());
+        for job in jobs {
+            seen.push(self.observe(&job.handle).await);
         }
         seen
     }

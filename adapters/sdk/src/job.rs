@@ -172,6 +172,23 @@ pub struct Started {
     pub first: Option<Observation>,
 }
 
+/// A job to be looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subject {
+    /// The engine's name for it.
+    pub handle: JobHandle,
+    /// True if somebody would notice how far it has come: a client polls its task, waits or listens. Where nobody does,
+    /// what is only worth telling (progress, the line for people, notes) may cost the engine no call of its own.
+    pub watched: bool,
+}
+
+impl Subject {
+    /// These jobs, each of them watched.
+    pub fn watched(handles: &[JobHandle]) -> Vec<Self> {
+        handles.iter().map(|handle| Self { handle: handle.clone(), watched: true }).collect()
+    }
+}
+
 /// One look at a job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Observation {

@@ -36,7 +36,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use hooks::{Delivery, Hooks, Told, same_secret};
 pub use job::{
     FileContent, GroupKey, InputFile, JobHandle, JobKey, JobSpec, JobState, Observation, Progress, Started,
-    Trace,
+    Subject, Trace,
 };
 pub use media::{is_text, media_type};
 pub use note::{Level, Note};

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use taskbridge_sdk::sim::{Config, Fault, Mode, Operation, SimBackend, SimEngine};
 use taskbridge_sdk::{
     Answer, Backend as _, ErrorKind, GroupKey, JobHandle, JobKey, JobSpec, JobState, Output, Questions as _,
-    Taken,
+    Subject, Taken,
 };
 use tokio::time::{Instant, advance};
 
@@ -162,10 +162,12 @@ async fn a_fault_of_one_look_at_many_is_everyones() {
     let handle = backend.start(&job(1, json!({}))).await.unwrap().handle;
     engine.inject(Operation::Observe, Fault::Limited(millis(5)));
     let handles = [handle.clone(), handle];
-    for seen in backend.observe_all(&GroupKey::new(""), &handles).await {
+    for seen in backend.observe_all(&GroupKey::new(""), &Subject::watched(&handles)).await {
         assert_eq!(seen.unwrap_err().kind(), ErrorKind::Limited { after: Some(millis(5)) });
     }
-    assert!(backend.observe_all(&GroupKey::new(""), &handles).await.iter().all(Result::is_ok));
+    assert!(
+        backend.observe_all(&GroupKey::new(""), &Subject::watched(&handles)).await.iter().all(Result::is_ok)
+    );
 }
 
 #[tokio::test(start_paused = true)]

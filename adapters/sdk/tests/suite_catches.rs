@@ -16,7 +16,7 @@ use taskbridge_sdk::suite::{
 use taskbridge_sdk::{
     Answer, ArtifactData, Artifacts, Backend, Checkup, Delivery, DiscoveredTool, Discovery, Error, ErrorKind,
     Finding, GroupKey, Hooks, JobHandle, JobKey, JobSpec, JobState, Level, LogRequest, LogText, Logs,
-    Observation, Output, Questions, Result, Started, Taken, Told, ToolTarget, Verdict, Wakeups,
+    Observation, Output, Questions, Result, Started, Subject, Taken, Told, ToolTarget, Verdict, Wakeups,
 };
 
 /// One thing that a backend does wrong.
@@ -159,8 +159,8 @@ impl Backend for Flawed {
         }
     }
 
-    async fn observe_all(&self, group: &GroupKey, handles: &[JobHandle]) -> Vec<Result<Observation>> {
-        let mut seen = self.inner.observe_all(group, handles).await;
+    async fn observe_all(&self, group: &GroupKey, jobs: &[Subject]) -> Vec<Result<Observation>> {
+        let mut seen = self.inner.observe_all(group, jobs).await;
         if self.has(Flaw::ReversesMany) {
             seen.reverse();
         }

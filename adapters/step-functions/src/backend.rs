@@ -8,7 +8,7 @@ use aws_sdk_sfn::config::SharedCredentialsProvider;
 use parking_lot::Mutex;
 use taskbridge_sdk::{
     Backend, Checkup, Connect, Discovery, Error, GroupKey, Hooks, JobHandle, JobSpec, Logs, Observation,
-    Questions, Result, Started, Wakeups, async_trait,
+    Questions, Result, Started, Subject, Wakeups, async_trait,
 };
 use tokio::time::Instant;
 
@@ -150,8 +150,8 @@ impl Backend for StepFunctions {
         GroupKey::new(ExecutionArn::parse(handle).map(|arn| arn.machine()).unwrap_or_default())
     }
 
-    async fn observe_all(&self, group: &GroupKey, handles: &[JobHandle]) -> Vec<Result<Observation>> {
-        self.sweep(group, handles).await
+    async fn observe_all(&self, group: &GroupKey, jobs: &[Subject]) -> Vec<Result<Observation>> {
+        self.sweep(group, jobs).await
     }
 
     fn questions(&self) -> Option<&dyn Questions> {

@@ -2,7 +2,7 @@
 //! those that it does not answer for are looked at one by one.
 
 use futures_util::stream::{self, StreamExt};
-use taskbridge_sdk::{Error, ErrorKind, GroupKey, JobHandle, JobState, Observation, Result};
+use taskbridge_sdk::{Error, ErrorKind, GroupKey, JobHandle, JobState, Observation, Result, Subject};
 use tokio::time::Instant;
 
 use crate::arn::ExecutionArn;
@@ -21,9 +21,10 @@ struct Listed {
 }
 
 impl StepFunctions {
-    pub(crate) async fn sweep(&self, group: &GroupKey, handles: &[JobHandle]) -> Vec<Result<Observation>> {
+    pub(crate) async fn sweep(&self, group: &GroupKey, jobs: &[Subject]) -> Vec<Result<Observation>> {
         let began = Instant::now();
-        let listed = self.list(group, handles, began).await;
+        let handles: Vec<JobHandle> = jobs.iter().map(|job| job.handle.clone()).collect();
+        let listed = self.list(group, &handles, began).await;
         // Who has waited longest to have its history read has the first of the calls that there are for it.
         let mut order: Vec<usize> = (0..handles.len()).collect();
         let urgency = |at: &usize| {

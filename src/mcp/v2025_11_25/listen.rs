@@ -7,6 +7,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::Duration;
 
 use taskbridge_sdk::Timestamp;
+use tokio::time::Instant;
 
 use super::questions::Carrier;
 use super::{Call, logging, to_wire, wire};
@@ -16,7 +17,7 @@ use crate::mcp::offers::{Edition, List};
 use crate::mcp::outlet::{Outlet, Resume};
 use crate::mcp::session::Session;
 use crate::mcp::speakers::{Told, Turn};
-use crate::tasks::service::{Listening, View};
+use crate::tasks::service::{Listening, RENEW_WATCH, View};
 use crate::tasks::store::{Setting, StoreError};
 use crate::tasks::streams::{self, StreamNote};
 use crate::tasks::task::{Task, TaskId, TaskState};
@@ -120,6 +121,7 @@ impl Speaker<'_> {
             self.look_up(session).await?;
             self.behind(&tasks)
         };
+        let mut renew_watch = Instant::now() + RENEW_WATCH;
         loop {
             for id in behind.drain() {
                 Box::pin(self.catch_up(&id)).await?;
@@ -150,6 +152,12 @@ impl Speaker<'_> {
                 }
                 () = self.carrier.hint() => {}
                 () = sleep_until(next, now) => {}
+                () = tokio::time::sleep_until(renew_watch), if self.turn.told(|told| !told.is_empty()) => {
+                    for task in bridge.service.of_session(session).await? {
+                        bridge.service.is_watched(task).await;
+                    }
+                    renew_watch = Instant::now() + RENEW_WATCH;
+                }
             }
             let now = bridge.clock.now();
             behind.extend(self.looks.iter().filter(|(_, at)| **at <= now).map(|(id, _)| id.clone()));

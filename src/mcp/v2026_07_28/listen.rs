@@ -6,6 +6,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::Duration;
 
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::tasks::{detailed, require_tasks};
 use super::wire::{Acknowledged, Filter};
@@ -15,6 +16,7 @@ use crate::mcp::jsonrpc::{Id, Outcome};
 use crate::mcp::offers::{Edition, List};
 use crate::mcp::outlet::Outlet;
 use crate::mcp::resources;
+use crate::tasks::service::RENEW_WATCH;
 use crate::tasks::store::{MOST_FOLLOWED, StoreError};
 use crate::tasks::task::TaskId;
 
@@ -96,6 +98,7 @@ impl<'a> Speaker<'a> {
         let mut follows = Follows::new(bridge, &self.call.asker.principal);
         follows.set(&self.filter.resource_subscriptions.iter().cloned().collect());
         let mut behind: HashSet<TaskId> = self.told.keys().cloned().collect();
+        let mut renew_watch = Instant::now() + RENEW_WATCH;
         loop {
             for id in std::mem::take(&mut behind) {
                 match Box::pin(self.tell(&id)).await {
@@ -132,6 +135,11 @@ impl<'a> Speaker<'a> {
                     let now = *editions.borrow_and_update();
                     self.tell_lists(edition, now).await;
                     edition = now;
+                }
+                // To look at a task is to say that it is watched.
+                () = tokio::time::sleep_until(renew_watch), if !self.told.is_empty() => {
+                    behind.extend(self.told.keys().cloned());
+                    renew_watch = Instant::now() + RENEW_WATCH;
                 }
             }
         }

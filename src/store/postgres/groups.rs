@@ -49,7 +49,7 @@ impl Groups for PostgresStore {
         jobs.map_err(|fault| fault.at(&self.desk.place))
     }
 
-    async fn followed(&self, group: &Group) -> Result<Vec<TaskId>> {
+    async fn wanted(&self, group: &Group) -> Result<Vec<TaskId>> {
         let sql = "SELECT id FROM tasks WHERE backend = $1 AND grp = $2 AND log_until > moment($3)";
         let (backend, key) = (column::text(&group.backend), column::text(group.key.as_str()));
         let params: [Param<'_>; 3] = [&backend, &key, &self.desk.now()];

@@ -266,7 +266,7 @@ impl<'w> Columns<'w> {
             &row.body,
             &self.session,
             &row.waiting_until,
-            &row.open.log_until,
+            &row.open.wanted_until,
             &self.must_hold,
             &self.frees,
             &self.slots,

@@ -53,7 +53,7 @@ impl Groups for SqliteStore {
         self.read_long(move |db| open_jobs(db, &group, opened_since)).await
     }
 
-    async fn followed(&self, group: &Group) -> Result<Vec<TaskId>> {
+    async fn wanted(&self, group: &Group) -> Result<Vec<TaskId>> {
         self.read(|db| {
             let mut statement =
                 db.sql("SELECT id FROM tasks WHERE backend = ?1 AND grp = ?2 AND log_until > ?3")?;

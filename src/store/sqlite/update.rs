@@ -72,7 +72,7 @@ fn write_row(db: &Db<'_>, amend: &Amend) -> Result<usize, Fault> {
             holder,
             until,
             row.session,
-            row.open.log_until,
+            row.open.wanted_until,
         ])?;
     Ok(written)
 }

@@ -99,6 +99,7 @@ impl Bench {
             furthest: None,
             notes: Vec::new(),
             printed: None,
+            watched_until: None,
             job: pending(false, now),
             cancel: None,
             questions: Vec::new(),

@@ -80,9 +80,9 @@ pub async fn leaving_groups_keeps_rows(bench: &Bench) {
     assert!(bench.claim("b").await.is_empty(), "the row is acted on still");
 }
 
-pub async fn followed_logs_are_told_by_group_until_nobody_follows_them(bench: &Bench) {
+pub async fn jobs_that_somebody_watches_are_told_by_group_until_nobody_does(bench: &Bench) {
     let group = Group { backend: "forge".to_owned(), key: GroupKey::new("x") };
-    let followed = async || bench.store.followed(&group).await.expect("followed logs can be read");
+    let wanted = async || bench.store.wanted(&group).await.expect("watched jobs can be read");
     let follow = async |task: &Task, wanted_until| {
         let printed = Some(Printed { bytes: 0, wanted_until });
         bench.update(&Task { printed, ..task.clone() }).await;
@@ -93,18 +93,20 @@ pub async fn followed_logs_are_told_by_group_until_nobody_follows_them(bench: &B
     bench.add(bench.open_task("x")).await;
     let elsewhere = bench.add(bench.open_task("y")).await;
     let not_open = bench.add(bench.task()).await;
-    assert_eq!(followed().await, []);
+    assert_eq!(wanted().await, []);
     for task in [&elsewhere, &not_open] {
         follow(task, until).await;
     }
     let one = follow(&one, until).await;
-    assert_eq!(followed().await, std::slice::from_ref(&one.id));
+    assert_eq!(wanted().await, std::slice::from_ref(&one.id));
     bench.clock.advance(LEASE);
-    assert_eq!(followed().await, [], "nobody has said so again");
-    let one = follow(&one, bench.clock.now() + LEASE).await;
-    assert_eq!(followed().await, std::slice::from_ref(&one.id));
+    assert_eq!(wanted().await, [], "nobody has said so again");
+    let watched_until = Some(bench.clock.now() + LEASE);
+    bench.update(&Task { watched_until, ..one.clone() }).await;
+    let one = bench.read(&one.id).await.expect("it is there");
+    assert_eq!(wanted().await, std::slice::from_ref(&one.id));
     bench.update(&closed(one, bench.clock.now())).await;
-    assert_eq!(followed().await, [], "its job is over");
+    assert_eq!(wanted().await, [], "its job is over");
 }
 
 pub async fn open_jobs_are_told_from_a_moment_on(bench: &Bench) {

@@ -79,7 +79,7 @@ macro_rules! store_suite {
             letting_go_frees_groups_and_rows
             leaving_groups_keeps_rows
             open_jobs_are_told_from_a_moment_on
-            followed_logs_are_told_by_group_until_nobody_follows_them
+            jobs_that_somebody_watches_are_told_by_group_until_nobody_does
 
             an_entry_is_written_with_its_change_or_not_at_all
             entries_outlive_their_row_until_they_are_too_old

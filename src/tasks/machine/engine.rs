@@ -206,6 +206,13 @@ pub(super) fn log_followed(task: &mut Task, until: Timestamp) {
     }
 }
 
+/// Somebody wants to know how far the job comes.
+pub(super) fn watched(task: &mut Task, until: Timestamp) {
+    if !task.has_ended() {
+        task.watched_until = task.watched_until.max(Some(until));
+    }
+}
+
 pub(super) fn look_failed(task: &mut Task, failure: Failure, now: Timestamp) {
     task.look_at = None;
     if matches!(task.job, Job::Open { .. }) && !task.has_ended() {

@@ -100,6 +100,11 @@ pub enum Event {
         /// Until when.
         until: Timestamp,
     },
+    /// Somebody wants to know until then how far the job comes.
+    Watched {
+        /// Until when.
+        until: Timestamp,
+    },
     /// An operator wants what is owed done now, whatever failed before.
     RetryNow,
     /// The clock passed the task's deadline.

@@ -147,6 +147,7 @@ fn apply(step: &mut Step, event: Event, now: Timestamp) {
             }
         }
         Event::LogFollowed { until } => engine::log_followed(&mut step.task, until),
+        Event::Watched { until } => engine::watched(&mut step.task, until),
         Event::RetryNow => retry_now(&mut step.task, now),
         Event::DeadlinePassed => deadline_passed(&mut step.task, now),
         Event::Nothing => {}

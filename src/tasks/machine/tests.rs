@@ -55,6 +55,7 @@ fn row(confirm: bool, on_expiry: OnExpiry) -> Task {
         furthest: None,
         notes: Vec::new(),
         printed: None,
+        watched_until: None,
         job: Job::Pending {
             spec: Spec { target: json!({}), arguments: json!({}), sealed: None },
             queued: false,
@@ -132,6 +133,7 @@ fn events() -> impl Strategy<Value = Event> {
         Just(Event::Abandoned),
         Just(Event::DeadlinePassed),
         Just(Event::RetryNow),
+        (0..90u64).prop_map(|after| Event::Watched { until: START + Duration::from_secs(after) }),
         Just(Event::CancelRequested(Cancel::Settle)),
         Just(Event::CancelRequested(Cancel::Request)),
         started,
@@ -506,6 +508,18 @@ fn a_log_that_grows_is_no_news_unless_somebody_follows_it() {
     assert_eq!(over.printed.map(|printed| printed.bytes), Some(9));
     assert_eq!(next(&over, Event::LogFollowed { until: until + Duration::from_secs(9) }, START).task, over);
     assert_eq!(next(&task, Event::Observed(printed(8)), until).task.printed, None, "nobody asked again");
+}
+
+#[test]
+fn who_watches_is_known_for_a_while_and_changes_nothing_that_a_client_sees() {
+    let started = Event::Started { handle: JobHandle::new("h"), group: GroupKey::new(""), first: None };
+    let task = next(&next(&row(false, OnExpiry::Cancel), Event::Intended, START).task, started, START).task;
+    let (soon, late) = (START + Duration::from_secs(60), START + Duration::from_secs(90));
+    let watched = next(&task, Event::Watched { until: late }, soon).task;
+    let watched = next(&watched, Event::Watched { until: soon }, soon).task;
+    assert_eq!(watched, Task { watched_until: Some(late), ..task });
+    let over = next(&watched, Event::Observed(Observation::new(JobState::Gone)), late).task;
+    assert_eq!(next(&over, Event::Watched { until: late + Duration::from_secs(9) }, late).task, over);
 }
 
 #[test]

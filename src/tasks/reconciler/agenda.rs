@@ -7,19 +7,19 @@ use std::hash::Hasher;
 use std::io;
 use std::time::Duration;
 
-use taskbridge_sdk::{ErrorKind, JobHandle, JobState, Observation, Timestamp};
+use taskbridge_sdk::{ErrorKind, JobHandle, JobState, Observation, Subject, Timestamp};
 use tokio::time::Instant;
 
 use crate::tasks::pace::Pace;
 use crate::tasks::store::OpenJob;
-use crate::tasks::task::{Job, Task, TaskId};
+use crate::tasks::task::{Job, NEWLY_STARTED, Task, TaskId};
 
 /// Where the engine says when a job changes, a look is only for hints that were lost, and there is no hurry.
 pub(super) const HINTED: Duration = Duration::from_millis(250);
 /// A job whose log somebody follows is looked at this often, however long it has run.
 const FOLLOWED: Duration = Duration::from_secs(1);
-/// How often the store is asked whose logs somebody follows: another process may have begun to.
-pub(super) const ASK_OF_LOGS: Duration = Duration::from_secs(5);
+/// How often the store is asked of which jobs somebody wants to know more: another process may have been told.
+pub(super) const ASK_WHO_WATCHES: Duration = Duration::from_secs(5);
 /// How long it is believed how long a tool's jobs usually take, before that is read again.
 const TYPICAL_FOR: Duration = Duration::from_secs(10);
 /// What a change that no hint told of adds to the doubt in them; a change that one told of takes 1 from it.
@@ -40,8 +40,8 @@ pub(super) struct Agenda {
     order: Order,
     /// How long jobs of each tool usually take, and when that was read.
     typical: HashMap<String, (Instant, Option<Duration>)>,
-    /// The jobs whose logs somebody followed when the store was last asked.
-    followed: HashSet<TaskId>,
+    /// The jobs that somebody watched, or whose logs somebody followed, when the store was last asked.
+    wanted: HashSet<TaskId>,
     sweeping: bool,
     paused_until: Option<Instant>,
     /// Up to when the group's rows were read.
@@ -50,8 +50,8 @@ pub(super) struct Agenda {
     pub(super) read_again: Instant,
     /// When they are read from the beginning, whatever was read before.
     pub(super) read_whole_again: Instant,
-    /// When the store is asked again whose logs somebody follows.
-    pub(super) ask_of_logs: Instant,
+    /// When the store is asked again of which jobs somebody wants to know more.
+    pub(super) ask_who_watches: Instant,
     /// True while the last sweep met a failing engine.
     pub(super) in_trouble: bool,
 }
@@ -62,6 +62,7 @@ type Order = BTreeSet<(Instant, TaskId)>;
 struct Entry {
     tool: String,
     handle: JobHandle,
+    started: Instant,
     /// Where the job's age is counted from: its start, or when something last happened to it.
     since: Instant,
     /// True once something happened to the job, so that its tool's usual duration tells nothing about its next event.
@@ -107,8 +108,8 @@ impl io::Write for Digest {
 
 /// Jobs that are due for a look.
 pub(super) struct Due {
-    /// The engine's names for them.
-    pub(super) handles: Vec<JobHandle>,
+    /// What the engine is asked for.
+    pub(super) subjects: Vec<Subject>,
     /// The same jobs, in the same order.
     pub(super) jobs: Vec<Sighting>,
 }
@@ -172,13 +173,13 @@ impl Agenda {
             by_handle: HashMap::new(),
             order: BTreeSet::new(),
             typical: HashMap::new(),
-            followed: HashSet::new(),
+            wanted: HashSet::new(),
             sweeping: false,
             paused_until: None,
             read_at: Timestamp::from_millis(0),
             read_again: now,
             read_whole_again: now,
-            ask_of_logs: now,
+            ask_who_watches: now,
             in_trouble: false,
         }
     }
@@ -208,10 +209,12 @@ impl Agenda {
         }
         let quickest = self.pace().quickest;
         let next = if age > quickest { now } else { now + quickest };
+        let started = now.checked_sub(age).unwrap_or(now);
         let entry = Entry {
             tool: job.tool,
             handle: job.handle.clone(),
-            since: now.checked_sub(age).unwrap_or(now),
+            started,
+            since: started,
             stirred: false,
             next,
             digest: None,
@@ -243,16 +246,18 @@ impl Agenda {
             return None;
         }
         let soon = now + self.pace().quickest / 4;
-        let mut due = Due { handles: Vec::new(), jobs: Vec::new() };
+        let mut due = Due { subjects: Vec::new(), jobs: Vec::new() };
         while due.jobs.len() < most && self.order.first().is_some_and(|(at, _)| *at <= soon) {
             let Some((_, id)) = self.order.pop_first() else { break };
             let Some(entry) = self.jobs.get(&id) else { continue };
-            due.handles.push(entry.handle.clone());
+            let wanted = self.wanted.contains(&id);
+            let watched = wanted || entry.log_followed || now.duration_since(entry.started) < NEWLY_STARTED;
+            due.subjects.push(Subject { handle: entry.handle.clone(), watched });
             due.jobs.push(Sighting {
                 digest: entry.digest.or(entry.blank.then_some(BLANK)),
                 version: entry.version,
                 troubled: entry.failures > 0,
-                ask_of_log: entry.log_followed || entry.prompted || self.followed.contains(&id),
+                ask_of_log: entry.log_followed || entry.prompted || wanted,
                 id,
             });
         }
@@ -279,15 +284,15 @@ impl Agenda {
         self.typical.insert(tool, (now, typical));
     }
 
-    /// Notes whose logs somebody follows. Where that is new, the job is looked at now.
-    pub(super) fn set_followed(&mut self, followed: HashSet<TaskId>, now: Instant) {
-        self.ask_of_logs = now + ASK_OF_LOGS;
-        for id in followed.difference(&self.followed) {
+    /// Notes of which jobs somebody wants to know more. Where that is new, the job is looked at now.
+    pub(super) fn set_wanted(&mut self, wanted: HashSet<TaskId>, now: Instant) {
+        self.ask_who_watches = now + ASK_WHO_WATCHES;
+        for id in wanted.difference(&self.wanted) {
             if let Some(entry) = self.jobs.get_mut(id) {
                 Self::bring_forward(&mut self.order, entry, id, now);
             }
         }
-        self.followed = followed;
+        self.wanted = wanted;
     }
 
     /// Plans the next looks after a sweep.

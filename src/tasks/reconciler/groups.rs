@@ -149,7 +149,7 @@ impl Core {
                 Err(error) => tracing::warn!(%error, backend = group.backend, "open jobs cannot be read"),
             }
         }
-        self.ask_of_logs(watched).await;
+        self.ask_who_watches(watched).await;
     }
 
     /// The job of a hint that was told to this process, if another watches its group, and the group.
@@ -174,16 +174,16 @@ impl Core {
         }
     }
 
-    /// Asks whose logs somebody follows, in each group for all jobs at once.
-    async fn ask_of_logs(&self, watched: &mut Watched) {
+    /// Asks of which jobs somebody wants to know more, in each group for all at once.
+    async fn ask_who_watches(&self, watched: &mut Watched) {
         for (group, agenda) in &mut watched.agendas {
-            if Instant::now() < agenda.ask_of_logs {
+            if Instant::now() < agenda.ask_who_watches {
                 continue;
             }
-            match self.ledger.store.followed(group).await {
-                Ok(followed) => agenda.set_followed(followed.into_iter().collect(), Instant::now()),
+            match self.ledger.store.wanted(group).await {
+                Ok(wanted) => agenda.set_wanted(wanted.into_iter().collect(), Instant::now()),
                 Err(error) => {
-                    tracing::warn!(%error, backend = group.backend, "it cannot be read whose logs are followed");
+                    tracing::warn!(%error, backend = group.backend, "it cannot be read which jobs are watched");
                 }
             }
         }
@@ -191,14 +191,14 @@ impl Core {
 
     /// Looks at some jobs of a group and writes what changed.
     async fn sweep(&self, group: Group, due: Due) -> Swept {
-        let Due { handles, jobs: due } = due;
+        let Due { subjects, jobs: due } = due;
         let _place = self.engines.place(&group.backend).await;
         let begun = Instant::now();
         let answers = self
             .engines
             .call(&group.backend, self.settings.lease / 2, Error::unavailable, |backend| {
-                let (key, handles) = (&group.key, &handles);
-                async move { Ok(backend.observe_all(key, handles).await) }
+                let (key, subjects) = (&group.key, &subjects);
+                async move { Ok(backend.observe_all(key, subjects).await) }
             })
             .await;
         let answers = match answers {

@@ -100,7 +100,7 @@ mod tests {
     use super::*;
     use crate::tasks::pace::Pace;
     use crate::tasks::reconciler::agenda::{HINTED, Seen, Sighting};
-    use crate::tasks::task::TaskId;
+    use crate::tasks::task::{NEWLY_STARTED, TaskId};
 
     const QUICKEST: Duration = Duration::from_millis(100);
     const PACE: Pace = Pace { quickest: QUICKEST, slowest: Duration::from_secs(30) };
@@ -216,6 +216,30 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_job_is_watched_when_it_is_new_and_while_somebody_says_so() {
+        let now = Instant::now();
+        let mut watched = watched(now);
+        watched.add(opened("a"), now);
+        let agenda = watched.agendas.get_mut(&group()).unwrap();
+        let mut is_watched = |wanted: &[&str], age: Duration| {
+            let now = now + age;
+            agenda.set_wanted(wanted.iter().map(|name| TaskId::from_wire(*name)).collect(), now);
+            let due = agenda.begin_sweep(now, 10).expect("it is due");
+            let id = due.jobs[0].id.clone();
+            agenda.end_sweep(
+                vec![(id, Seen::Observed { digest: 1, log_followed: false, version: 1 })],
+                None,
+                now,
+            );
+            due.subjects[0].watched
+        };
+        assert!(is_watched(&[], NEWLY_STARTED - Duration::from_secs(1)));
+        assert!(!is_watched(&["b"], 2 * NEWLY_STARTED));
+        assert!(is_watched(&["a"], 3 * NEWLY_STARTED));
+        assert!(!is_watched(&[], 4 * NEWLY_STARTED));
+    }
+
+    #[tokio::test]
     async fn a_log_that_is_followed_from_during_a_look_makes_another() {
         let now = Instant::now();
         let mut watched = watched(now);
@@ -223,7 +247,7 @@ mod tests {
         let later = now + Duration::from_secs(1);
         let agenda = watched.agendas.get_mut(&group()).unwrap();
         let id = agenda.begin_sweep(later, 10).unwrap().jobs.remove(0).id;
-        agenda.set_followed([id.clone()].into(), later);
+        agenda.set_wanted([id.clone()].into(), later);
         agenda.end_sweep(
             vec![(id, Seen::Observed { digest: 1, log_followed: false, version: 1 })],
             None,

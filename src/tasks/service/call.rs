@@ -263,6 +263,7 @@ impl Service {
             furthest: None,
             notes: Vec::new(),
             printed: None,
+            watched_until: None,
             job: Job::Pending { spec: call.spec.clone(), queued: false, attempts: 0, not_before: now },
             cancel: None,
             questions: questions.collect(),

@@ -5,9 +5,15 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::Service;
-use crate::tasks::store::{Position, Result};
-use crate::tasks::task::{Job, Owner, Task, TaskId};
+use crate::tasks::machine::Event;
+use crate::tasks::store::{Lease, Position, Result};
+use crate::tasks::task::{Job, NEWLY_STARTED, Owner, Task, TaskId};
 use crate::tasks::watch::{Changes, Listener};
+
+/// For how long one look counts as watching: longer than the longest wait between two polls that clients are told.
+const WATCHED: Duration = Duration::from_secs(180);
+/// How often whoever goes on looking must look again to count as watching all the while.
+pub const RENEW_WATCH: Duration = Duration::from_secs(60);
 
 /// A task with what is derived from more than its row.
 #[derive(Clone, Debug)]
@@ -38,8 +44,28 @@ impl Service {
     /// If the store cannot be used.
     pub async fn get(&self, owner: &Owner, id: &TaskId) -> Result<Option<View>> {
         match self.ledger.store.get(id, Some(owner)).await? {
-            Some(task) => self.view(task).await.map(Some),
+            Some(task) => {
+                let task = self.is_watched(task).await;
+                self.view(task).await.map(Some)
+            }
             None => Ok(None),
+        }
+    }
+
+    /// Has it noted that somebody wants to know how far the task's job comes, where that is not known for a while yet. Whoever
+    /// looks for long says so again within [`RENEW_WATCH`].
+    pub async fn is_watched(&self, task: Task) -> Task {
+        let now = self.ledger.now();
+        let Job::Open { started_at, .. } = &task.job else { return task };
+        let known_until = task.watched_until.max(Some(*started_at + NEWLY_STARTED));
+        if task.has_ended() || known_until > Some(now + WATCHED / 2) {
+            return task;
+        }
+        let event = Event::Watched { until: now + WATCHED };
+        match self.ledger.apply(task.clone(), event, Lease::Keep).await {
+            Ok(Some(task)) => task,
+            // It is no more than a hint for the engine's sake: the next look says so again.
+            Ok(None) | Err(_) => task,
         }
     }
 
@@ -60,6 +86,7 @@ impl Service {
         let mut listener = self.listen(id);
         loop {
             let Some(task) = self.ledger.store.get(id, Some(owner)).await? else { return Ok(None) };
+            let task = self.is_watched(task).await;
             let out_of_time = deadline.is_some_and(|deadline| Instant::now() >= deadline);
             if out_of_time || enough(&task) {
                 return self.view(task).await.map(Some);
@@ -67,7 +94,9 @@ impl Service {
             // A task that expires while somebody waits for it becomes "not found", and no write says so.
             let lives = task.expires_at().since(self.ledger.now()) + Duration::from_millis(1);
             let until_expiry = Instant::now() + lives.min(Duration::from_secs(86_400));
-            let wake = deadline.map_or(until_expiry, |deadline| deadline.min(until_expiry));
+            let renew_watch = Instant::now() + RENEW_WATCH;
+            let wake = until_expiry.min(renew_watch);
+            let wake = deadline.map_or(wake, |deadline| deadline.min(wake));
             tokio::select! {
                 biased;
                 () = listener.hint() => {}

@@ -9,7 +9,7 @@ mod look;
 pub use answer::{AnswerError, Carried};
 pub use call::{Call, CallError, Called, Plain, WhenFull};
 pub use guard::{Afterwards, Carrying, Listening, Waiting};
-pub use look::View;
+pub use look::{RENEW_WATCH, View};
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};

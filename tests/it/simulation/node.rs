@@ -21,7 +21,7 @@ use taskbridge::tasks::tools::{Opened, Tools};
 use taskbridge::tasks::watch::Watch;
 use taskbridge_sdk::{
     Answer, Backend, Error, GroupKey, JobHandle, JobSpec, JobState, Observation, Output, Questions, Result,
-    Started, Taken, Wakeups,
+    Started, Subject, Taken, Wakeups,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -173,18 +173,18 @@ impl Pointed {
         self.leases.act(key, &self.holder, self.world.now(), what);
     }
 
-    async fn look(&self, group: &GroupKey, handles: &[JobHandle]) -> Vec<Result<Observation>> {
+    async fn look(&self, group: &GroupKey, jobs: &[Subject]) -> Vec<Result<Observation>> {
         let hinted = |handle: &JobHandle| self.hinted.lock().contains(handle);
         let end = || Observation::new(JobState::Succeeded(Output::text("a hint said so")));
         match self.bug {
-            Some(Bug::HintTakenForEnd) if handles.iter().any(hinted) => {
+            Some(Bug::HintTakenForEnd) if jobs.iter().any(|job| hinted(&job.handle)) => {
                 let seen = |handle| if hinted(handle) { end() } else { Observation::new(JobState::Running) };
-                handles.iter().map(|handle| Ok(seen(handle))).collect()
+                jobs.iter().map(|job| Ok(seen(&job.handle))).collect()
             }
-            Some(Bug::NoHintTakenForRunning) if !handles.iter().any(hinted) => {
-                handles.iter().map(|_| Ok(Observation::new(JobState::Running))).collect()
+            Some(Bug::NoHintTakenForRunning) if !jobs.iter().any(|job| hinted(&job.handle)) => {
+                jobs.iter().map(|_| Ok(Observation::new(JobState::Running))).collect()
             }
-            _ => self.backend.observe_all(group, handles).await,
+            _ => self.backend.observe_all(group, jobs).await,
         }
     }
 }
@@ -246,11 +246,12 @@ impl Backend for Pointed {
         group_of(handle)
     }
 
-    async fn observe_all(&self, group: &GroupKey, handles: &[JobHandle]) -> Vec<Result<Observation>> {
-        let strangers: Vec<_> = handles.iter().filter(|handle| group_of(handle) != *group).collect();
+    async fn observe_all(&self, group: &GroupKey, jobs: &[Subject]) -> Vec<Result<Observation>> {
+        let handles = jobs.iter().map(|job| &job.handle);
+        let strangers: Vec<_> = handles.filter(|handle| group_of(handle) != *group).collect();
         self.leases.report_strangers(&strangers);
         self.points.pass().await;
-        let seen = self.look(group, handles).await;
+        let seen = self.look(group, jobs).await;
         self.points.pass().await;
         seen
     }

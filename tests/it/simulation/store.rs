@@ -240,9 +240,9 @@ impl Groups for PointedStore {
         self.inner.open_jobs(group, since).await
     }
 
-    async fn followed(&self, group: &Group) -> Result<Vec<TaskId>> {
+    async fn wanted(&self, group: &Group) -> Result<Vec<TaskId>> {
         let _connection = self.before_read().await?;
-        self.inner.followed(group).await
+        self.inner.wanted(group).await
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use serde_json::json;
-use taskbridge_sdk::{JobHandle, JobState};
+use taskbridge_sdk::{JobHandle, JobState, Subject};
 
 use crate::world::{World, run, workflow};
 
@@ -39,7 +39,8 @@ async fn a_thousand_runs_cost_a_page_for_each_workflow_and_nothing_where_nothing
     let (world, handles) = thousand().await;
     for round in 0..3 {
         for runs in &handles {
-            let seen = world.backend.observe_all(&world.backend.group(&runs[0]), runs).await;
+            let seen =
+                world.backend.observe_all(&world.backend.group(&runs[0]), &Subject::watched(runs)).await;
             assert!(seen.iter().all(|seen| seen.as_ref().unwrap().state == JobState::Running));
         }
         let status = if round == 0 { 200 } else { 304 };
@@ -65,7 +66,8 @@ async fn only_what_is_in_no_page_is_looked_at_by_itself() {
         .unwrap();
     let handles = [world.handle("w.yml", old), world.handle("w.yml", new)];
     world.asked();
-    let seen = world.backend.observe_all(&world.backend.group(&handles[0]), &handles).await;
+    let seen =
+        world.backend.observe_all(&world.backend.group(&handles[0]), &Subject::watched(&handles)).await;
     let seen: Vec<_> = seen.into_iter().map(Result::unwrap).collect();
     let counted = counts(&world);
     assert_eq!(counted.get(&("actions/list-workflow-runs".to_owned(), 200)), Some(&1), "{counted:?}");

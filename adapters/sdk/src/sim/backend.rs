@@ -11,8 +11,8 @@ use super::request::{Reply, Request};
 use super::{Config, Discover, Outcome, SimClient, SimEngine, Target};
 use crate::{
     Answer, ArtifactData, Artifacts, Backend, Checkup, DiscoveredTool, Discovery, Error, Finding, GroupKey,
-    Hooks, JobHandle, JobSpec, LogRequest, LogText, Logs, Observation, Questions, Result, Started, Taken,
-    ToolTarget, Wakeups,
+    Hooks, JobHandle, JobSpec, LogRequest, LogText, Logs, Observation, Questions, Result, Started, Subject,
+    Taken, ToolTarget, Wakeups,
 };
 
 /// A backend in front of a [`SimEngine`], in this process or behind a [`SimClient`].
@@ -111,15 +111,16 @@ impl Backend for SimBackend {
         }
     }
 
-    async fn observe_all(&self, _group: &GroupKey, handles: &[JobHandle]) -> Vec<Result<Observation>> {
-        let error = match self.call(Request::Observe { handles: handles.to_vec() }).await {
-            Ok(Reply::Seen(seen)) if seen.len() == handles.len() => {
+    async fn observe_all(&self, _group: &GroupKey, jobs: &[Subject]) -> Vec<Result<Observation>> {
+        let handles = jobs.iter().map(|job| job.handle.clone()).collect();
+        let error = match self.call(Request::Observe { handles }).await {
+            Ok(Reply::Seen(seen)) if seen.len() == jobs.len() => {
                 return seen.into_iter().map(Ok).collect();
             }
             Ok(_) => unfit(),
             Err(error) => error,
         };
-        handles.iter().map(|_| Err(Error::new(error.kind(), error.to_string()))).collect()
+        jobs.iter().map(|_| Err(Error::new(error.kind(), error.to_string()))).collect()
     }
 
     fn questions(&self) -> Option<&dyn Questions> {

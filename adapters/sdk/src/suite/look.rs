@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Fixture, Saying, Trouble, ended, made, output, start, until_ended, wait};
-use crate::{Content, ErrorKind, JobState, Note};
+use crate::{Content, ErrorKind, JobState, Note, Subject};
 
 /// A job that succeeded hands back its output.
 pub async fn success_hands_back_the_output<F: Fixture>(fixture: &F) {
@@ -95,7 +95,7 @@ pub async fn looks_at_many_answer_in_order<F: Fixture>(fixture: &F) {
         let group = backend.group(handle);
         assert_eq!(backend.group(handle), group, "the group of a job never changes");
         let handles: Vec<_> = all.iter().filter(|other| backend.group(other) == group).cloned().collect();
-        let seen = backend.observe_all(&group, &handles).await;
+        let seen = backend.observe_all(&group, &Subject::watched(&handles)).await;
         assert_eq!(seen.len(), handles.len());
         for (handle, seen) in handles.iter().zip(seen) {
             let single = backend.observe(handle).await.expect("a single look succeeds");

@@ -3,7 +3,7 @@
 use aws_sdk_sfn::types::{HistoryEventType, StateMachineType};
 use aws_sdk_sqs::types::QueueAttributeName;
 use serde_json::{Map, Value, json};
-use taskbridge_sdk::{Answer, ErrorKind, JobHandle, JobState, LogRequest, Question, Taken};
+use taskbridge_sdk::{Answer, ErrorKind, JobHandle, JobState, LogRequest, Question, Subject, Taken};
 
 use crate::proxy::Fault;
 use crate::standin::{Kind, Standin};
@@ -144,7 +144,9 @@ async fn a_question_is_asked_once_and_answered_once() {
         assert_eq!(question.message, "Ship it?", "{kind:?} {way:?}");
         assert_eq!(question.ask.form(), Some(&well()["schema"]), "{kind:?} {way:?}");
         let backend = &asking.world.backend;
-        let many = backend.observe_all(&backend.group(&handle), &[handle.clone(), handle.clone()]).await;
+        let many = backend
+            .observe_all(&backend.group(&handle), &Subject::watched(&[handle.clone(), handle.clone()]))
+            .await;
         assert!(many.iter().all(|seen| seen.as_ref().unwrap().questions == std::slice::from_ref(&question)));
 
         assert_eq!(asking.give(&handle, &question, &yes()).await, Taken::Accepted, "{kind:?} {way:?}");

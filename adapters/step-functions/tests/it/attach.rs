@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use taskbridge_sdk::suite::job;
-use taskbridge_sdk::{ErrorKind, JobSpec, JobState};
+use taskbridge_sdk::{ErrorKind, JobSpec, JobState, Subject};
 
 use crate::standin::Kind;
 use crate::world::{World, ended, output};
@@ -34,7 +34,7 @@ async fn an_execution_of_somebody_else_is_followed_to_its_end() {
         let end = ended(&*world.backend, &by_arn.handle).await;
         assert_eq!(output(&end).structured, Some(json!({"a": 1})), "{kind:?}");
         let both = [by_arn.handle.clone(), by_name.handle];
-        for seen in world.backend.observe_all(&group, &both).await {
+        for seen in world.backend.observe_all(&group, &Subject::watched(&both)).await {
             assert_eq!(seen.unwrap(), end, "{kind:?}");
         }
         let found = world.backend.find(&follow(&machine, &arn)).await.unwrap().unwrap();

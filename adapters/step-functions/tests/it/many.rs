@@ -1,7 +1,7 @@
 //! Looks at many executions: what they cost, and that they say what single looks say.
 
 use serde_json::json;
-use taskbridge_sdk::{Delivery, ErrorKind, JobHandle, JobState};
+use taskbridge_sdk::{Delivery, ErrorKind, JobHandle, JobState, Subject};
 
 use crate::proxy::Fault;
 use crate::standin::Kind;
@@ -30,7 +30,7 @@ async fn one_list_answers_for_all_that_run_and_only_the_others_are_looked_at() {
         let world = World::with(kind, json!({"progress_calls_per_minute": 0})).await;
         let handles = running(&world, 20).await;
         let group = world.backend.group(&handles[0]);
-        let seen = world.backend.observe_all(&group, &handles).await;
+        let seen = world.backend.observe_all(&group, &Subject::watched(&handles)).await;
         assert!(seen.iter().all(|seen| seen.as_ref().unwrap().state == JobState::Running), "{kind:?}");
         let counts = world.proxy.counts();
         assert_eq!((counts.len(), counts.get("ListExecutions")), (1, Some(&1)), "{kind:?}: {counts:?}");
@@ -40,7 +40,7 @@ async fn one_list_answers_for_all_that_run_and_only_the_others_are_looked_at() {
             ended(&*world.backend, handle).await;
         }
         world.proxy.counts();
-        let seen = world.backend.observe_all(&group, &handles).await;
+        let seen = world.backend.observe_all(&group, &Subject::watched(&handles)).await;
         let counts = world.proxy.counts();
         assert_eq!(counts.get("ListExecutions"), Some(&1), "{kind:?}: {counts:?}");
         assert_eq!(counts.get("DescribeExecution"), Some(&2), "{kind:?}: {counts:?}");
@@ -56,7 +56,8 @@ async fn who_may_not_list_looks_one_by_one() {
     let world = World::with(Kind::MiniStack, json!({"progress_calls_per_minute": 0})).await;
     let handles = running(&world, 3).await;
     world.proxy.make("ListExecutions", Fault::Answered(400, "AccessDeniedException", "no"));
-    let seen = world.backend.observe_all(&world.backend.group(&handles[0]), &handles).await;
+    let seen =
+        world.backend.observe_all(&world.backend.group(&handles[0]), &Subject::watched(&handles)).await;
     assert!(seen.iter().all(|seen| seen.as_ref().unwrap().state == JobState::Running));
     assert_eq!(world.proxy.counts().get("DescribeExecution"), Some(&3));
     stop(&world, &handles).await;
@@ -67,7 +68,8 @@ async fn an_account_that_is_throttled_is_left_alone() {
     let world = World::with(Kind::MiniStack, json!({"progress_calls_per_minute": 0})).await;
     let handles = running(&world, 5).await;
     world.proxy.make("ListExecutions", Fault::Answered(400, "ThrottlingException", "Rate exceeded"));
-    let seen = world.backend.observe_all(&world.backend.group(&handles[0]), &handles).await;
+    let seen =
+        world.backend.observe_all(&world.backend.group(&handles[0]), &Subject::watched(&handles)).await;
     assert_eq!(seen.len(), 5);
     for seen in seen {
         let error = seen.unwrap_err();
@@ -114,7 +116,8 @@ async fn the_pages_of_a_long_list_are_all_read() {
     };
     world.proxy.make("ListExecutions", page(&handles[..2], Some("more")));
     world.proxy.make("ListExecutions", page(&handles[2..4], None));
-    let seen = world.backend.observe_all(&world.backend.group(&handles[0]), &handles).await;
+    let seen =
+        world.backend.observe_all(&world.backend.group(&handles[0]), &Subject::watched(&handles)).await;
     assert!(seen.iter().all(|seen| seen.as_ref().unwrap().state == JobState::Running));
     let asked = world.proxy.asked();
     let lists: Vec<_> = asked.iter().filter(|asked| asked.operation == "ListExecutions").collect();
@@ -157,7 +160,8 @@ async fn two_thousand_executions_take_forty_calls_a_minute_at_most() {
     for size in [25, 1] {
         for group in &groups {
             for some in group.chunks(size) {
-                let seen = world.backend.observe_all(&world.backend.group(&some[0]), some).await;
+                let seen =
+                    world.backend.observe_all(&world.backend.group(&some[0]), &Subject::watched(some)).await;
                 assert!(seen.iter().all(|seen| seen.as_ref().unwrap().state == JobState::Running));
             }
         }
@@ -182,7 +186,7 @@ async fn a_list_that_is_believed_does_not_hide_what_is_known_to_have_changed() {
     let handles = running(&world, 3).await;
     let group = world.backend.group(&handles[0]);
     let observe = async |some: &[JobHandle]| -> Vec<bool> {
-        let seen = world.backend.observe_all(&group, some).await;
+        let seen = world.backend.observe_all(&group, &Subject::watched(some)).await;
         seen.into_iter().map(|seen| seen.unwrap().state.has_ended()).collect()
     };
     world.proxy.make("ListExecutions", old(&handles));
@@ -208,7 +212,7 @@ async fn a_list_that_is_believed_does_not_hide_what_is_known_to_have_changed() {
     world.proxy.counts();
     for _ in 0..2 {
         world.proxy.make("ListExecutions", old(&handles[1..]));
-        let seen = doubtful.observe_all(&group, &handles[1..]).await;
+        let seen = doubtful.observe_all(&group, &Subject::watched(&handles[1..])).await;
         assert!(seen.iter().all(|seen| seen.as_ref().unwrap().state == JobState::Running));
     }
     assert_eq!(world.proxy.counts().get("ListExecutions"), Some(&2));

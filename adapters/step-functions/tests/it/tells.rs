@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use serde_json::json;
-use taskbridge_sdk::{LogRequest, Progress};
+use taskbridge_sdk::{LogRequest, Progress, Subject};
 
 use crate::standin::Kind;
 use crate::world::{World, start, until};
@@ -34,8 +34,10 @@ async fn the_step_that_it_is_in_is_told() {
         assert_eq!(seen.log_bytes, u64::try_from(log.len()).ok(), "{kind:?}: {log}");
         // The same is told by a look at many.
         let single = world.backend.observe(&handle).await.unwrap();
-        let many =
-            world.backend.observe_all(&world.backend.group(&handle), &[handle.clone(), handle.clone()]).await;
+        let many = world
+            .backend
+            .observe_all(&world.backend.group(&handle), &Subject::watched(&[handle.clone(), handle.clone()]))
+            .await;
         assert!(many.into_iter().all(|seen| seen.unwrap().progress == single.progress), "{kind:?}");
         world.backend.cancel(&handle).await.unwrap();
     }
