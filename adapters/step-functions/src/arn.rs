@@ -70,6 +70,13 @@ impl MachineArn {
         &self.text[..self.base]
     }
 
+    /// With its version; without an alias, which may stand for several.
+    pub(crate) fn versioned(&self) -> &str {
+        let qualifier = self.text[self.base..].trim_start_matches(':');
+        let is_version = !qualifier.is_empty() && qualifier.bytes().all(|byte| byte.is_ascii_digit());
+        if is_version { &self.text } else { self.base() }
+    }
+
     pub(crate) fn region(&self) -> &str {
         self.text.split(':').nth(3).unwrap_or_default()
     }
@@ -154,6 +161,8 @@ mod tests {
             let machine = MachineArn::parse(&format!("{PLACE}:stateMachine:Nightly{qualifier}")).unwrap();
             assert_eq!(machine.as_str(), format!("{PLACE}:stateMachine:Nightly{qualifier}"));
             assert_eq!(machine.base(), format!("{PLACE}:stateMachine:Nightly"));
+            let described = if qualifier == ":7" { machine.as_str() } else { machine.base() };
+            assert_eq!(machine.versioned(), described);
             assert_eq!(machine.region(), "eu-central-1");
             let handle = JobHandle::new(machine.execution("tb-x"));
             assert_eq!(handle.as_str(), format!("{PLACE}:execution:Nightly:tb-x"));

@@ -11,6 +11,7 @@ use taskbridge_sdk::{Checkup, Connect, ErrorKind, Finding, ToolTarget, Verdict, 
 use crate::api::Answer;
 use crate::arn::MachineArn;
 use crate::backend::StepFunctions;
+use crate::bound::{self, Unbounded};
 use crate::config::{Config, Target};
 use crate::failure::without_credentials;
 use crate::identity;
@@ -217,7 +218,10 @@ impl StepFunctions {
             (true, None) => "; it logs nothing, so its tasks have no log".to_owned(),
         };
         used.log_group = said.log_group;
-        let bound = self.bound(said.definition.timeout_seconds);
+        let bound = match used.express && !target.unbounded {
+            true => bound::check(said.definition.timeout_seconds, self.call_limit),
+            false => Ok(()),
+        };
         let finding = match (seen.status, used.express, bound) {
             (Some(StateMachineStatus::Deleting), ..) => {
                 Finding::fault(whose, format!("`{}` is being deleted", arn.as_str()), elsewhere)
@@ -226,31 +230,10 @@ impl StepFunctions {
                 let says = "an execution of an Express state machine cannot be followed";
                 Finding::fault(whose, says, "remove `attach`, or follow a Standard one")
             }
-            (_, true, Err((says, fix))) => Finding::fault(whose, says, fix),
+            (_, _, Err(Unbounded { says, fix })) => Finding::fault(whose, says, fix),
             _ => Finding::ok(whose, format!("it starts `{}`, {}{logs}", arn.as_str(), seen.r#type.as_str())),
         };
         (finding, Some(used))
-    }
-
-    /// Whether an Express execution of this limit ends while the server waits for it; otherwise what to say, and the fix.
-    fn bound(&self, timeout_seconds: Option<u64>) -> Result<(), (String, String)> {
-        let limit = self.call_limit.as_secs_f64();
-        let takes = match timeout_seconds {
-            Some(seconds) if Duration::from_secs(seconds) < self.call_limit => return Ok(()),
-            Some(seconds) => format!("its `TimeoutSeconds` is {seconds}"),
-            None => "its definition has no `TimeoutSeconds`, so it may take five minutes".to_owned(),
-        };
-        let says = format!(
-            "it is an Express state machine, and {takes}: the server waits {limit} s for it, and an execution that takes longer \
-             ends as uncertain, whatever it did"
-        );
-        let fits = self.call_limit.as_secs_f64().ceil() - 1.0;
-        let fix = format!(
-            "set `\"TimeoutSeconds\": {}` on top of its definition, raise `lease` in [reconciler] to more than twice what it takes, \
-             or make it a Standard one",
-            fits.max(1.0)
-        );
-        Err((says, fix))
     }
 
     /// Those that discovery found. It may not have been asked yet; then nothing is known of them.
@@ -262,11 +245,12 @@ impl StepFunctions {
             let what = format!("state machine `{}`", machine.name);
             if let Err(why) = tool {
                 let says = format!("it is not offered as a tool: {why}");
-                found.push(Finding::warning(what, says, "mend it there, or set it in `input_schemas`"));
+                found.push(Finding::warning(
+                    what,
+                    says,
+                    "mend it there, or write a tool for it into the config",
+                ));
                 continue;
-            }
-            if let (true, Err((says, fix))) = (machine.express, self.bound(machine.timeout_seconds)) {
-                found.push(Finding::warning(what, says, fix));
             }
             if used.len() < MOST_DISCOVERED {
                 let whose = format!("discovered `{}`", machine.name);

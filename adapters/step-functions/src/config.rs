@@ -155,4 +155,8 @@ pub struct Target {
     /// must be one of the state machine. To cancel such a task leaves the execution alone.
     #[serde(default)]
     pub attach: Option<String>,
+    /// Start executions of an Express state machine also if its definition does not promise, by its `TimeoutSeconds`, that they
+    /// end while the server waits for them. Those that take longer end as uncertain, whatever they did.
+    #[serde(default)]
+    pub unbounded: bool,
 }

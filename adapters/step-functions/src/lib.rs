@@ -1,7 +1,7 @@
 //! `kind = "step-functions"`: jobs are executions of AWS Step Functions.
 //!
 //! [`StepFunctions`] is what the server registers. A start goes through `input` (what the execution is given) and
-//! `start` (under which name, and what an unclear reply means); `look` reads one execution and `sweep` many, by `lists` that are believed for a while; `state`
+//! `start` (under which name, what an unclear reply means, and with `bound` what is not started at all); `look` reads one execution and `sweep` many, by `lists` that are believed for a while; `state`
 //! says what was seen, `steps` how far it is, `log` what happened in it, from its history or what `cloudwatch` has. What an execution asks is in `asks` and `content`, under
 //! which `tokens` it waits comes through `reader`, and `answer` hands over what was said. `discovery` finds
 //! what state machines there are, and `offer` makes tools of them; `checkup` looks all of it over, with `permissions` and the `policy` that grants them; `hooks` reads what
@@ -16,6 +16,7 @@ mod api;
 mod arn;
 mod asks;
 mod backend;
+mod bound;
 mod budget;
 mod check;
 mod checkup;

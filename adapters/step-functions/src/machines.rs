@@ -62,7 +62,7 @@ impl Machines {
             return Ok(machine.clone());
         }
         let machine = match name.starts_with("arn:") {
-            true => by_arn(api, region, name).await?,
+            true => self.by_arn(api, region, name).await?,
             false => by_name(api, region, name).await?,
         };
         self.named.lock().insert(name.to_owned(), machine.clone());
@@ -88,6 +88,13 @@ impl Machines {
         description.unwrap_or_default().definition
     }
 
+    /// The definition of a state machine as it is now.
+    pub(crate) async fn definition_now(&self, api: &Api, arn: &str) -> Answer<Arc<Definition>> {
+        let description = Description::from(&api.describe_machine(arn).await?);
+        self.learn(arn, description.clone()).await;
+        Ok(description.definition)
+    }
+
     /// Where a state machine logs; `None` if it does not, or is there no more.
     pub(crate) async fn log_group(&self, api: &Api, arn: &str) -> Answer<Option<LogGroup>> {
         let mut described = self.described.lock().await;
@@ -106,6 +113,20 @@ impl Machines {
         Ok(description.log_group)
     }
 
+    async fn by_arn(&self, api: &Api, region: &str, name: &str) -> Result<Machine> {
+        let arn = MachineArn::parse(name)
+            .ok_or_else(|| Error::config(format!("`{name}` is not the ARN of a state machine")))?;
+        if arn.region() != region {
+            return Err(Error::config(format!(
+                "the state machine `{name}` is in another region than the backend, which works in `{region}`"
+            )));
+        }
+        // All versions of a state machine are of one type.
+        let found = api.describe_machine(arn.base()).await?;
+        self.learn(arn.base(), Description::from(&found)).await;
+        Ok(Machine { express: found.r#type == StateMachineType::Express, arn })
+    }
+
     /// Takes the description that somebody else asked for.
     pub(crate) async fn learn(&self, arn: &str, description: Description) {
         self.described.lock().await.insert(arn.to_owned(), (Some(description), Instant::now()));
@@ -117,19 +138,6 @@ pub(crate) fn is_gone(failure: &Failure) -> bool {
     ["StateMachineDoesNotExist", "StateMachineDeleting", "ResourceNotFound"]
         .iter()
         .any(|code| failure.is(code))
-}
-
-async fn by_arn(api: &Api, region: &str, name: &str) -> Result<Machine> {
-    let arn = MachineArn::parse(name)
-        .ok_or_else(|| Error::config(format!("`{name}` is not the ARN of a state machine")))?;
-    if arn.region() != region {
-        return Err(Error::config(format!(
-            "the state machine `{name}` is in another region than the backend, which works in `{region}`"
-        )));
-    }
-    // All versions of a state machine are of one type.
-    let found = api.describe_machine(arn.base()).await?;
-    Ok(Machine { express: found.r#type == StateMachineType::Express, arn })
 }
 
 async fn by_name(api: &Api, region: &str, name: &str) -> Result<Machine> {

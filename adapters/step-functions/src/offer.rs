@@ -12,6 +12,7 @@ use data_encoding::{BASE64_NOPAD, BASE64URL_NOPAD};
 use serde_json::{Map, Value, json};
 use taskbridge_sdk::{DiscoveredTool, tool_name};
 
+use crate::bound::{self, Unbounded};
 use crate::cloudwatch::LogGroup;
 use crate::machines::Description;
 
@@ -63,6 +64,10 @@ impl Wanted {
             },
         };
         input_schema.entry("type").or_insert_with(|| json!("object"));
+        if self.express {
+            bound::check(self.timeout_seconds, limit)
+                .map_err(|Unbounded { says, fix }| format!("{says}; {fix}"))?;
+        }
         let said = self.tags.get(DESCRIPTION).map(String::as_str).into_iter();
         let said = said.chain(words.as_deref()).chain(self.description.as_deref());
         let said = said.map(str::trim).find(|said| !said.is_empty());
@@ -210,9 +215,11 @@ mod tests {
 
     #[test]
     fn an_express_machine_says_what_it_cannot_promise() {
-        let machine = Wanted { express: true, ..machine(Some("Quick."), &[]) };
+        let machine = Wanted { express: true, timeout_seconds: Some(7), ..machine(Some("Quick."), &[]) };
         let (words, _) = said(&machine);
         assert!(words.starts_with("Quick.\n\n") && words.contains("within 7.5 seconds"), "{words}");
         assert!(words.contains("uncertain, and it is not started a second time"), "{words}");
+        let why = Wanted { timeout_seconds: None, ..machine }.tool(None, LIMIT).unwrap_err();
+        assert!(why.contains("no `TimeoutSeconds`") && why.contains("raise `lease`"), "{why}");
     }
 }

@@ -2,13 +2,17 @@
 //! the job's key as its name, which Step Functions gives away once; an Express execution has nothing that could be found
 //! again.
 
+use std::sync::Arc;
+
 use serde::Deserialize;
 use taskbridge_sdk::{Error, ErrorKind, JobHandle, JobSpec, Observation, Result, Started};
 
 use crate::api::Order;
 use crate::arn::{ExecutionArn, MachineArn, attached, express, is_name};
 use crate::backend::StepFunctions;
+use crate::bound::{self, Unbounded};
 use crate::config::Target;
+use crate::definition::Definition;
 use crate::failure::{Failure, Repeat, one_line};
 use crate::history::timestamp;
 use crate::input;
@@ -33,7 +37,7 @@ impl StepFunctions {
             trace: job.trace.as_ref().and_then(input::trace_header),
         };
         let begun = match machine.express {
-            true => self.begin_express(job, &order).await,
+            true => self.begin_express(job, &machine, &target, &order).await,
             false => self.begin_standard(job, &machine, &order).await,
         };
         match begun {
@@ -115,13 +119,36 @@ impl StepFunctions {
     }
 
     /// An Express execution is started and waited for in one call. Whether one was started before cannot be found out.
-    async fn begin_express(&self, job: &JobSpec, order: &Order<'_>) -> Result<Started, Failure> {
+    async fn begin_express(
+        &self,
+        job: &JobSpec,
+        machine: &Machine,
+        target: &Target,
+        order: &Order<'_>,
+    ) -> Result<Started, Failure> {
         if job.may_exist {
             return Err(Failure { code: None, error: cannot_be_found() });
+        }
+        if !target.unbounded {
+            self.must_end_in_time(machine.arn.versioned()).await?;
         }
         let ended = self.api.start_sync(order).await?;
         let handle = express(&ended.execution_arn, timestamp(&ended.start_date));
         Ok(Started { handle, first: Some(Facts::from(ended).observation(None)) })
+    }
+
+    /// Refuses to start what may still run when nobody waits for it any more.
+    async fn must_end_in_time(&self, machine: &str) -> Result<(), Failure> {
+        let bounded = |definition: Arc<Definition>| bound::check(definition.timeout_seconds, self.call_limit);
+        if bounded(self.machines.definition(&self.api, machine).await).is_ok() {
+            return Ok(());
+        }
+        // What is known may be old, and somebody may have mended it.
+        let definition = self.machines.definition_now(&self.api, machine).await?;
+        bounded(definition).map_err(|Unbounded { says, fix }| Failure {
+            code: None,
+            error: Error::config(format!("nothing was started of `{machine}`: {says}; {fix}")),
+        })
     }
 
     /// Looks for the execution of a job and starts none.

@@ -144,7 +144,14 @@ async fn each_target_is_looked_for_and_one_that_cannot_work_is_named() {
     let quick = |timeout: Value| json!({"TimeoutSeconds": timeout, "StartAt": "First", "States": {"First": {"Type": "Pass", "End": true}}});
     let bounded = world.define(quick(json!(60)), StateMachineType::Express).await;
     let late = world.define(quick(json!(300)), StateMachineType::Express).await;
-    let endless = world.express(json!({"First": {"Type": "Pass", "End": true}})).await;
+    let endless = world
+        .define(
+            json!({"StartAt": "First", "States": {"First": {"Type": "Pass", "End": true}}}),
+            StateMachineType::Express,
+        )
+        .await;
+    let mut accepted = tool("accepted", &endless);
+    accepted.target["unbounded"] = json!(true);
     let mut follows = tool("follows", &bounded);
     follows.target["attach"] = json!("{{ execution }}");
     let tools = [
@@ -155,6 +162,7 @@ async fn each_target_is_looked_for_and_one_that_cannot_work_is_named() {
         tool("bounded", &bounded),
         tool("late", &late),
         tool("endless", &endless),
+        accepted,
         follows,
         ToolTarget { tool: "odd".to_owned(), target: json!({"machine": "x"}) },
     ];
@@ -171,7 +179,7 @@ async fn each_target_is_looked_for_and_one_that_cannot_work_is_named() {
         assert_eq!(fault.verdict, Verdict::Fault, "{fault:?}");
         assert!(fault.says.contains(part) && fault.fix.as_deref().unwrap().contains(fix), "{fault:?}");
     }
-    for name in ["good", "by_name", "bounded"] {
+    for name in ["good", "by_name", "bounded", "accepted"] {
         assert_eq!(about(&found, &format!("tool `{name}`")).verdict, Verdict::Ok);
     }
     assert_eq!(about(&found, "permission states:StartSyncExecution").verdict, Verdict::Ok);
@@ -204,7 +212,10 @@ async fn what_is_discovered_and_the_ways_to_ask_are_looked_at() {
     let bad = about(&found, &format!("state machine `{}`", name("bad")));
     assert!(bad.verdict == Verdict::Warning && bad.says.contains("not a JSON object"), "{bad:?}");
     let quick = about(&found, &format!("state machine `{}`", name("quick")));
-    assert!(quick.says.contains("no `TimeoutSeconds`"), "{quick:?}");
+    assert!(
+        quick.says.starts_with("it is not offered as a tool: it is an Express state machine"),
+        "{quick:?}"
+    );
     for action in
         ["sqs:ReceiveMessage", "sqs:DeleteMessage", "states:SendTaskSuccess", "states:ListTagsForResource"]
     {

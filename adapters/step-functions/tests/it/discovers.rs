@@ -55,7 +55,9 @@ async fn machines_are_offered_as_they_say_of_themselves() {
         let standard = StateMachineType::Standard;
         world.named(&name("-a"), passes(fenced), standard.clone(), &ours).await;
         world.named(&name("-b"), passes("Old."), standard.clone(), &[&ours[..], &tagged[..]].concat()).await;
-        world.named(&name("-c"), passes("Quick."), StateMachineType::Express, &ours).await;
+        let mut quick = passes("Quick.");
+        quick["TimeoutSeconds"] = json!(60);
+        world.named(&name("-c"), quick, StateMachineType::Express, &ours).await;
         world.named(&name("-d"), passes(fenced), standard.clone(), &ours).await;
         world.named(&name("-e"), passes("Broken. ```{```"), standard.clone(), &ours).await;
         world.named(&name("-f"), passes("Not ours."), standard.clone(), &ours[..1]).await;

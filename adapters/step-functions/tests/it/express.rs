@@ -1,7 +1,8 @@
 //! Express state machines: one call that starts an execution and waits for its end, and nothing that could be looked for
 //! afterwards.
 
-use serde_json::json;
+use aws_sdk_sfn::types::StateMachineType;
+use serde_json::{Value, json};
 use taskbridge_sdk::{ErrorKind, JobSpec, JobState};
 
 use crate::proxy::Fault;
@@ -27,6 +28,38 @@ async fn a_start_waits_for_the_end() {
         assert_eq!(failure(&seen).structured.as_ref().unwrap()["status"], "FAILED");
         // Nothing can be asked about it any more, and nothing is left to stop.
         world.backend.cancel(&started.handle).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_may_outlast_the_server_s_patience_is_not_started() {
+    let world = World::new(Kind::LocalStack).await;
+    let states = json!({"First": {"Type": "Pass", "End": true}});
+    for (timeout, part) in [(json!(300), "`TimeoutSeconds` is 300"), (Value::Null, "no `TimeoutSeconds`")] {
+        let mut definition = json!({"TimeoutSeconds": timeout, "StartAt": "First", "States": states});
+        definition.as_object_mut().unwrap().retain(|_, value| !value.is_null());
+        let machine = world.define(definition.clone(), StateMachineType::Express).await;
+        let job = start(&machine, json!({}));
+        world.proxy.counts();
+        let error = world.backend.start(&job).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Config, "{error}");
+        let said = error.to_string();
+        assert!(said.contains(part) && said.contains("the server waits 120 s"), "{said}");
+        assert!(said.contains("`\"TimeoutSeconds\": 119`") && said.contains("`unbounded = true`"), "{said}");
+        assert_eq!(world.proxy.counts().get("StartSyncExecution"), None, "nothing was started");
+        // Of one that may have been started before, nobody can say that it was not.
+        let again = JobSpec { may_exist: true, ..job.clone() };
+        assert_eq!(world.backend.start(&again).await.unwrap_err().kind(), ErrorKind::Uncertain);
+
+        // Whoever accepts that says so.
+        let mut accepted = start(&machine, json!({}));
+        accepted.target["unbounded"] = json!(true);
+        assert!(world.backend.start(&accepted).await.unwrap().first.is_some());
+        // What was mended is seen at once.
+        definition["TimeoutSeconds"] = json!(60);
+        let mended = world.aws.update_state_machine().state_machine_arn(&machine);
+        mended.definition(definition.to_string()).send().await.unwrap();
+        assert!(world.backend.start(&job).await.unwrap().first.is_some());
     }
 }
 

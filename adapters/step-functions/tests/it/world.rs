@@ -102,15 +102,13 @@ impl World {
 
     /// A new state machine of these states, which begins with `First`; its ARN.
     pub(crate) async fn machine(&self, states: Value) -> String {
-        self.make(states, StateMachineType::Standard).await
+        self.define(json!({"StartAt": "First", "States": states}), StateMachineType::Standard).await
     }
 
+    /// An Express one, which ends in time.
     pub(crate) async fn express(&self, states: Value) -> String {
-        self.make(states, StateMachineType::Express).await
-    }
-
-    async fn make(&self, states: Value, kind: StateMachineType) -> String {
-        self.define(json!({"StartAt": "First", "States": states}), kind).await
+        let definition = json!({"TimeoutSeconds": 60, "StartAt": "First", "States": states});
+        self.define(definition, StateMachineType::Express).await
     }
 
     /// A new state machine of this definition; its ARN.

@@ -1,0 +1,47 @@
+//! Whether an Express execution ends while the server waits for it, as far as its definition promises that. Pure.
+
+use std::time::Duration;
+
+/// Why it may not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Unbounded {
+    pub(crate) says: String,
+    pub(crate) fix: String,
+}
+
+/// Holds the `TimeoutSeconds` of an Express state machine against how long the server waits.
+pub(crate) fn check(timeout_seconds: Option<u64>, limit: Duration) -> Result<(), Unbounded> {
+    let takes = match timeout_seconds {
+        Some(seconds) if Duration::from_secs(seconds) < limit => return Ok(()),
+        Some(seconds) => format!("its `TimeoutSeconds` is {seconds}"),
+        None => "its definition has no `TimeoutSeconds`, so it may take five minutes".to_owned(),
+    };
+    let waits = limit.as_secs_f64();
+    let says = format!(
+        "it is an Express state machine, and {takes}: the server waits {waits} s for it, and an execution that takes longer ends as \
+         uncertain, whatever it did"
+    );
+    let fits = (waits.ceil() - 1.0).max(1.0);
+    let fix = format!(
+        "set `\"TimeoutSeconds\": {fits}` on top of its definition, raise `lease` in [reconciler] to more than twice what it takes, make \
+         it a Standard one, or accept that with `unbounded = true` in the tool's target"
+    );
+    Err(Unbounded { says, fix })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_definition_that_ends_in_time_is_bounded() {
+        let limit = Duration::from_millis(7500);
+        assert_eq!((check(Some(1), limit), check(Some(7), limit)), (Ok(()), Ok(())));
+        let late = check(Some(8), limit).unwrap_err();
+        assert!(late.says.contains("its `TimeoutSeconds` is 8: the server waits 7.5 s"), "{late:?}");
+        assert!(late.fix.starts_with("set `\"TimeoutSeconds\": 7` on top"), "{late:?}");
+        let endless = check(None, limit).unwrap_err();
+        assert!(endless.says.contains("may take five minutes"), "{endless:?}");
+        assert!(check(Some(5), Duration::from_secs(5)).is_err(), "it would be a matter of luck");
+    }
+}
