@@ -120,7 +120,12 @@ fn the_server_does_not_know_the_client() {
 
 #[test]
 fn adapters_know_the_sdk_and_nothing_else_of_ours() {
-    for adapter in ["adapters/github-actions/src", "adapters/local/src", "adapters/step-functions/src"] {
+    for adapter in [
+        "adapters/github-actions/src",
+        "adapters/local/src",
+        "adapters/slurm/src",
+        "adapters/step-functions/src",
+    ] {
         none("an adapter that reaches into the server", &breaches(adapter, &["taskbridge::"], &[]));
     }
     let sdk = fs::read_to_string(root().join("adapters/sdk/Cargo.toml")).unwrap();

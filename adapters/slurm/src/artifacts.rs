@@ -1,0 +1,201 @@
+//! The files that a job left where its script ran: which of them are artifacts, and their bytes. No name and no symbolic link leads
+//! out of that folder.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::path::Path;
+
+use rustix::fs::{Mode, OFlags, open, openat};
+use rustix::io::Errno;
+use taskbridge_sdk::{Artifact, ArtifactData, Artifacts, Error, JobHandle, Result, async_trait, media_type};
+
+use crate::amount::size_in_words;
+use crate::backend::{Slurm, disk};
+use crate::folder::PLAN;
+use crate::handle::Place;
+use crate::pattern::fits_path;
+use crate::plan::Plan;
+use crate::start::unreadable;
+
+/// No more files than this are listed.
+const MOST: usize = 1000;
+
+/// No more names than this are looked at.
+const MOST_SEEN: usize = 100_000;
+
+/// Folders within folders further down than this are not looked into.
+const DEEPEST: usize = 16;
+
+/// What was found.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) artifacts: Vec<Artifact>,
+    /// What is no artifact because of its size, or is one too many, in words.
+    pub(crate) left_out: Option<String>,
+    seen: usize,
+    large: Vec<String>,
+    more: bool,
+}
+
+/// The regular files below a folder that fit one of the patterns, by name.
+pub(crate) fn list(root: &Path, patterns: &[String], max_bytes: u64) -> Found {
+    let mut found = Found::default();
+    if !patterns.is_empty() {
+        collect(root, "", 0, patterns, max_bytes, &mut found);
+        found.artifacts.sort_by(|a, b| a.name.cmp(&b.name));
+    }
+    let mut words = Vec::new();
+    if !found.large.is_empty() {
+        words.push(format!(
+            "No artifacts, because they are larger than {}: {}.",
+            size_in_words(max_bytes),
+            found.large.join(", ")
+        ));
+    }
+    if found.more {
+        words.push(format!("There are more files than the {} that are artifacts.", found.artifacts.len()));
+    }
+    found.left_out = (!words.is_empty()).then(|| words.join("\n"));
+    found
+}
+
+fn collect(
+    folder: &Path,
+    prefix: &str,
+    depth: usize,
+    patterns: &[String],
+    max_bytes: u64,
+    found: &mut Found,
+) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        found.seen += 1;
+        if found.seen > MOST_SEEN {
+            found.more = true;
+            return;
+        }
+        // Neither of these follows a link: a linked file is not the job's, a linked folder may lead in circles.
+        let (Ok(kind), Ok(metadata)) = (entry.file_type(), entry.metadata()) else { continue };
+        let Ok(name) = entry.file_name().into_string() else { continue };
+        let name = format!("{prefix}{name}");
+        if kind.is_dir() && depth < DEEPEST {
+            collect(&entry.path(), &format!("{name}/"), depth + 1, patterns, max_bytes, found);
+        } else if kind.is_file() && patterns.iter().any(|pattern| fits_path(pattern, &name)) {
+            match (metadata.len() > max_bytes, found.artifacts.len() < MOST) {
+                (true, _) => found.large.push(name),
+                (_, false) => found.more = true,
+                _ => {
+                    let mime_type = media_type(&name).map(str::to_owned);
+                    found.artifacts.push(Artifact { name, mime_type, size: Some(metadata.len()) });
+                }
+            }
+        }
+    }
+}
+
+/// Opens a regular file below a folder; `None` if there is none of that name. It walks down one part at a time, so that nothing can
+/// be swapped for a link between a check and the opening.
+pub(crate) fn open_within(root: &Path, name: &str) -> io::Result<Option<File>> {
+    let never = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
+    let parts: Vec<&str> = name.split('/').collect();
+    let Some((last, folders)) = parts.split_last() else { return Ok(None) };
+    if parts.iter().any(|part| matches!(*part, "" | "." | "..") || part.contains('\0')) {
+        return Ok(None);
+    }
+    let walk = || {
+        // The root is the config's, and may well be a link.
+        let mut folder = open(root, OFlags::CLOEXEC | OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())?;
+        for part in folders {
+            folder = openat(&folder, *part, never | OFlags::DIRECTORY, Mode::empty())?;
+        }
+        // Without NONBLOCK a FIFO would hold the reader up.
+        openat(&folder, *last, never | OFlags::NONBLOCK, Mode::empty())
+    };
+    match walk() {
+        Ok(file) => {
+            let file = File::from(file);
+            Ok(file.metadata()?.is_file().then_some(file))
+        }
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::NXIO | Errno::NAMETOOLONG) => Ok(None),
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// Reads one artifact whole; `None` if there is none of that name.
+fn read(plan: &Plan, name: &str, max: u64) -> Result<Option<ArtifactData>> {
+    if !plan.artifacts.iter().any(|pattern| fits_path(pattern, name)) {
+        return Ok(None);
+    }
+    let broken =
+        |e: io::Error| Error::unavailable(format!("the artifact `{name}` cannot be read")).caused_by(e);
+    let Some(file) = open_within(&plan.root, name).map_err(broken)? else { return Ok(None) };
+    let size = file.metadata().map_err(broken)?.len();
+    let max = max.min(plan.max_artifact_bytes);
+    let mut bytes = Vec::new();
+    file.take(max.saturating_add(1)).read_to_end(&mut bytes).map_err(broken)?;
+    if bytes.len() as u64 > max {
+        let size = size.max(bytes.len() as u64);
+        return Err(Error::rejected(format!(
+            "the artifact `{name}` has {size} bytes, and at most {max} can be read at once"
+        )));
+    }
+    Ok(Some(ArtifactData { bytes, mime_type: media_type(name).map(str::to_owned) }))
+}
+
+#[async_trait]
+impl Artifacts for Slurm {
+    async fn read(&self, handle: &JobHandle, name: &str, max_bytes: u64) -> Result<Option<ArtifactData>> {
+        let Some(place) = Place::parse(handle) else { return Ok(None) };
+        let (folder, name) = (self.folder(&place.key), name.to_owned());
+        disk(move || match folder.read_json::<Plan>(PLAN) {
+            Ok(Some(plan)) => read(&plan, &name, max_bytes),
+            Ok(None) => Ok(None),
+            Err(e) => Err(unreadable(&folder, e)),
+        })
+        .await?
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn nothing_leads_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("work");
+        fs::create_dir_all(root.join("a/b")).unwrap();
+        fs::write(dir.path().join("secret"), "s").unwrap();
+        fs::write(root.join("a/b/x.csv"), "inside").unwrap();
+        fs::write(root.join("a/large.csv"), "0123456789").unwrap();
+        fs::write(root.join("other.txt"), "no artifact").unwrap();
+        symlink(dir.path().join("secret"), root.join("link.csv")).unwrap();
+        symlink(dir.path(), root.join("up")).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, root.join("fifo.csv"), 0o600.into()).unwrap();
+
+        let patterns = vec!["**/*.csv".to_owned(), "up/*".to_owned()];
+        let found = list(&root, &patterns, 9);
+        assert_eq!(found.artifacts.iter().map(|a| a.name.as_str()).collect::<Vec<_>>(), ["a/b/x.csv"]);
+        assert!(found.left_out.is_some_and(|words| words.contains("a/large.csv")));
+        let plan = Plan { root, artifacts: patterns, max_artifact_bytes: 9, ..Plan::default() };
+        assert_eq!(read(&plan, "a/b/x.csv", 6).unwrap().unwrap().bytes, b"inside");
+        assert!(read(&plan, "a/b/x.csv", 5).is_err_and(|e| e.to_string().contains("6 bytes")));
+        assert!(read(&plan, "a/large.csv", 99).is_err_and(|e| e.to_string().contains("10 bytes")));
+        for name in [
+            "link.csv",
+            "up/secret",
+            "../secret",
+            "a/../../secret",
+            "/etc/passwd",
+            "",
+            "a",
+            "fifo.csv",
+            "other.txt",
+            "no.csv",
+        ] {
+            assert_eq!(read(&plan, name, 99).unwrap(), None, "{name}");
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! The connected backend: what the server calls. All that it keeps about jobs may be lost: it stands in their folders.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use taskbridge_sdk::{
+    Artifacts, Backend, Connect, Error, ErrorKind, GroupKey, JobHandle, JobSpec, Logs, Observation,
+    Questions, Result, Started, async_trait,
+};
+use tokio::sync::OnceCell;
+use tokio::time::Instant;
+
+use crate::config::Config;
+use crate::driver::command::Commands;
+use crate::driver::{Cluster, Driver};
+use crate::environment::VariableName;
+use crate::folder::Folder;
+use crate::handle::Place;
+use crate::known::Known;
+use crate::plan::Plan;
+use crate::sweep;
+use crate::watch::Watch;
+
+/// How often old folders are looked for.
+const SWEEP_EVERY: Duration = Duration::from_hours(1);
+
+/// The most plans that are kept in memory.
+const MOST_PLANS: usize = 20_000;
+
+/// What the config and the cluster say, ready for orders.
+#[derive(Clone, Debug)]
+pub(crate) struct Setup {
+    pub(crate) config_dir: PathBuf,
+    pub(crate) working_dir: Option<PathBuf>,
+    pub(crate) env: BTreeMap<VariableName, String>,
+    /// The most tasks that the cluster takes in an array.
+    pub(crate) max_array: Option<u32>,
+}
+
+/// A cluster as a backend.
+pub(crate) struct Slurm {
+    pub(crate) setup: Setup,
+    pub(crate) jobs: PathBuf,
+    pub(crate) driver: Box<dyn Driver>,
+    /// What it says of itself, once it has.
+    cluster: OnceCell<Cluster>,
+    accounting: Option<bool>,
+    pub(crate) accounting_wait: Duration,
+    keep: Duration,
+    last_sweep: Mutex<Option<Instant>>,
+    pub(crate) watch: Watch,
+    pub(crate) known: Known,
+    plans: Mutex<HashMap<String, Arc<Plan>>>,
+}
+
+impl Slurm {
+    pub(crate) async fn connect(config: Config, context: &Connect) -> Result<Self> {
+        let jobs = match &config.jobs_dir {
+            Some(path) => context.config_dir.join(path),
+            None => context.state_dir.join("jobs"),
+        };
+        make_jobs_folder(&jobs)?;
+        // A start is up to three commands, one after the other.
+        let limit = config.command_timeout.min(context.call_limit / 3);
+        let driver = Box::new(Commands::new(&config, limit)?);
+        let backend = Self {
+            setup: Setup {
+                config_dir: context.config_dir.clone(),
+                working_dir: config.working_dir.clone(),
+                env: config.env.clone(),
+                max_array: None,
+            },
+            jobs,
+            driver,
+            cluster: OnceCell::new(),
+            accounting: config.accounting,
+            accounting_wait: config.accounting_wait,
+            keep: config.keep,
+            last_sweep: Mutex::new(None),
+            watch: Watch::new(config.look_every, config.position_every),
+            known: Known::default(),
+            plans: Mutex::default(),
+        };
+        match backend.cluster().await {
+            // What may pass does not keep the server from starting.
+            Err(error) if !may_pass(&error) => return Err(error),
+            _ => {}
+        }
+        Ok(backend)
+    }
+
+    pub(crate) async fn cluster(&self) -> Result<&Cluster> {
+        self.cluster.get_or_try_init(|| self.driver.cluster()).await
+    }
+
+    /// Whether there is an accounting to ask, as far as that is known.
+    pub(crate) fn has_accounting(&self) -> bool {
+        self.accounting.unwrap_or_else(|| self.cluster.get().is_some_and(|cluster| cluster.accounting))
+    }
+
+    /// Removes old folders, once in a while.
+    fn sweep_if_due(&self) {
+        let mut last = self.last_sweep.lock();
+        if last.is_none_or(|at| at.elapsed() >= SWEEP_EVERY) {
+            *last = Some(Instant::now());
+            let (jobs, keep) = (self.jobs.clone(), self.keep);
+            // Nobody waits for it; what it leaves, the next one takes.
+            drop(tokio::task::spawn_blocking(move || sweep::sweep(&jobs, keep)));
+        }
+    }
+
+    pub(crate) fn folder(&self, key: &str) -> Folder {
+        Folder::new(&self.jobs, key)
+    }
+
+    /// What is to be known of a job, from memory; it never changes.
+    pub(crate) fn plan(&self, key: &str) -> Option<Arc<Plan>> {
+        self.plans.lock().get(key).cloned()
+    }
+
+    pub(crate) fn keep_plan(&self, key: &str, plan: Plan) -> Arc<Plan> {
+        let mut plans = self.plans.lock();
+        if plans.len() >= MOST_PLANS {
+            plans.clear();
+        }
+        let plan = Arc::new(plan);
+        plans.insert(key.to_owned(), Arc::clone(&plan));
+        plan
+    }
+}
+
+fn make_jobs_folder(jobs: &std::path::Path) -> Result<()> {
+    let shown = jobs.display();
+    let text = jobs.to_str().unwrap_or_default();
+    // Slurm reads `%` and `\` in the names of output files as its own.
+    if text.is_empty() || text.contains(['%', '\\', '\n']) {
+        return Err(Error::config(format!(
+            "`jobs_dir` is {shown}, and must hold no `%`, no `\\` and no line break"
+        )));
+    }
+    let made = std::fs::create_dir_all(jobs);
+    made.map_err(|e| {
+        Error::config(format!("`jobs_dir`: the folder {shown} cannot be made: {e}")).caused_by(e)
+    })
+}
+
+pub(crate) fn may_pass(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Limited { .. } | ErrorKind::Unavailable | ErrorKind::Uncertain)
+}
+
+#[async_trait]
+impl Backend for Slurm {
+    async fn start(&self, job: &JobSpec) -> Result<Started> {
+        self.sweep_if_due();
+        self.begin(job).await
+    }
+
+    async fn find(&self, job: &JobSpec) -> Result<Option<Started>> {
+        self.look_for(job).await
+    }
+
+    async fn observe(&self, handle: &JobHandle) -> Result<Observation> {
+        let seen = self.look(std::slice::from_ref(handle)).await;
+        seen.into_iter().next().expect("one handle has one answer")
+    }
+
+    async fn cancel(&self, handle: &JobHandle) -> Result<()> {
+        match Place::parse(handle) {
+            Some(place) => self.stop(&place).await,
+            None => Ok(()),
+        }
+    }
+
+    /// One squeue answers for all jobs of a cluster.
+    fn group(&self, handle: &JobHandle) -> GroupKey {
+        Place::parse(handle).map_or_else(|| GroupKey::new(""), |place| place.group())
+    }
+
+    async fn observe_all(&self, _: &GroupKey, handles: &[JobHandle]) -> Vec<Result<Observation>> {
+        self.look(handles).await
+    }
+
+    fn questions(&self) -> Option<&dyn Questions> {
+        Some(self)
+    }
+
+    fn logs(&self) -> Option<&dyn Logs> {
+        Some(self)
+    }
+
+    fn artifacts(&self) -> Option<&dyn Artifacts> {
+        Some(self)
+    }
+}
+
+/// Touches the disk, where that holds nobody up: a read takes microseconds, until a shared file system stalls.
+pub(crate) async fn disk<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|e| Error::unavailable("the look at the jobs' folder was cut short").caused_by(e))
+}

@@ -1,0 +1,252 @@
+//! What is wrong with a target, found offline. Whether the script is there and its partition exists is not asked: that is the
+//! cluster's state, not the config's.
+
+use std::collections::BTreeSet;
+
+use taskbridge_sdk::Problem;
+
+use crate::config::{Argument, Config, Setting, Target};
+use crate::pattern::wrong_path;
+use crate::settings::Kind;
+use crate::template::{OURS, Templates};
+use crate::{directives, live};
+
+/// All that is wrong with a target for a tool with these parameters.
+pub(crate) fn check(config: &Config, target: &Target, parameters: &[&str]) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let mut problem =
+        |field: &str, message: String| problems.push(Problem { field: field.to_owned(), message });
+    let templates = Templates::new();
+    for (field, template, in_array) in each_template(target) {
+        match templates.names(template) {
+            Ok(names) => {
+                for message in names.iter().filter_map(|name| unknown(name, parameters, in_array)) {
+                    problem(&field, message);
+                }
+            }
+            Err(message) => problem(&field, message),
+        }
+    }
+    if parameters.contains(&OURS) {
+        problem(
+            "",
+            format!("a parameter cannot be called `{OURS}`: templates find the job's own folder there"),
+        );
+    }
+    let ways = [target.script.is_some(), target.attach.is_some(), target.signal.is_some()];
+    if ways.iter().filter(|way| **way).count() != 1 {
+        problem("script", "a target has exactly one of `script`, `attach` and `signal`".to_owned());
+    }
+    for (field, _, kind, setting) in target.resources.each() {
+        if let Some(message) = setting.and_then(|setting| wrong_setting(kind, setting)) {
+            problem(&format!("resources.{field}"), message);
+        }
+    }
+    if target.resources.memory.is_some() && target.resources.memory_per_cpu.is_some() {
+        problem("resources.memory_per_cpu", "Slurm takes it or `memory`, and not both".to_owned());
+    }
+    if let Some(array) = &target.array {
+        if !parameters.contains(&array.parameter.as_str()) {
+            problem("array.parameter", unknown(&array.parameter, parameters, false).unwrap_or_default());
+        }
+        if array.max == 0 || array.at_once == Some(0) {
+            problem("array", "`max` and `at_once` must be 1 or more".to_owned());
+        }
+    }
+    for name in target.options.keys() {
+        let plain = !name.is_empty()
+            && !name.starts_with('-')
+            && name.bytes().all(|b| b.is_ascii_lowercase() || b == b'-');
+        match () {
+            () if !plain => problem(
+                &format!("options.{name}"),
+                "it must be a long name without the dashes, such as `licenses`".to_owned(),
+            ),
+            () if directives::is_ours(name) => {
+                problem(&format!("options.{name}"), "the adapter says this one itself".to_owned())
+            }
+            () if name == "array" => {
+                problem("options.array", "say it by `array`, or in the script".to_owned())
+            }
+            () => {}
+        }
+    }
+    for (field, path) in target
+        .result
+        .iter()
+        .map(|path| ("result", path))
+        .chain(target.artifacts.iter().map(|path| ("artifacts", path)))
+    {
+        if let Some(message) = wrong_path(path) {
+            problem(field, message);
+        }
+    }
+    if let Some(signal) = &target.signal
+        && (signal.name.is_empty() || !signal.name.bytes().all(|b| b.is_ascii_alphanumeric()))
+    {
+        problem("signal.name", "it must be a signal's name, such as `USR1`".to_owned());
+    }
+    if config
+        .ssh
+        .as_ref()
+        .is_some_and(|ssh| ssh.host.starts_with('-') || ssh.host.is_empty() || ssh.command.is_empty())
+    {
+        problem(
+            "",
+            "the backend's `ssh` needs a host, which does not begin with a dash, and a command".to_owned(),
+        );
+    }
+    problems
+}
+
+fn wrong_setting(kind: Kind, setting: &Setting) -> Option<String> {
+    let wrong = |what: &str, text: &str| format!("{what} is `{text}`, and must be {}", kind.form());
+    match setting {
+        Setting::Number(number) => {
+            let text = number.to_string();
+            (!kind.takes(&text)).then(|| wrong("it", &text))
+        }
+        Setting::Text(text) if text.contains("{{") => {
+            Some("a template needs bounds: `{ value = .., max = .. }`, or `allowed`".to_owned())
+        }
+        Setting::Text(text) => (!kind.takes(text)).then(|| wrong("it", text)),
+        Setting::Bounded(bounded) => {
+            let bounds = [("max", &bounded.max), ("min", &bounded.min)];
+            for (name, bound) in bounds {
+                let Some(bound) = bound.as_ref().map(|bound| bound.text()) else { continue };
+                if kind == Kind::Name {
+                    return Some(format!("a name has no `{name}`: use `allowed`"));
+                }
+                if kind.amount(&bound).is_none() {
+                    return Some(wrong(name, &bound));
+                }
+            }
+            let bounded_above = bounded.allowed.is_some() || (kind != Kind::Name && bounded.max.is_some());
+            let bound = if kind == Kind::Name { "`allowed`" } else { "`max` or `allowed`" };
+            (!bounded_above).then(|| format!("it needs {bound}, so that a caller cannot ask for anything"))
+        }
+    }
+}
+
+/// Every template of a target, with the field it stands in, and whether it is rendered for each task of an array.
+fn each_template(target: &Target) -> impl Iterator<Item = (String, &str, bool)> {
+    let in_array = target.array.is_some();
+    let args = target.args.iter().enumerate().flat_map(move |(i, argument)| match argument {
+        Argument::One(template) => vec![(format!("args[{i}]"), template.as_str(), in_array)],
+        Argument::Optional(group) => {
+            let inner = group.iter().enumerate();
+            inner.map(|(j, template)| (format!("args[{i}][{j}]"), template.as_str(), in_array)).collect()
+        }
+    });
+    let env =
+        target.env.iter().map(|(name, value)| (format!("env.{}", name.as_str()), value.as_str(), false));
+    let resources = target.resources.each().into_iter().filter_map(|(field, _, _, setting)| match setting {
+        Some(Setting::Bounded(bounded)) => {
+            Some((format!("resources.{field}.value"), bounded.value.as_str(), false))
+        }
+        _ => None,
+    });
+    let others = [
+        ("working_dir", target.working_dir.as_deref()),
+        (live::APPROVAL, target.approval.as_deref()),
+        ("attach", target.attach.as_deref()),
+        ("signal.job", target.signal.as_ref().map(|signal| signal.job.as_str())),
+    ];
+    let others =
+        others.into_iter().filter_map(|(field, template)| Some((field.to_owned(), template?, false)));
+    args.chain(env).chain(resources).chain(others)
+}
+
+/// What to say about a name that a template cannot have, if it cannot.
+fn unknown(name: &str, parameters: &[&str], in_array: bool) -> Option<String> {
+    let (head, rest) = name.split_once('.').unwrap_or((name, ""));
+    if head == OURS {
+        let ours: BTreeSet<&str> = if in_array { ["job", "element", "index"].into() } else { ["job"].into() };
+        let attribute = rest.split('.').next().unwrap_or_default();
+        let listed = ours.iter().copied().collect::<Vec<_>>().join("`, `");
+        return (!ours.contains(attribute))
+            .then(|| format!("`{name}` is unknown: `{OURS}` has `{listed}` here"));
+    }
+    if parameters.contains(&head) {
+        return None;
+    }
+    Some(match parameters {
+        [] => format!("`{head}` is unknown: the tool has no parameters"),
+        _ => format!("`{head}` is unknown: the tool's parameters are `{}`", parameters.join("`, `")),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn problems(target: Value) -> Vec<(String, String)> {
+        let target: Target = serde_json::from_value(target).unwrap();
+        let found = check(&Config::default(), &target, &["hours", "list"]);
+        found.into_iter().map(|p| (p.field, p.message)).collect()
+    }
+
+    #[test]
+    fn a_right_target_has_no_problems() {
+        let target = json!({
+            "script": "dock.sh", "args": ["--hours", "{{ hours }}", ["-x", "{{ taskbridge.element }}"]],
+            "env": {"A": "{{ hours }}"}, "working_dir": "{{ taskbridge.job }}", "array": {"parameter": "list", "at_once": 4},
+            "resources": {"time": {"value": "{{ hours }}:00:00", "max": "1-0"}, "memory": "4G", "partition": "debug"},
+            "options": {"exclusive": ""}, "result": "out/result.json", "artifacts": ["**/*.csv"], "approval": "Run {{ hours }} h?",
+        });
+        assert_eq!(problems(target), []);
+        assert_eq!(problems(json!({"attach": "{{ hours }}"})), []);
+        assert_eq!(problems(json!({"signal": {"job": "{{ hours }}", "name": "USR1"}})), []);
+    }
+
+    #[test]
+    fn every_problem_names_its_field_and_the_way_out() {
+        for (target, field, part) in [
+            (json!({}), "script", "exactly one"),
+            (json!({"script": "x", "attach": "{{ hours }}"}), "script", "exactly one"),
+            (json!({"script": "x", "args": ["{{ hour }}"]}), "args[0]", "parameters are `hours`, `list`"),
+            (
+                json!({"script": "x", "args": ["{{ taskbridge.element }}"]}),
+                "args[0]",
+                "`taskbridge` has `job` here",
+            ),
+            (json!({"script": "x", "env": {"A": "{{ hours"}}), "env.A", "syntax error"),
+            (
+                json!({"script": "x", "resources": {"time": {"value": "{{ hours }}"}}}),
+                "resources.time",
+                "needs `max`",
+            ),
+            (
+                json!({"script": "x", "resources": {"partition": {"value": "{{ hours }}"}}}),
+                "resources.partition",
+                "`allowed`",
+            ),
+            (
+                json!({"script": "x", "resources": {"partition": {"value": "a", "max": 1}}}),
+                "resources.partition",
+                "no `max`",
+            ),
+            (json!({"script": "x", "resources": {"time": "{{ hours }}"}}), "resources.time", "needs bounds"),
+            (json!({"script": "x", "resources": {"time": "soon"}}), "resources.time", "must be a time"),
+            (
+                json!({"script": "x", "resources": {"memory": {"value": "{{ hours }}", "max": "big"}}}),
+                "resources.memory",
+                "a size",
+            ),
+            (json!({"script": "x", "array": {"parameter": "lst"}}), "array.parameter", "`lst` is unknown"),
+            (json!({"script": "x", "array": {"parameter": "list", "max": 0}}), "array", "1 or more"),
+            (json!({"script": "x", "options": {"hold": ""}}), "options.hold", "itself"),
+            (json!({"script": "x", "options": {"--x": ""}}), "options.--x", "long name"),
+            (json!({"script": "x", "result": "../x"}), "result", "`..`"),
+            (json!({"script": "x", "artifacts": ["/etc/*"]}), "artifacts", "relative"),
+            (json!({"signal": {"job": "{{ hours }}", "name": "USR1 "}}), "signal.name", "name"),
+        ] {
+            let found = problems(target.clone());
+            assert_eq!(found.len(), 1, "{target}: {found:?}");
+            assert_eq!(found[0].0, field, "{target}");
+            assert!(found[0].1.contains(part), "{target}: {found:?}");
+        }
+    }
+}

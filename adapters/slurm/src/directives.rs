@@ -1,0 +1,339 @@
+//! The `#SBATCH` lines of a batch script, read as sbatch reads them: they are a job's defaults. Pure.
+
+use crate::driver::Options;
+
+/// What follows an option.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Takes {
+    Nothing,
+    Value,
+    /// A value, but only in the same word.
+    Maybe,
+}
+
+use Takes::{Maybe, Nothing, Value};
+
+/// The options of sbatch: short name, long name, what it takes. One that is not here is handed on if it is written as one word.
+const KNOWN: [(Option<char>, &str, Takes); 96] = [
+    (Some('a'), "array", Value),
+    (Some('A'), "account", Value),
+    (None, "acctg-freq", Value),
+    (None, "batch", Value),
+    (None, "bb", Value),
+    (None, "bbf", Value),
+    (Some('b'), "begin", Value),
+    (Some('D'), "chdir", Value),
+    (None, "cluster-constraint", Value),
+    (Some('M'), "clusters", Value),
+    (None, "comment", Value),
+    (Some('C'), "constraint", Value),
+    (None, "container", Value),
+    (None, "contiguous", Nothing),
+    (Some('S'), "core-spec", Value),
+    (None, "cores-per-socket", Value),
+    (None, "cpu-freq", Value),
+    (None, "cpus-per-gpu", Value),
+    (Some('c'), "cpus-per-task", Value),
+    (None, "deadline", Value),
+    (None, "delay-boot", Value),
+    (Some('d'), "dependency", Value),
+    (Some('m'), "distribution", Value),
+    (Some('e'), "error", Value),
+    (Some('x'), "exclude", Value),
+    (None, "exclusive", Maybe),
+    (None, "export", Value),
+    (None, "export-file", Value),
+    (Some('B'), "extra-node-info", Value),
+    (None, "get-user-env", Maybe),
+    (None, "gid", Value),
+    (None, "gpu-bind", Value),
+    (None, "gpu-freq", Value),
+    (Some('G'), "gpus", Value),
+    (None, "gpus-per-node", Value),
+    (None, "gpus-per-socket", Value),
+    (None, "gpus-per-task", Value),
+    (None, "gres", Value),
+    (None, "gres-flags", Value),
+    (Some('h'), "help", Nothing),
+    (None, "hint", Value),
+    (Some('H'), "hold", Nothing),
+    (None, "ignore-pbs", Nothing),
+    (Some('i'), "input", Value),
+    (Some('J'), "job-name", Value),
+    (None, "kill-on-invalid-dep", Value),
+    (Some('L'), "licenses", Value),
+    (None, "mail-type", Value),
+    (None, "mail-user", Value),
+    (None, "mcs-label", Value),
+    (None, "mem", Value),
+    (None, "mem-bind", Value),
+    (None, "mem-per-cpu", Value),
+    (None, "mem-per-gpu", Value),
+    (None, "mincpus", Value),
+    (None, "network", Value),
+    (None, "nice", Maybe),
+    (Some('k'), "no-kill", Maybe),
+    (None, "no-requeue", Nothing),
+    (Some('F'), "nodefile", Value),
+    (Some('w'), "nodelist", Value),
+    (Some('N'), "nodes", Value),
+    (Some('n'), "ntasks", Value),
+    (None, "ntasks-per-core", Value),
+    (None, "ntasks-per-gpu", Value),
+    (None, "ntasks-per-node", Value),
+    (None, "ntasks-per-socket", Value),
+    (None, "open-mode", Value),
+    (Some('o'), "output", Value),
+    (Some('O'), "overcommit", Nothing),
+    (Some('s'), "oversubscribe", Nothing),
+    (None, "parsable", Nothing),
+    (Some('p'), "partition", Value),
+    (None, "power", Value),
+    (None, "prefer", Value),
+    (None, "priority", Value),
+    (None, "profile", Value),
+    (None, "propagate", Maybe),
+    (Some('q'), "qos", Value),
+    (Some('Q'), "quiet", Nothing),
+    (None, "reboot", Nothing),
+    (None, "requeue", Nothing),
+    (None, "reservation", Value),
+    (None, "signal", Value),
+    (None, "sockets-per-node", Value),
+    (None, "spread-job", Nothing),
+    (None, "switches", Value),
+    (None, "test-only", Nothing),
+    (None, "thread-spec", Value),
+    (None, "threads-per-core", Value),
+    (Some('t'), "time", Value),
+    (None, "time-min", Value),
+    (None, "tmp", Value),
+    (None, "uid", Value),
+    (None, "use-min-nodes", Nothing),
+    (Some('v'), "verbose", Nothing),
+];
+
+/// More of them, which mean something to sbatch alone.
+const FOR_SBATCH: [(Option<char>, &str, Takes); 5] = [
+    (None, "wckey", Value),
+    (Some('W'), "wait", Nothing),
+    (None, "wait-all-nodes", Value),
+    (None, "wrap", Value),
+    (None, "usage", Nothing),
+];
+
+/// What the adapter says itself, or what would keep sbatch from submitting and answering at once.
+const OURS: [&str; 24] = [
+    "job-name",
+    "comment",
+    "output",
+    "error",
+    "open-mode",
+    "hold",
+    "requeue",
+    "no-requeue",
+    "export",
+    "export-file",
+    "get-user-env",
+    "parsable",
+    "quiet",
+    "verbose",
+    "wait",
+    "wrap",
+    "test-only",
+    "help",
+    "usage",
+    "uid",
+    "gid",
+    "clusters",
+    "ignore-pbs",
+    "chdir",
+];
+
+/// True if an option is not the operator's to give.
+pub(crate) fn is_ours(name: &str) -> bool {
+    OURS.contains(&name)
+}
+
+/// The options of a script's `#SBATCH` lines, without those that the adapter says itself. `chdir` is kept apart.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Directives {
+    pub(crate) options: Options,
+    pub(crate) chdir: Option<String>,
+}
+
+/// Reads a batch script. The error says which line cannot be read.
+pub(crate) fn read(script: &str) -> Result<Directives, String> {
+    if !script.starts_with("#!") {
+        return Err(
+            "its first line must begin with `#!` and name an interpreter, such as `#!/bin/bash`".to_owned()
+        );
+    }
+    let mut found = Directives::default();
+    for (at, line) in script.lines().enumerate() {
+        let Some(rest) = line.strip_prefix("#SBATCH") else {
+            // sbatch stops at the first line that does something.
+            let text = line.trim_start();
+            if text.is_empty() || text.starts_with('#') {
+                continue;
+            }
+            break;
+        };
+        let wrong = |why: String| format!("line {}: {why}", at + 1);
+        let words = words(rest).ok_or_else(|| wrong("a quotation mark is not closed".to_owned()))?;
+        if words.first().is_some_and(|word| word == "hetjob" || word == "packjob") {
+            return Err(wrong("heterogeneous jobs cannot be submitted here".to_owned()));
+        }
+        options(&words, &mut found).map_err(wrong)?;
+    }
+    Ok(found)
+}
+
+fn options(words: &[String], found: &mut Directives) -> Result<(), String> {
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let (name, value): (String, Option<Option<String>>) = if let Some(long) = word.strip_prefix("--") {
+            let (name, given) =
+                long.split_once('=').map_or((long, None), |(name, value)| (name, Some(value.to_owned())));
+            match long_option(name) {
+                Some((_, name, Value)) => (name.to_owned(), Some(given.or_else(|| words.next().cloned()))),
+                Some((_, name, _)) => (name.to_owned(), given.map(Some)),
+                None if given.is_some() => (name.to_owned(), Some(given)),
+                None => (name.to_owned(), None),
+            }
+        } else if let Some(short) = word.strip_prefix('-').and_then(|rest| rest.chars().next()) {
+            let rest = &word[1 + short.len_utf8()..];
+            let known = all().find(|(name, _, _)| *name == Some(short));
+            let Some((_, name, takes)) = known else {
+                return Err(format!("the option `-{short}` is not known"));
+            };
+            match takes {
+                Value if rest.is_empty() => ((*name).to_owned(), Some(words.next().cloned())),
+                Value => ((*name).to_owned(), Some(Some(rest.to_owned()))),
+                _ => ((*name).to_owned(), None),
+            }
+        } else {
+            return Err(format!("`{word}` is no option"));
+        };
+        let value = match value {
+            Some(None) => return Err(format!("the option `--{name}` needs a value")),
+            Some(value) => value,
+            None => None,
+        };
+        if name == "chdir" {
+            found.chdir = value;
+        } else if !is_ours(&name) {
+            put(&mut found.options, &name, value);
+        }
+    }
+    Ok(())
+}
+
+/// Sets an option, in place of those that say the same in another way.
+pub(crate) fn put(options: &mut Options, name: &str, value: Option<String>) {
+    const MEMORY: [&str; 3] = ["mem", "mem-per-cpu", "mem-per-gpu"];
+    if MEMORY.contains(&name) {
+        options.retain(|other, _| !MEMORY.contains(&other.as_str()));
+    }
+    options.insert(name.to_owned(), value);
+}
+
+fn all() -> impl Iterator<Item = &'static (Option<char>, &'static str, Takes)> {
+    KNOWN.iter().chain(&FOR_SBATCH)
+}
+
+/// A long option by its name, or by a beginning that no other has.
+fn long_option(name: &str) -> Option<(Option<char>, &'static str, Takes)> {
+    if let Some(known) = all().find(|(_, known, _)| *known == name) {
+        return Some(*known);
+    }
+    let mut beginning = all().filter(|(_, known, _)| known.starts_with(name));
+    let first = beginning.next()?;
+    beginning.next().is_none().then_some(*first)
+}
+
+/// The words of a line, as sbatch splits it: at spaces, but for what stands in quotation marks, up to a `#`. `None` if one of them
+/// is not closed.
+fn words(line: &str) -> Option<Vec<String>> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    let mut chars = line.chars();
+    while let Some(c) = chars.next() {
+        match (quote, c) {
+            (Some(mark), c) if c == mark => quote = None,
+            (None, '"' | '\'') => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (_, '\\') => word.get_or_insert_default().extend(chars.next()),
+            (None, '#') if word.is_none() => break,
+            (None, c) if c.is_whitespace() => words.extend(word.take()),
+            (_, c) => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word.take());
+    quote.is_none().then_some(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn options_of(lines: &str) -> Vec<(String, Option<String>)> {
+        read(&format!("#!/bin/bash\n{lines}\n")).unwrap().options.into_iter().collect()
+    }
+
+    fn pair(name: &str, value: &str) -> (String, Option<String>) {
+        (name.to_owned(), Some(value.to_owned()))
+    }
+
+    #[test]
+    fn lines_are_read_as_sbatch_does() {
+        for (lines, wanted) in [
+            ("#SBATCH --time=5", vec![pair("time", "5")]),
+            (
+                "#SBATCH --time 5 -c2 -p gpu",
+                vec![pair("cpus-per-task", "2"), pair("partition", "gpu"), pair("time", "5")],
+            ),
+            ("#SBATCH --mail-user=\"a b\" # why", vec![pair("mail-user", "a b")]),
+            ("#SBATCH --part=x", vec![pair("partition", "x")]),
+            (
+                "#SBATCH --exclusive\n\n# a comment\n#SBATCH -t1",
+                vec![("exclusive".to_owned(), None), pair("time", "1")],
+            ),
+            ("#SBATCH --exclusive=user", vec![pair("exclusive", "user")]),
+            ("#SBATCH --mem=1G\n#SBATCH --mem-per-cpu=2G", vec![pair("mem-per-cpu", "2G")]),
+            ("#SBATCH --something-new=3", vec![pair("something-new", "3")]),
+            ("echo hello\n#SBATCH --time=5", vec![]),
+            ("##SBATCH --time=5\n# SBATCH --time=6", vec![]),
+            ("#SBATCH -o /x -J name --wait -W --hold --wrap=x --requeue --uid=0", vec![]),
+        ] {
+            assert_eq!(options_of(lines), wanted, "{lines}");
+        }
+        assert_eq!(read("#!/bin/sh\n#SBATCH -D /data").unwrap().chdir.as_deref(), Some("/data"));
+    }
+
+    #[test]
+    fn what_cannot_be_read_names_its_line() {
+        for (script, part) in [
+            ("echo", "first line must begin with `#!`"),
+            ("#!/bin/sh\n#SBATCH --time=\"5", "line 2: a quotation mark"),
+            ("#!/bin/sh\n\n#SBATCH time=5", "line 3: `time=5` is no option"),
+            ("#!/bin/sh\n#SBATCH --time", "line 2: the option `--time` needs a value"),
+            ("#!/bin/sh\n#SBATCH -Y", "line 2: the option `-Y` is not known"),
+            ("#!/bin/sh\n#SBATCH hetjob", "line 2: heterogeneous"),
+        ] {
+            assert!(read(script).is_err_and(|e| e.contains(part)), "{script}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_that_is_read_panics(lines in "(#SBATCH [ -~]{0,40}\n){0,4}\\PC*") {
+            let _ = read(&format!("#!/bin/sh\n{lines}"));
+        }
+    }
+}

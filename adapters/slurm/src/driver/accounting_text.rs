@@ -1,0 +1,105 @@
+//! What sacct prints, as records. Pure: it must not run anything.
+
+use super::queue_text::moment;
+use super::{Exit, JobId, Record};
+use crate::amount;
+use crate::state::State;
+
+/// The fields that are asked for, in this order; the name is last, since it may hold what separates them.
+pub(crate) const FIELDS: &str = "JobID,State,ExitCode,Submit,Start,End,ElapsedRaw,TimelimitRaw,MaxRSS,TotalCPU,AllocCPUS,ReqMem,NodeList,JobName";
+
+/// The records of a print: one for each job or task, with what its steps used.
+pub(crate) fn records(text: &str) -> Vec<Record> {
+    let mut records: Vec<Record> = Vec::new();
+    for line in text.lines() {
+        let fields: Vec<&str> = line.splitn(14, '|').collect();
+        let [id, state, exit, submitted, start, end, elapsed, limit, memory, cpu, cpus, asked, nodes, name] =
+            fields[..]
+        else {
+            continue;
+        };
+        let (own, step) = id.split_once('.').map_or((id, None), |(own, step)| (own, Some(step)));
+        let Some((job, task)) = number(own) else { continue };
+        if step.is_some() {
+            // A step belongs to the record above it.
+            if let Some(record) = records.last_mut().filter(|record| (record.job, record.task) == (job, task))
+            {
+                record.max_memory =
+                    record.max_memory.max(amount::size(memory).filter(|_| !memory.is_empty()));
+            }
+            continue;
+        }
+        records.push(Record {
+            job,
+            task,
+            name: name.to_owned(),
+            state: Some(State::parse(state)),
+            exit: exit_code(exit),
+            submitted: moment(submitted),
+            start: moment(start),
+            end: moment(end),
+            elapsed: elapsed.parse().ok().map(std::time::Duration::from_secs),
+            limit: limit.parse::<u64>().ok().map(|minutes| std::time::Duration::from_secs(minutes * 60)),
+            max_memory: None,
+            asked_memory: Some(asked).filter(|text| !text.is_empty()).map(str::to_owned),
+            cpu_time: amount::used_time(cpu),
+            cpus: cpus.parse().ok(),
+            nodes: nodes.to_owned(),
+        });
+    }
+    records
+}
+
+/// `4`, `4_2`, or `4_[5-9]` for tasks that have not begun, which have no record of their own.
+fn number(id: &str) -> Option<(JobId, Option<u32>)> {
+    match id.split_once('_') {
+        Some((job, task)) => Some((job.parse().ok()?, Some(task.parse().ok()?))),
+        None => Some((id.split('+').next()?.parse().ok()?, None)),
+    }
+}
+
+/// `3:0`: code and signal.
+pub(crate) fn exit_code(text: &str) -> Option<Exit> {
+    let (code, signal) = text.split_once(':')?;
+    Some(Exit { code: code.parse().ok()?, signal: signal.parse().ok()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn records_are_read_as_a_22_05_prints_them() {
+        let text = "\
+1|CANCELLED by 0|0:0|1795339653|Unknown|1795339656|0|UNLIMITED||00:00:00|1|10M|None assigned|tb-x
+3|TIMEOUT|0:0|1795339653|1795339755|1795339775|20|10||00:19.003|2|4Gn|vm|tb-be|gin
+3.batch|CANCELLED|0:15|1795339755|1795339755|1795339775|20||4304K|00:00.003|1||vm|batch
+3.0|COMPLETED|0:0|1795339755|1795339755|1795339775|20||9304K|00:00.003|1||vm|hostname
+2_[7-9]|PENDING|0:0|1795339653|Unknown|Unknown|0|UNLIMITED||00:00:00|1|10M|None assigned|tb-arr
+2_1|FAILED|1:0|1795339653|1795339673|1795339693|20|UNLIMITED||00:00.004|1|10M|vm|tb-arr
+";
+        let records = records(text);
+        assert_eq!(records.len(), 3);
+        assert_eq!((records[0].state, records[0].start), (Some(State::Cancelled), None));
+        let timed_out = &records[1];
+        assert_eq!((timed_out.state, timed_out.name.as_str()), (Some(State::Timeout), "tb-be|gin"));
+        assert_eq!(timed_out.max_memory, Some(9304 << 10), "the most of its steps");
+        assert_eq!(timed_out.cpu_time, Some(Duration::from_millis(19_003)));
+        assert_eq!(timed_out.limit, Some(Duration::from_secs(600)));
+        assert_eq!(
+            (records[2].job, records[2].task, records[2].exit),
+            (2, Some(1), Some(Exit { code: 1, signal: 0 }))
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_that_is_read_panics(text in "[\\PC|\n]{0,200}") {
+            let _ = records(&text);
+        }
+    }
+}

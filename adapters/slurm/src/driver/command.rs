@@ -1,0 +1,214 @@
+//! The command-line driver: sbatch, squeue, sacct, scontrol and scancel.
+
+use std::time::Duration;
+
+use taskbridge_sdk::{Error, ErrorKind, Result, async_trait};
+
+use super::process::{Printed, Runner, Unknown};
+use super::{
+    Cluster, Driver, JobId, Record, Row, Signal, Submission, Waiting, accounting_text, queue_text, refusal,
+};
+use crate::config::Config;
+
+/// Slurm by its commands.
+pub(crate) struct Commands {
+    runner: Runner,
+    /// What `--clusters` is given, where the config names a cluster.
+    cluster: Option<String>,
+}
+
+impl Commands {
+    pub(crate) fn new(config: &Config, limit: Duration) -> Result<Self> {
+        Ok(Self { runner: Runner::new(config, limit)?, cluster: config.cluster.clone() })
+    }
+
+    async fn run(&self, name: &str, arguments: Vec<String>) -> Result<Printed> {
+        Ok(self.runner.run(name, &self.with_cluster(arguments), "").await?)
+    }
+
+    /// Runs a command that must succeed.
+    async fn ask(&self, name: &str, arguments: Vec<String>) -> Result<String> {
+        let printed = self.run(name, arguments).await?;
+        if printed.succeeded { Ok(printed.out) } else { Err(refusal::error(name, &printed.err)) }
+    }
+
+    fn with_cluster(&self, mut arguments: Vec<String>) -> Vec<String> {
+        if let Some(cluster) = &self.cluster {
+            arguments.insert(0, format!("--clusters={cluster}"));
+        }
+        arguments
+    }
+
+    async fn squeue(&self, more: &[String]) -> Result<Vec<Row>> {
+        let mut arguments = words(&["--noheader", "--states=all"]);
+        arguments.push(format!("--Format={}", queue_text::row_format()));
+        arguments.extend(more.iter().cloned());
+        let printed = self.run("squeue", arguments).await?;
+        match printed.succeeded {
+            true => Ok(queue_text::rows(&printed.out)),
+            // It says this only if it is asked for one job alone.
+            false if refusal::is_over(&printed.err) => Ok(Vec::new()),
+            false => Err(refusal::error("squeue", &printed.err)),
+        }
+    }
+
+    async fn sacct(&self, more: &[String]) -> Result<Vec<Record>> {
+        let mut arguments = words(&["--noheader", "--parsable2", "--starttime=1970-01-02"]);
+        arguments.push(format!("--format={}", accounting_text::FIELDS));
+        arguments.extend(more.iter().cloned());
+        Ok(accounting_text::records(&self.ask("sacct", arguments).await?))
+    }
+
+    /// A command that changes a job; one that is over is success if `over_is_fine`.
+    async fn change(&self, name: &str, arguments: Vec<String>, over_is_fine: bool) -> Result<()> {
+        let printed = self.run(name, arguments).await?;
+        if printed.succeeded || (over_is_fine && refusal::is_over(&printed.err)) {
+            return Ok(());
+        }
+        Err(refusal::error(name, &printed.err))
+    }
+}
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+#[async_trait]
+impl Driver for Commands {
+    async fn cluster(&self) -> Result<Cluster> {
+        let text = self.ask("scontrol", words(&["show", "config"])).await?;
+        let value = |key: &str| {
+            let line =
+                text.lines().find(|line| line.split('=').next().is_some_and(|name| name.trim() == key))?;
+            Some(line.split_once('=')?.1.trim().to_owned())
+        };
+        let name =
+            value("ClusterName").ok_or_else(|| Error::config("scontrol show config names no cluster"))?;
+        Ok(Cluster {
+            name: self.cluster.clone().unwrap_or(name),
+            version: value("SLURM_VERSION").unwrap_or_default(),
+            accounting: value("AccountingStorageType").is_some_and(|kind| kind.ends_with("slurmdbd")),
+            max_array: value("MaxArraySize").and_then(|number| number.parse().ok()),
+        })
+    }
+
+    async fn submit(&self, order: &Submission) -> Result<JobId> {
+        let arguments = self.with_cluster(submission(order));
+        let printed = match self.runner.run("sbatch", &arguments, &order.script).await {
+            Ok(printed) => printed,
+            Err(Unknown::NotRun(error)) => return Err(error),
+            Err(Unknown::Lost(error)) => return Err(uncertain(error)),
+        };
+        if !printed.succeeded {
+            let error = refusal::error("sbatch", &printed.err);
+            return Err(if refusal::may_have_arrived(&printed.err) { uncertain(error) } else { error });
+        }
+        // `ID` or `ID;cluster`
+        let id = printed.out.trim().split(';').next().and_then(|id| id.parse().ok());
+        id.ok_or_else(|| Error::uncertain(format!("sbatch printed no job id: {:?}", printed.out.trim())))
+    }
+
+    async fn release(&self, job: JobId) -> Result<()> {
+        let printed = self.run("scontrol", vec!["release".to_owned(), job.to_string()]).await?;
+        if printed.succeeded || printed.err.contains("Job has already finished") {
+            return Ok(());
+        }
+        Err(refusal::error("scontrol release", &printed.err))
+    }
+
+    async fn queue(&self) -> Result<Vec<Row>> {
+        self.squeue(&words(&["--me"])).await
+    }
+
+    async fn named(&self, name: &str) -> Result<Vec<Row>> {
+        self.squeue(&[format!("--name={name}")]).await
+    }
+
+    async fn job(&self, job: JobId) -> Result<Vec<Row>> {
+        self.squeue(&[format!("--jobs={job}")]).await
+    }
+
+    async fn waiting(&self) -> Result<Vec<Waiting>> {
+        let mut arguments = words(&["--noheader", "--states=PENDING"]);
+        arguments.push(format!("--Format={}", queue_text::waiting_format()));
+        Ok(queue_text::waiting(&self.ask("squeue", arguments).await?))
+    }
+
+    async fn accounted(&self, jobs: &[JobId]) -> Result<Vec<Record>> {
+        if jobs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let ids: Vec<String> = jobs.iter().map(JobId::to_string).collect();
+        self.sacct(&[format!("--jobs={}", ids.join(","))]).await
+    }
+
+    async fn cancel(&self, job: JobId, name: &str) -> Result<()> {
+        self.change("scancel", vec![format!("--name={name}"), job.to_string()], true).await
+    }
+
+    async fn signal(&self, job: JobId, signal: &Signal) -> Result<()> {
+        let mut arguments = vec![format!("--signal={}", signal.name)];
+        arguments.extend(signal.batch.then(|| "--batch".to_owned()));
+        arguments.push(job.to_string());
+        self.change("scancel", arguments, false).await
+    }
+}
+
+/// The same failure, of which nobody knows whether the request took effect.
+fn uncertain(error: Error) -> Error {
+    Error::new(ErrorKind::Uncertain, error.to_string())
+}
+
+/// What sbatch is given. Each option is one word with its value, so that no value can become an option; what is said first is
+/// overruled by what is said later.
+fn submission(order: &Submission) -> Vec<String> {
+    let mut arguments = words(&["--parsable"]);
+    for (name, value) in &order.options {
+        arguments.push(match value {
+            Some(value) => format!("--{name}={value}"),
+            None => format!("--{name}"),
+        });
+    }
+    arguments.extend([
+        "--hold".to_owned(),
+        if order.requeue { "--requeue" } else { "--no-requeue" }.to_owned(),
+        format!("--job-name={}", order.name),
+        format!("--comment={}", order.comment),
+        format!("--output={}", order.output),
+        format!("--error={}", order.error),
+        format!("--chdir={}", order.working_dir),
+        // Slurm may start a job twice, and the second must not wipe out what the first printed.
+        "--open-mode=append".to_owned(),
+        "--export=ALL".to_owned(),
+    ]);
+    arguments
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_value_becomes_an_option() {
+        let order = Submission {
+            name: "tb-a".to_owned(),
+            comment: "--uid=0".to_owned(),
+            script: String::new(),
+            output: "/j/out".to_owned(),
+            error: "/j/err".to_owned(),
+            working_dir: "/w".to_owned(),
+            requeue: false,
+            options: [
+                ("partition".to_owned(), Some("--wrap=x y".to_owned())),
+                ("exclusive".to_owned(), None),
+            ]
+            .into(),
+        };
+        let arguments = submission(&order);
+        for wanted in ["--partition=--wrap=x y", "--exclusive", "--comment=--uid=0", "--hold", "--no-requeue"]
+        {
+            assert!(arguments.iter().any(|argument| argument == wanted), "{wanted} is not in {arguments:?}");
+        }
+        assert!(arguments.iter().all(|argument| argument.starts_with("--")));
+    }
+}

@@ -1,0 +1,188 @@
+//! Runs one command of Slurm, here or through `ssh` on a login node, within a time limit. It must not know what a command means.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use taskbridge_sdk::{Error, Result};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::Command;
+
+use crate::config::Config;
+use crate::environment;
+use crate::quote::word;
+
+/// The most that a command may print: 100,000 jobs take 20 MB.
+const MOST_BYTES: u64 = 256 * 1024 * 1024;
+
+/// How commands are run.
+pub(crate) struct Runner {
+    /// What goes before a command that runs elsewhere: `ssh -o BatchMode=yes user@login1 --`.
+    elsewhere: Vec<String>,
+    /// The folder of Slurm's commands, where they are not on the `PATH`.
+    commands: Option<PathBuf>,
+    /// What a command finds in its environment here, and nothing else.
+    here: BTreeMap<String, String>,
+    /// What it is given beside that, wherever it runs.
+    given: BTreeMap<String, String>,
+    limit: Duration,
+}
+
+/// What a command did.
+pub(crate) struct Printed {
+    pub(crate) succeeded: bool,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+/// Why nothing is known of what a command did.
+pub(crate) enum Unknown {
+    /// It never began.
+    NotRun(Error),
+    /// It began, and did not end in time or could not be heard.
+    Lost(Error),
+}
+
+impl From<Unknown> for Error {
+    fn from(unknown: Unknown) -> Self {
+        match unknown {
+            Unknown::NotRun(error) | Unknown::Lost(error) => error,
+        }
+    }
+}
+
+impl Runner {
+    pub(crate) fn new(config: &Config, limit: Duration) -> Result<Self> {
+        let mut given = BTreeMap::from([
+            ("LC_ALL".to_owned(), "C".to_owned()),
+            // Moments as seconds since 1970, whatever the time zone of the machine.
+            ("SLURM_TIME_FORMAT".to_owned(), "%s".to_owned()),
+        ]);
+        if let Some(path) = &config.slurm_conf {
+            given.insert("SLURM_CONF".to_owned(), path.to_string_lossy().into_owned());
+        }
+        let elsewhere = match &config.ssh {
+            Some(ssh) => ssh.command.iter().cloned().chain([ssh.host.clone(), "--".to_owned()]).collect(),
+            None => Vec::new(),
+        };
+        Ok(Self {
+            elsewhere,
+            commands: config.commands_dir.clone(),
+            here: environment::of_commands()?,
+            given,
+            limit,
+        })
+    }
+
+    /// Runs `name` with these arguments and this on its standard input.
+    pub(crate) async fn run(
+        &self,
+        name: &str,
+        arguments: &[String],
+        input: &str,
+    ) -> Result<Printed, Unknown> {
+        let program =
+            self.commands.as_deref().map_or_else(|| PathBuf::from(name), |folder| folder.join(name));
+        let mut command = self.command(&program, arguments);
+        let spawned = command
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            // Whoever drops this future wants nothing of the command any more.
+            .kill_on_drop(true)
+            .spawn();
+        let mut child =
+            spawned.map_err(|e| Unknown::NotRun(not_spawned(name, &program, &self.elsewhere, e)))?;
+        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let talk = async {
+            let write = async {
+                if let Some(mut stdin) = stdin {
+                    // A command that does not want to hear more says why.
+                    let _ = stdin.write_all(input.as_bytes()).await;
+                }
+            };
+            let (mut out, mut err) = (Vec::new(), Vec::new());
+            let read_out = async {
+                match stdout {
+                    Some(stdout) => stdout.take(MOST_BYTES).read_to_end(&mut out).await,
+                    None => Ok(0),
+                }
+            };
+            let read_err = async {
+                match stderr {
+                    Some(stderr) => stderr.take(64 * 1024).read_to_end(&mut err).await,
+                    None => Ok(0),
+                }
+            };
+            let ((), read, heard) = tokio::join!(write, read_out, read_err);
+            read?;
+            heard?;
+            let status = child.wait().await?;
+            Ok::<_, std::io::Error>((status, out, err))
+        };
+        let ended = tokio::time::timeout(self.limit, talk).await;
+        let seconds = self.limit.as_secs_f64();
+        let slow = || Error::unavailable(format!("{name} did not answer within {seconds:.1} s"));
+        let (status, out, err) = ended
+            .map_err(|_| Unknown::Lost(slow()))?
+            .map_err(|e| Unknown::Lost(Error::unavailable(format!("{name} cannot be heard")).caused_by(e)))?;
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        let printed = Printed { succeeded: status.success(), out: text(out), err: text(err) };
+        // 255 is ssh's own failure, whatever came of the command; its shell has 127 for one that is not there.
+        match (self.elsewhere.is_empty(), status.code()) {
+            (false, Some(255)) => Err(Unknown::Lost(super::refusal::error("ssh", &printed.err))),
+            (_, None) => Err(Unknown::Lost(Error::unavailable(format!("{name} was killed")))),
+            _ => Ok(printed),
+        }
+    }
+
+    fn command(&self, program: &Path, arguments: &[String]) -> Command {
+        let mut command = match self.elsewhere.split_first() {
+            None => {
+                let mut command = Command::new(program);
+                command.args(arguments).env_clear().envs(&self.here).envs(&self.given);
+                return command;
+            }
+            Some((ssh, options)) => {
+                let mut command = Command::new(ssh);
+                command.args(options);
+                command
+            }
+        };
+        command.env_clear().envs(&self.here).arg(self.remote_line(program, arguments));
+        command
+    }
+
+    /// What the shell of the login node is given: one line, in which every argument is one word. The job must see no more of the
+    /// environment there than it would of ours.
+    fn remote_line(&self, program: &Path, arguments: &[String]) -> String {
+        let mut line = "exec env -i".to_owned();
+        for name in environment::KEPT {
+            line.push_str(&format!(" ${{{name}+{name}=\"${name}\"}}"));
+        }
+        for (name, value) in &self.given {
+            line.push_str(&format!(" {name}={}", word(value)));
+        }
+        for argument in [program.to_string_lossy().into_owned()].iter().chain(arguments) {
+            line.push(' ');
+            line.push_str(&word(argument));
+        }
+        line
+    }
+}
+
+fn not_spawned(name: &str, program: &Path, elsewhere: &[String], error: std::io::Error) -> Error {
+    let (what, shown) = match elsewhere.first() {
+        Some(ssh) => ("`ssh.command`", ssh.clone()),
+        None => ("`commands_dir`", program.display().to_string()),
+    };
+    match error.kind() {
+        std::io::ErrorKind::NotFound | std::io::ErrorKind::PermissionDenied => Error::config(format!(
+            "{name} cannot be run: `{shown}` is not there or is no program; see {what}"
+        )),
+        _ => Error::unavailable(format!("{name} cannot be run")),
+    }
+    .caused_by(error)
+}

@@ -1,0 +1,217 @@
+//! What squeue prints, as rows. Pure: it must not run anything.
+
+use taskbridge_sdk::Timestamp;
+
+use super::{Exit, Row, Tasks, Waiting};
+use crate::state::State;
+use crate::{amount, indices};
+
+/// Stands between fields: a character that no name or comment has.
+const BETWEEN: char = '\u{1f}';
+
+/// The fields that are asked for, in this order. The comment is last, since anybody can write what they like into theirs.
+const FIELDS: [&str; 15] = [
+    "ArrayJobID",
+    "ArrayTaskID",
+    "State",
+    "Reason",
+    "exit_code",
+    "SubmitTime",
+    "StartTime",
+    "EndTime",
+    "TimeLimit",
+    "RestartCnt",
+    "Partition",
+    "NodeList",
+    "JobID",
+    "Name",
+    "Comment",
+];
+
+/// The fields that are asked for of jobs that wait.
+const WAITING: [&str; 3] = ["ArrayJobID", "Partition", "PriorityLong"];
+
+/// What `-O` is given for rows.
+pub(crate) fn row_format() -> String {
+    format(&FIELDS)
+}
+
+/// What `-O` is given for jobs that wait.
+pub(crate) fn waiting_format() -> String {
+    format(&WAITING)
+}
+
+fn format(fields: &[&str]) -> String {
+    fields.iter().map(|field| format!("{field}:{BETWEEN}")).collect::<Vec<_>>().join(",")
+}
+
+/// The rows of a print. A line that is none is left out: it can be a comment's second line.
+pub(crate) fn rows(text: &str) -> Vec<Row> {
+    text.lines().filter_map(row).collect()
+}
+
+fn row(line: &str) -> Option<Row> {
+    let fields: Vec<&str> = line.split(BETWEEN).collect();
+    let [
+        array,
+        tasks,
+        state,
+        reason,
+        exit,
+        submitted,
+        start,
+        end,
+        limit,
+        restarts,
+        partition,
+        nodes,
+        id,
+        name,
+        comment,
+        ..,
+    ] = fields[..]
+    else {
+        return None;
+    };
+    let id = id.trim().parse().ok()?;
+    let state = State::parse(state);
+    let exit = exit.trim().parse().ok().map(Exit::from_status);
+    Some(Row {
+        // Only a task's row names an array; Slurm prints the job's own number for others, or 0.
+        job: array.trim().parse().ok().filter(|array| *array != 0).unwrap_or(id),
+        tasks: which(tasks.trim()),
+        name: name.to_owned(),
+        state,
+        reason: reason.to_owned(),
+        exit: exit.filter(|_| state.has_ended()),
+        submitted: moment(submitted),
+        start: moment(start),
+        end: moment(end).filter(|_| state.has_ended()),
+        limit: amount::time(limit.trim()),
+        restarts: restarts.trim().parse().unwrap_or(0),
+        partition: partition.to_owned(),
+        nodes: nodes.to_owned(),
+        comment: Some(comment).filter(|text| !text.is_empty() && *text != "(null)").map(str::to_owned),
+    })
+}
+
+fn which(text: &str) -> Tasks {
+    match (text.parse(), indices::parse(text)) {
+        (Ok(task), _) => Tasks::One(task),
+        (Err(_), Some(tasks)) => Tasks::Many(tasks),
+        (Err(_), None) => Tasks::Single,
+    }
+}
+
+/// The jobs that wait, of a print.
+pub(crate) fn waiting(text: &str) -> Vec<Waiting> {
+    let job = |line: &str| {
+        let mut fields = line.split(BETWEEN);
+        let (job, partition, priority) = (fields.next()?, fields.next()?, fields.next()?);
+        Some(Waiting {
+            job: job.trim().parse().ok()?,
+            partition: partition.to_owned(),
+            priority: priority.trim().parse().unwrap_or(0.0),
+        })
+    };
+    text.lines().filter_map(job).collect()
+}
+
+/// A moment in seconds since 1970, as `SLURM_TIME_FORMAT=%s` has it.
+pub(crate) fn moment(text: &str) -> Option<Timestamp> {
+    let seconds: i64 = text.trim().parse().ok()?;
+    (seconds > 0).then(|| Timestamp::from_millis(seconds.saturating_mul(1000)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn line(fields: &[&str; 15]) -> String {
+        fields.iter().map(|field| format!("{field}{BETWEEN}")).collect()
+    }
+
+    #[test]
+    fn rows_are_read_as_a_22_05_prints_them() {
+        let text = [
+            line(&[
+                "2",
+                "1-5%1",
+                "PENDING",
+                "JobArrayTaskLimit",
+                "0",
+                "1795339653",
+                "N/A",
+                "N/A",
+                "UNLIMITED",
+                "0",
+                "debug",
+                "",
+                "2",
+                "tb-arr",
+                "(null)",
+            ]),
+            line(&[
+                "2",
+                "3",
+                "FAILED",
+                "NonZeroExitCode",
+                "256",
+                "1795339653",
+                "1795339714",
+                "1795339734",
+                "10:00",
+                "0",
+                "debug",
+                "vm",
+                "17",
+                "tb-arr",
+                "a|b",
+            ]),
+            "the second line of a comment".to_owned(),
+            line(&[
+                "1",
+                "N/A",
+                "RUNNING",
+                "None",
+                "0",
+                "1795339653",
+                "1795339654",
+                "1826875653",
+                "365-00:00:00",
+                "2",
+                "debug",
+                "vm",
+                "1",
+                "tb-x",
+                "progress=2/3",
+            ]),
+        ];
+        let rows = rows(&text.join("\n"));
+        assert_eq!(rows.len(), 3);
+        assert_eq!((rows[0].job, &rows[0].tasks, rows[0].count()), (2, &Tasks::Many(vec![1, 2, 3, 4, 5]), 5));
+        assert_eq!((rows[0].start, rows[0].limit, rows[0].comment.as_deref()), (None, None, None));
+        assert_eq!((rows[1].job, &rows[1].tasks), (2, &Tasks::One(3)));
+        assert_eq!(rows[1].exit, Some(Exit { code: 1, signal: 0 }));
+        assert_eq!(rows[1].limit, Some(Duration::from_secs(600)));
+        assert_eq!((rows[2].exit, rows[2].end, rows[2].restarts), (None, None, 2), "it has not ended");
+        assert_eq!((&rows[2].tasks, rows[2].comment.as_deref()), (&Tasks::Single, Some("progress=2/3")));
+    }
+
+    #[test]
+    fn a_status_is_a_code_or_a_signal() {
+        assert_eq!(Exit::from_status(1024), Exit { code: 4, signal: 0 });
+        assert_eq!(Exit::from_status(9), Exit { code: 0, signal: 9 });
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_that_is_read_panics(text in "[\\PC\u{1f}\n]{0,200}") {
+            let _ = (rows(&text), waiting(&text));
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! What Slurm's commands say when they fail, as the sdk's kinds of errors. Pure.
+
+use taskbridge_sdk::{Error, ErrorKind};
+
+/// The kind of a failure, by the words of Slurm. They are the messages of its error codes (`slurm_strerror`).
+fn kind(words: &str) -> ErrorKind {
+    let has = |parts: &[&str]| parts.iter().any(|part| words.contains(part));
+    // Its own words for "come back later".
+    if has(&["temporarily unable to accept job", "Rate limit exceeded", "exceeded: retry"]) {
+        return ErrorKind::Limited { after: None };
+    }
+    if has(&[
+        "Unable to contact slurm controller",
+        "Slurm controller not responding",
+        "Connection refused",
+        "Connection timed out",
+        "Connection reset",
+        "Unable to establish controller machine",
+        "Slurm backup controller in standby mode",
+        "Socket timed out",
+        "Zero Bytes were transmitted",
+        "Communication connection failure",
+        "Problem talking to the database",
+        "Unable to connect to database",
+        "slurm_persist_conn_open",
+        "Unable to contact slurmdbd",
+        "No route to host",
+        "Could not resolve hostname",
+        "ssh: connect to host",
+        "kex_exchange_identification",
+        "Broken pipe",
+    ]) {
+        return ErrorKind::Unavailable;
+    }
+    if has(&[
+        "Invalid user id",
+        "Access/permission denied",
+        "Access denied",
+        "Permission denied (",
+        "Host key verification failed",
+        "Invalid authentication credential",
+        "authentication",
+        "Munge",
+        "User's group not permitted",
+    ]) {
+        return ErrorKind::Denied;
+    }
+    if has(&[
+        "command not found",
+        "Could not establish a configuration source",
+        "Unable to process configuration file",
+        "No such file or directory",
+        "can't be reached now, or it is an invalid entry for --cluster",
+        "accounting storage is disabled",
+        "protocol version",
+    ]) {
+        return ErrorKind::Config;
+    }
+    ErrorKind::Rejected
+}
+
+/// An error of a command that ended with a failure.
+pub(crate) fn error(command: &str, printed: &str) -> Error {
+    let words = words(printed);
+    if words.is_empty() {
+        return Error::unavailable(format!("{command} failed and said nothing"));
+    }
+    Error::new(kind(&words), format!("{command}: {words}"))
+}
+
+/// True if a submission that failed with these words may have arrived all the same: the request was sent, and no answer came.
+pub(crate) fn may_have_arrived(printed: &str) -> bool {
+    let sent = [
+        "Socket timed out",
+        "Zero Bytes were transmitted",
+        "Connection reset",
+        "Broken pipe",
+        "closed by remote host",
+    ];
+    sent.iter().any(|words| printed.contains(words))
+}
+
+/// True if it says that the job is not known, or that it has ended.
+pub(crate) fn is_over(printed: &str) -> bool {
+    [
+        "Invalid job id specified",
+        "Job has already finished",
+        "Job/step already completing or completed",
+        "already completing",
+    ]
+    .iter()
+    .any(|words| printed.contains(words))
+}
+
+/// The words of the commands alone, in one line: without their names, and each once.
+fn words(printed: &str) -> String {
+    let mut lines: Vec<&str> = Vec::new();
+    for line in printed.lines() {
+        let line = line.trim();
+        let said = line.split_once(": error: ").map_or(line, |(_, said)| said);
+        if !said.is_empty() && !lines.contains(&said) {
+            lines.push(said);
+        }
+    }
+    let mut words = lines.join("; ");
+    if let Some((at, _)) = words.char_indices().nth(1000) {
+        words.truncate(at);
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_a_22_05_have_their_kinds() {
+        for (printed, wanted, said) in [
+            (
+                "sbatch: error: invalid partition specified: nope\nsbatch: error: Batch job submission failed: Invalid partition name specified",
+                ErrorKind::Rejected,
+                "sbatch: invalid partition specified: nope; Batch job submission failed: Invalid partition name specified",
+            ),
+            (
+                "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)",
+                ErrorKind::Unavailable,
+                "sbatch: Batch job submission failed: Unable to contact slurm controller (connect failure)",
+            ),
+            (
+                "sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying",
+                ErrorKind::Limited { after: None },
+                "sbatch: Slurm temporarily unable to accept job, sleeping and retrying",
+            ),
+            (
+                "sbatch: error: Batch job submission failed: Access/permission denied",
+                ErrorKind::Denied,
+                "sbatch: Batch job submission failed: Access/permission denied",
+            ),
+            ("", ErrorKind::Unavailable, "sbatch failed and said nothing"),
+        ] {
+            let error = error("sbatch", printed);
+            assert_eq!((error.kind(), error.to_string().as_str()), (wanted, said));
+        }
+        assert!(is_over("scancel: error: Kill job error on job id 3: Invalid job id specified"));
+        assert!(may_have_arrived(
+            "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation"
+        ));
+        assert!(!may_have_arrived("Unable to contact slurm controller (connect failure)"));
+    }
+}

@@ -1,0 +1,141 @@
+//! How a run of a script ended, by the marker that its wrapper wrote. It goes before what Slurm says: a controller that crashed may
+//! show an end that the script never had. Pure.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use taskbridge_sdk::Timestamp;
+
+use crate::driver::queue_text::moment;
+
+/// Exit code of a wrapper that found that another had been there.
+pub(crate) const NOT_AGAIN: u32 = 97;
+
+/// Exit code of a wrapper that cannot work.
+pub(crate) const NO_FOLDER: u32 = 98;
+
+/// A run: of a whole job or of one task, the first or one after Slurm put it back into the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Run {
+    pub(crate) task: Option<u32>,
+    pub(crate) restart: u32,
+}
+
+impl Run {
+    /// `job.0` or `17.0`: the task and how often it was restarted.
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        let (task, restart) = name.split_once('.')?;
+        let task = if task == "job" { None } else { Some(task.parse().ok()?) };
+        Some(Self { task, restart: restart.parse().ok()? })
+    }
+}
+
+/// How a script ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct End {
+    /// As a shell has it: above 128 it was a signal.
+    pub(crate) code: u32,
+    /// The signal by which Slurm told the wrapper to end, if it did.
+    pub(crate) told: Option<String>,
+    pub(crate) began: Option<Timestamp>,
+    pub(crate) ended: Option<Timestamp>,
+    pub(crate) node: Option<String>,
+    /// The time that processors spent on it, on the first node.
+    pub(crate) cpu: Option<Duration>,
+}
+
+impl End {
+    /// `None` if it is no such marker.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let lines: BTreeMap<&str, &str> = text.lines().filter_map(|line| line.split_once('=')).collect();
+        let value = |name: &str| lines.get(name).copied().filter(|value| !value.is_empty());
+        Some(Self {
+            code: value("code")?.parse().ok()?,
+            told: value("told").map(str::to_owned),
+            began: value("began").and_then(moment),
+            ended: value("ended").and_then(moment),
+            node: value("node").map(str::to_owned),
+            // What `times` prints: the shell's own, and below it that of its children.
+            cpu: text.lines().filter_map(shell_times).next_back(),
+        })
+    }
+
+    /// The signal that killed the script, by the shell's convention.
+    pub(crate) fn signal(&self) -> Option<u32> {
+        self.code.checked_sub(128).filter(|signal| (1..=64).contains(signal))
+    }
+
+    /// True if it was told to end, so that its exit code says little.
+    pub(crate) fn was_stopped(&self) -> bool {
+        self.told.is_some() || matches!(self.signal(), Some(9 | 15))
+    }
+}
+
+/// `1m2.345s 0m0.010s`: as a user and in the system.
+fn shell_times(line: &str) -> Option<Duration> {
+    let (user, system) = line.split_once(' ')?;
+    shell_time(user)?.checked_add(shell_time(system)?)
+}
+
+/// `1m2.345s`, as `times` has it.
+fn shell_time(text: &str) -> Option<Duration> {
+    let (minutes, seconds) = text.strip_suffix('s')?.split_once('m')?;
+    let seconds: f64 = seconds.parse().ok()?;
+    let minutes: u64 = minutes.parse().ok()?;
+    Duration::from_secs(minutes.checked_mul(60)?).checked_add(Duration::try_from_secs_f64(seconds).ok()?)
+}
+
+/// A signal by its name, where it has one.
+pub(crate) fn signal_name(number: u32) -> String {
+    const NAMES: [&str; 31] = [
+        "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2", "PIPE",
+        "ALRM", "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "XCPU", "XFSZ",
+        "VTALRM", "PROF", "WINCH", "IO", "PWR", "SYS",
+    ];
+    let name = usize::try_from(number).ok().and_then(|number| NAMES.get(number.checked_sub(1)?));
+    name.map_or_else(|| format!("signal {number}"), |name| format!("SIG{name}"))
+}
+
+/// An exit code in words.
+pub(crate) fn in_words(code: u32) -> String {
+    match code {
+        126 => "exit code 126: the script could not be executed".to_owned(),
+        127 => "exit code 127: a command was not found".to_owned(),
+        129..=192 => format!("exit code {code}: ended by {}", signal_name(code - 128)),
+        _ => format!("exit code {code}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_marker_is_read() {
+        let text = "code=143\ntold=TERM\nbegan=1795339653\nended=1795339656\nnode=n1\n0m9.000s 0m9.000s\n0m1.500s 0m0.250s\n";
+        let end = End::parse(text).unwrap();
+        assert_eq!((end.code, end.signal(), end.was_stopped()), (143, Some(15), true));
+        assert_eq!(end.ended.unwrap().since(end.began.unwrap()), Duration::from_secs(3));
+        assert_eq!((end.cpu, end.node.as_deref()), (Some(Duration::from_millis(1750)), Some("n1")));
+        assert_eq!(End::parse("code=0\ntold=\n").unwrap(), End::default());
+        assert_eq!((End::parse(""), End::parse("code=x")), (None, None));
+        assert_eq!(in_words(137), "exit code 137: ended by SIGKILL");
+        assert_eq!((signal_name(0).as_str(), signal_name(64).as_str()), ("signal 0", "signal 64"));
+    }
+
+    #[test]
+    fn runs_are_named_by_task_and_restart() {
+        assert_eq!(Run::parse("job.0"), Some(Run { task: None, restart: 0 }));
+        assert_eq!(Run::parse("17.2"), Some(Run { task: Some(17), restart: 2 }));
+        assert_eq!((Run::parse(".job.0.33"), Run::parse("x")), (None, None));
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_that_is_read_panics(text in "(code|told|began)=[\\PC]{0,40}\n\\PC{0,40}", code: u32) {
+            let _ = (End::parse(&text), in_words(code), signal_name(code), Run::parse(&text));
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! The environment that Slurm's commands are given. This is the only place of the adapter that reads the server's own.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use taskbridge_sdk::{Error, Result};
+
+/// The variables of the server that Slurm's commands need, and that jobs may see. All others stay away from jobs, since they can
+/// hold secrets; and those that begin with `SBATCH_` would be options that nobody asked for.
+pub(crate) const KEPT: [&str; 9] = [
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "SLURM_CONF",
+    "SSH_AUTH_SOCK",
+    "KRB5CCNAME",
+    "LD_LIBRARY_PATH",
+];
+
+/// The prefix of the variables that tell a job about itself.
+const OURS: &str = "TASKBRIDGE_";
+
+/// The name of an environment variable that a config may set for jobs.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, JsonSchema)]
+#[serde(try_from = "String")]
+#[schemars(rename = "SlurmVariableName", with = "String", extend("pattern" = "^(?!TASKBRIDGE_)[A-Za-z_][A-Za-z0-9_]*$"))]
+pub struct VariableName(String);
+
+impl VariableName {
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for VariableName {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+        if !name.bytes().all(plain) || name.bytes().next().is_none_or(|b| b.is_ascii_digit()) {
+            return Err(format!(
+                "`{name}` cannot name an environment variable: letters, digits and `_` can, no digit first"
+            ));
+        }
+        if name.starts_with(OURS) {
+            return Err(format!(
+                "`{name}` cannot be set: variables that begin with `{OURS}` are the server's own"
+            ));
+        }
+        Ok(Self(name))
+    }
+}
+
+/// What commands find in their environment.
+pub(crate) fn of_commands() -> Result<BTreeMap<String, String>> {
+    let mut variables = BTreeMap::new();
+    for name in KEPT {
+        if let Some(value) = own(name)? {
+            variables.insert(name.to_owned(), value);
+        }
+    }
+    Ok(variables)
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "Slurm's commands and ssh need a few variables of the server's environment"
+)]
+fn own(name: &str) -> Result<Option<String>> {
+    let Some(value) = std::env::var_os(name) else { return Ok(None) };
+    let refused = |_| Error::config(format!("the value of the environment variable `{name}` is not UTF-8"));
+    value.into_string().map(Some).map_err(refused)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_needed_is_handed_on() {
+        let variables = of_commands().unwrap();
+        assert!(variables.contains_key("PATH"));
+        assert!(variables.keys().all(|name| KEPT.contains(&name.as_str())));
+        for (name, part) in
+            [("", "letters"), ("A-B", "letters"), ("1A", "no digit"), ("TASKBRIDGE_X", "server's own")]
+        {
+            assert!(VariableName::try_from(name.to_owned()).is_err_and(|e| e.contains(part)), "{name}");
+        }
+    }
+}

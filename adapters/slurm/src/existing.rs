@@ -1,0 +1,108 @@
+//! What submits nothing: following a job of somebody else's, and sending a signal to one of ours.
+
+use taskbridge_sdk::{Error, JobSpec, JobState, Observation, Output, Result, Started};
+
+use crate::backend::{Slurm, disk};
+use crate::config::SignalTo;
+use crate::driver::{Cluster, JobId, Signal};
+use crate::folder::{OBSERVED, PLAN};
+use crate::handle::{self, Place};
+use crate::plan::{Attached, Plan};
+use crate::start::{done, unreadable, unwritable};
+use crate::template::{Context, Templates};
+
+/// Says in a folder that a signal is on its way.
+const SENDING: &str = "sending";
+
+impl Slurm {
+    /// Follows a job that is there already.
+    pub(crate) async fn attach(&self, job: &JobSpec, template: &str, cluster: &Cluster) -> Result<Started> {
+        let id = number(job, "attach", template)?;
+        let rows = self.driver.queue().await?;
+        let Some(row) = rows.iter().find(|row| row.job == id) else {
+            return Err(Error::rejected(format!("`{}` has no job {id} that we may follow", cluster.name)));
+        };
+        let tasks: Vec<u32> = rows
+            .iter()
+            .filter(|row| row.job == id)
+            .flat_map(|row| match &row.tasks {
+                crate::driver::Tasks::Single => Vec::new(),
+                crate::driver::Tasks::One(task) => vec![*task],
+                crate::driver::Tasks::Many(tasks) => tasks.clone(),
+            })
+            .collect();
+        let array =
+            (!tasks.is_empty()).then(|| tasks.iter().map(u32::to_string).collect::<Vec<_>>().join(","));
+        let attached = Attached { job: id, name: row.name.clone(), submitted: row.submitted };
+        let plan = Plan { array, attached: Some(attached), ..Plan::default() };
+        let (folder, written) = (self.folder(job.key.as_str()), plan.clone());
+        disk(move || {
+            let made = folder.make().and_then(|()| folder.write_json(PLAN, &written));
+            made.map_err(|e| unwritable(&folder, e))
+        })
+        .await??;
+        let key = job.key.as_str();
+        self.keep_plan(key, plan);
+        let folder = self.folder(key);
+        disk(move || {
+            folder
+                .write_first(crate::folder::ID, id.to_string().as_bytes())
+                .map_err(|e| unwritable(&folder, e))
+        })
+        .await??;
+        let place = Place { cluster: cluster.name.clone(), job: id, key: key.to_owned() };
+        Ok(Started { handle: place.handle(), first: None })
+    }
+
+    /// Sends a signal to a job of ours; that is all that this job does.
+    pub(crate) async fn send(&self, job: &JobSpec, signal: &SignalTo, cluster: &Cluster) -> Result<Started> {
+        let key = job.key.as_str();
+        let handle = done(&cluster.name, key);
+        let folder = self.folder(key);
+        let before = disk(move || {
+            let sent = folder.read_json::<Observation>(OBSERVED).map_err(|e| unreadable(&folder, e))?;
+            Ok::<_, Error>((sent, folder.has(SENDING)))
+        })
+        .await??;
+        match before {
+            (Some(first), _) => return Ok(Started { handle, first: Some(first) }),
+            (None, true) => return Err(Error::uncertain("whether the signal was sent is not known")),
+            (None, false) => {}
+        }
+        let id = number(job, "signal.job", &signal.job)?;
+        let rows = self.driver.job(id).await?;
+        let is_ours = |name: &str| handle::is_key(name) && self.folder(name).exists();
+        if !rows.iter().any(|row| is_ours(&row.name) && !row.state.has_ended()) {
+            return Err(Error::rejected(format!(
+                "{id} is no waiting or running job that was submitted here"
+            )));
+        }
+        let folder = self.folder(key);
+        disk(move || {
+            let marked = folder.make().and_then(|()| folder.write(SENDING, b"", 0o600));
+            marked.map_err(|e| unwritable(&folder, e))
+        })
+        .await??;
+        self.driver.signal(id, &Signal { name: signal.name.clone(), batch: !signal.steps }).await?;
+        let first = Observation::new(JobState::Succeeded(Output::text(format!(
+            "SIG{} was sent to job {id}.",
+            signal.name
+        ))));
+        let (folder, written) = (self.folder(key), first.clone());
+        drop(
+            disk(move || {
+                folder.write_json(PLAN, &Plan::default()).and_then(|()| folder.write_json(OBSERVED, &written))
+            })
+            .await,
+        );
+        Ok(Started { handle, first: Some(first) })
+    }
+}
+
+/// A job's number, as a template gives it.
+fn number(job: &JobSpec, field: &str, template: &str) -> Result<JobId> {
+    let arguments = job.arguments.as_object().cloned().unwrap_or_default();
+    let text =
+        Templates::new().render(field, template, &Context::new(&arguments, serde_json::Value::Null))?;
+    text.trim().parse().map_err(|_| Error::rejected(format!("`{field}` must be the number of a job")))
+}

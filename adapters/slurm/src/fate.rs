@@ -1,0 +1,295 @@
+//! What became of a job that Slurm no longer runs: of a whole job, or of each task of an array. What its wrapper wrote goes before
+//! what Slurm says, since a controller that crashed can start a job again that has ended, or forget one that ran. Pure.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::driver::{Exit, Record, Row, Tasks};
+use crate::end::{End, NO_FOLDER, NOT_AGAIN, Run, in_words, signal_name};
+use crate::plan::Plan;
+use crate::state::State;
+
+/// How long a marker may take to be seen here after Slurm says that the job has ended: shared file systems cache.
+const SEEN_WITHIN: Duration = Duration::from_secs(5);
+
+/// How long a script may go on that Slurm no longer knows, or that another start came to while it ran, before its end is given up.
+const HEARD_WITHIN: Duration = Duration::from_secs(60);
+
+/// How long Slurm may not know a job before it is believed to be lost. The accounting is a few seconds late.
+const KNOWN_WITHIN: Duration = Duration::from_secs(20);
+
+/// All that is known of a job when nothing of it waits or runs any more.
+#[derive(Debug, Default)]
+pub(crate) struct Facts {
+    pub(crate) rows: Vec<Row>,
+    pub(crate) records: Vec<Record>,
+    /// The runs that began, and whether a second one came to them.
+    pub(crate) ran: BTreeMap<Run, bool>,
+    pub(crate) ends: BTreeMap<Run, End>,
+    /// We asked Slurm to cancel it.
+    pub(crate) cancelled: bool,
+    /// Since when it has been so.
+    pub(crate) over_for: Duration,
+}
+
+/// What became of one task, or of a job that is no array.
+#[derive(Debug, Default)]
+pub(crate) struct Fate {
+    pub(crate) state: Option<State>,
+    pub(crate) exit: Option<Exit>,
+    pub(crate) end: Option<End>,
+    pub(crate) began: bool,
+    /// A second run came to the fence.
+    pub(crate) again: bool,
+    /// How often it was put back into the queue.
+    pub(crate) restarts: u32,
+    pub(crate) record: Option<Record>,
+    pub(crate) row: Option<Row>,
+}
+
+/// How it is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Good,
+    Bad(String),
+    Stopped(String),
+    /// Nobody will learn how it ended.
+    Lost(String),
+}
+
+/// The fates of all tasks, by their numbers.
+pub(crate) fn fates(plan: &Plan, facts: &Facts) -> BTreeMap<Option<u32>, Fate> {
+    let mut fates: BTreeMap<Option<u32>, Fate> = match plan.tasks() {
+        Some(tasks) => tasks.into_iter().map(|task| (Some(task), Fate::default())).collect(),
+        None => BTreeMap::from([(None, Fate::default())]),
+    };
+    for row in &facts.rows {
+        let tasks = match &row.tasks {
+            Tasks::Single => vec![None],
+            Tasks::One(task) => vec![Some(*task)],
+            Tasks::Many(tasks) => tasks.iter().copied().map(Some).collect(),
+        };
+        for task in tasks {
+            if let Some(fate) = fates.get_mut(&task) {
+                (fate.state, fate.exit, fate.restarts) = (Some(row.state), row.exit, row.restarts);
+                fate.row = Some(row.clone());
+            }
+        }
+    }
+    for record in &facts.records {
+        // What is cancelled before any of it began is one record, which stands for all.
+        if record.task.is_none() && plan.array.is_some() {
+            for fate in fates.values_mut().filter(|fate| fate.state.is_none()) {
+                fate.state = record.state.filter(|state| state.has_ended());
+            }
+        }
+        let Some(fate) = fates.get_mut(&record.task) else { continue };
+        // The controller's word is newer, where it has one.
+        if fate.state.is_none_or(|state| !state.has_ended()) {
+            fate.state = record.state;
+        }
+        fate.exit = record.exit.or(fate.exit);
+        fate.record = Some(record.clone());
+    }
+    for (run, again) in &facts.ran {
+        if let Some(fate) = fates.get_mut(&run.task) {
+            fate.began = true;
+            // They come in order: the last run is the one that counts.
+            (fate.again, fate.restarts) = (*again, fate.restarts.max(run.restart));
+            fate.end = facts.ends.get(run).cloned();
+        }
+    }
+    fates
+}
+
+impl Fate {
+    /// What is to be told of it, or what is still waited for.
+    pub(crate) fn verdict(&self, plan: &Plan, facts: &Facts) -> Result<Verdict, &'static str> {
+        let over_for = facts.over_for;
+        let slurms = self.state.filter(|state| state.has_ended());
+        if let Some(end) = &self.end {
+            return Ok(by_marker(end, slurms, facts.cancelled));
+        }
+        let Some(state) = slurms else {
+            return self.unknown(plan, facts);
+        };
+        if plan.requeue && state.may_requeue() && over_for < SEEN_WITHIN {
+            return Err("Slurm may put it back into the queue");
+        }
+        let code = self.exit.map(|exit| exit.code);
+        // A wrapper that found the fence, and not the script, is what Slurm saw the end of.
+        if self.again || (self.began && code == Some(NOT_AGAIN)) {
+            return match over_for < HEARD_WITHIN {
+                true => Err("Slurm started it a second time; the end of the first run is waited for"),
+                false => Ok(Verdict::Lost(
+                    "Slurm started it a second time, which ran nothing; how the first run ended is not known"
+                        .to_owned(),
+                )),
+            };
+        }
+        if self.began
+            && plan.attached.is_none()
+            && over_for < SEEN_WITHIN
+            && matches!(state, State::Completed | State::Failed)
+        {
+            return Err("it has ended; its end marker is not seen yet");
+        }
+        Ok(match state {
+            State::Completed => Verdict::Good,
+            State::Cancelled => Verdict::Stopped(match self.began {
+                true => "cancelled".to_owned(),
+                false => "cancelled before it began".to_owned(),
+            }),
+            State::Failed if code == Some(NO_FOLDER) && plan.attached.is_none() => Verdict::Bad(
+                "its node could not write into the job's folder: is `jobs_dir` on a file system that all nodes share?".to_owned(),
+            ),
+            State::Failed => Verdict::Bad(self.exit.map_or_else(|| "failed".to_owned(), exit_in_words)),
+            state => Verdict::Bad(state.in_words().to_owned()),
+        })
+    }
+
+    /// Neither the controller nor the accounting knows how it ended, and it left no marker.
+    fn unknown(&self, plan: &Plan, facts: &Facts) -> Result<Verdict, &'static str> {
+        if self.began {
+            return match facts.over_for < HEARD_WITHIN {
+                true => Err("Slurm no longer knows it; its end marker is waited for"),
+                false => {
+                    Ok(Verdict::Lost("Slurm no longer knows the job, which began and left no end".to_owned()))
+                }
+            };
+        }
+        if facts.over_for < KNOWN_WITHIN {
+            return Err("Slurm does not know it");
+        }
+        Ok(match facts.cancelled {
+            true => Verdict::Stopped("cancelled before it began".to_owned()),
+            false if plan.attached.is_some() => Verdict::Lost("Slurm no longer knows the job".to_owned()),
+            false => Verdict::Lost("Slurm no longer knows the job, and it never began".to_owned()),
+        })
+    }
+}
+
+/// The end that the wrapper wrote, with what Slurm says of why.
+fn by_marker(end: &End, slurms: Option<State>, cancelled: bool) -> Verdict {
+    if end.was_stopped() {
+        match slurms {
+            Some(State::Cancelled) => return Verdict::Stopped("cancelled".to_owned()),
+            None if cancelled => return Verdict::Stopped("cancelled".to_owned()),
+            Some(State::Completed | State::Failed) | None => {}
+            Some(state) => return Verdict::Bad(state.in_words().to_owned()),
+        }
+    }
+    match (end.code, slurms) {
+        (0, _) => Verdict::Good,
+        // It can end by itself as the limit is reached, and say so by its code.
+        (code, Some(state @ (State::OutOfMemory | State::Timeout | State::Deadline))) => {
+            Verdict::Bad(format!("{} ({})", state.in_words(), in_words(code)))
+        }
+        (code, _) => Verdict::Bad(in_words(code)),
+    }
+}
+
+fn exit_in_words(exit: Exit) -> String {
+    match exit {
+        Exit { signal: 0, code } => in_words(code),
+        Exit { signal, .. } => format!("ended by {}", signal_name(signal)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(state: State, code: u32) -> Row {
+        Row {
+            job: 7,
+            tasks: Tasks::Single,
+            name: "tb-a".to_owned(),
+            state,
+            reason: "None".to_owned(),
+            exit: Some(Exit { code, signal: 0 }),
+            submitted: None,
+            start: None,
+            end: None,
+            limit: None,
+            restarts: 0,
+            partition: "debug".to_owned(),
+            nodes: String::new(),
+            comment: None,
+        }
+    }
+
+    fn told(
+        state: Option<(State, u32)>,
+        began: bool,
+        end: Option<(u32, Option<&str>)>,
+        over_for: u64,
+    ) -> Result<Verdict, String> {
+        let run = Run { task: None, restart: 0 };
+        let facts = Facts {
+            rows: state.map(|(state, code)| row(state, code)).into_iter().collect(),
+            ran: began.then_some((run, false)).into_iter().collect(),
+            ends: end
+                .map(|(code, told)| (run, End { code, told: told.map(str::to_owned), ..End::default() }))
+                .into_iter()
+                .collect(),
+            over_for: Duration::from_secs(over_for),
+            ..Facts::default()
+        };
+        let plan = Plan::default();
+        fates(&plan, &facts)[&None].verdict(&plan, &facts).map_err(str::to_owned)
+    }
+
+    fn is_bad(verdict: &Result<Verdict, String>, part: &str) -> bool {
+        matches!(verdict, Ok(Verdict::Bad(why)) if why.contains(part))
+    }
+
+    #[test]
+    fn the_marker_goes_before_the_state() {
+        // A duplicate that found the fence made Slurm say that the job failed.
+        assert_eq!(told(Some((State::Failed, NOT_AGAIN)), true, Some((0, None)), 0), Ok(Verdict::Good));
+        // One that Slurm calls completed.
+        assert!(is_bad(&told(Some((State::Completed, 0)), true, Some((3, None)), 0), "exit code 3"));
+        assert_eq!(told(None, true, Some((0, None)), 0), Ok(Verdict::Good), "purged from the controller");
+        // It ended by itself before it was cancelled.
+        assert_eq!(told(Some((State::Cancelled, 0)), true, Some((0, None)), 0), Ok(Verdict::Good));
+    }
+
+    #[test]
+    fn what_was_stopped_is_told_by_the_state() {
+        for end in [(143, Some("TERM")), (0, Some("TERM")), (137, None)] {
+            assert_eq!(
+                told(Some((State::Cancelled, 0)), true, Some(end), 0),
+                Ok(Verdict::Stopped("cancelled".to_owned()))
+            );
+            assert!(is_bad(&told(Some((State::Timeout, 0)), true, Some(end), 0), "time limit"));
+        }
+        assert!(is_bad(&told(Some((State::OutOfMemory, 0)), true, Some((137, None)), 0), "more memory"));
+        assert!(is_bad(
+            &told(Some((State::OutOfMemory, 0)), true, Some((1, None)), 0),
+            "more memory than it had asked for (exit code 1)"
+        ));
+    }
+
+    #[test]
+    fn without_a_marker_it_is_as_slurm_says_after_a_while() {
+        assert!(told(Some((State::Completed, 0)), true, None, 0).is_err(), "it may be on its way");
+        assert_eq!(told(Some((State::Completed, 0)), true, None, 6), Ok(Verdict::Good));
+        assert!(is_bad(&told(Some((State::Failed, 1)), false, None, 0), "exit code 1"));
+        assert!(is_bad(&told(Some((State::NodeFail, 0)), true, None, 0), "node"));
+        assert!(is_bad(&told(Some((State::Failed, NO_FOLDER)), false, None, 0), "jobs_dir"));
+        assert_eq!(
+            told(Some((State::Cancelled, 0)), false, None, 0),
+            Ok(Verdict::Stopped("cancelled before it began".to_owned()))
+        );
+    }
+
+    #[test]
+    fn what_nobody_knows_is_lost() {
+        assert!(told(Some((State::Failed, NOT_AGAIN)), true, None, 10).is_err());
+        assert!(matches!(told(Some((State::Failed, NOT_AGAIN)), true, None, 61), Ok(Verdict::Lost(_))));
+        assert!(told(None, true, None, 10).is_err() && told(None, false, None, 10).is_err());
+        assert!(matches!(told(None, true, None, 61), Ok(Verdict::Lost(why)) if why.contains("left no end")));
+        assert!(matches!(told(None, false, None, 21), Ok(Verdict::Lost(why)) if why.contains("never began")));
+    }
+}

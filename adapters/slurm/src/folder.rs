@@ -1,0 +1,254 @@
+//! A job's folder on the shared file system: the one place where all that is known of a job survives the server, and to which its
+//! wrapper writes. It must not know Slurm. What must have one author is published in one step: the first stands.
+
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::fs::OFlags;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::end::{End, Run};
+
+/// The most bytes that a file of ours has.
+const MOST: u64 = 64 * 1024 * 1024;
+
+/// The names within the folder.
+pub(crate) const PLAN: &str = "plan.json";
+pub(crate) const ID: &str = "id";
+pub(crate) const GO: &str = "go";
+pub(crate) const RELEASED: &str = "released";
+pub(crate) const CANCELLED: &str = "cancelled";
+pub(crate) const ANSWER: &str = "answer";
+pub(crate) const OBSERVED: &str = "observed.json";
+const RAN: &str = "ran";
+const ENDS: &str = "ends";
+
+/// The folder of one job.
+#[derive(Clone, Debug)]
+pub(crate) struct Folder(PathBuf);
+
+impl Folder {
+    pub(crate) fn new(jobs: &Path, key: &str) -> Self {
+        Self(jobs.join(key))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// The folder in which the script runs if nobody says where.
+    pub(crate) fn work(&self) -> PathBuf {
+        self.0.join("work")
+    }
+
+    /// What a task of an array prints, or the whole job.
+    pub(crate) fn log(&self, stream: Stream, task: Option<u32>) -> PathBuf {
+        let name = stream.name();
+        self.0.join("logs").join(task.map_or_else(|| name.to_owned(), |task| format!("{name}.{task}")))
+    }
+
+    /// Makes the folder with all that the wrapper needs to be there.
+    pub(crate) fn make(&self) -> io::Result<()> {
+        let mut builder = DirBuilder::new();
+        builder.recursive(true).mode(0o700);
+        for part in ["", RAN, ENDS, "logs", "work", "files"] {
+            builder.create(self.0.join(part))?;
+        }
+        Ok(())
+    }
+
+    /// Writes a file in place of what was there; nobody ever sees half of it.
+    pub(crate) fn write(&self, name: &str, content: &[u8], mode: u32) -> io::Result<()> {
+        let target = self.0.join(name);
+        let draft = draft(&target, content, mode)?;
+        fs::rename(&draft, &target).inspect_err(|_| drop(fs::remove_file(&draft)))?;
+        sync_parent(&target)
+    }
+
+    /// Writes a file unless there is one, and gives what stands there.
+    pub(crate) fn write_first(&self, name: &str, content: &[u8]) -> io::Result<Vec<u8>> {
+        let target = self.0.join(name);
+        let draft = draft(&target, content, 0o600)?;
+        let linked = fs::hard_link(&draft, &target);
+        drop(fs::remove_file(&draft));
+        match linked {
+            Ok(()) => sync_parent(&target)?,
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(e) => return Err(e),
+        }
+        self.read(name)?.ok_or_else(|| io::Error::other(format!("{name} was removed as it was written")))
+    }
+
+    /// A small file, read whole; `None` if it is not there.
+    pub(crate) fn read(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
+        read(&self.0.join(name), MOST)
+    }
+
+    pub(crate) fn read_json<T: DeserializeOwned>(&self, name: &str) -> io::Result<Option<T>> {
+        let Some(bytes) = self.read(name)? else { return Ok(None) };
+        serde_json::from_slice(&bytes).map(Some).map_err(io::Error::other)
+    }
+
+    pub(crate) fn write_json<T: Serialize>(&self, name: &str, value: &T) -> io::Result<()> {
+        self.write(name, &serde_json::to_vec(value).map_err(io::Error::other)?, 0o600)
+    }
+
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.0.join(name).exists()
+    }
+
+    pub(crate) fn exists(&self) -> bool {
+        self.0.is_dir()
+    }
+
+    /// The runs that began: those whose fence stands. `true` if a second one came to it.
+    pub(crate) fn ran(&self) -> io::Result<BTreeMap<Run, bool>> {
+        let mut found = BTreeMap::new();
+        for (name, path) in entries(&self.0.join(RAN))? {
+            if let Some(run) = Run::parse(&name) {
+                found.insert(run, path.join("again").exists());
+            }
+        }
+        Ok(found)
+    }
+
+    /// How the runs ended that did.
+    pub(crate) fn ends(&self) -> io::Result<BTreeMap<Run, End>> {
+        let mut found = BTreeMap::new();
+        for (name, path) in entries(&self.0.join(ENDS))? {
+            let Some(run) = Run::parse(&name) else { continue };
+            if let Some(end) =
+                read(&path, 4096)?.and_then(|bytes| End::parse(&String::from_utf8_lossy(&bytes)))
+            {
+                found.insert(run, end);
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// What a job prints to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stream {
+    Out,
+    Err,
+}
+
+impl Stream {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Stream::Out => "out",
+            Stream::Err => "err",
+        }
+    }
+}
+
+fn entries(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
+    let mut found = Vec::new();
+    match fs::read_dir(folder) {
+        Ok(entries) => {
+            for entry in entries {
+                let entry = entry?;
+                found.push((entry.file_name().to_string_lossy().into_owned(), entry.path()));
+            }
+        }
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+        Err(e) => return Err(e),
+    }
+    Ok(found)
+}
+
+/// Opens a regular file. A FIFO, a device, a folder or a symbolic link in its place is an error, and never blocks.
+pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
+    let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a regular file")) }
+}
+
+fn read(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
+    let file = match open_regular(path) {
+        Ok(file) => file,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(e),
+    };
+    let mut bytes = Vec::new();
+    file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        return Err(io::Error::other(format!("it is larger than {most} bytes")));
+    }
+    Ok(Some(bytes))
+}
+
+/// A file's whole content under a name of its own beside its target, safely on disk.
+fn draft(target: &Path, content: &[u8], mode: u32) -> io::Result<PathBuf> {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let name = target.file_name().unwrap_or_default().to_string_lossy();
+    loop {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = target.with_file_name(format!(".{name}.{}.{number}", std::process::id()));
+        match OpenOptions::new().write(true).create_new(true).mode(mode).open(&path) {
+            Ok(mut file) => {
+                let written = file.write_all(content).and_then(|()| file.sync_all());
+                return written.map(|()| path.clone()).inspect_err(|_| drop(fs::remove_file(&path)));
+            }
+            // Another server, or one that died, has this name.
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+/// Makes a new name in a folder survive a power cut.
+fn sync_parent(path: &Path) -> io::Result<()> {
+    path.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_to_write_stands() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::new(dir.path(), "tb-a");
+        folder.make().unwrap();
+        folder.make().unwrap();
+        assert_eq!(folder.write_first(ID, b"1").unwrap(), b"1");
+        assert_eq!(folder.write_first(ID, b"2").unwrap(), b"1");
+        folder.write("x", b"1", 0o600).unwrap();
+        folder.write("x", b"2", 0o600).unwrap();
+        assert_eq!(folder.read("x").unwrap().unwrap(), b"2");
+        assert_eq!(folder.read("none").unwrap(), None);
+        let left: Vec<_> =
+            entries(folder.path()).unwrap().into_iter().filter(|(name, _)| name.starts_with('.')).collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+
+    #[test]
+    fn what_began_and_ended_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::new(dir.path(), "tb-a");
+        assert!(folder.ran().unwrap().is_empty() && !folder.exists());
+        folder.make().unwrap();
+        fs::create_dir(folder.file("ran/3.1")).unwrap();
+        fs::create_dir(folder.file("ran/job.0")).unwrap();
+        fs::write(folder.file("ran/job.0/again"), "").unwrap();
+        fs::write(folder.file("ends/.job.0.77"), "code=0\n").unwrap();
+        fs::write(folder.file("ends/3.1"), "code=4\n").unwrap();
+        let ran = folder.ran().unwrap();
+        assert_eq!(
+            ran.into_iter().map(|(run, again)| (run.task, run.restart, again)).collect::<Vec<_>>(),
+            [(None, 0, true), (Some(3), 1, false)]
+        );
+        assert_eq!(folder.ends().unwrap().into_values().map(|end| end.code).collect::<Vec<_>>(), [4]);
+    }
+}

@@ -1,0 +1,55 @@
+//! A job's handle: `CLUSTER/NUMBER/KEY`. The number alone says nothing, since Slurm may give it to another job; the key is the name
+//! that the job must carry, and that of its folder.
+
+use taskbridge_sdk::{GroupKey, JobHandle};
+
+use crate::driver::JobId;
+
+/// What a handle says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) cluster: String,
+    pub(crate) job: JobId,
+    pub(crate) key: String,
+}
+
+impl Place {
+    /// `None` if it is no handle of this adapter.
+    pub(crate) fn parse(handle: &JobHandle) -> Option<Self> {
+        let mut parts = handle.as_str().split('/');
+        let (cluster, job, key) = (parts.next()?, parts.next()?, parts.next()?);
+        let named = !cluster.is_empty() && is_key(key) && parts.next().is_none();
+        named.then_some(Self { cluster: cluster.to_owned(), job: job.parse().ok()?, key: key.to_owned() })
+    }
+
+    pub(crate) fn handle(&self) -> JobHandle {
+        JobHandle::new(format!("{}/{}/{}", self.cluster, self.job, self.key))
+    }
+
+    /// One squeue answers for all jobs of a cluster.
+    pub(crate) fn group(&self) -> GroupKey {
+        GroupKey::new(self.cluster.clone())
+    }
+}
+
+/// A key becomes a path and a job's name, so it must be one plain name.
+pub(crate) fn is_key(text: &str) -> bool {
+    text.starts_with("tb-") && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handle_leads_back_to_its_job() {
+        let place = Place::parse(&JobHandle::new("lab/17/tb-abc")).unwrap();
+        assert_eq!((place.cluster.as_str(), place.job, place.key.as_str()), ("lab", 17, "tb-abc"));
+        assert_eq!(place.handle().as_str(), "lab/17/tb-abc");
+        for text in
+            ["", "lab/17", "lab/x/tb-a", "/1/tb-a", "lab/1/../x", "lab/1/tb-a/x", "lab/1/x", "lab/-1/tb-a"]
+        {
+            assert_eq!(Place::parse(&JobHandle::new(text)), None, "{text}");
+        }
+    }
+}

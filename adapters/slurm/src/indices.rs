@@ -1,0 +1,67 @@
+//! The tasks of an array as Slurm writes them: `1-5,7,10-20:5%3`. Pure.
+
+/// The most tasks that are read from one expression: more than any cluster takes.
+const MOST: usize = 4_000_001;
+
+/// The numbers that an expression stands for, in order; what is behind `%` is how many may run at a time, and plays no part here.
+/// `None` if it is no such expression.
+pub(crate) fn parse(text: &str) -> Option<Vec<u32>> {
+    let text = text.trim_start_matches('[').trim_end_matches(']');
+    let text = text.split('%').next().unwrap_or(text);
+    let mut numbers = Vec::new();
+    for part in text.split(',') {
+        let (range, step) = match part.split_once(':') {
+            Some((range, step)) => (range, step.parse::<u32>().ok().filter(|step| *step > 0)?),
+            None => (part, 1),
+        };
+        let (first, last) = match range.split_once('-') {
+            Some((first, last)) => (first.parse::<u32>().ok()?, last.parse::<u32>().ok()?),
+            None => (range.parse::<u32>().ok()?, range.parse::<u32>().ok()?),
+        };
+        if first > last || numbers.len() + ((last - first) / step) as usize >= MOST {
+            return None;
+        }
+        numbers.extend((first..=last).step_by(step as usize));
+    }
+    Some(numbers)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn expressions_are_read() {
+        for (text, numbers) in [
+            ("3", Some(vec![3])),
+            ("1-5%1", Some(vec![1, 2, 3, 4, 5])),
+            ("[0,2-3,10-20:5]", Some(vec![0, 2, 3, 10, 15, 20])),
+            ("", None),
+            ("a", None),
+            ("5-1", None),
+            ("1-", None),
+            ("1-9:0", None),
+            ("0-4294967295", None),
+            // What a narrow column left of a long expression.
+            ("1-5,...", None),
+        ] {
+            assert_eq!(parse(text), numbers, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn numbers_are_read_back(numbers in prop::collection::btree_set(0u32..100_000, 1..200)) {
+            let numbers: Vec<u32> = numbers.into_iter().collect();
+            let text = numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+            prop_assert_eq!(parse(&text), Some(numbers));
+        }
+
+        #[test]
+        fn nothing_that_is_read_panics(text in "[0-9,:%\\[\\]-]{0,40}") {
+            let _ = parse(&text);
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! What this process remembers of jobs: when it did something about them, and since when they have been over. All of it may be
+//! lost; it only makes answers come sooner, or later where haste would guess.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+/// The most jobs that are remembered.
+const MOST: usize = 100_000;
+
+#[derive(Default)]
+pub(crate) struct Known(Mutex<HashMap<String, Times>>);
+
+#[derive(Default)]
+struct Times {
+    /// When this process last changed something about it.
+    touched: Option<Instant>,
+    /// Since when nothing of it has been waiting or running.
+    over: Option<Instant>,
+    /// When a look last tried to release it.
+    released: Option<Instant>,
+}
+
+impl Known {
+    fn with<T>(&self, key: &str, change: impl FnOnce(&mut Times) -> T) -> T {
+        let mut known = self.0.lock();
+        if known.len() >= MOST && !known.contains_key(key) {
+            known.clear();
+        }
+        change(known.entry(key.to_owned()).or_default())
+    }
+
+    pub(crate) fn touch(&self, key: &str) {
+        self.with(key, |times| times.touched = Some(Instant::now()));
+    }
+
+    /// When this process last changed something about it.
+    pub(crate) fn touched(&self, key: &str) -> Option<Instant> {
+        self.0.lock().get(key).and_then(|times| times.touched)
+    }
+
+    /// How long it has been over, as far as this process saw.
+    pub(crate) fn over_for(&self, key: &str) -> Duration {
+        self.with(key, |times| times.over.get_or_insert_with(Instant::now).elapsed())
+    }
+
+    pub(crate) fn goes_on(&self, key: &str) {
+        if let Some(times) = self.0.lock().get_mut(key) {
+            times.over = None;
+        }
+    }
+
+    /// True once in a while, for a job that has yet to be released.
+    pub(crate) fn may_release(&self, key: &str, every: Duration) -> bool {
+        self.with(key, |times| {
+            let due = times.released.is_none_or(|at| at.elapsed() >= every);
+            if due {
+                times.released = Some(Instant::now());
+            }
+            due
+        })
+    }
+
+    pub(crate) fn forget(&self, key: &str) {
+        self.0.lock().remove(key);
+    }
+}

@@ -1,0 +1,68 @@
+//! `kind = "slurm"`: each job is a batch job of a Slurm cluster, held until it is recorded in its folder on the shared file system and
+//! then released. The jobs are Slurm's, which is why they outlive the server. README.md says what is promised.
+//!
+//! A call becomes an `order`, which `start` submits; a `wrapper.sh` runs the script once and writes how it ended into the job's
+//! `folder`; a `look` puts together what the queue, the accounting and the folder say (`fate`, `result`). The `driver`
+//! alone talks to Slurm. It must know nothing of the server but the sdk.
+
+mod amount;
+mod artifacts;
+mod backend;
+mod check;
+mod config;
+mod directives;
+mod driver;
+mod end;
+mod environment;
+mod existing;
+mod fate;
+mod folder;
+mod handle;
+mod indices;
+mod known;
+mod live;
+mod log;
+mod look;
+mod order;
+mod pattern;
+mod plan;
+mod questions;
+mod quote;
+mod reason;
+mod result;
+mod settings;
+mod start;
+mod state;
+mod stop;
+mod sweep;
+mod table;
+mod template;
+mod usage;
+mod watch;
+
+use std::sync::Arc;
+
+use taskbridge_sdk::{Adapter, Backend, Connect, Problem, Result, async_trait};
+
+pub use config::{Amount, Argument, Array, Bounded, Config, Resources, Setting, SignalTo, Ssh, Target};
+pub use environment::VariableName;
+
+/// The adapter.
+#[derive(Debug)]
+pub struct Slurm;
+
+#[async_trait]
+impl Adapter for Slurm {
+    const KIND: &'static str = "slurm";
+
+    type Config = Config;
+    type Target = Target;
+
+    fn check(config: &Config, target: &Target, parameters: &[&str]) -> Vec<Problem> {
+        check::check(config, target, parameters)
+    }
+
+    async fn connect(config: Config, context: &Connect) -> Result<Arc<dyn Backend>> {
+        Ok(Arc::new(backend::Slurm::connect(config, context).await?))
+    }
+}

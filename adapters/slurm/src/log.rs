@@ -1,0 +1,200 @@
+//! What jobs print, read from the end of their files while they are written. It must not hold a whole log in memory.
+
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
+use std::path::Path;
+
+use taskbridge_sdk::{Error, JobHandle, LogRequest, LogText, Logs, Result, async_trait};
+
+use crate::backend::{Slurm, disk};
+use crate::folder::{Folder, PLAN, Stream, open_regular};
+use crate::handle::Place;
+use crate::plan::Plan;
+
+/// The most of a log that is searched, from its end.
+const SEARCHED: u64 = 256 * 1024 * 1024;
+
+/// The most tasks of an array whose logs are read at once: those that printed last.
+const TASKS: usize = 20;
+
+/// The end of a file, cut at a line start. A file that is not there is empty.
+pub(crate) fn tail(path: &Path, most: usize) -> io::Result<LogText> {
+    let Some((mut file, size)) = open(path)? else { return Ok(LogText::default()) };
+    let most = most as u64;
+    // One byte more tells whether the cut is at a line start.
+    let from = size.saturating_sub(most.saturating_add(1));
+    file.seek(SeekFrom::Start(from))?;
+    let mut bytes = Vec::new();
+    file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    let cut = size > most;
+    if cut {
+        let start = bytes.iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |at| at + 1);
+        bytes.drain(..start);
+    }
+    Ok(LogText { text: fitting(String::from_utf8_lossy(&bytes).into_owned(), most), cut })
+}
+
+/// The last lines that hold some words, in upper or lower case.
+fn search(path: &Path, words: &str, most: usize) -> io::Result<LogText> {
+    let Some((mut file, size)) = open(path)? else { return Ok(LogText::default()) };
+    let from = size.saturating_sub(SEARCHED);
+    file.seek(SeekFrom::Start(from))?;
+    let wanted = words.to_lowercase();
+    let (mut found, mut length, mut cut) = (std::collections::VecDeque::new(), 0, from > 0);
+    let mut reader = BufReader::new(file.take(size - from));
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        // A line without an end is not worth more memory than a page.
+        let read = reader.by_ref().take(64 * 1024).read_until(b'\n', &mut line)?;
+        if read == 0 {
+            break;
+        }
+        let text = String::from_utf8_lossy(&line);
+        if !text.to_lowercase().contains(&wanted) {
+            continue;
+        }
+        length += text.len();
+        found.push_back(text.into_owned());
+        while length > most {
+            let Some(first) = found.pop_front() else { break };
+            length -= first.len();
+            cut = true;
+        }
+    }
+    Ok(LogText { text: found.into_iter().collect(), cut })
+}
+
+fn open(path: &Path) -> io::Result<Option<(File, u64)>> {
+    match open_regular(path) {
+        Ok(file) => {
+            let size = file.metadata()?.len();
+            Ok(Some((file, size)))
+        }
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+/// What was not UTF-8 has become longer, so that the end may have to be cut again.
+fn fitting(text: String, most: u64) -> String {
+    let most = usize::try_from(most).unwrap_or(usize::MAX);
+    if text.len() <= most {
+        return text;
+    }
+    let from = text.ceil_char_boundary(text.len() - most);
+    text[from..].find('\n').map_or_else(String::new, |at| text[from + at + 1..].to_owned())
+}
+
+/// How many bytes a job has printed by now.
+pub(crate) fn printed(folder: &Folder) -> Option<u64> {
+    let entries = std::fs::read_dir(folder.file("logs")).ok()?;
+    Some(entries.flatten().filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.len()).sum())
+}
+
+/// The logs of a job: each file with its title. That of a job that prints to one file alone has none.
+fn files(folder: &Folder, plan: Option<&Plan>) -> Vec<(String, std::path::PathBuf)> {
+    let size = |path: &Path| std::fs::metadata(path).map_or(0, |metadata| metadata.len());
+    if plan.is_none_or(|plan| plan.array.is_none()) {
+        // What is printed as it should be is last, as it is most of what is followed.
+        let (err, out) = (folder.log(Stream::Err, None), folder.log(Stream::Out, None));
+        return match (size(&err), size(&out)) {
+            (0, _) => vec![(String::new(), out)],
+            (_, 0) => vec![(String::new(), err)],
+            _ => vec![
+                ("--- standard error ---\n".to_owned(), err),
+                ("--- standard output ---\n".to_owned(), out),
+            ],
+        };
+    }
+    let mut found: Vec<_> = std::fs::read_dir(folder.file("logs"))
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| {
+            let metadata = entry.metadata().ok().filter(|metadata| metadata.len() > 0)?;
+            let name = entry.file_name().into_string().ok()?;
+            let (stream, task) = name.split_once('.')?;
+            let stream = if stream == "err" { "standard error" } else { "standard output" };
+            Some((metadata.modified().ok()?, format!("--- task {task}, {stream} ---\n"), entry.path()))
+        })
+        .collect();
+    found.sort();
+    let skipped = found.len().saturating_sub(TASKS);
+    found.into_iter().skip(skipped).map(|(_, title, path)| (title, path)).collect()
+}
+
+fn read(folder: &Folder, request: &LogRequest) -> io::Result<LogText> {
+    let plan = folder.read_json::<Plan>(PLAN)?;
+    let files = files(folder, plan.as_ref());
+    let share = request.max_bytes / files.len().max(1);
+    let (mut text, mut cut) = (String::new(), false);
+    for (title, path) in files {
+        let room = share.saturating_sub(title.len());
+        let part = match &request.search {
+            Some(words) => search(&path, words, room)?,
+            None => tail(&path, room)?,
+        };
+        cut |= part.cut;
+        if part.text.is_empty() || share < title.len() {
+            continue;
+        }
+        text.push_str(&title);
+        text.push_str(&part.text);
+        if !title.is_empty() && !text.ends_with('\n') && text.len() < request.max_bytes {
+            text.push('\n');
+        }
+    }
+    Ok(LogText { text, cut })
+}
+
+#[async_trait]
+impl Logs for Slurm {
+    async fn tail(&self, handle: &JobHandle, request: &LogRequest) -> Result<LogText> {
+        let Some(place) = Place::parse(handle) else { return Ok(LogText::default()) };
+        let (folder, request) = (self.folder(&place.key), request.clone());
+        disk(move || read(&folder, &request))
+            .await?
+            .map_err(|e| Error::unavailable(format!("the job's log cannot be read: {e}")).caused_by(e))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_is_cut_at_a_line_start() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("out");
+        assert_eq!(tail(&path, 10).unwrap(), LogText::default());
+        std::fs::write(&path, "one\ntwo\nthree\n").unwrap();
+        for (most, text, cut) in [
+            (14, "one\ntwo\nthree\n", false),
+            (13, "two\nthree\n", true),
+            (10, "two\nthree\n", true),
+            (6, "three\n", true),
+            (5, "", true),
+            (0, "", true),
+        ] {
+            assert_eq!(tail(&path, most).unwrap(), LogText { text: text.to_owned(), cut }, "{most}");
+        }
+        std::fs::write(&path, [b'\n', 0xff, 0xff, 0xff, b'\n']).unwrap();
+        assert!(tail(&path, 5).unwrap().text.len() <= 5);
+    }
+
+    #[test]
+    fn a_search_keeps_the_last_lines_that_match() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("out");
+        std::fs::write(&path, "Error one\nfine\nERROR two\n").unwrap();
+        assert_eq!(
+            search(&path, "error", 99).unwrap(),
+            LogText { text: "Error one\nERROR two\n".to_owned(), cut: false }
+        );
+        assert_eq!(
+            search(&path, "error", 12).unwrap(),
+            LogText { text: "ERROR two\n".to_owned(), cut: true }
+        );
+    }
+}

@@ -1,0 +1,328 @@
+//! What a call becomes: a submission, and the files that the job finds in its folder. Everything is checked before anything is
+//! written, and nothing of a caller's becomes part of a script but as one quoted word.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize as _;
+use serde_json::{Map, Value, json};
+use taskbridge_sdk::{Error, FileContent, InputFile, JobSpec, Result};
+
+use crate::backend::Setup;
+use crate::config::{Argument, Array, Target};
+use crate::driver::{Options, Submission};
+use crate::folder::{Folder, Stream};
+use crate::plan::Plan;
+use crate::quote::line_word;
+use crate::template::{Context, Templates, head};
+use crate::{directives, settings};
+
+/// The size over which a file is no artifact, unless the target says otherwise.
+const ARTIFACT_BYTES: u64 = 64 * 1024 * 1024;
+
+/// What is to be written into the job's folder, and submitted.
+pub(crate) struct Order {
+    pub(crate) plan: Plan,
+    pub(crate) submission: Submission,
+    pub(crate) files: Vec<(String, Vec<u8>, u32)>,
+    /// Files of the caller's that are copied: from where, to which name.
+    pub(crate) copies: Vec<(PathBuf, String)>,
+}
+
+/// The target of a job.
+pub(crate) fn target(job: &JobSpec) -> Result<Target> {
+    Target::deserialize(&job.target)
+        .map_err(|e| Error::config(format!("the tool's target is not understood: {e}")))
+}
+
+impl Order {
+    pub(crate) fn new(job: &JobSpec, target: &Target, setup: &Setup, folder: &Folder) -> Result<Self> {
+        let script_path =
+            target.script.as_ref().ok_or_else(|| Error::config("the tool's target has no `script`"))?;
+        let script_path = setup.config_dir.join(script_path);
+        let script = std::fs::read_to_string(&script_path).map_err(|e| {
+            Error::config(format!("the script {} cannot be read: {e}", script_path.display()))
+        })?;
+        let directives = directives::read(&script)
+            .map_err(|why| Error::config(format!("the script {}: {why}", script_path.display())))?;
+
+        let templates = Templates::new();
+        let mut files = vec![("script".to_owned(), script.into_bytes(), 0o700)];
+        let mut copies = Vec::new();
+        let arguments = stage(job, folder, &mut files, &mut copies)?;
+        let context = Context::new(&arguments, json!({"job": text(folder.path())?}));
+
+        let mut options = directives.options;
+        for (name, value) in &target.options {
+            directives::put(&mut options, name, Some(value.clone()).filter(|value| !value.is_empty()));
+        }
+        let mut parameters = BTreeMap::new();
+        settings::ask(&target.resources, &templates, &context, &mut options, &mut parameters)?;
+
+        let named = match &target.working_dir {
+            Some(template) => Some(templates.render("working_dir", template, &context)?),
+            None => directives.chdir,
+        };
+        let root = match named.map(PathBuf::from).or_else(|| setup.working_dir.clone()) {
+            Some(path) => setup.config_dir.join(path),
+            None => folder.work(),
+        };
+        if root != folder.work() && !root.is_dir() {
+            return Err(Error::rejected(format!("`working_dir` is {}, which is no folder", root.display())));
+        }
+
+        if let Some(array) = &target.array {
+            let elements = elements(&arguments, array, setup.max_array)?;
+            let last = elements.len() - 1;
+            let limit = array.at_once.map_or_else(String::new, |limit| format!("%{limit}"));
+            options.insert("array".to_owned(), Some(format!("0-{last}{limit}")));
+            files.push(("tasks".to_owned(), tasks(target, &arguments, elements, &templates, folder)?, 0o600));
+        }
+        files.push((
+            "arguments.json".to_owned(),
+            Value::Object(arguments.clone()).to_string().into_bytes(),
+            0o600,
+        ));
+        let environment = environment(job, target, setup, &templates, &context, folder)?;
+        let words = match &target.array {
+            Some(_) => Vec::new(),
+            None => words(&target.args, &templates, &context)?,
+        };
+        files.push(("parameters".to_owned(), parameters_file(&environment, &words), 0o600));
+
+        let approval = match &target.approval {
+            Some(template) => Some(templates.render("approval", template, &context)?),
+            None => None,
+        };
+        let array = options.get("array").cloned().flatten();
+        let asked = options.iter().filter_map(|(name, value)| Some((name.clone(), value.clone()?))).collect();
+        let plan = Plan {
+            array: array.clone(),
+            asked,
+            parameters,
+            root: root.clone(),
+            result: target.result.clone(),
+            artifacts: target.artifacts.clone(),
+            max_artifact_bytes: target.max_artifact_bytes.unwrap_or(ARTIFACT_BYTES),
+            requeue: target.requeue,
+            approval,
+            attached: None,
+        };
+        if array.is_some() && plan.tasks().is_none() {
+            return Err(Error::config(format!(
+                "the script {}: the range of its `--array` cannot be read",
+                script_path.display()
+            )));
+        }
+        let submission = submission(job, target, folder, &root, options)?;
+        Ok(Self { plan, submission, files, copies })
+    }
+}
+
+fn submission(
+    job: &JobSpec,
+    target: &Target,
+    folder: &Folder,
+    root: &Path,
+    options: Options,
+) -> Result<Submission> {
+    let restart = if target.requeue { "${SLURM_RESTART_COUNT:-0}" } else { "0" };
+    let script = include_str!("wrapper.sh")
+        .replace("@FOLDER@", &line_word(&text(folder.path())?))
+        .replace("@RESTART@", restart);
+    let in_array = options.contains_key("array");
+    let log = |stream: Stream| {
+        let path = text(&folder.log(stream, None))?;
+        Ok::<_, Error>(if in_array { format!("{path}.%a") } else { path })
+    };
+    Ok(Submission {
+        name: job.key.as_str().to_owned(),
+        comment: OURS_COMMENT.to_owned(),
+        script,
+        output: log(Stream::Out)?,
+        error: log(Stream::Err)?,
+        working_dir: text(root)?,
+        requeue: target.requeue,
+        options,
+    })
+}
+
+/// The comment of a job that has said nothing yet.
+pub(crate) const OURS_COMMENT: &str = "taskbridge";
+
+/// The elements of the list that an array is made of.
+fn elements<'a>(
+    arguments: &'a Map<String, Value>,
+    array: &Array,
+    max_array: Option<u32>,
+) -> Result<&'a Vec<Value>> {
+    let name = &array.parameter;
+    let Some(Value::Array(elements)) = arguments.get(name) else {
+        return Err(Error::rejected(format!("`{name}` must be a list: each of its elements becomes a task")));
+    };
+    let most = max_array.map_or(array.max, |cluster| cluster.min(array.max)) as usize;
+    if elements.is_empty() || elements.len() > most {
+        let count = elements.len();
+        return Err(Error::rejected(format!("`{name}` has {count} elements, and must have 1 to {most}")));
+    }
+    Ok(elements)
+}
+
+/// A line for each task: its element, and the script's arguments.
+fn tasks(
+    target: &Target,
+    arguments: &Map<String, Value>,
+    elements: &[Value],
+    templates: &Templates,
+    folder: &Folder,
+) -> Result<Vec<u8>> {
+    let mut lines = String::new();
+    for (index, element) in elements.iter().enumerate() {
+        let ours = json!({"job": text(folder.path())?, "element": element, "index": index});
+        let words = words(&target.args, templates, &Context::new(arguments, ours))?;
+        let element = element.as_str().map_or_else(|| element.to_string(), str::to_owned);
+        if element.contains('\0') {
+            return Err(Error::rejected("an element holds a NUL character, which no program can be given"));
+        }
+        let element = line_word(&element);
+        lines.push_str(&format!(
+            "export TASKBRIDGE_ELEMENT={element} TASKBRIDGE_INDEX={index}; {}\n",
+            set(&words)
+        ));
+    }
+    Ok(lines.into_bytes())
+}
+
+/// The script's arguments.
+fn words(args: &[Argument], templates: &Templates, context: &Context) -> Result<Vec<String>> {
+    let mut words: Vec<String> = Vec::new();
+    for (at, argument) in args.iter().enumerate() {
+        match argument {
+            Argument::One(template) => {
+                let field = format!("args[{at}]");
+                let word = templates.render(&field, template, context)?;
+                no_option(&field, template, &word, &words, templates, context)?;
+                words.push(word);
+            }
+            Argument::Optional(group) if group.iter().any(|template| templates.lacks(template, context)) => {}
+            Argument::Optional(group) => {
+                let mut together = Vec::new();
+                for (inner, template) in group.iter().enumerate() {
+                    let field = format!("args[{at}][{inner}]");
+                    let word = templates.render(&field, template, context)?;
+                    // A value behind an option is that option's.
+                    if inner == 0 {
+                        no_option(&field, template, &word, &words, templates, context)?;
+                    }
+                    together.push(word);
+                }
+                if together.iter().all(|word| !word.is_empty()) {
+                    words.extend(together);
+                }
+            }
+        }
+    }
+    Ok(words)
+}
+
+/// An argument that a caller began with a dash would be an option of the script that nobody offered.
+fn no_option(
+    field: &str,
+    template: &str,
+    word: &str,
+    before: &[String],
+    templates: &Templates,
+    context: &Context,
+) -> Result<()> {
+    let theirs = template.starts_with("{{")
+        && templates.names(template).is_ok_and(|names| {
+            names.iter().any(|name| context.is_text(head(name)) || head(name) == crate::template::OURS)
+        });
+    if word.starts_with('-') && theirs && !before.iter().any(|word| word == "--") {
+        return Err(Error::rejected(format!(
+            "`{field}` begins with a dash, so that the script could take it for an option; `\"--\"` before it in the config's \
+             `args` lets it through"
+        )));
+    }
+    Ok(())
+}
+
+fn environment(
+    job: &JobSpec,
+    target: &Target,
+    setup: &Setup,
+    templates: &Templates,
+    context: &Context,
+    folder: &Folder,
+) -> Result<BTreeMap<String, String>> {
+    let mut variables: BTreeMap<String, String> =
+        setup.env.iter().map(|(name, value)| (name.as_str().to_owned(), value.clone())).collect();
+    for (name, template) in &target.env {
+        if let Some(value) = templates.render_given(&format!("env.{}", name.as_str()), template, context)? {
+            variables.insert(name.as_str().to_owned(), value);
+        }
+    }
+    // The names by which OpenTelemetry hands a trace to a process. What the config says of them stands.
+    if let Some(trace) = &job.trace {
+        variables.entry("TRACEPARENT".to_owned()).or_insert_with(|| trace.parent.clone());
+        if let Some(state) = &trace.state {
+            variables.entry("TRACESTATE".to_owned()).or_insert_with(|| state.clone());
+        }
+    }
+    variables.insert("TASKBRIDGE_JOB".to_owned(), text(folder.path())?);
+    variables.insert("TASKBRIDGE_ARGUMENTS".to_owned(), text(&folder.file("arguments.json"))?);
+    Ok(variables)
+}
+
+/// What the wrapper reads before it runs the script.
+fn parameters_file(environment: &BTreeMap<String, String>, words: &[String]) -> Vec<u8> {
+    let mut lines = String::new();
+    for (name, value) in environment {
+        lines.push_str(&format!("export {name}={}\n", line_word(value)));
+    }
+    lines.push_str(&set(words));
+    lines.push('\n');
+    lines.into_bytes()
+}
+
+fn set(words: &[String]) -> String {
+    let mut line = "set --".to_owned();
+    for word in words {
+        line.push(' ');
+        line.push_str(&line_word(word));
+    }
+    line
+}
+
+/// Puts a path in place of every argument that is a file, and collects the files that have yet to be written.
+fn stage(
+    job: &JobSpec,
+    folder: &Folder,
+    files: &mut Vec<(String, Vec<u8>, u32)>,
+    copies: &mut Vec<(PathBuf, String)>,
+) -> Result<Map<String, Value>> {
+    let Value::Object(mut arguments) = job.arguments.clone() else {
+        return Err(Error::rejected("the arguments are not an object"));
+    };
+    for (number, InputFile { parameter, name, content }) in job.files.iter().enumerate() {
+        let staged = format!("files/{number}-{}", plain(name));
+        let path = text(&folder.file(&staged))?;
+        match content {
+            FileContent::Path(from) => copies.push((from.clone(), staged)),
+            FileContent::Inline(bytes) => files.push((staged, bytes.clone(), 0o600)),
+        }
+        arguments.insert(parameter.clone(), path.into());
+    }
+    Ok(arguments)
+}
+
+/// A caller's file name, if it is one that cannot lead anywhere.
+fn plain(name: &str) -> &str {
+    let leads_elsewhere = name.is_empty() || name == "." || name == ".." || name.contains(['/', '\0']);
+    if leads_elsewhere || name.len() > 200 { "file" } else { name }
+}
+
+fn text(path: &Path) -> Result<String> {
+    let text = path.to_str().map(str::to_owned);
+    text.ok_or_else(|| Error::config(format!("the path `{}` is not UTF-8", path.display())))
+}

@@ -1,0 +1,108 @@
+//! Patterns of names and paths: `*` and `?` within a part, `**` for any folders. Pure.
+
+/// True if a text fits a pattern in which `*` stands for any text and `?` for one character.
+pub(crate) fn fits(pattern: &str, text: &str) -> bool {
+    let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
+    let (mut p, mut t) = (0, 0);
+    // Where the last `*` was, and how much of the text it stood for so far.
+    let mut star: Option<(usize, usize)> = None;
+    while t < text.len() {
+        match pattern.get(p) {
+            Some('*') => {
+                star = Some((p, t));
+                p += 1;
+            }
+            Some(c) if *c == '?' || *c == text[t] => {
+                p += 1;
+                t += 1;
+            }
+            _ => {
+                let Some((at, stood)) = star else { return false };
+                star = Some((at, stood + 1));
+                p = at + 1;
+                t = stood + 1;
+            }
+        }
+    }
+    pattern[p..].iter().all(|c| *c == '*')
+}
+
+/// True if a relative path fits a pattern part by part; `**` stands for any number of folders, none included.
+pub(crate) fn fits_path(pattern: &str, path: &str) -> bool {
+    let (pattern, path): (Vec<&str>, Vec<&str>) = (pattern.split('/').collect(), path.split('/').collect());
+    // For each part of the pattern, which beginnings of the path it and those before it fit.
+    let mut reached = vec![false; path.len() + 1];
+    reached[0] = true;
+    for part in pattern {
+        let mut next = vec![false; path.len() + 1];
+        for (at, _) in reached.iter().enumerate().filter(|(_, reached)| **reached) {
+            if part == "**" {
+                next[at..].fill(true);
+            } else if path.get(at).is_some_and(|name| fits(part, name)) {
+                next[at + 1] = true;
+            }
+        }
+        reached = next;
+    }
+    reached[path.len()]
+}
+
+/// What is wrong with a pattern of paths, or with the path of one file: it must stay where it is.
+pub(crate) fn wrong_path(path: &str) -> Option<String> {
+    let parts: Vec<&str> = path.split('/').collect();
+    match () {
+        () if path.starts_with('/') => {
+            Some(format!("`{path}` must be relative: it starts where the script runs"))
+        }
+        () if parts.contains(&"..") => Some(format!("`{path}` must not hold `..`")),
+        () if parts.iter().any(|part| part.is_empty() || *part == ".") => {
+            Some(format!("`{path}` has an empty part or `.`"))
+        }
+        () => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn patterns_fit_what_they_should() {
+        for (pattern, path, wanted) in [
+            ("*.csv", "a.csv", true),
+            ("*.csv", "x/a.csv", false),
+            ("**/*.csv", "a.csv", true),
+            ("**/*.csv", "x/y/a.csv", true),
+            ("plots/**/*.png", "plots/a/b.png", true),
+            ("plots/**", "plots/a/b.png", true),
+            ("plots/**", "plot/a", false),
+            ("a?c*", "abcd", true),
+            ("a?c", "ac", false),
+            ("*a*b*", "xxaxxbxx", true),
+            ("", "a", false),
+        ] {
+            assert_eq!(fits_path(pattern, path), wanted, "{pattern} {path}");
+        }
+        for wrong in ["/etc/passwd", "../x", "a/../b", "", "a//b", "./a"] {
+            assert!(wrong_path(wrong).is_some(), "{wrong}");
+        }
+        assert_eq!(wrong_path("a/b*/**"), None);
+    }
+
+    proptest! {
+            #[test]
+            fn a_text_fits_itself_and_a_star(text in "[a-c/]{0,20}", rest in "[a-c*?/]{0,20}") {
+                prop_assert!(fits("*", &text));
+                prop_assert!(fits_path(&text, &text) && fits_path("**", &text));
+                let _ = fits_path(&rest, &text);
+            }
+
+            #[test]
+            fn a_long_pattern_ends(text in "a{0,200}") {
+    let text = format!("{text}bb c");
+                prop_assert_eq!(fits(&"a*".repeat(50), &text), text.len() >= 54);
+            }
+        }
+}

@@ -1,0 +1,71 @@
+//! The one question that a job asks: whether it may begin. Until it is answered, the job is held. The first answer stands in the
+//! job's folder.
+
+use taskbridge_sdk::{Answer, Error, JobHandle, Questions, Result, Taken, async_trait};
+
+use crate::backend::{Slurm, disk};
+use crate::folder::{ANSWER, CANCELLED, PLAN};
+use crate::handle::Place;
+use crate::live::APPROVAL;
+use crate::plan::Plan;
+use crate::start::{unreadable, unwritable};
+
+const YES: &[u8] = b"yes";
+const NO: &[u8] = b"no";
+
+#[async_trait]
+impl Questions for Slurm {
+    async fn answer(&self, handle: &JobHandle, question: &str, answer: &Answer) -> Result<Taken> {
+        let Some(place) = Place::parse(handle).filter(|_| question == APPROVAL) else {
+            return Ok(Taken::TooLate);
+        };
+        let word = if is_yes(answer) { YES } else { NO };
+        if let Some(stood) = self.answered(&place).await? {
+            if stood != word {
+                return Ok(Taken::TooLate);
+            }
+        } else {
+            if !self.asks(&place).await? {
+                return Ok(Taken::TooLate);
+            }
+            let folder = self.folder(&place.key);
+            let stands =
+                disk(move || folder.write_first(ANSWER, word).map_err(|e| unwritable(&folder, e))).await??;
+            if stands != word {
+                return Ok(Taken::TooLate);
+            }
+        }
+        // The answer stands; handing it on once more is harmless.
+        match word == YES {
+            true => self.let_go(&place.key, place.job).await?,
+            false => self.stop(&place).await?,
+        }
+        Ok(Taken::Accepted)
+    }
+}
+
+fn is_yes(answer: &Answer) -> bool {
+    matches!(answer, Answer::Accept(form) if form.get("approve").is_some_and(|approve| *approve == true))
+}
+
+impl Slurm {
+    async fn answered(&self, place: &Place) -> Result<Option<Vec<u8>>> {
+        let folder = self.folder(&place.key);
+        disk(move || folder.read(ANSWER).map_err(|e| unreadable(&folder, e))).await?
+    }
+
+    /// True if the job is held and waits for an approval.
+    async fn asks(&self, place: &Place) -> Result<bool> {
+        let folder = self.folder(&place.key);
+        let waits = disk(move || {
+            let plan = folder.read_json::<Plan>(PLAN).map_err(|e| unreadable(&folder, e))?;
+            Ok::<_, Error>(plan.is_some_and(|plan| plan.approval.is_some()) && !folder.has(CANCELLED))
+        })
+        .await??;
+        if !waits {
+            return Ok(false);
+        }
+        let rows = self.driver.job(place.job).await?;
+        Ok(rows.iter().any(|row| row.name == place.key && row.is_held_by_user()))
+    }
+}

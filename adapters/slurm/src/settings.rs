@@ -1,0 +1,220 @@
+//! What is asked of Slurm beside the script: rendered, of the right shape, and within the bounds that the config sets. Pure.
+
+use std::collections::BTreeMap;
+
+use taskbridge_sdk::{Error, Result};
+
+use crate::config::{Bounded, Resources, Setting};
+use crate::driver::Options;
+use crate::pattern::fits;
+use crate::template::{Context, Templates, sole_name};
+use crate::{amount, directives};
+
+/// What kind of thing a setting is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Name,
+    Time,
+    Size,
+    Count,
+    Gpus,
+}
+
+impl Resources {
+    /// Each setting with its field, the option of sbatch that says it, and its kind.
+    pub(crate) fn each(&self) -> [(&'static str, &'static str, Kind, Option<&Setting>); 12] {
+        [
+            ("partition", "partition", Kind::Name, self.partition.as_ref()),
+            ("account", "account", Kind::Name, self.account.as_ref()),
+            ("qos", "qos", Kind::Name, self.qos.as_ref()),
+            ("reservation", "reservation", Kind::Name, self.reservation.as_ref()),
+            ("constraint", "constraint", Kind::Name, self.constraint.as_ref()),
+            ("time", "time", Kind::Time, self.time.as_ref()),
+            ("memory", "mem", Kind::Size, self.memory.as_ref()),
+            ("memory_per_cpu", "mem-per-cpu", Kind::Size, self.memory_per_cpu.as_ref()),
+            ("cpus", "cpus-per-task", Kind::Count, self.cpus.as_ref()),
+            ("gpus", "gpus", Kind::Gpus, self.gpus.as_ref()),
+            ("nodes", "nodes", Kind::Count, self.nodes.as_ref()),
+            ("tasks", "ntasks", Kind::Count, self.tasks.as_ref()),
+        ]
+    }
+}
+
+impl Kind {
+    /// How much it is, to be held against a bound.
+    pub(crate) fn amount(self, text: &str) -> Option<u64> {
+        match self {
+            Kind::Name => None,
+            Kind::Time => amount::time(text).map(|time| time.as_secs()),
+            Kind::Size => amount::size(text),
+            Kind::Count => count(text),
+            Kind::Gpus => count(text.rsplit(':').next().unwrap_or(text)),
+        }
+    }
+
+    /// What it must look like.
+    pub(crate) fn form(self) -> &'static str {
+        match self {
+            Kind::Name => "letters, digits and `_-.,+&|*()[]:@`",
+            Kind::Time => "a time such as `90` (minutes), `1:30:00` or `1-12:00:00`",
+            Kind::Size => "a size such as `4G` or `500M`",
+            Kind::Count => "a number of 1 or more",
+            Kind::Gpus => "a number such as `2`, or a type and a number such as `a100:2`",
+        }
+    }
+
+    pub(crate) fn takes(self, text: &str) -> bool {
+        let name = |text: &str| {
+            let fits = |c: char| c.is_alphanumeric() || "_-.,+&|*()[]:@".contains(c);
+            !text.is_empty() && !text.starts_with('-') && text.chars().all(fits)
+        };
+        match self {
+            Kind::Name => name(text),
+            Kind::Gpus => {
+                let kind = text.rsplit_once(':').map(|(kind, _)| kind);
+                self.amount(text).is_some()
+                    && kind.is_none_or(|kind| name(kind) && !kind.contains([',', ':']))
+            }
+            Kind::Time | Kind::Size | Kind::Count => self.amount(text).is_some(),
+        }
+    }
+
+    /// As sbatch is told it.
+    fn written(self, text: &str) -> String {
+        match (self, amount::time(text)) {
+            (Kind::Time, Some(time)) => amount::time_in_words(time),
+            _ => text.trim().to_owned(),
+        }
+    }
+}
+
+fn count(text: &str) -> Option<u64> {
+    let plain = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    plain.then(|| text.parse().ok())?.filter(|number| *number > 0)
+}
+
+/// Adds all settings to what is asked for, and notes which parameter said which.
+pub(crate) fn ask(
+    resources: &Resources,
+    templates: &Templates,
+    context: &Context,
+    options: &mut Options,
+    parameters: &mut BTreeMap<String, String>,
+) -> Result<()> {
+    for (field, option, kind, setting) in resources.each() {
+        let (text, bounded) = match setting {
+            None => continue,
+            Some(Setting::Number(number)) => (number.to_string(), None),
+            Some(Setting::Text(text)) => (text.clone(), None),
+            Some(Setting::Bounded(bounded)) => {
+                let field = format!("resources.{field}");
+                match templates.render_given(&field, &bounded.value, context)? {
+                    Some(text) => (text, Some(bounded)),
+                    None => continue,
+                }
+            }
+        };
+        if !kind.takes(&text) {
+            return Err(Error::rejected(format!(
+                "`{field}` is `{}`, and must be {}",
+                one_line(&text),
+                kind.form()
+            )));
+        }
+        if let Some(bounded) = bounded {
+            within(field, kind, &text, bounded)?;
+            if let Some(name) = sole_name(&bounded.value).or_else(|| first_name(&bounded.value)) {
+                parameters.insert(option.to_owned(), name.to_owned());
+            }
+        }
+        directives::put(options, option, Some(kind.written(&text)));
+    }
+    Ok(())
+}
+
+/// The first parameter in a template such as `{{ hours }}:00:00`.
+fn first_name(template: &str) -> Option<&str> {
+    let (_, rest) = template.split_once("{{")?;
+    let rest = rest.trim_start();
+    let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(rest.len());
+    Some(&rest[..end]).filter(|name| !name.is_empty())
+}
+
+fn within(field: &str, kind: Kind, text: &str, bounded: &Bounded) -> Result<()> {
+    let refused = |why: String| Err(Error::rejected(format!("`{field}` is `{}`, {why}", one_line(text))));
+    if let Some(allowed) = &bounded.allowed
+        && !allowed.iter().any(|pattern| fits(pattern, text))
+    {
+        return refused(format!("and may be `{}`", allowed.join("`, `")));
+    }
+    let amount = kind.amount(text);
+    if let Some(max) = &bounded.max
+        && amount > kind.amount(&max.text())
+    {
+        return refused(format!("over the limit of `{}`", max.text()));
+    }
+    if let Some(min) = &bounded.min
+        && amount < kind.amount(&min.text())
+    {
+        return refused(format!("under the least of `{}`", min.text()));
+    }
+    Ok(())
+}
+
+/// A value in a message: one line, and not too long.
+fn one_line(text: &str) -> String {
+    let line: String = text.chars().take(80).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    if text.chars().count() > 80 { format!("{line}…") } else { line }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn asked(resources: Value, arguments: Value) -> std::result::Result<Vec<String>, String> {
+        let resources: Resources = serde_json::from_value(resources).unwrap();
+        let Value::Object(arguments) = arguments else { panic!("an object") };
+        let mut options = Options::from([("mem-per-cpu".to_owned(), Some("1G".to_owned()))]);
+        let context = Context::new(&arguments, Value::Null);
+        let asked = ask(&resources, &Templates::new(), &context, &mut options, &mut BTreeMap::new());
+        let written =
+            options.into_iter().map(|(name, value)| format!("{name}={}", value.unwrap_or_default()));
+        asked.map(|()| written.collect()).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn what_is_asked_is_within_its_bounds() {
+        let resources = json!({
+            "partition": {"value": "{{ p }}", "allowed": ["gpu*", "debug"]},
+            "time": {"value": "{{ hours }}:00:00", "max": "1-00:00:00", "min": "5"},
+            "memory": {"value": "{{ memory }}", "max": "64G"},
+            "gpus": {"value": "{{ gpus }}", "max": 4},
+            "cpus": 2,
+        });
+        let given = json!({"p": "gpu-a", "hours": 24, "memory": "64G", "gpus": "a100:4"});
+        assert_eq!(
+            asked(resources.clone(), given).unwrap(),
+            ["cpus-per-task=2", "gpus=a100:4", "mem=64G", "partition=gpu-a", "time=1-00:00:00"]
+        );
+        for (arguments, part) in [
+            (json!({"p": "cpu", "hours": 1}), "`partition` is `cpu`, and may be `gpu*`, `debug`"),
+            (json!({"p": "gpu --uid=0", "hours": 1}), "`partition` is `gpu --uid=0`, and must be letters"),
+            (json!({"p": "debug", "hours": 25}), "`time` is `25:00:00`, over the limit of `1-00:00:00`"),
+            (json!({"p": "debug", "hours": 0}), "`time` is `0:00:00`, under the least of `5`"),
+            (json!({"p": "debug", "hours": "-1"}), "must be a time"),
+            (
+                json!({"p": "debug", "hours": 1, "memory": "65G"}),
+                "`memory` is `65G`, over the limit of `64G`",
+            ),
+            (json!({"p": "debug", "hours": 1, "memory": "lots"}), "must be a size"),
+            (json!({"p": "debug", "hours": 1, "gpus": 5}), "over the limit of `4`"),
+            (json!({"p": "debug", "hours": 1, "gpus": 0}), "must be a number"),
+            (json!({"p": "debug"}), "needs the parameter `hours`"),
+        ] {
+            let error = asked(resources.clone(), arguments).unwrap_err();
+            assert!(error.contains(part), "{error}");
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! The states of jobs as Slurm names them, and what they mean. Pure.
+
+/// A state of a job or a task of an array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum State {
+    Pending,
+    Configuring,
+    Running,
+    Completing,
+    Suspended,
+    Stopped,
+    Requeued,
+    RequeueHold,
+    SpecialExit,
+    ResvDelHold,
+    Signaling,
+    StageOut,
+    Resizing,
+    Completed,
+    Failed,
+    NodeFail,
+    OutOfMemory,
+    Timeout,
+    Deadline,
+    BootFail,
+    LaunchFailed,
+    Cancelled,
+    Preempted,
+    Revoked,
+    /// One that this version does not know. Nothing is concluded from it.
+    Unknown,
+}
+
+/// What is owed to a state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Waiting,
+    Running,
+    Ended,
+}
+
+impl State {
+    const NAMES: [(&'static str, State); 24] = [
+        ("PENDING", State::Pending),
+        ("CONFIGURING", State::Configuring),
+        ("RUNNING", State::Running),
+        ("COMPLETING", State::Completing),
+        ("SUSPENDED", State::Suspended),
+        ("STOPPED", State::Stopped),
+        ("REQUEUED", State::Requeued),
+        ("REQUEUE_HOLD", State::RequeueHold),
+        ("SPECIAL_EXIT", State::SpecialExit),
+        ("RESV_DEL_HOLD", State::ResvDelHold),
+        ("SIGNALING", State::Signaling),
+        ("STAGE_OUT", State::StageOut),
+        ("RESIZING", State::Resizing),
+        ("COMPLETED", State::Completed),
+        ("FAILED", State::Failed),
+        ("NODE_FAIL", State::NodeFail),
+        ("OUT_OF_MEMORY", State::OutOfMemory),
+        ("TIMEOUT", State::Timeout),
+        ("DEADLINE", State::Deadline),
+        ("BOOT_FAIL", State::BootFail),
+        ("LAUNCH_FAILED", State::LaunchFailed),
+        ("CANCELLED", State::Cancelled),
+        ("PREEMPTED", State::Preempted),
+        ("REVOKED", State::Revoked),
+    ];
+
+    /// Reads what squeue, sacct, scontrol or slurmrestd print: `CANCELLED by 1000` is `CANCELLED`, and a `+` at the end is what
+    /// a narrow column left.
+    pub(crate) fn parse(text: &str) -> Self {
+        let name = text.split_whitespace().next().unwrap_or_default().trim_end_matches('+');
+        let known = Self::NAMES.iter().find(|(known, _)| *known == name);
+        known.map_or(Self::Unknown, |(_, state)| *state)
+    }
+
+    /// Its name in Slurm.
+    pub(crate) fn name(self) -> &'static str {
+        Self::NAMES.iter().find(|(_, state)| *state == self).map_or("UNKNOWN", |(name, _)| name)
+    }
+
+    pub(crate) fn phase(self) -> Phase {
+        match self {
+            Self::Pending | Self::Requeued | Self::RequeueHold | Self::SpecialExit | Self::ResvDelHold => {
+                Phase::Waiting
+            }
+            Self::Configuring
+            | Self::Running
+            | Self::Completing
+            | Self::Suspended
+            | Self::Stopped
+            | Self::Signaling
+            | Self::StageOut
+            | Self::Resizing
+            | Self::Unknown => Phase::Running,
+            Self::Completed
+            | Self::Failed
+            | Self::NodeFail
+            | Self::OutOfMemory
+            | Self::Timeout
+            | Self::Deadline
+            | Self::BootFail
+            | Self::LaunchFailed
+            | Self::Cancelled
+            | Self::Preempted
+            | Self::Revoked => Phase::Ended,
+        }
+    }
+
+    pub(crate) fn has_ended(self) -> bool {
+        self.phase() == Phase::Ended
+    }
+
+    /// True if Slurm may put a job that allows it back into the queue after this.
+    pub(crate) fn may_requeue(self) -> bool {
+        matches!(self, Self::NodeFail | Self::Preempted | Self::BootFail | Self::LaunchFailed)
+    }
+
+    /// What it means, for people.
+    pub(crate) fn in_words(self) -> &'static str {
+        match self {
+            Self::Pending => "waiting",
+            Self::Configuring => "its nodes are being prepared",
+            Self::Running => "running",
+            Self::Completing => "ending",
+            Self::Suspended => "suspended: its nodes are lent to another job",
+            Self::Stopped => "stopped by a signal, and keeps its nodes",
+            Self::Requeued => "put back into the queue",
+            Self::RequeueHold => "put back into the queue and held there",
+            Self::SpecialExit => "ended with an exit code that Slurm was told to hold it for",
+            Self::ResvDelHold => "held, because its reservation was deleted",
+            Self::Signaling => "being sent a signal",
+            Self::StageOut => "its files are being copied back",
+            Self::Resizing => "changing its size",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::NodeFail => "a node that it ran on failed",
+            Self::OutOfMemory => "it used more memory than it had asked for",
+            Self::Timeout => "it reached its time limit",
+            Self::Deadline => "it could not end before its deadline",
+            Self::BootFail => "a node that it was to run on did not boot",
+            Self::LaunchFailed => "it could not be launched on its node",
+            Self::Cancelled => "cancelled",
+            Self::Preempted => "stopped in favour of a job of a higher priority",
+            Self::Revoked => "taken over by another cluster of the federation",
+            Self::Unknown => "in a state that is not known here",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_are_read_as_slurm_prints_them() {
+        for (name, state) in State::NAMES {
+            assert_eq!((State::parse(name), state.name()), (state, name));
+            assert!(!state.in_words().is_empty());
+        }
+        assert_eq!(State::parse("CANCELLED by 1000"), State::Cancelled);
+        assert_eq!(State::parse("CANCELLED+"), State::Cancelled);
+        assert_eq!(State::parse("SOMETHING_NEW"), State::Unknown);
+        assert!(!State::Unknown.has_ended(), "nothing is concluded from what is not known");
+    }
+
+    #[test]
+    fn what_goes_on_has_not_ended() {
+        let going_on = [
+            "PENDING",
+            "CONFIGURING",
+            "RUNNING",
+            "COMPLETING",
+            "SUSPENDED",
+            "STOPPED",
+            "REQUEUED",
+            "REQUEUE_HOLD",
+            "SPECIAL_EXIT",
+            "RESV_DEL_HOLD",
+        ];
+        for (name, state) in State::NAMES {
+            let other = ["SIGNALING", "STAGE_OUT", "RESIZING"].contains(&name);
+            assert_eq!(state.has_ended(), !going_on.contains(&name) && !other, "{name}");
+        }
+    }
+}

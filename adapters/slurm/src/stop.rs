@@ -1,0 +1,51 @@
+//! How a job is cancelled: look, act, look, since scancel says yes to everything.
+
+use taskbridge_sdk::{Error, Result};
+
+use crate::backend::{Slurm, disk};
+use crate::driver::{JobId, Row};
+use crate::folder::{CANCELLED, PLAN};
+use crate::handle::Place;
+use crate::plan::Plan;
+use crate::start::{unreadable, unwritable};
+use crate::state::{Phase, State};
+
+impl Slurm {
+    pub(crate) async fn stop(&self, place: &Place) -> Result<()> {
+        if self.alive_rows(place.job, &place.key).await?.is_empty() {
+            return Ok(());
+        }
+        let folder = self.folder(&place.key);
+        let is_ours = disk(move || {
+            let plan = folder.read_json::<Plan>(PLAN).map_err(|e| unreadable(&folder, e))?;
+            // Somebody else's job is followed, and left alone.
+            if plan.is_some_and(|plan| plan.attached.is_some()) {
+                return Ok(false);
+            }
+            // Without accounting, this is what tells later that it was cancelled.
+            folder.write(CANCELLED, b"", 0o600).map_err(|e| unwritable(&folder, e))?;
+            Ok::<_, Error>(true)
+        })
+        .await??;
+        if !is_ours {
+            return Ok(());
+        }
+        self.driver.cancel(place.job, &place.key).await?;
+        self.known.touch(&place.key);
+        let left = self.alive_rows(place.job, &place.key).await?;
+        // One that runs may take a while to end; one that waits ends at once.
+        match left.iter().find(|row| row.state.phase() == Phase::Waiting && row.state != State::Requeued) {
+            Some(row) => Err(Error::unavailable(format!(
+                "scancel was taken, and the job is still {}",
+                row.state.name()
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    async fn alive_rows(&self, job: JobId, name: &str) -> Result<Vec<Row>> {
+        let mut rows = self.driver.job(job).await?;
+        rows.retain(|row| row.name == name && !row.state.has_ended());
+        Ok(rows)
+    }
+}

@@ -1,0 +1,108 @@
+//! What a job or a task asked for and used. Pure.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use taskbridge_sdk::Timestamp;
+
+use crate::amount::{size, size_in_words, time_in_words};
+use crate::fate::Fate;
+use crate::plan::Plan;
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Usage {
+    pub(crate) elapsed: Option<Duration>,
+    pub(crate) limit: Option<Duration>,
+    pub(crate) max_memory: Option<u64>,
+    pub(crate) asked_memory: Option<String>,
+    pub(crate) cpu_time: Option<Duration>,
+    pub(crate) cpus: Option<u32>,
+    pub(crate) nodes: Option<String>,
+}
+
+/// When it began, by what its wrapper wrote, the accounting, or the controller.
+fn began(fate: &Fate) -> Option<Timestamp> {
+    let marker = fate.end.as_ref().and_then(|end| end.began);
+    marker.or(fate.record.as_ref().and_then(|r| r.start)).or(fate.row.as_ref().and_then(|row| row.start))
+}
+
+/// When it ended.
+pub(crate) fn ended(fate: &Fate) -> Option<Timestamp> {
+    let marker = fate.end.as_ref().and_then(|end| end.ended);
+    marker.or(fate.record.as_ref().and_then(|r| r.end)).or(fate.row.as_ref().and_then(|row| row.end))
+}
+
+impl Usage {
+    pub(crate) fn of(plan: &Plan, fate: &Fate) -> Self {
+        let (record, row) = (fate.record.as_ref(), fate.row.as_ref());
+        let span = began(fate).zip(ended(fate)).map(|(began, ended)| ended.since(began));
+        let own_cpu = fate.end.as_ref().and_then(|end| end.cpu);
+        let marker_node = fate.end.as_ref().and_then(|end| end.node.clone());
+        let nodes = row.map(|row| row.nodes.clone()).filter(|nodes| !nodes.is_empty());
+        Self {
+            elapsed: record.and_then(|r| r.elapsed).or(span),
+            limit: plan.time_limit().or(row.and_then(|row| row.limit)).or(record.and_then(|r| r.limit)),
+            max_memory: record.and_then(|r| r.max_memory),
+            asked_memory: plan
+                .asked
+                .get("mem")
+                .cloned()
+                .or_else(|| plan.asked.get("mem-per-cpu").map(|text| format!("{text} for each CPU")))
+                .or_else(|| record.and_then(|r| r.asked_memory.clone())),
+            // The accounting counts all nodes, and is late; the wrapper counts its own.
+            cpu_time: record.and_then(|r| r.cpu_time).max(own_cpu),
+            cpus: record.and_then(|r| r.cpus).filter(|cpus| *cpus > 0),
+            nodes: nodes
+                .or_else(|| record.map(|r| r.nodes.clone()).filter(|nodes| nodes != "None assigned"))
+                .or(marker_node),
+        }
+    }
+
+    /// Of the time that its processors were its own, the part in which they worked.
+    pub(crate) fn efficiency(&self) -> Option<f64> {
+        let (spent, elapsed, cpus) = (self.cpu_time?.as_secs_f64(), self.elapsed?.as_secs_f64(), self.cpus?);
+        (elapsed > 0.0).then(|| (spent / (elapsed * f64::from(cpus))).min(1.0))
+    }
+
+    /// What is known, for people.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let mut parts = Vec::new();
+        if let Some(elapsed) = self.elapsed {
+            let of = self.limit.map_or_else(String::new, |limit| format!(" of {}", time_in_words(limit)));
+            parts.push(format!("ran for {}{of}", time_in_words(elapsed)));
+        }
+        if let Some(memory) = self.max_memory {
+            let of = self
+                .asked_memory
+                .as_deref()
+                .and_then(size)
+                .map_or_else(String::new, |asked| format!(" of {}", size_in_words(asked)));
+            parts.push(format!("max memory {}{of}", size_in_words(memory)));
+        }
+        if let (Some(efficiency), Some(cpus)) = (self.efficiency(), self.cpus) {
+            parts.push(format!("CPU efficiency {:.0} % of {cpus}", efficiency * 100.0));
+        }
+        if let Some(nodes) = &self.nodes {
+            parts.push(format!("on {nodes}"));
+        }
+        if parts.is_empty() { Vec::new() } else { vec![parts.join(", ")] }
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        let mut object = json!({});
+        let mut put = |name: &str, value: Value| {
+            if !value.is_null() {
+                object[name] = value;
+            }
+        };
+        put("elapsed_seconds", json!(self.elapsed.map(|time| time.as_secs())));
+        put("limit_seconds", json!(self.limit.map(|time| time.as_secs())));
+        put("max_memory_bytes", json!(self.max_memory));
+        put("asked_memory", json!(self.asked_memory));
+        put("cpu_seconds", json!(self.cpu_time.map(|time| time.as_secs_f64())));
+        put("cpus", json!(self.cpus));
+        put("cpu_efficiency", json!(self.efficiency().map(|part| (part * 1000.0).round() / 1000.0)));
+        put("nodes", json!(self.nodes));
+        object
+    }
+}

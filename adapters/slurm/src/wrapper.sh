@@ -1,0 +1,50 @@
+#!/bin/bash
+# Written by taskbridge: it runs the script of the job's folder once, and writes down how that ended.
+folder=@FOLDER@
+run=${SLURM_ARRAY_TASK_ID:-job}.@RESTART@
+PATH=${PATH:-/usr/local/bin:/usr/bin:/bin}
+if ! mkdir "$folder/ran/$run" 2>/dev/null; then
+    if [ -d "$folder/ran/$run" ]; then
+        : >"$folder/ran/$run/again"
+        echo "taskbridge: Slurm started this job again; it runs once, and it did" >&2
+        exit 97
+    fi
+    echo "taskbridge: $folder/ran cannot be written on this node" >&2
+    exit 98
+fi
+began=$(date +%s)
+script= told=
+pass_on() {
+    case $1 in TERM | INT | HUP) told=$1 ;; esac
+    [ -n "$script" ] && kill -s "$1" "$script" 2>/dev/null
+}
+for signal in TERM INT HUP USR1 USR2 ALRM; do
+    trap "pass_on $signal" "$signal"
+done
+code=98
+if . "$folder/parameters"; then
+    if [ -f "$folder/tasks" ]; then
+        eval "$(sed -n "$((SLURM_ARRAY_TASK_ID + 1))p" "$folder/tasks")"
+    fi
+    "$folder/script" "$@" <&0 &
+    script=$!
+    # A signal ends a wait before the script has ended.
+    wait "$script"
+    code=$?
+    while kill -0 "$script" 2>/dev/null; do
+        wait "$script"
+        code=$?
+    done
+    # If it ended in between, the shell still has its status.
+    wait "$script" 2>/dev/null
+    late=$?
+    [ "$late" -ne 127 ] && code=$late
+fi
+marker=$folder/ends/.$run.$$
+{
+    printf 'code=%s\ntold=%s\nbegan=%s\nended=%s\nnode=%s\njob=%s\n' \
+        "$code" "$told" "$began" "$(date +%s)" "${SLURMD_NODENAME:-}" "${SLURM_JOB_ID:-}"
+    # Its last line is what the shell's children used; within a pipe it would be others.
+    times
+} >"$marker" && mv -f "$marker" "$folder/ends/$run"
+exit "$code"
