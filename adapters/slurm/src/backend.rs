@@ -8,7 +8,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use taskbridge_sdk::{
     Artifacts, Backend, Connect, Error, ErrorKind, GroupKey, JobHandle, JobSpec, Logs, Observation,
-    Questions, Result, Started, async_trait,
+    Questions, Result, Started, Subject, async_trait,
 };
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
@@ -163,7 +163,7 @@ impl Backend for Slurm {
     }
 
     async fn observe(&self, handle: &JobHandle) -> Result<Observation> {
-        let seen = self.look(std::slice::from_ref(handle)).await;
+        let seen = self.look(&Subject::watched(std::slice::from_ref(handle))).await;
         seen.into_iter().next().expect("one handle has one answer")
     }
 
@@ -179,8 +179,8 @@ impl Backend for Slurm {
         Place::parse(handle).map_or_else(|| GroupKey::new(""), |place| place.group())
     }
 
-    async fn observe_all(&self, _: &GroupKey, handles: &[JobHandle]) -> Vec<Result<Observation>> {
-        self.look(handles).await
+    async fn observe_all(&self, _: &GroupKey, jobs: &[Subject]) -> Vec<Result<Observation>> {
+        self.look(jobs).await
     }
 
     fn questions(&self) -> Option<&dyn Questions> {

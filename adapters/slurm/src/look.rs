@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use taskbridge_sdk::{Error, JobHandle, JobState, Observation, Result};
+use taskbridge_sdk::{Error, JobState, Observation, Result, Subject};
 use tokio::time::Instant;
 
 use crate::backend::{Slurm, disk};
@@ -24,15 +24,14 @@ use crate::watch::{Need, Queue};
 /// How long after something was done about a job it counts as young.
 const YOUNG: Duration = Duration::from_secs(60);
 
-/// Up to this many jobs, a look tells how much each has printed.
-const FOLLOWED: usize = 200;
-
 /// How often a look tries to release a job whose release failed.
 const RELEASE_EVERY: Duration = Duration::from_secs(10);
 
 /// A job that is looked at.
-struct Subject {
+struct Case {
     place: Place,
+    /// Somebody would notice how far it has come.
+    watched: bool,
     folder: Folder,
     plan: Option<Arc<Plan>>,
     rows: Vec<Row>,
@@ -51,9 +50,10 @@ struct Marks {
 }
 
 impl Slurm {
-    pub(crate) async fn look(&self, handles: &[JobHandle]) -> Vec<Result<Observation>> {
-        let places: Vec<Option<Place>> = handles.iter().map(Place::parse).collect();
-        let known: Vec<Place> = places.iter().flatten().cloned().collect();
+    pub(crate) async fn look(&self, jobs: &[Subject]) -> Vec<Result<Observation>> {
+        let places: Vec<Option<Place>> = jobs.iter().map(|job| Place::parse(&job.handle)).collect();
+        let known: Vec<(Place, bool)> =
+            places.iter().zip(jobs).filter_map(|(place, job)| Some((place.clone()?, job.watched))).collect();
         let mut answers: HashMap<String, Result<Observation>> = HashMap::new();
         match self.look_at(known).await {
             Ok(seen) => answers.extend(seen),
@@ -64,76 +64,69 @@ impl Slurm {
                 answers.extend(places.iter().flatten().map(again));
             }
         }
-        let mut answer = |(handle, place): (&JobHandle, &Option<Place>)| match place {
+        let mut answer = |(job, place): (&Subject, &Option<Place>)| match place {
             None => Ok(Observation::new(JobState::Gone).with_message("it is no job of this backend")),
-            Some(_) => match answers.get(handle.as_str()) {
+            Some(_) => match answers.get(job.handle.as_str()) {
                 // The same handle may be asked for twice.
                 Some(Ok(seen)) => Ok(seen.clone()),
                 _ => answers
-                    .remove(handle.as_str())
+                    .remove(job.handle.as_str())
                     .unwrap_or_else(|| Err(Error::unavailable("it was not looked at"))),
             },
         };
-        handles.iter().zip(&places).map(&mut answer).collect()
+        jobs.iter().zip(&places).map(&mut answer).collect()
     }
 
-    async fn look_at(&self, places: Vec<Place>) -> Result<Vec<(String, Result<Observation>)>> {
+    async fn look_at(&self, places: Vec<(Place, bool)>) -> Result<Vec<(String, Result<Observation>)>> {
         if places.is_empty() {
             return Ok(Vec::new());
         }
         // Whether there is an accounting is learned here if the cluster was away at the start.
         self.cluster().await?;
-        let mut subjects = self.subjects(places).await?;
-        let young = subjects.iter().any(|subject| self.is_young(&subject.place.key));
+        let mut cases = self.cases(places).await?;
+        let young = cases.iter().any(|case| self.is_young(&case.place.key));
         let (mut queue, mut began) =
             self.watch.queue(&*self.driver, if young { Need::Young } else { Need::Usual }).await?;
-        let has = |queue: &Queue, subject: &Subject| {
-            queue.of(subject.place.job).iter().any(|row| subject.is_of(row))
-        };
-        if subjects
-            .iter()
-            .any(|subject| !has(&queue, subject) && self.is_seen_since(&subject.place.key, began))
-        {
+        let has = |queue: &Queue, case: &Case| queue.of(case.place.job).iter().any(|row| case.is_of(row));
+        if cases.iter().any(|case| !has(&queue, case) && self.is_seen_since(&case.place.key, began)) {
             (queue, began) = self.watch.queue(&*self.driver, Need::Missing(began)).await?;
         }
-        for subject in &mut subjects {
-            subject.rows =
-                queue.of(subject.place.job).iter().filter(|row| subject.is_of(row)).cloned().collect();
+        for case in &mut cases {
+            case.rows = queue.of(case.place.job).iter().filter(|row| case.is_of(row)).cloned().collect();
         }
-        // Many files on a shared file system are looked at only for jobs that somebody may be following.
-        let few = subjects.len() <= FOLLOWED;
-        let subjects = disk(move || {
-            for subject in &mut subjects {
-                if few && subject.is_running() {
-                    subject.printed = log::printed(&subject.folder);
+        let cases = disk(move || {
+            for case in &mut cases {
+                // A shared file system is not asked for what nobody wants to know.
+                if case.watched && case.is_running() {
+                    case.printed = log::printed(&case.folder);
                 }
-                if subject.needs_marks() {
-                    subject.marks = Some(marks(subject)?);
+                if case.needs_marks() {
+                    case.marks = Some(marks(case)?);
                 }
             }
-            Ok::<_, Error>(subjects)
+            Ok::<_, Error>(cases)
         })
         .await??;
-        self.answer(subjects, began).await
+        self.answer(cases, began).await
     }
 
     /// The jobs with their plans, which are read once.
-    async fn subjects(&self, places: Vec<Place>) -> Result<Vec<Subject>> {
-        let mut subjects: Vec<Subject> = places
+    async fn cases(&self, places: Vec<(Place, bool)>) -> Result<Vec<Case>> {
+        let mut cases: Vec<Case> = places
             .into_iter()
-            .map(|place| {
+            .map(|(place, watched)| {
                 let (folder, plan) = (self.folder(&place.key), self.plan(&place.key));
-                Subject { place, folder, plan, rows: Vec::new(), marks: None, printed: None }
+                Case { place, watched, folder, plan, rows: Vec::new(), marks: None, printed: None }
             })
             .collect();
-        let unread: Vec<(usize, Folder)> = subjects
+        let unread: Vec<(usize, Folder)> = cases
             .iter()
             .enumerate()
-            .filter(|(_, subject)| subject.plan.is_none())
-            .map(|(at, subject)| (at, subject.folder.clone()))
+            .filter(|(_, case)| case.plan.is_none())
+            .map(|(at, case)| (at, case.folder.clone()))
             .collect();
         if unread.is_empty() {
-            return Ok(subjects);
+            return Ok(cases);
         }
         let read = disk(move || {
             let read = |(at, folder): (usize, Folder)| match folder.read_json::<Plan>(PLAN) {
@@ -144,9 +137,9 @@ impl Slurm {
         })
         .await??;
         for (at, plan) in read {
-            subjects[at].plan = plan.map(|plan| self.keep_plan(&subjects[at].place.key, plan));
+            cases[at].plan = plan.map(|plan| self.keep_plan(&cases[at].place.key, plan));
         }
-        Ok(subjects)
+        Ok(cases)
     }
 
     fn is_young(&self, key: &str) -> bool {
@@ -158,32 +151,28 @@ impl Slurm {
         self.known.touched(key).is_none_or(|touched| touched < began)
     }
 
-    async fn answer(
-        &self,
-        subjects: Vec<Subject>,
-        began: Instant,
-    ) -> Result<Vec<(String, Result<Observation>)>> {
+    async fn answer(&self, cases: Vec<Case>, began: Instant) -> Result<Vec<(String, Result<Observation>)>> {
         let over: Vec<JobId> =
-            subjects.iter().filter(|subject| subject.is_over()).map(|subject| subject.place.job).collect();
+            cases.iter().filter(|case| case.is_over()).map(|case| case.place.job).collect();
         let accounted = match self.has_accounting() {
             true => self.watch.accounted(&*self.driver, &over).await,
             false => HashMap::new(),
         };
-        let waiting = subjects.iter().any(|subject| subject.rows.iter().any(live::has_position));
+        let waiting = cases.iter().any(|case| case.watched && case.rows.iter().any(live::has_position));
         let positions = if waiting { self.watch.positions(&*self.driver).await } else { None };
-        let mut answers = Vec::with_capacity(subjects.len());
-        for mut subject in subjects {
-            let name = subject.place.handle().to_string();
-            let records = accounted.get(&subject.place.job).map(Vec::as_slice).unwrap_or_default();
+        let mut answers = Vec::with_capacity(cases.len());
+        for mut case in cases {
+            let name = case.place.handle().to_string();
+            let records = accounted.get(&case.place.job).map(Vec::as_slice).unwrap_or_default();
             let records: Vec<_> =
-                records.iter().filter(|record| record.name == subject.name()).cloned().collect();
-            if let Some(marks) = &mut subject.marks {
+                records.iter().filter(|record| record.name == case.name()).cloned().collect();
+            if let Some(marks) = &mut case.marks {
                 marks.facts.records = records;
             }
-            let position = positions.as_ref().and_then(|places| places.get(&subject.place.job).copied());
-            let seen = match subject.is_alive() {
-                true => Ok(self.alive(&subject, position).await),
-                false => self.over(subject, began).await,
+            let position = positions.as_ref().and_then(|places| places.get(&case.place.job).copied());
+            let seen = match case.is_alive() {
+                true => Ok(self.alive(&case, position).await),
+                false => self.over(case, began).await,
             };
             answers.push((name, seen));
         }
@@ -191,14 +180,14 @@ impl Slurm {
     }
 
     /// One that waits or runs. One that waits for its release, which failed before, is released.
-    async fn alive(&self, subject: &Subject, position: Option<usize>) -> Observation {
-        let key = &subject.place.key;
+    async fn alive(&self, case: &Case, position: Option<usize>) -> Observation {
+        let key = &case.place.key;
         self.known.goes_on(key);
-        let plan = subject.plan.clone().unwrap_or_default();
-        let is_held = subject.rows.iter().any(Row::is_held_by_user);
-        let Some(marks) = subject.marks.as_ref().filter(|_| is_held) else {
-            let mut seen = live::told(&plan, &subject.rows, position);
-            seen.log_bytes = subject.printed;
+        let plan = case.plan.clone().unwrap_or_default();
+        let is_held = case.rows.iter().any(Row::is_held_by_user);
+        let Some(marks) = case.marks.as_ref().filter(|_| is_held) else {
+            let mut seen = live::told(&plan, &case.rows, position);
+            seen.log_bytes = case.printed;
             return seen;
         };
         if marks.may_go
@@ -206,35 +195,35 @@ impl Slurm {
             && !marks.facts.cancelled
             && self.known.may_release(key, RELEASE_EVERY)
         {
-            self.release(key, subject.place.job).await;
+            self.release(key, case.place.job).await;
         }
         match &plan.approval {
             Some(words) if !marks.answered && !marks.facts.cancelled => live::asking(words),
-            _ => live::told(&plan, &subject.rows, position),
+            _ => live::told(&plan, &case.rows, position),
         }
     }
 
     /// One of which nothing waits or runs any more.
-    async fn over(&self, subject: Subject, began: Instant) -> Result<Observation> {
-        let key = subject.place.key.clone();
-        let Some(mut marks) = subject.marks else {
+    async fn over(&self, case: Case, began: Instant) -> Result<Observation> {
+        let key = case.place.key.clone();
+        let Some(mut marks) = case.marks else {
             return Err(Error::unavailable("its folder was not read"));
         };
         if let Some(observed) = marks.observed {
             return Ok(observed);
         }
-        let Some(plan) = subject.plan else {
+        let Some(plan) = case.plan else {
             return Ok(Observation::new(JobState::Gone)
                 .with_message("Slurm does not know the job, and it left no folder"));
         };
         // A look from before the job was submitted says nothing of it.
-        if subject.rows.is_empty() && !self.is_seen_since(&key, began) {
+        if case.rows.is_empty() && !self.is_seen_since(&key, began) {
             return Ok(Observation::new(JobState::Queued).with_message("submitted"));
         }
         marks.facts.over_for = self.known.over_for(&key);
-        marks.facts.rows = subject.rows;
+        marks.facts.rows = case.rows;
         let patience = if self.has_accounting() { self.accounting_wait } else { Duration::ZERO };
-        let (folder, facts, job) = (subject.folder, marks.facts, subject.place.job);
+        let (folder, facts, job) = (case.folder, marks.facts, case.place.job);
         let concluded = disk(move || {
             let concluded = result::conclude(&plan, &facts, &folder, job, patience);
             match concluded {
@@ -261,8 +250,8 @@ fn keep(folder: &Folder, observation: &Observation) -> Result<Observation> {
     })
 }
 
-fn marks(subject: &Subject) -> Result<Marks> {
-    let (folder, over) = (&subject.folder, !subject.is_alive());
+fn marks(case: &Case) -> Result<Marks> {
+    let (folder, over) = (&case.folder, !case.is_alive());
     let read = || -> std::io::Result<Marks> {
         let observed = if over { folder.read_json(OBSERVED)? } else { None };
         let facts = if over && observed.is_none() {
@@ -281,7 +270,7 @@ fn marks(subject: &Subject) -> Result<Marks> {
     read().map_err(|e| unreadable(folder, e))
 }
 
-impl Subject {
+impl Case {
     /// The name that the job must carry.
     fn name(&self) -> &str {
         match self.plan.as_ref().and_then(|plan| plan.attached.as_ref()) {
