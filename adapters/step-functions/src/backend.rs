@@ -125,7 +125,7 @@ impl Backend for StepFunctions {
     }
 
     async fn observe(&self, handle: &JobHandle) -> Result<Observation> {
-        self.look(handle).await
+        self.look(handle, true).await
     }
 
     async fn cancel(&self, handle: &JobHandle) -> Result<()> {

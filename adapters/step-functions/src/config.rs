@@ -60,8 +60,9 @@ pub struct Config {
     #[serde(with = "humantime_serde")]
     #[schemars(with = "String")]
     pub list_every: Duration,
-    /// How often in a minute the histories of running executions are read, to tell how far they are. All executions of
-    /// this backend share it, those first that were not read for the longest part of their age; 0 turns progress off.
+    /// How often in a minute the histories of running executions that somebody watches are read, to tell how far they are. All
+    /// executions of this backend share it, those first that were not read for the longest part of their age; 0 turns progress
+    /// off.
     pub progress_calls_per_minute: u16,
     /// Offer the state machines of the account and region as tools.
     pub discover: Option<Discover>,

@@ -10,7 +10,7 @@ use crate::steps::Look;
 
 impl StepFunctions {
     /// Looks at an execution by itself.
-    pub(crate) async fn look(&self, handle: &JobHandle) -> Result<Observation> {
+    pub(crate) async fn look(&self, handle: &JobHandle, watched: bool) -> Result<Observation> {
         let Some(arn) = ExecutionArn::parse(handle) else { return Ok(gone()) };
         if arn.region() != self.region {
             return Err(Error::config(format!(
@@ -25,7 +25,7 @@ impl StepFunctions {
             ));
         }
         match self.api.describe(arn.as_str()).await {
-            Ok(seen) => self.judge(&arn, seen.into()).await,
+            Ok(seen) => self.judge(&arn, seen.into(), watched).await,
             // What was started a moment ago need not be known everywhere at AWS.
             Err(failure) if failure.is("ExecutionDoesNotExist") && self.is_young(arn.as_str()) => {
                 Err(Error::unavailable("DescribeExecution: the execution is not known yet"))
@@ -36,10 +36,15 @@ impl StepFunctions {
     }
 
     /// What AWS said about an execution, with what only its history tells: where a failure came from, how far it is.
-    pub(crate) async fn judge(&self, arn: &ExecutionArn<'_>, facts: Facts) -> Result<Observation> {
+    pub(crate) async fn judge(
+        &self,
+        arn: &ExecutionArn<'_>,
+        facts: Facts,
+        watched: bool,
+    ) -> Result<Observation> {
         if !facts.have_ended() {
             let seen = facts.observation(None);
-            return self.with_progress(arn, seen).await;
+            return self.with_progress(arn, seen, watched).await;
         }
         self.watch.forget(arn.as_str());
         self.tokens.forget(arn.as_str());
@@ -55,12 +60,13 @@ impl StepFunctions {
         &self,
         arn: &ExecutionArn<'_>,
         seen: Observation,
+        watched: bool,
     ) -> Result<Observation> {
         if seen.state != JobState::Running || seen.message.is_some() {
             return Ok(seen);
         }
         let held = self.tokens.contents(arn.as_str());
-        let look = Look { seen, held: &held, is_new: self.is_young(arn.as_str()) };
+        let look = Look { seen, held: &held, is_new: self.is_young(arn.as_str()), watched };
         let mut seen = self.watch.tell(&self.api, &self.machines, arn, look).await?;
         // What was answered a moment ago need not be in the history yet.
         seen.questions.retain(|question| !self.given.knows(arn.as_str(), &question.id));

@@ -112,7 +112,7 @@ impl StepFunctions {
     /// What is to be said of an execution that was found: a look that fails is made up for later.
     async fn started(&self, handle: JobHandle, facts: Facts) -> Started {
         let first: Option<Observation> = match ExecutionArn::parse(&handle) {
-            Some(arn) => self.judge(&arn, facts).await.ok(),
+            Some(arn) => self.judge(&arn, facts, true).await.ok(),
             None => None,
         };
         Started { handle, first }

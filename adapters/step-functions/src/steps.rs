@@ -116,6 +116,8 @@ pub(crate) struct Look<'a> {
     pub(crate) held: &'a [Content],
     /// True if this server has started it a moment ago.
     pub(crate) is_new: bool,
+    /// True if somebody would notice how far it is.
+    pub(crate) watched: bool,
 }
 
 impl Followed {
@@ -152,8 +154,9 @@ impl Watch {
     }
 
     /// The observation of a running execution with what is known of how far it is, and what it asks. How far it is is
-    /// looked up if that is due, and a call for it is left; that this fails is no failure of the look. What it asks must be
-    /// known: a look that leaves out a question says that it is asked no longer.
+    /// looked up if somebody watches, that is due, and a call for it is left; that this fails is no failure of the look.
+    /// What it asks must be known, whoever watches: a look that leaves out a question says that it is asked no longer, and one
+    /// whose token went to another server is seen in the history alone.
     pub(crate) async fn tell(
         &self,
         api: &Api,
@@ -169,7 +172,8 @@ impl Watch {
         let must = asking && (!followed.is_read || (followed.asks.are_open() && !rests(QUICKEST)));
         // What was asked before this server began is told at once: it may have been told before.
         let is_first = followed.looked.is_none() && !look.is_new;
-        if must || (!rests(QUICKEST.max(age / 10)) && self.calls.lock().take(now).is_ok()) {
+        let may = (look.watched || asking) && !rests(QUICKEST.max(age / 10));
+        if must || (may && self.calls.lock().take(now).is_ok()) {
             followed.looked = Some(now);
             match self.read(api, machines, arn, &mut followed).await {
                 Err(failure) if asking && !followed.is_read => return Err(failure.into()),

@@ -2,7 +2,7 @@
 //! those that it does not answer for are looked at one by one.
 
 use futures_util::stream::{self, StreamExt};
-use taskbridge_sdk::{Error, ErrorKind, GroupKey, JobHandle, JobState, Observation, Result, Subject};
+use taskbridge_sdk::{Error, ErrorKind, GroupKey, JobState, Observation, Result, Subject};
 use tokio::time::Instant;
 
 use crate::arn::ExecutionArn;
@@ -23,28 +23,30 @@ struct Listed {
 impl StepFunctions {
     pub(crate) async fn sweep(&self, group: &GroupKey, jobs: &[Subject]) -> Vec<Result<Observation>> {
         let began = Instant::now();
-        let handles: Vec<JobHandle> = jobs.iter().map(|job| job.handle.clone()).collect();
-        let listed = self.list(group, &handles, began).await;
-        // Who has waited longest to have its history read has the first of the calls that there are for it.
-        let mut order: Vec<usize> = (0..handles.len()).collect();
+        let listed = self.list(group, jobs, began).await;
+        // Who is watched and has waited longest to have its history read has the first of the calls that there are for it.
+        let mut order: Vec<usize> = (0..jobs.len()).collect();
         let urgency = |at: &usize| {
-            let arn = ExecutionArn::parse(&handles[*at]);
-            arn.map_or(0.0, |arn| self.watch.urgency(arn.as_str(), began))
+            let arn = ExecutionArn::parse(&jobs[*at].handle);
+            (jobs[*at].watched, arn.map_or(0.0, |arn| self.watch.urgency(arn.as_str(), began)))
         };
-        order.sort_by(|one, other| urgency(other).total_cmp(&urgency(one)));
-        let looks: Vec<_> = order.iter().map(|at| self.look_within(&handles[*at], &listed, began)).collect();
+        order.sort_by(|one, other| {
+            let (one, other) = (urgency(one), urgency(other));
+            other.0.cmp(&one.0).then(other.1.total_cmp(&one.1))
+        });
+        let looks: Vec<_> = order.iter().map(|at| self.look_within(&jobs[*at], &listed, began)).collect();
         let seen: Vec<_> = stream::iter(looks).buffered(AT_A_TIME).collect().await;
         let mut answers: Vec<_> = order.into_iter().zip(seen).collect();
         answers.sort_by_key(|(at, _)| *at);
         answers.into_iter().map(|(_, seen)| seen).collect()
     }
 
-    async fn look_within(&self, handle: &JobHandle, listed: &Listed, began: Instant) -> Result<Observation> {
-        let arn = ExecutionArn::parse(handle);
+    async fn look_within(&self, job: &Subject, listed: &Listed, began: Instant) -> Result<Observation> {
+        let arn = ExecutionArn::parse(&job.handle);
         match arn.and_then(|arn| listed.running.get(arn.as_str()).map(|since| (since, arn))) {
             Some((since, arn)) => {
                 let seen = Observation { since: *since, ..Observation::new(JobState::Running) };
-                self.with_progress(&arn, seen).await
+                self.with_progress(&arn, seen, job.watched).await
             }
             None => match &listed.trouble {
                 Some(trouble) => Err(again(trouble)),
@@ -52,14 +54,15 @@ impl StepFunctions {
                 None if began.elapsed() > self.call_timeout / 2 => Err(Error::unavailable(
                     "Step Functions answers slowly, so this execution was not looked at",
                 )),
-                None => self.look(handle).await,
+                None => self.look(&job.handle, job.watched).await,
             },
         }
     }
 
     /// Those of the executions that run, as far as lists are cheaper than single looks.
-    async fn list(&self, group: &GroupKey, handles: &[JobHandle], now: Instant) -> Listed {
-        let arns = handles.iter().filter_map(ExecutionArn::parse).filter(|arn| !arn.is_express());
+    async fn list(&self, group: &GroupKey, jobs: &[Subject], now: Instant) -> Listed {
+        let arns =
+            jobs.iter().filter_map(|job| ExecutionArn::parse(&job.handle)).filter(|arn| !arn.is_express());
         let arns: Vec<_> = arns.collect();
         let arns: Vec<&str> = arns.iter().map(ExecutionArn::as_str).collect();
         let Known { mut running, to_list } = self.lists.known(group.as_str(), &arns, now, skew::now());

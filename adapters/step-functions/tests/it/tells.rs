@@ -92,6 +92,34 @@ async fn histories_are_read_no_more_often_than_the_config_allows() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn histories_are_read_of_what_somebody_watches() {
+    let world = World::with(Kind::MiniStack, json!({"progress_calls_per_minute": 1})).await;
+    let machine = world.machine(json!({"First": {"Type": "Wait", "Seconds": 600, "End": true}})).await;
+    let mut handles = Vec::new();
+    for _ in 0..4 {
+        handles.push(world.backend.start(&start(&machine, json!({}))).await.unwrap().handle);
+    }
+    let group = world.backend.group(&handles[0]);
+    world.proxy.counts();
+    let mut jobs = Subject::watched(&handles);
+    jobs.iter_mut().for_each(|job| job.watched = false);
+    for _ in 0..3 {
+        let seen = world.backend.observe_all(&group, &jobs).await;
+        assert!(seen.iter().all(|seen| seen.as_ref().unwrap().log_bytes.is_none()));
+    }
+    assert_eq!(world.proxy.counts().get("GetExecutionHistory"), None);
+    // The only call that there is goes to the one that somebody watches, wherever it stands.
+    jobs[2].watched = true;
+    let seen = world.backend.observe_all(&group, &jobs).await;
+    let told: Vec<bool> = seen.iter().map(|seen| seen.as_ref().unwrap().log_bytes.is_some()).collect();
+    assert_eq!(told, [false, false, true, false], "{seen:?}");
+    assert_eq!(world.proxy.counts().get("GetExecutionHistory"), Some(&1));
+    for handle in &handles {
+        world.backend.cancel(handle).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_log_grows_while_it_runs_and_says_why_it_failed() {
     for kind in BOTH {
         let world = World::new(kind).await;
