@@ -8,12 +8,13 @@ use taskbridge_sdk::{Error, Result};
 
 /// The variables of the server that Slurm's commands need, and that jobs may see. All others stay away from jobs, since they can
 /// hold secrets; and those that begin with `SBATCH_` would be options that nobody asked for.
-pub(crate) const KEPT: [&str; 9] = [
+pub(crate) const KEPT: [&str; 10] = [
     "PATH",
     "HOME",
     "USER",
     "LOGNAME",
     "SHELL",
+    "LANG",
     "SLURM_CONF",
     "SSH_AUTH_SOCK",
     "KRB5CCNAME",

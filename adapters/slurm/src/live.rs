@@ -46,9 +46,10 @@ fn single(row: &Row, position: Option<usize>) -> Observation {
     let state = if waits { JobState::Queued } else { JobState::Running };
     let words = if waits { waiting(row, position) } else { running(row) };
     let (progress, said) = row.comment.as_deref().map(comment).unwrap_or_default();
+    let job = row.job;
     let mut seen = Observation::new(state).with_message(match said {
-        Some(said) if !waits => format!("{said} ({words})"),
-        _ => words,
+        Some(said) if !waits => format!("{said} (job {job} {words})"),
+        _ => format!("job {job}: {words}"),
     });
     seen.progress = progress;
     seen.since = if waits { row.submitted } else { row.start };
@@ -103,7 +104,8 @@ fn array(total: usize, rows: &[Row], position: Option<usize>) -> Observation {
     let done = total.saturating_sub(waiting_tasks + running);
     let failed =
         count(&|row| row.state.has_ended() && !matches!(row.state, State::Completed | State::Cancelled));
-    let mut words = format!("{done} of {total} done");
+    let job = rows.first().map_or_else(String::new, |row| format!("job {}: ", row.job));
+    let mut words = format!("{job}{done} of {total} done");
     if failed > 0 {
         words.push_str(&format!(", {failed} of them failed"));
     }
@@ -192,11 +194,11 @@ mod tests {
         assert_eq!(seen.state, JobState::Queued);
         assert_eq!(
             seen.message.as_deref(),
-            Some("waiting for resources, position 14, expected start 2026-11-22 09:29 UTC")
+            Some("job 7: waiting for resources, position 14, expected start 2026-11-22 09:29 UTC")
         );
         let stuck = Row { reason: "BadConstraints".to_owned(), start: None, ..row };
         let seen = told(&Plan::default(), &[stuck], Some(14)).message.unwrap();
-        assert_eq!(seen, "no nodes have what it asks for; it will not begin by itself");
+        assert_eq!(seen, "job 7: no nodes have what it asks for; it will not begin by itself");
     }
 
     #[test]
@@ -208,9 +210,9 @@ mod tests {
         };
         let seen = told(&Plan::default(), &[running("progress=2/3 docking")], None);
         assert_eq!(seen.progress, Some(Progress { done: 2.0, total: Some(3.0) }));
-        assert_eq!(seen.message.as_deref(), Some("docking (running on n1)"));
+        assert_eq!(seen.message.as_deref(), Some("docking (job 7 running on n1)"));
         let seen = told(&Plan::default(), &[running(OURS_COMMENT)], None);
-        assert_eq!((seen.progress, seen.message.as_deref()), (None, Some("running on n1")));
+        assert_eq!((seen.progress, seen.message.as_deref()), (None, Some("job 7: running on n1")));
         assert_eq!(comment("progress=40%").0, Some(Progress { done: 40.0, total: Some(100.0) }));
         assert_eq!(comment("progress=NaN"), (None, Some("progress=NaN".to_owned())));
     }
@@ -226,7 +228,7 @@ mod tests {
         let seen = told(&plan, &rows, None);
         assert_eq!(
             seen.message.as_deref(),
-            Some("60 of 200 done, 1 of them failed, 1 running, 139 pending (waiting for resources)")
+            Some("job 7: 60 of 200 done, 1 of them failed, 1 running, 139 pending (waiting for resources)")
         );
         assert_eq!(seen.progress, Some(Progress { done: 60.0, total: Some(200.0) }));
     }

@@ -83,7 +83,9 @@ impl Order {
             Value::Object(arguments.clone()).to_string().into_bytes(),
             0o600,
         ));
-        let environment = environment(job, target, setup, &templates, &context, folder)?;
+        let mut environment = environment(job, target, setup, &templates, &context, folder)?;
+        // Many scripts begin with a `cd` to it; where the server happens to run is nothing to them.
+        environment.insert("SLURM_SUBMIT_DIR".to_owned(), text(&root)?);
         let words = match &target.array {
             Some(_) => Vec::new(),
             None => words(&target.args, &templates, &context)?,

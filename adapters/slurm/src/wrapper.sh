@@ -12,6 +12,8 @@ if ! mkdir "$folder/ran/$run" 2>/dev/null; then
     echo "taskbridge: $folder/ran cannot be written on this node" >&2
     exit 98
 fi
+# What the adapter told Slurm's commands, and meant for them alone.
+unset LC_ALL SLURM_TIME_FORMAT SLURM_BITSTR_LEN
 began=$(date +%s)
 script= told=
 pass_on() {

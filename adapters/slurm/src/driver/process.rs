@@ -58,6 +58,8 @@ impl Runner {
             ("LC_ALL".to_owned(), "C".to_owned()),
             // Moments as seconds since 1970, whatever the time zone of the machine.
             ("SLURM_TIME_FORMAT".to_owned(), "%s".to_owned()),
+            // The numbers of an array's tasks in full, however many parts they have.
+            ("SLURM_BITSTR_LEN".to_owned(), "0".to_owned()),
         ]);
         if let Some(path) = &config.slurm_conf {
             given.insert("SLURM_CONF".to_owned(), path.to_string_lossy().into_owned());
