@@ -25,8 +25,8 @@ CHOSEN = {
 SPEAKERS = [client for client in CLIENTS if (client.program, client.generation) in CHOSEN]
 # So many jobs of a client run at a time.
 AT_ONCE = 3
-# For how long a client waits for a result while the bridge lives: an answer that cannot be handed over at once, because
-# its token went away with the last bridge, is tried again after up to a minute.
+# For how long a client waits for a result while the bridge lives. An answer that cannot be handed over at once, because its token went
+# away with the last bridge, waits until the engine hands the step out again.
 SECONDS = 180
 # What a client is told of a job of which nobody knows whether it was started.
 UNCERTAIN = "it is uncertain whether the job started"
