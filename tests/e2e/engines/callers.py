@@ -38,10 +38,13 @@ class Work(Protocol):
     """What a tool does, and what must come of it."""
 
     name: str
+    # Whether the client says yes to what is asked.
+    accepts: bool
     # Whether its engine knows no key for a start.
     may_be_uncertain: bool
 
     def arguments(self, label: str, number: int) -> dict[str, Any]: ...
+    def finish(self, peer: Peer, task: str) -> dict[str, Any]: ...
     def check(self, got: dict[str, Any], label: str, number: int) -> None: ...
 
 
@@ -76,8 +79,14 @@ class Calls:
         self._changed = threading.Condition()
 
     def take(self) -> list[Call]:
+        """A few calls whose questions are all accepted, or all declined: a client does the one or the other."""
+        batch: list[Call] = []
         with self._changed:
-            return [self._waiting.pop() for _ in range(min(AT_ONCE, len(self._waiting)))]
+            while self._waiting and len(batch) < AT_ONCE:
+                if batch and self._waiting[-1].work.accepts != batch[0].work.accepts:
+                    break
+                batch.append(self._waiting.pop())
+        return batch
 
     def step(self) -> None:
         """A call was accepted, or came to its end."""
@@ -112,10 +121,12 @@ class Caller(threading.Thread):
         self._env, self._log, self._bridge, self._calls = env, place.log, bridge, calls
         self._peer: Peer | None = None
         self._life = -1
+        self._accepts = True
         self.library = ""
 
     def run(self) -> None:
         while batch := self._calls.take():
+            self._answer(batch[0].work.accepts)
             for call in batch:
                 call.client = self.name
             for act in (self._start, self._finish):
@@ -134,6 +145,12 @@ class Caller(threading.Thread):
         except Failed:
             self._hang_up()
 
+    def _answer(self, accepts: bool) -> None:
+        """Accepts what is asked from here on, or declines it. A client keeps to the one while it is connected."""
+        if accepts != self._accepts:
+            self._accepts = accepts
+            self._hang_up()
+
     def _start(self, call: Call) -> None:
         def start(peer: Peer) -> Any:
             call.labels.append(f"call-{call.number}-{len(call.labels)}")
@@ -143,7 +160,7 @@ class Caller(threading.Thread):
 
     def _finish(self, call: Call) -> None:
         def finish(peer: Peer) -> Any:
-            got = peer.ask("result", task=call.task)
+            got = call.work.finish(peer, call.task)
             # A library may call a connection that broke a result.
             call.work.check(got, call.labels[-1], call.number % 4)
             return got
@@ -173,7 +190,7 @@ class Caller(threading.Thread):
         self._hang_up()
         self._peer = Peer(self._command, self._env, self._log, lambda: self._bridge.life != life, SECONDS)
         self.library = self._peer.library
-        self._peer.ask("open", accepts=True)
+        self._peer.ask("open", accepts=self._accepts)
         return self._peer
 
     def _hang_up(self) -> None:

@@ -5,15 +5,16 @@ workflows, somebody else who gives reviews, and what the test GitHub itself says
 import json
 import subprocess
 import threading
+import time
 import urllib.request
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from jobs import Job
 from peer import SECONDS, Failed
 from proxy import Proxy
+from workflows import Workflow, workflows
 
 SERVE = Path(__file__).resolve().parents[2] / "github/serve.mjs"
 # How likely the reply to a request is lost, by what it does to lose it.
@@ -24,84 +25,16 @@ LOSSES = {
     "jobs": 0.1,
     "file": 0.1,
     "review": 0.3,
+    "cancel": 0.3,
 }
 # Requests at which a kill hurts most: served, and nobody hears of it.
-MOMENTS = ("dispatch", "dispatch", "review")
+MOMENTS = ("dispatch", "dispatch", "dispatch", "review", "cancel")
+# What is asked for by the last part of a path.
+POSTS = {"dispatches": "dispatch", "pending_deployments": "review", "cancel": "cancel"}
+CONCLUSIONS = {"success": "SUCCEEDED", "failure": "FAILED", "cancelled": "CANCELLED"}
 REFUSAL = b'{"message": "You have exceeded a secondary rate limit", "documentation_url": "", "status": "403"}'
 # As GitHub says that it is too much, and for how long.
 THROTTLED = (403, REFUSAL, "retry-after: 1\r\n")
-
-HEAD = """name: {name}
-run-name: {name} ${{{{ inputs.label }}}} ${{{{ inputs.taskbridge_job }}}}
-on:
-  workflow_dispatch:
-    inputs:
-      label: {{ type: string, required: true }}
-      number: {{ type: number, required: true }}
-      taskbridge_job: {{ type: string }}
-jobs:
-"""
-HAND_BACK = (
-    "mkdir -p $TEST_GITHUB_ARTIFACTS/taskbridge-output && printf"
-    """ '{"label": "%s", "number": %s}' "$LABEL" "$NUMBER" > $TEST_GITHUB_ARTIFACTS/taskbridge-output/out.json"""
-)
-
-
-def step(command: str) -> dict[str, Any]:
-    return {"run": command, "env": {"LABEL": "${{ inputs.label }}", "NUMBER": "${{ inputs.number }}"}}
-
-
-def job(*commands: str, **more: Any) -> dict[str, Any]:
-    return {"runs-on": "ubuntu-latest", "steps": [step(command) for command in commands], **more}
-
-
-@dataclass(frozen=True)
-class Workflow:
-    """One workflow. Those that succeed hand back what they were called with."""
-
-    name: str
-    jobs: dict[str, Any]
-    status: str = "SUCCEEDED"
-    # What a failure tells.
-    says: str = ""
-    repository: str = "own"
-    children: int = 0
-    # GitHub knows no key for a dispatch.
-    may_be_uncertain: bool = True
-
-    @property
-    def text(self) -> str:
-        # What is JSON is YAML.
-        return HEAD.format(name=self.name) + json.dumps(self.jobs, indent=2).replace("\n", "\n  ").join(["  ", "\n"])
-
-    def arguments(self, label: str, number: int) -> dict[str, Any]:
-        return {"label": label, "number": number}
-
-    def check(self, got: dict[str, Any], label: str, number: int) -> None:
-        """Fails unless this is what a call with this label must come to."""
-        structured = got["structured"] or {}
-        if self.status == "SUCCEEDED":
-            right = structured == {"label": label, "number": number} and not got["error"]
-        else:
-            right = got["error"] and structured.get("conclusion") == "failure" and self.says in json.dumps(got)
-        if not right:
-            raise Failed(f"the result of {self.name} for {label}, {number} is {got}")
-
-
-def workflows() -> list[Workflow]:
-    gated = {"deploy": job(HAND_BACK, environment="production")}
-    tests = job("echo testing ${{ matrix.part }}", strategy={"matrix": {"part": ["api", "web"]}})
-    failing = {"work": job("echo compiling", "echo the tray is empty; exit 3")}
-    return [
-        Workflow("succeeds", {"work": job("echo working", HAND_BACK)}),
-        Workflow("takes_a_while", {"work": job("sleep 2", HAND_BACK)}),
-        Workflow("fails", failing, status="FAILED", says="the tray is empty"),
-        Workflow("matrix", {"test": tests, "report": job(HAND_BACK, needs="test")}),
-        Workflow("asks", gated),
-        Workflow("asks_another", gated, repository="other"),
-        Workflow("is_refused", gated, status="FAILED", repository="refused"),
-    ]
-
 
 # The repositories: whether the bridge's user may review there, and what somebody else says who may.
 REPOSITORIES = {"own": (True, None), "other": (False, "approved"), "refused": (False, "rejected")}
@@ -154,6 +87,8 @@ class GithubActions:
         parts = [
             f'[backends.{name}]\nkind = "github-actions"\nrepository = "{made["repo"]}"\ntoken = "{made["token"]}"\n'
             f'api = "{url}"\ncall_timeout = "2900ms"\nprogress_calls_per_minute = 600\n'
+            # So that a server reads the workflows when it begins. The tools below stand before those that it finds.
+            f'[backends.{name}.discover]\nevery = "1h"\n'
             for name, made in self._made.items()
         ]
         parts += [
@@ -167,12 +102,21 @@ class GithubActions:
         return "".join(parts)
 
     def jobs(self) -> Iterator[Job]:
-        """What was run, as the test GitHub itself says."""
+        """What was run, as the test GitHub itself says, once all of it has ended."""
         for made in self._made.values():
-            for run in self._control("listed", repo=made["repo"]):
-                status = {"success": "SUCCEEDED", "failure": "FAILED"}.get(run["conclusion"], str(run["conclusion"]))
+            for run in self._ended(made["repo"]):
+                status = CONCLUSIONS.get(run["conclusion"], str(run["conclusion"]))
                 says = json.loads(run["output"]) if run["output"] else None
                 yield Job(run["workflow"], run["inputs"]["label"], status, says, f"run {run['id']}")
+
+    def _ended(self, repo: str) -> list[dict[str, Any]]:
+        """The runs of a repository. One of which nobody knows whether it was started may still go on."""
+        end = time.monotonic() + SECONDS
+        while True:
+            runs = self._control("listed", repo=repo)
+            if time.monotonic() > end or all(run["status"] in ("completed", "waiting") for run in runs):
+                return runs
+            time.sleep(0.5)
 
     def complaints(self) -> list[str]:
         """Breaches of GitHub's own description, by the bridge or by the test GitHub."""
@@ -192,7 +136,7 @@ def name_of(method: str, path: str, _headers: dict[str, str]) -> str:
     """What a request is, in a word."""
     path = path.partition("?")[0]
     if method == "POST":
-        return {"dispatches": "dispatch", "pending_deployments": "review"}.get(path.rpartition("/")[2], "other")
+        return POSTS.get(path.rpartition("/")[2], "other")
     ends = {"runs": "runs", "jobs": "jobs"}
     last = path.rpartition("/")[2]
     if "/contents/" in path:

@@ -5,7 +5,7 @@ with, and what must come of it. It must not know how calls are made or counted.
 from dataclasses import dataclass
 from typing import Any
 
-from peer import Failed
+from peer import Failed, Peer
 
 ROLE = "arn:aws:iam::000000000000:role/tests"
 ACCOUNT = "us-east-1:000000000000"
@@ -38,6 +38,8 @@ class Machine:
     status: str = "SUCCEEDED"
     # How many executions of `CHILD` each of its executions starts.
     children: int = 0
+    # The client says yes to what is asked.
+    accepts: bool = True
     # The engine knows executions by their names.
     may_be_uncertain: bool = False
 
@@ -47,6 +49,9 @@ class Machine:
 
     def arguments(self, label: str, number: int) -> dict[str, Any]:
         return {"label": label, "number": number}
+
+    def finish(self, peer: Peer, task: str) -> dict[str, Any]:
+        return peer.ask("result", task=task)
 
     def check(self, got: dict[str, Any], label: str, number: int) -> None:
         """Fails unless this is what a call with this label must come to."""

@@ -85,7 +85,8 @@ class Client:
 def outcome(content: list[Any], structured: Any, failed: bool | None) -> dict[str, Any]:
     """A tool result in the words of the table."""
     text = "".join(block.text for block in content if getattr(block, "type", None) == "text")
-    return {"text": text.rstrip("\n"), "structured": structured, "error": bool(failed)}
+    links = [str(block.uri) for block in content if getattr(block, "type", None) == "resource_link"]
+    return {"text": text.rstrip("\n"), "structured": structured, "error": bool(failed), "links": links}
 
 
 async def begin(client: Client, accepts: bool) -> None:

@@ -59,7 +59,7 @@ class FastMcp3(Client):
         return outcome(raw.content, raw.structuredContent, raw.isError)
 
     async def cancel(self, task: str) -> None:
-        await self._tasks[task].cancel()
+        await self._client.cancel_task(task)
 
     async def progress(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
         steps: list[float] = []

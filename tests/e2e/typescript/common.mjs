@@ -64,12 +64,13 @@ export class Driven {
 
 /** A tool result in the words of the table. */
 export function outcome(result) {
-  const blocks = (result.content ?? []).filter((block) => block.type === "text");
-  const text = blocks.map((block) => block.text).join("");
+  const blocks = (type) => (result.content ?? []).filter((block) => block.type === type);
+  const text = blocks("text").map((block) => block.text).join("");
   return {
     text: text.replace(/\n+$/, ""),
     structured: result.structuredContent ?? null,
     error: Boolean(result.isError),
+    links: blocks("resource_link").map((block) => block.uri),
   };
 }
 

@@ -96,7 +96,7 @@ class Sdk2 extends Driven {
   }
 
   async cancel({ task }) {
-    await this.executions.get(task).cancel();
+    await (this.executions.get(task) ?? this.session.task(task)).cancel();
   }
 
   async progress({ tool, arguments: args }) {
@@ -133,7 +133,7 @@ async function settled(execution) {
   const ended = await execution.result();
   if (ended.status === "completed") return outcome(ended.result);
   // In 2025-11-25 the library fetches no result of a failed task; its user has the task's message.
-  return { text: ended.error?.message ?? ended.status, structured: null, error: true };
+  return { text: ended.error?.message ?? ended.status, structured: null, error: true, links: [] };
 }
 
 await serve(new Sdk2(setup()), library("@modelcontextprotocol/client", "@modelcontextprotocol/ext-tasks"));
