@@ -18,6 +18,7 @@ use crate::credential::Credential;
 use crate::failure::Repeat;
 use crate::handle::Place;
 use crate::links::Links;
+use crate::lists::Lists;
 use crate::progress::Watch;
 
 /// For how long a run that was dispatched may not be known everywhere at GitHub.
@@ -34,6 +35,7 @@ pub(crate) struct Actions {
     pub(crate) credential: Credential,
     pub(crate) webhook_secret: Option<Secret>,
     pub(crate) links: Links,
+    pub(crate) lists: Lists,
     pub(crate) watch: Watch,
     /// The repository of targets that name none.
     pub(crate) repository: Option<String>,
@@ -62,6 +64,7 @@ impl Actions {
             credential: Credential::of(&config),
             api: Api::new(client::connect(&config)?, config.call_timeout),
             links: Links::new()?,
+            lists: Lists::default(),
             watch: Watch::new(config.progress_calls_per_minute),
             webhook_secret: config.webhook_secret,
             repository: config.repository,
@@ -87,6 +90,7 @@ impl Actions {
 
     pub(crate) fn note_start(&self, run: u64) {
         let now = Instant::now();
+        self.lists.stir(run, now);
         let mut started = self.started.lock();
         started.retain(|_, at| now - *at < YOUNG);
         started.insert(run, now);
@@ -155,7 +159,7 @@ impl Backend for Actions {
     }
 
     async fn observe(&self, handle: &JobHandle) -> Result<Observation> {
-        self.look(handle).await
+        self.look(handle, true).await
     }
 
     async fn cancel(&self, handle: &JobHandle) -> Result<()> {
@@ -163,6 +167,7 @@ impl Backend for Actions {
         let path = format!("{}/cancel", place.path());
         match self.api.post("cancel", Repeat::Safe, &path, None).await {
             Ok(_) => {
+                self.lists.stir(place.run, Instant::now());
                 self.cancelled.lock().entry(place.run).or_insert_with(Instant::now);
                 Ok(())
             }

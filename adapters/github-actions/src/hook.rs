@@ -6,6 +6,7 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde::Deserialize;
 use sha2::Sha256;
 use taskbridge_sdk::{Delivery, Hooks, JobHandle, Told, same_secret};
+use tokio::time::Instant;
 
 use crate::backend::Actions;
 use crate::handle::Place;
@@ -59,6 +60,7 @@ impl Actions {
     fn meant(&self, event: &Event) -> Vec<JobHandle> {
         let run = event.workflow_run.as_ref().map(|run| run.id);
         let Some(run) = run.or(event.workflow_job.as_ref().map(|job| job.run_id)) else { return Vec::new() };
+        self.lists.stir(run, Instant::now());
         let mut jobs = self.watched(run);
         for job in said(event) {
             if !jobs.contains(&job) {

@@ -25,6 +25,7 @@ mod inputs;
 mod kept;
 mod limits;
 mod links;
+mod lists;
 mod log;
 mod look;
 mod order;

@@ -15,11 +15,11 @@ use crate::wire::{Job, Jobs, Run};
 const MOST_PAGES: usize = 4;
 
 impl Actions {
-    /// Looks at a run by itself.
-    pub(crate) async fn look(&self, handle: &JobHandle) -> Result<Observation> {
+    /// Looks at a run by itself. What only its jobs tell is told where somebody watches it.
+    pub(crate) async fn look(&self, handle: &JobHandle, watched: bool) -> Result<Observation> {
         let Some(place) = Place::parse(handle) else { return Ok(gone()) };
         match self.api.get::<Run>("the run", &place.path()).await {
-            Ok(run) => self.judge(&place, run).await,
+            Ok(run) => self.judge(&place, run, watched).await,
             Err(failure) if failure.is(404) => self.missing(&place).await,
             Err(failure) => Err(failure.into()),
         }
@@ -36,7 +36,7 @@ impl Actions {
     }
 
     /// What GitHub said of a run, judged for the attempt that is the job.
-    pub(crate) async fn judge(&self, place: &Place, mut run: Run) -> Result<Observation> {
+    pub(crate) async fn judge(&self, place: &Place, mut run: Run, watched: bool) -> Result<Observation> {
         if run.run_attempt.is_some_and(|attempt| attempt > place.attempt) {
             // Somebody has it run again. The job is the attempt that it began with.
             match self.api.get::<Run>("the attempt", &place.attempt_path()).await {
@@ -63,7 +63,7 @@ impl Actions {
             Stage::Running(why) => {
                 let seen = Observation { message: why, ..Observation::new(JobState::Running) };
                 let usual = self.usual.lock().get(&place.group()).cloned();
-                self.told(place).await.within(seen, usual.as_deref())
+                self.told(place, watched).await.within(seen, usual.as_deref())
             }
             Stage::Ended(end) => {
                 self.forget(place.run);
@@ -74,8 +74,9 @@ impl Actions {
     }
 
     /// How far a run is, as far as that may be asked now.
-    async fn told(&self, place: &Place) -> Told {
-        if self.api.limits.are_ample()
+    async fn told(&self, place: &Place, watched: bool) -> Told {
+        if watched
+            && self.api.limits.are_ample()
             && self.watch.may_read(place.run, Instant::now())
             && let Ok(jobs) = self.jobs(place).await
         {

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use taskbridge_sdk::{
     Answer, JobHandle, JobState, Observation, Question, Questions, Result, Taken, async_trait,
 };
+use tokio::time::Instant;
 
 use crate::backend::Actions;
 use crate::failure::{Repeat, one_line};
@@ -22,9 +23,11 @@ impl Actions {
         Ok(seen(place, &pending, link))
     }
 
+    /// What was said of it lately is believed for as long as what a list says of the run.
     async fn pending(&self, place: &Place) -> Result<Vec<Pending>> {
         let path = format!("{}/pending_deployments", place.path());
-        Ok(self.api.get("the pending deployments", &path).await?)
+        let age = self.lists.belief(&place.group(), place.run, Instant::now());
+        Ok(self.api.get_within(age, "the pending deployments", &path).await?)
     }
 }
 
@@ -99,6 +102,7 @@ impl Questions for Actions {
             let comment =
                 if comment.trim().is_empty() { "Reviewed through taskbridge.".to_owned() } else { comment };
             let review = json!({"environment_ids": [environment], "state": state, "comment": comment});
+            self.lists.stir(place.run, Instant::now());
             match self.api.post("review", Repeat::Safe, &path, Some(&review)).await {
                 Ok(_) => return Ok(Taken::Accepted),
                 // Somebody was quicker.

@@ -152,7 +152,7 @@ impl Actions {
     /// What is to be said of a run that was made or found: a look that fails is made up for later.
     pub(crate) async fn started(&self, place: &Place, run: Option<Run>) -> Started {
         let first: Option<Observation> = match run {
-            Some(run) => self.judge(place, run).await.ok(),
+            Some(run) => self.judge(place, run, true).await.ok(),
             None => None,
         };
         Started { handle: place.handle(), first }

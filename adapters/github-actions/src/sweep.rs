@@ -1,14 +1,15 @@
-//! A look at many runs of one workflow: the list of its newest runs answers for most of them, and costs nothing if nothing has
-//! changed. Only those that are not in it are looked at one by one.
+//! A look at many runs of one workflow: the list of its newest runs answers for most of them, for a while, and costs nothing if
+//! nothing has changed. Only those that are not in it are looked at one by one.
 
 use std::collections::HashMap;
 
 use futures_util::stream::{self, StreamExt as _};
-use taskbridge_sdk::{Error, ErrorKind, GroupKey, JobHandle, Observation, Result, Subject};
+use taskbridge_sdk::{Error, ErrorKind, GroupKey, Observation, Result, Subject};
 use tokio::time::Instant;
 
 use crate::backend::Actions;
 use crate::handle::{Place, runs_path};
+use crate::lists::Known;
 use crate::progress;
 use crate::wire::{Run, Runs};
 
@@ -18,29 +19,26 @@ const AT_A_TIME: usize = 16;
 impl Actions {
     pub(crate) async fn sweep(&self, group: &GroupKey, jobs: &[Subject]) -> Vec<Result<Observation>> {
         let began = Instant::now();
-        let handles: Vec<JobHandle> = jobs.iter().map(|job| job.handle.clone()).collect();
-        let listed = match self.list(group, &handles).await {
+        let listed = match self.listed(group, jobs).await {
             Ok(listed) => listed,
             // What cannot be listed can still be looked at one by one.
             Err(error) if matches!(error.kind(), ErrorKind::Denied | ErrorKind::Config) => HashMap::new(),
             Err(error) => {
-                return handles.iter().map(|_| Err(Error::new(error.kind(), error.to_string()))).collect();
+                return jobs.iter().map(|_| Err(Error::new(error.kind(), error.to_string()))).collect();
             }
         };
-        let looks: Vec<_> = handles.iter().map(|handle| self.look_within(handle, &listed, began)).collect();
+        let looks: Vec<_> = jobs.iter().map(|job| self.look_within(job, &listed, began)).collect();
         let seen = stream::iter(looks).buffered(AT_A_TIME).collect().await;
-        let ran_at =
-            handles.iter().filter_map(|job| listed.get(&Place::parse(job)?.run)?.head_branch.clone());
         // There is time for it only where the looks took none.
         if began.elapsed() < self.call_timeout / 4 {
-            self.keep_ready(group, ran_at.collect()).await;
+            self.keep_ready(group, listed.into_values().filter_map(|run| run.head_branch).collect()).await;
         }
         seen
     }
 
     async fn look_within(
         &self,
-        handle: &JobHandle,
+        job: &Subject,
         listed: &HashMap<u64, Run>,
         began: Instant,
     ) -> Result<Observation> {
@@ -48,17 +46,29 @@ impl Actions {
         if began.elapsed() > self.call_timeout / 2 {
             return Err(Error::unavailable("GitHub answers slowly, so this run was not looked at"));
         }
-        match Place::parse(handle) {
-            Some(place) if listed.contains_key(&place.run) => {
-                self.judge(&place, listed[&place.run].clone()).await
-            }
-            _ => self.look(handle).await,
+        let place = Place::parse(&job.handle);
+        match place.and_then(|place| Some((listed.get(&place.run)?.clone(), place))) {
+            Some((run, place)) => self.judge(&place, run, job.watched).await,
+            None => self.look(&job.handle, job.watched).await,
         }
     }
 
+    /// Those of the runs that a list tells of.
+    async fn listed(&self, group: &GroupKey, jobs: &[Subject]) -> Result<HashMap<u64, Run>> {
+        let wanted = jobs.iter().filter_map(|job| Place::parse(&job.handle));
+        let wanted: Vec<u64> = wanted.map(|place| place.run).collect();
+        let now = Instant::now();
+        let Known { mut runs, to_list } = self.lists.known(group, &wanted, now);
+        if let Some(to_list) = to_list {
+            let listed = self.list(group, to_list).await?;
+            runs = wanted.iter().filter_map(|run| Some((*run, listed.get(run)?.clone()))).collect();
+            self.lists.keep(group, now, listed);
+        }
+        Ok(runs)
+    }
+
     /// Those of the runs that are among the newest, as far as pages are cheaper than single looks.
-    async fn list(&self, group: &GroupKey, handles: &[JobHandle]) -> Result<HashMap<u64, Run>> {
-        let mut wanted: Vec<u64> = handles.iter().filter_map(Place::parse).map(|place| place.run).collect();
+    async fn list(&self, group: &GroupKey, mut wanted: Vec<u64>) -> Result<HashMap<u64, Run>> {
         let mut listed = HashMap::new();
         let Some((repository, workflow)) = group.as_str().rsplit_once('/') else { return Ok(listed) };
         for page in 1.. {

@@ -40,10 +40,10 @@ THROTTLED = (403, REFUSAL, "retry-after: 1\r\n")
 REPOSITORIES = {"own": (True, None), "other": (False, "approved"), "refused": (False, "rejected")}
 
 
-class GithubActions:
-    def __init__(self, installed: Path, work: Path, log: IO[bytes], seed: int) -> None:
-        self.moments = MOMENTS
-        self._work = work
+class Github:
+    """The test GitHub, running."""
+
+    def __init__(self, installed: Path, log: IO[bytes]) -> None:
         self._process = subprocess.Popen(
             ["node", str(SERVE), str(installed / "github")],
             stdin=subprocess.PIPE,
@@ -55,31 +55,45 @@ class GithubActions:
         word, _, port = self._process.stdout.readline().strip().partition(" ")
         if word != "ready":
             raise Failed("the test GitHub did not start")
-        self._port = int(port)
-        self.proxies = {"github": Proxy(self._port, LOSSES, seed, name_of, THROTTLED)}
+        self.port = int(port)
+        self.url = f"http://127.0.0.1:{port}"
+
+    def control(self, name: str, **body: Any) -> Any:
+        """Asks for something that is not GitHub's."""
+        request = urllib.request.Request(f"{self.url}/_test/{name}", json.dumps(body).encode())
+        with urllib.request.urlopen(request, timeout=SECONDS) as answer:
+            return json.loads(answer.read() or b"null")
+
+    def stop(self) -> None:
+        """It ends with its input."""
+        assert self._process.stdin
+        self._process.stdin.close()
+        self._process.wait(SECONDS)
+
+
+class GithubActions:
+    def __init__(self, installed: Path, _work: Path, log: IO[bytes], seed: int) -> None:
+        self.moments = MOMENTS
+        self._github = Github(installed, log)
+        self.proxies = {"github": Proxy(self._github.port, LOSSES, seed, name_of, THROTTLED)}
         self.works: list[Workflow] = workflows()
         self._made = {name: self._make(name, reviewer) for name, (reviewer, _) in REPOSITORIES.items()}
         self._over = threading.Event()
         self._somebody = threading.Thread(target=self._review)
         self._somebody.start()
 
-    def _control(self, name: str, **body: Any) -> Any:
-        request = urllib.request.Request(f"http://127.0.0.1:{self._port}/_test/{name}", json.dumps(body).encode())
-        with urllib.request.urlopen(request, timeout=SECONDS) as answer:
-            return json.loads(answer.read() or b"null")
-
     def _make(self, name: str, reviewer: bool) -> dict[str, str]:
         files = {f".github/workflows/{work.name}.yml": work.text for work in self.works if work.repository == name}
-        return self._control("repos", files=files, environments={"production": {}}, reviewer=reviewer)
+        return self._github.control("repos", files=files, environments={"production": {}}, reviewer=reviewer)
 
     def _review(self) -> None:
         """Somebody else gives the reviews that the bridge's user may not give."""
         while not self._over.wait(0.5):
             for name, (_, state) in REPOSITORIES.items():
                 repo = self._made[name]["repo"]
-                for run in self._control("listed", repo=repo) if state else []:
+                for run in self._github.control("listed", repo=repo) if state else []:
                     if run["status"] == "waiting":
-                        self._control("review", repo=repo, id=run["id"], login="octocat", state=state)
+                        self._github.control("review", repo=repo, id=run["id"], login="octocat", state=state)
 
     def config(self) -> str:
         """The backends and tools of the bridge."""
@@ -113,23 +127,20 @@ class GithubActions:
         """The runs of a repository. One of which nobody knows whether it was started may still go on."""
         end = time.monotonic() + SECONDS
         while True:
-            runs = self._control("listed", repo=repo)
+            runs = self._github.control("listed", repo=repo)
             if time.monotonic() > end or all(run["status"] in ("completed", "waiting") for run in runs):
                 return runs
             time.sleep(0.5)
 
     def complaints(self) -> list[str]:
         """Breaches of GitHub's own description, by the bridge or by the test GitHub."""
-        found = [self._control("breaches", repo=made["repo"]) for made in self._made.values()]
+        found = [self._github.control("breaches", repo=made["repo"]) for made in self._made.values()]
         return [json.dumps(breach) for breaches in found for breach in breaches]
 
     def stop(self) -> None:
-        """The test GitHub ends with its input."""
         self._over.set()
         self._somebody.join()
-        assert self._process.stdin
-        self._process.stdin.close()
-        self._process.wait(SECONDS)
+        self._github.stop()
 
 
 def name_of(method: str, path: str, _headers: dict[str, str]) -> str:

@@ -1,14 +1,16 @@
 //! Looks at many runs: what they cost, and that they say what single looks say.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use serde_json::json;
-use taskbridge_sdk::{JobHandle, JobState, Subject};
+use taskbridge_sdk::{ErrorKind, JobHandle, JobState, Observation, Result, Subject};
 
 use crate::world::{World, run, workflow};
 
 const WORKFLOWS: usize = 10;
 const RUNS: usize = 100;
+const RUNS_OF_A_WORKFLOW: &str = "actions/list-workflow-runs";
 
 /// A thousand running runs over ten workflows.
 async fn thousand() -> (World, Vec<Vec<JobHandle>>) {
@@ -34,23 +36,80 @@ fn counts(world: &World) -> HashMap<(String, u64), usize> {
     counts
 }
 
+/// Looks at all of them.
+async fn look(world: &World, handles: &[Vec<JobHandle>]) -> Vec<Result<Observation>> {
+    let mut seen = Vec::new();
+    for runs in handles {
+        seen.extend(world.backend.observe_all(&world.backend.group(&runs[0]), &Subject::watched(runs)).await);
+    }
+    seen
+}
+
+fn all_run(seen: &[Result<Observation>]) -> bool {
+    seen.len() == WORKFLOWS * RUNS
+        && seen.iter().all(|seen| seen.as_ref().unwrap().state == JobState::Running)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_runs_cost_a_page_for_each_workflow_and_nothing_where_nothing_moves() {
     let (world, handles) = thousand().await;
     for round in 0..3 {
-        for runs in &handles {
-            let seen =
-                world.backend.observe_all(&world.backend.group(&runs[0]), &Subject::watched(runs)).await;
-            assert!(seen.iter().all(|seen| seen.as_ref().unwrap().state == JobState::Running));
-        }
+        assert!(all_run(&look(&world, &handles).await));
         let status = if round == 0 { 200 } else { 304 };
-        let mut expected = HashMap::from([(("actions/list-workflow-runs".to_owned(), status), WORKFLOWS)]);
+        let mut expected = HashMap::from([((RUNS_OF_A_WORKFLOW.to_owned(), status), WORKFLOWS)]);
         if round == 0 {
             // Once in a while, so that a start need not ask for them.
             expected.insert(("repos/get-content".to_owned(), 200), WORKFLOWS);
         }
         assert_eq!(counts(&world), expected, "round {round}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn limits_slow_the_looks_at_a_thousand_runs_and_break_nothing() {
+    for limit in ["primary", "secondary"] {
+        let (world, handles) = thousand().await;
+        let in_a_second = jiff::Timestamp::now().as_second() + 1;
+        let refusal = json!({"kind": "answer", "status": 403, "message": "You have exceeded a secondary rate limit",
+            "headers": {"retry-after": "1"}});
+        match limit {
+            "primary" => {
+                drop(world.control("change", json!({"token": {"remaining": 0, "reset": in_a_second}})));
+            }
+            _ => world.fault(RUNS_OF_A_WORKFLOW, refusal),
+        }
+        let seen = look(&world, &handles).await;
+        let is_limited = |seen: &Result<Observation>| {
+            seen.as_ref().is_err_and(|error| matches!(error.kind(), ErrorKind::Limited { .. }))
+        };
+        assert!(seen.iter().all(is_limited), "{limit}");
+        assert_eq!(
+            world.asked().len(),
+            1,
+            "{limit}: one was told, and nothing else is asked until it is over"
+        );
+        tokio::time::sleep(Duration::from_millis(2100)).await;
+        world.control("change", json!({"token": {"remaining": 5000}}));
+        assert!(all_run(&look(&world, &handles).await), "{limit}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_are_read_only_of_runs_that_somebody_watches() {
+    let world = World::with(&[("w.yml", workflow(&run("echo")))]).await;
+    let runs = world.control("runs", json!({"workflow": "w.yml", "count": 3}));
+    let runs = runs.as_array().unwrap().iter().map(|run| world.handle("w.yml", run.as_u64().unwrap()));
+    let subjects: Vec<Subject> =
+        runs.enumerate().map(|(at, handle)| Subject { handle, watched: at == 1 }).collect();
+    world.asked();
+    let seen = world.backend.observe_all(&world.backend.group(&subjects[0].handle), &subjects).await;
+    assert!(seen.iter().all(|seen| seen.as_ref().unwrap().state == JobState::Running));
+    let counted = counts(&world);
+    assert_eq!(
+        counted.get(&("actions/list-jobs-for-workflow-run-attempt".to_owned(), 200)),
+        Some(&1),
+        "{counted:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
