@@ -193,11 +193,11 @@ const CONTROLS = {
         const repo = world.repos.get(name);
         return delivery(secret, world.eventBody(repo, world.run(repo, String(id))));
     },
-    "POST run": ({ repo: name, id, gone, size, log, ...facts }) => {
+    "POST run": ({ repo: name, id, gone, size, bytes = 0, log, ...facts }) => {
         const repo = world.repos.get(name);
         const run = world.run(repo, String(id));
         if (gone) repo.runs.splice(repo.runs.indexOf(run), 1);
-        if (size) run.artifacts.push({ id: world.nextId(), name: "large", size, bytes: Buffer.alloc(0), expired: false, created_at: run.created_at });
+        if (size) run.artifacts.push({ id: world.nextId(), name: "large", size, bytes: Buffer.alloc(bytes), expired: false, created_at: run.created_at });
         if (log) world.failed(run, Buffer.alloc(log, "nothing of interest\n"), "\nnothing of interest\n##[error]the tray is empty\n");
         Object.assign(run, facts);
         world.touch(run);

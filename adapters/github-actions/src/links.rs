@@ -89,12 +89,14 @@ impl Body {
 
     /// All of it; `None` if there is more than this.
     pub(crate) async fn all(mut self, most: u64) -> Result<Option<Vec<u8>>, Failure> {
-        let mut all = Vec::new();
+        // What the host says of its length is worth the memory only as far as it may be true.
+        let length = self.answer.content_length().unwrap_or_default().min(most);
+        let mut all = Vec::with_capacity(usize::try_from(length).unwrap_or_default());
         while let Some(chunk) = self.next().await? {
-            all.extend_from_slice(&chunk);
-            if all.len() as u64 > most {
+            if all.len() as u64 + chunk.len() as u64 > most {
                 return Ok(None);
             }
+            all.extend_from_slice(&chunk);
         }
         Ok(Some(all))
     }

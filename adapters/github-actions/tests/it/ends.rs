@@ -5,6 +5,16 @@ use taskbridge_sdk::{ErrorKind, JobState, LogRequest};
 
 use crate::world::{World, ended, output, run, start, text, until, workflow};
 
+/// As long as logs and artifacts get here.
+const LARGE: u64 = 200 * 1024 * 1024;
+
+/// The most memory that this process ever had, in bytes.
+fn most_memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    most.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+}
+
 /// A run that nobody runs, in this state.
 fn simulated(world: &World, facts: Value) -> taskbridge_sdk::JobHandle {
     let mut asked = json!({"workflow": "work.yml"});
@@ -133,6 +143,21 @@ async fn artifacts_are_named_and_links_that_expired_are_asked_for_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_artifact_that_is_larger_than_it_says_is_read_no_further_than_is_wanted() {
+    let world = World::with(&[("work.yml", workflow(&run("echo")))]).await;
+    let handle = simulated(&world, json!({"status": "completed", "conclusion": "success"}));
+    let id = handle.as_str().split('/').nth(3).unwrap().to_owned();
+    world.control("run", json!({"id": id, "size": 10, "bytes": LARGE}));
+    let before = most_memory();
+    for name in ["large.zip", "large/a.txt"] {
+        let error = world.backend.artifacts().unwrap().read(&handle, name, 1_000_000).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
+    }
+    // A file within is read of no more than 64 MiB.
+    assert!(most_memory() - before < LARGE * 3 / 4, "{} and then {}", before, most_memory());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_artifact_of_two_gigabytes_is_refused_without_being_fetched() {
     let world = World::with(&[("work.yml", workflow(&run("echo")))]).await;
     let handle = simulated(&world, json!({"status": "completed", "conclusion": "success"}));
@@ -152,8 +177,9 @@ async fn of_a_log_of_two_hundred_megabytes_the_end_is_fetched() {
     let world = World::with(&[("work.yml", workflow(&run("echo")))]).await;
     let handle = simulated(&world, json!({}));
     let id = handle.as_str().split('/').nth(3).unwrap().to_owned();
-    let failed = json!({"id": id, "log": 200 * 1024 * 1024, "status": "completed", "conclusion": "failure"});
+    let failed = json!({"id": id, "log": LARGE, "status": "completed", "conclusion": "failure"});
     world.control("run", failed);
+    let before = most_memory();
     let seen = world.backend.observe(&handle).await.unwrap();
     assert!(seen.message.as_deref().unwrap().ends_with("the tray is empty"), "{seen:?}");
     let request = LogRequest { max_bytes: 1000, search: None };
@@ -163,6 +189,12 @@ async fn of_a_log_of_two_hundred_megabytes_the_end_is_fetched() {
     let parts =
         world.asked().iter().filter(|(operation, status)| operation == "link" && *status == 206).count();
     assert_eq!(parts, 2, "a part of it was fetched each time");
+
+    // To be searched it must be read whole, and is not kept.
+    let search = Some("The Tray".to_owned());
+    let found = world.backend.logs().unwrap().tail(&handle, &LogRequest { max_bytes: 1000, search }).await;
+    assert_eq!(found.unwrap().text, "##[error]the tray is empty\n");
+    assert!(most_memory() - before < LARGE / 2, "{} and then {}", before, most_memory());
 }
 
 #[tokio::test(flavor = "multi_thread")]

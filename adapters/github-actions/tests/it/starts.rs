@@ -56,6 +56,18 @@ async fn what_github_would_refuse_is_told_and_nothing_is_dispatched() {
             "must be one of `staging`, `production`",
         ),
         (
+            target(json!({})),
+            json!({"version": "1", "count": "many"}),
+            ErrorKind::Rejected,
+            "the input `count` must be a number",
+        ),
+        (
+            target(json!({})),
+            json!({"version": "1", "dry": "perhaps"}),
+            ErrorKind::Rejected,
+            "the input `dry` must be true or false",
+        ),
+        (
             target(json!({"workflow": "none.yml"})),
             json!({}),
             ErrorKind::Config,
@@ -102,6 +114,7 @@ async fn a_disabled_workflow_is_the_deployments_fault() {
     let error = world.backend.start(&start("release.yml", json!({"version": "1"}))).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Config, "{error}");
     assert!(error.to_string().contains("enable release.yml at GitHub"), "{error}");
+    assert_eq!(world.count(""), 0, "nothing runs");
 }
 
 #[tokio::test(flavor = "multi_thread")]
