@@ -60,6 +60,8 @@ pub(crate) struct Cluster {
     pub(crate) version: String,
     /// Whether there is an accounting to ask (slurmdbd).
     pub(crate) accounting: bool,
+    /// When its controller began, where it says so: what it was told shortly before, it may have forgotten.
+    pub(crate) booted: Option<Timestamp>,
     /// The most tasks of an array, where it says so.
     pub(crate) max_array: Option<u32>,
 }

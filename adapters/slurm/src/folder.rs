@@ -7,10 +7,12 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::SystemTime;
 
 use rustix::fs::OFlags;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use taskbridge_sdk::Timestamp;
 
 use crate::end::{End, Run};
 
@@ -104,6 +106,13 @@ impl Folder {
 
     pub(crate) fn has(&self, name: &str) -> bool {
         self.0.join(name).exists()
+    }
+
+    /// When a file was written last, by the clock of the file system; `None` if it is not there.
+    pub(crate) fn written(&self, name: &str) -> Option<Timestamp> {
+        let modified = fs::metadata(self.0.join(name)).and_then(|metadata| metadata.modified()).ok()?;
+        let since = modified.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+        i64::try_from(since.as_millis()).ok().map(Timestamp::from_millis)
     }
 
     pub(crate) fn exists(&self) -> bool {

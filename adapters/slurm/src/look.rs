@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use taskbridge_sdk::{Error, JobState, Observation, Result, Subject};
+use taskbridge_sdk::{Error, JobState, Observation, Result, Subject, Timestamp};
 use tokio::time::Instant;
 
 use crate::backend::{Slurm, disk};
@@ -23,6 +23,9 @@ use crate::watch::{Need, Queue};
 
 /// How long after something was done about a job it counts as young.
 const YOUNG: Duration = Duration::from_secs(60);
+
+/// By how much the clocks of a controller and a file system may differ.
+const CLOCKS_DIFFER: Duration = Duration::from_secs(60);
 
 /// How often a look tries to release a job whose release failed.
 const RELEASE_EVERY: Duration = Duration::from_secs(10);
@@ -44,7 +47,7 @@ struct Case {
 struct Marks {
     observed: Option<Observation>,
     may_go: bool,
-    released: bool,
+    released: Option<Timestamp>,
     answered: bool,
     facts: Facts,
 }
@@ -190,17 +193,22 @@ impl Slurm {
             seen.log_bytes = case.printed;
             return seen;
         };
-        if marks.may_go
-            && !marks.released
-            && !marks.facts.cancelled
-            && self.known.may_release(key, RELEASE_EVERY)
-        {
+        let may_go = marks.may_go && !marks.facts.cancelled && self.known.may_release(key, RELEASE_EVERY);
+        if may_go && self.is_to_be_released(marks.released).await {
             self.release(key, case.place.job).await;
         }
         match &plan.approval {
             Some(words) if !marks.answered && !marks.facts.cancelled => live::asking(words),
             _ => live::told(&plan, &case.rows, position),
         }
+    }
+
+    /// A job that is held although it was released has been held by its user since, who may have reasons; unless the controller
+    /// began anew about when it was released, and has forgotten that.
+    async fn is_to_be_released(&self, released: Option<Timestamp>) -> bool {
+        let Some(released) = released else { return true };
+        let booted = self.driver.cluster().await.ok().and_then(|cluster| cluster.booted);
+        booted.is_some_and(|booted| booted + CLOCKS_DIFFER > released)
     }
 
     /// One of which nothing waits or runs any more.
@@ -262,7 +270,7 @@ fn marks(case: &Case) -> Result<Marks> {
         Ok(Marks {
             observed,
             may_go: folder.has(GO),
-            released: folder.has(RELEASED),
+            released: folder.written(RELEASED),
             answered: folder.has(ANSWER),
             facts: Facts { cancelled: folder.has(CANCELLED), ..facts },
         })

@@ -9,6 +9,12 @@ pub(crate) fn in_words(code: &str) -> String {
     if let Some(limit) = code.strip_prefix("QOS").filter(|rest| *rest != "NotAllowed") {
         return format!("a limit of the quality of service is reached ({limit})");
     }
+    // It is printed with spaces or without.
+    if code.starts_with("Nodes required for job are DOWN")
+        || code.starts_with("Nodes_required_for_job_are_DOWN")
+    {
+        return "the nodes that it needs are down, drained or reserved".to_owned();
+    }
     let words = match code {
         "" | "None" => "waiting to be considered",
         "Priority" => "jobs of a higher priority come first",
@@ -25,9 +31,6 @@ pub(crate) fn in_words(code: &str) -> String {
         "Reservation" => "waiting for its reservation to begin",
         "ReservationDeleted" => "its reservation was deleted",
         "ReqNodeNotAvail" => "a node that it needs is not available",
-        "Nodes_required_for_job_are_DOWN,_DRAINED_or_reserved_for_jobs_in_higher_priority_partitions" => {
-            "the nodes that it needs are down, drained or reserved"
-        }
         "PartitionDown" => "its partition is down",
         "PartitionInactive" => "its partition takes no jobs now",
         "PartitionNodeLimit" => "it asks for more or fewer nodes than its partition allows",
@@ -93,6 +96,10 @@ mod tests {
             ("AssocGrpCpuLimit", "a limit of the account is reached (GrpCpuLimit)"),
             ("QOSNotAllowed", "its quality of service is not allowed in its partition"),
             ("ReqNodeNotAvail,_UnavailableNodes:n1", "a node that it needs is not available"),
+            (
+                "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions",
+                "the nodes that it needs are down, drained or reserved",
+            ),
             ("SomethingNew", "SomethingNew"),
             ("(null)", "(null)"),
         ] {

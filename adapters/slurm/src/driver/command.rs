@@ -88,6 +88,7 @@ impl Driver for Commands {
             name: self.cluster.clone().unwrap_or(name),
             version: value("SLURM_VERSION").unwrap_or_default(),
             accounting: value("AccountingStorageType").is_some_and(|kind| kind.ends_with("slurmdbd")),
+            booted: value("BOOT_TIME").as_deref().and_then(queue_text::moment),
             max_array: value("MaxArraySize").and_then(|number| number.parse().ok()),
         })
     }

@@ -29,6 +29,13 @@ fn kind(words: &str) -> ErrorKind {
         "ssh: connect to host",
         "kex_exchange_identification",
         "Broken pipe",
+        // What a controller that dies in the middle of an answer leaves.
+        "slurm_msg_sendto",
+        "slurm_receive_msg",
+        "slurm_send_",
+        "socket error",
+        "Message receive failure",
+        "Message send failure",
     ]) {
         return ErrorKind::Unavailable;
     }
@@ -76,6 +83,12 @@ pub(crate) fn may_have_arrived(printed: &str) -> bool {
         "Connection reset",
         "Broken pipe",
         "closed by remote host",
+        "slurm_msg_sendto",
+        "slurm_receive_msg",
+        "slurm_send_",
+        "socket error",
+        "Message receive failure",
+        "Message send failure",
     ];
     sent.iter().any(|words| printed.contains(words))
 }
@@ -145,6 +158,8 @@ mod tests {
         assert!(may_have_arrived(
             "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation"
         ));
+        let killed = "sbatch: error: slurm_msg_sendto: address:port=127.0.0.1:27817 msg_type=4003: Unexpected missing socket error";
+        assert!(may_have_arrived(killed) && error("sbatch", killed).kind() == ErrorKind::Unavailable);
         assert!(!may_have_arrived("Unable to contact slurm controller (connect failure)"));
     }
 }
