@@ -7,14 +7,16 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use taskbridge_sdk::{
-    Artifacts, Backend, Connect, Error, ErrorKind, GroupKey, JobHandle, JobSpec, Logs, Observation,
-    Questions, Result, Started, Subject, async_trait,
+    Artifacts, Backend, Checkup, Connect, Discovery, Error, ErrorKind, GroupKey, JobHandle, JobSpec, Logs,
+    Observation, Questions, Result, Started, Subject, async_trait,
 };
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
 use crate::config::Config;
+use crate::discovery::Discover;
 use crate::driver::command::Commands;
+use crate::driver::rest::Rest;
 use crate::driver::{Cluster, Driver};
 use crate::environment::VariableName;
 use crate::folder::Folder;
@@ -51,6 +53,7 @@ pub(crate) struct Slurm {
     pub(crate) accounting_wait: Duration,
     keep: Duration,
     last_sweep: Mutex<Option<Instant>>,
+    pub(crate) discover: Option<Discover>,
     pub(crate) watch: Watch,
     pub(crate) known: Known,
     plans: Mutex<HashMap<String, Arc<Plan>>>,
@@ -65,7 +68,10 @@ impl Slurm {
         make_jobs_folder(&jobs)?;
         // A start is up to three commands, one after the other.
         let limit = config.command_timeout.min(context.call_limit / 3);
-        let driver = Box::new(Commands::new(&config, limit)?);
+        let driver: Box<dyn Driver> = match &config.rest {
+            Some(rest) => Box::new(Rest::connect(rest, limit).await?),
+            None => Box::new(Commands::new(&config, limit)?),
+        };
         let backend = Self {
             setup: Setup {
                 config_dir: context.config_dir.clone(),
@@ -80,6 +86,7 @@ impl Slurm {
             accounting_wait: config.accounting_wait,
             keep: config.keep,
             last_sweep: Mutex::new(None),
+            discover: config.discover,
             watch: Watch::new(config.look_every, config.position_every),
             known: Known::default(),
             plans: Mutex::default(),
@@ -192,6 +199,14 @@ impl Backend for Slurm {
     }
 
     fn artifacts(&self) -> Option<&dyn Artifacts> {
+        Some(self)
+    }
+
+    fn discovery(&self) -> Option<&dyn Discovery> {
+        Some(self)
+    }
+
+    fn checkup(&self) -> Option<&dyn Checkup> {
         Some(self)
     }
 }

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use taskbridge_sdk::Secret;
 
+use crate::discovery::Discover;
 use crate::environment::VariableName;
 
 /// Submits batch scripts to a Slurm cluster.
@@ -28,6 +30,10 @@ pub struct Config {
     pub commands_dir: Option<PathBuf>,
     /// Slurm's configuration file, where it is not the usual one (`SLURM_CONF`).
     pub slurm_conf: Option<PathBuf>,
+    /// Talk to slurmrestd instead of running Slurm's commands, such as `{ socket = "/run/slurmrestd.sock" }`.
+    pub rest: Option<Rest>,
+    /// Offer the batch scripts of a folder as tools.
+    pub discover: Option<Discover>,
     /// The cluster, where Slurm knows several (`--clusters`). Without it, the one that the commands mean.
     pub cluster: Option<String>,
     /// Whether the accounting (slurmdbd) is asked. Without it, that is as the cluster says.
@@ -66,6 +72,8 @@ impl Default for Config {
             ssh: None,
             commands_dir: None,
             slurm_conf: None,
+            rest: None,
+            discover: None,
             cluster: None,
             accounting: None,
             command_timeout: Duration::from_secs(8),
@@ -74,6 +82,31 @@ impl Default for Config {
             accounting_wait: Duration::from_secs(10),
             keep: Duration::from_hours(30 * 24),
             env: BTreeMap::new(),
+        }
+    }
+}
+
+/// How slurmrestd is reached: by its socket or its address.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "SlurmRest")]
+pub struct Rest {
+    /// Its unix socket. It knows us by who we are there.
+    pub socket: Option<PathBuf>,
+    /// Its address, such as `http://127.0.0.1:6820`.
+    pub url: Option<String>,
+    /// Who we are to it, with `url`.
+    pub user: Option<String>,
+    /// What proves that: a JSON web token of `scontrol token`, such as `{ file = "/home/lab/.slurm-token" }`. It is read again when the file changes.
+    pub token: Option<Secret>,
+}
+
+impl Rest {
+    /// For messages.
+    pub(crate) fn place(&self) -> String {
+        match (&self.socket, &self.url) {
+            (Some(socket), _) => format!("`rest.socket` {}", socket.display()),
+            (None, url) => format!("`rest.url` {}", url.as_deref().unwrap_or_default()),
         }
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use taskbridge_sdk::{Result, Timestamp, async_trait};
 
+use self::site::{Partition, Rights};
 use crate::state::State;
 
 pub(crate) mod accounting_text;
@@ -13,6 +14,8 @@ pub(crate) mod command;
 pub(crate) mod process;
 pub(crate) mod queue_text;
 pub(crate) mod refusal;
+pub(crate) mod rest;
+pub(crate) mod site;
 
 /// The number of a job. Each task of an array has one of its own beside that of the array. Slurm may give it to another job
 /// after a crash, so it is never believed without the name.
@@ -51,6 +54,12 @@ pub(crate) trait Driver: Send + Sync {
 
     /// Sends a signal to the processes of a running job.
     async fn signal(&self, job: JobId, signal: &Signal) -> Result<()>;
+
+    /// The partitions that there are.
+    async fn partitions(&self) -> Result<Vec<Partition>>;
+
+    /// What the accounting lets us use.
+    async fn rights(&self) -> Result<Rights>;
 }
 
 /// What a cluster says of itself.

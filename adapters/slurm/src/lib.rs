@@ -9,8 +9,10 @@ mod amount;
 mod artifacts;
 mod backend;
 mod check;
+mod checkup;
 mod config;
 mod directives;
+mod discovery;
 mod driver;
 mod end;
 mod environment;
@@ -44,7 +46,8 @@ use std::sync::Arc;
 
 use taskbridge_sdk::{Adapter, Backend, Connect, Problem, Result, async_trait};
 
-pub use config::{Amount, Argument, Array, Bounded, Config, Resources, Setting, SignalTo, Ssh, Target};
+pub use config::{Amount, Argument, Array, Bounded, Config, Resources, Rest, Setting, SignalTo, Ssh, Target};
+pub use discovery::Discover;
 pub use environment::VariableName;
 
 /// The adapter.
@@ -57,6 +60,8 @@ impl Adapter for Slurm {
 
     type Config = Config;
     type Target = Target;
+
+    const SECRETS: &'static [&'static str] = &["rest.token"];
 
     fn check(config: &Config, target: &Target, parameters: &[&str]) -> Vec<Problem> {
         check::check(config, target, parameters)

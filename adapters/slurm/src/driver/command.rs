@@ -5,6 +5,7 @@ use std::time::Duration;
 use taskbridge_sdk::{Error, ErrorKind, Result, async_trait};
 
 use super::process::{Printed, Runner, Unknown};
+use super::site::{self, Partition, Rights};
 use super::{
     Cluster, Driver, JobId, Record, Row, Signal, Submission, Waiting, accounting_text, queue_text, refusal,
 };
@@ -152,6 +153,26 @@ impl Driver for Commands {
         arguments.extend(signal.batch.then(|| "--batch".to_owned()));
         arguments.push(job.to_string());
         self.change("scancel", arguments, false).await
+    }
+
+    async fn partitions(&self) -> Result<Vec<Partition>> {
+        let text = self.ask("scontrol", words(&["--oneliner", "show", "partition"])).await?;
+        Ok(site::partitions(&text))
+    }
+
+    async fn rights(&self) -> Result<Rights> {
+        // It asks the accounting and no cluster, so that it takes no `--clusters`.
+        let ask = async |what: &[&str]| {
+            let arguments = words(&["--noheader", "--parsable2", "--readonly", "show"])
+                .into_iter()
+                .chain(words(what))
+                .collect::<Vec<_>>();
+            let printed = self.runner.run("sacctmgr", &arguments, "").await?;
+            if printed.succeeded { Ok(printed.out) } else { Err(refusal::error("sacctmgr", &printed.err)) }
+        };
+        let associations = ask(&["associations", "format=user,account,qos"]).await?;
+        let qos = ask(&["qos", "format=name,maxwall"]).await?;
+        Ok(site::rights(&associations, &qos, self.runner.user()))
     }
 }
 

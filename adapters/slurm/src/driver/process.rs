@@ -77,6 +77,11 @@ impl Runner {
         })
     }
 
+    /// Who submits, where that is known: elsewhere it can be somebody else.
+    pub(crate) fn user(&self) -> Option<&str> {
+        self.here.get("USER").map(String::as_str).filter(|_| self.elsewhere.is_empty())
+    }
+
     /// Runs `name` with these arguments and this on its standard input.
     pub(crate) async fn run(
         &self,

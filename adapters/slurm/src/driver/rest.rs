@@ -1,0 +1,296 @@
+//! The driver over slurmrestd: its unix socket, or TCP with a JSON web token. Which version of its API is spoken is found out. Like
+//! every driver it makes one attempt at one thing and decides nothing.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use taskbridge_sdk::{Error, ErrorKind, Result, Timestamp, async_trait};
+
+use self::http::{Answer, Http};
+use super::site::{self, Partition, Rights};
+use super::{Cluster, Driver, JobId, Record, Row, Signal, Submission, Waiting, refusal};
+use crate::config;
+use crate::state::State;
+
+mod http;
+mod order;
+pub(crate) mod shape;
+
+/// Slurm by slurmrestd.
+pub(crate) struct Rest {
+    http: Http,
+    /// Which jobs are ours, among all that the controller tells of.
+    user: shape::User,
+    /// The last list of all jobs.
+    list: Mutex<Option<List>>,
+}
+
+/// All jobs of the cluster, as of when they were asked for.
+struct List {
+    jobs: Arc<Vec<Value>>,
+    asked: Instant,
+    /// The newest event among them, by the controller's clock.
+    newest: i64,
+    /// Changes from this second on are news.
+    since: i64,
+}
+
+impl List {
+    /// The controller's clock is known by the events that it tells of, and by nothing else. Until a list that was asked for later tells of
+    /// no newer event, one more could happen in the very second of the newest.
+    fn after(jobs: Arc<Vec<Value>>, before: Option<&List>) -> Self {
+        let newest = jobs.iter().filter_map(shape::newest).max().unwrap_or(0);
+        let asked = Instant::now();
+        let over = before
+            .is_some_and(|before| before.newest == newest && asked.duration_since(before.asked) > SECONDS);
+        Self { jobs, asked, newest, since: if over { newest + 1 } else { newest } }
+    }
+}
+
+/// After so long, the controller's clock shows another second.
+const SECONDS: Duration = Duration::from_secs(2);
+
+impl Rest {
+    /// Finds out which API is spoken there.
+    pub(crate) async fn connect(config: &config::Rest, limit: Duration) -> Result<Self> {
+        let http = Http::connect(config, limit).await?;
+        let user = match &config.user {
+            Some(name) => shape::User::Name(name.clone()),
+            // By its socket it knows us as who we are.
+            None => shape::User::Id(rustix::process::geteuid().as_raw()),
+        };
+        Ok(Self { http, user, list: Mutex::new(None) })
+    }
+
+    /// All jobs that the controller still knows. It is asked for what changed since the last time, and the whole list is kept for the
+    /// usual case that nothing did.
+    async fn jobs(&self) -> Result<Arc<Vec<Value>>> {
+        let known = self.list.lock().as_ref().map(|list| (list.since, list.jobs.clone()));
+        let path = match &known {
+            Some((since, _)) => format!("jobs?update_time={since}"),
+            None => "jobs".to_owned(),
+        };
+        let answer = self.http.get(&path).await?;
+        if let (304, Some((_, jobs))) = (answer.status, known) {
+            return Ok(jobs);
+        }
+        let mut body = served(answer, "jobs")?;
+        let jobs = match body["jobs"].take() {
+            Value::Array(jobs) => Arc::new(jobs),
+            _ => return Err(Error::unavailable("slurmrestd: its list of jobs is none")),
+        };
+        let mut list = self.list.lock();
+        *list = Some(List::after(jobs.clone(), list.as_ref()));
+        Ok(jobs)
+    }
+
+    async fn rows(&self, wanted: impl Fn(&Value) -> bool) -> Result<Vec<Row>> {
+        let jobs = self.jobs().await?;
+        Ok(jobs.iter().filter(|job| wanted(job)).filter_map(shape::row).collect())
+    }
+
+    /// What the accounting has at this path.
+    async fn records(&self, path: &str) -> Result<Vec<Record>> {
+        let answer = self.http.accounting(path).await?;
+        if refusal_of(&answer).contains("Nothing found") {
+            return Ok(Vec::new());
+        }
+        let body = served(answer, "its accounting")?;
+        Ok(body["jobs"].as_array().into_iter().flatten().filter_map(shape::record).collect())
+    }
+}
+
+/// What is said about what went wrong, in one line; nothing if all is well.
+fn refusal_of(answer: &Answer) -> String {
+    let errors = answer.body["errors"].as_array().into_iter().flatten();
+    let mut said: Vec<&str> = Vec::new();
+    for words in errors.flat_map(|error| [error["error"].as_str(), error["description"].as_str()]).flatten() {
+        if !words.is_empty() && !said.contains(&words) {
+            said.push(words);
+        }
+    }
+    said.join("; ")
+}
+
+/// The body of an answer that is one. Errors beside what was asked for are warnings.
+fn served(answer: Answer, what: &str) -> Result<Value> {
+    match answer.status {
+        200..=299 if refusal_of(&answer).is_empty() || has_jobs(&answer.body) => Ok(answer.body),
+        _ => Err(failure(&answer, what)),
+    }
+}
+
+/// An empty list beside an error says nothing.
+fn has_jobs(body: &Value) -> bool {
+    body["jobs"].as_array().is_some_and(|jobs| !jobs.is_empty())
+}
+
+/// It says no more than this if the controller does not believe a token that it handed on.
+const UNSPECIFIED: &str = "Unspecified error";
+
+fn failure(answer: &Answer, what: &str) -> Error {
+    let words = refusal_of(answer);
+    match (answer.status, words.as_str()) {
+        (401 | 403, _) => Error::denied(format!(
+            "slurmrestd does not accept our credentials: HTTP {} {words}; a token ends after a while (`scontrol token`)",
+            answer.status
+        )),
+        (429, _) => Error::limited(None, "slurmrestd asks for patience: HTTP 429"),
+        (404, _) => Error::config(format!("slurmrestd has no {what} at this version of its API: HTTP 404")),
+        (status, "") => {
+            Error::unavailable(format!("slurmrestd answers {what} with HTTP {status} and no words"))
+        }
+        (_, words) if words.starts_with(UNSPECIFIED) => Error::unavailable(format!(
+            "slurmrestd: {words}; it says so, too, when a token is wrong or has ended (`scontrol token`)"
+        )),
+        (_, words) => refusal::error("slurmrestd", words),
+    }
+}
+
+/// The same failure, of which nobody knows whether the request took effect.
+fn uncertain(error: &Error) -> Error {
+    Error::new(ErrorKind::Uncertain, error.to_string())
+}
+
+#[async_trait]
+impl Driver for Rest {
+    async fn cluster(&self) -> Result<Cluster> {
+        let answer = self.http.get("ping").await?;
+        let version = answer.body["meta"]["Slurm"]["release"]
+            .as_str()
+            .or(answer.body["meta"]["slurm"]["release"].as_str());
+        let version = version.unwrap_or_default().to_owned();
+        if self.http.has_token() && answer.status == 500 && refusal_of(&answer).starts_with(UNSPECIFIED) {
+            return Err(Error::denied(failure(&answer, "ping").to_string()));
+        }
+        served(answer, "ping")?;
+        // It says nothing of the controller's config; the accounting knows its clusters.
+        let clusters = self.http.accounting("clusters").await.ok().filter(|answer| answer.status == 200);
+        let first = clusters.as_ref().and_then(|answer| answer.body["clusters"].get(0));
+        let name = first.and_then(|cluster| cluster["name"].as_str()).unwrap_or("slurm").to_owned();
+        // Nor when it began: a release that it forgot in a crash is not noticed here.
+        Ok(Cluster { name, version, accounting: first.is_some(), booted: None, max_array: None })
+    }
+
+    async fn submit(&self, order: &Submission) -> Result<JobId> {
+        let body = order::submission(order, self.http.version())?;
+        let answer = self.http.post("job/submit", &body).await;
+        let answer =
+            answer.map_err(|failed| if failed.sent { uncertain(&failed.error) } else { failed.error })?;
+        if let Some(id) =
+            shape::number(&answer.body["job_id"]).and_then(|id| JobId::try_from(id).ok()).filter(|id| *id > 0)
+        {
+            // Errors beside a number are warnings, such as that the job is held.
+            return Ok(id);
+        }
+        let error = failure(&answer, "a submission");
+        let lost = refusal::may_have_arrived(&refusal_of(&answer)) || (200..300).contains(&answer.status);
+        Err(if lost { uncertain(&error) } else { error })
+    }
+
+    async fn release(&self, job: JobId) -> Result<()> {
+        let answer = self
+            .http
+            .post(&format!("job/{job}"), &json!({"hold": false}))
+            .await
+            .map_err(|failed| failed.error)?;
+        let said = refusal_of(&answer);
+        if (answer.status == 200 && said.is_empty()) || said.contains("Job has already finished") {
+            return Ok(());
+        }
+        // Of an array a 22.05 says that this failed, and has done it.
+        let rows = if said.contains("Invalid job id") { Vec::new() } else { self.job(job).await? };
+        match rows.is_empty() || rows.iter().any(Row::is_held_by_user) {
+            true => Err(failure(&answer, "a release")),
+            false => Ok(()),
+        }
+    }
+
+    async fn queue(&self) -> Result<Vec<Row>> {
+        self.rows(|job| self.user.has(job)).await
+    }
+
+    async fn named(&self, name: &str) -> Result<Vec<Row>> {
+        self.rows(|job| job["name"] == name).await
+    }
+
+    async fn job(&self, job: JobId) -> Result<Vec<Row>> {
+        let answer = self.http.get(&format!("job/{job}")).await?;
+        // It is told so with HTTP 500.
+        if refusal::is_over(&refusal_of(&answer)) {
+            return Ok(Vec::new());
+        }
+        let body = served(answer, "a job")?;
+        Ok(body["jobs"].as_array().into_iter().flatten().filter_map(shape::row).collect())
+    }
+
+    async fn waiting(&self) -> Result<Vec<Waiting>> {
+        let jobs = self.jobs().await?;
+        Ok(jobs
+            .iter()
+            .filter(|job| shape::state(&job["job_state"]) == State::Pending)
+            .filter_map(shape::waiting)
+            .collect())
+    }
+
+    async fn accounted(&self, jobs: &[JobId]) -> Result<Vec<Record>> {
+        let mut records = Vec::new();
+        // There is no call for several.
+        for job in jobs {
+            records.extend(self.records(&format!("job/{job}")).await?);
+        }
+        Ok(records)
+    }
+
+    async fn cancel(&self, job: JobId, name: &str) -> Result<()> {
+        // It knows no condition, so the name is looked at before.
+        if !self.job(job).await?.iter().any(|row| row.name == name && !row.state.has_ended()) {
+            return Ok(());
+        }
+        let answer = self.http.delete(&format!("job/{job}")).await?;
+        let said = refusal_of(&answer);
+        if (answer.status == 200 && said.is_empty()) || refusal::is_over(&said) {
+            return Ok(());
+        }
+        Err(failure(&answer, "a cancellation"))
+    }
+
+    async fn signal(&self, job: JobId, signal: &Signal) -> Result<()> {
+        let answer = self.http.delete(&format!("job/{job}?signal={}", signal.name)).await?;
+        match answer.status == 200 && refusal_of(&answer).is_empty() {
+            true => Ok(()),
+            false => Err(failure(&answer, "a signal")),
+        }
+    }
+
+    async fn partitions(&self) -> Result<Vec<Partition>> {
+        let answer = self.http.get("partitions").await?;
+        if answer.status != 200 || !answer.body["partitions"].is_array() {
+            return Err(failure(&answer, "partitions"));
+        }
+        Ok(site::partitions_of(&answer.body))
+    }
+
+    async fn rights(&self) -> Result<Rights> {
+        let (associations, qos) =
+            (self.http.accounting("associations").await?, self.http.accounting("qos").await?);
+        for answer in [&associations, &qos] {
+            if answer.status != 200 {
+                return Err(failure(answer, "its accounting"));
+            }
+        }
+        let user = match &self.user {
+            shape::User::Name(name) => Some(name.as_str()),
+            shape::User::Id(_) => None,
+        };
+        Ok(site::rights_of(&associations.body, &qos.body, user))
+    }
+}
+
+/// A moment as slurmrestd writes it: seconds since 1970, where zero is none.
+fn moment(value: &Value) -> Option<Timestamp> {
+    let seconds = shape::number(value).filter(|seconds| *seconds > 0)?;
+    Some(Timestamp::from_millis(seconds.saturating_mul(1000)))
+}

@@ -1,0 +1,159 @@
+//! Requests to slurmrestd, and which version of its API they name. It must not know what is asked.
+
+use std::time::Duration;
+
+use reqwest::{Client, Method, RequestBuilder, redirect};
+use serde_json::Value;
+use taskbridge_sdk::{Error, Result};
+
+use crate::config;
+
+/// The largest answer that is read: 100,000 jobs take 300 MB.
+const MOST_BYTES: usize = 512 * 1024 * 1024;
+/// What the API versions are called, in front of their number.
+const VERSIONS: &str = "v0.0.";
+
+/// slurmrestd.
+pub(super) struct Http {
+    client: Client,
+    /// Without a slash at its end.
+    base: String,
+    user: Option<String>,
+    token: Option<taskbridge_sdk::Secret>,
+    /// `38` for `v0.0.38`.
+    version: u32,
+}
+
+/// An answer. What is no JSON is null.
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) body: Value,
+}
+
+/// A request that was not answered.
+pub(super) struct Failed {
+    pub(super) error: Error,
+    /// Whether it may have arrived.
+    pub(super) sent: bool,
+}
+
+impl Http {
+    pub(super) async fn connect(config: &config::Rest, limit: Duration) -> Result<Self> {
+        let mut client = Client::builder().timeout(limit).redirect(redirect::Policy::none()).no_proxy();
+        let base = match (&config.socket, &config.url) {
+            (Some(socket), None) => {
+                client = client.unix_socket(socket.as_path());
+                "http://localhost".to_owned()
+            }
+            (None, Some(url)) => url.trim_end_matches('/').to_owned(),
+            _ => return Err(Error::config("`rest` needs `socket` or `url`, and not both")),
+        };
+        let client = client.build().map_err(|e| Error::config("no HTTP client can be made").caused_by(e))?;
+        let mut http =
+            Self { client, base, user: config.user.clone(), token: config.token.clone(), version: 0 };
+        let answer = http.send(http.request(Method::GET, "/openapi")).await.map_err(|failed| failed.error)?;
+        if answer.status != 200 {
+            return Err(super::failure(&answer, "its own description"));
+        }
+        http.version = newest(&answer.body).ok_or_else(|| {
+            Error::config(format!("{} describes no API of Slurm: is it slurmrestd?", config.place()))
+        })?;
+        Ok(http)
+    }
+
+    pub(super) fn version(&self) -> u32 {
+        self.version
+    }
+
+    pub(super) fn has_token(&self) -> bool {
+        self.token.is_some()
+    }
+
+    pub(super) async fn get(&self, path: &str) -> Result<Answer> {
+        self.send(self.request(Method::GET, &self.controller(path))).await.map_err(|failed| failed.error)
+    }
+
+    pub(super) async fn post(&self, path: &str, body: &Value) -> Result<Answer, Failed> {
+        self.send(self.request(Method::POST, &self.controller(path)).json(body)).await
+    }
+
+    pub(super) async fn delete(&self, path: &str) -> Result<Answer> {
+        self.send(self.request(Method::DELETE, &self.controller(path))).await.map_err(|failed| failed.error)
+    }
+
+    /// Asks the accounting, which has paths of its own.
+    pub(super) async fn accounting(&self, path: &str) -> Result<Answer> {
+        let path = format!("/slurmdb/{VERSIONS}{}/{path}", self.version);
+        self.send(self.request(Method::GET, &path)).await.map_err(|failed| failed.error)
+    }
+
+    fn controller(&self, path: &str) -> String {
+        format!("/slurm/{VERSIONS}{}/{path}", self.version)
+    }
+
+    fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        let mut request = self.client.request(method, format!("{}{path}", self.base));
+        if let Some(user) = &self.user {
+            request = request.header("x-slurm-user-name", user);
+        }
+        if let Some(token) = &self.token {
+            request = request.header("x-slurm-user-token", token.reveal());
+        }
+        request
+    }
+
+    async fn send(&self, request: RequestBuilder) -> Result<Answer, Failed> {
+        let mut response = request.send().await.map_err(|error| self.failed(error))?;
+        let status = response.status().as_u16();
+        let mut bytes = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|error| self.failed(error))? {
+            if bytes.len() + chunk.len() > MOST_BYTES {
+                let error = Error::unavailable("slurmrestd answers with more than can be read");
+                return Err(Failed { error, sent: true });
+            }
+            bytes.extend_from_slice(&chunk);
+        }
+        Ok(Answer { status, body: serde_json::from_slice(&bytes).unwrap_or_default() })
+    }
+
+    fn failed(&self, error: reqwest::Error) -> Failed {
+        // The address can hold nothing secret, and is said by the one who asks.
+        let error = error.without_url();
+        let sent = !error.is_connect() && !error.is_builder();
+        let what = match (error.is_timeout(), sent) {
+            (true, _) => "slurmrestd did not answer in time",
+            (false, true) => "the connection to slurmrestd broke",
+            (false, false) => "slurmrestd cannot be reached",
+        };
+        Failed { error: Error::unavailable(what).caused_by(error), sent }
+    }
+}
+
+/// The newest version of the API by which jobs are submitted, of an OpenAPI description.
+fn newest(description: &Value) -> Option<u32> {
+    let paths = description["paths"].as_object()?;
+    let version = |path: &String| {
+        let rest = path.strip_prefix("/slurm/")?.strip_prefix(VERSIONS)?;
+        let (version, rest) = rest.split_once('/')?;
+        (rest.trim_end_matches('/') == "job/submit").then(|| version.parse().ok())?
+    };
+    paths.keys().filter_map(version).max()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_newest_api_that_submits_is_spoken() {
+        let described = json!({"paths": {
+            "/slurm/v0.0.36/job/submit": {}, "/slurm/v0.0.38/job/submit": {}, "/slurm/v0.0.40/jobs/": {}, "/openapi": {},
+            "/slurmdb/v0.0.41/jobs": {}, "/slurm/v0.1/job/submit": {},
+        }});
+        assert_eq!(newest(&described), Some(38));
+        assert_eq!(newest(&json!({"paths": {"/pets": {}}})), None);
+        assert_eq!(newest(&Value::Null), None);
+    }
+}

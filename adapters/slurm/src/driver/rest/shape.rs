@@ -1,0 +1,238 @@
+//! What slurmrestd answers, as rows and records. Pure. Shapes differ from version to version: a number can be an object that says
+//! whether it is set, and a state a list. What is missing or of another shape is taken as not said.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::moment;
+use crate::driver::{Exit, JobId, Record, Row, Tasks, Waiting};
+use crate::indices;
+use crate::state::{Phase, State};
+
+/// Minutes that stand for no limit.
+const INFINITE: i64 = 0xffff_ffff;
+
+/// Whose jobs are ours.
+pub(crate) enum User {
+    Name(String),
+    Id(u32),
+}
+
+impl User {
+    pub(super) fn has(&self, job: &Value) -> bool {
+        match self {
+            User::Name(name) => job["user_name"] == name.as_str(),
+            User::Id(id) => number(&job["user_id"]) == Some(i64::from(*id)),
+        }
+    }
+}
+
+/// A number, plain or as an object that says whether it is set.
+pub(super) fn number(value: &Value) -> Option<i64> {
+    match value {
+        Value::Number(number) => number.as_i64().or_else(|| number.as_f64().map(|number| number as i64)),
+        Value::String(text) => text.parse().ok(),
+        Value::Object(object) => {
+            let told = |name: &str| object.get(name).and_then(Value::as_bool);
+            let none = told("set") == Some(false) || told("infinite") == Some(true);
+            object.get("number").filter(|_| !none).and_then(number)
+        }
+        _ => None,
+    }
+}
+
+/// A state, plain or as a list in which flags stand beside it.
+pub(super) fn state(value: &Value) -> State {
+    match value {
+        Value::String(text) => State::parse(text),
+        Value::Array(parts) => {
+            let states: Vec<State> = parts.iter().filter_map(Value::as_str).map(State::parse).collect();
+            // These flags overrule the state, as squeue has it.
+            let flag = [State::Completing, State::Configuring].into_iter().find(|flag| states.contains(flag));
+            flag.or(states.first().copied()).unwrap_or(State::Unknown)
+        }
+        _ => State::Unknown,
+    }
+}
+
+/// The newest event of a job that has happened, in seconds since 1970.
+pub(super) fn newest(job: &Value) -> Option<i64> {
+    let state = state(&job["job_state"]);
+    // Until then, these are what is expected.
+    let (began, ended) = (state.phase() != Phase::Waiting, state.has_ended());
+    let told =
+        [("submit_time", true), ("last_sched_evaluation", true), ("start_time", began), ("end_time", ended)];
+    told.iter().filter(|(_, happened)| *happened).filter_map(|(name, _)| number(&job[*name])).max()
+}
+
+fn id(value: &Value) -> Option<JobId> {
+    number(value).and_then(|id| JobId::try_from(id).ok()).filter(|id| *id > 0)
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+fn some_text(value: &Value) -> Option<String> {
+    value.as_str().filter(|text| !text.is_empty()).map(str::to_owned)
+}
+
+/// A wait status, or what newer versions make of one.
+fn exit(value: &Value) -> Option<Exit> {
+    if let Some(status) = number(value) {
+        return u32::try_from(status).ok().map(Exit::from_status);
+    }
+    let code = number(&value["return_code"]);
+    let signal = number(&value["signal"]["id"]).or_else(|| number(&value["signal"]["signal_id"]));
+    match (code, signal) {
+        (None, None) => None,
+        (code, signal) => {
+            let part = |part: Option<i64>| part.and_then(|part| u32::try_from(part).ok()).unwrap_or(0);
+            Some(Exit { code: part(code), signal: part(signal) })
+        }
+    }
+}
+
+fn minutes(value: &Value) -> Option<Duration> {
+    let minutes = number(value).filter(|minutes| (1..INFINITE).contains(minutes))?;
+    Some(Duration::from_secs(u64::try_from(minutes).ok()? * 60))
+}
+
+/// A job, or some tasks of one, as the controller knows it.
+pub(super) fn row(job: &Value) -> Option<Row> {
+    let own = id(&job["job_id"])?;
+    let state = state(&job["job_state"]);
+    let waiting = some_text(&job["array_task_string"]).and_then(|tasks| indices::parse(&tasks));
+    let tasks = match (number(&job["array_task_id"]), waiting) {
+        (Some(task), _) => Tasks::One(u32::try_from(task).ok()?),
+        (None, Some(tasks)) => Tasks::Many(tasks),
+        (None, None) => Tasks::Single,
+    };
+    Some(Row {
+        job: id(&job["array_job_id"]).unwrap_or(own),
+        tasks,
+        name: text(&job["name"]),
+        state,
+        reason: some_text(&job["state_reason"]).unwrap_or_else(|| "None".to_owned()),
+        exit: exit(&job["exit_code"]).filter(|_| state.has_ended()),
+        submitted: moment(&job["submit_time"]),
+        start: moment(&job["start_time"]),
+        end: moment(&job["end_time"]).filter(|_| state.has_ended()),
+        limit: minutes(&job["time_limit"]),
+        restarts: number(&job["restart_cnt"]).and_then(|count| u32::try_from(count).ok()).unwrap_or(0),
+        partition: text(&job["partition"]),
+        nodes: text(&job["nodes"]),
+        comment: some_text(&job["comment"]),
+    })
+}
+
+/// A job that waits.
+pub(super) fn waiting(job: &Value) -> Option<Waiting> {
+    Some(Waiting {
+        job: id(&job["array_job_id"]).or_else(|| id(&job["job_id"]))?,
+        partition: text(&job["partition"]),
+        priority: number(&job["priority"]).unwrap_or(0) as f64,
+    })
+}
+
+/// A job or a task of an array, as the accounting knows it. Its exit codes are not believed: a 22.05 tells of 0 for a job that
+/// ended with 4.
+pub(super) fn record(job: &Value) -> Option<Record> {
+    let (array, time) = (&job["array"], &job["time"]);
+    let own = id(&job["job_id"])?;
+    let whole = id(&array["job_id"]);
+    let task = number(&array["task_id"]).or_else(|| number(&array["task"]));
+    let seconds = |value: &Value| number(value).and_then(|seconds| u64::try_from(seconds).ok());
+    let total = &time["total"];
+    let micros = seconds(&total["microseconds"]).unwrap_or(0);
+    let asked = &job["required"];
+    let memory = [("memory", "M"), ("memory_per_node", "M"), ("memory_per_cpu", "M per CPU")];
+    Some(Record {
+        job: whole.unwrap_or(own),
+        task: whole.and(task).and_then(|task| u32::try_from(task).ok()),
+        name: text(&job["name"]),
+        state: Some(state(&job["state"]["current"])),
+        exit: None,
+        submitted: moment(&time["submission"]),
+        start: moment(&time["start"]),
+        end: moment(&time["end"]),
+        elapsed: seconds(&time["elapsed"]).map(Duration::from_secs),
+        limit: minutes(&time["limit"]),
+        max_memory: job["steps"].as_array().into_iter().flatten().filter_map(most_memory).max(),
+        asked_memory: memory.iter().find_map(|(name, unit)| {
+            number(&asked[*name]).filter(|size| *size > 0).map(|size| format!("{size}{unit}"))
+        }),
+        cpu_time: seconds(&total["seconds"])
+            .map(|whole| Duration::from_secs(whole) + Duration::from_micros(micros)),
+        cpus: number(&asked["CPUs"]).and_then(|cpus| u32::try_from(cpus).ok()),
+        nodes: text(&job["nodes"]),
+    })
+}
+
+/// The most memory that a task of this step used, in bytes.
+fn most_memory(step: &Value) -> Option<u64> {
+    let used = step["tres"]["requested"]["max"].as_array()?;
+    let memory = used.iter().find(|used| used["type"] == "mem")?;
+    number(&memory["count"]).and_then(|bytes| u64::try_from(bytes).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn shapes_of_a_22_05_and_of_later_versions_are_read_alike() {
+        let old = json!({
+            "job_id": 7, "array_job_id": 5, "array_task_id": 2, "array_task_string": "", "job_state": "FAILED",
+            "state_reason": "NonZeroExitCode", "exit_code": 768, "submit_time": 100, "start_time": 110, "end_time": 120,
+            "time_limit": 60, "restart_cnt": 1, "name": "tb-a", "partition": "main", "nodes": "vm", "comment": "",
+        });
+        let set = |number: i64| json!({"set": true, "infinite": false, "number": number});
+        let new = json!({
+            "job_id": 7, "array_job_id": set(5), "array_task_id": set(2), "array_task_string": "", "job_state": ["FAILED"],
+            "state_reason": "NonZeroExitCode", "submit_time": set(100), "start_time": set(110), "end_time": set(120),
+            "exit_code": {"status": ["ERROR"], "return_code": set(3), "signal": {"id": {"set": false, "number": 0}, "name": ""}},
+            "time_limit": set(60), "restart_cnt": 1, "name": "tb-a", "partition": "main", "nodes": "vm", "comment": "",
+        });
+        let read = row(&old).unwrap();
+        assert_eq!(
+            (read.job, &read.tasks, read.exit),
+            (5, &Tasks::One(2), Some(Exit { code: 3, signal: 0 }))
+        );
+        assert_eq!((read.limit, read.restarts, &read.comment), (Some(Duration::from_secs(3600)), 1, &None));
+        assert_eq!(row(&new), Some(read));
+    }
+
+    #[test]
+    fn flags_overrule_a_state_and_what_is_strange_is_not_concluded_from() {
+        assert_eq!(state(&json!(["CANCELLED", "COMPLETING"])), State::Completing);
+        assert_eq!(state(&json!(["RUNNING"])), State::Running);
+        assert_eq!(state(&json!([])), State::Unknown);
+        assert_eq!(state(&json!(17)), State::Unknown);
+        assert_eq!(row(&json!({"name": "tb-a"})), None);
+        let waits = row(
+            &json!({"job_id": 5, "array_task_id": null, "array_task_string": "0-2%1", "job_state": "PENDING"}),
+        );
+        assert_eq!(waits.map(|row| row.tasks), Some(Tasks::Many(vec![0, 1, 2])));
+        let unlimited =
+            row(&json!({"job_id": 5, "job_state": "PENDING", "time_limit": {"infinite": true, "number": 0}}));
+        assert_eq!(unlimited.and_then(|row| row.limit), None);
+    }
+
+    #[test]
+    fn exit_codes_of_the_accounting_are_not_believed() {
+        let told = json!({
+            "job_id": 3, "name": "tb-a", "state": {"current": "FAILED", "reason": "None"}, "array": {"job_id": 1, "task_id": 1},
+            "exit_code": {"status": "SUCCESS", "return_code": 0}, "required": {"CPUs": 1, "memory": 10},
+            "time": {"elapsed": 4, "end": 20, "start": 16, "submission": 10, "limit": 60, "total": {"seconds": 1, "microseconds": 500_000}},
+            "steps": [{"tres": {"requested": {"max": [{"type": "mem", "count": 4096}]}}}], "nodes": "vm",
+        });
+        let read = record(&told).unwrap();
+        assert_eq!((read.job, read.task, read.exit, read.state), (1, Some(1), None, Some(State::Failed)));
+        assert_eq!((read.max_memory, read.cpu_time), (Some(4096), Some(Duration::from_millis(1500))));
+        assert_eq!(read.asked_memory.as_deref(), Some("10M"));
+    }
+}
