@@ -6,6 +6,7 @@ touch a Slurm that this machine may have besides.
 
 import ctypes
 import getpass
+import glob
 import json
 import os
 import shutil
@@ -34,6 +35,12 @@ def program(name):
     if not found:
         raise Refused(f"{name} is not installed: run tests/run --only packages")
     return found
+
+
+def openapi_plugins():
+    """The versions of its API that slurmrestd has for the controller; those for the accounting are others."""
+    found = glob.glob("/usr/lib/*/slurm*/openapi_v*.so")
+    return [os.path.basename(path).removesuffix(".so").replace("_", "/", 1).replace("_", ".") for path in found]
 
 
 def free_ports(count):
@@ -145,6 +152,9 @@ class Cluster:
         }
         if name not in orders:
             raise Refused(f"there is no {name}; there are: {', '.join(orders)}")
+        if name.startswith("slurmrestd") and not self.options.accounting:
+            # It does not start with a part that has nothing to talk to.
+            orders[name] = ["-s", ",".join(openapi_plugins()), *orders[name]]
         environment = dict(os.environ, SLURM_CONF=conf)
         if name == "slurmdbd":
             environment.update(SLURM_CONF=self.path("slurmdbd.conf"), MYSQL_UNIX_PORT=self.path("db.sock"))
@@ -310,6 +320,8 @@ class Cluster:
             "SlurmdParameters=config_overrides",
             "SchedulerType=sched/backfill",
             "SchedulerParameters=sched_interval=2,bf_interval=2,batch_sched_delay=0,sched_min_interval=1000",
+            # As most sites have it: what no node of a partition could ever run is refused at once.
+            "EnforcePartLimits=ALL",
             "ReturnToService=2",
             f"MinJobAge={asked.min_job_age}",
             "KillWait=2",

@@ -83,7 +83,8 @@ impl Cluster {
 
     /// How its slurmrestd is reached, if it has one.
     pub(crate) fn rest(&self) -> Rest {
-        let text = |name: &str| self.told["rest"][name].as_str().expect("it was started with --rest").to_owned();
+        let text =
+            |name: &str| self.told["rest"][name].as_str().expect("it was started with --rest").to_owned();
         Rest { socket: text("socket").into(), address: text("address"), token: text("token") }
     }
 

@@ -1,0 +1,50 @@
+//! Arrays on a real cluster: a task for each element of a list, what failed of it, and how far it is.
+
+use serde_json::json;
+use taskbridge_sdk::{ErrorKind, JobState};
+
+use crate::world::{World, assert_says, ended, until};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_element_is_a_task_and_a_table_tells_which_failed() {
+    let world = World::new().await;
+    let lines = r#"echo "element $TASKBRIDGE_ELEMENT"; [ "$TASKBRIDGE_ELEMENT" != bad ] || exit 7"#;
+    let arguments = json!({"molecules": ["h2o", "bad", "it's $(touch /tmp/never) \"quoted\"\nline", "co2"]});
+    let target = json!({"array": {"parameter": "molecules"}});
+    let job = world.job_with("each", lines, arguments, target);
+    let handle = world.backend.start(&job).await.unwrap().handle;
+    let seen = ended(&*world.backend, &handle).await;
+    assert!(matches!(seen.state, JobState::Failed(_)), "{seen:?}");
+    assert_says(&seen, &["exit code 7", "element bad"]);
+    assert_eq!(world.queue(&job).len(), 4);
+    assert!(!std::path::Path::new("/tmp/never").exists(), "an element was run");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_tasks_that_are_done_are_counted() {
+    let world = World::new().await;
+    let lines = r#"[ "$TASKBRIDGE_ELEMENT" -lt 3 ] || exec sleep 600"#;
+    let target = json!({"array": {"parameter": "numbers"}});
+    let job = world.job_with("some", lines, json!({"numbers": [1, 2, 3, 4, 5]}), target);
+    let handle = world.backend.start(&job).await.unwrap().handle;
+    let seen = until(&*world.backend, &handle, "two that are done", |seen| {
+        seen.progress.is_some_and(|progress| progress.done == 2.0).then(|| seen.clone())
+    })
+    .await;
+    assert_eq!(seen.progress.and_then(|progress| progress.total), Some(5.0));
+    assert!(seen.message.is_some_and(|words| words.contains("2 of 5")), "the message counts");
+    world.backend.cancel(&handle).await.unwrap();
+    let seen = ended(&*world.backend, &handle).await;
+    assert!(matches!(seen.state, JobState::Cancelled(_)), "{seen:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_array_of_200_000_elements_is_refused_and_nothing_submitted() {
+    let world = World::new().await;
+    let numbers: Vec<u32> = (0..200_000).collect();
+    let target = json!({"array": {"parameter": "numbers", "max": 1_000_000}});
+    let job = world.job_with("many", "true", json!({"numbers": numbers}), target);
+    let error = world.backend.start(&job).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
+    assert!(world.queue(&job).is_empty(), "{:?}", world.queue(&job));
+}

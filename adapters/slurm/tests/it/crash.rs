@@ -1,0 +1,82 @@
+//! slurmctld is killed while jobs are in flight. It then forgets some, gives their numbers to others, and starts some twice; each
+//! script must run once all the same, and no key may have two jobs that were released.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::Duration;
+
+use serde_json::json;
+use taskbridge_sdk::{Backend, JobSpec, JobState};
+
+use crate::world::{Held, PATIENCE, World};
+
+const KILLS: usize = 24;
+
+/// Starts a job as the server does: again with `may_exist`, until it is accepted.
+async fn insist(backend: &dyn Backend, job: &JobSpec) -> taskbridge_sdk::JobHandle {
+    let began = std::time::Instant::now();
+    let mut job = job.clone();
+    loop {
+        match backend.start(&job).await {
+            Ok(started) => return started.handle,
+            Err(error) => {
+                assert!(began.elapsed() < PATIENCE, "it never started: {error}");
+                job.may_exist = true;
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn over_24_kills_of_the_controller_each_script_runs_once() {
+    let world = World::on(Held::own(&[]), json!({"command_timeout": "4s"})).await;
+    let count = world.folder().join("count");
+    fs::create_dir(&count).unwrap();
+    let mut handles = Vec::new();
+    for number in 0..KILLS {
+        let lines = format!("echo ran >>{}/{number}; sleep 0.{}; echo done", count.display(), number % 4);
+        let job = world.job(&format!("job-{number}"), &lines);
+        // Half of them are killed in the very moment, half a little later.
+        let (handle, ()) = tokio::join!(insist(&*world.backend, &job), async {
+            if number % 2 == 0 {
+                tokio::time::sleep(Duration::from_millis(u64::try_from(number).unwrap() * 8)).await;
+                tokio::task::block_in_place(|| {
+                    world.cluster.order("kill slurmctld");
+                    world.cluster.order("start slurmctld");
+                });
+            }
+        });
+        if number % 2 == 1 {
+            tokio::task::block_in_place(|| {
+                world.cluster.order("kill slurmctld");
+                world.cluster.order("start slurmctld");
+            });
+        }
+        handles.push(handle);
+    }
+    let mut ends: BTreeMap<&str, usize> = BTreeMap::new();
+    for (number, handle) in handles.iter().enumerate() {
+        let began = std::time::Instant::now();
+        let state = loop {
+            match world.backend.observe(handle).await {
+                Ok(seen) if seen.state.has_ended() => break seen.state,
+                other => assert!(began.elapsed() < PATIENCE, "job {number} never ended: {other:?}"),
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        };
+        let ran = fs::read_to_string(count.join(number.to_string())).unwrap_or_default().lines().count();
+        match state {
+            JobState::Succeeded(_) => assert_eq!(ran, 1, "job {number} succeeded and ran {ran} times"),
+            // A lost job is told as lost, whether or not it had begun; it never begins twice.
+            JobState::Gone | JobState::Failed(_) => {
+                assert!(ran <= 1, "job {number} ran {ran} times: {state:?}")
+            }
+            other => panic!("job {number}: {other:?}"),
+        }
+        *ends
+            .entry(if matches!(state, JobState::Succeeded(_)) { "succeeded" } else { "lost" })
+            .or_default() += 1;
+    }
+    assert!(ends["succeeded"] >= KILLS / 2, "{ends:?}");
+}

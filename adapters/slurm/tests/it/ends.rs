@@ -1,0 +1,165 @@
+//! How jobs end, and what is told of it, on a real cluster: codes, signals, limits, results, logs, and jobs that Slurm no longer
+//! knows.
+
+use std::fs;
+
+use serde_json::json;
+use taskbridge_sdk::{JobState, LogRequest};
+
+use crate::world::{Held, World, assert_says, ended, eventually, number, output, runs, says};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn success_tells_how_long_and_hands_back_structured_output() {
+    let world = World::new().await;
+    let lines = r#"echo working; printf '{"energy": -7.5, "atoms": [1, 2]}' >out.json"#;
+    let job = world.job_with("succeeds", lines, json!({}), json!({"result": "out.json"}));
+    let (_, seen) = world.run(&job).await;
+    assert!(matches!(seen.state, JobState::Succeeded(_)), "{seen:?}");
+    assert_eq!(output(&seen).structured, Some(json!({"energy": -7.5, "atoms": [1, 2]})));
+    assert_says(&seen, &["working"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn failure_tells_the_code_and_the_last_lines() {
+    let world = World::new().await;
+    let (_, seen) = world.run(&world.job("fails", "echo one; echo the tray is empty >&2; exit 3")).await;
+    assert!(matches!(seen.state, JobState::Failed(_)), "{seen:?}");
+    assert_says(&seen, &["exit code 3", "the tray is empty"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_is_told_in_words() {
+    let world = World::new().await;
+    let (_, seen) = world.run(&world.job("dies", "kill -SEGV $$")).await;
+    assert!(matches!(seen.state, JobState::Failed(_)), "{seen:?}");
+    assert_says(&seen, &["SIGSEGV"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_time_limit_is_told_with_what_to_raise() {
+    let world = World::new().await;
+    let target = json!({"resources": {"time": "1"}});
+    let (_, seen) = world.run(&world.job_with("slow", "sleep 600", json!({}), target)).await;
+    assert!(matches!(seen.state, JobState::Failed(_)), "{seen:?}");
+    assert_says(&seen, &["time limit", "1:00"]);
+}
+
+/// Without cgroups, Slurm calls this FAILED by signal 9: `OUT_OF_MEMORY` is in `recorded.rs`.
+#[tokio::test(flavor = "multi_thread")]
+async fn too_much_memory_is_told_with_slurms_own_line() {
+    let world = World::new().await;
+    let lines = "exec python3 -c 'import time; held = bytearray(300_000_000); time.sleep(600)'";
+    let target = json!({"resources": {"memory": "20M"}});
+    let (_, seen) = world.run(&world.job_with("greedy", lines, json!({}), target)).await;
+    assert!(matches!(seen.state, JobState::Failed(_)), "{seen:?}");
+    assert_says(&seen, &["exceeded", "memory limit"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn big_logs_are_read_from_their_end() {
+    let world = World::new().await;
+    let lines = "seq -f 'line %.0f of a long log that nobody wants to read whole' 1 400000; echo the end";
+    let (handle, seen) = world.run(&world.job("talks", lines)).await;
+    assert_says(&seen, &["the end"]);
+    assert!(says(&seen).len() < 64 * 1024, "{} bytes", says(&seen).len());
+    let logs = world.backend.logs().unwrap();
+    let request =
+        |max_bytes, search: Option<&str>| LogRequest { max_bytes, search: search.map(str::to_owned) };
+    let tail = logs.tail(&handle, &request(1000, None)).await.unwrap();
+    assert!(tail.cut && tail.text.trim_end().ends_with("the end") && tail.text.len() <= 1000, "{tail:?}");
+    let found = logs.tail(&handle, &request(1000, Some("LINE 7 OF"))).await.unwrap();
+    assert!(found.text.contains("line 7 of") && !found.text.contains("line 8 of"), "{found:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_grows_as_it_is_printed() {
+    let world = World::new().await;
+    let job = world.job("waits", "echo begun; while [ ! -e go ]; do sleep 0.1; done; echo gone");
+    let handle = world.backend.start(&job).await.unwrap().handle;
+    runs(&*world.backend, &handle).await;
+    let logs = world.backend.logs().unwrap();
+    let request = LogRequest { max_bytes: 1000, search: None };
+    while logs.tail(&handle, &request).await.unwrap().text != "begun\n" {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    world.backend.cancel(&handle).await.unwrap();
+    ended(&*world.backend, &handle).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_the_controller_forgot_is_known_by_the_accounting() {
+    let world = World::on(Held::own(&["--accounting", "--min-job-age", "2"]), json!({})).await;
+    let job = world.job("fails", "echo gone soon; exit 4");
+    let handle = world.backend.start(&job).await.unwrap().handle;
+    eventually("the controller forgets the job", || {
+        let known = world.cluster.try_run("squeue", &["-h", "-t", "all", "-j", &number(&handle), "-o", "%T"]);
+        !known.status.success() || known.stdout.is_empty()
+    })
+    .await;
+    let seen = ended(&*world.backend, &handle).await;
+    assert!(matches!(seen.state, JobState::Failed(_)), "{seen:?}");
+    assert_says(&seen, &["exit code 4", "gone soon"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_any_accounting_the_end_is_known_by_its_marker() {
+    let world = World::on(Held::own(&["--min-job-age", "2"]), json!({})).await;
+    for (code, lines) in [(0, "echo well"), (5, "echo badly; exit 5")] {
+        let handle = world.backend.start(&world.job("ends", lines)).await.unwrap().handle;
+        eventually("the controller forgets the job", || {
+            let known =
+                world.cluster.try_run("squeue", &["-h", "-t", "all", "-j", &number(&handle), "-o", "%T"]);
+            !known.status.success() || known.stdout.is_empty()
+        })
+        .await;
+        let seen = ended(&*world.backend, &handle).await;
+        assert_eq!(matches!(seen.state, JobState::Succeeded(_)), code == 0, "{seen:?}");
+        assert_says(&seen, &[if code == 0 { "well" } else { "exit code 5" }]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn progress_comes_by_the_comment() {
+    let world = World::new().await;
+    let job = world.job("waits", "exec sleep 600");
+    let handle = world.backend.start(&job).await.unwrap().handle;
+    runs(&*world.backend, &handle).await;
+    // As the job itself would say it.
+    world.cluster.run("scontrol", &["update", &format!("jobid={}", number(&handle)), "comment=progress=2/3"]);
+    let progress = crate::world::until(&*world.backend, &handle, "progress", |seen| seen.progress).await;
+    assert_eq!((progress.done, progress.total), (2.0, Some(3.0)));
+    world.backend.cancel(&handle).await.unwrap();
+    ended(&*world.backend, &handle).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn artifacts_do_not_leave_their_folder() {
+    let world = World::new().await;
+    let lines = "echo mine >a.txt; ln -s /etc/passwd b.txt; mkdir c.txt; mkfifo d.txt; ln -s /etc e";
+    let job = world.job_with("leaves", lines, json!({}), json!({"artifacts": ["*.txt", "e/*", "../../*"]}));
+    let started = world.backend.start(&job).await;
+    if let Ok(started) = started {
+        let seen = ended(&*world.backend, &started.handle).await;
+        let names: Vec<_> = output(&seen).artifacts.iter().map(|artifact| artifact.name.clone()).collect();
+        assert_eq!(names, ["a.txt"]);
+        let artifacts = world.backend.artifacts().unwrap();
+        for name in ["b.txt", "c.txt", "d.txt", "e/passwd", "../../script"] {
+            let read = artifacts.read(&started.handle, name, 1 << 20).await;
+            assert!(matches!(read, Ok(None) | Err(_)), "{name} was read");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_that_cannot_be_read_is_a_clear_error() {
+    let world = World::new().await;
+    let (handle, _) = world.run(&world.job("talks", "echo hidden")).await;
+    let key = handle.as_str().rsplit('/').next().unwrap().to_owned();
+    let log = world.folder().join("jobs").join(key).join("logs/out");
+    fs::remove_file(&log).unwrap();
+    fs::create_dir(&log).unwrap();
+    let read =
+        world.backend.logs().unwrap().tail(&handle, &LogRequest { max_bytes: 100, search: None }).await;
+    let error = read.unwrap_err().to_string();
+    assert!(error.contains("logs/out") || error.contains("log"), "{error}");
+}

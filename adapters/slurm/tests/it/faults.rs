@@ -1,0 +1,164 @@
+//! What goes wrong between the backend and its cluster: replies that are lost, commands that hang, a controller that is away, and
+//! what must be refused before anything is submitted.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use taskbridge_sdk::suite::job;
+use taskbridge_sdk::{ErrorKind, JobState};
+
+use crate::cluster::Fault;
+use crate::world::{Held, PATIENCE, World, ended, runs};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_hangs_costs_its_limit_and_no_more() {
+    let world = World::on(Held::shared(), json!({"command_timeout": "2s"})).await;
+    let handle = world.backend.start(&world.job("waits", "exec sleep 600")).await.unwrap().handle;
+    world.commands.fault("squeue", Fault::Hangs);
+    let began = Instant::now();
+    let error = world.backend.observe(&handle).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(began.elapsed() < Duration::from_secs(60), "the limit is 2 s");
+    world.backend.cancel(&handle).await.unwrap();
+    ended(&*world.backend, &handle).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_submission_that_hangs_after_it_was_accepted_is_found_again() {
+    let world = World::on(Held::shared(), json!({"command_timeout": "2s"})).await;
+    let job = world.job("waits", "exec sleep 600");
+    world.commands.fault("sbatch", Fault::HangsAfter);
+    assert_eq!(world.backend.start(&job).await.unwrap_err().kind(), ErrorKind::Uncertain);
+    let mut again = job.clone();
+    again.may_exist = true;
+    let handle = world.backend.start(&again).await.unwrap().handle;
+    runs(&*world.backend, &handle).await;
+    assert_eq!(world.queue(&job).len(), 1, "{:?}", world.queue(&job));
+    world.backend.cancel(&handle).await.unwrap();
+    ended(&*world.backend, &handle).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_job_under_the_key_that_is_held_is_removed() {
+    let world = World::new().await;
+    let job = world.job("counts", &format!("echo ran >>{}", world.folder().join("count").display()));
+    // Another process that had the same order and died before it wrote down what came of it.
+    let script = world.script("held", "exec sleep 600");
+    let name = format!("--job-name={}", job.key);
+    for _ in 0..2 {
+        world.cluster.run(
+            "sbatch",
+            &["--hold", "--no-requeue", &name, "--output=/dev/null", script.to_str().unwrap()],
+        );
+    }
+    let mut again = job.clone();
+    again.may_exist = true;
+    let handle = world.backend.start(&again).await.unwrap().handle;
+    let held = world.queue(&job).iter().filter(|row| row.contains("PENDING")).count();
+    assert!(held <= 1, "{:?}", world.queue(&job));
+    world.backend.cancel(&handle).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_the_controller_is_away_nothing_is_concluded() {
+    let world = World::on(Held::own(&["--accounting"]), json!({"command_timeout": "3s"})).await;
+    let job = world.job("waits", "while [ ! -e go ]; do sleep 0.1; done; echo done");
+    let handle = world.backend.start(&job).await.unwrap().handle;
+    runs(&*world.backend, &handle).await;
+    world.cluster.order("stop slurmctld");
+    let began = Instant::now();
+    // A controller that is slow is asked less often, and the last look is believed for as long.
+    let error = loop {
+        match world.backend.observe(&handle).await {
+            Ok(seen) => assert_eq!(seen.state, JobState::Running),
+            Err(error) => break error,
+        }
+        assert!(began.elapsed() < PATIENCE, "nobody noticed");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    };
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    let mut other = world.job("other", "echo it runs");
+    let error = world.backend.start(&other).await.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Uncertain), "{error}");
+    world.cluster.order("start slurmctld");
+    other.may_exist = true;
+    let started = world.backend.start(&other).await.unwrap().handle;
+    assert!(matches!(ended(&*world.backend, &started).await.state, JobState::Succeeded(_)));
+    assert_eq!(world.queue(&other).len(), 1, "{:?}", world.queue(&other));
+    let seen = world.backend.observe(&handle).await.unwrap();
+    assert_eq!(seen.state, JobState::Running);
+    world.backend.cancel(&handle).await.unwrap();
+    ended(&*world.backend, &handle).await;
+}
+
+/// Each must be refused with words that name what is wrong, and nothing may be submitted.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_wrong_is_refused_and_nothing_is_submitted() {
+    let world = World::new().await;
+    let bounded = json!({"resources": {"time": {"value": "{{ hours }}:00:00", "max": "10:00:00"}}});
+    let chosen =
+        json!({"resources": {"partition": {"value": "{{ partition }}", "allowed": ["main", "short"]}}});
+    let rows: [(&str, Value, Value, &str); 9] = [
+        ("unknown partition", json!({}), json!({"resources": {"partition": "nowhere"}}), "partition"),
+        ("bad account", json!({}), json!({"resources": {"account": "nobody"}}), "account"),
+        ("unknown quality of service", json!({}), json!({"resources": {"qos": "gold"}}), "qos"),
+        ("unknown feature", json!({}), json!({"resources": {"constraint": "amd"}}), "feature"),
+        ("over the limit of the cluster", json!({}), json!({"resources": {"cpus": 100_000}}), "processors"),
+        ("over a bound", json!({"hours": 11}), bounded.clone(), "10:00:00"),
+        ("no time", json!({"hours": "soon"}), bounded, "time"),
+        ("not among those allowed", json!({"partition": "closed"}), chosen, "partition"),
+        ("a dash", json!({"name": "-rf"}), json!({"args": ["{{ name }}"]}), "dash"),
+    ];
+    for (what, arguments, target, words) in rows {
+        let job = world.job_with("refused", "true", arguments, target);
+        let started = world.backend.start(&job).await;
+        let error = started.expect_err(what);
+        assert_eq!(error.kind(), ErrorKind::Rejected, "{what}: {error}");
+        assert!(error.to_string().to_lowercase().contains(words), "{what}: {error}");
+        assert!(world.queue(&job).is_empty(), "{what}: {:?}", world.queue(&job));
+    }
+    let job = job(json!({"script": "nowhere.sh"}), json!({}));
+    let error = world.backend.start(&job).await.unwrap_err();
+    assert!(error.to_string().contains("nowhere.sh"), "{error}");
+    assert!(world.queue(&job).is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_argument_is_one_word_whatever_it_holds() {
+    let world = World::new().await;
+    let words = [
+        "two words",
+        "it's",
+        "\"quoted\"",
+        "$(touch ran) `touch ran`",
+        "line\nbreak",
+        "*",
+        "",
+        "\\",
+        "-",
+        "é\u{1f9ea}",
+    ];
+    let lines = "printf '%s\\0' \"$@\" >words; printf '%s' \"$NAME\" >name";
+    let target = json!({
+        "args": ["--", "{{ a }}", "{{ b }}", "{{ c }}", "{{ d }}", "{{ e }}", "{{ f }}", "{{ g }}", "{{ h }}", "{{ i }}", "{{ j }}"],
+        "env": {"NAME": "{{ e }}"}, "artifacts": ["words", "name", "ran"],
+    });
+    let names = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
+    let arguments: serde_json::Map<String, Value> =
+        names.iter().zip(words).map(|(name, word)| ((*name).to_owned(), json!(word))).collect();
+    let (handle, seen) = world.run(&world.job_with("words", lines, Value::Object(arguments), target)).await;
+    assert!(matches!(seen.state, JobState::Succeeded(_)), "{seen:?}");
+    let artifacts = world.backend.artifacts().unwrap();
+    let read = async |name: &str| {
+        artifacts
+            .read(&handle, name, 10_000)
+            .await
+            .unwrap()
+            .map(|data| String::from_utf8(data.bytes).unwrap())
+    };
+    let got = read("words").await.unwrap();
+    let wanted: String = ["--"].iter().chain(&words).map(|word| format!("{word}\0")).collect();
+    assert_eq!(got, wanted);
+    assert_eq!(read("name").await.as_deref(), Some("line\nbreak"));
+    assert_eq!(read("ran").await, None, "an argument was run");
+}

@@ -1,0 +1,16 @@
+//! The adapter from outside, on a real Slurm cluster (`tests/slurm`), whose commands lose and refuse what they are told to. It must
+//! not look into the crate.
+
+#![allow(clippy::unwrap_used, reason = "a test's helpers may fail it")]
+
+mod arrays;
+mod behaviour;
+#[path = "../../../../tests/slurm/cluster.rs"]
+mod cluster;
+mod crash;
+mod ends;
+mod faults;
+mod proxy;
+mod rest;
+mod stops;
+mod world;

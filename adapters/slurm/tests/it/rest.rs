@@ -1,0 +1,69 @@
+//! What is slurmrestd's own: credentials, which API is spoken, and lists that are not sent again while nothing changes.
+
+use std::time::Duration;
+
+use serde_json::json;
+use taskbridge_sdk::{ErrorKind, JobState};
+
+use crate::proxy::{Fault, Proxy};
+use crate::world::{Held, World, ended, merge, runs};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_is_sent_again_only_when_something_changed() {
+    let cluster = Held::own(&["--rest"]);
+    let proxy = Proxy::on_tcp(&cluster.rest().address).await;
+    let rest = json!({"url": proxy.place, "user": cluster.user, "token": cluster.rest().token});
+    let world = World::on(cluster, json!({"rest": rest})).await;
+    let handle = world.backend.start(&world.job("waits", "exec sleep 600")).await.unwrap().handle;
+    runs(&*world.backend, &handle).await;
+    // The controller's clock is known to the second.
+    while !proxy.seen().iter().any(|(line, status)| line.contains("/jobs?update_time=") && *status == 304) {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        assert_eq!(world.backend.observe(&handle).await.unwrap().state, JobState::Running);
+    }
+    world.backend.cancel(&handle).await.unwrap();
+    let seen = ended(&*world.backend, &handle).await;
+    assert!(matches!(seen.state, JobState::Cancelled(_)), "the change was seen: {seen:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn credentials_and_places_that_are_wrong_are_told_at_once() {
+    let world = World::new().await;
+    let rest = world.cluster.rest();
+    let good = json!({"url": rest.address, "user": world.cluster.user, "token": rest.token});
+    assert!(world.another(json!({"rest": good})).await.is_ok());
+    for (wrong, kind, words) in [
+        (json!({"token": "nonsense"}), ErrorKind::Denied, "scontrol token"),
+        (json!({"url": "http://127.0.0.1:1"}), ErrorKind::Unavailable, "cannot be reached"),
+        (json!({"url": null}), ErrorKind::Config, "`socket` or `url`"),
+        (json!({"socket": "/run/both.sock"}), ErrorKind::Config, "not both"),
+    ] {
+        let mut config = good.clone();
+        merge(&mut config, &wrong);
+        match world.another(json!({"rest": config})).await {
+            Ok(_) => panic!("{wrong} connects"),
+            Err(error) => {
+                assert_eq!(error.kind(), kind, "{wrong}: {error}");
+                assert!(
+                    error.to_string().contains(words) && !error.to_string().contains("nonsense"),
+                    "{wrong}: {error}"
+                );
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_slurmrestd_is_told() {
+    let world = World::new().await;
+    let proxy = Proxy::on_tcp(&world.cluster.rest().address).await;
+    for (answer, kind) in [
+        (Fault::Answered(200, r#"{"paths": {"/pets": {}}}"#), ErrorKind::Config),
+        (Fault::Answered(404, "not found"), ErrorKind::Config),
+        (Fault::Answered(503, "busy"), ErrorKind::Unavailable),
+    ] {
+        proxy.make("/openapi", answer.clone());
+        let error = world.another(json!({"rest": {"url": proxy.place}})).await.err().unwrap();
+        assert_eq!(error.kind(), kind, "{answer:?}: {error}");
+    }
+}

@@ -1,0 +1,217 @@
+//! A cluster, the adapter connected to it by one of its drivers, scripts to submit, and ways to wait for jobs.
+
+use std::fs;
+use std::ops::Deref;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use taskbridge_sdk::suite::job;
+use taskbridge_sdk::{
+    Adapter as _, Backend, Connect, Content, JobHandle, JobSpec, JobState, Observation, Output, Result,
+};
+use taskbridge_slurm::Slurm;
+use tokio::task::block_in_place;
+
+use crate::cluster::{Cluster, Commands};
+
+/// Longer than anything here takes on a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
+
+/// A cluster that all tests share, or one of a test's own.
+pub(crate) enum Held {
+    Shared(&'static Cluster),
+    Own(Box<Cluster>),
+}
+
+impl Deref for Held {
+    type Target = Cluster;
+
+    fn deref(&self) -> &Cluster {
+        match self {
+            Held::Shared(cluster) => cluster,
+            Held::Own(cluster) => cluster,
+        }
+    }
+}
+
+impl Held {
+    pub(crate) fn shared() -> Self {
+        Held::Shared(block_in_place(Cluster::shared))
+    }
+
+    pub(crate) fn without_accounting() -> Self {
+        Held::Shared(block_in_place(Cluster::without_accounting))
+    }
+
+    pub(crate) fn own(options: &[&str]) -> Self {
+        Held::Own(Box::new(block_in_place(|| Cluster::start(options))))
+    }
+}
+
+pub(crate) struct World {
+    pub(crate) cluster: Held,
+    /// Slurm's commands, as this backend alone calls them.
+    pub(crate) commands: Commands,
+    pub(crate) backend: Arc<dyn Backend>,
+    dir: tempfile::TempDir,
+}
+
+impl World {
+    /// On the cluster with accounting that all share.
+    pub(crate) async fn new() -> Self {
+        Self::on(Held::shared(), json!({})).await
+    }
+
+    /// On this cluster, with these members in the backend's config.
+    pub(crate) async fn on(cluster: Held, more: Value) -> Self {
+        let commands = cluster.commands();
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("tools")).unwrap();
+        let backend = connect(dir.path(), config(&commands, more)).await.unwrap();
+        Self { cluster, commands, backend, dir }
+    }
+
+    /// One more backend over the same jobs, such as that of another process.
+    pub(crate) async fn another(&self, more: Value) -> Result<Arc<dyn Backend>> {
+        connect(self.dir.path(), config(&self.commands, more)).await
+    }
+
+    /// A folder of the test's own, in which its config would lie.
+    pub(crate) fn folder(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// A batch script of these lines; its path.
+    pub(crate) fn script(&self, name: &str, lines: &str) -> PathBuf {
+        let path = self.dir.path().join(name);
+        fs::write(&path, format!("#!/bin/sh\n{lines}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    }
+
+    /// A job that runs a script of these lines.
+    pub(crate) fn job(&self, name: &str, lines: &str) -> JobSpec {
+        self.job_with(name, lines, json!({}), json!({}))
+    }
+
+    /// The same, with arguments and more members in its target.
+    pub(crate) fn job_with(&self, name: &str, lines: &str, arguments: Value, more: Value) -> JobSpec {
+        let mut target = json!({"script": self.script(name, lines)});
+        merge(&mut target, &more);
+        job(target, arguments)
+    }
+
+    /// Submits a job and waits for its end.
+    pub(crate) async fn run(&self, job: &JobSpec) -> (JobHandle, Observation) {
+        let handle = self.backend.start(job).await.unwrap().handle;
+        let seen = ended(&*self.backend, &handle).await;
+        (handle, seen)
+    }
+
+    /// What the controller says of the jobs of this key, one line each: number, state and reason.
+    pub(crate) fn queue(&self, job: &JobSpec) -> Vec<String> {
+        let text =
+            self.cluster.run("squeue", &["-h", "-r", "-t", "all", "-n", job.key.as_str(), "-o", "%i %T %r"]);
+        text.lines().map(str::to_owned).collect()
+    }
+}
+
+/// The number of a job, which its handle has.
+pub(crate) fn number(handle: &JobHandle) -> String {
+    handle.as_str().split('/').nth(1).unwrap().to_owned()
+}
+
+pub(crate) fn merge(into: &mut Value, more: &Value) {
+    into.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+}
+
+/// The config of a backend. It believes no earlier look, and its calls may take long, because a machine that runs tests can be busy.
+fn config(commands: &Commands, more: Value) -> Value {
+    let mut config = json!({
+        "jobs_dir": "jobs", "commands_dir": commands.bin(), "command_timeout": "30s", "look_every": "0s", "position_every": "0s",
+    });
+    merge(&mut config, &more);
+    config
+}
+
+async fn connect(dir: &Path, settings: Value) -> Result<Arc<dyn Backend>> {
+    let context = Connect {
+        name: "lab".to_owned(),
+        config_dir: dir.to_owned(),
+        state_dir: dir.join("state"),
+        program: PathBuf::from("/nowhere"),
+        call_limit: Duration::from_secs(120),
+    };
+    Slurm::connect(serde_json::from_value(settings).unwrap(), &context).await
+}
+
+/// Looks until something is seen.
+pub(crate) async fn until<T>(
+    backend: &dyn Backend,
+    handle: &JobHandle,
+    what: &str,
+    mut seen: impl FnMut(&Observation) -> Option<T>,
+) -> T {
+    let start = Instant::now();
+    loop {
+        let observation = backend.observe(handle).await.unwrap();
+        if let Some(found) = seen(&observation) {
+            return found;
+        }
+        assert!(start.elapsed() < PATIENCE, "never saw {what}; last: {observation:?}");
+        assert!(!observation.state.has_ended(), "ended without {what}: {observation:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+pub(crate) async fn runs(backend: &dyn Backend, handle: &JobHandle) -> Observation {
+    until(backend, handle, "that it runs", |seen| (seen.state == JobState::Running).then(|| seen.clone()))
+        .await
+}
+
+/// Waits for the end.
+pub(crate) async fn ended(backend: &dyn Backend, handle: &JobHandle) -> Observation {
+    until(backend, handle, "an end", |seen| seen.state.has_ended().then(|| seen.clone())).await
+}
+
+/// Waits until something holds that no look tells of.
+pub(crate) async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < PATIENCE, "it never happened that {what}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// The output of a job that ended.
+pub(crate) fn output(seen: &Observation) -> &Output {
+    match &seen.state {
+        JobState::Succeeded(output) | JobState::Failed(output) | JobState::Cancelled(output) => output,
+        other => panic!("{other:?}: {:?}", seen.message),
+    }
+}
+
+/// All that a job that ended says, message and texts.
+pub(crate) fn says(seen: &Observation) -> String {
+    let texts = output(seen).content.iter().map(|content| match content {
+        Content::Text { text } => text.as_str(),
+        other => panic!("{other:?}"),
+    });
+    let mut all = seen.message.clone().unwrap_or_default();
+    for text in texts {
+        all.push('\n');
+        all.push_str(text);
+    }
+    all
+}
+
+#[track_caller]
+pub(crate) fn assert_says(seen: &Observation, wanted: &[&str]) {
+    let said = says(seen);
+    for words in wanted {
+        assert!(said.contains(words), "{words:?} is not in {said}");
+    }
+}
