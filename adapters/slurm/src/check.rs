@@ -150,6 +150,7 @@ fn each_template(target: &Target) -> impl Iterator<Item = (String, &str, bool)> 
         ("working_dir", target.working_dir.as_deref()),
         (live::APPROVAL, target.approval.as_deref()),
         ("attach", target.attach.as_deref()),
+        ("after.job", target.after.as_ref().map(|after| after.job.as_str())),
         ("signal.job", target.signal.as_ref().map(|signal| signal.job.as_str())),
     ];
     let others =

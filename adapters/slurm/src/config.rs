@@ -153,6 +153,8 @@ pub struct Target {
     pub resources: Resources,
     /// More options of sbatch by their long names, word for word, such as `{ licenses = "matlab", exclusive = "" }`.
     pub options: BTreeMap<String, String>,
+    /// Begin after another job of this backend.
+    pub after: Option<After>,
     /// Allow Slurm to run the job again from its beginning, after a node failed or the job was preempted. Without it, nothing
     /// of a job ever runs twice.
     pub requeue: bool,
@@ -199,6 +201,33 @@ pub struct Array {
 
 fn thousand() -> u32 {
     1000
+}
+
+/// Another job that comes first.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "SlurmAfter")]
+pub struct After {
+    /// The other job: `"{{ before }}"`, where the parameter is a task or the number of a job that this backend submitted. If the
+    /// parameter was not given, nothing comes first.
+    pub job: String,
+    /// How it must have ended.
+    #[serde(default)]
+    pub when: When,
+}
+
+/// How a job must have ended for another to begin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "SlurmWhen")]
+pub enum When {
+    /// Well. If it does not, the other is cancelled and its task fails.
+    #[default]
+    Succeeded,
+    /// Not well.
+    Failed,
+    /// In any way.
+    Ended,
 }
 
 /// What is asked of Slurm. Each is a value, or `{ value = "{{ parameter }}", max = .. }` (or `allowed = [..]`), in which the value
@@ -289,7 +318,7 @@ impl Amount {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "SlurmSignal")]
 pub struct SignalTo {
-    /// The job's number: `"{{ job }}"`. It must be one that this backend submitted.
+    /// The job: `"{{ job }}"`, where the parameter is a task or a job's number. It must be one that this backend submitted.
     pub job: String,
     /// The signal's name, such as `USR1`.
     pub name: String,

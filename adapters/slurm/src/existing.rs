@@ -2,14 +2,14 @@
 
 use taskbridge_sdk::{Error, JobSpec, JobState, Observation, Output, Result, Started};
 
+use crate::after::{Named, named};
 use crate::backend::{Slurm, disk};
 use crate::config::SignalTo;
-use crate::driver::{Cluster, JobId, Signal};
+use crate::driver::{Cluster, Signal};
 use crate::folder::{OBSERVED, PLAN};
 use crate::handle::{self, Place};
 use crate::plan::{Attached, Plan};
 use crate::start::{done, unreadable, unwritable};
-use crate::template::{Context, Templates};
 
 /// Says in a folder that a signal is on its way.
 const SENDING: &str = "sending";
@@ -17,9 +17,12 @@ const SENDING: &str = "sending";
 impl Slurm {
     /// Follows a job that is there already.
     pub(crate) async fn attach(&self, job: &JobSpec, template: &str, cluster: &Cluster) -> Result<Started> {
-        let id = number(job, "attach", template)?;
+        let wanted = given(job, "attach", template)?;
+        let id = wanted.job;
         let rows = self.driver.queue().await?;
-        let Some(row) = rows.iter().find(|row| row.job == id) else {
+        let Some(row) =
+            rows.iter().find(|row| row.job == id && wanted.key.as_ref().is_none_or(|key| row.name == *key))
+        else {
             return Err(Error::rejected(format!("`{}` has no job {id} that we may follow", cluster.name)));
         };
         let tasks: Vec<u32> = rows
@@ -69,9 +72,14 @@ impl Slurm {
             (None, true) => return Err(Error::uncertain("whether the signal was sent is not known")),
             (None, false) => {}
         }
-        let id = number(job, "signal.job", &signal.job)?;
+        let wanted = given(job, "signal.job", &signal.job)?;
+        let id = wanted.job;
         let rows = self.driver.job(id).await?;
-        let is_ours = |name: &str| handle::is_key(name) && self.folder(name).exists();
+        let is_ours = |name: &str| {
+            wanted.key.as_ref().is_none_or(|key| name == key)
+                && handle::is_key(name)
+                && self.folder(name).exists()
+        };
         if !rows.iter().any(|row| is_ours(&row.name) && !row.state.has_ended()) {
             return Err(Error::rejected(format!(
                 "{id} is no waiting or running job that was submitted here"
@@ -99,10 +107,8 @@ impl Slurm {
     }
 }
 
-/// A job's number, as a template gives it.
-fn number(job: &JobSpec, field: &str, template: &str) -> Result<JobId> {
-    let arguments = job.arguments.as_object().cloned().unwrap_or_default();
-    let text =
-        Templates::new().render(field, template, &Context::new(&arguments, serde_json::Value::Null))?;
-    text.trim().parse().map_err(|_| Error::rejected(format!("`{field}` must be the number of a job")))
+/// The job that a template names.
+fn given(job: &JobSpec, field: &str, template: &str) -> Result<Named> {
+    let named = named(job, field, template)?;
+    named.ok_or_else(|| Error::rejected(format!("`{field}` names no job: its parameter was not given")))
 }

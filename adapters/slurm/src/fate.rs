@@ -136,6 +136,9 @@ impl Fate {
         }
         Ok(match state {
             State::Completed => Verdict::Good,
+            State::Cancelled if self.row.as_ref().is_some_and(|row| row.reason == "DependencyNeverSatisfied") => {
+                Verdict::Bad("the job that was to come first did not end as required".to_owned())
+            }
             State::Cancelled => Verdict::Stopped(match self.began {
                 true => "cancelled".to_owned(),
                 false => "cancelled before it began".to_owned(),

@@ -5,6 +5,7 @@
 //! `folder`; a `look` puts together what the queue, the accounting and the folder say (`fate`, `result`). The `driver`
 //! alone talks to Slurm. It must know nothing of the server but the sdk.
 
+mod after;
 mod amount;
 mod artifacts;
 mod backend;
@@ -46,7 +47,9 @@ use std::sync::Arc;
 
 use taskbridge_sdk::{Adapter, Backend, Connect, Problem, Result, async_trait};
 
-pub use config::{Amount, Argument, Array, Bounded, Config, Resources, Rest, Setting, SignalTo, Ssh, Target};
+pub use config::{
+    After, Amount, Argument, Array, Bounded, Config, Resources, Rest, Setting, SignalTo, Ssh, Target, When,
+};
 pub use discovery::Discover;
 pub use environment::VariableName;
 

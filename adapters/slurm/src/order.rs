@@ -36,7 +36,13 @@ pub(crate) fn target(job: &JobSpec) -> Result<Target> {
 }
 
 impl Order {
-    pub(crate) fn new(job: &JobSpec, target: &Target, setup: &Setup, folder: &Folder) -> Result<Self> {
+    pub(crate) fn new(
+        job: &JobSpec,
+        target: &Target,
+        setup: &Setup,
+        folder: &Folder,
+        dependency: Option<String>,
+    ) -> Result<Self> {
         let script_path =
             target.script.as_ref().ok_or_else(|| Error::config("the tool's target has no `script`"))?;
         let script_path = setup.config_dir.join(script_path);
@@ -58,6 +64,12 @@ impl Order {
         }
         let mut parameters = BTreeMap::new();
         settings::ask(&target.resources, &templates, &context, &mut options, &mut parameters)?;
+
+        if let Some(dependency) = dependency {
+            options.insert("dependency".to_owned(), Some(dependency));
+            // One that can never begin would wait for ever.
+            options.insert("kill-on-invalid-dep".to_owned(), Some("yes".to_owned()));
+        }
 
         let named = match &target.working_dir {
             Some(template) => Some(templates.render("working_dir", template, &context)?),

@@ -33,11 +33,15 @@ impl Slurm {
             self.let_go_if_held(key, id).await?;
             return Ok(self.started(&cluster.name, key, id));
         }
+        let dependency = match &target.after {
+            Some(after) => self.dependency(job, after).await?,
+            None => None,
+        };
         let folder = self.folder(key);
         let (spec, mut setup, at) = (job.clone(), self.setup.clone(), folder.clone());
         setup.max_array = cluster.max_array;
         let (plan, submission) = disk(move || {
-            let order = Order::new(&spec, &target, &setup, &at)?;
+            let order = Order::new(&spec, &target, &setup, &at, dependency)?;
             write(&at, &order).map_err(|e| unwritable(&at, e))?;
             Ok::<_, Error>((order.plan, order.submission))
         })
@@ -159,7 +163,7 @@ impl Slurm {
 }
 
 /// Reads what `ID` holds.
-fn read_id(bytes: &[u8]) -> Option<JobId> {
+pub(crate) fn read_id(bytes: &[u8]) -> Option<JobId> {
     std::str::from_utf8(bytes).ok()?.trim().parse().ok()
 }
 

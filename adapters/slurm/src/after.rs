@@ -1,0 +1,129 @@
+//! A job that begins after another of this backend. What has ended is judged here, by how it was seen to end; what has not is
+//! Slurm's to wait for. A number alone is never believed.
+
+use taskbridge_sdk::{Error, JobHandle, JobSpec, JobState, Observation, Result};
+
+use crate::backend::{Slurm, disk};
+use crate::config::{After, When};
+use crate::driver::JobId;
+use crate::folder::{ID, OBSERVED};
+use crate::handle::{self, Place};
+use crate::start::{read_id, unreadable};
+use crate::template::{Context, Templates};
+
+/// A job that a caller names: by a task, whose handle it then is, or by its number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Named {
+    pub(crate) job: JobId,
+    /// The name that it must carry.
+    pub(crate) key: Option<String>,
+}
+
+/// Reads what a template gives; `None` if it is nothing but a parameter that was not given.
+pub(crate) fn named(job: &JobSpec, field: &str, template: &str) -> Result<Option<Named>> {
+    let arguments = job.arguments.as_object().cloned().unwrap_or_default();
+    let context = Context::new(&arguments, serde_json::Value::Null);
+    let Some(text) = Templates::new().render_given(field, template, &context)? else { return Ok(None) };
+    if let Some(place) = Place::parse(&JobHandle::new(text.trim())) {
+        return Ok(Some(Named { job: place.job, key: Some(place.key) }));
+    }
+    let wrong = |_| Error::rejected(format!("`{field}` must be the number of a job, or a task"));
+    text.trim().parse().map(|job| Some(Named { job, key: None })).map_err(wrong)
+}
+
+impl Slurm {
+    /// What sbatch is to wait for, if anything.
+    pub(crate) async fn dependency(&self, job: &JobSpec, after: &After) -> Result<Option<String>> {
+        let Some(named) = named(job, "after.job", &after.job)? else { return Ok(None) };
+        let number = named.job;
+        let unknown = || {
+            Error::rejected(format!(
+                "{number} is no job that was submitted here, so that nothing can come after it"
+            ))
+        };
+        let live: Vec<_> =
+            self.driver.job(number).await?.into_iter().filter(|row| !row.state.has_ended()).collect();
+        let key = match named.key {
+            Some(key) => key,
+            None => live
+                .iter()
+                .map(|row| row.name.clone())
+                .find(|name| handle::is_key(name))
+                .ok_or_else(unknown)?,
+        };
+        let folder = self.folder(&key);
+        let (recorded, ended) = disk(move || {
+            let read = || Ok((folder.read(ID)?, folder.read_json::<Observation>(OBSERVED)?));
+            read().map_err(|e| unreadable(&folder, e))
+        })
+        .await??;
+        if recorded.as_deref().and_then(read_id) != Some(number) {
+            return Err(unknown());
+        }
+        if let Some(ended) = ended {
+            return match after.when.is_met(&ended.state) {
+                true => Ok(None),
+                false => Err(Error::rejected(format!(
+                    "the job {number} has ended, and not as it is to for this one to begin"
+                ))),
+            };
+        }
+        // One that has just ended is Slurm's to judge for as long as it knows it.
+        match live.iter().any(|row| row.name == key) {
+            true => Ok(Some(format!("{}:{number}", after.when.option()))),
+            false => Err(Error::unavailable(format!("how the job {number} ended is not known yet"))),
+        }
+    }
+}
+
+impl When {
+    fn option(self) -> &'static str {
+        match self {
+            When::Succeeded => "afterok",
+            When::Failed => "afternotok",
+            When::Ended => "afterany",
+        }
+    }
+
+    fn is_met(self, state: &JobState) -> bool {
+        let good = matches!(state, JobState::Succeeded(_));
+        match self {
+            When::Succeeded => good,
+            When::Failed => !good && *state != JobState::Gone,
+            When::Ended => true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use taskbridge_sdk::Output;
+    use taskbridge_sdk::suite::job;
+
+    use super::*;
+
+    #[test]
+    fn a_job_is_named_by_a_task_or_a_number() {
+        let read = |value| named(&job(json!({}), json!({"before": value})), "after.job", "{{ before }}");
+        assert_eq!(
+            read(json!("lab/17/tb-a")).unwrap(),
+            Some(Named { job: 17, key: Some("tb-a".to_owned()) })
+        );
+        assert_eq!(read(json!(17)).unwrap(), Some(Named { job: 17, key: None }));
+        assert_eq!(read(json!(null)).unwrap(), None);
+        for wrong in [json!("17:afterany"), json!("lab/17/../x"), json!(-1), json!("")] {
+            assert!(read(wrong.clone()).is_err_and(|e| e.to_string().contains("`after.job`")), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_has_ended_is_judged_by_how() {
+        let (good, bad) = (JobState::Succeeded(Output::default()), JobState::Failed(Output::default()));
+        assert!(When::Succeeded.is_met(&good) && !When::Succeeded.is_met(&bad));
+        assert!(
+            When::Failed.is_met(&bad) && !When::Failed.is_met(&good) && !When::Failed.is_met(&JobState::Gone)
+        );
+        assert!(When::Ended.is_met(&bad) && When::Ended.is_met(&JobState::Gone));
+    }
+}
