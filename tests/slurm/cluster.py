@@ -331,7 +331,7 @@ class Cluster:
             "JobAcctGatherType=jobacct_gather/linux",
             "JobAcctGatherFrequency=1",
             "JobAcctGatherParams=OverMemoryKill",
-            "DefMemPerCPU=10",
+            "DefMemPerCPU=50",
             "GresTypes=gpu",
             f"AccountingStorageType=accounting_storage/{'slurmdbd' if asked.accounting else 'none'}",
             f"NodeName={self.host} NodeAddr=127.0.0.1 CPUs={asked.cpus} RealMemory={asked.cpus * 100} Gres=gpu:4 Feature=intel "

@@ -1,0 +1,217 @@
+"""Slurm as an engine of the run: a real cluster whose commands lose replies, whose controller is killed, and once is away for a while;
+the scripts, and what the scripts themselves wrote down of their runs.
+"""
+
+import json
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from jobs import Job
+from peer import SECONDS, Failed
+from shims import Shims
+
+SERVE = Path(__file__).resolve().parents[2] / "slurm/serve.py"
+# How likely the reply to a command is lost, by what it does to lose it.
+LOSSES = {"sbatch": 0.15, "scontrol": 0.15, "squeue": 0.1, "sacct": 0.1, "scancel": 0.2}
+# Commands at which a kill hurts most: served, and nobody hears of it.
+MOMENTS = ("sbatch", "sbatch", "scontrol")
+REFUSAL = "slurm: error: Unable to contact slurm controller (connect failure)"
+# The controller is killed after so many seconds, more or less, as long as there are calls.
+KILLED_EVERY = 12
+# For how long it is stopped once.
+AWAY = int(os.environ.get("TASKBRIDGE_SLURM_AWAY", "15"))
+# What is told of a job that the controller forgot in a crash, before it wrote down anything of its end.
+FORGOTTEN = "the engine no longer knows the job"
+
+# Each run of a script leaves a file of its own: what it was called with, and how it ended.
+SCRIPT = r"""#!/bin/bash
+#SBATCH --mem-per-cpu=10M
+label=$1 number=$2
+run=$RUNS/$label/{name}.$SLURM_JOB_ID.$$
+mkdir -p "$RUNS/$label"
+echo BEGUN >"$run"
+said() {{ printf '{{"label": "%s", "number": %s}}' "$label" "$number"; }}
+ended() {{ {{ echo "$1"; said; }} >"$run.new" && mv "$run.new" "$run"; }}
+{body}
+"""
+HAND_BACK = "said >out.json; ended SUCCEEDED"
+
+
+@dataclass(frozen=True)
+class Script:
+    """One tool. Those that succeed hand back what they were called with."""
+
+    name: str
+    body: str
+    status: str = "SUCCEEDED"
+    # What a failure tells.
+    says: str = ""
+    target: str = ""
+    # The tasks of its array.
+    children: int = 0
+    # A start is found again by its name, or nothing was started.
+    may_be_uncertain: bool = False
+    forgotten: list[str] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        return SCRIPT.format(name=self.name, body=self.body)
+
+    def arguments(self, label: str, number: int) -> dict[str, Any]:
+        return {"label": label, "number": number}
+
+    def check(self, got: dict[str, Any], label: str, number: int) -> None:
+        """Fails unless this is what a call with this label must come to."""
+        if FORGOTTEN in json.dumps(got) and got["error"]:
+            self.forgotten.append(label)
+            return
+        if self.status == "SUCCEEDED":
+            right = got["structured"] == {"label": label, "number": number} and not got["error"]
+        else:
+            right = got["error"] and self.says in json.dumps(got)
+        if not right:
+            raise Failed(f"the result of {self.name} for {label}, {number} is {got}")
+
+
+def scripts() -> list[Script]:
+    element = 'if [ "$TASKBRIDGE_ELEMENT" = bad ]; then ended FAILED; echo "no such molecule" >&2; exit 4; fi; ended SUCCEEDED'
+    big = f"seq 1 200000; {HAND_BACK}"
+    return [
+        Script("succeeds", f"echo working; {HAND_BACK}"),
+        Script("takes_a_while", f"sleep 2; {HAND_BACK}"),
+        Script("fails", "ended FAILED; echo the tray is empty >&2; exit 3", status="FAILED", says="the tray is empty"),
+        Script("is_killed", "ended FAILED; kill -SEGV $$", status="FAILED", says="SIGSEGV"),
+        Script("talks", big),
+        Script("asks", HAND_BACK, target='approval = "Shall it run?"'),
+        Script("array", element, status="FAILED", says="no such molecule", children=3,
+               target='array = { parameter = "molecules" }'),
+        Script("times_out", "ended FAILED; sleep 600", status="FAILED", says="time limit", target="resources = { time = 1 }"),
+    ]
+
+
+class Slurm:
+    def __init__(self, _installed: Path, work: Path, log: IO[bytes], seed: int) -> None:
+        self.moments = MOMENTS
+        self._work = work
+        self._runs = work / "runs"
+        self._runs.mkdir()
+        self._process = subprocess.Popen(
+            [sys.executable, "-B", str(SERVE), "--accounting", "--cpus", "100"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        )
+        assert self._process.stdout
+        word, _, told = self._process.stdout.readline().strip().partition(" ")
+        if word != "ready":
+            raise Failed(f"the cluster did not start: {told}")
+        self._folder = Path(json.loads(told)["folder"])
+        self.proxies = {"slurm": Shims(self._folder, LOSSES, seed, REFUSAL)}
+        self.works: list[Script] = scripts()
+        self.killed = 0
+        self._random = random.Random(seed)
+        self._over = threading.Event()
+        self._somebody = threading.Thread(target=self._disturb)
+        self._somebody.start()
+
+    def _order(self, order: str) -> None:
+        assert self._process.stdin and self._process.stdout
+        self._process.stdin.write(order + "\n")
+        self._process.stdin.flush()
+        said = self._process.stdout.readline().strip()
+        if said != "ok":
+            raise Failed(f"{order}: {said}")
+
+    def _disturb(self) -> None:
+        """The controller is killed now and then and started again; the third time it is stopped, and away for a while."""
+        while not self._over.wait(KILLED_EVERY * (0.5 + self._random.random())):
+            away = self.killed == 2
+            self._order("stop slurmctld" if away else "kill slurmctld")
+            self._over.wait(AWAY if away else self._random.random())
+            self._order("start slurmctld")
+            self.killed += 1
+
+    def config(self) -> str:
+        """The backend and the tools of the bridge."""
+        parts = [
+            f'[backends.slurm]\nkind = "slurm"\ncommands_dir = "{self._folder}/bin"\njobs_dir = "{self._work}/jobs"\n'
+            f'command_timeout = "2s"\nlook_every = "1s"\nenv = {{ RUNS = "{self._runs}" }}\n'
+        ]
+        for script in self.works:
+            path = self._work / f"{script.name}.sh"
+            path.write_text(script.text)
+            path.chmod(0o755)
+            handed = "" if script.status == "FAILED" else 'result = "out.json"\n'
+            parts.append(
+                f'[tools.{script.name}]\nbackend = "slurm"\ndescription = "Runs {script.name}."\n'
+                # How long a start that nobody can make sure of is tried.
+                'start_within = "3m"\nsettle_window = "3m"\n'
+                f'parameters.label = {{ type = "string" }}\nparameters.number = {{ type = "integer" }}\n'
+                + ('parameters.molecules = { type = "array", default = ["water", "bad", "ice"] }\n' * bool(script.children))
+                + f'[tools.{script.name}.target]\nscript = "{path}"\nargs = ["{{{{ label }}}}", "{{{{ number }}}}"]\n'
+                f"{handed}{script.target}\n"
+            )
+        return "".join(parts)
+
+    def jobs(self) -> Iterator[Job]:
+        """What was run, as the scripts themselves wrote it down. The tasks of an array stand for one job, and one each."""
+        arrays = {script.name for script in self.works if script.children}
+        forgotten = {label for script in self.works for label in script.forgotten}
+        for folder in sorted(self._runs.iterdir()):
+            label, found = folder.name, sorted(folder.iterdir())
+            for run in found:
+                name = run.name.partition(".")[0]
+                status, _, said = run.read_text().partition("\n")
+                if name in arrays:
+                    yield Job("element", label, status, None, run.name)
+                    continue
+                if status == "BEGUN" and label in forgotten:
+                    # It was killed with its end unknown.
+                    continue
+                says = json.loads(said) if status == "SUCCEEDED" else None
+                yield Job(name, label, status.strip(), says, run.name)
+            if name in arrays:
+                yield Job(name, label, "FAILED", None, f"array {label}")
+
+    def complaints(self) -> list[str]:
+        """Keys of which more than one job was released: each has begun, or waits and is not held."""
+        self._over.set()
+        self._somebody.join()
+        text = self._say("sacct", "-n", "-P", "-X", "-a", "-S", "1970-01-02", "-o", "JobName,JobID,Start,State")
+        rows = [line.split("|") for line in text.splitlines()]
+        begun = {(name, job.partition("_")[0]) for name, job, start, _ in rows if start not in ("Unknown", "None")}
+        released = Counter(name for name, _ in begun if name.startswith("tb-"))
+        print(f"{self.killed:6} times the controller was killed (-9) and started again, once stopped for {AWAY} s")
+        forgotten = [label for script in self.works for label in script.forgotten]
+        print(f"{len(forgotten):6} jobs that the controller forgot in a crash, told as lost: {', '.join(forgotten)}")
+        print(f"{len(released):6} keys with a job that was released")
+        return [f"{count} jobs of the key {name} were released" for name, count in released.items() if count > 1]
+
+    def _say(self, name: str, *arguments: str) -> str:
+        environment = {**os.environ, "SLURM_CONF": str(self._folder / "slurm.conf")}
+        for _ in range(30):
+            done = subprocess.run([name, *arguments], env=environment, capture_output=True, text=True, timeout=SECONDS, check=False)
+            if done.returncode == 0:
+                return done.stdout
+            time.sleep(1)
+        raise Failed(f"{name} fails: {done.stderr}")
+
+    def stop(self) -> None:
+        """The cluster ends with its input."""
+        self._over.set()
+        self._somebody.join()
+        for shims in self.proxies.values():
+            shims.stop()
+        assert self._process.stdin
+        self._process.stdin.close()
+        self._process.wait(SECONDS)
