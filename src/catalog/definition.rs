@@ -36,6 +36,8 @@ pub struct Definition {
     pub sensitive: BTreeSet<String>,
     /// The parameters that are files.
     pub files: BTreeMap<String, FileRule>,
+    /// The parameters that are tasks.
+    pub tasks: BTreeSet<String>,
     /// The backend that runs its jobs.
     pub backend: String,
     /// What to run there.

@@ -9,7 +9,7 @@ use super::{ConfirmDefault, Inquiry, OnAbandon, TermsRule, Tool};
 use crate::auth::Principal;
 use crate::tasks::service::{Call, Plain};
 use crate::tasks::store::Once;
-use crate::tasks::task::{Origin, Spec, Terms};
+use crate::tasks::task::{Origin, Spec, TaskId, Terms};
 use taskbridge_sdk::Question;
 
 /// How long after its call went away an equal call of the same caller can take a task over (PROTOCOL: undelivered).
@@ -104,7 +104,13 @@ impl Tool {
             };
             Plain { digest, waits, attach_within, cancel_on_abandon: tool.on_abandon == OnAbandon::Cancel }
         });
+        let named = |name: &String| match arguments.get(name) {
+            Some(Value::String(id)) => Some((name.clone(), TaskId::from_wire(id.as_str()))),
+            _ => None,
+        };
+        let references = tool.tasks.iter().filter_map(named).collect();
         Ok(Call {
+            references,
             owner: request.principal.owner,
             origin: request.origin,
             tool: tool.name.clone(),

@@ -19,6 +19,8 @@ pub(super) struct Read {
     pub(super) required: bool,
     /// Set for a file.
     pub(super) file: Option<FileRule>,
+    /// True for a task.
+    pub(super) is_task: bool,
 }
 
 /// Turns one parameter into a schema. `None` if something is wrong with it.
@@ -44,9 +46,10 @@ pub(super) fn read(
         };
         let published = described(parameter, file.published());
         // What the published schema says of a file is checked by its rule, in clearer words.
-        return Some(Read { published, checked: json!({}), required, file: Some(file) });
+        return Some(Read { published, checked: json!({}), required, file: Some(file), is_task: false });
     }
-    let mut schema = described(parameter, constraints(parameter));
+    let is_task = parameter.kind == Some(ParameterType::Task);
+    let mut schema = described(parameter, if is_task { task_id() } else { constraints(parameter) });
     if let Some(header) = &parameter.header {
         schema[HEADER_KEYWORD] = Value::from(header.as_str());
     }
@@ -61,7 +64,13 @@ pub(super) fn read(
             }
         }
     }
-    reader.is_clean(field).then(|| Read { published: schema.clone(), checked: schema, required, file: None })
+    reader.is_clean(field).then(|| Read {
+        published: schema.clone(),
+        checked: schema,
+        required,
+        file: None,
+        is_task,
+    })
 }
 
 fn described(parameter: &Parameter, mut schema: Map<String, Value>) -> Value {
@@ -74,6 +83,14 @@ fn described(parameter: &Parameter, mut schema: Map<String, Value>) -> Value {
         schema.insert("default".to_owned(), default.clone());
     }
     Value::Object(schema)
+}
+
+/// What JSON Schema can say of a task's id. Whose it is, and of which backend, is seen when the call is made.
+fn task_id() -> Map<String, Value> {
+    [("type", Value::from("string")), ("minLength", Value::from(1)), ("maxLength", Value::from(64))]
+        .map(|(rule, value)| (rule.to_owned(), value))
+        .into_iter()
+        .collect()
 }
 
 /// What JSON Schema calls the rules of a parameter.
@@ -117,13 +134,13 @@ fn kind_of(choices: &[Value]) -> Option<&'static str> {
 
 /// Which fields go with which type.
 fn check_fields(reader: &mut Reader<'_>, field: &str, parameter: &Parameter, is_item: bool) {
-    use ParameterType::{Array, Boolean, File, Integer, Number, String};
+    use ParameterType::{Array, Boolean, File, Integer, Number, String, Task};
     let p = parameter;
     if p.kind.is_none() && p.choices.is_none() {
         reader.problem(
             field,
-            "missing field `type`: \"string\", \"integer\", \"number\", \"boolean\", \"array\" or \"file\" (or list \
-             its values in `enum`)",
+            "missing field `type`: \"string\", \"integer\", \"number\", \"boolean\", \"array\", \"file\" or \"task\" \
+             (or list its values in `enum`)",
         );
         return;
     }
@@ -168,6 +185,9 @@ fn check_fields(reader: &mut Reader<'_>, field: &str, parameter: &Parameter, is_
             reader.problem(join(field, name), message);
         }
     }
+    if p.sensitive && kind == Task {
+        reader.problem(join(field, "sensitive"), "the id of a task is no secret to its owner: remove it");
+    }
     if p.ask.is_some() && p.default.is_some() {
         reader.problem(
             join(field, "ask"),
@@ -190,7 +210,7 @@ fn check_fields(reader: &mut Reader<'_>, field: &str, parameter: &Parameter, is_
                 reader.problem(join(field, name), "it belongs to the parameter, not to its items");
             }
         }
-        if matches!(kind, Array | File) {
+        if matches!(kind, Array | File | Task) {
             reader.problem(
                 join(field, "type"),
                 format!(

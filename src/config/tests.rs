@@ -374,11 +374,11 @@ fn mistakes_in_parameters() {
     for (text, expected) in [
         (
             "{}",
-            "x.toml:7: tools.t.parameters.p: missing field `type`: \"string\", \"integer\", \"number\", \"boolean\", \"array\" or \"file\" (or list its values in `enum`)",
+            "x.toml:7: tools.t.parameters.p: missing field `type`: \"string\", \"integer\", \"number\", \"boolean\", \"array\", \"file\" or \"task\" (or list its values in `enum`)",
         ),
         (
             "{ type = \"int\" }",
-            "x.toml:7: tools.t.parameters.p.type: unknown variant `int`, expected one of `string`, `integer`, `number`, `boolean`, `array`, `file`",
+            "x.toml:7: tools.t.parameters.p.type: unknown variant `int`, expected one of `string`, `integer`, `number`, `boolean`, `array`, `file`, `task`",
         ),
         (
             "{ type = \"string\", minimum = 1 }",
@@ -408,6 +408,14 @@ fn mistakes_in_parameters() {
         (
             "{ type = \"array\", items = { type = \"string\", required = true } }",
             "x.toml:7: tools.t.parameters.p.items.required: it belongs to the parameter, not to its items",
+        ),
+        (
+            "{ type = \"task\", sensitive = true }",
+            "x.toml:7: tools.t.parameters.p.sensitive: the id of a task is no secret to its owner: remove it",
+        ),
+        (
+            "{ type = \"task\", pattern = \"x\" }",
+            "x.toml:7: tools.t.parameters.p.pattern: it does not go with type = \"task\", only with \"string\"",
         ),
         (
             "{ type = \"string\", roots = [\"/\"] }",

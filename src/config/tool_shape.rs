@@ -272,6 +272,8 @@ pub(super) enum ParameterType {
     Array,
     /// A file: the job is given its path.
     File,
+    /// The id of another task of the caller whose job is of the same backend: the job is given that job's name in the engine.
+    Task,
 }
 
 impl ParameterType {
@@ -284,6 +286,7 @@ impl ParameterType {
             ParameterType::Boolean => "boolean",
             ParameterType::Array => "array",
             ParameterType::File => "file",
+            ParameterType::Task => "task",
         }
     }
 }

@@ -63,6 +63,7 @@ pub(super) fn read(reader: &mut Reader<'_>, context: &Context<'_>, name: &str, v
         output,
         sensitive: input.sensitive,
         files: input.files,
+        tasks: input.tasks,
         backend: tool.backend,
         target: tool.target,
         task_support: tool.task_support,
@@ -101,6 +102,7 @@ struct Input {
     checked: Schema,
     sensitive: BTreeSet<String>,
     files: BTreeMap<String, crate::catalog::FileRule>,
+    tasks: BTreeSet<String>,
 }
 
 /// MCP's rule for tool names (2025-11-25, server/tools: 1 to 128 of `A-Za-z0-9_-.`).
@@ -153,6 +155,7 @@ fn input(reader: &mut Reader<'_>, field: &str, tool: &Tool, dir: &Path) -> Optio
                 published: checked.value().clone(),
                 sensitive: tool.sensitive.iter().cloned().collect(),
                 files: BTreeMap::new(),
+                tasks: BTreeSet::new(),
                 checked,
             })
         }
@@ -196,7 +199,7 @@ fn asked_for(tool: &Tool) -> BTreeSet<&str> {
 
 fn short_form(reader: &mut Reader<'_>, field: &str, tool: &Tool, dir: &Path) -> Option<Input> {
     let (mut published, mut checked) = (Map::new(), Map::new());
-    let (mut required, mut files) = (Vec::new(), BTreeMap::new());
+    let (mut required, mut files, mut tasks) = (Vec::new(), BTreeMap::new(), BTreeSet::new());
     let asked = asked_for(tool);
     for (name, parameter) in &tool.parameters {
         let field = join(&join(field, "parameters"), name);
@@ -205,6 +208,9 @@ fn short_form(reader: &mut Reader<'_>, field: &str, tool: &Tool, dir: &Path) -> 
         checked.insert(name.clone(), read.checked);
         if read.required && !asked.contains(name.as_str()) {
             required.push(Value::from(name.as_str()));
+        }
+        if read.is_task {
+            tasks.insert(name.clone());
         }
         if let Some(file) = read.file {
             files.insert(name.clone(), file);
@@ -222,7 +228,7 @@ fn short_form(reader: &mut Reader<'_>, field: &str, tool: &Tool, dir: &Path) -> 
         Ok(checked) => {
             let secret = tool.parameters.iter().filter(|(_, parameter)| parameter.sensitive);
             let sensitive = secret.map(|(name, _)| name.clone()).collect();
-            Some(Input { published, checked, sensitive, files })
+            Some(Input { published, checked, sensitive, files, tasks })
         }
         Err(message) => {
             reader.problem(join(field, "parameters"), message);

@@ -114,12 +114,14 @@ pub fn word(state: TaskState) -> &'static str {
 
 /// One line that tells a model where its call stands and what to do next. `companions` says whether the companion
 /// tools are listed to its client.
-pub fn next_step(handle: &Handle<'_>, tool: &str, companions: bool) -> String {
+pub fn next_step(handle: &Handle<'_>, task: &Task, companions: bool) -> String {
+    let tool = &task.tool;
     let mut line = format!("{tool} is still running as task {}", handle.task_id);
     if let Some(message) = &handle.status_message {
         line.push_str(&format!(": {message}"));
     }
     line.push_str(". ");
+    line.extend(referred(task).map(|about| format!("{about} ")));
     if !companions {
         line.push_str("It goes on in the background, and its result is kept under that task id.");
     } else if let Some(asked) = handle.questions.first() {
@@ -137,6 +139,12 @@ pub fn next_step(handle: &Handle<'_>, tool: &str, companions: bool) -> String {
         ));
     }
     line
+}
+
+/// The line that says which tasks a task's call named; `None` if it named none.
+pub fn referred(task: &Task) -> Option<String> {
+    let ids: Vec<&str> = task.refers_to.iter().map(TaskId::as_str).collect();
+    (!ids.is_empty()).then(|| format!("It refers to task {}.", ids.join(" and task ")))
 }
 
 /// The line for a call that was attached to the task of an equal one.

@@ -12,7 +12,7 @@ use super::jsonrpc::{Error, INTERNAL_ERROR};
 use super::resources::{Link, beside, links};
 use super::session::Abilities;
 use crate::tasks::service::View;
-use crate::tasks::task;
+use crate::tasks::task::{self, TaskId};
 
 /// A tool result.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,17 +23,25 @@ pub struct ToolResult {
     pub structured: Option<Value>,
     /// True if the tool could not do what was asked, or failed at it.
     pub is_error: bool,
+    /// The tasks that the call named.
+    pub refers_to: Vec<TaskId>,
 }
 
 impl ToolResult {
     /// Why the tool could not do what was asked: for the model, so that it can do better.
     pub fn error(message: impl Into<String>) -> Self {
-        Self { content: vec![Content::text(message)], structured: None, is_error: true }
+        Self {
+            content: vec![Content::text(message)],
+            structured: None,
+            is_error: true,
+            refers_to: Vec::new(),
+        }
     }
 
     /// What a companion tool says.
     pub fn said(said: Said) -> Self {
-        Self { content: vec![Content::text(said.text)], structured: said.structured, is_error: said.is_error }
+        let content = vec![Content::text(said.text)];
+        Self { content, structured: said.structured, is_error: said.is_error, refers_to: Vec::new() }
     }
 
     /// A handle, with the line that says what to do next. `preface` is said before everything else.
@@ -45,9 +53,10 @@ impl ToolResult {
         preface: Option<&str>,
     ) -> Self {
         let handle = fallback::handle(bridge, view, client);
-        let next = fallback::next_step(&handle, &view.task.tool, companions);
+        let next = fallback::next_step(&handle, &view.task, companions);
         let content = preface.into_iter().chain([next.as_str()]).map(Content::text).collect();
-        Self { content, structured: Some(json!(handle)), is_error: false }
+        let refers_to = view.task.refers_to.clone();
+        Self { content, structured: Some(json!(handle)), is_error: false, refers_to }
     }
 
     /// The result of a task that has ended.
@@ -90,6 +99,7 @@ impl ToolResult {
         if content.is_empty() {
             content.push(Content::text(message));
         }
+        content.extend(fallback::referred(task).map(Content::text));
         content.extend(links.into_iter().map(link));
         if matches!(task.outcome(), Some(task::Outcome::Failed)) {
             content.extend(beside(bridge, &task.tool));
@@ -98,7 +108,7 @@ impl ToolResult {
         // their own when it does not fit.
         let declares = bridge.catalog().get(&task.tool).is_some_and(|tool| tool.output_schema.is_some());
         let structured = output.structured.filter(|_| !(is_error && declares));
-        Ok(Self { content, structured, is_error })
+        Ok(Self { content, structured, is_error, refers_to: task.refers_to.clone() })
     }
 }
 

@@ -92,6 +92,9 @@ pub struct Task {
     /// True if the call is to be refused, and not to wait, where one of them is taken up.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub refused_when_full: bool,
+    /// The tasks that the call named, in the order of its parameters' names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refers_to: Vec<TaskId>,
     /// When the row was made.
     pub created_at: Timestamp,
     /// When anything that the client can see last changed.

@@ -21,6 +21,7 @@ mod notify;
 mod operators;
 mod postgres;
 mod readme;
+mod references;
 mod reload;
 mod replicas;
 mod schemas;

@@ -43,11 +43,15 @@ pub(super) fn created(bridge: &Bridge, view: &View, is_new: bool, client: Abilit
     }
     let tool = &view.task.tool;
     let id = task.task_id;
-    let model_immediate_response = format!(
+    let mut model_immediate_response = format!(
         "{tool} was started as task {id} and goes on in the background; its result follows when it is done."
     );
-    let meta =
-        wire::CreateTaskMeta { related_task: wire::RelatedTask { task_id: id }, model_immediate_response };
+    model_immediate_response.extend(fallback::referred(&view.task).map(|about| format!(" {about}")));
+    let meta = wire::CreateTaskMeta {
+        related_task: wire::RelatedTask { task_id: id },
+        refers_to: &view.task.refers_to,
+        model_immediate_response,
+    };
     value(&wire::CreateTaskResult { task, content: [], meta })
 }
 
@@ -71,14 +75,16 @@ pub(super) fn ended(bridge: &Bridge, view: &View, output: Option<Output>, style:
 
 /// A tool result, for a session of this revision.
 pub(super) fn tool_result(revision: Revision, result: ToolResult, related: Option<&TaskId>) -> Value {
-    let ToolResult { mut content, structured, is_error } = result;
+    let ToolResult { mut content, structured, is_error, refers_to } = result;
     let mut structured_content = structured.map(wrapped);
     if revision < Revision::V2025_06_18 {
         // Neither links nor structured content were known then, and an unknown block makes a client fail.
         structured_content = None;
         content.iter_mut().for_each(spell_out);
     }
-    let meta = related.map(related_meta);
+    let related_task = related.map(|id| wire::RelatedTask { task_id: id.as_str() });
+    let meta = (related.is_some() || !refers_to.is_empty())
+        .then_some(wire::ToolResultMeta { related_task, refers_to: &refers_to });
     value(&wire::CallToolResult { content, structured_content, is_error, meta })
 }
 

@@ -185,6 +185,7 @@ async fn make(call: &Call<'_>, tool: &Tool, wanted: from_wire::Call) -> Result<C
     match call.bridge.service.call(prepared).await {
         Ok(called) => Ok(called),
         Err(full @ CallError::Full { .. }) => Err(Unmade::Busy(full.to_string())),
+        Err(wrong @ CallError::Reference { .. }) => Err(Unmade::ForTheModel(wrong.to_string())),
         Err(reused @ CallError::KeyReused { .. }) => {
             Err(Unmade::Error(from_wire::invalid(reused.to_string())))
         }

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 use taskbridge_sdk::{Content, Level};
 
 use crate::catalog::Role;
+use crate::tasks::task::TaskId;
 
 /// `TaskStatus`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -47,6 +48,8 @@ pub(super) struct CreateTaskResult<'a> {
 pub(super) struct CreateTaskMeta<'a> {
     #[serde(rename = "io.modelcontextprotocol/related-task")]
     pub(super) related_task: RelatedTask<'a>,
+    #[serde(rename = "io.taskbridge/refers-to", skip_serializing_if = "<[_]>::is_empty")]
+    pub(super) refers_to: &'a [TaskId],
     #[serde(rename = "io.modelcontextprotocol/model-immediate-response")]
     pub(super) model_immediate_response: String,
 }
@@ -63,6 +66,15 @@ pub(super) struct RelatedTask<'a> {
 pub(super) struct RelatedMeta<'a> {
     #[serde(rename = "io.modelcontextprotocol/related-task")]
     pub(super) related_task: RelatedTask<'a>,
+}
+
+/// `_meta` of a `CallToolResult`.
+#[derive(Debug, Serialize)]
+pub(super) struct ToolResultMeta<'a> {
+    #[serde(rename = "io.modelcontextprotocol/related-task", skip_serializing_if = "Option::is_none")]
+    pub(super) related_task: Option<RelatedTask<'a>>,
+    #[serde(rename = "io.taskbridge/refers-to", skip_serializing_if = "<[_]>::is_empty")]
+    pub(super) refers_to: &'a [TaskId],
 }
 
 /// `ListTasksResult`.
@@ -83,7 +95,7 @@ pub(super) struct CallToolResult<'a> {
     pub(super) structured_content: Option<Value>,
     pub(super) is_error: bool,
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
-    pub(super) meta: Option<RelatedMeta<'a>>,
+    pub(super) meta: Option<ToolResultMeta<'a>>,
 }
 
 /// `Tool`.

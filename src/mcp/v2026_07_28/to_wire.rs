@@ -13,7 +13,7 @@ use crate::mcp::jsonrpc::Id;
 use crate::mcp::session::Abilities;
 use crate::mcp::tool_result::ToolResult;
 use crate::tasks::service::View;
-use crate::tasks::task::{self, TaskState};
+use crate::tasks::task::{self, TaskId, TaskState};
 
 /// The JSON of a wire type.
 pub(super) fn value(message: &impl Serialize) -> Value {
@@ -22,7 +22,7 @@ pub(super) fn value(message: &impl Serialize) -> Value {
 
 /// A result of this type.
 pub(super) fn result(result_type: wire::ResultType, body: impl Serialize) -> Value {
-    value(&wire::Complete { result_type, body, meta: meta(None) })
+    value(&wire::Complete { result_type, body, meta: meta() })
 }
 
 /// An ordinary result.
@@ -37,23 +37,31 @@ pub(super) fn cacheable(body: impl Serialize, ttl: Duration, cache_scope: wire::
 
 /// The result that ends a subscription in order.
 pub(super) fn subscription_ended(id: &Id) -> Value {
-    let meta = meta(Some(id.clone()));
+    let meta = wire::ResultMeta { subscription: Some(id.clone()), ..meta() };
     value(&wire::Complete { result_type: wire::ResultType::Complete, body: wire::Empty {}, meta })
 }
 
-fn meta(subscription: Option<Id>) -> wire::ResultMeta {
+fn meta() -> wire::ResultMeta {
     let server_info = wire::Implementation {
         name: env!("CARGO_PKG_NAME"),
         title: "taskbridge",
         version: env!("CARGO_PKG_VERSION"),
     };
-    wire::ResultMeta { server_info, subscription }
+    wire::ResultMeta { server_info, subscription: None, refers_to: Vec::new() }
 }
 
 /// A tool result.
 pub(super) fn tool_result(result: ToolResult) -> Value {
-    let ToolResult { content, structured, is_error } = result;
-    complete(wire::CallToolResult { content, structured_content: structured, is_error })
+    let ToolResult { content, structured, is_error, refers_to } = result;
+    let body = wire::CallToolResult { content, structured_content: structured, is_error };
+    let meta = wire::ResultMeta { refers_to, ..meta() };
+    value(&wire::Complete { result_type: wire::ResultType::Complete, body, meta })
+}
+
+/// The answer to a call that became a task.
+pub(super) fn created(task: wire::Task<'_>, refers_to: &[TaskId]) -> Value {
+    let meta = wire::ResultMeta { refers_to: refers_to.to_vec(), ..meta() };
+    value(&wire::Complete { result_type: wire::ResultType::Task, body: task, meta })
 }
 
 /// A task, as a client is told that can do this.

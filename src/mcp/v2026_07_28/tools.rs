@@ -132,6 +132,7 @@ async fn make(
     match call.bridge.service.call(prepared).await {
         Ok(called) => Ok(called),
         Err(full @ CallError::Full { .. }) => Err(Unmade::ForTheModel(full.to_string())),
+        Err(wrong @ CallError::Reference { .. }) => Err(Unmade::ForTheModel(wrong.to_string())),
         Err(CallError::KeyReused { .. }) if by_state => Err(Unmade::Error(from_wire::invalid(
             "this `requestState` made a task with other answers before: send the request again without it",
         ))),
@@ -156,7 +157,7 @@ async fn answer_with_task(call: &Call<'_>, called: Called, outlet: &dyn Outlet) 
     let view = view.ok_or_else(|| tasks::not_found(call, &task.id))?;
     if !view.task.has_ended() {
         let task = to_wire::task(call.bridge, &view, call.client());
-        return Ok(to_wire::result(wire::ResultType::Task, task));
+        return Ok(to_wire::created(task, &view.task.refers_to));
     }
     let output = service.output(&view.task).await.map_err(|error| call.fault(&error))?;
     // Its client never gets to know that there was a task, which is told of by itself alone.

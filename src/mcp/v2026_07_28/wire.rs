@@ -7,6 +7,7 @@ use taskbridge_sdk::{Content, Level};
 
 use crate::catalog::Role;
 use crate::mcp::jsonrpc::Id;
+use crate::tasks::task::TaskId;
 
 /// The extension by which clients hold tasks.
 pub(super) const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
@@ -38,6 +39,8 @@ pub(super) struct ResultMeta {
     pub(super) server_info: Implementation,
     #[serde(rename = "io.modelcontextprotocol/subscriptionId", skip_serializing_if = "Option::is_none")]
     pub(super) subscription: Option<Id>,
+    #[serde(rename = "io.taskbridge/refers-to", skip_serializing_if = "Vec::is_empty")]
+    pub(super) refers_to: Vec<TaskId>,
 }
 
 /// `Implementation`.

@@ -98,6 +98,7 @@ impl Bench {
             progress: None,
             furthest: None,
             notes: Vec::new(),
+            refers_to: Vec::new(),
             printed: None,
             watched_until: None,
             job: pending(false, now),

@@ -54,6 +54,7 @@ fn row(confirm: bool, on_expiry: OnExpiry) -> Task {
         progress: None,
         furthest: None,
         notes: Vec::new(),
+        refers_to: Vec::new(),
         printed: None,
         watched_until: None,
         job: Job::Pending {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
 use taskbridge_sdk::{JobKey, Question};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -29,6 +30,8 @@ pub struct Call {
     pub backend: String,
     /// What to start.
     pub spec: Spec,
+    /// Tasks that the arguments name, by parameter. The job is given the names of their jobs in the engine.
+    pub references: Vec<(String, TaskId)>,
     /// The deadlines.
     pub terms: Terms,
     /// The slots that the job takes.
@@ -93,6 +96,14 @@ pub enum CallError {
         /// The key.
         key: String,
     },
+    /// An argument names a task that it cannot be about.
+    #[error("`{parameter}`: {why}")]
+    Reference {
+        /// The parameter.
+        parameter: String,
+        /// What is wrong with the task, and what to do.
+        why: String,
+    },
     /// The store cannot be used. No task was made.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -150,7 +161,8 @@ impl Service {
     ///
     /// # Errors
     /// See [`CallError`]; no task was made.
-    pub async fn call(&self, call: Call) -> Result<Called, CallError> {
+    pub async fn call(&self, mut call: Call) -> Result<Called, CallError> {
+        self.refer(&mut call).await?;
         let asks = call.confirm.is_some();
         let pending = self.row(&call);
         // A row that the reconciler can act on at once is born as if it had claimed it, so that a start costs no
@@ -180,6 +192,27 @@ impl Service {
             }
             inserted => self.called(&call, inserted, place),
         }
+    }
+
+    /// Puts the engine's names of jobs in place of the tasks that the arguments name.
+    async fn refer(&self, call: &mut Call) -> Result<(), CallError> {
+        for (parameter, id) in &call.references {
+            let refused = |why: String| CallError::Reference { parameter: parameter.clone(), why };
+            let task = self.ledger.store.get(id, Some(&call.owner)).await?;
+            let task = task.ok_or_else(|| refused(format!("there is no task {id}, or it has expired")))?;
+            if task.backend != call.backend {
+                let (backend, tool) = (&task.backend, &call.tool);
+                return Err(refused(format!(
+                    "task {id} runs on `{backend}`, and {tool} does not: name another task"
+                )));
+            }
+            let handle = task.handle().ok_or_else(|| match task.has_ended() {
+                true => refused(format!("task {id} ended before it was started: name another task")),
+                false => refused(format!("task {id} was not started yet: call again once it was")),
+            })?;
+            call.spec.arguments[parameter] = Value::from(handle.as_str());
+        }
+        Ok(())
     }
 
     fn place<'a>(&'a self, permit: mpsc::Permit<'a, Fresh>, pending: &Task, call: &Call) -> Place<'a> {
@@ -253,6 +286,7 @@ impl Service {
             origin: call.origin.clone(),
             terms: call.terms.clone(),
             slots: call.slots.clone(),
+            refers_to: call.references.iter().map(|(_, id)| id.clone()).collect(),
             refused_when_full: call.when_full == WhenFull::Refuse,
             created_at: now,
             changed_at: now,

@@ -135,6 +135,7 @@ impl Node {
             tool: "wait".to_owned(),
             backend: "aws".to_owned(),
             spec,
+            references: Vec::new(),
             terms,
             slots: Vec::new(),
             when_full: WhenFull::Queue,

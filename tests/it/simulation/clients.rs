@@ -63,6 +63,7 @@ impl World {
             tool: "work".to_owned(),
             backend: "sim".to_owned(),
             spec: Spec { target: json!({}), arguments, sealed: None },
+            references: Vec::new(),
             terms: terms(),
             slots: if self.rng.one_in(5) && once.is_none() && expected != Expected::Endless {
                 vec!["group:one-at-a-time".to_owned()]

@@ -29,6 +29,7 @@ fn call(number: usize, delay_ms: u64, cancel_on_abandon: bool) -> Call {
         tool: "work".to_owned(),
         backend: "sim".to_owned(),
         spec: Spec { target: json!({}), arguments: json!({ "delay_ms": delay_ms }), sealed: None },
+        references: Vec::new(),
         terms: terms(),
         slots: Vec::new(),
         when_full: WhenFull::Queue,

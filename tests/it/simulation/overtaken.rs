@@ -81,6 +81,7 @@ fn call() -> Call {
         tool: "work".to_owned(),
         backend: "sim".to_owned(),
         spec: Spec { target: json!({}), arguments, sealed: None },
+        references: Vec::new(),
         terms: terms(),
         slots: Vec::new(),
         when_full: WhenFull::Queue,

@@ -1,0 +1,149 @@
+//! Parameters of `type = "task"`: a caller names one of their tasks, and the job is given the engine's name for that task's
+//! job. What comes of the call says which task it refers to. No task of another owner or backend can be named.
+
+use serde_json::{Value, json};
+
+use crate::support::{Client, Modern, Place, TestApp, text};
+
+const CONFIG: &str = r#"
+[server]
+listen = "127.0.0.1:0"
+call_budget = "20s"
+
+[auth]
+mode = "api_keys"
+
+[[auth.keys]]
+principal = "ann"
+sha256 = "21fdbeecb49c56644f6cc4444328f5da14132c8a38fd86aad19b4da9e521a79c"
+
+[[auth.keys]]
+principal = "bob"
+sha256 = "9b94dc1a51a38769f135edf04033ad7f2f487b6c25929be7a861cfc1ab10cf98"
+
+[store]
+path = "state/taskbridge.db"
+
+[backends.engine]
+kind = "sim"
+
+[backends.other]
+kind = "sim"
+
+[tools.job]
+backend = "engine"
+target = { delay_ms = 50 }
+
+[tools.held]
+backend = "engine"
+target = {}
+confirm = "Go?"
+
+[tools.elsewhere]
+backend = "other"
+target = { delay_ms = 50 }
+
+# The simulated engine gives back the `text` that it is given.
+[tools.about]
+backend = "engine"
+target = { delay_ms = 50 }
+parameters.text = { type = "task", description = "Which job." }
+
+[tools.perhaps]
+backend = "engine"
+target = { delay_ms = 50, text = "about nothing" }
+parameters.text = { type = "task", required = false }
+"#;
+
+const KEY: &str = "io.taskbridge/refers-to";
+
+fn app() -> TestApp {
+    let place = Place::new(CONFIG);
+    TestApp { server: place.serve(), place }
+}
+
+async fn client(app: &TestApp, name: &str) -> Client {
+    Client::open_with(app.server.url(), &format!("{name}-key")).await.unwrap()
+}
+
+/// The line that a result ends with.
+fn last_line(result: &Value) -> &str {
+    let blocks = result["content"].as_array().unwrap();
+    blocks.iter().rev().find_map(|block| block["text"].as_str()).unwrap()
+}
+
+#[tokio::test]
+async fn a_job_is_given_the_engines_name_of_the_one_that_its_caller_names() {
+    let app = app();
+    let client = client(&app, "ann").await;
+    let offered = client.request("tools/list", json!({})).await.unwrap();
+    let offered = offered["tools"].as_array().unwrap().iter().find(|tool| tool["name"] == "about").unwrap();
+    let schema = json!({"type": "string", "minLength": 1, "maxLength": 64, "description": "Which job."});
+    assert_eq!(offered["inputSchema"]["properties"]["text"], schema);
+
+    let first = client.start("job", json!({})).await.unwrap();
+    client.result(&first).await.unwrap();
+    let line = format!("It refers to task {first}.");
+    let made = client
+        .request("tools/call", json!({"name": "about", "arguments": {"text": first}, "task": {}}))
+        .await
+        .unwrap();
+    assert_eq!(made["_meta"][KEY], json!([first]));
+    let at_once = made["_meta"]["io.modelcontextprotocol/model-immediate-response"].as_str().unwrap();
+    assert!(at_once.ends_with(&line), "{at_once}");
+    let ended = client.result(made["task"]["taskId"].as_str().unwrap()).await.unwrap();
+    assert_eq!(ended["_meta"][KEY], json!([first]));
+    assert_eq!(last_line(&ended), line);
+    let handle = ended["content"][0]["text"].as_str().unwrap();
+    assert!(!handle.contains(&first) && !handle.is_empty(), "the engine's name, and not ours: {handle}");
+
+    // The same by the other generation, and by a call that waits for its answer.
+    for modern in [Modern::with_tasks(app.server.url()), Modern::without_tasks(app.server.url())] {
+        let modern = modern.with_key("ann-key");
+        let mut answer = modern.call("about", &json!({"text": first}), json!({})).await.unwrap();
+        assert_eq!(answer["_meta"][KEY], json!([first]), "{answer}");
+        if let Some(id) = answer["taskId"].as_str() {
+            let id = id.to_owned();
+            answer = loop {
+                let task = modern.request("tasks/get", json!({"taskId": id})).await.unwrap();
+                if task["status"] == "completed" {
+                    break task["result"].clone();
+                }
+            };
+        }
+        assert_eq!(
+            (answer["content"][0]["text"].as_str(), last_line(&answer)),
+            (Some(handle), line.as_str())
+        );
+    }
+    let without = client.call("perhaps", json!({})).await.unwrap();
+    assert_eq!((text(&without).as_str(), &without["_meta"]), ("about nothing", &Value::Null));
+}
+
+#[tokio::test]
+async fn what_is_no_task_of_the_callers_with_a_job_there_is_refused_and_starts_nothing() {
+    let app = app();
+    let (ann, bob) = (client(&app, "ann").await, client(&app, "bob").await);
+    let of_bob = bob.start("job", json!({})).await.unwrap();
+    bob.result(&of_bob).await.unwrap();
+    let elsewhere = ann.start("elsewhere", json!({})).await.unwrap();
+    ann.result(&elsewhere).await.unwrap();
+    let held = ann.start("held", json!({})).await.unwrap();
+    let never = ann.start("held", json!({})).await.unwrap();
+    ann.cancel(&never).await.unwrap();
+    let before = ann.list().await.unwrap().len();
+    for (id, why) in [
+        ("nosuch", "there is no task nosuch, or it has expired"),
+        (&of_bob, "there is no task"),
+        (&elsewhere, "runs on `other`, and about does not"),
+        (&held, "was not started yet"),
+        (&never, "ended before it was started"),
+        ("", "is shorter than 1 character"),
+    ] {
+        let refused = ann.call("about", json!({"text": id})).await.unwrap();
+        assert_eq!(refused["isError"], true, "{refused}");
+        let text = text(&refused);
+        assert!(text.contains("text") && text.contains(why), "{why}: {text}");
+    }
+    assert_eq!(ann.list().await.unwrap().len(), before);
+}
