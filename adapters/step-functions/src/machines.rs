@@ -20,6 +20,8 @@ use crate::history::MOST_PAGES;
 
 /// How long a description is believed: somebody may have changed the state machine.
 const BELIEVED: Duration = Duration::from_secs(900);
+/// For how long one that could not be had is done without.
+const MISSED: Duration = Duration::from_secs(60);
 
 /// A state machine that was found.
 #[derive(Clone, Debug)]
@@ -50,9 +52,24 @@ impl From<&DescribeStateMachineOutput> for Description {
 pub(crate) struct Machines {
     /// By what targets call them.
     named: Mutex<HashMap<String, Machine>>,
-    /// By their ARNs; `None` for one that could not be had. Locked while one is asked for, so that a look at many
-    /// executions asks once.
-    described: tokio::sync::Mutex<HashMap<String, (Option<Description>, Instant)>>,
+    /// Locked while one is asked for, so that a look at many executions asks once.
+    described: tokio::sync::Mutex<Described>,
+}
+
+/// Descriptions by the ARNs of state machines, and when they were asked for; `None` for one that could not be had.
+type Described = HashMap<String, (Option<Description>, Instant)>;
+
+/// The description, if it need not be asked for again.
+fn believed(described: &Described, arn: &str) -> Option<Option<Description>> {
+    let (description, read) = described.get(arn)?;
+    let long = if description.is_some() { BELIEVED } else { MISSED };
+    (read.elapsed() < long).then(|| description.clone())
+}
+
+async fn ask(described: &mut Described, api: &Api, arn: &str) -> Answer<Description> {
+    let answer = api.describe_machine(arn).await.map(|machine| Description::from(&machine));
+    described.insert(arn.to_owned(), (answer.as_ref().ok().cloned(), Instant::now()));
+    answer
 }
 
 impl Machines {
@@ -77,40 +94,30 @@ impl Machines {
     /// The definition of a state machine, as far as it is known: one that cannot be had now tells nothing.
     pub(crate) async fn definition(&self, api: &Api, arn: &str) -> Arc<Definition> {
         let mut described = self.described.lock().await;
-        let now = Instant::now();
-        if let Some((description, read)) = described.get(arn)
-            && now - *read < BELIEVED
-        {
-            return description.clone().unwrap_or_default().definition;
-        }
-        let description = api.describe_machine(arn).await.ok().map(|machine| Description::from(&machine));
-        described.insert(arn.to_owned(), (description.clone(), now));
+        let description = match believed(&described, arn) {
+            Some(description) => description,
+            None => ask(&mut described, api, arn).await.ok(),
+        };
         description.unwrap_or_default().definition
     }
 
     /// The definition of a state machine as it is now.
     pub(crate) async fn definition_now(&self, api: &Api, arn: &str) -> Answer<Arc<Definition>> {
-        let description = Description::from(&api.describe_machine(arn).await?);
-        self.learn(arn, description.clone()).await;
-        Ok(description.definition)
+        let mut described = self.described.lock().await;
+        Ok(ask(&mut described, api, arn).await?.definition)
     }
 
     /// Where a state machine logs; `None` if it does not, or is there no more.
     pub(crate) async fn log_group(&self, api: &Api, arn: &str) -> Answer<Option<LogGroup>> {
         let mut described = self.described.lock().await;
-        let now = Instant::now();
-        if let Some((Some(description), read)) = described.get(arn)
-            && now - *read < BELIEVED
-        {
-            return Ok(description.log_group.clone());
+        if let Some(Some(description)) = believed(&described, arn) {
+            return Ok(description.log_group);
         }
-        let description = match api.describe_machine(arn).await {
-            Ok(machine) => Description::from(&machine),
-            Err(failure) if is_gone(&failure) => return Ok(None),
-            Err(failure) => return Err(failure),
-        };
-        described.insert(arn.to_owned(), (Some(description.clone()), now));
-        Ok(description.log_group)
+        match ask(&mut described, api, arn).await {
+            Ok(description) => Ok(description.log_group),
+            Err(failure) if is_gone(&failure) => Ok(None),
+            Err(failure) => Err(failure),
+        }
     }
 
     async fn by_arn(&self, api: &Api, region: &str, name: &str) -> Result<Machine> {
