@@ -167,7 +167,8 @@ const CONTROLS = {
     },
     "POST faults": ({ repo, ...fault }) => world.repos.get(repo).faults.push(fault) && {},
     "POST asked": ({ repo }) => world.repos.get(repo).asked.splice(0),
-    "POST breaches": ({ repo }) => breaches.filter((breach) => breach.repo === repo),
+    /** Of what belongs to no repository, every test is told. */
+    "POST breaches": ({ repo }) => breaches.filter((breach) => breach.repo === repo || !world.repos.has(breach.repo)),
     /** A change of what GitHub knows, such as a file, a workflow's state or a token's allowance. */
     "POST change": ({ repo: name, files, state, token, branches, push, webhooks }) => {
         const repo = world.repos.get(name);

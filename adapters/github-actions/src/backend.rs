@@ -25,7 +25,7 @@ use crate::progress::Watch;
 const YOUNG: Duration = Duration::from_secs(60);
 
 /// The most runs of which is known that they are looked at here.
-const MOST_WATCHED: usize = 100_000;
+const MOST_LOOKED_AT: usize = 100_000;
 
 /// GitHub Actions as a backend.
 pub(crate) struct Actions {
@@ -50,7 +50,7 @@ pub(crate) struct Actions {
     /// When what starts of a workflow need was read for its group.
     pub(crate) read: Mutex<HashMap<GroupKey, Instant>>,
     /// The jobs of each run that this process looks at.
-    watched: Mutex<HashMap<u64, Vec<JobHandle>>>,
+    looked_at: Mutex<HashMap<u64, Vec<JobHandle>>>,
     /// The runs that this process dispatched lately, and when.
     started: Mutex<HashMap<u64, Instant>>,
     /// The runs that this process asked to be cancelled, and when.
@@ -74,7 +74,7 @@ impl Actions {
             keeps_run_details: AtomicBool::new(false),
             usual: Mutex::default(),
             read: Mutex::default(),
-            watched: Mutex::default(),
+            looked_at: Mutex::default(),
             started: Mutex::default(),
             cancelled: Mutex::default(),
         };
@@ -119,25 +119,25 @@ impl Actions {
     }
 
     /// Notes that a run is looked at.
-    pub(crate) fn note_watched(&self, place: &Place) {
-        let (mut watched, job) = (self.watched.lock(), place.handle());
+    pub(crate) fn note_looked_at(&self, place: &Place) {
+        let (mut looked_at, job) = (self.looked_at.lock(), place.handle());
         // Others may look at them by now, and nobody says so.
-        if watched.len() >= MOST_WATCHED {
-            watched.clear();
+        if looked_at.len() >= MOST_LOOKED_AT {
+            looked_at.clear();
         }
-        let jobs = watched.entry(place.run).or_default();
+        let jobs = looked_at.entry(place.run).or_default();
         if !jobs.contains(&job) {
             jobs.push(job);
         }
     }
 
     /// The jobs of a run that this process looks at.
-    pub(crate) fn watched(&self, run: u64) -> Vec<JobHandle> {
-        self.watched.lock().get(&run).cloned().unwrap_or_default()
+    pub(crate) fn jobs_looked_at(&self, run: u64) -> Vec<JobHandle> {
+        self.looked_at.lock().get(&run).cloned().unwrap_or_default()
     }
 
     pub(crate) fn forget(&self, run: u64) {
-        self.watched.lock().remove(&run);
+        self.looked_at.lock().remove(&run);
         self.cancelled.lock().remove(&run);
         self.watch.forget(run);
     }

@@ -61,7 +61,7 @@ impl Actions {
         let run = event.workflow_run.as_ref().map(|run| run.id);
         let Some(run) = run.or(event.workflow_job.as_ref().map(|job| job.run_id)) else { return Vec::new() };
         self.lists.stir(run, Instant::now());
-        let mut jobs = self.watched(run);
+        let mut jobs = self.jobs_looked_at(run);
         for job in said(event) {
             if !jobs.contains(&job) {
                 jobs.push(job);

@@ -53,7 +53,7 @@ impl Actions {
             _ => Stage::of(&run),
         };
         if !matches!(stage, Stage::Ended(_)) {
-            self.note_watched(place);
+            self.note_looked_at(place);
             self.force_cancel_when_due(place).await;
         }
         let since = since(&run, &stage);

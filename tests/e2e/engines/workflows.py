@@ -93,11 +93,11 @@ def look(peer: Peer, task: str, what: str, holds: Any) -> dict[str, Any]:
 
 def cancelled(peer: Peer, task: str) -> dict[str, Any]:
     """Cancels a task in the middle of its job. Whoever does it again, because the bridge was killed, finds what there is."""
-    seen = look(peer, task, "the running job", lambda seen: "running" in (seen["message"] or ""))
+    seen = look(peer, task, "the running job", lambda seen: "running" in (seen.get("message") or ""))
     if seen["status"] not in TERMINAL:
         peer.ask("cancel", task=task)
         seen = look(peer, task, "an end", lambda seen: False)
-    return {"text": seen["message"] or "", "structured": None, "error": True, "status": seen["status"]}
+    return {"text": seen.get("message") or "", "structured": None, "error": True, "status": seen["status"]}
 
 
 def read(peer: Peer, uri: str) -> str:
