@@ -22,10 +22,11 @@ from callers import SPEAKERS, Caller, Calls  # noqa: E402
 from github_actions import GithubActions  # noqa: E402
 from jobs import Verdict, judge  # noqa: E402
 from rows import Place  # noqa: E402
+from slurm import Slurm  # noqa: E402
 from step_functions import StepFunctions  # noqa: E402
 
-Engine = StepFunctions | GithubActions
-ENGINES = {"step-functions": StepFunctions, "github-actions": GithubActions}
+Engine = StepFunctions | GithubActions | Slurm
+ENGINES = {"step-functions": StepFunctions, "github-actions": GithubActions, "slurm": Slurm}
 # How long the moment is waited for that a kill is aimed at.
 PATIENCE = 4
 # For how long an account is throttled.

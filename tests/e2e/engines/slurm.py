@@ -15,9 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+from callers import UNCERTAIN
 from jobs import Job
-from peer import SECONDS, Failed
+from peer import SECONDS, Failed, Peer
 from shims import Shims
+from workflows import cancelled
 
 SERVE = Path(__file__).resolve().parents[2] / "slurm/serve.py"
 # How likely the reply to a command is lost, by what it does to lose it.
@@ -30,11 +32,11 @@ KILLED_EVERY = 12
 # For how long it is stopped once.
 AWAY = int(os.environ.get("TASKBRIDGE_SLURM_AWAY", "15"))
 # What is told of a job that the controller forgot in a crash, before it wrote down anything of its end.
-FORGOTTEN = "the engine no longer knows the job"
+FORGOTTEN = "no longer knows the job"
 
 # Each run of a script leaves a file of its own: what it was called with, and how it ended.
 SCRIPT = r"""#!/bin/bash
-#SBATCH --mem-per-cpu=10M
+#SBATCH --mem-per-cpu=50M
 label=$1 number=$2
 run=$RUNS/$label/{name}.$SLURM_JOB_ID.$$
 mkdir -p "$RUNS/$label"
@@ -58,8 +60,10 @@ class Script:
     target: str = ""
     # The tasks of its array.
     children: int = 0
-    # A start is found again by its name, or nothing was started.
-    may_be_uncertain: bool = False
+    # Whether the client says yes to what is asked.
+    accepts: bool = True
+    # A controller that is killed can forget a job.
+    may_be_uncertain: bool = True
     forgotten: list[str] = field(default_factory=list)
 
     @property
@@ -69,13 +73,18 @@ class Script:
     def arguments(self, label: str, number: int) -> dict[str, Any]:
         return {"label": label, "number": number}
 
+    def finish(self, peer: Peer, task: str) -> dict[str, Any]:
+        return cancelled(peer, task) if self.status == "CANCELLED" else peer.ask("result", task=task)
+
     def check(self, got: dict[str, Any], label: str, number: int) -> None:
         """Fails unless this is what a call with this label must come to."""
-        if FORGOTTEN in json.dumps(got) and got["error"]:
+        if FORGOTTEN in json.dumps(got):
             self.forgotten.append(label)
-            return
+            raise Failed(f"{UNCERTAIN}: the controller forgot it in a crash")
         if self.status == "SUCCEEDED":
             right = got["structured"] == {"label": label, "number": number} and not got["error"]
+        elif self.status == "CANCELLED":
+            right = got["status"] == "cancelled"
         else:
             right = got["error"] and self.says in json.dumps(got)
         if not right:
@@ -91,10 +100,10 @@ def scripts() -> list[Script]:
         Script("fails", "ended FAILED; echo the tray is empty >&2; exit 3", status="FAILED", says="the tray is empty"),
         Script("is_killed", "ended FAILED; kill -SEGV $$", status="FAILED", says="SIGSEGV"),
         Script("talks", big),
-        Script("asks", HAND_BACK, target='approval = "Shall it run?"'),
+        Script("asks", HAND_BACK, target='approval = "Do you approve of this?"'),
+        Script("is_cancelled", "ended CANCELLED; sleep 300", status="CANCELLED"),
         Script("array", element, status="FAILED", says="no such molecule", children=3,
                target='array = { parameter = "molecules" }'),
-        Script("times_out", "ended FAILED; sleep 600", status="FAILED", says="time limit", target="resources = { time = 1 }"),
     ]
 
 
@@ -151,22 +160,22 @@ class Slurm:
             path = self._work / f"{script.name}.sh"
             path.write_text(script.text)
             path.chmod(0o755)
-            handed = "" if script.status == "FAILED" else 'result = "out.json"\n'
+            handed = "" if script.status != "SUCCEEDED" else 'result = "out.json"\n'
             parts.append(
                 f'[tools.{script.name}]\nbackend = "slurm"\ndescription = "Runs {script.name}."\n'
                 # How long a start that nobody can make sure of is tried.
                 'start_within = "3m"\nsettle_window = "3m"\n'
                 f'parameters.label = {{ type = "string" }}\nparameters.number = {{ type = "integer" }}\n'
-                + ('parameters.molecules = { type = "array", default = ["water", "bad", "ice"] }\n' * bool(script.children))
+                + ('parameters.molecules = { type = "array", items = { type = "string" }, default = ["water", "bad", "ice"] }\n' * bool(script.children))
                 + f'[tools.{script.name}.target]\nscript = "{path}"\nargs = ["{{{{ label }}}}", "{{{{ number }}}}"]\n'
                 f"{handed}{script.target}\n"
             )
         return "".join(parts)
 
     def jobs(self) -> Iterator[Job]:
-        """What was run, as the scripts themselves wrote it down. The tasks of an array stand for one job, and one each."""
+        """What was run, as the scripts themselves wrote it down. The tasks of an array stand for one job, and one each. One that was
+        cancelled while it waited wrote nothing, and is of no call that can be told."""
         arrays = {script.name for script in self.works if script.children}
-        forgotten = {label for script in self.works for label in script.forgotten}
         for folder in sorted(self._runs.iterdir()):
             label, found = folder.name, sorted(folder.iterdir())
             for run in found:
@@ -175,16 +184,13 @@ class Slurm:
                 if name in arrays:
                     yield Job("element", label, status, None, run.name)
                     continue
-                if status == "BEGUN" and label in forgotten:
-                    # It was killed with its end unknown.
-                    continue
                 says = json.loads(said) if status == "SUCCEEDED" else None
                 yield Job(name, label, status.strip(), says, run.name)
             if name in arrays:
                 yield Job(name, label, "FAILED", None, f"array {label}")
 
     def complaints(self) -> list[str]:
-        """Keys of which more than one job was released: each has begun, or waits and is not held."""
+        """Keys of which more than one job was released: those that have begun."""
         self._over.set()
         self._somebody.join()
         text = self._say("sacct", "-n", "-P", "-X", "-a", "-S", "1970-01-02", "-o", "JobName,JobID,Start,State")

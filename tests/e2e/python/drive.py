@@ -54,8 +54,9 @@ class Client:
         self._asked.append(message)
         if not self.accepts:
             return shape(action="decline")
-        # What needs no more than consent has an empty form.
-        return shape(action="accept", content={"name": "Ada"} if "name" in message else {})
+        # What needs no more than consent has an empty form, or one word for it.
+        content: dict[str, Any] = {"name": "Ada"} if "name" in message else {"approve": True} if "approve" in message else {}
+        return shape(action="accept", content=content)
 
     def questions(self) -> list[str]:
         """What was asked since the client connected."""

@@ -43,8 +43,9 @@ export class Driven {
   answer(message) {
     this.asked.push(message);
     if (!this.accepts) return { action: "decline" };
-    // What needs no more than consent has an empty form.
-    return { action: "accept", content: message.includes("name") ? { name: "Ada" } : {} };
+    // What needs no more than consent has an empty form, or one word for it.
+    const consent = message.includes("approve") ? { approve: true } : {};
+    return { action: "accept", content: message.includes("name") ? { name: "Ada" } : consent };
   }
 
   /** Holds that the library did not fall back to another generation by itself. */
