@@ -3,89 +3,16 @@
 //! `tests/run --only standins`.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::aws::standin::Standin;
 use crate::support::{BASICS, Client, Modern, Place, text};
 
 /// Longer than anything here takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
-
-/// A stand-in that runs. Its keeper stops it when its input ends, with this process at the latest.
-pub(crate) struct Standin {
-    url: String,
-    _keeper: Child,
-}
-
-impl Standin {
-    /// One for all tests here.
-    pub(crate) fn shared() -> &'static Self {
-        static SHARED: OnceLock<Standin> = OnceLock::new();
-        tokio::task::block_in_place(|| SHARED.get_or_init(Standin::start))
-    }
-
-    fn start() -> Self {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
-        let python = target.join("standins/localstack/bin/python");
-        assert!(python.exists(), "LocalStack is not installed: run tests/run --only standins");
-        let folder = tempfile::Builder::new().prefix("taskbridge-standin-").tempdir().unwrap().keep();
-        let mut command = Command::new(python);
-        command.arg("-B").arg(root.join("adapters/step-functions/tests/standins/serve.py"));
-        command.arg("localstack").arg(&folder);
-        // Out of the way of a signal that is meant for the tests.
-        std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        let mut keeper = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut said = String::new();
-        BufReader::new(keeper.stdout.take().unwrap()).read_line(&mut said).unwrap();
-        let log = fs::read_to_string(folder.join("log")).unwrap_or_default();
-        let port = said.trim().strip_prefix("ready ").unwrap_or_else(|| panic!("it did not start: {log}"));
-        Self { url: format!("http://127.0.0.1:{port}"), _keeper: keeper }
-    }
-
-    /// A call of AWS. The stand-in looks at no signature.
-    pub(crate) async fn call(&self, operation: &str, body: Value) -> Value {
-        let (service, scope) = match operation {
-            "CreateQueue" => ("AmazonSQS", "sqs"),
-            _ => ("AWSStepFunctions", "states"),
-        };
-        // Each test has a runtime of its own, which takes its connections along.
-        let http = reqwest::Client::new();
-        let post = http.post(&self.url).header("x-amz-target", format!("{service}.{operation}"));
-        let post = post.header("content-type", "application/x-amz-json-1.0");
-        let credential = format!(
-            "AWS4-HMAC-SHA256 Credential=AKIATEST/20260101/us-east-1/{scope}/aws4_request, SignedHeaders=host, Signature=0"
-        );
-        let answer = post.header("authorization", credential).body(body.to_string()).send().await.unwrap();
-        let text = answer.text().await.unwrap();
-        serde_json::from_str(&text).unwrap_or_else(|_| panic!("{operation}: {text}"))
-    }
-
-    /// A machine that asks by this state.
-    async fn machine(&self, name: &str, mut state: Value) -> String {
-        let again = json!(["States.HeartbeatTimeout", "States.Timeout"]);
-        state["HeartbeatSeconds"] = json!(5);
-        state["TimeoutSeconds"] = json!(600);
-        state["Retry"] =
-            json!([{"ErrorEquals": again, "IntervalSeconds": 1, "MaxAttempts": 99, "BackoffRate": 1}]);
-        self.define(name, "Ships.", state).await
-    }
-
-    /// A machine of this state.
-    pub(crate) async fn define(&self, name: &str, comment: &str, mut state: Value) -> String {
-        state["End"] = json!(true);
-        let definition =
-            json!({"Comment": comment, "StartAt": "Only", "States": {"Only": state}}).to_string();
-        let role = "arn:aws:iam::000000000000:role/tests";
-        let made = json!({"name": name, "definition": definition, "roleArn": role});
-        self.call("CreateStateMachine", made).await["stateMachineArn"].as_str().unwrap().to_owned()
-    }
-}
 
 fn config(standin: &Standin, queue: &str) -> String {
     let more = format!(
@@ -159,7 +86,7 @@ async fn a_machine_that_asks_is_answered_once_over_a_kill_and_no_token_is_kept()
         "Type": "Task", "Resource": "arn:aws:states:::sqs:sendMessage.waitForTaskToken",
         "Parameters": {"QueueUrl": queue, "MessageBody": body},
     });
-    let machines = [standin.machine("activity", by_activity).await, standin.machine("queue", by_queue).await];
+    let machines = [standin.asking("activity", by_activity).await, standin.asking("queue", by_queue).await];
     let place = place(&config(standin, &format!("{}/000000000000/ask", standin.url)));
 
     let mut server = place.serve();
@@ -227,8 +154,8 @@ async fn a_machine_comes_and_goes_as_a_tool_and_its_tasks_stay() {
     let schema = json!({"type": "object", "properties": {"day": {"type": "string"}}, "required": ["day"]});
     let comment = format!("Builds the report of a day. ```{schema}```");
     let waits = json!({"Type": "Wait", "SecondsPath": "$.seconds"});
-    let machine = standin.define("comes-and-goes", &comment, json!({"Type": "Wait", "Seconds": 4})).await;
-    standin.define("stays", "Another.", waits).await;
+    let machine = standin.one_state("comes-and-goes", &comment, json!({"Type": "Wait", "Seconds": 4})).await;
+    standin.one_state("stays", "Another.", waits).await;
     changed(&mut stream).await;
     let offered = async || {
         let mut tools = client.request("tools/list", json!({})).await.unwrap()["tools"].clone();
@@ -259,7 +186,7 @@ async fn a_machine_comes_and_goes_as_a_tool_and_its_tasks_stay() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_event_that_is_posted_brings_the_look_forward() {
     let standin = Standin::shared();
-    let machine = standin.define("posted", "", json!({"Type": "Wait", "Seconds": 6})).await;
+    let machine = standin.one_state("posted", "", json!({"Type": "Wait", "Seconds": 6})).await;
     // Executions are looked at so seldom that only an event can be why one was seen to end.
     let config = backend(standin, "hook_secret = { file = \"secret\" }\n")
         .replace("lease = \"6s\"", "lease = \"6s\"\nquickest_look = \"1h\"\nslowest_look = \"1h\"");

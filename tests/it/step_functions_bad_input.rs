@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::step_functions::{Standin, backend, place};
+use crate::aws::standin::Standin;
+use crate::step_functions::{backend, place};
 use crate::support::{BASICS, Client, Fault, Place, text};
 
 const MACHINE: &str = "arn:aws:states:us-east-1:000000000000:stateMachine";
@@ -142,7 +143,7 @@ async fn credentials_that_are_refused_end_a_call_in_words_and_nothing_is_tried_a
 #[tokio::test(flavor = "multi_thread")]
 async fn a_machine_that_is_not_there_and_an_input_that_is_too_large_end_the_call_alone() {
     let standin = Standin::shared();
-    let deleted = standin.define("deleted", "", json!({"Type": "Pass"})).await;
+    let deleted = standin.one_state("deleted", "", json!({"Type": "Pass"})).await;
     let tools: String = [
         tool("ships", &deleted),
         tool("unknown", &format!("{MACHINE}:nobody-made-it")),

@@ -3,4 +3,4 @@
 
 mod outage;
 mod replicas;
-mod standin;
+pub(crate) mod standin;

@@ -5,19 +5,25 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 
 use serde_json::{Value, json};
 
 /// A stand-in that runs. Its keeper stops it when its input ends, with this process at the latest.
-pub(super) struct Standin {
-    http: reqwest::Client,
-    pub(super) url: String,
+pub(crate) struct Standin {
+    pub(crate) url: String,
     _keeper: Child,
 }
 
 impl Standin {
+    /// LocalStack, one for all tests that do not need one for themselves.
+    pub(crate) fn shared() -> &'static Self {
+        static SHARED: OnceLock<Standin> = OnceLock::new();
+        tokio::task::block_in_place(|| SHARED.get_or_init(|| Self::start("localstack")))
+    }
+
     /// `localstack` or `ministack`.
-    pub(super) fn start(name: &str) -> Self {
+    pub(crate) fn start(name: &str) -> Self {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
         let python = target.join("standins").join(name).join("bin/python");
@@ -33,16 +39,18 @@ impl Standin {
         BufReader::new(keeper.stdout.take().unwrap()).read_line(&mut said).unwrap();
         let log = fs::read_to_string(folder.join("log")).unwrap_or_default();
         let port = said.trim().strip_prefix("ready ").unwrap_or_else(|| panic!("it did not start: {log}"));
-        Self { http: reqwest::Client::new(), url: format!("http://127.0.0.1:{port}"), _keeper: keeper }
+        Self { url: format!("http://127.0.0.1:{port}"), _keeper: keeper }
     }
 
     /// A call of AWS. The stand-in looks at no signature.
-    pub(super) async fn call(&self, operation: &str, body: Value) -> Value {
+    pub(crate) async fn call(&self, operation: &str, body: Value) -> Value {
         let (service, scope) = match operation {
             "CreateQueue" => ("AmazonSQS", "sqs"),
             _ => ("AWSStepFunctions", "states"),
         };
-        let post = self.http.post(&self.url).header("x-amz-target", format!("{service}.{operation}"));
+        // Each test has a runtime of its own, which takes its connections along.
+        let http = reqwest::Client::new();
+        let post = http.post(&self.url).header("x-amz-target", format!("{service}.{operation}"));
         let post = post.header("content-type", "application/x-amz-json-1.0");
         let credential = format!(
             "AWS4-HMAC-SHA256 Credential=AKIATEST/20260101/us-east-1/{scope}/aws4_request, SignedHeaders=host, Signature=0"
@@ -53,25 +61,30 @@ impl Standin {
     }
 
     /// A machine that asks by this state.
-    pub(super) async fn asking(&self, name: &str, mut state: Value) -> String {
+    pub(crate) async fn asking(&self, name: &str, mut state: Value) -> String {
         let again = json!(["States.HeartbeatTimeout", "States.Timeout"]);
         state["HeartbeatSeconds"] = json!(5);
         state["TimeoutSeconds"] = json!(600);
         state["Retry"] =
             json!([{"ErrorEquals": again, "IntervalSeconds": 1, "MaxAttempts": 99, "BackoffRate": 1}]);
+        self.one_state(name, "Ships.", state).await
+    }
+
+    /// A machine of this state, with a comment.
+    pub(crate) async fn one_state(&self, name: &str, comment: &str, mut state: Value) -> String {
         state["End"] = json!(true);
-        self.machine(name, json!({"StartAt": "Ask", "States": {"Ask": state}})).await
+        self.machine(name, json!({"Comment": comment, "StartAt": "Only", "States": {"Only": state}})).await
     }
 
     /// A machine; its ARN.
-    pub(super) async fn machine(&self, name: &str, definition: Value) -> String {
+    pub(crate) async fn machine(&self, name: &str, definition: Value) -> String {
         let (definition, role) = (definition.to_string(), "arn:aws:iam::000000000000:role/tests");
         let made = json!({"name": name, "definition": definition, "roleArn": role});
         self.call("CreateStateMachine", made).await["stateMachineArn"].as_str().unwrap().to_owned()
     }
 
     /// The executions of a machine, as a list has them.
-    pub(super) async fn executions(&self, machine: &str) -> Vec<Value> {
+    pub(crate) async fn executions(&self, machine: &str) -> Vec<Value> {
         let listed = self.call("ListExecutions", json!({"stateMachineArn": machine})).await;
         listed["executions"].as_array().unwrap().clone()
     }
