@@ -284,3 +284,44 @@ fn push_log(output: &mut Output, path: &Path, stream: Stream, task: Option<u32>)
     let part = if tail.cut { "The end of the" } else { "The" };
     output.content.push(Content::text(format!("{part} {what}{whose}:\n{}", tail.text)));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::driver::accounting_text;
+
+    #[test]
+    fn out_of_memory_in_a_recorded_accounting_says_what_to_raise() {
+        let text = "\
+7|OUT_OF_MEMORY|0:125|1795339653|1795339754|1795339774|20|60||00:03.120|2|4G|n1|tb-a
+7.batch|OUT_OF_MEMORY|0:125|1795339754|1795339754|1795339774|20||4194000K|00:03.120|2||n1|batch
+";
+        let dir = tempfile::tempdir().unwrap();
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let plan = Plan {
+            asked: [pair("mem", "4G")].into(),
+            parameters: [pair("mem", "memory")].into(),
+            root: dir.path().to_owned(),
+            ..Plan::default()
+        };
+        let facts = Facts {
+            records: accounting_text::records(text),
+            over_for: Duration::from_secs(30),
+            ..Facts::default()
+        };
+        let folder = Folder::new(dir.path(), "tb-a");
+        let Conclusion::Ended(seen) = conclude(&plan, &facts, &folder, 7, Duration::ZERO) else {
+            panic!("it has ended")
+        };
+        assert_eq!(
+            seen.message.as_deref(),
+            Some(
+                "it used more memory than it had asked for. It asked for 4G of memory and was seen to use 4.0 GB. Raise \
+                 `memory`."
+            )
+        );
+        let JobState::Failed(output) = seen.state else { panic!("{:?}", seen.state) };
+        let Content::Text { text } = &output.content[0] else { panic!("{output:?}") };
+        assert!(text.contains("max memory 4.0 GB of 4 GB, CPU efficiency 8 % of 2, on n1"), "{text}");
+    }
+}
