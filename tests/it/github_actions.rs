@@ -66,7 +66,9 @@ impl Github {
         format!(
             "{BASICS}[reconciler]\nquickest_look = \"{quickest}\"\nslowest_look = \"{slowest}\"\n\
              [backends.github]\nkind = \"github-actions\"\nrepository = \"{repo}\"\ntoken = \"{token}\"\napi = \"{url}\"\n\
-             webhook_secret = {{ file = \"hook\" }}\n[backends.github.discover]\nevery = \"1s\"\n"
+             webhook_secret = {{ file = \"hook\" }}\n[backends.github.discover]\nevery = \"1s\"\n\
+             [tools.again]\nbackend = \"github\"\ndescription = \"Runs it again.\"\nparameters.run = {{ type = \"task\" }}\n\
+             target = {{ workflow = \"work.yml\", rerun = \"{{{{ run }}}}\" }}\n"
         )
     }
 
@@ -94,6 +96,22 @@ async fn what_github_posts_brings_the_look_forward() {
     assert_eq!(result["structuredContent"]["conclusion"], "success", "{result}");
     let answers = github.control("deliveries", json!({})).await;
     assert!(answers.as_array().unwrap().iter().all(|status| *status == 202), "{answers}");
+    assert_eq!(github.control("breaches", json!({})).await, json!([]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_is_run_again_by_its_task_and_what_comes_of_it_says_so() {
+    let github = Github::start().await;
+    let (_place, server) = github.served("1s", "2s");
+    let client = Client::open(server.url()).await.unwrap();
+    let first = client.start("work", json!({"word": "once"})).await.unwrap();
+    within("an end", client.result(&first)).await.unwrap();
+    let second = client.start("again", json!({"run": first})).await.unwrap();
+    let result = within("another end", client.result(&second)).await.unwrap();
+    assert_eq!(result["structuredContent"]["attempt"], 2, "{result}");
+    assert_eq!(result["_meta"]["io.taskbridge/refers-to"], json!([first]), "{result}");
+    assert!(result["content"].to_string().contains(first.as_str()), "{result}");
+    assert_eq!(github.control("count", json!({"title": "work"})).await, json!(1), "it is the same run");
     assert_eq!(github.control("breaches", json!({})).await, json!([]));
 }
 

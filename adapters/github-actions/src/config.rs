@@ -105,8 +105,9 @@ pub struct Target {
     /// one of the workflow. To cancel such a task leaves the run alone.
     #[serde(default)]
     pub attach: Option<String>,
-    /// Run again what this template names: a run of the workflow that has ended, by its number or its address. An address that ends
-    /// with `/attempts/NUMBER`, as results have it, is run again once at most, whatever is lost.
+    /// Run again what this template names: a run of the workflow that has ended, by its task (a parameter of `type = "task"`), its
+    /// number or its address. A task, and an address that ends with `/attempts/NUMBER`, as results have it, is run again once at
+    /// most, whatever is lost.
     #[serde(default)]
     pub rerun: Option<String>,
     /// With `rerun`: only the jobs that failed, and those that need them.

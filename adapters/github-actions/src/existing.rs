@@ -1,7 +1,7 @@
 //! Runs that exist already: one of somebody else is followed, and one that has ended is run again. GitHub counts the attempts of a
 //! run, which is the fence here: who names the attempt that is to be run again gets one more attempt, and no second.
 
-use taskbridge_sdk::{Error, ErrorKind, JobSpec, Result, Started};
+use taskbridge_sdk::{Error, ErrorKind, JobHandle, JobSpec, Result, Started};
 
 use crate::backend::Actions;
 use crate::config::Target;
@@ -142,8 +142,12 @@ fn refused(failure: Failure) -> Error {
 }
 
 /// The number of a run of this repository, and of an attempt of it, from the number itself or from an address with
-/// `owner/name/actions/runs/NUMBER/attempts/NUMBER`, of which the attempt may be missing.
+/// `owner/name/actions/runs/NUMBER/attempts/NUMBER`, of which the attempt may be missing; or, where a caller named a task, from
+/// the handle of its job.
 fn run_and_attempt(named: &str, repository: &str) -> Option<(u64, Option<u64>)> {
+    if let Some(place) = Place::parse(&JobHandle::new(named)).filter(|place| place.repository == repository) {
+        return Some((place.run, Some(place.attempt)));
+    }
     let number = |text: &str| -> Option<u64> {
         text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
     };
@@ -173,6 +177,8 @@ mod tests {
             ("https://github.com/octo-org/app/actions/runs/30433642/attempts/2", Some((30_433_642, Some(2)))),
             ("https://github.com/octo-org/app/actions/runs/30433642/attempts/x", None),
             ("https://github.com/octo-org/other/actions/runs/30433642", None),
+            ("octo-org/app/release.yml/30433642/2", Some((30_433_642, Some(2)))),
+            ("octo-org/other/release.yml/30433642/2", None),
             ("latest", None),
             ("-1", None),
             ("", None),

@@ -57,6 +57,19 @@ async fn a_rerun_is_a_job_of_its_own_that_names_the_attempt_before() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_rerun_of_a_tasks_run_is_of_the_attempt_that_was_its_job() {
+    let world = World::with(&[("work.yml", workflow(&run("exit 3")))]).await;
+    let (first, _) = world.run("work.yml", json!({})).await;
+    // A task that a caller names comes as the handle of its job.
+    let second = world.backend.start(&again(first.as_str(), false)).await.unwrap().handle;
+    assert!(second.as_str().ends_with("/2"), "{second:?}");
+    ended(&*world.backend, &second).await;
+    let error = world.backend.start(&again(first.as_str(), false)).await.unwrap_err();
+    assert!(error.to_string().contains("name its newest attempt, 2"), "{error}");
+    assert_eq!(reruns(&world), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_rerun_whose_reply_was_lost_is_found_if_its_attempt_was_named() {
     let (world, address, attempt) = failed().await;
     for (named, found) in [(&attempt, true), (&address, false)] {
