@@ -11,6 +11,7 @@ mod crash;
 mod ends;
 mod faults;
 mod proxy;
+mod recorded;
 mod rest;
 mod stops;
 mod world;
