@@ -27,10 +27,11 @@ pub(crate) struct Rest {
     list: Mutex<Option<List>>,
 }
 
-/// All jobs of the cluster, as of when they were asked for.
+/// All jobs of the cluster.
 struct List {
     jobs: Arc<Vec<Value>>,
-    asked: Instant,
+    /// Since when its newest event has been known.
+    known: Instant,
     /// The newest event among them, by the controller's clock.
     newest: i64,
     /// Changes from this second on are news.
@@ -40,12 +41,12 @@ struct List {
 impl List {
     /// The controller's clock is known by the events that it tells of, and by nothing else. Until a list that was asked for later tells of
     /// no newer event, one more could happen in the very second of the newest.
-    fn after(jobs: Arc<Vec<Value>>, before: Option<&List>) -> Self {
+    fn after(jobs: Arc<Vec<Value>>, before: Option<&List>, sent: Instant) -> Self {
         let newest = jobs.iter().filter_map(shape::newest).max().unwrap_or(0);
-        let asked = Instant::now();
-        let over = before
-            .is_some_and(|before| before.newest == newest && asked.duration_since(before.asked) > SECONDS);
-        Self { jobs, asked, newest, since: if over { newest + 1 } else { newest } }
+        let known =
+            before.filter(|before| before.newest == newest).map_or_else(Instant::now, |before| before.known);
+        let since = if sent.saturating_duration_since(known) > SECONDS { newest + 1 } else { newest };
+        Self { jobs, known, newest, since }
     }
 }
 
@@ -72,6 +73,7 @@ impl Rest {
             Some((since, _)) => format!("jobs?update_time={since}"),
             None => "jobs".to_owned(),
         };
+        let sent = Instant::now();
         let answer = self.http.get(&path).await?;
         if let (304, Some((_, jobs))) = (answer.status, known) {
             return Ok(jobs);
@@ -82,7 +84,7 @@ impl Rest {
             _ => return Err(Error::unavailable("slurmrestd: its list of jobs is none")),
         };
         let mut list = self.list.lock();
-        *list = Some(List::after(jobs.clone(), list.as_ref()));
+        *list = Some(List::after(jobs.clone(), list.as_ref(), sent));
         Ok(jobs)
     }
 
