@@ -13,7 +13,9 @@ use crate::tasks::watch::{Changes, Listener};
 /// For how long one look counts as watching: longer than the longest wait between two polls that clients are told.
 const WATCHED: Duration = Duration::from_secs(180);
 /// How often whoever goes on looking must look again to count as watching all the while.
-pub const RENEW_WATCH: Duration = Duration::from_secs(60);
+pub const RENEW_WATCH: Duration = Duration::from_secs(25);
+/// It is written down anew when it is known for less than this.
+const KNOWN_FOR: Duration = Duration::from_secs(30);
 
 /// A task with what is derived from more than its row.
 #[derive(Clone, Debug)]
@@ -58,7 +60,7 @@ impl Service {
         let now = self.ledger.now();
         let Job::Open { started_at, .. } = &task.job else { return task };
         let known_until = task.watched_until.max(Some(*started_at + NEWLY_STARTED));
-        if task.has_ended() || known_until > Some(now + WATCHED / 2) {
+        if task.has_ended() || known_until > Some(now + KNOWN_FOR) {
             return task;
         }
         let event = Event::Watched { until: now + WATCHED };
