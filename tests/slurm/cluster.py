@@ -68,6 +68,8 @@ class Cluster:
         self.user = getpass.getuser()
         self.host = socket.gethostname().split(".")[0]
         self.running = {}
+        # Whether the controller was ever killed.
+        self.crashed = False
         names = ["slurmctld", "slurmd", "slurmdbd", "slurmrestd-jwt"]
         self.ports = dict(zip(names, free_ports(len(names))))
         # Jobs that outlive their slurmd become children of this process, which can then find them.
@@ -192,6 +194,7 @@ class Cluster:
         ended = self.running.pop(name, None)
         if not ended:
             raise Refused(f"{name} does not run")
+        self.crashed |= how == "kill"
         ended.send_signal(signal.SIGKILL if how == "kill" else signal.SIGTERM)
         ended.wait()
 
@@ -199,6 +202,12 @@ class Cluster:
         if name not in self.running:
             raise Refused(f"{name} does not run")
         self.running[name].send_signal(which)
+
+    def resume(self):
+        """A controller that was killed may give a number to two jobs, and then takes the node out of use until somebody says otherwise:
+        "Duplicate jobid"."""
+        if self.crashed and "slurmctld" in self.running and "drain" in self.output("sinfo", "-h", "-p", "main", "-o", "%T"):
+            self.output("scontrol", "update", f"nodename={self.host}", "state=resume")
 
     def reap(self):
         """Jobs that outlived their parents: they end as children of this process."""
@@ -329,7 +338,7 @@ class Cluster:
             f"MaxJobCount={asked.max_jobs}",
             "MaxArraySize=1001",
             "JobAcctGatherType=jobacct_gather/linux",
-            "JobAcctGatherFrequency=1",
+            f"JobAcctGatherFrequency={0 if asked.quiet_accounting else 1}",
             "JobAcctGatherParams=OverMemoryKill",
             "DefMemPerCPU=50",
             "GresTypes=gpu",

@@ -28,6 +28,7 @@ def options():
     parser.add_argument("--cpus", type=int, default=64, help="how many jobs of one processor run side by side")
     parser.add_argument("--max-jobs", type=int, default=10_000, help="how many jobs the controller holds")
     parser.add_argument("--min-job-age", type=int, default=300, help="how long the controller knows a job that ended")
+    parser.add_argument("--quiet-accounting", action="store_true", help="what jobs use is not looked at while they run")
     parser.add_argument("--set", action="append", default=[], metavar="LINE", help="one more line of slurm.conf")
     return parser.parse_args()
 
@@ -45,12 +46,13 @@ def obey(cluster, order):
 
 
 def orders(cluster):
-    """The lines of the input as they come. Between them, what jobs left is reaped."""
+    """The lines of the input as they come. Between them, what jobs left is reaped, and a node put back into use."""
     waiting = b""
     while True:
         readable, _, _ = select.select([0], [], [], 1.0)
         cluster.reap()
         if not readable:
+            cluster.resume()
             continue
         heard = os.read(0, 4096)
         if not heard:

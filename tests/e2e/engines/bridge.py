@@ -40,6 +40,10 @@ class Bridge:
                 return
         raise Failed(f"the bridge ended with exit code {self._process.wait()}")
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def kill(self) -> None:
         """As `kill -9` does."""
         self.runs.clear()
