@@ -131,6 +131,11 @@ impl Folder {
     }
 
     /// How the runs ended that did.
+    /// How many runs have written down how they ended.
+    pub(crate) fn count_ends(&self) -> io::Result<usize> {
+        Ok(entries(&self.0.join(ENDS))?.iter().filter(|(name, _)| Run::parse(name).is_some()).count())
+    }
+
     pub(crate) fn ends(&self) -> io::Result<BTreeMap<Run, End>> {
         let mut found = BTreeMap::new();
         for (name, path) in entries(&self.0.join(ENDS))? {

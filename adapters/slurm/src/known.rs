@@ -19,6 +19,8 @@ struct Times {
     touched: Option<Instant>,
     /// Since when nothing of it has been waiting or running.
     over: Option<Instant>,
+    /// Since when all of its scripts have ended, while Slurm shows it as running.
+    marked: Option<Instant>,
     /// When a look last tried to release it.
     released: Option<Instant>,
 }
@@ -50,6 +52,11 @@ impl Known {
         if let Some(times) = self.0.lock().get_mut(key) {
             times.over = None;
         }
+    }
+
+    /// How long all of its scripts have ended, as far as this process saw, while Slurm shows it as running.
+    pub(crate) fn marked_for(&self, key: &str) -> Duration {
+        self.with(key, |times| times.marked.get_or_insert_with(Instant::now).elapsed())
     }
 
     /// True once in a while, for a job that has yet to be released.

@@ -27,6 +27,10 @@ const YOUNG: Duration = Duration::from_secs(60);
 /// By how much the clocks of a controller and a file system may differ.
 const CLOCKS_DIFFER: Duration = Duration::from_secs(60);
 
+/// For how long Slurm may show a job as running whose scripts have all ended. A controller that crashed as one ended can do so until
+/// the job's time limit.
+const SHOWN_WITHIN: Duration = Duration::from_secs(45);
+
 /// How often a look tries to release a job whose release failed.
 const RELEASE_EVERY: Duration = Duration::from_secs(10);
 
@@ -40,6 +44,8 @@ struct Case {
     rows: Vec<Row>,
     marks: Option<Marks>,
     printed: Option<u64>,
+    /// All of its scripts have ended, though Slurm shows it as running.
+    marked: bool,
 }
 
 /// What a folder holds beside the plan.
@@ -105,12 +111,35 @@ impl Slurm {
                 }
                 if case.needs_marks() {
                     case.marks = Some(marks(case)?);
+                } else {
+                    case.marked = case.is_marked()?;
                 }
             }
             Ok::<_, Error>(cases)
         })
         .await??;
+        let cases = self.believe_markers(cases).await?;
         self.answer(cases, began).await
+    }
+
+    /// Takes jobs whose scripts ended a while ago for ended, whatever Slurm still shows.
+    async fn believe_markers(&self, mut cases: Vec<Case>) -> Result<Vec<Case>> {
+        let mut any = false;
+        for case in &mut cases {
+            case.marked = case.marked && self.known.marked_for(&case.place.key) >= SHOWN_WITHIN;
+            any |= case.marked;
+        }
+        if !any {
+            return Ok(cases);
+        }
+        disk(move || {
+            for case in cases.iter_mut().filter(|case| case.marked) {
+                case.rows.retain(|row| row.state.has_ended());
+                case.marks = Some(marks(case)?);
+            }
+            Ok(cases)
+        })
+        .await?
     }
 
     /// The jobs with their plans, which are read once.
@@ -119,7 +148,16 @@ impl Slurm {
             .into_iter()
             .map(|(place, watched)| {
                 let (folder, plan) = (self.folder(&place.key), self.plan(&place.key));
-                Case { place, watched, folder, plan, rows: Vec::new(), marks: None, printed: None }
+                Case {
+                    place,
+                    watched,
+                    folder,
+                    plan,
+                    rows: Vec::new(),
+                    marks: None,
+                    printed: None,
+                    marked: false,
+                }
             })
             .collect();
         let unread: Vec<(usize, Folder)> = cases
@@ -299,6 +337,21 @@ impl Case {
 
     fn is_running(&self) -> bool {
         self.rows.iter().any(|row| row.state.phase() == Phase::Running)
+    }
+
+    /// True if Slurm shows it as running, and all of its scripts have written down how they ended. Of one that may be put back into
+    /// the queue, another run can follow.
+    fn is_marked(&self) -> Result<bool> {
+        let Some(plan) = self.plan.as_ref().filter(|plan| !plan.requeue && plan.attached.is_none()) else {
+            return Ok(false);
+        };
+        let runs = plan.tasks().map_or(1, |tasks| tasks.len());
+        let is_running = |row: &Row| row.state.has_ended() || row.state.phase() == Phase::Running;
+        if !self.rows.iter().all(is_running) {
+            return Ok(false);
+        }
+        let ended = self.folder.count_ends().map_err(|e| unreadable(&self.folder, e))?;
+        Ok(ended >= runs)
     }
 
     fn needs_marks(&self) -> bool {
