@@ -216,35 +216,71 @@ fn tests_named(row: &str) -> Vec<&str> {
     names.filter(|name| name.rsplit("::").next().is_some_and(|last| last.matches('_').count() > 1)).collect()
 }
 
+/// Where the function that a table names is, if it is in one file alone, or in one of `own` beside others.
+fn missing(all: &[Source], name: &str, own: Option<&str>) -> Option<String> {
+    let mut parts = name.rsplit("::");
+    let function = parts.next().unwrap_or(name);
+    let modules: Vec<&str> = parts.filter(|module| *module != "tests").collect();
+    let leads = |source: &&Source| {
+        let path = source.path.trim_end_matches(".rs");
+        modules.iter().all(|module| path.split('/').any(|part| part == *module))
+    };
+    let has = |source: &&Source| source.text.contains(&format!("fn {function}("));
+    let found: Vec<&Source> = all.iter().filter(leads).filter(has).collect();
+    let here = own.is_some_and(|own| found.iter().any(|source| source.path.starts_with(own)));
+    let clear = found.len() == 1 || (found.len() > 1 && here);
+    (!clear).then(|| format!("{name} is in {} files", found.len()))
+}
+
 /// Each test that these files name must exist, in a file or a folder of the name of its module.
 #[test]
 fn the_tests_that_the_conformance_tables_name_exist() {
     let all = sources(&["src", "adapters", "tests"]);
-    let mut missing = Vec::new();
+    let mut wrong = Vec::new();
     for (file, folder) in CONFORMANCE {
         let table = fs::read_to_string(root().join(file)).unwrap();
+        let own = format!("tests/it/{folder}/");
         let mut named = 0;
         for row in table.lines().filter(|line| line.starts_with("| ")) {
             for name in tests_named(row) {
                 named += 1;
-                let mut parts = name.rsplit("::");
-                let function = parts.next().unwrap_or(name);
-                let modules: Vec<&str> = parts.filter(|module| *module != "tests").collect();
-                let leads = |source: &&Source| {
-                    let path = source.path.trim_end_matches(".rs");
-                    modules.iter().all(|module| path.split('/').any(|part| part == *module))
-                };
-                let has = |source: &Source| source.text.contains(&format!("fn {function}("));
-                let found: Vec<&Source> = all.iter().filter(leads).filter(|source| has(source)).collect();
-                let own = format!("tests/it/{folder}/");
-                let here = found.iter().any(|source| source.path.starts_with(&own));
-                if found.is_empty() || (found.len() > 1 && !here) {
+                if let Some(why) = missing(&all, name, Some(&own)) {
                     let id = row.split('|').nth(1).unwrap_or("").trim();
-                    missing.push(format!("{file}, {id}: {name} is in {} files", found.len()));
+                    wrong.push(format!("{file}, {id}: {why}"));
                 }
             }
         }
         assert!(named > 100, "{file} names only {named} tests");
     }
-    none("tests that a conformance table names and that are not there, or are not clear", &missing);
+    none("tests that a conformance table names and that are not there, or are not clear", &wrong);
+}
+
+/// The fewest attacks that docs/attacks.md may have.
+const ATTACKS: usize = 64;
+
+/// Each attack is made by a test, and each row says in two cells what is tried and what happens.
+#[test]
+fn each_attack_names_tests_that_exist() {
+    let all = sources(&["src", "adapters", "tests", "fuzz"]);
+    let table = fs::read_to_string(root().join("docs/attacks.md")).unwrap();
+    let rows: Vec<&str> =
+        table.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| what is tried")).collect();
+    let mut wrong = Vec::new();
+    for row in &rows {
+        let tried = row.split('|').nth(1).unwrap_or_default().trim();
+        if row.matches('|').count() != 4 || tests_named(row).is_empty() {
+            wrong.push(format!("{tried}: three cells, with a test in the last"));
+        }
+        wrong.extend(tests_named(row).iter().filter_map(|name| {
+            let why = missing(&all, name, None)?;
+            Some(format!("{tried}: {why}"))
+        }));
+    }
+    let mut tried: Vec<&str> = rows.iter().filter_map(|row| row.split('|').nth(1)).collect();
+    tried.sort_unstable();
+    wrong.extend(
+        tried.windows(2).filter(|two| two[0] == two[1]).map(|two| format!("{} is there twice", two[0])),
+    );
+    none("rows of docs/attacks.md that no test shows", &wrong);
+    assert!(rows.len() >= ATTACKS, "docs/attacks.md has only {} rows", rows.len());
 }
