@@ -16,7 +16,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures_util::{StreamExt as _, poll};
 use serde_json::{Value, json};
-use taskbridge::auth::{ApiKeys, Authenticator};
+use taskbridge::auth::{ApiKeys, Authenticator, Identity, Key};
 use taskbridge::catalog::Catalog;
 use taskbridge::clock::{Clock, Entropy};
 use taskbridge::current::Current;
@@ -167,7 +167,7 @@ impl Endpoint {
         let entropy: Arc<dyn Entropy> = Arc::new(Count::default());
         let seal = Seal::new(&[7; 32], Arc::clone(&entropy));
         let bridge = Arc::new(bridge(dir.path(), &seal, &entropy));
-        let auth = Authenticator::ApiKeys(ApiKeys::new([("ann", KEY.1)]).unwrap());
+        let auth = Authenticator::ApiKeys(ApiKeys::new([Key::new(KEY.1, Identity::named("ann"))]).unwrap());
         let origins = ["https://app.example".to_owned()];
         let doors = Doors::new(IpAddr::V4(Ipv4Addr::LOCALHOST), origins, []).unwrap();
         let entrance = Arc::new(Entrance::new(Rules { auth, doors }));

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::{AppError, connect};
-use crate::auth::{ApiKeys, Authenticator};
+use crate::auth::{ApiKeys, Authenticator, Identity, Key};
 use crate::catalog::Catalog;
 use crate::config::{AuthMode, Config, ToolRules};
 use crate::mcp;
@@ -50,12 +50,11 @@ fn authenticator(config: &Config) -> Result<Authenticator, AppError> {
     match auth.mode {
         AuthMode::None => Ok(Authenticator::None { single_user: auth.single_user }),
         AuthMode::ApiKeys => {
-            let digests: Vec<(&str, String)> = auth
-                .keys
-                .iter()
-                .map(|key| (key.principal.as_str(), data_encoding::HEXLOWER.encode(&key.sha256)))
-                .collect();
-            let keys = ApiKeys::new(digests.iter().map(|(principal, digest)| (*principal, digest.as_str())));
+            let keys = ApiKeys::new(auth.keys.iter().map(|key| {
+                let (groups, scopes) = (key.groups.clone(), key.scopes.clone());
+                let who = Identity { groups, scopes, ..Identity::named(&key.principal) };
+                Key::new(&data_encoding::HEXLOWER.encode(&key.sha256), who)
+            }));
             keys.map(Authenticator::ApiKeys).map_err(|error| AppError::Config(error.to_string()))
         }
     }

@@ -1,21 +1,38 @@
 //! API keys. Only their digests are kept: whoever reads the config or the memory of the server learns no key.
 
+use std::sync::Arc;
+
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
-use super::{Pass, Principal, Unauthorized};
+use super::{Identity, Pass, Principal, Unauthorized};
 use crate::tasks::task::Owner;
 
 /// Which key stands for whom. A principal can have several keys, so that one can be replaced while both work.
 #[derive(Clone, Default)]
 pub struct ApiKeys {
-    keys: Vec<Key>,
+    keys: Vec<Known>,
 }
 
 #[derive(Clone)]
-struct Key {
+struct Known {
     digest: [u8; 32],
     owner: Owner,
+    who: Arc<Identity>,
+}
+
+/// A key, and whom it stands for. The owner is its name.
+#[derive(Clone, Debug)]
+pub struct Key {
+    sha256: String,
+    who: Identity,
+}
+
+impl Key {
+    /// The key of which this is the SHA-256, in hexadecimal.
+    pub fn new(sha256: &str, who: Identity) -> Self {
+        Self { sha256: sha256.to_owned(), who }
+    }
 }
 
 /// A key in the config that cannot be used.
@@ -38,23 +55,23 @@ impl std::fmt::Debug for ApiKeys {
 }
 
 impl ApiKeys {
-    /// Takes pairs of a principal's name and the SHA-256 of a key, in hexadecimal.
+    /// Takes the keys.
     ///
     /// # Errors
     /// See [`BadKey`].
-    pub fn new<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, BadKey> {
-        let mut keys: Vec<Key> = Vec::new();
-        for (principal, hex) in pairs {
+    pub fn new(given: impl IntoIterator<Item = Key>) -> Result<Self, BadKey> {
+        let mut keys: Vec<Known> = Vec::new();
+        for Key { sha256, who } in given {
             let digest = data_encoding::HEXLOWER_PERMISSIVE
-                .decode(hex.as_bytes())
+                .decode(sha256.as_bytes())
                 .ok()
                 .and_then(|digest| <[u8; 32]>::try_from(digest).ok())
-                .ok_or_else(|| BadKey::NoDigest(principal.to_owned()))?;
-            let owner = Owner::new(principal);
+                .ok_or_else(|| BadKey::NoDigest(who.name.clone()))?;
+            let owner = Owner::new(&who.name);
             if let Some(other) = keys.iter().find(|key| key.digest == digest && key.owner != owner) {
-                return Err(BadKey::Shared(other.owner.as_str().to_owned(), principal.to_owned()));
+                return Err(BadKey::Shared(other.owner.as_str().to_owned(), who.name));
             }
-            keys.push(Key { digest, owner });
+            keys.push(Known { digest, owner, who: Arc::new(who) });
         }
         Ok(Self { keys })
     }
@@ -69,11 +86,12 @@ impl ApiKeys {
         let mut found = None;
         for key in &self.keys {
             if bool::from(key.digest.ct_eq(&digest)) {
-                found = Some(&key.owner);
+                found = Some(key);
             }
         }
-        let owner = found.ok_or(Unauthorized::Unknown)?;
-        Ok(Principal { owner: owner.clone(), identified: true, pass: Pass(Some(digest)) })
+        let Known { owner, who, .. } = found.ok_or(Unauthorized::Unknown)?;
+        let (owner, who) = (owner.clone(), Arc::clone(who));
+        Ok(Principal { owner, identified: true, pass: Pass(Some(digest)), who, from: None })
     }
 }
 
@@ -81,6 +99,7 @@ impl ApiKeys {
 mod tests {
     use super::*;
     use crate::auth::Authenticator;
+    use crate::auth::tests::shown;
 
     fn digest(key: &str) -> String {
         data_encoding::HEXLOWER.encode(&Sha256::digest(key))
@@ -89,12 +108,18 @@ mod tests {
     #[test]
     fn a_key_stands_for_its_principal() {
         let (a, a2, b) = (digest("a"), digest("a2").to_uppercase(), digest("b"));
-        let keys = ApiKeys::new([("ann", a.as_str()), ("ann", &a2), ("bob", &b)]).unwrap();
+        let groups = ["release".to_owned()].into();
+        let bob = Identity { groups, ..Identity::named("bob") };
+        let ann = || Identity::named("ann");
+        let keys =
+            ApiKeys::new([Key::new(&a, ann()), Key::new(&a2, ann()), Key::new(&b, bob.clone())]).unwrap();
         assert_eq!(format!("{keys:?}"), "[ann, ann, bob]");
         let auth = Authenticator::ApiKeys(keys);
         for (header, owner) in [("Bearer a", "ann"), ("bearer  a2 ", "ann"), ("BEARER b", "bob")] {
-            let principal = auth.authenticate(Some(header.as_bytes())).unwrap();
+            let principal = shown(&auth, Some(header)).unwrap();
             assert_eq!((principal.owner.as_str(), principal.identified), (owner, true));
+            assert_eq!(*principal.who, if owner == "bob" { bob.clone() } else { ann() });
+            assert_eq!(principal.from, Some([192, 0, 2, 7].into()));
         }
         for (header, why) in [
             (None, Unauthorized::Missing),
@@ -103,16 +128,17 @@ mod tests {
             (Some("Basic abc"), Unauthorized::Form),
             (Some("Bearer c"), Unauthorized::Unknown),
         ] {
-            assert_eq!(auth.authenticate(header.map(str::as_bytes)), Err(why), "{header:?}");
+            assert_eq!(shown(&auth, header), Err(why), "{header:?}");
         }
     }
 
     #[test]
     fn refuses_keys_that_cannot_work() {
-        assert_eq!(ApiKeys::new([("ann", "secret")]).unwrap_err(), BadKey::NoDigest("ann".to_owned()));
+        let key = |name, sha256: &str| Key::new(sha256, Identity::named(name));
+        assert_eq!(ApiKeys::new([key("ann", "secret")]).unwrap_err(), BadKey::NoDigest("ann".to_owned()));
         let same = digest("a");
         assert_eq!(
-            ApiKeys::new([("ann", same.as_str()), ("bob", &same)]).unwrap_err(),
+            ApiKeys::new([key("ann", &same), key("bob", &same)]).unwrap_err(),
             BadKey::Shared("ann".to_owned(), "bob".to_owned())
         );
     }

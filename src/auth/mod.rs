@@ -1,8 +1,13 @@
 //! Who is asking. It must not know what they ask for.
 
+mod identity;
 mod keys;
 
-pub use keys::{ApiKeys, BadKey};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+pub use identity::{Identity, Peer, Presented};
+pub use keys::{ApiKeys, BadKey, Key};
 
 use crate::tasks::task::Owner;
 
@@ -19,6 +24,10 @@ pub struct Principal {
     pub identified: bool,
     /// What they were let in by.
     pub pass: Pass,
+    /// Who they are, in more words than an owner has.
+    pub who: Arc<Identity>,
+    /// Where the request came from, where it came over a network.
+    pub from: Option<IpAddr>,
 }
 
 /// What a caller was let in by: a key, in the form in which the config has it, or nothing.
@@ -34,12 +43,19 @@ impl std::fmt::Debug for Pass {
 impl Principal {
     /// The one user of a server that belongs to them alone (`single_user`, or stdio).
     pub fn single_user() -> Self {
-        Self { owner: Owner::new(EVERYONE), identified: true, pass: Pass::default() }
+        Self { identified: true, ..Self::anybody() }
     }
 
     /// Anybody. They share one owner, so a task is open to whoever knows its id, and to nobody else.
     pub fn anybody() -> Self {
-        Self { owner: Owner::new(EVERYONE), identified: false, pass: Pass::default() }
+        let (pass, who) = Default::default();
+        Self { owner: Owner::new(EVERYONE), identified: false, pass, who, from: None }
+    }
+
+    /// True if both are the same person, let in by the same: where a request came from does not matter.
+    fn is_same(&self, other: &Principal) -> bool {
+        let Self { owner, identified, pass, who, from: _ } = self;
+        (owner, identified, pass, who) == (&other.owner, &other.identified, &other.pass, &other.who)
     }
 }
 
@@ -70,18 +86,23 @@ pub enum Unauthorized {
 }
 
 impl Authenticator {
-    /// Who sent a request with this `Authorization` header.
+    /// Who sent a request that shows this.
     ///
     /// # Errors
-    /// See [`Unauthorized`]. Never with [`Authenticator::None`], which ignores the header.
-    pub fn authenticate(&self, authorization: Option<&[u8]>) -> Result<Principal, Unauthorized> {
-        match self {
-            Authenticator::None { single_user: true } => Ok(Principal::single_user()),
-            Authenticator::None { single_user: false } => Ok(Principal::anybody()),
+    /// See [`Unauthorized`]. Never with [`Authenticator::None`], which looks at nothing.
+    #[expect(clippy::unused_async, reason = "a token may have to be looked up")]
+    pub async fn authenticate(&self, presented: &Presented<'_>) -> Result<Principal, Unauthorized> {
+        let principal = match self {
+            Authenticator::None { single_user } => Self::unnamed(*single_user),
             Authenticator::ApiKeys(keys) => {
-                keys.principal(bearer(authorization.ok_or(Unauthorized::Missing)?)?)
+                keys.principal(bearer(presented.authorization.ok_or(Unauthorized::Missing)?)?)?
             }
-        }
+        };
+        Ok(Principal { from: presented.peer.address.map(|address| address.ip()), ..principal })
+    }
+
+    fn unnamed(single_user: bool) -> Principal {
+        if single_user { Principal::single_user() } else { Principal::anybody() }
     }
 
     /// True if somebody who was let in before would be let in again, and be the same.
@@ -89,9 +110,9 @@ impl Authenticator {
         let known = match (self, principal.pass) {
             (Authenticator::ApiKeys(keys), Pass(Some(digest))) => keys.principal_of(digest),
             (Authenticator::ApiKeys(_), Pass(None)) => return false,
-            (Authenticator::None { .. }, _) => self.authenticate(None),
+            (Authenticator::None { single_user }, _) => Ok(Self::unnamed(*single_user)),
         };
-        known.as_ref() == Ok(principal)
+        known.is_ok_and(|known| known.is_same(principal))
     }
 }
 
@@ -110,10 +131,18 @@ fn bearer(header: &[u8]) -> Result<&[u8], Unauthorized> {
 mod tests {
     use super::*;
 
+    /// What becomes of a request with this `Authorization`.
+    pub(super) fn shown(auth: &Authenticator, header: Option<&str>) -> Result<Principal, Unauthorized> {
+        let peer = Peer { address: Some(([192, 0, 2, 7], 1234).into()) };
+        let presented = Presented { authorization: header.map(str::as_bytes), peer: &peer };
+        futures_util::FutureExt::now_or_never(auth.authenticate(&presented))
+            .expect("nothing has to be looked up")
+    }
+
     #[test]
     fn without_auth_all_callers_share_an_owner_and_only_a_single_user_is_identified() {
-        let anybody = Authenticator::None { single_user: false }.authenticate(None).unwrap();
-        let user = Authenticator::None { single_user: true }.authenticate(Some(b"Basic x")).unwrap();
+        let anybody = shown(&Authenticator::None { single_user: false }, None).unwrap();
+        let user = shown(&Authenticator::None { single_user: true }, Some("Basic x")).unwrap();
         assert_eq!(anybody.owner, user.owner);
         assert!(!anybody.identified);
         assert!(user.identified);
@@ -126,10 +155,12 @@ mod tests {
             data_encoding::HEXLOWER.encode(&sha2::Sha256::digest(key))
         };
         let (a, b) = (digest("a"), digest("b"));
-        let keys =
-            |pairs: &[(&str, &str)]| Authenticator::ApiKeys(ApiKeys::new(pairs.iter().copied()).unwrap());
+        let keys = |pairs: &[(&str, &str)]| {
+            let key = |(name, sha256): &(&str, &str)| Key::new(sha256, Identity::named(name));
+            Authenticator::ApiKeys(ApiKeys::new(pairs.iter().map(key)).unwrap())
+        };
         let before = keys(&[("ann", &a), ("ann", &b)]);
-        let ann = before.authenticate(Some(b"Bearer a")).unwrap();
+        let ann = shown(&before, Some("Bearer a")).unwrap();
         let open = Authenticator::None { single_user: true };
         for (now, knows) in [
             (&before, true),
@@ -140,7 +171,7 @@ mod tests {
         ] {
             assert_eq!(now.still_knows(&ann), knows, "{now:?}");
         }
-        let user = open.authenticate(None).unwrap();
+        let user = shown(&open, None).unwrap();
         assert!(open.still_knows(&user) && !before.still_knows(&user));
         assert!(!Authenticator::None { single_user: false }.still_knows(&user));
         assert_eq!(format!("{:?}", ann.pass), "Pass(hidden)");

@@ -9,7 +9,7 @@ use taskbridge_sdk::{FileContent, Output, Registry};
 
 use super::Consent;
 use super::{Catalog, Refused, Request};
-use crate::auth::{Pass, Principal};
+use crate::auth::Principal;
 use crate::clock::System;
 use crate::seal::Seal;
 use crate::tasks::service::Call;
@@ -193,7 +193,7 @@ fn equal_calls_of_one_caller_have_equal_digests() {
             &catalog,
             tool,
             Request {
-                principal: Principal { owner: Owner::new(owner), identified, pass: Pass::default() },
+                principal: Principal { owner: Owner::new(owner), identified, ..Principal::anybody() },
                 origin: Origin { session: session.map(str::to_owned), ..Origin::default() },
                 idempotency_key: session.or(identified.then_some("")).map(|_| "k".to_owned()),
                 waits: Some(Duration::from_secs(1)),
@@ -234,7 +234,7 @@ fn equal_calls_of_one_caller_have_equal_digests() {
 fn an_idempotency_key_needs_a_caller_and_a_size() {
     let with = |identified, key: &str| {
         let request = Request {
-            principal: Principal { owner: Owner::new("ann"), identified, pass: Pass::default() },
+            principal: Principal { owner: Owner::new("ann"), identified, ..Principal::anybody() },
             idempotency_key: Some(key.to_owned()),
             ..request(json!({"path": "/x"}))
         };

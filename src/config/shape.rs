@@ -1,5 +1,6 @@
 //! What a config file may hold, tools apart: shapes and defaults. The comments become the config's JSON Schema.
 
+use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;
@@ -176,6 +177,12 @@ pub struct ApiKey {
     #[serde(deserialize_with = "digest")]
     #[schemars(with = "String", regex(pattern = "^[0-9a-fA-F]{64}$"))]
     pub sha256: [u8; 32],
+    /// The groups that its principal is in.
+    #[serde(default)]
+    pub groups: BTreeSet<String>,
+    /// What it grants: its scopes.
+    #[serde(default)]
+    pub scopes: BTreeSet<String>,
 }
 
 fn digest<'de, D: Deserializer<'de>>(from: D) -> Result<[u8; 32], D::Error> {

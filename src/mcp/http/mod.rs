@@ -34,7 +34,12 @@ use super::Bridge;
 use super::live::Live;
 use super::polls::Polls;
 use super::session::{Opened, Session};
+use crate::auth::{Peer, Presented};
+
 const METHODS: &str = "POST, GET, DELETE, OPTIONS";
+
+/// Where a request is from that came by no connection.
+static NOWHERE: Peer = Peer { address: None };
 
 /// All that a request works with.
 struct Http {
@@ -83,7 +88,9 @@ async fn answer(http: &Arc<Http>, rules: &Rules, request: Request) -> Result<Res
         return Ok(gate::preflight(&head));
     }
     let authorization = head.headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
-    let principal = rules.auth.authenticate(authorization).map_err(Refusal::unauthorized)?;
+    let peer = head.extensions.get::<Peer>().unwrap_or(&NOWHERE);
+    let presented = Presented { authorization, peer };
+    let principal = rules.auth.authenticate(&presented).await.map_err(Refusal::unauthorized)?;
     match head.method {
         Method::POST => post::post(http, principal, &head.headers, body).await,
         Method::GET => get::get(http, principal, &head.headers).await,

@@ -16,6 +16,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::auth::Peer;
+
 use super::lasting::{Events, Takeover, pour};
 
 /// How long a client may take for the head of a request; also how long an unused connection is kept.
@@ -38,8 +40,9 @@ pub async fn serve(listener: TcpListener, router: Router, shutdown: Cancellation
             () = shutdown.cancelled() => break,
             Some(_) = connections.join_next() => {}
             accepted = listener.accept(), if !full => match accepted {
-                Ok((stream, _)) => {
-                    connections.spawn(connection(stream, router.clone(), shutdown.clone()));
+                Ok((stream, address)) => {
+                    let peer = Peer { address: Some(address) };
+                    connections.spawn(connection(stream, peer, router.clone(), shutdown.clone()));
                 }
                 Err(error) => unaccepted(&error).await,
             },
@@ -49,11 +52,11 @@ pub async fn serve(listener: TcpListener, router: Router, shutdown: Cancellation
     while connections.join_next().await.is_some() {}
 }
 
-async fn connection(socket: TcpStream, router: Router, shutdown: CancellationToken) {
+async fn connection(socket: TcpStream, peer: Peer, router: Router, shutdown: CancellationToken) {
     // Without this, an event can wait for the acknowledgement of the one before.
     let _ = socket.set_nodelay(true);
     // In a box, so that a stream that lasts does not keep the room that the requests before it took.
-    let ended = match Box::pin(requests(socket, router, shutdown)).await {
+    let ended = match Box::pin(requests(socket, peer, router, shutdown)).await {
         Ok(None) => return,
         Ok(Some((socket, events))) => pour(socket, events).await.map_err(|error| error.to_string()),
         Err(error) => Err(error.to_string()),
@@ -66,13 +69,15 @@ async fn connection(socket: TcpStream, router: Router, shutdown: CancellationTok
 /// Answers requests until the connection closes, or becomes a stream that lasts.
 async fn requests(
     socket: TcpStream,
+    peer: Peer,
     router: Router,
     shutdown: CancellationToken,
 ) -> hyper::Result<Option<(TcpStream, Events)>> {
     let takeover = Takeover::default();
     let service = {
         let (router, takeover) = (TowerToHyperService::new(router), takeover.clone());
-        service_fn(move |request: hyper::Request<Incoming>| {
+        service_fn(move |mut request: hyper::Request<Incoming>| {
+            request.extensions_mut().insert(peer.clone());
             let (version, takeover) = (request.version(), takeover.clone());
             let answer = router.call(request);
             async move { answer.await.map(|response| takeover.of(version, response)) }

@@ -3,7 +3,7 @@
 use reqwest::Method;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HOST, ORIGIN};
 use serde_json::{Value, json};
-use taskbridge::auth::{ApiKeys, Authenticator};
+use taskbridge::auth::{ApiKeys, Authenticator, Identity, Key};
 
 use super::bench::{Server, Session, initialize, refusal, request};
 
@@ -70,7 +70,8 @@ async fn a_page_that_is_let_in_can_read_the_answer() {
 
 #[tokio::test]
 async fn a_browser_may_ask_first() {
-    let keys = Authenticator::ApiKeys(ApiKeys::new([("ann", "0".repeat(64).as_str())]).unwrap());
+    let keys =
+        Authenticator::ApiKeys(ApiKeys::new([Key::new(&"0".repeat(64), Identity::named("ann"))]).unwrap());
     let server = Server::with(keys).await;
     let response = server
         .client
@@ -125,7 +126,10 @@ async fn a_loopback_server_answers_to_its_own_names_only() {
 #[tokio::test]
 async fn api_keys_are_asked_for_on_every_method() {
     let digest = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b"; // of "secret"
-    let server = Server::with(Authenticator::ApiKeys(ApiKeys::new([("ann", digest)]).unwrap())).await;
+    let server = Server::with(Authenticator::ApiKeys(
+        ApiKeys::new([Key::new(digest, Identity::named("ann"))]).unwrap(),
+    ))
+    .await;
     for method in [Method::POST, Method::GET, Method::DELETE] {
         for (header, challenge) in [
             (None, "Bearer"),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use reqwest::Method;
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use serde_json::{Value, json};
-use taskbridge::auth::{ApiKeys, Authenticator};
+use taskbridge::auth::{ApiKeys, Authenticator, Identity, Key};
 
 use super::bench::{Server, Session, initialize, refusal, request};
 
@@ -79,7 +79,10 @@ async fn a_session_belongs_to_whoever_began_it() {
         "ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb", // of "a"
         "3e23e8160039594a33894f6564e1b1348bbd7a0088d42c4acb73eeaed59c009d", // of "b"
     ];
-    let keys = ApiKeys::new([("ann", digests[0]), ("bob", digests[1])]).unwrap();
+    let keys = ApiKeys::new(
+        ["ann", "bob"].iter().zip(digests).map(|(name, digest)| Key::new(digest, Identity::named(name))),
+    )
+    .unwrap();
     let server = Server::with(Authenticator::ApiKeys(keys)).await;
     let begun = server.post(initialize("2025-11-25").to_string()).bearer_auth("a").send().await.unwrap();
     let session = Session { id: begun.headers()["mcp-session-id"].to_str().unwrap().to_owned() };
