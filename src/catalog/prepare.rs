@@ -6,11 +6,11 @@ use serde_json::{Map, Value};
 
 use super::sealed::Sealed;
 use super::{ConfirmDefault, Inquiry, OnAbandon, TermsRule, Tool};
-use crate::auth::Principal;
+use crate::auth::{Identity, Principal};
 use crate::tasks::service::{Call, Plain};
 use crate::tasks::store::Once;
 use crate::tasks::task::{Origin, Spec, TaskId, Terms};
-use taskbridge_sdk::Question;
+use taskbridge_sdk::{OnBehalfOf, Question};
 
 /// How long after its call went away an equal call of the same caller can take a task over (PROTOCOL: undelivered).
 const ATTACH_WITHIN: Duration = Duration::from_secs(600);
@@ -72,6 +72,9 @@ pub enum Refused {
     /// The tool asks for consent before it starts, and this client cannot be asked.
     #[error("{0}")]
     CannotAsk(String),
+    /// Whoever calls cannot be named to an engine.
+    #[error("nothing was started: {0}; ask whoever runs your identity provider to mend that")]
+    Caller(String),
 }
 
 impl Tool {
@@ -81,6 +84,7 @@ impl Tool {
     /// See [`Refused`].
     pub fn prepare(&self, request: Request) -> Result<Call, Refused> {
         let tool = &self.definition;
+        let on_behalf_of = on_behalf_of(&request.principal).map_err(Refused::Caller)?;
         let scope = scope(&request);
         let is_compared =
             request.idempotency_key.is_some() || request.nonce.is_some() || request.waits.is_some();
@@ -112,7 +116,7 @@ impl Tool {
         Ok(Call {
             references,
             owner: request.principal.owner,
-            origin: request.origin,
+            origin: Origin { on_behalf_of, ..request.origin },
             tool: tool.name.clone(),
             backend: tool.backend.clone(),
             spec: Spec {
@@ -238,6 +242,17 @@ impl TermsRule {
             on_dismiss: self.on_dismiss,
         }
     }
+}
+
+/// Who calls, in the form in which adapters and rows have it; `None` if that is nobody in particular.
+fn on_behalf_of(principal: &Principal) -> Result<Option<OnBehalfOf>, String> {
+    let Identity { name, issuer, subject, tenant, groups, scopes: _, claims: _ } = &*principal.who;
+    if *principal.who == Identity::default() {
+        return Ok(None);
+    }
+    let name = if name.is_empty() { subject.clone().unwrap_or_default() } else { name.clone() };
+    let (issuer, subject, tenant, groups) = (issuer.clone(), subject.clone(), tenant.clone(), groups.clone());
+    OnBehalfOf { name, issuer, subject, tenant, groups }.checked().map(Some)
 }
 
 /// Whose call it is, as far as anybody can say: an owner, or one session of nobody in particular.

@@ -1,15 +1,16 @@
 //! What a request becomes, and what it must never give away.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use taskbridge_sdk::sim::Sim;
-use taskbridge_sdk::{FileContent, Output, Registry};
+use taskbridge_sdk::{FileContent, OnBehalfOf, Output, Registry};
 
 use super::Consent;
 use super::{Catalog, Refused, Request};
-use crate::auth::Principal;
+use crate::auth::{Identity, Principal};
 use crate::clock::System;
 use crate::seal::Seal;
 use crate::tasks::service::Call;
@@ -228,6 +229,33 @@ fn equal_calls_of_one_caller_have_equal_digests() {
     assert_ne!(nobody(Some("s")).1, nobody(Some("t")).1);
     assert_ne!(nobody(None).1, nobody(None).1);
     assert_eq!(nobody(None).2, 0);
+}
+
+#[test]
+fn a_call_says_on_whose_behalf_it_is() {
+    let catalog = catalog();
+    let whom = |who: Identity| {
+        let principal = Principal { who: Arc::new(who), ..Principal::anybody() };
+        let request = Request { principal, ..request(json!({"path": "/x"})) };
+        prepare(&catalog, "plain", request).map(|call| call.origin.on_behalf_of)
+    };
+    assert_eq!(whom(Identity::default()).unwrap(), None);
+    assert_eq!(whom(Identity::named("ann")).unwrap(), Some(OnBehalfOf::named("ann")));
+    let known = Identity {
+        issuer: Some("https://id.example".to_owned()),
+        subject: Some("7".to_owned()),
+        tenant: Some("acme".to_owned()),
+        groups: ["data".to_owned()].into(),
+        scopes: ["run".to_owned()].into(),
+        ..Identity::default()
+    };
+    let told = whom(known).unwrap().unwrap();
+    assert_eq!((told.name.as_str(), told.id().as_str()), ("7", "https://id.example#acme#7"));
+    assert!(told.groups.contains("data"));
+
+    let refused = whom(Identity::named("ann\r\nX-Role: admin")).unwrap_err();
+    assert!(matches!(refused, Refused::Caller(_)), "{refused}");
+    assert!(refused.to_string().starts_with("nothing was started: your name holds a control character"));
 }
 
 #[test]

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use taskbridge_sdk::{Answer, GroupKey, JobHandle, JobKey, Note, Progress, Question, Timestamp, Trace};
+use taskbridge_sdk::{
+    Answer, GroupKey, JobHandle, JobKey, Note, OnBehalfOf, Progress, Question, Timestamp, Trace,
+};
 
 /// Names a task to its owner. 160 random bits, because without authentication the id is the only secret.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -181,6 +183,10 @@ pub struct Origin {
     /// The trace that the call belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Trace>,
+    /// Who asked for it: all that is done to the job is done on their behalf, whoever does it and whenever. `None` if that is
+    /// nobody in particular, and for tasks of versions that did not keep it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_behalf_of: Option<OnBehalfOf>,
 }
 
 /// Deadlines and the like, taken from the tool when the task was made, so that a changed config moves no running task.

@@ -4,7 +4,7 @@
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::{Answer, ArtifactData, JobHandle, Result};
+use crate::{Answer, ArtifactData, JobHandle, OnBehalfOf, Result};
 
 /// Jobs can ask, and be answered.
 #[async_trait]
@@ -15,6 +15,19 @@ pub trait Questions: Send + Sync {
     /// - The first answer that the engine took stands; the question is no longer in later observations. Only a page that
     ///   somebody agreed to visit may stay there, until the visit is over.
     async fn answer(&self, handle: &JobHandle, question: &str, answer: &Answer) -> Result<Taken>;
+
+    /// Hands an answer over as the person on whose behalf the job was started.
+    ///
+    /// - The default is [`Questions::answer`]; see [`crate::Backend::cancel_for`].
+    async fn answer_for(
+        &self,
+        handle: &JobHandle,
+        question: &str,
+        answer: &Answer,
+        _whom: Option<&OnBehalfOf>,
+    ) -> Result<Taken> {
+        self.answer(handle, question, answer).await
+    }
 }
 
 /// Whether an answer reached the job.

@@ -4,8 +4,8 @@
 use async_trait::async_trait;
 
 use crate::{
-    Artifacts, Checkup, Discovery, GroupKey, Hooks, JobHandle, JobSpec, Logs, Observation, Questions, Result,
-    Started, Subject, Wakeups,
+    Artifacts, Checkup, Discovery, GroupKey, Hooks, JobHandle, JobSpec, Logs, Observation, OnBehalfOf,
+    Questions, Result, Started, Subject, Wakeups,
 };
 
 /// One configured, connected engine.
@@ -46,6 +46,14 @@ pub trait Backend: Send + Sync {
     /// - A job that has already ended, or is unknown, is success.
     /// - Asking twice is harmless.
     async fn cancel(&self, handle: &JobHandle) -> Result<()>;
+
+    /// Asks the engine to stop a job as the person on whose behalf it was started.
+    ///
+    /// - The default is [`Backend::cancel`]: the backend acts in its own name for everybody. One that acts with each
+    ///   person's credentials takes theirs, and refuses (`Denied`) where it has none of theirs.
+    async fn cancel_for(&self, handle: &JobHandle, _whom: Option<&OnBehalfOf>) -> Result<()> {
+        self.cancel(handle).await
+    }
 
     /// The group whose one engine call answers for this job too. The default is one group for the whole backend.
     fn group(&self, _handle: &JobHandle) -> GroupKey {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Note, Output, Question, Timestamp};
+use crate::{Note, OnBehalfOf, Output, Question, Timestamp};
 
 /// Our idempotency key for one job: `tb-` and 26 lower-case base-32 characters (128 random bits).
 ///
@@ -90,6 +90,9 @@ pub struct JobSpec {
     pub may_exist: bool,
     /// The trace that the call belongs to, for the job to go on with where the engine can hand it over.
     pub trace: Option<Trace>,
+    /// Who asked for it; `None` if that is nobody in particular. A backend that acts with each person's own credentials
+    /// starts nothing for somebody that it has none of, and never takes its own instead.
+    pub on_behalf_of: Option<OnBehalfOf>,
 }
 
 /// A place in a distributed trace, as the W3C writes it (Trace Context, level 1).

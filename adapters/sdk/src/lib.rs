@@ -20,6 +20,7 @@ mod hooks;
 mod job;
 mod media;
 mod note;
+mod on_behalf_of;
 mod output;
 mod question;
 mod registry;
@@ -40,6 +41,7 @@ pub use job::{
 };
 pub use media::{is_text, media_type};
 pub use note::{Level, Note};
+pub use on_behalf_of::OnBehalfOf;
 pub use output::{Artifact, ArtifactData, Content, Embedded, Output};
 pub use question::{Answer, Ask, Question};
 pub use registry::{Registration, Registry};

@@ -9,6 +9,7 @@ use std::process::{Child, Command, ExitCode, Stdio};
 
 use serde_json::json;
 use taskbridge_sdk::sim::{Mode, Sim, SimClient};
+use taskbridge_sdk::suite::job;
 use taskbridge_sdk::{Adapter as _, Backend as _, JobKey, JobSpec};
 
 fn main() -> ExitCode {
@@ -55,8 +56,7 @@ async fn a_killed_engine_leaves_its_journal() {
     for n in 0..5 {
         let key = JobKey::from_bytes([n; 16]);
         let target = json!({"delay_ms": 60_000});
-        let job =
-            JobSpec { key, target, arguments: json!({}), files: Vec::new(), may_exist: false, trace: None };
+        let job = JobSpec { key, ..job(target, json!({})) };
         let started = backend.start(&job).await.expect("it starts");
         lines.push(format!("{} {} \"\"", job.key, started.handle));
     }

@@ -34,7 +34,8 @@ impl Served {
 
 fn job(n: u8, target: Value) -> JobSpec {
     let key = JobKey::from_bytes([n; 16]);
-    JobSpec { key, target, arguments: json!({}), files: Vec::new(), may_exist: false, trace: None }
+    let (files, may_exist, trace, on_behalf_of) = Default::default();
+    JobSpec { key, target, arguments: json!({}), files, may_exist, trace, on_behalf_of }
 }
 
 fn again(job: &JobSpec) -> JobSpec {

@@ -168,6 +168,7 @@ async fn make(call: &Call<'_>, tool: &Tool, wanted: from_wire::Call) -> Result<C
         session: call.caller.session.as_ref().map(|session| session.nonce.clone()),
         progress_token: progress_token.filter(|_| task.is_some()),
         trace,
+        ..Origin::default()
     };
     let prepared = tool.prepare(Request {
         principal: call.caller.principal.clone(),
@@ -180,7 +181,9 @@ async fn make(call: &Call<'_>, tool: &Tool, wanted: from_wire::Call) -> Result<C
         consent: if call.client().elicitation_form { Consent::Ask } else { Consent::Impossible },
     });
     let prepared = prepared.map_err(|refused| match refused {
-        Refused::Arguments(message) | Refused::CannotAsk(message) => Unmade::ForTheModel(message),
+        refused @ (Refused::Arguments(_) | Refused::CannotAsk(_) | Refused::Caller(_)) => {
+            Unmade::ForTheModel(refused.to_string())
+        }
     })?;
     match call.bridge.service.call(prepared).await {
         Ok(called) => Ok(called),

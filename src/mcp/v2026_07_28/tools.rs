@@ -127,7 +127,9 @@ async fn make(
         consent: if consented { Consent::Given } else { Consent::Impossible },
     });
     let prepared = prepared.map_err(|refused| match refused {
-        Refused::Arguments(message) | Refused::CannotAsk(message) => Unmade::ForTheModel(message),
+        refused @ (Refused::Arguments(_) | Refused::CannotAsk(_) | Refused::Caller(_)) => {
+            Unmade::ForTheModel(refused.to_string())
+        }
     })?;
     match call.bridge.service.call(prepared).await {
         Ok(called) => Ok(called),

@@ -354,6 +354,7 @@ impl Core {
             files: Vec::new(),
             may_exist: true,
             trace: None,
+            on_behalf_of: task.origin.on_behalf_of.clone(),
         };
         self.call(task, Error::unavailable, |backend| async move { backend.find(&job).await }).await
     }
@@ -370,8 +371,10 @@ impl Core {
 
     async fn cancel(&self, task: &Task) -> Event {
         let Some(handle) = task.handle() else { return Event::Nothing };
-        match self.call(task, Error::unavailable, |backend| async move { backend.cancel(handle).await }).await
-        {
+        let whom = task.origin.on_behalf_of.as_ref();
+        let asked = self
+            .call(task, Error::unavailable, |backend| async move { backend.cancel_for(handle, whom).await });
+        match asked.await {
             Ok(()) => Event::CancelTaken,
             Err(error) => {
                 self.tell_operator(task, &error, "a job could not be cancelled");
@@ -402,9 +405,10 @@ impl Core {
         question: &str,
         answer: &Answer,
     ) -> Result<Taken> {
+        let whom = task.origin.on_behalf_of.as_ref();
         self.call(task, Error::unavailable, |backend| async move {
             match backend.questions() {
-                Some(questions) => questions.answer(handle, question, answer).await,
+                Some(questions) => questions.answer_for(handle, question, answer, whom).await,
                 // The backend was replaced by one whose jobs cannot be answered.
                 None => Ok(Taken::TooLate),
             }
@@ -436,6 +440,7 @@ impl Core {
             files: opened.files,
             may_exist,
             trace: task.origin.trace.clone(),
+            on_behalf_of: task.origin.on_behalf_of.clone(),
         })
     }
 

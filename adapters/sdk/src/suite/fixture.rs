@@ -218,7 +218,8 @@ pub struct Refusal {
 
 /// A job of a new key that is started for the first time.
 pub fn job(target: Value, arguments: Value) -> JobSpec {
-    JobSpec { key: fresh_key(), target, arguments, files: Vec::new(), may_exist: false, trace: None }
+    let (files, may_exist, trace, on_behalf_of) = Default::default();
+    JobSpec { key: fresh_key(), target, arguments, files, may_exist, trace, on_behalf_of }
 }
 
 /// A key that no other test has, also not in another run against the same engine.
