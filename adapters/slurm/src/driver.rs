@@ -71,6 +71,8 @@ pub(crate) struct Cluster {
     pub(crate) accounting: bool,
     /// When its controller began, where it says so: what it was told shortly before, it may have forgotten.
     pub(crate) booted: Option<Timestamp>,
+    /// By which user's number the nodes' own servers (slurmd) cancel a job, where it says so.
+    pub(crate) slurmd_user: Option<u32>,
     /// The most tasks of an array, where it says so.
     pub(crate) max_array: Option<u32>,
 }
@@ -163,6 +165,8 @@ pub(crate) struct Record {
     pub(crate) task: Option<u32>,
     pub(crate) name: String,
     pub(crate) state: Option<State>,
+    /// The number of the user who cancelled it, where that is told.
+    pub(crate) cancelled_by: Option<u32>,
     pub(crate) exit: Option<Exit>,
     pub(crate) submitted: Option<Timestamp>,
     pub(crate) start: Option<Timestamp>,

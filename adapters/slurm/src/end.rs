@@ -2,6 +2,7 @@
 //! show an end that the script never had. Pure.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 use taskbridge_sdk::Timestamp;
@@ -27,6 +28,15 @@ impl Run {
         let (task, restart) = name.split_once('.')?;
         let task = if task == "job" { None } else { Some(task.parse().ok()?) };
         Some(Self { task, restart: restart.parse().ok()? })
+    }
+}
+
+impl fmt::Display for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.task {
+            Some(task) => write!(f, "{task}.{}", self.restart),
+            None => write!(f, "job.{}", self.restart),
+        }
     }
 }
 
@@ -129,6 +139,9 @@ mod tests {
     fn runs_are_named_by_task_and_restart() {
         assert_eq!(Run::parse("job.0"), Some(Run { task: None, restart: 0 }));
         assert_eq!(Run::parse("17.2"), Some(Run { task: Some(17), restart: 2 }));
+        for name in ["job.0", "17.2"] {
+            assert_eq!(Run::parse(name).unwrap().to_string(), name);
+        }
         assert_eq!((Run::parse(".job.0.33"), Run::parse("x")), (None, None));
     }
 

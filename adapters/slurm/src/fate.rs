@@ -28,6 +28,8 @@ pub(crate) struct Facts {
     pub(crate) ends: BTreeMap<Run, End>,
     /// We asked Slurm to cancel it.
     pub(crate) cancelled: bool,
+    /// By which user's number Slurm itself cancels a job on a node, where that is known.
+    pub(crate) slurmd_user: Option<u32>,
     /// Since when it has been so.
     pub(crate) over_for: Duration,
 }
@@ -134,6 +136,14 @@ impl Fate {
         {
             return Err("it has ended; its end marker is not seen yet");
         }
+        if state == State::Cancelled && plan.attached.is_none() && self.was_cancelled_by_slurm(facts) {
+            return match over_for < SEEN_WITHIN {
+                true => Err("it was cancelled; who did that is looked for"),
+                false => Ok(never_began(
+                    "Slurm itself cancelled it on its node, as it does when it gave the job's number twice",
+                )),
+            };
+        }
         Ok(match state {
             State::Completed => Verdict::Good,
             State::Cancelled if self.row.as_ref().is_some_and(|row| row.reason == "DependencyNeverSatisfied") => {
@@ -149,6 +159,18 @@ impl Fate {
             State::Failed => Verdict::Bad(self.exit.map_or_else(|| "failed".to_owned(), exit_in_words)),
             state => Verdict::Bad(state.in_words().to_owned()),
         })
+    }
+
+    /// True if nobody asked for its end. After a crash of the controller, which can give a number twice, a node that still has the
+    /// other job of that number asks the controller to cancel the new one: as the user that the nodes' servers are, after the job
+    /// was given the node, and before its script began.
+    fn was_cancelled_by_slurm(&self, facts: &Facts) -> bool {
+        let nodes =
+            [self.row.as_ref().map(|row| &row.nodes), self.record.as_ref().map(|record| &record.nodes)];
+        let has_node = nodes.into_iter().flatten().any(|nodes| !nodes.is_empty() && nodes != "None assigned");
+        let by = self.record.as_ref().and_then(|record| record.cancelled_by);
+        let by_another = by.zip(facts.slurmd_user).is_some_and(|(by, slurmd)| by != slurmd);
+        !facts.cancelled && !self.began && has_node && !by_another
     }
 
     /// Neither the controller nor the accounting knows how it ended, and it left no marker.
@@ -167,9 +189,16 @@ impl Fate {
         Ok(match facts.cancelled {
             true => Verdict::Stopped("cancelled before it began".to_owned()),
             false if plan.attached.is_some() => Verdict::Lost("Slurm no longer knows the job".to_owned()),
-            false => Verdict::Lost("Slurm no longer knows the job, and it never began".to_owned()),
+            false => never_began("Slurm no longer knows the job"),
         })
     }
+}
+
+/// Of a job that is lost and whose fence nobody has passed. Whoever tells so shuts the fence.
+fn never_began(why: &str) -> Verdict {
+    Verdict::Lost(format!(
+        "{why}; its script never began and cannot any more, so that it may be called again"
+    ))
 }
 
 /// The end that the wrapper wrote, with what Slurm says of why.
@@ -178,6 +207,13 @@ fn by_marker(end: &End, slurms: Option<State>, cancelled: bool) -> Verdict {
         match slurms {
             Some(State::Cancelled) => return Verdict::Stopped("cancelled".to_owned()),
             None if cancelled => return Verdict::Stopped("cancelled".to_owned()),
+            // A node that was told to cancel another job of this number ends this one as well.
+            None if end.told.is_some() && end.code != 0 => {
+                return Verdict::Bad(format!(
+                    "Slurm, which no longer knows the job, told its script to end ({})",
+                    in_words(end.code)
+                ));
+            }
             Some(State::Completed | State::Failed) | None => {}
             Some(state) => return Verdict::Bad(state.in_words().to_owned()),
         }
@@ -285,6 +321,40 @@ mod tests {
             told(Some((State::Cancelled, 0)), false, None, 0),
             Ok(Verdict::Stopped("cancelled before it began".to_owned()))
         );
+    }
+
+    #[test]
+    fn what_slurm_cancels_by_itself_is_lost_and_what_somebody_cancels_is_not() {
+        // As recorded from a 22.05 after a kill of its controller: the node found that it ran a job of that number already.
+        let by_node = "20|CANCELLED by 0|0:0|1795339653|1795339657|1795339657|0|60||00:00:00|1|50M|vm|tb-a";
+        let by_user =
+            "20|CANCELLED by 1000|0:0|1795339653|1795339657|1795339657|0|60||00:00:00|1|50M|vm|tb-a";
+        let waited =
+            "20|CANCELLED by 0|0:0|1795339653|Unknown|1795339657|0|60||00:00:00|1|50M|None assigned|tb-a";
+        let judged = |record: &str, began: bool, cancelled: bool, over_for: u64| {
+            let facts = Facts {
+                records: crate::driver::accounting_text::records(record),
+                ran: began.then_some((Run { task: None, restart: 0 }, false)).into_iter().collect(),
+                cancelled,
+                slurmd_user: Some(0),
+                over_for: Duration::from_secs(over_for),
+                ..Facts::default()
+            };
+            let plan = Plan::default();
+            fates(&plan, &facts)[&None].verdict(&plan, &facts)
+        };
+        assert!(judged(by_node, false, false, 0).is_err(), "its fence may not be seen yet");
+        assert!(
+            matches!(judged(by_node, false, false, 6), Ok(Verdict::Lost(why)) if why.contains("called again"))
+        );
+        for (record, began, cancelled) in
+            [(by_user, false, false), (waited, false, false), (by_node, true, false), (by_node, false, true)]
+        {
+            assert!(matches!(judged(record, began, cancelled, 6), Ok(Verdict::Stopped(_))), "{record}");
+        }
+        // The node that cancels the one ends the other of that number, too, which the controller has forgotten.
+        let end = Some((143, Some("TERM")));
+        assert!(is_bad(&told(None, true, end, 0), "no longer knows the job"));
     }
 
     #[test]

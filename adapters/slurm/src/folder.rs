@@ -29,6 +29,8 @@ pub(crate) const ANSWER: &str = "answer";
 pub(crate) const OBSERVED: &str = "observed.json";
 const RAN: &str = "ran";
 const ENDS: &str = "ends";
+/// Within a fence that no run has put up.
+const SHUT: &str = "shut";
 
 /// The folder of one job.
 #[derive(Clone, Debug)]
@@ -119,23 +121,33 @@ impl Folder {
         self.0.is_dir()
     }
 
-    /// The runs that began: those whose fence stands. `true` if a second one came to it.
+    /// Puts up the fence of a run that has not begun, so that it never will. False if it has begun after all.
+    pub(crate) fn shut(&self, run: Run) -> io::Result<bool> {
+        let fence = self.0.join(RAN).join(run.to_string());
+        match fs::create_dir(&fence) {
+            Ok(()) => File::create(fence.join(SHUT)).map(|_| true),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(fence.join(SHUT).exists()),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// The runs that began: those whose fence they put up themselves. `true` if a second one came to it.
     pub(crate) fn ran(&self) -> io::Result<BTreeMap<Run, bool>> {
         let mut found = BTreeMap::new();
         for (name, path) in entries(&self.0.join(RAN))? {
-            if let Some(run) = Run::parse(&name) {
+            if let Some(run) = Run::parse(&name).filter(|_| !path.join(SHUT).exists()) {
                 found.insert(run, path.join("again").exists());
             }
         }
         Ok(found)
     }
 
-    /// How the runs ended that did.
     /// How many runs have written down how they ended.
     pub(crate) fn count_ends(&self) -> io::Result<usize> {
         Ok(entries(&self.0.join(ENDS))?.iter().filter(|(name, _)| Run::parse(name).is_some()).count())
     }
 
+    /// How the runs ended that did.
     pub(crate) fn ends(&self) -> io::Result<BTreeMap<Run, End>> {
         let mut found = BTreeMap::new();
         for (name, path) in entries(&self.0.join(ENDS))? {
@@ -264,5 +276,10 @@ mod tests {
             [(None, 0, true), (Some(3), 1, false)]
         );
         assert_eq!(folder.ends().unwrap().into_values().map(|end| end.code).collect::<Vec<_>>(), [4]);
+        let runs = |task, restart| Run { task, restart };
+        assert!(!folder.shut(runs(None, 0)).unwrap(), "it has begun");
+        assert!(folder.shut(runs(None, 1)).unwrap() && folder.shut(runs(None, 1)).unwrap());
+        assert!(folder.file("ran/job.1").is_dir(), "whoever comes later finds the fence");
+        assert_eq!(folder.ran().unwrap().len(), 2);
     }
 }

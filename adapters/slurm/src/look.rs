@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use crate::backend::{Slurm, disk};
 use crate::driver::{JobId, Row};
+use crate::end::Run;
 use crate::fate::Facts;
 use crate::folder::{ANSWER, CANCELLED, Folder, GO, OBSERVED, PLAN, RELEASED};
 use crate::handle::Place;
@@ -17,7 +18,7 @@ use crate::live;
 use crate::log;
 use crate::plan::Plan;
 use crate::result::{self, Conclusion};
-use crate::start::unreadable;
+use crate::start::{unreadable, unwritable};
 use crate::state::Phase;
 use crate::watch::{Need, Queue};
 
@@ -268,13 +269,16 @@ impl Slurm {
         }
         marks.facts.over_for = self.known.over_for(&key);
         marks.facts.rows = case.rows;
+        marks.facts.slurmd_user = self.cluster().await?.slurmd_user;
         let patience = if self.has_accounting() { self.accounting_wait } else { Duration::ZERO };
         let (folder, facts, job) = (case.folder, marks.facts, case.place.job);
-        let concluded = disk(move || {
-            let concluded = result::conclude(&plan, &facts, &folder, job, patience);
-            match concluded {
-                Conclusion::NotYet(observation) => Ok((observation, false)),
-                Conclusion::Ended(observation) => keep(&folder, &observation).map(|kept| (kept, true)),
+        let concluded = disk(move || match result::conclude(&plan, &facts, &folder, job, patience) {
+            Conclusion::NotYet(observation) => Ok((observation, false)),
+            Conclusion::Ended(observation, never_began) => {
+                if plan.attached.is_none() && !shut(&folder, never_began)? {
+                    return Ok((beginning(), false));
+                }
+                keep(&folder, &observation).map(|kept| (kept, true))
             }
         })
         .await?;
@@ -284,6 +288,21 @@ impl Slurm {
         }
         Ok(observation)
     }
+}
+
+/// Sees to it that these runs never begin. False if one has begun after all.
+fn shut(folder: &Folder, runs: Vec<Run>) -> Result<bool> {
+    for run in runs {
+        if !folder.shut(run).map_err(|e| unwritable(folder, e))? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// One that began as it was given up.
+fn beginning() -> Observation {
+    Observation::new(JobState::Running).with_message("it has begun")
 }
 
 /// Writes down how a job ended, unless somebody was first: then that is how it ended.

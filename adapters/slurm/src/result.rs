@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use taskbridge_sdk::{Content, JobState, Observation, Output, Timestamp};
 
 use crate::driver::JobId;
+use crate::end::Run;
 use crate::fate::{Facts, Fate, Verdict, fates};
 use crate::folder::{Folder, Stream};
 use crate::plan::Plan;
@@ -29,7 +30,8 @@ const TASK_LOGS: usize = 5;
 /// Whether it is known how a job ended.
 pub(crate) enum Conclusion {
     NotYet(Observation),
-    Ended(Observation),
+    /// With the runs that were lost before they began: they must never begin.
+    Ended(Observation, Vec<Run>),
 }
 
 /// Concludes from all that is known of a job that nothing waits or runs of any more.
@@ -58,10 +60,16 @@ pub(crate) fn conclude(
     if !accounted && facts.over_for < patience {
         return not_yet("it has ended; its accounting is waited for");
     }
-    Conclusion::Ended(match plan.array {
+    let never_began = fates
+        .iter()
+        .filter(|(task, fate)| !fate.began && matches!(verdicts[task], Verdict::Lost(_)))
+        .map(|(task, fate)| Run { task: *task, restart: fate.restarts })
+        .collect();
+    let seen = match plan.array {
         Some(_) => array(plan, &fates, &verdicts, folder, job),
         None => single(plan, &fates, &verdicts, folder, job),
-    })
+    };
+    Conclusion::Ended(seen, never_began)
 }
 
 fn not_yet(why: &str) -> Conclusion {
@@ -120,7 +128,12 @@ fn array(
     }
     let overall = match () {
         () if good == total => Verdict::Good,
-        () if lost == total => Verdict::Lost("Slurm no longer knows any of its tasks".to_owned()),
+        () if lost == total => {
+            let mut verdicts = verdicts.values();
+            // One reason for all, as after a crash of the controller, says more than their number.
+            let first = verdicts.next().filter(|first| verdicts.all(|other| other == *first));
+            first.cloned().unwrap_or_else(|| Verdict::Lost(format!("all of its {total} tasks are lost")))
+        }
         () if stopped > 0 && bad == 0 && lost == 0 => Verdict::Stopped(words.clone()),
         () => Verdict::Bad(words.clone()),
     };
@@ -310,7 +323,7 @@ mod tests {
             ..Facts::default()
         };
         let folder = Folder::new(dir.path(), "tb-a");
-        let Conclusion::Ended(seen) = conclude(&plan, &facts, &folder, 7, Duration::ZERO) else {
+        let Conclusion::Ended(seen, _) = conclude(&plan, &facts, &folder, 7, Duration::ZERO) else {
             panic!("it has ended")
         };
         assert_eq!(

@@ -31,8 +31,10 @@ REFUSAL = "slurm: error: Unable to contact slurm controller (connect failure)"
 KILLED_EVERY = 12
 # For how long it is stopped once.
 AWAY = int(os.environ.get("TASKBRIDGE_SLURM_AWAY", "15"))
-# What is told of a job that the controller forgot in a crash, before it wrote down anything of its end.
-FORGOTTEN = "no longer knows the job"
+# What is told of a job that the controller forgot in a crash, before it wrote down anything of its end, or then cancelled by itself.
+FORGOTTEN = ("no longer knows the job", "Slurm itself cancelled it")
+# What is told of those among them that no run may ever belong to.
+NEVER = "its script never began and cannot any more"
 
 # Each run of a script leaves a file of its own: what it was called with, and how it ended.
 SCRIPT = r"""#!/bin/bash
@@ -46,6 +48,10 @@ ended() {{ {{ echo "$1"; said; }} >"$run.new" && mv "$run.new" "$run"; }}
 {body}
 """
 HAND_BACK = "said >out.json; ended SUCCEEDED"
+
+
+def was_forgotten(said: str) -> bool:
+    return any(words in said for words in FORGOTTEN)
 
 
 @dataclass(frozen=True)
@@ -64,7 +70,8 @@ class Script:
     accepts: bool = True
     # A controller that is killed can forget a job.
     may_be_uncertain: bool = True
-    forgotten: list[str] = field(default_factory=list)
+    # What was told as lost, by label, and whether it was told that it never began.
+    forgotten: dict[str, bool] = field(default_factory=dict)
 
     @property
     def text(self) -> str:
@@ -74,12 +81,19 @@ class Script:
         return {"label": label, "number": number}
 
     def finish(self, peer: Peer, task: str) -> dict[str, Any]:
-        return cancelled(peer, task) if self.status == "CANCELLED" else peer.ask("result", task=task)
+        try:
+            return cancelled(peer, task) if self.status == "CANCELLED" else peer.ask("result", task=task)
+        except Failed as failure:
+            # Some libraries make an error of a task that broke.
+            if was_forgotten(str(failure)):
+                return {"text": str(failure), "structured": None, "error": True, "status": "failed"}
+            raise
 
     def check(self, got: dict[str, Any], label: str, number: int) -> None:
         """Fails unless this is what a call with this label must come to."""
-        if FORGOTTEN in json.dumps(got):
-            self.forgotten.append(label)
+        said = json.dumps(got)
+        if was_forgotten(said):
+            self.forgotten[label] = NEVER in said
             raise Failed(f"{UNCERTAIN}: the controller forgot it in a crash")
         if self.status == "SUCCEEDED":
             right = got["structured"] == {"label": label, "number": number} and not got["error"]
@@ -198,10 +212,13 @@ class Slurm:
         begun = {(name, job.partition("_")[0]) for name, job, start, _ in rows if start not in ("Unknown", "None")}
         released = Counter(name for name, _ in begun if name.startswith("tb-"))
         print(f"{self.killed:6} times the controller was killed (-9) and started again, once stopped for {AWAY} s")
-        forgotten = [label for script in self.works for label in script.forgotten]
+        forgotten = {label: never for script in self.works for label, never in script.forgotten.items()}
         print(f"{len(forgotten):6} jobs that the controller forgot in a crash, told as lost: {', '.join(forgotten)}")
+        began = [label for label, never in forgotten.items() if never and (self._runs / label).exists()]
         print(f"{len(released):6} keys with a job that was released")
-        return [f"{count} jobs of the key {name} were released" for name, count in released.items() if count > 1]
+        return [f"{count} jobs of the key {name} were released" for name, count in released.items() if count > 1] + [
+            f"{label} was told as never begun, and ran" for label in began
+        ]
 
     def _say(self, name: str, *arguments: str) -> str:
         environment = {**os.environ, "SLURM_CONF": str(self._folder / "slurm.conf")}

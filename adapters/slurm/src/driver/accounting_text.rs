@@ -34,6 +34,7 @@ pub(crate) fn records(text: &str) -> Vec<Record> {
             task,
             name: name.to_owned(),
             state: Some(State::parse(state)),
+            cancelled_by: state.strip_prefix("CANCELLED by ").and_then(|user| user.trim().parse().ok()),
             exit: exit_code(exit),
             submitted: moment(submitted),
             start: moment(start),
@@ -85,6 +86,7 @@ mod tests {
         let records = records(text);
         assert_eq!(records.len(), 3);
         assert_eq!((records[0].state, records[0].start), (Some(State::Cancelled), None));
+        assert_eq!((records[0].cancelled_by, records[1].cancelled_by), (Some(0), None));
         let timed_out = &records[1];
         assert_eq!((timed_out.state, timed_out.name.as_str()), (Some(State::Timeout), "tb-be|gin"));
         assert_eq!(timed_out.max_memory, Some(9304 << 10), "the most of its steps");

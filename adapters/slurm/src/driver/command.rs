@@ -90,6 +90,9 @@ impl Driver for Commands {
             version: value("SLURM_VERSION").unwrap_or_default(),
             accounting: value("AccountingStorageType").is_some_and(|kind| kind.ends_with("slurmdbd")),
             booted: value("BOOT_TIME").as_deref().and_then(queue_text::moment),
+            // `root(0)`
+            slurmd_user: value("SlurmdUser")
+                .and_then(|user| user.split_once('(')?.1.strip_suffix(')')?.parse().ok()),
             max_array: value("MaxArraySize").and_then(|number| number.parse().ok()),
         })
     }

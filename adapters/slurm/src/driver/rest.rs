@@ -173,7 +173,14 @@ impl Driver for Rest {
         let first = clusters.as_ref().and_then(|answer| answer.body["clusters"].get(0));
         let name = first.and_then(|cluster| cluster["name"].as_str()).unwrap_or("slurm").to_owned();
         // Nor when it began: a release that it forgot in a crash is not noticed here.
-        Ok(Cluster { name, version, accounting: first.is_some(), booted: None, max_array: None })
+        Ok(Cluster {
+            name,
+            version,
+            accounting: first.is_some(),
+            booted: None,
+            slurmd_user: None,
+            max_array: None,
+        })
     }
 
     async fn submit(&self, order: &Submission) -> Result<JobId> {

@@ -153,6 +153,8 @@ pub(super) fn record(job: &Value) -> Option<Record> {
         task: whole.and(task).and_then(|task| u32::try_from(task).ok()),
         name: text(&job["name"]),
         state: Some(state(&job["state"]["current"])),
+        // It has the name of a user there, and no number.
+        cancelled_by: None,
         exit: None,
         submitted: moment(&time["submission"]),
         start: moment(&time["start"]),
