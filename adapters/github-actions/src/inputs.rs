@@ -177,4 +177,26 @@ mod tests {
         job.files.push(InputFile { parameter: "table".to_owned(), name: "t.csv".to_owned(), content });
         assert!(of(&job, &target, &workflow).unwrap_err().to_string().starts_with("`table` is a file"));
     }
+
+    #[test]
+    fn what_is_made_to_be_code_stays_one_text() {
+        for hostile in [
+            "-rf",
+            "$(id) `id`; rm -rf ~ && true | x",
+            "two\nlines\r\n::set-output name=a::b",
+            "${{ secrets.TOKEN }}",
+            "{{ 7 * 7 }}{% raw %}",
+            "'\"\\\", \"ref\": \"evil",
+            "*?[a-z]",
+            "../../.github/workflows/other.yml",
+            "/etc/passwd",
+            "\u{2010}x\u{202e}y",
+            &"long ".repeat(10_000),
+        ] {
+            assert_eq!(inputs(json!({"version": hostile}), Value::Null), Ok(json!({"version": hostile})));
+            let templates = json!({"version": "v{{ v }}"});
+            let expected = json!({"version": format!("v{hostile}")});
+            assert_eq!(inputs(json!({"v": hostile}), templates), Ok(expected), "it is rendered once");
+        }
+    }
 }

@@ -62,7 +62,7 @@ impl Order {
 }
 
 fn command(target: &Target, renderer: &Renderer<'_>, config_dir: &Path) -> Result<Vec<String>> {
-    let mut command = renderer.command(&target.command)?;
+    let mut command = renderer.command(&target.command, target.allow_leading_dash)?;
     match command.first_mut() {
         Some(program) if program.contains('/') => *program = utf8(&config_dir.join(&*program))?,
         Some(program) if !program.is_empty() => {}

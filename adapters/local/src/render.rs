@@ -14,6 +14,8 @@ use crate::template::{OURS, Templates};
 pub(crate) struct Renderer<'a> {
     templates: Templates,
     arguments: &'a Map<String, Json>,
+    /// All that templates see.
+    told: Json,
     context: Value,
 }
 
@@ -24,9 +26,11 @@ impl<'a> Renderer<'a> {
             ours.insert(name.to_owned(), dir.told(name).to_string_lossy().into());
         }
         ours.insert("arguments".to_owned(), json!(arguments));
-        let mut context = arguments.clone();
-        context.insert(OURS.to_owned(), ours.into());
-        Self { templates: Templates::new(), arguments, context: Value::from(Serde(&context)) }
+        let mut told = arguments.clone();
+        told.insert(OURS.to_owned(), ours.into());
+        let told = Json::from(told);
+        let context = Value::from(Serde(&told));
+        Self { templates: Templates::new(), arguments, told, context }
     }
 
     /// Any text.
@@ -55,29 +59,70 @@ impl<'a> Renderer<'a> {
         }))
     }
 
-    /// A whole command line.
-    pub(crate) fn command(&self, arguments: &[Argument]) -> Result<Vec<String>> {
+    /// A whole command line. No caller makes an option of an argument, unless `dashes` lets them.
+    pub(crate) fn command(&self, arguments: &[Argument], dashes: bool) -> Result<Vec<String>> {
         let mut command = Vec::with_capacity(arguments.len());
+        // Behind it no program takes anything for an option.
+        let mut options_over = dashes;
         for (i, argument) in arguments.iter().enumerate() {
             match argument {
-                Argument::One(template) => command.push(self.word(&format!("command[{i}]"), template)?),
-                Argument::Optional(group) => command.extend(self.optional(i, group)?),
+                Argument::One(template) => {
+                    let field = format!("command[{i}]");
+                    let word = self.word(&field, template)?;
+                    if !options_over {
+                        self.no_option(&field, template, &word)?;
+                    }
+                    options_over |= i > 0 && template == "--";
+                    command.push(word);
+                }
+                Argument::Optional(group) => command.extend(self.optional(i, group, options_over)?),
             }
         }
         Ok(command)
     }
 
     /// Arguments that are left out together.
-    fn optional(&self, i: usize, group: &[String]) -> Result<Vec<String>> {
+    fn optional(&self, i: usize, group: &[String], mut options_over: bool) -> Result<Vec<String>> {
         let mut words = Vec::with_capacity(group.len());
+        // What follows an option in its group is that option's.
+        let mut is_value = false;
         for (j, template) in group.iter().enumerate() {
             if !self.missing(template).is_empty() {
                 return Ok(Vec::new());
             }
-            words.push(self.word(&format!("command[{i}][{j}]"), template)?);
+            let field = format!("command[{i}][{j}]");
+            let word = self.word(&field, template)?;
+            if !options_over && !is_value {
+                self.no_option(&field, template, &word)?;
+            }
+            options_over |= template == "--";
+            is_value = template.starts_with('-') && !template.contains('=');
+            words.push(word);
         }
         let complete = words.iter().all(|word| !word.is_empty());
         Ok(if complete { words } else { Vec::new() })
+    }
+
+    /// A word whose first dash is a caller's could be taken for an option that nobody offered. Whose it is shows when the
+    /// callers' texts are rendered without their dashes. A number is what the tool's schema lets through.
+    fn no_option(&self, field: &str, template: &str, word: &str) -> Result<()> {
+        if !word.starts_with('-') || template.starts_with('-') {
+            return Ok(());
+        }
+        let context = Value::from(Serde(&without_dashes(&self.told)));
+        if self.templates.render(template, &context).is_ok_and(|ours| ours.starts_with('-')) {
+            return Ok(());
+        }
+        let theirs = |name: &String| self.arguments.get(name.split('.').next().unwrap_or_default()).is_some();
+        let names = self.templates.names(template).unwrap_or_default();
+        let whose = match names.iter().find(|name| theirs(name)) {
+            Some(name) => format!("the parameter `{name}`"),
+            None => format!("`{field}`"),
+        };
+        Err(Error::rejected(format!(
+            "{whose} begins with a dash, so that the program could take it for an option: `\"--\"` before it in the \
+             config's `command` lets it through, where the program knows that, or `allow_leading_dash`"
+        )))
     }
 
     /// The parameters that a template names and the caller did not give (or gave as null).
@@ -85,6 +130,18 @@ impl<'a> Renderer<'a> {
         let names = self.templates.names(template).unwrap_or_default().into_iter();
         let heads = names.map(|name| name.split('.').next().unwrap_or_default().to_owned());
         heads.filter(|head| head != OURS && self.arguments.get(head).is_none_or(Json::is_null)).collect()
+    }
+}
+
+/// The same values, with a character that no option begins with for each dash in their texts.
+fn without_dashes(value: &Json) -> Json {
+    match value {
+        Json::String(text) => text.replace('-', "\u{fffd}").into(),
+        Json::Array(items) => items.iter().map(without_dashes).collect(),
+        Json::Object(members) => {
+            members.iter().map(|(name, value)| (name.clone(), without_dashes(value))).collect()
+        }
+        other => other.clone(),
     }
 }
 
@@ -96,7 +153,7 @@ mod tests {
         let templates: Vec<Argument> = serde_json::from_value(templates).unwrap();
         let arguments = arguments.as_object().unwrap();
         let renderer = Renderer::new(arguments, &JobDir::new("/jobs/tb-x"));
-        renderer.command(&templates).map_err(|e| e.to_string())
+        renderer.command(&templates, false).map_err(|e| e.to_string())
     }
 
     #[test]
@@ -138,5 +195,54 @@ mod tests {
         assert!(nul.contains("parameter `p` holds a NUL") && !nul.contains("sec"), "{nul}");
         let odd = command(json!({"p": "secret"}), json!(["x", "{{ p | int }}"])).unwrap_err();
         assert!(odd.contains("`command[1]` cannot be rendered") && !odd.contains("secret"), "{odd}");
+    }
+
+    #[test]
+    fn no_value_of_a_caller_becomes_an_option() {
+        for value in ["-rf", "--output=/etc/passwd", "-", "--"] {
+            for templates in [
+                json!(["rm", "{{ p }}"]),
+                json!(["rm", "-r", "{{ p }}"]),
+                json!(["rm", "{{ p }}", "--"]),
+                json!(["rm", "{{ p | trim }}"]),
+                json!(["rm", "{{ taskbridge.arguments.p }}"]),
+                json!(["rm", "{% if p %}{{ p }}{% endif %}"]),
+                json!(["rm", ["{{ p }}"]]),
+                json!(["rm", ["--into=x", "{{ p }}"]]),
+                json!(["{{ p }}"]),
+            ] {
+                let error = command(json!({"p": value}), templates.clone()).unwrap_err();
+                assert!(
+                    error.contains("begins with a dash") && !error.contains("passwd"),
+                    "{templates}: {error}"
+                );
+            }
+            for templates in [
+                json!(["rm", "--", "{{ p }}"]),
+                json!(["rm", "--", "x", ["{{ p }}"]]),
+                json!(["rm", "--file={{ p }}"]),
+                json!(["rm", "./{{ p }}"]),
+                json!(["rm", ["--file", "{{ p }}"]]),
+            ] {
+                let found = command(json!({"p": value}), templates.clone()).unwrap();
+                assert!(found.iter().any(|word| word.ends_with(value)), "{templates}: {found:?}");
+            }
+        }
+        let list = json!(["x", "{{ l | join(' ') }}"]);
+        assert!(command(json!({"l": ["-a", "b"]}), list.clone()).is_err());
+        assert!(command(json!({"l": ["a", "-b"]}), list).is_ok());
+        for (template, arguments) in [
+            ("{{ '-v' if p }}", json!({"p": "-x"})),
+            ("{{ '--mode=' ~ p }}", json!({"p": "-x"})),
+            ("{{ p }}", json!({"p": -3})),
+            ("{{ p }}", json!({"p": "\u{2010}x"})),
+        ] {
+            assert!(command(arguments, json!(["x", template])).is_ok(), "{template}");
+        }
+        let templates: Vec<Argument> =
+            vec![Argument::One("x".to_owned()), Argument::One("{{ p }}".to_owned())];
+        let arguments = Map::from_iter([("p".to_owned(), json!("-x"))]);
+        let renderer = Renderer::new(&arguments, &JobDir::new("/jobs/tb-x"));
+        assert_eq!(renderer.command(&templates, true).unwrap(), ["x", "-x"]);
     }
 }

@@ -187,4 +187,29 @@ mod tests {
         let header = "Root=1-0af76519-16cd43dd8448eb211c80319c;Parent=00f067aa0ba902b7;Sampled=1";
         assert_eq!(trace_header(&trace).as_deref(), Some(header));
     }
+
+    #[test]
+    fn what_is_made_to_be_code_stays_one_text() {
+        for hostile in [
+            "\", \"admin\": true, \"x\": \"",
+            "States.Format('{}', $$.Execution.Id)",
+            "$.token",
+            "{% $states.input %}",
+            "{{ 7 * 7 }}",
+            "-rf $(id) `id`",
+            "a\0b\nc\u{202e}d",
+            "../../x",
+            "arn:aws:states:us-east-1:123456789012:stateMachine:other",
+            &"long ".repeat(10_000),
+        ] {
+            assert_eq!(input(json!({"v": hostile}), Json::Null), Ok(json!({"v": hostile})));
+            let template = json!({"alone": "{{ v }}", "within": ["say: {{ v }}"]});
+            let expected = json!({"alone": hostile, "within": [format!("say: {hostile}")]});
+            assert_eq!(
+                input(json!({"v": hostile}), template),
+                Ok(expected),
+                "no JSON is put together of text"
+            );
+        }
+    }
 }

@@ -25,16 +25,49 @@ async fn every_argument_arrives_as_exactly_one() {
         "a b",
         "it's \"quoted\"",
         "two\nlines\n",
-        "-rf",
         "$(id) `id` $HOME ; true | false & > x",
         "*",
         "",
         "ä€",
+        "../../etc/passwd",
+        "/etc/passwd",
+        "\u{2010}-rf \u{202e}txt.exe",
+        "{{ 7 * 7 }}{% raw %}{# x #}",
+        "${TASKBRIDGE_JOB}%s%n\\0\u{1b}[2J",
+        &"long ".repeat(20_000),
     ] {
         let target = json!({"command": ["sh", "-c", SHOW, "sh", "{{ a }}", "x{{ a }}y", ["-o", "{{ b }}"]]});
         let shown = stdout(&world, json!({}), target, json!({"a": odd})).await;
         assert_eq!(shown, format!("<{odd}><x{odd}y>"));
     }
+}
+
+#[tokio::test]
+async fn what_could_be_an_option_or_no_text_is_refused_and_starts_nothing() {
+    let world = World::new();
+    let backend = world.connect(json!({})).await;
+    for (command, value, why) in [
+        (json!(["touch", "{{ a }}"]), "--reference=/etc/passwd", "`a` begins with a dash"),
+        (json!(["touch", "-c", "{{ a }}"]), "-", "`a` begins with a dash"),
+        (json!(["touch", "--", "{{ a }}"]), "a\0b", "`a` holds a NUL"),
+    ] {
+        let refused =
+            backend.start(&job(json!({ "command": command }), json!({"a": value}))).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Rejected);
+        assert!(refused.to_string().contains(why), "{refused}");
+    }
+    let env = json!({"command": ["env"], "env": {"A": "{{ a }}"}});
+    assert!(backend.start(&job(env.clone(), json!({"a": "x\0LD_PRELOAD=y"}))).await.is_err());
+    let shown = stdout(&world, json!({}), env, json!({"a": "x\nLD_PRELOAD=y"})).await;
+    let print0 = json!({"command": ["sh", "-c", "printf %s \"$A\""], "env": {"A": "{{ a }}"}});
+    assert!(shown.contains("A=x\nLD_PRELOAD=y\n"), "{shown}");
+    assert_eq!(
+        stdout(&world, json!({}), print0, json!({"a": "x\nB=y"})).await,
+        "x\nB=y",
+        "it is one variable"
+    );
+    let theirs = json!({"command": ["touch", "--", "{{ a }}"]});
+    assert_eq!(stdout(&world, json!({}), theirs, json!({"a": "-x"})).await, "");
 }
 
 #[tokio::test]
