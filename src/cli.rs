@@ -3,6 +3,7 @@
 
 mod call;
 mod doctor;
+mod key;
 mod operate;
 mod store;
 mod tasks;
@@ -53,6 +54,9 @@ enum Command {
     Discover(doctor::Discovering),
     /// Print the JSON Schema of config files.
     Schema,
+    /// Make API keys.
+    #[command(subcommand)]
+    Key(key::Command),
     /// Bring the schema of a PostgreSQL store up to date, and say what was done.
     Migrate {
         #[command(flatten)]
@@ -125,6 +129,10 @@ pub fn main_with(registry: Registry) -> ExitCode {
             Ok(code) => return code,
             Err(message) => Err(message),
         },
+        Some(Command::Key(command)) => {
+            key::run(&command);
+            Ok(())
+        }
         Some(Command::Schema) => {
             print(&format!("{:#}\n", config::schema::generate(&registry)));
             Ok(())
@@ -265,6 +273,8 @@ fn welcome(config: &Config, address: SocketAddr) -> String {
             "     -H 'Authorization: Bearer YOUR_KEY' \\\n".to_owned(),
             r#", "headers": { "Authorization": "Bearer YOUR_KEY" }"#.to_owned(),
         ),
+        // A client finds out by itself where to get a token.
+        AuthMode::Oauth => ("     -H 'Authorization: Bearer YOUR_TOKEN' \\\n".to_owned(), String::new()),
     };
     let initialize = format!(
         r#"{{"jsonrpc":"2.0","id":1,"method":"initialize","params":{{"protocolVersion":"{}","capabilities":{{}},"clientInfo":{{"name":"curl","version":"1"}}}}}}"#,

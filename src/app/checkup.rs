@@ -10,6 +10,7 @@ use serde::Serialize;
 use taskbridge_sdk::{Backend, DiscoveredTool, Error, Finding, Registry, ToolTarget, Verdict};
 
 use super::connect::{connect_one, is_elsewhere};
+use crate::auth::oauth::{self, Trusted};
 use crate::catalog::{Catalog, Definition};
 use crate::clock::{self, Clock as _, System};
 use crate::config::{self, Config, Database};
@@ -51,6 +52,9 @@ pub async fn look_over(config: &Config, registry: &Registry, program: &Path) -> 
     };
     add("config", of_config(config));
     add("store", of_store(config).await);
+    for issuer in config.auth.tokens.iter().flat_map(|tokens| &tokens.issuers) {
+        add(&format!("issuer {}", issuer.reading.issuer), of_issuer(issuer).await);
+    }
     for receiver in &config.notify {
         let what = receiver.place();
         let found = match Http.knock(receiver).await {
@@ -67,6 +71,29 @@ pub async fn look_over(config: &Config, registry: &Registry, program: &Path) -> 
         add(&format!("backend {name}"), of_backend(config, registry, program, name, backend).await);
     }
     all
+}
+
+/// Whether an issuer's tokens could be checked.
+async fn of_issuer(issuer: &Trusted) -> Vec<Finding> {
+    let look = match oauth::look(issuer.clone()).await {
+        Ok(look) => look,
+        Err(why) => return vec![Finding::fault("way", why, "mend `ca_file` or `proxy` in [[auth.issuers]]")],
+    };
+    let keys = match look.keys {
+        Ok(n) => Finding::ok("keys", format!("tokens can be checked by {}", counted(n, "key"))),
+        Err(why) => {
+            Finding::fault("keys", why, "mend `issuer`, `jwks_uri`, `ca_file` or `proxy` in [[auth.issuers]]")
+        }
+    };
+    let introspection = look.introspection.map(|asked| match asked {
+        Ok(()) => Finding::ok("introspection", "it can be asked about tokens"),
+        Err(why) => Finding::fault(
+            "introspection",
+            why,
+            "mend `endpoint`, `client_id` or `client_secret` in [auth.issuers.introspection]",
+        ),
+    });
+    [Some(keys), introspection].into_iter().flatten().collect()
 }
 
 /// What a backend offers as tools, by its name.

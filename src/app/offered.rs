@@ -4,9 +4,11 @@
 use std::sync::Arc;
 
 use super::{AppError, connect};
+use crate::auth::oauth::OAuth;
 use crate::auth::{ApiKeys, Authenticator, Identity, Key};
 use crate::catalog::Catalog;
-use crate::config::{AuthMode, Config, ToolRules};
+use crate::clock::System;
+use crate::config::{AuthMode, Authentication, Config, Tokens, ToolRules};
 use crate::mcp;
 use crate::mcp::http::Rules;
 use crate::mcp::origin::Doors;
@@ -47,17 +49,25 @@ fn rules(config: &Config) -> Result<Rules, AppError> {
 
 fn authenticator(config: &Config) -> Result<Authenticator, AppError> {
     let auth = &config.auth;
-    match auth.mode {
-        AuthMode::None => Ok(Authenticator::None { single_user: auth.single_user }),
-        AuthMode::ApiKeys => {
-            let keys = ApiKeys::new(auth.keys.iter().map(|key| {
-                let (groups, scopes) = (key.groups.clone(), key.scopes.clone());
-                let who = Identity { groups, scopes, ..Identity::named(&key.principal) };
-                Key::new(&data_encoding::HEXLOWER.encode(&key.sha256), who)
-            }));
-            keys.map(Authenticator::ApiKeys).map_err(|error| AppError::Config(error.to_string()))
+    match (auth.mode, &auth.tokens) {
+        (AuthMode::None, _) => Ok(Authenticator::None { single_user: auth.single_user }),
+        (AuthMode::ApiKeys, _) => keys(auth).map(Authenticator::ApiKeys),
+        (AuthMode::Oauth, Some(Tokens { resource, required, issuers })) => {
+            let oauth = OAuth::new(resource.clone(), required.clone(), issuers.clone(), System::clock());
+            let oauth = oauth.map_err(|why| AppError::Config(format!("auth.issuers: {why}")))?;
+            Ok(Authenticator::OAuth(Box::new(oauth), keys(auth)?))
         }
+        (AuthMode::Oauth, None) => Err(AppError::Config("auth.issuers: no issuers are listed".to_owned())),
     }
+}
+
+fn keys(auth: &Authentication) -> Result<ApiKeys, AppError> {
+    let keys = ApiKeys::new(auth.keys.iter().map(|key| {
+        let (groups, scopes) = (key.groups.clone(), key.scopes.clone());
+        let who = Identity { groups, scopes, ..Identity::named(&key.principal) };
+        Key::new(&data_encoding::HEXLOWER.encode(&key.sha256), who).until(key.expires)
+    }));
+    keys.map_err(|error| AppError::Config(error.to_string()))
 }
 
 fn protocol_settings(config: &Config) -> mcp::Settings {

@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::{App, AppError};
-use crate::config::Config;
+use crate::config::{AuthMode, Config};
 use crate::health::{self, Health};
 use crate::hooks::{self, Hooks};
 use crate::mcp::{http, stdio};
@@ -26,6 +26,13 @@ const LET_GO_WITHIN: Duration = Duration::from_secs(2);
 /// See [`AppError::Listen`].
 pub async fn listen(config: &Config) -> Result<TcpListener, AppError> {
     let address = config.server.listen;
+    if config.auth.mode == AuthMode::None && !address.ip().is_loopback() {
+        tracing::warn!(
+            %address,
+            "ANYONE WHO REACHES THIS ADDRESS MAY DO EVERYTHING: `anyone_may_do_everything` is set in [auth]; set `mode` \
+             there and remove it"
+        );
+    }
     TcpListener::bind(address).await.map_err(|source| AppError::Listen { address, source })
 }
 

@@ -2,16 +2,27 @@
 
 use std::sync::Arc;
 
+use data_encoding::{BASE64URL_NOPAD, HEXLOWER, HEXLOWER_PERMISSIVE};
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
+use taskbridge_sdk::Timestamp;
+use zeroize::Zeroizing;
 
-use super::{Identity, Pass, Principal, Unauthorized};
+use super::{By, Identity, Pass, Principal, Unauthorized};
+use crate::clock::{self, Clock, Entropy, System};
 use crate::tasks::task::Owner;
 
+/// What keys that are made here begin with, so that whoever looks for lost secrets finds them.
+const PREFIX: &str = "tb_";
+
+/// Random bytes in a key that is made here.
+const RANDOM: usize = 32;
+
 /// Which key stands for whom. A principal can have several keys, so that one can be replaced while both work.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct ApiKeys {
     keys: Vec<Known>,
+    clock: Arc<dyn Clock>,
 }
 
 #[derive(Clone)]
@@ -19,6 +30,7 @@ struct Known {
     digest: [u8; 32],
     owner: Owner,
     who: Arc<Identity>,
+    until: Option<Timestamp>,
 }
 
 /// A key, and whom it stands for. The owner is its name.
@@ -26,13 +38,33 @@ struct Known {
 pub struct Key {
     sha256: String,
     who: Identity,
+    until: Option<Timestamp>,
 }
 
 impl Key {
     /// The key of which this is the SHA-256, in hexadecimal.
     pub fn new(sha256: &str, who: Identity) -> Self {
-        Self { sha256: sha256.to_owned(), who }
+        Self { sha256: sha256.to_owned(), who, until: None }
     }
+
+    /// The same, good until then.
+    #[must_use]
+    pub fn until(self, until: Option<Timestamp>) -> Self {
+        Self { until, ..self }
+    }
+}
+
+/// A new key, and what the config has of it: its SHA-256 in hexadecimal.
+pub fn make(entropy: &dyn Entropy) -> (Zeroizing<String>, String) {
+    let random: Zeroizing<[u8; RANDOM]> = Zeroizing::new(clock::random(entropy));
+    let key = Zeroizing::new(format!("{PREFIX}{}", BASE64URL_NOPAD.encode(&*random)));
+    let sha256 = HEXLOWER.encode(&Sha256::digest(key.as_bytes()));
+    (key, sha256)
+}
+
+/// True if it is written as keys that are made here.
+pub(super) fn looks_like_one(text: &[u8]) -> bool {
+    text.starts_with(PREFIX.as_bytes())
 }
 
 /// A key in the config that cannot be used.
@@ -54,6 +86,12 @@ impl std::fmt::Debug for ApiKeys {
     }
 }
 
+impl Default for ApiKeys {
+    fn default() -> Self {
+        Self { keys: Vec::new(), clock: System::clock() }
+    }
+}
+
 impl ApiKeys {
     /// Takes the keys.
     ///
@@ -61,8 +99,8 @@ impl ApiKeys {
     /// See [`BadKey`].
     pub fn new(given: impl IntoIterator<Item = Key>) -> Result<Self, BadKey> {
         let mut keys: Vec<Known> = Vec::new();
-        for Key { sha256, who } in given {
-            let digest = data_encoding::HEXLOWER_PERMISSIVE
+        for Key { sha256, who, until } in given {
+            let digest = HEXLOWER_PERMISSIVE
                 .decode(sha256.as_bytes())
                 .ok()
                 .and_then(|digest| <[u8; 32]>::try_from(digest).ok())
@@ -71,9 +109,19 @@ impl ApiKeys {
             if let Some(other) = keys.iter().find(|key| key.digest == digest && key.owner != owner) {
                 return Err(BadKey::Shared(other.owner.as_str().to_owned(), who.name));
             }
-            keys.push(Known { digest, owner, who: Arc::new(who) });
+            keys.push(Known { digest, owner, who: Arc::new(who), until });
         }
-        Ok(Self { keys })
+        Ok(Self { keys, ..Self::default() })
+    }
+
+    /// The same, by this clock.
+    #[must_use]
+    pub fn by(self, clock: Arc<dyn Clock>) -> Self {
+        Self { clock, ..self }
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.clock.now()
     }
 
     /// Whose key this is. It takes as long for a wrong key as for a right one.
@@ -89,14 +137,20 @@ impl ApiKeys {
                 found = Some(key);
             }
         }
-        let Known { owner, who, .. } = found.ok_or(Unauthorized::Unknown)?;
+        let Known { owner, who, until, .. } = found.ok_or(Unauthorized::Unknown)?;
+        if until.is_some_and(|until| until <= self.now()) {
+            return Err(Unauthorized::Over);
+        }
         let (owner, who) = (owner.clone(), Arc::clone(who));
-        Ok(Principal { owner, identified: true, pass: Pass(Some(digest)), who, from: None })
+        let pass = Pass { by: By::Key(digest), until: *until };
+        Ok(Principal { owner, identified: true, pass, who, from: None })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::auth::Authenticator;
     use crate::auth::tests::shown;
@@ -126,9 +180,37 @@ mod tests {
             (Some("a"), Unauthorized::Form),
             (Some("Bearer "), Unauthorized::Form),
             (Some("Basic abc"), Unauthorized::Form),
+            (Some("Bearer a,Bearer a"), Unauthorized::Form),
+            (Some("Bearer a a"), Unauthorized::Form),
             (Some("Bearer c"), Unauthorized::Unknown),
         ] {
             assert_eq!(shown(&auth, header), Err(why), "{header:?}");
+        }
+    }
+
+    #[test]
+    fn a_key_that_is_made_here_is_long_can_be_found_and_is_its_principals() {
+        let (key, sha256) = make(&System);
+        let (other, _) = make(&System);
+        assert!(key.starts_with("tb_") && key.len() == 3 + 43 && *key != *other, "{}", key.len());
+        assert!(looks_like_one(key.as_bytes()) && !looks_like_one(b"eyJhbGciOiJub25lIn0"));
+        let keys = ApiKeys::new([Key::new(&sha256, Identity::named("ann"))]).unwrap();
+        assert_eq!(keys.principal(key.as_bytes()).unwrap().owner.as_str(), "ann");
+    }
+
+    #[test]
+    fn a_key_is_good_until_its_end() {
+        let sha256 = digest("a");
+        let now = System.now();
+        let moment = Duration::from_secs(60);
+        for (until, expected) in [(now + moment, None), (now - moment, Some(Unauthorized::Over))] {
+            let key = Key::new(&sha256, Identity::named("ann")).until(Some(until));
+            let auth = Authenticator::ApiKeys(ApiKeys::new([key]).unwrap());
+            let shown = shown(&auth, Some("Bearer a"));
+            assert_eq!(shown.as_ref().err(), expected.as_ref());
+            if let Ok(principal) = shown {
+                assert!(auth.time_left(&principal).is_some_and(|left| left <= moment));
+            }
         }
     }
 

@@ -1,13 +1,18 @@
 //! Who is asking. It must not know what they ask for.
 
+mod challenge;
 mod identity;
 mod keys;
+pub mod oauth;
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub use identity::{Identity, Peer, Presented};
-pub use keys::{ApiKeys, BadKey, Key};
+pub use keys::{ApiKeys, BadKey, Key, make as make_key};
+use oauth::{Flaw, OAuth};
+use taskbridge_sdk::Timestamp;
 
 use crate::tasks::task::Owner;
 
@@ -30,13 +35,30 @@ pub struct Principal {
     pub from: Option<IpAddr>,
 }
 
-/// What a caller was let in by: a key, in the form in which the config has it, or nothing.
+/// What a caller was let in by, and until when that is good.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub struct Pass(Option<[u8; 32]>);
+pub struct Pass {
+    by: By,
+    until: Option<Timestamp>,
+}
+
+/// What a caller was let in by.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum By {
+    /// Nothing was asked for.
+    #[default]
+    Nothing,
+    /// A key, in the form in which the config has it.
+    Key([u8; 32]),
+    /// A signed token.
+    Token,
+    /// An issuer's word about a token.
+    Word,
+}
 
 impl std::fmt::Debug for Pass {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(if self.0.is_some() { "Pass(hidden)" } else { "Pass(none)" })
+        f.write_str(if self.by == By::Nothing { "Pass(none)" } else { "Pass(hidden)" })
     }
 }
 
@@ -69,20 +91,36 @@ pub enum Authenticator {
     },
     /// `Authorization: Bearer KEY`, with keys from the config.
     ApiKeys(ApiKeys),
+    /// `Authorization: Bearer TOKEN`, with tokens of issuers that the config names, or one of these keys.
+    OAuth(Box<OAuth>, ApiKeys),
 }
 
-/// The caller did not say who they are, or not truthfully (HTTP 401).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+/// The caller is not let in.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unauthorized {
     /// Nothing was said.
-    #[error("this server needs an API key: send the header Authorization: Bearer <key>")]
+    #[error(
+        "this server asks who is calling: send the header Authorization: Bearer <API key or access token>"
+    )]
     Missing,
-    /// The header has another form.
-    #[error("the Authorization header must have the form: Bearer <key>")]
+    /// The header has another form, or there are several.
+    #[error("there must be one Authorization header, of the form: Bearer <API key or access token>")]
     Form,
     /// Nobody has this key.
     #[error("the API key is not known to this server")]
     Unknown,
+    /// The key is past its end.
+    #[error("the API key has expired")]
+    Over,
+    /// The token is not good, or not here.
+    #[error(transparent)]
+    Token(#[from] Flaw),
+    /// The token is good, and grants too little: these are needed.
+    #[error("the access token must grant the scopes {}", .0.join(", "))]
+    Scope(Vec<String>),
+    /// It cannot be told now: the issuer is away.
+    #[error("the access token cannot be checked now: its issuer does not answer; try again")]
+    Unavailable,
 }
 
 impl Authenticator {
@@ -90,13 +128,18 @@ impl Authenticator {
     ///
     /// # Errors
     /// See [`Unauthorized`]. Never with [`Authenticator::None`], which looks at nothing.
-    #[expect(clippy::unused_async, reason = "a token may have to be looked up")]
     pub async fn authenticate(&self, presented: &Presented<'_>) -> Result<Principal, Unauthorized> {
+        let shown = || bearer(presented.authorization.ok_or(Unauthorized::Missing)?);
         let principal = match self {
             Authenticator::None { single_user } => Self::unnamed(*single_user),
-            Authenticator::ApiKeys(keys) => {
-                keys.principal(bearer(presented.authorization.ok_or(Unauthorized::Missing)?)?)?
-            }
+            Authenticator::ApiKeys(keys) => keys.principal(shown()?)?,
+            Authenticator::OAuth(oauth, keys) => match keys.principal(shown()?) {
+                // A key that was made here is nothing that an issuer should see.
+                Err(Unauthorized::Unknown) if !keys::looks_like_one(shown()?) => {
+                    oauth.principal(shown()?).await?
+                }
+                known => known?,
+            },
         };
         Ok(Principal { from: presented.peer.address.map(|address| address.ip()), ..principal })
     }
@@ -107,24 +150,42 @@ impl Authenticator {
 
     /// True if somebody who was let in before would be let in again, and be the same.
     pub fn still_knows(&self, principal: &Principal) -> bool {
-        let known = match (self, principal.pass) {
-            (Authenticator::ApiKeys(keys), Pass(Some(digest))) => keys.principal_of(digest),
-            (Authenticator::ApiKeys(_), Pass(None)) => return false,
-            (Authenticator::None { single_user }, _) => Ok(Self::unnamed(*single_user)),
+        let by_key =
+            |keys: &ApiKeys, digest| keys.principal_of(digest).is_ok_and(|known| known.is_same(principal));
+        match (self, principal.pass.by) {
+            (Authenticator::None { single_user }, _) => Self::unnamed(*single_user).is_same(principal),
+            (Authenticator::ApiKeys(keys) | Authenticator::OAuth(_, keys), By::Key(digest)) => {
+                by_key(keys, digest)
+            }
+            (Authenticator::OAuth(oauth, _), By::Token | By::Word) => oauth.still_knows(principal),
+            (Authenticator::ApiKeys(_) | Authenticator::OAuth(..), _) => false,
+        }
+    }
+
+    /// How long somebody who is known is let in at most, if that has an end.
+    pub fn time_left(&self, principal: &Principal) -> Option<Duration> {
+        let now = match self {
+            Authenticator::None { .. } => return None,
+            Authenticator::ApiKeys(keys) => keys.now(),
+            Authenticator::OAuth(oauth, _) => oauth.now(),
         };
-        known.is_ok_and(|known| known.is_same(principal))
+        principal.pass.until.map(|until| until.since(now))
+    }
+
+    /// Takes over what is known of issuers that are reached as before, so that other rules do not ask them anew.
+    pub fn inherit(&mut self, old: &Authenticator) {
+        if let (Authenticator::OAuth(new, _), Authenticator::OAuth(old, _)) = (self, old) {
+            new.inherit(old);
+        }
     }
 }
 
-/// The credential of a `Bearer` header.
+/// The credential of a `Bearer` header. Several headers come here as one, with commas between.
 fn bearer(header: &[u8]) -> Result<&[u8], Unauthorized> {
     let (scheme, credential) = header.split_at_checked("Bearer ".len()).ok_or(Unauthorized::Form)?;
     let credential = credential.trim_ascii();
-    if scheme.eq_ignore_ascii_case(b"Bearer ") && !credential.is_empty() {
-        Ok(credential)
-    } else {
-        Err(Unauthorized::Form)
-    }
+    let is_one = !credential.is_empty() && !credential.iter().any(|byte| matches!(byte, b',' | b' ' | b'\t'));
+    if scheme.eq_ignore_ascii_case(b"Bearer ") && is_one { Ok(credential) } else { Err(Unauthorized::Form) }
 }
 
 #[cfg(test)]

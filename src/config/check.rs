@@ -2,19 +2,19 @@
 
 use std::net::SocketAddr;
 
+use super::auth::{AuthMode, Authentication};
 use super::reader::Reader;
-use super::shape::{Auth, AuthMode, Lifetime, Reconciler, Server};
+use super::shape::{Lifetime, Reconciler, Server};
 use crate::tasks::machine::in_words;
 
 /// Checks the server's own tables.
 pub(super) fn all(
     reader: &mut Reader<'_>,
     server: &Server,
-    auth: &Auth,
+    auth: &Authentication,
     reconciler: &Reconciler,
     lifetime: &Lifetime,
 ) {
-    check_auth(reader, auth);
     if reader.is_clean("auth")
         && let Err(message) = reachable(server.listen, auth)
     {
@@ -46,42 +46,14 @@ pub(super) fn all(
 }
 
 /// Says why a server with this config must not listen there, if it must not.
-pub(super) fn reachable(address: SocketAddr, auth: &Auth) -> Result<(), String> {
-    if address.ip().is_loopback() || auth.mode != AuthMode::None {
+pub(super) fn reachable(address: SocketAddr, auth: &Authentication) -> Result<(), String> {
+    if address.ip().is_loopback() || auth.mode != AuthMode::None || auth.open {
         return Ok(());
     }
     Err(format!(
         "other machines can reach {address}, and [auth] lets anybody in: listen on 127.0.0.1, or set mode = \
-         \"api_keys\" in [auth] and list keys"
+         \"api_keys\" or \"oauth\" in [auth]"
     ))
-}
-
-fn check_auth(reader: &mut Reader<'_>, auth: &Auth) {
-    match auth.mode {
-        AuthMode::None if !auth.keys.is_empty() => {
-            reader.problem(
-                "auth.mode",
-                "keys are listed, and nobody would ask for them: set mode = \"api_keys\"",
-            );
-        }
-        AuthMode::ApiKeys if auth.keys.is_empty() => {
-            reader.problem("auth.mode", "no keys are listed, so nobody could call: add [[auth.keys]]");
-        }
-        AuthMode::ApiKeys if auth.single_user => {
-            let message = "it goes with mode = \"none\": with keys, each principal is an owner";
-            reader.problem("auth.single_user", message);
-        }
-        _ => {}
-    }
-    for (index, key) in auth.keys.iter().enumerate() {
-        if key.principal.trim().is_empty() {
-            reader.problem(format!("auth.keys[{index}].principal"), "it is empty: name whose key it is");
-        }
-        if let Some(other) = auth.keys[..index].iter().find(|other| other.sha256 == key.sha256) {
-            let message = format!("this key is listed before, for `{}`", other.principal);
-            reader.problem(format!("auth.keys[{index}].sha256"), message);
-        }
-    }
 }
 
 /// An origin is a scheme, a host and at most a port (RFC 6454): a path would never match.

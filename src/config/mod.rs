@@ -5,6 +5,7 @@
 //! it, and `tools` makes the catalog's definitions of it. It must not connect to anything.
 
 mod asking;
+mod auth;
 mod backends;
 mod check;
 mod discovered;
@@ -31,10 +32,11 @@ mod tool_shape;
 mod tools;
 mod values;
 
+pub use auth::{ApiKey, AuthMode, Authentication, Tokens};
 pub use discovered::{Discover, ToolRules, as_toml};
 pub use parts::{Differences, Parts};
 pub use problem::{Problem, Problems};
-pub use shape::{ApiKey, Auth, AuthMode, CompanionTools, Log, LogFormat, Reconciler, Server};
+pub use shape::{CompanionTools, Log, LogFormat, Reconciler, Server};
 pub use sources::Sources;
 pub use store::{Database, StorePlace};
 
@@ -67,7 +69,7 @@ pub struct Config {
     /// What the server says about its own work.
     pub log: Log,
     /// Who may call.
-    pub auth: Auth,
+    pub auth: Authentication,
     /// The keys that seal, the first, and open. Without any it is the store's own.
     pub seal: Vec<Key>,
     /// Where tasks are kept.
@@ -199,7 +201,7 @@ fn read_text(
 
     let server: Server = reader.section("server", part("server"));
     let log: Log = reader.section("log", part("log"));
-    let auth: Auth = reader.section("auth", part("auth"));
+    let auth: auth::Auth = reader.section("auth", part("auth"));
     let seal: seal::Seal = reader.section("seal", part("seal"));
     let store: Store = reader.section("store", part("store"));
     let reconciler: Reconciler = reader.section("reconciler", part("reconciler"));
@@ -213,6 +215,7 @@ fn read_text(
     let notify_tables = part("notify");
     reader.leftovers("", &fields, &TABLES);
 
+    let auth = auth::read(&mut reader, auth, dir);
     check::all(&mut reader, &server, &auth, &reconciler, &lifetime);
     let backend_names: Vec<String> = backend_tables.keys().cloned().collect();
     let mut backends = BTreeMap::new();

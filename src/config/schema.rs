@@ -7,11 +7,12 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 use taskbridge_sdk::Registry;
 
+use super::auth::Auth;
 use super::discovered::{Discover, FIELD as DISCOVER};
 use super::notify::Notify;
 use super::offer_shape::{Prompt, Resource};
 use super::seal::Seal;
-use super::shape::{Auth, ConcurrencyGroup, Lifetime, Log, Reconciler, Server};
+use super::shape::{ConcurrencyGroup, Lifetime, Log, Reconciler, Server};
 use super::store::Store;
 use super::tool_shape::Tool;
 

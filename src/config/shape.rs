@@ -1,6 +1,5 @@
 //! What a config file may hold, tools apart: shapes and defaults. The comments become the config's JSON Schema.
 
-use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;
@@ -142,58 +141,6 @@ impl Default for Log {
     fn default() -> Self {
         Self { filter: "info".to_owned(), format: LogFormat::Text }
     }
-}
-
-/// Who may call.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Auth {
-    /// How callers prove who they are.
-    pub mode: AuthMode,
-    /// With `mode = "none"`: all callers are one owner, so that tasks can be listed. Over stdio this is always so.
-    pub single_user: bool,
-    /// With `mode = "api_keys"`: the keys. A principal can have several.
-    pub keys: Vec<ApiKey>,
-}
-
-/// How callers prove who they are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum AuthMode {
-    /// They do not: whoever reaches the server may call, and whoever holds a task id may use the task.
-    #[default]
-    None,
-    /// By a key, sent as `Authorization: Bearer KEY`.
-    ApiKeys,
-}
-
-/// An API key. Only its digest stands here, so that the file is of no use to a thief.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ApiKey {
-    /// Whose key it is: the owner of the tasks that it makes.
-    pub principal: String,
-    /// The SHA-256 of the key in hexadecimal: `printf %s "$KEY" | sha256sum`. Use long random keys.
-    #[serde(deserialize_with = "digest")]
-    #[schemars(with = "String", regex(pattern = "^[0-9a-fA-F]{64}$"))]
-    pub sha256: [u8; 32],
-    /// The groups that its principal is in.
-    #[serde(default)]
-    pub groups: BTreeSet<String>,
-    /// What it grants: its scopes.
-    #[serde(default)]
-    pub scopes: BTreeSet<String>,
-}
-
-fn digest<'de, D: Deserializer<'de>>(from: D) -> Result<[u8; 32], D::Error> {
-    let text = String::deserialize(from)?;
-    let bytes = data_encoding::HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok();
-    // What stands here may be the key itself by mistake, so it is not repeated.
-    bytes.and_then(|bytes| bytes.try_into().ok()).ok_or_else(|| {
-        serde::de::Error::custom(
-            "it is not a SHA-256 in hexadecimal (64 digits): write what `printf %s \"$KEY\" | sha256sum` prints",
-        )
-    })
 }
 
 /// How jobs are watched. A change takes effect when the server is started again.

@@ -206,7 +206,7 @@ fn mistakes_in_the_servers_own_tables() {
         ),
         (
             "[server]\nlisten = \"0.0.0.0:80\"\n",
-            "x.toml:2: server.listen: other machines can reach 0.0.0.0:80, and [auth] lets anybody in: listen on 127.0.0.1, or set mode = \"api_keys\" in [auth] and list keys",
+            "x.toml:2: server.listen: other machines can reach 0.0.0.0:80, and [auth] lets anybody in: listen on 127.0.0.1, or set mode = \"api_keys\" or \"oauth\" in [auth]",
         ),
         (
             "[auth]\nmode = \"api_keys\"\n",
@@ -215,6 +215,34 @@ fn mistakes_in_the_servers_own_tables() {
         (
             "[[auth.keys]]\nprincipal = \"ann\"\nsha256 = \"my secret key\"\n",
             "x.toml:3: auth.keys[0].sha256: it is not a SHA-256 in hexadecimal (64 digits): write what `printf %s \"$KEY\" | sha256sum` prints",
+        ),
+        (
+            "[[auth.keys]]\nprincipal = \"[x\"\nsha256 = \"0000000000000000000000000000000000000000000000000000000000000000\"\n[auth]\nmode = \"api_keys\"\n",
+            "x.toml:2: auth.keys[0].principal: it begins with `[`, as the names of owners by token do: begin it otherwise",
+        ),
+        (
+            "[auth]\nmode = \"api_keys\"\nanyone_may_do_everything = true\n",
+            "x.toml:2: auth.mode: no keys are listed, so nobody could call: add [[auth.keys]]\n\
+             x.toml:3: auth.anyone_may_do_everything: it goes with mode = \"none\", and contradicts this one: remove it",
+        ),
+        (
+            "[auth]\nresource = \"https://b.example/mcp\"\n",
+            "x.toml:2: auth.resource: it goes with mode = \"oauth\": set that, or remove this",
+        ),
+        (
+            "[auth]\nmode = \"oauth\"\n",
+            "x.toml:2: auth.mode: no issuers are listed, so nobody's tokens are good: add [[auth.issuers]]\n\
+             x.toml:2: auth.mode: `resource` is missing: write the address by which clients reach the server, such as \
+             resource = \"https://bridge.example.com/mcp\"",
+        ),
+        (
+            "[auth]\nmode = \"oauth\"\nresource = \"http://b.example/mcp\"\nrequired_scopes = [\"a b\"]\nleeway = \"1h\"\n\
+             [[auth.issuers]]\nissuer = \"http://login.example\"\nalgorithms = [\"HS256\"]\n",
+            "x.toml:3: auth.resource: \"http://b.example/mcp\" is not https, and tokens could be read on the way: write the address that clients use, such as https://bridge.example.com/mcp\n\
+             x.toml:4: auth.required_scopes[0]: \"a b\" is no scope: write one word, without quotes and backslashes\n\
+             x.toml:5: auth.leeway: it lets tokens live on for too long: 5m at most\n\
+             x.toml:7: auth.issuers[0].issuer: it is no address that can be asked: write one with https (http only for 127.0.0.1, ::1 and localhost)\n\
+             x.toml:8: auth.issuers[0].algorithms[0]: unknown variant `HS256`, expected one of `RS256`, `RS384`, `RS512`, `PS256`, `PS384`, `PS512`, `ES256`, `ES384`, `ES512`, `EdDSA`; did you mean `RS256`?",
         ),
         (
             "[store]\nkind = \"redis\"\n",

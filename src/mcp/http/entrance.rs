@@ -2,11 +2,16 @@
 //! longer let in loses the streams that are open, too. It must not know what is asked behind it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 use crate::auth::{Authenticator, Principal};
 use crate::mcp::origin::Doors;
+
+/// How long is waited at most before the clock is looked at again: it can be set.
+const LONGEST: Duration = Duration::from_secs(60);
 
 /// Who is let in, and from where.
 #[derive(Clone, Debug)]
@@ -27,8 +32,9 @@ impl Entrance {
         Self(watch::Sender::new(Arc::new(rules)))
     }
 
-    /// Puts other rules in force.
-    pub fn replace(&self, rules: Rules) {
+    /// Puts other rules in force. What is known of whoever is asked about callers is kept.
+    pub fn replace(&self, mut rules: Rules) {
+        rules.auth.inherit(&self.rules().auth);
         self.0.send_replace(Arc::new(rules));
     }
 
@@ -37,10 +43,23 @@ impl Entrance {
         Arc::clone(&self.0.borrow())
     }
 
-    /// Waits until somebody who was let in would no longer be, as who they were.
+    /// Waits until somebody who was let in would no longer be, as who they were: by other rules, or because what they were
+    /// let in by is over.
     pub(super) async fn turns_away(&self, principal: &Principal) {
         let mut rules = self.0.subscribe();
-        // The sender lives in `self`, so this ends with such rules only.
-        let _ = rules.wait_for(|rules| !rules.auth.still_knows(principal)).await;
+        loop {
+            let left = {
+                let rules = rules.borrow_and_update();
+                if !rules.auth.still_knows(principal) {
+                    return;
+                }
+                rules.auth.time_left(principal)
+            };
+            // The sender lives in `self`, so there can be other rules for as long as this waits.
+            match left {
+                None => drop(rules.changed().await),
+                Some(left) => drop(timeout(left.min(LONGEST), rules.changed()).await),
+            }
+        }
     }
 }

@@ -14,13 +14,14 @@ mod post;
 mod refusal;
 mod serve;
 mod stream;
+mod well_known;
 
 use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::any;
 use futures_util::FutureExt as _;
@@ -53,8 +54,8 @@ struct Http {
 
 type Result<T, E = Box<Refusal>> = std::result::Result<T, E>;
 
-/// The endpoint at `/mcp`. Its streams end when `shutdown` is cancelled. What comes with it hears what is said to other
-/// replicas, for as long as it is polled.
+/// The endpoint at `/mcp`, and beside it what clients that look for a token are told. Its streams end when `shutdown` is
+/// cancelled. What comes with it hears what is said to other replicas, for as long as it is polled.
 pub fn router(
     bridge: Arc<Bridge>,
     entrance: Arc<Entrance>,
@@ -64,7 +65,8 @@ pub fn router(
     let (opened, live, polls) = (Opened::default(), Live::default(), Polls::default());
     let http = Arc::new(Http { bridge, entrance, opened, live, polls, shutdown });
     let hears = elsewhere::follow(Arc::clone(&http)).boxed();
-    (Router::new().route("/mcp", any(endpoint)).with_state(http), hears)
+    let metadata = well_known::routes(Arc::clone(&http.entrance));
+    (Router::new().route("/mcp", any(endpoint)).with_state(http).merge(metadata), hears)
 }
 
 async fn endpoint(State(http): State<Arc<Http>>, request: Request) -> Response {
@@ -87,10 +89,11 @@ async fn answer(http: &Arc<Http>, rules: &Rules, request: Request) -> Result<Res
     if head.method == Method::OPTIONS {
         return Ok(gate::preflight(&head));
     }
-    let authorization = head.headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
+    let authorization = gate::held(&head.headers, header::AUTHORIZATION.as_str());
     let peer = head.extensions.get::<Peer>().unwrap_or(&NOWHERE);
-    let presented = Presented { authorization, peer };
-    let principal = rules.auth.authenticate(&presented).await.map_err(Refusal::unauthorized)?;
+    let presented = Presented { authorization: authorization.as_deref(), peer };
+    let principal = rules.auth.authenticate(&presented).await;
+    let principal = principal.map_err(|why| Refusal::unauthorized(&rules.auth, &why))?;
     match head.method {
         Method::POST => post::post(http, principal, &head.headers, body).await,
         Method::GET => get::get(http, principal, &head.headers).await,

@@ -4,7 +4,7 @@
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
-use crate::auth::Unauthorized;
+use crate::auth::{Authenticator, Unauthorized};
 use crate::mcp::jsonrpc::{self, Error, INTERNAL_ERROR, INVALID_REQUEST, Id, Malformed};
 use crate::tasks::store::StoreError;
 
@@ -58,14 +58,30 @@ impl Refusal {
         Box::new(Self { status: StatusCode::BAD_REQUEST, id, error, header: None })
     }
 
-    /// 401.
-    pub(super) fn unauthorized(why: Unauthorized) -> Box<Self> {
-        let challenge = match why {
-            Unauthorized::Missing => "Bearer",
-            Unauthorized::Form => "Bearer error=\"invalid_request\"",
-            Unauthorized::Unknown => "Bearer error=\"invalid_token\"",
+    /// 401 to somebody who is not let in; 403 if their token is good and grants too little; 503 if that cannot be told now.
+    pub(super) fn unauthorized(auth: &Authenticator, why: &Unauthorized) -> Box<Self> {
+        let status = match why {
+            Unauthorized::Scope(_) => StatusCode::FORBIDDEN,
+            Unauthorized::Unavailable => {
+                return Self::refused(StatusCode::SERVICE_UNAVAILABLE, why.to_string())
+                    .with(header::RETRY_AFTER, "5");
+            }
+            _ => StatusCode::UNAUTHORIZED,
         };
-        Self::refused(StatusCode::UNAUTHORIZED, why.to_string()).with(header::WWW_AUTHENTICATE, challenge)
+        Self::refused(status, why.to_string()).challenging(&auth.challenge(why))
+    }
+
+    /// 403: the token is good, and all of these scopes are needed for what is asked.
+    #[expect(dead_code, reason = "rules on tools will say which scopes a call needs")]
+    pub(super) fn insufficient_scope(auth: &Authenticator, needed: &[String]) -> Box<Self> {
+        let why = Unauthorized::Scope(needed.to_vec());
+        Self::refused(StatusCode::FORBIDDEN, why.to_string()).challenging(&auth.scope_challenge(needed))
+    }
+
+    fn challenging(mut self: Box<Self>, challenge: &str) -> Box<Self> {
+        let value = HeaderValue::try_from(challenge).unwrap_or(HeaderValue::from_static("Bearer"));
+        self.header = Some((header::WWW_AUTHENTICATE, value));
+        self
     }
 
     /// 403.

@@ -90,6 +90,11 @@ impl Client {
         Self { url: url.to_owned(), ..self.clone() }
     }
 
+    /// Its id.
+    pub(crate) fn session(&self) -> &str {
+        &self.session
+    }
+
     /// A request's result.
     pub(crate) async fn request(&self, method: &str, params: Value) -> Result<Value, Fault> {
         self.converse(method, params, &Value::Null).await

@@ -11,6 +11,7 @@
 mod client;
 mod events;
 mod front;
+pub(crate) mod issuer;
 mod modern;
 mod place;
 pub(crate) mod postgres;

@@ -1,0 +1,105 @@
+//! What somebody who is not let in is told about how to get in: the `WWW-Authenticate` of RFC 6750, with where the
+//! metadata of RFC 9728 stands and which scopes to ask for, as both revisions of MCP want it.
+
+use super::oauth::{OAuth, Resource};
+use super::{Authenticator, Unauthorized};
+
+impl Authenticator {
+    /// The challenge to somebody who was turned away.
+    pub fn challenge(&self, why: &Unauthorized) -> String {
+        let (error, description) = match why {
+            Unauthorized::Missing | Unauthorized::Unavailable => (None, None),
+            Unauthorized::Form => (Some("invalid_request"), None),
+            Unauthorized::Unknown | Unauthorized::Over => (Some("invalid_token"), None),
+            Unauthorized::Token(flaw) => (Some("invalid_token"), Some(flaw.to_string())),
+            Unauthorized::Scope(_) => (Some("insufficient_scope"), None),
+        };
+        let scopes = match (why, self.oauth()) {
+            (Unauthorized::Scope(needed), _) => needed.as_slice(),
+            (_, Some(oauth)) => oauth.required(),
+            (_, None) => &[],
+        };
+        self.render(error, scopes, description.as_deref())
+    }
+
+    /// The challenge to somebody who is known and whose token grants too little for what they ask: all of these scopes
+    /// are needed for it.
+    pub fn scope_challenge(&self, needed: &[String]) -> String {
+        self.render(Some("insufficient_scope"), needed, None)
+    }
+
+    /// Where somebody who looks for a token finds out about this server, if it takes tokens.
+    pub fn resource(&self) -> Option<&Resource> {
+        self.oauth().map(OAuth::resource)
+    }
+
+    /// What stands there.
+    pub fn metadata(&self) -> Option<serde_json::Value> {
+        self.oauth().map(|oauth| oauth.resource().metadata(oauth.issuers()))
+    }
+
+    fn oauth(&self) -> Option<&OAuth> {
+        match self {
+            Authenticator::OAuth(oauth, _) => Some(oauth),
+            Authenticator::None { .. } | Authenticator::ApiKeys(_) => None,
+        }
+    }
+
+    fn render(&self, error: Option<&str>, scopes: &[String], description: Option<&str>) -> String {
+        let metadata = self.resource().map(Resource::metadata_url);
+        let scopes = Some(scopes.join(" ")).filter(|scopes| !scopes.is_empty());
+        let parameters = [
+            ("error", error),
+            ("error_description", description),
+            ("scope", scopes.as_deref()),
+            ("resource_metadata", metadata.as_deref()),
+        ];
+        let said =
+            parameters.into_iter().filter_map(|(name, value)| Some(format!("{name}={}", quoted(value?))));
+        let said: Vec<String> = said.collect();
+        if said.is_empty() { "Bearer".to_owned() } else { format!("Bearer {}", said.join(", ")) }
+    }
+}
+
+/// A quoted string of HTTP. What cannot stand in one is left out.
+fn quoted(text: &str) -> String {
+    let plain = text.chars().filter(|c| matches!(c, ' '..='~') && !matches!(c, '"' | '\\'));
+    format!("\"{}\"", plain.collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::auth::ApiKeys;
+    use crate::auth::oauth::Flaw;
+    use crate::clock::System;
+
+    #[test]
+    fn says_how_to_get_in() {
+        let resource = Resource::new("https://b.example/mcp", None, Vec::new()).unwrap();
+        let oauth = OAuth::new(resource, vec!["run".to_owned()], [], System::clock()).unwrap();
+        let oauth = Authenticator::OAuth(Box::new(oauth), ApiKeys::default());
+        let at = "resource_metadata=\"https://b.example/.well-known/oauth-protected-resource/mcp\"";
+        let needed = vec!["run".to_owned(), "de\"ploy".to_owned()];
+        for (why, challenge) in [
+            (Unauthorized::Missing, format!("Bearer scope=\"run\", {at}")),
+            (Unauthorized::Form, format!("Bearer error=\"invalid_request\", scope=\"run\", {at}")),
+            (
+                Unauthorized::Token(Flaw::Expired),
+                format!(
+                    "Bearer error=\"invalid_token\", error_description=\"the token has expired\", scope=\"run\", {at}"
+                ),
+            ),
+            (
+                Unauthorized::Scope(needed.clone()),
+                format!("Bearer error=\"insufficient_scope\", scope=\"run deploy\", {at}"),
+            ),
+        ] {
+            assert_eq!(oauth.challenge(&why), challenge);
+        }
+        assert_eq!(oauth.scope_challenge(&needed), oauth.challenge(&Unauthorized::Scope(needed)));
+        let keys = Authenticator::ApiKeys(ApiKeys::default());
+        assert_eq!(keys.challenge(&Unauthorized::Missing), "Bearer");
+        assert_eq!(keys.challenge(&Unauthorized::Unknown), "Bearer error=\"invalid_token\"");
+    }
+}

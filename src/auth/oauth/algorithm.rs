@@ -1,0 +1,248 @@
+//! [`Algorithm`]: how a token may be signed, and [`PublicKey`]: what a signature is checked by. An algorithm goes with
+//! one kind of key, so that a token cannot have a key used for what it was not made for. There is none with a shared
+//! secret, and none without a signature. It must not know where keys come from.
+
+use aws_lc_rs::signature::{
+    self, EcdsaVerificationAlgorithm, RsaParameters, RsaPublicKeyComponents, UnparsedPublicKey,
+};
+use data_encoding::BASE64URL_NOPAD;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// How a token may be signed (RFC 7518, RFC 8037).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+pub enum Algorithm {
+    /// RSA by PKCS #1 v1.5 with SHA-256.
+    #[serde(rename = "RS256")]
+    Rs256,
+    /// RSA by PKCS #1 v1.5 with SHA-384.
+    #[serde(rename = "RS384")]
+    Rs384,
+    /// RSA by PKCS #1 v1.5 with SHA-512.
+    #[serde(rename = "RS512")]
+    Rs512,
+    /// RSA by PSS with SHA-256.
+    #[serde(rename = "PS256")]
+    Ps256,
+    /// RSA by PSS with SHA-384.
+    #[serde(rename = "PS384")]
+    Ps384,
+    /// RSA by PSS with SHA-512.
+    #[serde(rename = "PS512")]
+    Ps512,
+    /// ECDSA on P-256 with SHA-256.
+    #[serde(rename = "ES256")]
+    Es256,
+    /// ECDSA on P-384 with SHA-384.
+    #[serde(rename = "ES384")]
+    Es384,
+    /// ECDSA on P-521 with SHA-512.
+    #[serde(rename = "ES512")]
+    Es512,
+    /// Ed25519.
+    #[serde(rename = "EdDSA")]
+    EdDsa,
+}
+
+/// The names of all of them.
+const NAMES: [(&str, Algorithm); 11] = [
+    ("RS256", Algorithm::Rs256),
+    ("RS384", Algorithm::Rs384),
+    ("RS512", Algorithm::Rs512),
+    ("PS256", Algorithm::Ps256),
+    ("PS384", Algorithm::Ps384),
+    ("PS512", Algorithm::Ps512),
+    ("ES256", Algorithm::Es256),
+    ("ES384", Algorithm::Es384),
+    ("ES512", Algorithm::Es512),
+    ("EdDSA", Algorithm::EdDsa),
+    // The name by which RFC 9864 replaces the one before.
+    ("Ed25519", Algorithm::EdDsa),
+];
+
+impl Algorithm {
+    /// The one of this name, exactly so written.
+    pub fn named(name: &str) -> Option<Self> {
+        NAMES.iter().find(|(known, _)| *known == name).map(|(_, algorithm)| *algorithm)
+    }
+
+    /// All of them.
+    pub fn all() -> Vec<Self> {
+        NAMES[..10].iter().map(|(_, algorithm)| *algorithm).collect()
+    }
+}
+
+/// A curve that signatures are made on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Curve {
+    P256,
+    P384,
+    P521,
+}
+
+impl Curve {
+    fn named(name: &str) -> Option<Self> {
+        match name {
+            "P-256" => Some(Self::P256),
+            "P-384" => Some(Self::P384),
+            "P-521" => Some(Self::P521),
+            _ => None,
+        }
+    }
+
+    /// The bytes of a coordinate.
+    fn size(self) -> usize {
+        match self {
+            Self::P256 => 32,
+            Self::P384 => 48,
+            Self::P521 => 66,
+        }
+    }
+}
+
+/// The public half of a key that an issuer signs with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum PublicKey {
+    Rsa { n: Vec<u8>, e: Vec<u8> },
+    Ec { curve: Curve, point: Vec<u8> },
+    Ed25519(Vec<u8>),
+}
+
+/// What a key is made of, as a JWK has it (RFC 7517).
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Parts {
+    kty: String,
+    crv: String,
+    n: String,
+    e: String,
+    x: String,
+    y: String,
+}
+
+impl PublicKey {
+    /// The key of these parts, if it is one that tokens can be checked by.
+    pub(super) fn of(parts: &Parts) -> Option<Self> {
+        let bytes =
+            |text: &str| BASE64URL_NOPAD.decode(text.as_bytes()).ok().filter(|bytes| !bytes.is_empty());
+        // RFC 7518 wants no leading zeros; some issuers write one, as for a signed number.
+        let number = |text: &str| {
+            let bytes = bytes(text)?;
+            let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
+            Some(bytes[zeros..].to_vec()).filter(|bytes| !bytes.is_empty())
+        };
+        match (parts.kty.as_str(), parts.crv.as_str()) {
+            ("RSA", _) => {
+                let (n, e) = (number(&parts.n)?, number(&parts.e)?);
+                (2048..=8192).contains(&(n.len() * 8)).then_some(Self::Rsa { n, e })
+            }
+            ("EC", curve) => {
+                let curve = Curve::named(curve)?;
+                let (x, y) = (bytes(&parts.x)?, bytes(&parts.y)?);
+                let fits = x.len() == curve.size() && y.len() == curve.size();
+                fits.then(|| Self::Ec { curve, point: [&[4], x.as_slice(), &y].concat() })
+            }
+            ("OKP", "Ed25519") => bytes(&parts.x).filter(|x| x.len() == 32).map(Self::Ed25519),
+            _ => None,
+        }
+    }
+
+    /// True if signatures by this algorithm are made with such a key.
+    pub(super) fn fits(&self, algorithm: Algorithm) -> bool {
+        use Algorithm::{EdDsa, Es256, Es384, Es512};
+        match self {
+            Self::Rsa { .. } => rsa(algorithm).is_some(),
+            Self::Ec { curve: Curve::P256, .. } => algorithm == Es256,
+            Self::Ec { curve: Curve::P384, .. } => algorithm == Es384,
+            Self::Ec { curve: Curve::P521, .. } => algorithm == Es512,
+            Self::Ed25519(_) => algorithm == EdDsa,
+        }
+    }
+
+    /// True if whoever has the other half signed this.
+    pub(super) fn verifies(&self, algorithm: Algorithm, message: &[u8], signature: &[u8]) -> bool {
+        if !self.fits(algorithm) {
+            return false;
+        }
+        match self {
+            Self::Rsa { n, e } => rsa(algorithm).is_some_and(|parameters| {
+                RsaPublicKeyComponents { n, e }.verify(parameters, message, signature).is_ok()
+            }),
+            Self::Ec { curve, point } => {
+                UnparsedPublicKey::new(ecdsa(*curve), point).verify(message, signature).is_ok()
+            }
+            Self::Ed25519(key) => {
+                UnparsedPublicKey::new(&signature::ED25519, key).verify(message, signature).is_ok()
+            }
+        }
+    }
+}
+
+fn rsa(algorithm: Algorithm) -> Option<&'static RsaParameters> {
+    match algorithm {
+        Algorithm::Rs256 => Some(&signature::RSA_PKCS1_2048_8192_SHA256),
+        Algorithm::Rs384 => Some(&signature::RSA_PKCS1_2048_8192_SHA384),
+        Algorithm::Rs512 => Some(&signature::RSA_PKCS1_2048_8192_SHA512),
+        Algorithm::Ps256 => Some(&signature::RSA_PSS_2048_8192_SHA256),
+        Algorithm::Ps384 => Some(&signature::RSA_PSS_2048_8192_SHA384),
+        Algorithm::Ps512 => Some(&signature::RSA_PSS_2048_8192_SHA512),
+        Algorithm::Es256 | Algorithm::Es384 | Algorithm::Es512 | Algorithm::EdDsa => None,
+    }
+}
+
+fn ecdsa(curve: Curve) -> &'static EcdsaVerificationAlgorithm {
+    match curve {
+        Curve::P256 => &signature::ECDSA_P256_SHA256_FIXED,
+        Curve::P384 => &signature::ECDSA_P384_SHA384_FIXED,
+        Curve::P521 => &signature::ECDSA_P521_SHA512_FIXED,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 8037, appendix A.4.
+    #[test]
+    fn checks_the_signature_of_the_standard() {
+        let parts = Parts {
+            kty: "OKP".to_owned(),
+            crv: "Ed25519".to_owned(),
+            x: "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo".to_owned(),
+            ..Parts::default()
+        };
+        let key = PublicKey::of(&parts).unwrap();
+        let message = b"eyJhbGciOiJFZERTQSJ9.RXhhbXBsZSBvZiBFZDI1NTE5IHNpZ25pbmc";
+        let signature =
+            "hgyY0il_MGCjP0JzlnLWG1PPOt7-09PGcvMg3AIbQR6dWbhijcNR4ki4iylGjg5BhVsPt9g7sVvpAr_MuM0KAg";
+        let signature = BASE64URL_NOPAD.decode(signature.as_bytes()).unwrap();
+        assert!(key.verifies(Algorithm::EdDsa, message, &signature));
+        assert!(!key.verifies(Algorithm::EdDsa, b"something else", &signature));
+        assert!(!key.verifies(Algorithm::Es256, message, &signature), "the key is of another kind");
+    }
+
+    #[test]
+    fn keys_that_are_none_are_not_taken() {
+        let short = BASE64URL_NOPAD.encode(&[0xff; 128]);
+        for (kty, crv, n, x) in [
+            ("oct", "", "", "AAAA"),
+            ("RSA", "", short.as_str(), ""),
+            ("EC", "P-256", "", "AAAA"),
+            ("EC", "secp256k1", "", "AAAA"),
+            ("OKP", "X25519", "", "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"),
+        ] {
+            let owned = str::to_owned;
+            let parts =
+                Parts { kty: owned(kty), crv: owned(crv), n: owned(n), x: owned(x), ..Parts::default() };
+            assert_eq!(PublicKey::of(&Parts { e: owned("AQAB"), y: owned(x), ..parts }), None, "{kty} {crv}");
+        }
+    }
+
+    #[test]
+    fn only_signatures_by_a_private_key_have_a_name_here() {
+        for name in ["none", "None", "HS256", "HS384", "HS512", "rs256", "ES256K", "RSA-OAEP", ""] {
+            assert_eq!(Algorithm::named(name), None, "{name}");
+        }
+        assert_eq!(Algorithm::all().len(), 10);
+    }
+}

@@ -1,0 +1,338 @@
+//! What the claims of a checked token, or of an issuer's word about one, say of its bearer: whether it is meant for this
+//! server, from when until when, and who they are. Pure; whether the claims can be believed was found out before.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use taskbridge_sdk::Timestamp;
+
+use super::flaw::Flaw;
+use crate::auth::Identity;
+use crate::tasks::task::Owner;
+
+/// The longest that a token may say of a person's name.
+const LONGEST_NAME: usize = 256;
+
+/// What the tokens of an issuer are read by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// Who they must be from, exactly so written.
+    pub issuer: String,
+    /// Whom they must be meant for: one of these.
+    pub audiences: Vec<String>,
+    /// How far the clocks may be apart.
+    pub leeway: Duration,
+    /// Where groups stand.
+    pub groups: Claim,
+    /// Where the tenant stands, if owners are told apart by it, too.
+    pub tenant: Option<Claim>,
+    /// Where a name for people stands.
+    pub name: Claim,
+    /// Scopes that stand for others as well.
+    pub implied: BTreeMap<String, Vec<String>>,
+}
+
+/// A claim: by its name, or by a JSON Pointer if it begins with a slash.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim(String);
+
+impl Claim {
+    /// The claim of this name or at this place.
+    pub fn new(at: &str) -> Self {
+        Self(at.to_owned())
+    }
+
+    fn of<'a>(&self, claims: &'a Value) -> Option<&'a Value> {
+        if self.0.starts_with('/') { claims.pointer(&self.0) } else { claims.get(&self.0) }
+    }
+}
+
+/// Whom a token stands for, and until when.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Bearer {
+    pub(super) owner: Owner,
+    pub(super) who: Identity,
+    /// `None`: it does not say so itself.
+    pub(super) until: Option<Timestamp>,
+}
+
+impl Reading {
+    /// Reads the claims of a signed token, which must say everything itself (RFC 9068).
+    pub(super) fn of_token(&self, claims: Map<String, Value>, now: Timestamp) -> Result<Bearer, Flaw> {
+        if claims.get("iss").and_then(Value::as_str) != Some(&self.issuer) {
+            return Err(Flaw::Issuer);
+        }
+        if !claims.contains_key("aud") {
+            return Err(Flaw::Audience);
+        }
+        if !claims.contains_key("exp") {
+            return Err(Flaw::Lacks("exp"));
+        }
+        // Digests of what is issued beside it: no access token has them, and every ID token of some flows does.
+        if claims.contains_key("at_hash") || claims.contains_key("c_hash") {
+            return Err(Flaw::Type);
+        }
+        self.of(claims, now)
+    }
+
+    /// Reads what an issuer says of a token that it was asked about (RFC 7662). `for_us` says whether it answers only for
+    /// tokens that are meant for this server, and so need not say that.
+    pub(super) fn of_word(
+        &self,
+        claims: Map<String, Value>,
+        now: Timestamp,
+        for_us: bool,
+    ) -> Result<Bearer, Flaw> {
+        if claims.get("active") != Some(&Value::Bool(true)) {
+            return Err(Flaw::Inactive);
+        }
+        if claims.get("iss").is_some_and(|issuer| issuer.as_str() != Some(&self.issuer)) {
+            return Err(Flaw::Issuer);
+        }
+        if !claims.contains_key("aud") && !for_us {
+            return Err(Flaw::Audience);
+        }
+        self.of(claims, now)
+    }
+
+    fn of(&self, claims: Map<String, Value>, now: Timestamp) -> Result<Bearer, Flaw> {
+        let claims = Value::Object(claims);
+        if let Some(audience) = claims.get("aud")
+            && !texts(audience).any(|audience| self.audiences.iter().any(|ours| ours == audience))
+        {
+            return Err(Flaw::Audience);
+        }
+        let until = moment(&claims, "exp")?.map(|until| until + self.leeway);
+        if until.is_some_and(|until| until <= now) {
+            return Err(Flaw::Expired);
+        }
+        for name in ["nbf", "iat"] {
+            if moment(&claims, name)?.is_some_and(|from| from > now + self.leeway) {
+                return Err(Flaw::Early);
+            }
+        }
+        if claims.get("cnf").is_some() {
+            return Err(Flaw::Bound);
+        }
+        let text = |claim: &Claim| claim.of(&claims).and_then(Value::as_str).filter(|text| !text.is_empty());
+        let subject = text(&Claim::new("sub")).ok_or(Flaw::Lacks("sub"))?;
+        let tenant = match &self.tenant {
+            None => None,
+            Some(claim) => Some(text(claim).ok_or(Flaw::Lacks("the tenant"))?.to_owned()),
+        };
+        let name = text(&self.name).map_or_else(|| shown(subject), shown);
+        let owner = owner(&self.issuer, tenant.as_deref(), subject);
+        let groups = self.groups.of(&claims).into_iter().flat_map(texts).map(str::to_owned).collect();
+        let who = Identity {
+            name,
+            issuer: Some(self.issuer.clone()),
+            subject: Some(subject.to_owned()),
+            tenant,
+            scopes: self.scopes(&claims),
+            groups,
+            claims: Map::new(),
+        };
+        let claims = match claims {
+            Value::Object(claims) => claims,
+            _ => Map::new(),
+        };
+        Ok(Bearer { owner, who: Identity { claims, ..who }, until })
+    }
+
+    /// The scopes: of `scope` (RFC 8693), or `scp`, as some issuers call it; with those that they stand for.
+    fn scopes(&self, claims: &Value) -> BTreeSet<String> {
+        let said = ["scope", "scp"].into_iter().filter_map(|name| claims.get(name)).flat_map(texts);
+        let mut left: Vec<&str> = said.flat_map(str::split_ascii_whitespace).collect();
+        let mut scopes = BTreeSet::new();
+        while let Some(scope) = left.pop() {
+            if scopes.insert(scope.to_owned()) {
+                left.extend(self.implied.get(scope).into_iter().flatten().map(String::as_str));
+            }
+        }
+        scopes
+    }
+}
+
+/// Whose tasks are those of a subject: as a JSON array, so that no issuer, tenant or subject can be written so that it
+/// reads as another one. The names of API keys cannot begin like one.
+pub(super) fn owner(issuer: &str, tenant: Option<&str>, subject: &str) -> Owner {
+    let parts: Vec<&str> = [Some(issuer), tenant, Some(subject)].into_iter().flatten().collect();
+    Owner::new(Value::from(parts).to_string())
+}
+
+/// A text, or each of a list of texts.
+fn texts(value: &Value) -> impl Iterator<Item = &str> {
+    let list = value.as_array().map(Vec::as_slice).unwrap_or_default();
+    value.as_str().into_iter().chain(list.iter().filter_map(Value::as_str))
+}
+
+/// A moment in seconds since 1970, perhaps with a fraction. One that is there has to be one.
+fn moment(claims: &Value, name: &'static str) -> Result<Option<Timestamp>, Flaw> {
+    let Some(value) = claims.get(name) else { return Ok(None) };
+    let seconds = value.as_f64().filter(|seconds| *seconds >= 0.0).ok_or(Flaw::Form)?;
+    // Beyond the end of what can be written as a date, it is the same whether it is one.
+    #[expect(clippy::cast_possible_truncation, reason = "it is bounded")]
+    let millis = (seconds.min(1e11) * 1000.0) as i64;
+    Ok(Some(Timestamp::from_millis(millis)))
+}
+
+/// A name for people: without what could play tricks on whoever reads it.
+fn shown(name: &str) -> String {
+    name.chars().filter(|c| !c.is_control()).take(LONGEST_NAME).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const NOW: i64 = 1_800_000_000;
+
+    fn reading() -> Reading {
+        Reading {
+            issuer: "https://login.example".to_owned(),
+            audiences: vec!["https://bridge.example/mcp".to_owned(), "api://bridge".to_owned()],
+            leeway: Duration::from_secs(30),
+            groups: Claim::new("groups"),
+            tenant: None,
+            name: Claim::new("name"),
+            implied: BTreeMap::new(),
+        }
+    }
+
+    fn now() -> Timestamp {
+        Timestamp::from_millis(NOW * 1000)
+    }
+
+    /// A right token with other values in it; null takes one out.
+    fn with(more: &Value) -> Map<String, Value> {
+        let mut claims = json!({
+            "iss": "https://login.example", "aud": "https://bridge.example/mcp", "sub": "ann",
+            "exp": NOW + 60, "iat": NOW - 60,
+        });
+        let claims = claims.as_object_mut().unwrap();
+        claims.extend(more.as_object().unwrap().clone());
+        claims.retain(|_, value| !value.is_null());
+        claims.clone()
+    }
+
+    fn read(more: &Value) -> Result<Bearer, Flaw> {
+        reading().of_token(with(more), now())
+    }
+
+    #[test]
+    fn a_token_says_who_its_bearer_is() {
+        let bearer = read(&json!({
+            "aud": ["other", "api://bridge"], "scope": "read  write", "scp": ["more"], "name": "Ann\u{1b}[1m",
+            "groups": ["data", "release"], "exp": NOW as f64 + 0.5,
+        }));
+        let bearer = bearer.unwrap();
+        assert_eq!(bearer.owner.as_str(), r#"["https://login.example","ann"]"#);
+        assert_eq!(bearer.until, Some(Timestamp::from_millis(NOW * 1000 + 30_500)));
+        let Identity { name, issuer, subject, tenant, scopes, groups, claims } = bearer.who;
+        assert_eq!((name.as_str(), subject.as_deref(), tenant), ("Ann[1m", Some("ann"), None));
+        assert_eq!(issuer.as_deref(), Some("https://login.example"));
+        assert_eq!(Vec::from_iter(scopes), ["more", "read", "write"]);
+        assert_eq!(Vec::from_iter(groups), ["data", "release"]);
+        assert_eq!(claims["scope"], "read  write");
+    }
+
+    #[test]
+    fn refuses_a_token_that_is_not_for_here_and_now() {
+        for (more, flaw) in [
+            (json!({"iss": "https://login.example/"}), Flaw::Issuer),
+            (json!({"iss": "HTTPS://login.example"}), Flaw::Issuer),
+            (json!({"iss": ["https://login.example"]}), Flaw::Issuer),
+            (json!({"iss": null}), Flaw::Issuer),
+            (json!({"aud": "https://bridge.example"}), Flaw::Audience),
+            (json!({"aud": "https://bridge.example/mcp/"}), Flaw::Audience),
+            (json!({"aud": ["a", "b"]}), Flaw::Audience),
+            (json!({"aud": []}), Flaw::Audience),
+            (json!({"aud": {"x": "https://bridge.example/mcp"}}), Flaw::Audience),
+            (json!({"aud": null}), Flaw::Audience),
+            (json!({"exp": NOW - 30}), Flaw::Expired),
+            (json!({"exp": 0}), Flaw::Expired),
+            (json!({"exp": null}), Flaw::Lacks("exp")),
+            (json!({"exp": "never"}), Flaw::Form),
+            (json!({"exp": -1}), Flaw::Form),
+            (json!({"nbf": NOW + 31}), Flaw::Early),
+            (json!({"iat": NOW + 31}), Flaw::Early),
+            (json!({"iat": "yesterday"}), Flaw::Form),
+            (json!({"sub": null}), Flaw::Lacks("sub")),
+            (json!({"sub": ""}), Flaw::Lacks("sub")),
+            (json!({"sub": 7}), Flaw::Lacks("sub")),
+            (json!({"at_hash": "x"}), Flaw::Type),
+            (json!({"cnf": {"jkt": "x"}}), Flaw::Bound),
+        ] {
+            assert_eq!(read(&more), Err(flaw), "{more}");
+        }
+        for more in [json!({"exp": NOW - 29}), json!({"nbf": NOW + 30}), json!({"exp": 1e300})] {
+            assert!(read(&more).is_ok(), "{more}");
+        }
+    }
+
+    #[test]
+    fn no_two_subjects_are_one_owner() {
+        let owners = [
+            owner("a", None, "b"),
+            owner("a", Some("b"), "c"),
+            owner("a", None, r#"b","c"#),
+            owner(r#"a","b"#, None, "c"),
+            owner("a", Some(""), "b"),
+            owner("a|b", None, "c"),
+            owner("a", None, "b|c"),
+            owner("a", None, "b\0"),
+        ];
+        let texts: BTreeSet<&str> = owners.iter().map(Owner::as_str).collect();
+        assert_eq!(texts.len(), owners.len());
+        assert!(texts.iter().all(|text| text.starts_with('[')));
+    }
+
+    #[test]
+    fn claims_are_found_where_the_config_says() {
+        let reading = Reading {
+            groups: Claim::new("/realm_access/roles"),
+            tenant: Some(Claim::new("https://example.com/tenant")),
+            implied: BTreeMap::from([
+                ("admin".to_owned(), vec!["write".to_owned()]),
+                ("write".to_owned(), vec!["read".to_owned(), "admin".to_owned()]),
+            ]),
+            ..reading()
+        };
+        let more = json!({
+            "realm_access": {"roles": ["ops"]}, "https://example.com/tenant": "t1", "scope": "admin",
+        });
+        let bearer = reading.of_token(with(&more), now()).unwrap();
+        assert_eq!(bearer.owner.as_str(), r#"["https://login.example","t1","ann"]"#);
+        assert_eq!(Vec::from_iter(bearer.who.groups), ["ops"]);
+        assert_eq!(Vec::from_iter(bearer.who.scopes), ["admin", "read", "write"]);
+        assert_eq!(reading.of_token(with(&json!({})), now()), Err(Flaw::Lacks("the tenant")));
+    }
+
+    #[test]
+    fn an_issuers_word_may_leave_out_what_it_answers_for() {
+        let word = |more: &Value, for_us| {
+            let mut word = with(&json!({"active": true}));
+            word.extend(more.as_object().unwrap().clone());
+            word.retain(|_, value| !value.is_null());
+            reading().of_word(word, now(), for_us)
+        };
+        assert!(word(&json!({"iss": null}), false).is_ok());
+        assert_eq!(word(&json!({"exp": null}), false).unwrap().until, None);
+        assert!(word(&json!({"aud": null}), true).is_ok());
+        for (more, flaw) in [
+            (json!({"active": false}), Flaw::Inactive),
+            (json!({"active": "true"}), Flaw::Inactive),
+            (json!({"active": null}), Flaw::Inactive),
+            (json!({"iss": "https://other.example"}), Flaw::Issuer),
+            (json!({"aud": null}), Flaw::Audience),
+            (json!({"exp": NOW - 60}), Flaw::Expired),
+            (json!({"sub": null}), Flaw::Lacks("sub")),
+        ] {
+            assert_eq!(word(&more, false), Err(flaw), "{more}");
+        }
+        assert_eq!(word(&json!({"aud": "other"}), true), Err(Flaw::Audience), "what is said counts");
+    }
+}

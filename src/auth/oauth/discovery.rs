@@ -1,0 +1,119 @@
+//! Where an issuer says where its keys are: the documents of RFC 8414 and of OpenID Connect Discovery. Which addresses
+//! these have and what is believed of them is pure; [`keys_at`] asks.
+
+use reqwest::Url;
+use serde::Deserialize;
+
+use super::fetch::{Line, NoAnswer, is_loopback, is_safe};
+
+const OAUTH: &str = "oauth-authorization-server";
+const OPENID: &str = "openid-configuration";
+
+#[derive(Debug, Deserialize)]
+struct Metadata {
+    issuer: String,
+    jwks_uri: Option<String>,
+}
+
+/// Where an issuer's keys are, by its own word.
+pub(super) async fn keys_at(line: &Line, issuer: &Url, name: &str) -> Result<Url, String> {
+    let mut said = Vec::new();
+    for at in addresses(issuer) {
+        match line.get(at.clone()).await {
+            Ok(document) => return believed(issuer, name, &document).map_err(|why| format!("{at}: {why}")),
+            // Which of them an issuer has is not known before.
+            Err(NoAnswer::Status(status)) => said.push(format!("{at} answers {status}")),
+            Err(error) => return Err(format!("{at}: {error}")),
+        }
+    }
+    Err(format!("it says nowhere where its keys are ({}); name the place by `jwks_uri`", said.join(", ")))
+}
+
+/// The addresses, in the order in which they are tried.
+fn addresses(issuer: &Url) -> Vec<Url> {
+    let path = issuer.path().trim_end_matches('/');
+    let at = |path: String| {
+        let mut url = issuer.clone();
+        url.set_query(None);
+        url.set_path(&path);
+        url
+    };
+    let mut all = vec![at(format!("/.well-known/{OAUTH}{path}")), at(format!("/.well-known/{OPENID}{path}"))];
+    if !path.is_empty() {
+        all.push(at(format!("{path}/.well-known/{OPENID}")));
+    }
+    all
+}
+
+/// What a document says, if it is the issuer's (RFC 8414, section 3.3), and if one may go there.
+fn believed(issuer: &Url, name: &str, document: &[u8]) -> Result<Url, String> {
+    let metadata: Metadata =
+        serde_json::from_slice(document).map_err(|_| "it is no metadata of an issuer".to_owned())?;
+    if metadata.issuer != name {
+        return Err(format!(
+            "it is the metadata of another issuer, {:?}, and not of {name:?}",
+            metadata.issuer
+        ));
+    }
+    let keys = metadata.jwks_uri.ok_or("it names no keys (`jwks_uri`)")?;
+    let keys = Url::parse(&keys).map_err(|_| format!("its `jwks_uri` {keys:?} is no address"))?;
+    // An issuer elsewhere must not send this server to what listens on its own machine only.
+    if !is_safe(&keys) || (is_loopback(&keys) && !is_loopback(issuer)) {
+        return Err(format!("its `jwks_uri` {keys} is not asked: it must be https, and not on this machine"));
+    }
+    Ok(keys)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn url(text: &str) -> Url {
+        Url::parse(text).unwrap()
+    }
+
+    #[test]
+    fn asks_where_the_protocol_says() {
+        let addresses =
+            |issuer: &str| addresses(&url(issuer)).iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(
+            addresses("https://login.example/"),
+            [
+                "https://login.example/.well-known/oauth-authorization-server",
+                "https://login.example/.well-known/openid-configuration"
+            ]
+        );
+        assert_eq!(
+            addresses("https://login.example:8443/realms/one/"),
+            [
+                "https://login.example:8443/.well-known/oauth-authorization-server/realms/one",
+                "https://login.example:8443/.well-known/openid-configuration/realms/one",
+                "https://login.example:8443/realms/one/.well-known/openid-configuration"
+            ]
+        );
+    }
+
+    #[test]
+    fn believes_an_issuer_about_itself_only_and_is_not_sent_anywhere() {
+        let believed = |issuer: &str, document: &str| believed(&url(issuer), issuer, document.as_bytes());
+        let of = |keys: &str| format!(r#"{{"issuer":"https://login.example","jwks_uri":"{keys}"}}"#);
+        assert_eq!(
+            believed("https://login.example", &of("https://keys.example/jwks")),
+            Ok(url("https://keys.example/jwks"))
+        );
+        for (issuer, document, why) in [
+            ("https://honest.example", of("https://keys.example"), "another issuer"),
+            ("https://login.example/", of("https://keys.example"), "another issuer"),
+            ("https://login.example", of("http://keys.example"), "not asked"),
+            ("https://login.example", of("http://127.0.0.1:2379/keys"), "not asked"),
+            ("https://login.example", of("https://localhost/keys"), "not asked"),
+            ("https://login.example", of("file:///etc/passwd"), "not asked"),
+            ("https://login.example", of("nonsense"), "no address"),
+            ("https://login.example", r#"{"issuer":"https://login.example"}"#.to_owned(), "no keys"),
+            ("https://login.example", "<html>".to_owned(), "no metadata"),
+        ] {
+            let said = believed(issuer, &document).unwrap_err();
+            assert!(said.contains(why), "{issuer} {document}: {said}");
+        }
+    }
+}

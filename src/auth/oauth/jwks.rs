@@ -1,0 +1,143 @@
+//! [`KeySet`]: the keys that an issuer publishes (RFC 7517), those of them that tokens can be checked by. It must not
+//! fetch anything, and takes no key from a token.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::algorithm::{Algorithm, Parts, PublicKey};
+use super::flaw::Flaw;
+use super::jwt::Jwt;
+
+/// The most keys in one document.
+const MOST_KEYS: usize = 100;
+
+/// The most keys that a token is tried with: one without a key id could be by any.
+const MOST_TRIED: usize = 8;
+
+/// The keys of an issuer.
+#[derive(Debug, Default)]
+pub(super) struct KeySet(Vec<Key>);
+
+#[derive(Debug)]
+struct Key {
+    id: Option<String>,
+    algorithm: Option<Algorithm>,
+    public: PublicKey,
+}
+
+/// What a key says of itself beside what it is made of.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct About {
+    kid: Option<String>,
+    #[serde(rename = "use")]
+    used_for: Option<String>,
+    key_ops: Option<Vec<String>>,
+    alg: Option<String>,
+}
+
+impl KeySet {
+    /// The keys of a document.
+    ///
+    /// # Errors
+    /// Why there are none, in words.
+    pub(super) fn parse(document: &[u8]) -> Result<Self, String> {
+        let document: Value = serde_json::from_slice(document).map_err(|_| "it is no JSON".to_owned())?;
+        let Some(listed) = document["keys"].as_array() else { return Err("it has no `keys`".to_owned()) };
+        if listed.len() > MOST_KEYS {
+            return Err(format!("it has {} keys, and {MOST_KEYS} are the most", listed.len()));
+        }
+        let keys: Vec<Key> = listed.iter().filter_map(Key::of).collect();
+        if keys.is_empty() {
+            return Err("it has no key that a token can be checked by".to_owned());
+        }
+        Ok(Self(keys))
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Checks a token's signature.
+    pub(super) fn check(&self, token: &Jwt<'_>) -> Result<(), Flaw> {
+        let named = |key: &&Key| token.key_id().is_none() || key.id.as_deref() == token.key_id();
+        let fits = |key: &&Key| {
+            key.public.fits(token.algorithm)
+                && key.algorithm.is_none_or(|algorithm| algorithm == token.algorithm)
+        };
+        let mut candidates = self.0.iter().filter(named).filter(fits).take(MOST_TRIED).peekable();
+        if candidates.peek().is_none() {
+            return Err(Flaw::Key);
+        }
+        let verified =
+            candidates.any(|key| key.public.verifies(token.algorithm, token.signed, &token.signature));
+        if verified { Ok(()) } else { Err(Flaw::Signature) }
+    }
+}
+
+impl Key {
+    fn of(listed: &Value) -> Option<Self> {
+        let about = About::deserialize(listed).ok()?;
+        let signs = about.used_for.is_none_or(|used_for| used_for == "sig");
+        let verifies = about.key_ops.is_none_or(|ops| ops.iter().any(|op| op == "verify"));
+        if !signs || !verifies {
+            return None;
+        }
+        // One that is for an algorithm that is not known here is for none of those that are.
+        let algorithm = match &about.alg {
+            None => None,
+            Some(name) => Some(Algorithm::named(name)?),
+        };
+        let public = PublicKey::of(&Parts::deserialize(listed).ok()?)?;
+        Some(Self { id: about.kid, algorithm, public })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const X: &str = "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo";
+
+    fn parse(document: &Value) -> Result<KeySet, String> {
+        KeySet::parse(document.to_string().as_bytes())
+    }
+
+    #[test]
+    fn takes_the_keys_that_sign_and_leaves_the_others() {
+        let key = |more: Value| {
+            let mut key = json!({"kty": "OKP", "crv": "Ed25519", "x": X});
+            key.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            key
+        };
+        let keys = parse(&json!({"keys": [
+            key(json!({"kid": "plain"})),
+            key(json!({"kid": "signs", "use": "sig", "key_ops": ["verify"], "alg": "EdDSA", "d": "AAAA"})),
+            key(json!({"kid": "encrypts", "use": "enc"})),
+            key(json!({"kid": "derives", "key_ops": ["deriveKey"]})),
+            key(json!({"kid": "secret", "kty": "oct", "k": "AAAA"})),
+            key(json!({"kid": "other", "alg": "HS256"})),
+            "nonsense",
+        ]}));
+        let keys = keys.unwrap();
+        let ids: Vec<_> = keys.0.iter().map(|key| key.id.as_deref().unwrap()).collect();
+        assert_eq!(ids, ["plain", "signs"]);
+    }
+
+    #[test]
+    fn says_why_there_are_no_keys() {
+        let many: Vec<Value> = (0..=MOST_KEYS).map(|_| json!({"kty": "OKP"})).collect();
+        for (document, why) in [
+            (json!([]), "no `keys`"),
+            (json!({"keys": []}), "no key that"),
+            (json!({"keys": [{"kty": "oct", "k": "AAAA"}]}), "no key that"),
+            (json!({"keys": many}), "101 keys"),
+        ] {
+            assert!(parse(&document).unwrap_err().contains(why), "{document}");
+        }
+        assert_eq!(KeySet::parse(b"<html>").unwrap_err(), "it is no JSON");
+    }
+}

@@ -1,0 +1,144 @@
+//! [`Jwt`]: a signed token taken apart (RFC 7515, RFC 7519, RFC 8725), before anything in it may be believed. Nothing in
+//! it says where keys are: `jku`, `x5u`, `jwk` and `x5c` are not read. It must not fetch anything.
+
+use data_encoding::BASE64URL_NOPAD;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::algorithm::Algorithm;
+use super::flaw::Flaw;
+
+/// The types that an access token may say that it has: of RFC 9068, and the usual one.
+const TYPES: [&str; 3] = ["at+jwt", "application/at+jwt", "jwt"];
+
+/// The longest key id that is looked for.
+const LONGEST_KEY_ID: usize = 512;
+
+/// A signed token, not checked yet.
+#[derive(Debug)]
+pub(super) struct Jwt<'a> {
+    pub(super) algorithm: Algorithm,
+    key_id: Option<String>,
+    pub(super) claims: Map<String, Value>,
+    /// What the signature is over.
+    pub(super) signed: &'a [u8],
+    pub(super) signature: Vec<u8>,
+}
+
+/// What is read of the header. A field that stands there twice makes it unreadable.
+#[derive(Debug, Deserialize)]
+struct Header {
+    alg: String,
+    typ: Option<String>,
+    kid: Option<String>,
+    crit: Option<Value>,
+}
+
+impl<'a> Jwt<'a> {
+    /// Takes a token apart. `None` if it is none of this kind, but one that only its issuer understands.
+    pub(super) fn parse(token: &'a [u8]) -> Option<Result<Self, Flaw>> {
+        let mut dots = token.iter().enumerate().filter(|(_, byte)| **byte == b'.').map(|(at, _)| at);
+        let (first, second) = (dots.next()?, dots.next()?);
+        let header = BASE64URL_NOPAD.decode(&token[..first]).ok()?;
+        let header: Value = serde_json::from_slice(&header).ok()?;
+        header.as_object()?;
+        if dots.next().is_some() {
+            return Some(Err(Flaw::Form));
+        }
+        Some(Self::of(token, first, second))
+    }
+
+    fn of(token: &'a [u8], first: usize, second: usize) -> Result<Self, Flaw> {
+        let part = |bytes: &[u8]| BASE64URL_NOPAD.decode(bytes).map_err(|_| Flaw::Form);
+        // A second time and from the text: a value of JSON has forgotten what stood there twice.
+        let header: Header = serde_json::from_slice(&part(&token[..first])?).map_err(|_| Flaw::Form)?;
+        let algorithm = Algorithm::named(&header.alg).ok_or(Flaw::Algorithm)?;
+        if header.crit.is_some() {
+            return Err(Flaw::Critical);
+        }
+        if header.typ.is_some_and(|typ| !TYPES.contains(&typ.to_ascii_lowercase().as_str())) {
+            return Err(Flaw::Type);
+        }
+        if header.kid.as_ref().is_some_and(|kid| kid.len() > LONGEST_KEY_ID) {
+            return Err(Flaw::Form);
+        }
+        let claims = serde_json::from_slice(&part(&token[first + 1..second])?).map_err(|_| Flaw::Form)?;
+        let signature = part(&token[second + 1..])?;
+        Ok(Self { algorithm, key_id: header.kid, claims, signed: &token[..second], signature })
+    }
+
+    /// Which key of the issuer it says that it is signed with.
+    pub(super) fn key_id(&self) -> Option<&str> {
+        self.key_id.as_deref()
+    }
+
+    /// Who it says that it is from.
+    pub(super) fn issuer(&self) -> Option<&str> {
+        self.claims.get("iss")?.as_str()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn token(header: &str, claims: &str, signature: &str) -> String {
+        let part = |text: &str| BASE64URL_NOPAD.encode(text.as_bytes());
+        format!("{}.{}.{}", part(header), part(claims), part(signature))
+    }
+
+    fn flaw(header: &str, claims: &str) -> Option<Flaw> {
+        let token = token(header, claims, "s");
+        Jwt::parse(token.as_bytes()).unwrap().err()
+    }
+
+    #[test]
+    fn takes_a_token_apart() {
+        let text = token(
+            r#"{"alg":"ES256","kid":"../k","typ":"at+JWT","jku":"https://evil.example"}"#,
+            r#"{"iss":"i"}"#,
+            "sig",
+        );
+        let jwt = Jwt::parse(text.as_bytes()).unwrap().unwrap();
+        assert_eq!((jwt.key_id(), jwt.issuer(), jwt.algorithm), (Some("../k"), Some("i"), Algorithm::Es256));
+        assert_eq!(
+            (jwt.signature.as_slice(), jwt.signed),
+            (&b"sig"[..], text.rsplit_once('.').unwrap().0.as_bytes())
+        );
+    }
+
+    #[test]
+    fn refuses_what_no_access_token_has() {
+        for (header, claims, expected) in [
+            (r#"{"alg":"none"}"#, "{}", Flaw::Algorithm),
+            (r#"{"alg":"nOnE"}"#, "{}", Flaw::Algorithm),
+            (r#"{"alg":"HS256"}"#, "{}", Flaw::Algorithm),
+            (r#"{"alg":["RS256"]}"#, "{}", Flaw::Form),
+            (r#"{"typ":"JWT"}"#, "{}", Flaw::Form),
+            (r#"{"alg":"RS256","alg":"none"}"#, "{}", Flaw::Form),
+            (r#"{"alg":"RS256","crit":["exp"]}"#, "{}", Flaw::Critical),
+            (r#"{"alg":"RS256","crit":[]}"#, "{}", Flaw::Critical),
+            (r#"{"alg":"RS256","crit":["b64"],"b64":false}"#, "{}", Flaw::Critical),
+            (r#"{"alg":"RS256","typ":"dpop+jwt"}"#, "{}", Flaw::Type),
+            (r#"{"alg":"RS256","typ":"logout+jwt"}"#, "{}", Flaw::Type),
+            (r#"{"alg":"RS256","kid":7}"#, "{}", Flaw::Form),
+            (r#"{"alg":"RS256"}"#, "[]", Flaw::Form),
+            (r#"{"alg":"RS256"}"#, "nonsense", Flaw::Form),
+        ] {
+            assert_eq!(flaw(header, claims), Some(expected), "{header} {claims}");
+        }
+        let long = format!(r#"{{"alg":"RS256","kid":"{}"}}"#, "k".repeat(LONGEST_KEY_ID + 1));
+        assert_eq!(flaw(&long, "{}"), Some(Flaw::Form));
+        let head = BASE64URL_NOPAD.encode(br#"{"alg":"RS256"}"#);
+        for token in [format!("{head}.e30=.AA"), format!("{head}.e30.A"), format!("{head}.e30.AA.AA.AA")] {
+            assert_eq!(Jwt::parse(token.as_bytes()).unwrap().err(), Some(Flaw::Form), "{token}");
+        }
+    }
+
+    #[test]
+    fn leaves_a_token_of_another_kind_to_its_issuer() {
+        for token in ["opaque", "a.b", "a.b.c", "..", "", "W10.e30.AA"] {
+            assert!(Jwt::parse(token.as_bytes()).is_none(), "{token}");
+        }
+    }
+}

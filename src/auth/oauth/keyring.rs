@@ -1,0 +1,263 @@
+//! [`Keyring`]: the keys of one issuer, kept. They are fetched when they are needed first, again when they are old, and
+//! when a token names a key that is not among them: then a few times in a while at most, so that a flood of made-up key
+//! ids is not passed on to the issuer. An issuer that is away does no harm for a while.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::future::{BoxFuture, Shared};
+use parking_lot::Mutex;
+use reqwest::Url;
+use tokio::time::Instant;
+
+use super::discovery;
+use super::fetch::{Line, Way};
+use super::flaw::Flaw;
+use super::jwks::KeySet;
+use super::jwt::Jwt;
+
+/// From which age on keys are fetched again: so long a key that was withdrawn can still be used.
+const OLD: Duration = Duration::from_secs(10 * 60);
+
+/// How long keys are used while the issuer gives no others.
+const TOO_OLD: Duration = Duration::from_secs(60 * 60);
+
+/// The most fetches in [`WHILE`], whatever tokens say.
+const MOST_FETCHES: usize = 3;
+
+/// How long a fetch counts.
+const WHILE: Duration = Duration::from_secs(90);
+
+/// The shortest time between two fetches if the last one failed. Nothing else bounds these: it is not asked often, and must
+/// be found again soon.
+const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(2);
+
+/// Where an issuer's keys come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// The issuer, as its tokens name it.
+    pub issuer: String,
+    /// The same as an address.
+    pub url: Url,
+    /// Where the keys are; without it the issuer says where.
+    pub keys: Option<Url>,
+    /// How it is reached.
+    pub way: Way,
+}
+
+/// The keys of an issuer.
+#[derive(Debug)]
+pub(super) struct Keyring {
+    source: Source,
+    line: Line,
+    kept: Mutex<Kept>,
+}
+
+/// What there is of keys, and of fetches.
+#[derive(Debug, Default)]
+struct Kept {
+    keys: Option<(Arc<KeySet>, Instant)>,
+    /// When the last fetches began.
+    tried: VecDeque<Instant>,
+    failed: bool,
+    under_way: Option<Shared<BoxFuture<'static, ()>>>,
+}
+
+/// Why a token is not let pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// Something is wrong with it.
+    Flawed(Flaw),
+    /// It cannot be told: the issuer is away.
+    Unknown,
+}
+
+impl Kept {
+    /// The keys, unless they are too old to be believed.
+    fn usable(&self, now: Instant) -> Option<Arc<KeySet>> {
+        let (keys, since) = self.keys.as_ref()?;
+        (now.duration_since(*since) < TOO_OLD).then(|| Arc::clone(keys))
+    }
+
+    /// True if they should be fetched, whatever a token says.
+    fn is_due(&self, now: Instant) -> bool {
+        self.keys.as_ref().is_none_or(|(_, since)| now.duration_since(*since) >= OLD)
+    }
+
+    /// True if a fetch may begin.
+    fn may_fetch(&self, now: Instant) -> bool {
+        if self.failed {
+            return self.tried.back().is_none_or(|tried| now.duration_since(*tried) >= PAUSE_AFTER_FAILURE);
+        }
+        self.tried.iter().filter(|tried| now.duration_since(**tried) < WHILE).count() < MOST_FETCHES
+    }
+
+    fn begins(&mut self, now: Instant) {
+        if self.tried.len() >= MOST_FETCHES {
+            self.tried.pop_front();
+        }
+        self.tried.push_back(now);
+    }
+}
+
+impl Keyring {
+    pub(super) fn new(source: Source) -> Result<Arc<Self>, String> {
+        let plain =
+            [Some(&source.url), source.keys.as_ref()].into_iter().flatten().all(|url| url.scheme() == "http");
+        let line = Line::new(&source.way, plain)?;
+        Ok(Arc::new(Self { source, line, kept: Mutex::default() }))
+    }
+
+    pub(super) fn source(&self) -> &Source {
+        &self.source
+    }
+
+    /// Fetches the keys, and says how many there are.
+    pub(super) async fn look(&self) -> Result<usize, String> {
+        self.fetched().await.map(|keys| keys.len())
+    }
+
+    /// Checks by whom a token is signed.
+    pub(super) async fn check(self: &Arc<Self>, token: &Jwt<'_>) -> Result<(), Refused> {
+        let due = self.kept.lock().is_due(Instant::now());
+        let fetch = if due { self.fetch() } else { None };
+        let mut usable = self.kept.lock().usable(Instant::now());
+        if usable.is_none()
+            && let Some(fetch) = fetch
+        {
+            fetch.await;
+            usable = self.kept.lock().usable(Instant::now());
+        }
+        let keys = usable.ok_or(Refused::Unknown)?;
+        match keys.check(token) {
+            Ok(()) => Ok(()),
+            // Without a key id, a wrong signature may be a right one by a key that is new.
+            Err(flaw) if flaw == Flaw::Key || token.key_id().is_none() => {
+                self.check_anew(token, &keys, flaw).await
+            }
+            Err(flaw) => Err(Refused::Flawed(flaw)),
+        }
+    }
+
+    /// Checks a token by keys newer than these, if there are any.
+    async fn check_anew(
+        self: &Arc<Self>,
+        token: &Jwt<'_>,
+        known: &Arc<KeySet>,
+        flaw: Flaw,
+    ) -> Result<(), Refused> {
+        if let Some(fetch) = self.fetch() {
+            fetch.await;
+        }
+        let (keys, failed) = {
+            let kept = self.kept.lock();
+            (kept.usable(Instant::now()), kept.failed)
+        };
+        match keys {
+            Some(keys) if !Arc::ptr_eq(&keys, known) => keys.check(token).map_err(Refused::Flawed),
+            // It may be signed by a key that the issuer would show if it could be asked.
+            _ if failed => Err(Refused::Unknown),
+            _ => Err(Refused::Flawed(flaw)),
+        }
+    }
+
+    /// Begins a fetch, or joins the one that is under way. `None` if it is too early for one.
+    fn fetch(self: &Arc<Self>) -> Option<Shared<BoxFuture<'static, ()>>> {
+        let mut kept = self.kept.lock();
+        if let Some(under_way) = kept.under_way.as_ref().filter(|under_way| under_way.peek().is_none()) {
+            return Some(under_way.clone());
+        }
+        let now = Instant::now();
+        if !kept.may_fetch(now) {
+            return None;
+        }
+        kept.begins(now);
+        let under_way = spawn(Arc::clone(self).renew()).map(|_| ()).boxed().shared();
+        kept.under_way = Some(under_way.clone());
+        Some(under_way)
+    }
+
+    async fn renew(self: Arc<Self>) {
+        let fetched = self.fetched().await;
+        let mut kept = self.kept.lock();
+        kept.under_way = None;
+        match fetched {
+            Ok(keys) => {
+                if kept.failed {
+                    tracing::info!(issuer = self.source.issuer, "the issuer's keys could be fetched again");
+                }
+                kept.failed = false;
+                kept.keys = Some((Arc::new(keys), Instant::now()));
+            }
+            Err(why) => {
+                if !kept.failed {
+                    let have = kept.usable(Instant::now()).is_some();
+                    let meanwhile =
+                        if have { "those that it had are used" } else { "nobody can be let in by it" };
+                    tracing::warn!(
+                        issuer = self.source.issuer,
+                        why,
+                        "the issuer's keys cannot be fetched; {meanwhile}"
+                    );
+                }
+                kept.failed = true;
+            }
+        }
+    }
+
+    async fn fetched(&self) -> Result<KeySet, String> {
+        let Source { issuer, url, keys, .. } = &self.source;
+        let at = match keys {
+            Some(keys) => keys.clone(),
+            None => discovery::keys_at(&self.line, url, issuer).await?,
+        };
+        let document = self.line.get(at.clone()).await.map_err(|error| format!("{at}: {error}"))?;
+        KeySet::parse(&document).map_err(|why| format!("{at}: {why}"))
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a fetch outlives the request that asked for it: whoever hangs up must not keep others waiting"
+)]
+fn spawn(work: impl Future<Output = ()> + Send + 'static) -> tokio::task::JoinHandle<()> {
+    tokio::spawn(work)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_renewed_when_they_are_old_and_end_when_the_issuer_stays_away() {
+        let start = Instant::now();
+        let mut kept = Kept::default();
+        assert!(kept.is_due(start) && kept.may_fetch(start) && kept.usable(start).is_none());
+        for _ in 0..MOST_FETCHES {
+            assert!(kept.may_fetch(start));
+            kept.begins(start);
+        }
+        kept.keys = Some((Arc::default(), start));
+        for (after, due, may_fetch, usable) in [
+            (0, false, false, true),
+            (89, false, false, true),
+            (90, false, true, true),
+            (599, false, true, true),
+            (600, true, true, true),
+            (3599, true, true, true),
+            (3600, true, true, false),
+        ] {
+            let now = start + Duration::from_secs(after);
+            assert_eq!(
+                (kept.is_due(now), kept.may_fetch(now), kept.usable(now).is_some()),
+                (due, may_fetch, usable),
+                "after {after} s"
+            );
+        }
+        kept.failed = true;
+        assert!(!kept.may_fetch(start + Duration::from_secs(1)));
+        assert!(kept.may_fetch(start + Duration::from_secs(2)));
+    }
+}

@@ -1,0 +1,40 @@
+//! The metadata of a protected resource (RFC 9728): where clients find out which issuers' tokens are good here. Anybody
+//! may read it, pages of any origin included: a client that looks for a token has nothing to show yet.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::{Method, StatusCode, Uri, header};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::any;
+use axum::{Json, Router};
+
+use super::Entrance;
+use crate::auth::oauth::WELL_KNOWN;
+
+const METHODS: &str = "GET, HEAD, OPTIONS";
+
+/// `/.well-known/oauth-protected-resource`, and what is below it.
+pub(super) fn routes(entrance: Arc<Entrance>) -> Router {
+    let below = format!("{WELL_KNOWN}/{{*path}}");
+    Router::new().route(WELL_KNOWN, any(metadata)).route(&below, any(metadata)).with_state(entrance)
+}
+
+async fn metadata(State(entrance): State<Arc<Entrance>>, method: Method, uri: Uri) -> Response {
+    let rules = entrance.rules();
+    let at = uri.path().strip_prefix(WELL_KNOWN).unwrap_or_default();
+    let stands = rules.auth.resource().is_some_and(|resource| resource.stands_at(at));
+    let open = [
+        (header::ACCESS_CONTROL_ALLOW_ORIGIN, "*"),
+        (header::ACCESS_CONTROL_ALLOW_METHODS, METHODS),
+        // Clients send the header of the protocol here, too.
+        (header::ACCESS_CONTROL_ALLOW_HEADERS, "MCP-Protocol-Version"),
+        (header::CACHE_CONTROL, "max-age=60"),
+    ];
+    match (method, rules.auth.metadata().filter(|_| stands)) {
+        (_, None) => StatusCode::NOT_FOUND.into_response(),
+        (Method::GET | Method::HEAD, Some(metadata)) => (open, Json(metadata)).into_response(),
+        (Method::OPTIONS, Some(_)) => (StatusCode::NO_CONTENT, open).into_response(),
+        _ => (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, METHODS)]).into_response(),
+    }
+}

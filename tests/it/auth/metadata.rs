@@ -1,0 +1,73 @@
+//! How a client that has no token finds out where to get one (RFC 9728).
+
+use reqwest::{Client, Method};
+use serde_json::{Value, json};
+
+use super::{begin, challenge, serve, trusting};
+use crate::support::issuer::{Issuer, RESOURCE, Signer};
+
+fn client() -> Client {
+    Client::builder().no_proxy().tls_certs_only([]).build().unwrap()
+}
+
+#[tokio::test]
+async fn a_client_without_a_token_is_told_where_to_get_one() {
+    let key = Signer::ed("one");
+    let issuer = Issuer::with(&[&key]).await;
+    let auth = issuer.config().replace(
+        "[[auth.issuers]]",
+        "resource_name = \"Bridge\"\nscopes_supported = [\"run\", \"see\"]\n[[auth.issuers]]",
+    );
+    let (_place, server) = serve(&auth);
+    let nothing = begin(&server).send().await.unwrap();
+    assert_eq!(nothing.status(), 401);
+    let at = "http://127.0.0.1:8808/.well-known/oauth-protected-resource/mcp";
+    assert_eq!(challenge(&nothing), format!("Bearer resource_metadata=\"{at}\""));
+
+    let root = server.url().strip_suffix("/mcp").unwrap();
+    for path in ["", "/mcp"] {
+        let url = format!("{root}/.well-known/oauth-protected-resource{path}");
+        let read = client().get(&url).header("Origin", "https://app.example").send().await.unwrap();
+        assert_eq!(read.status(), 200);
+        assert_eq!(read.headers()["access-control-allow-origin"], "*", "pages can read it");
+        assert_eq!(read.headers()["content-type"], "application/json");
+        let metadata: Value = read.json().await.unwrap();
+        assert_eq!(
+            metadata,
+            json!({
+                "resource": RESOURCE, "authorization_servers": [issuer.url()],
+                "bearer_methods_supported": ["header"], "scopes_supported": ["run", "see"],
+                "resource_name": "Bridge",
+            })
+        );
+        let asked =
+            client().request(Method::OPTIONS, &url).header("Origin", "https://app.example").send().await;
+        assert_eq!(asked.unwrap().status(), 204);
+        assert_eq!(client().post(&url).send().await.unwrap().status(), 405);
+    }
+    let other =
+        client().get(format!("{root}/.well-known/oauth-protected-resource/other")).send().await.unwrap();
+    assert_eq!(other.status(), 404);
+    assert_eq!(issuer.asked_for_keys(), 0, "for that nobody is asked");
+}
+
+#[tokio::test]
+async fn pages_can_read_a_challenge() {
+    let key = Signer::ed("one");
+    let issuer = Issuer::with(&[&key]).await;
+    let (_place, server) = trusting(&issuer);
+    let refused = begin(&server).header("Origin", "http://localhost:6274").send().await.unwrap();
+    assert_eq!(refused.status(), 401);
+    assert_eq!(refused.headers()["access-control-allow-origin"], "http://localhost:6274");
+    assert!(
+        refused.headers()["access-control-expose-headers"].to_str().unwrap().contains("WWW-Authenticate")
+    );
+}
+
+#[tokio::test]
+async fn without_tokens_there_is_no_metadata() {
+    let (_place, server) = serve("single_user = true");
+    let root = server.url().strip_suffix("/mcp").unwrap();
+    let read = client().get(format!("{root}/.well-known/oauth-protected-resource/mcp")).send().await.unwrap();
+    assert_eq!(read.status(), 404);
+}

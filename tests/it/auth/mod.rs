@@ -1,0 +1,78 @@
+//! Who is let in, through the front door of the real program: by access tokens of a small issuer with real keys, and by API
+//! keys beside them.
+
+mod issuers;
+mod keys;
+mod metadata;
+mod streams;
+mod tokens;
+mod words;
+
+use std::time::Duration;
+
+use reqwest::{Client, RequestBuilder, Response};
+use serde_json::{Value, json};
+
+use crate::support::issuer::Issuer;
+use crate::support::{BASICS, Place, Server};
+
+/// The longest that anything here may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A backend, and a tool that says something.
+const TOOLS: &str = r#"
+[backends.here]
+kind = "local"
+
+[tools.hello]
+description = "Says hello."
+backend = "here"
+target.command = ["echo", "hello"]
+"#;
+
+/// A config with this `[auth]`.
+fn config(auth: &str) -> String {
+    format!("{}{TOOLS}", BASICS.replace("single_user = true", auth))
+}
+
+/// A server with this `[auth]`.
+fn serve(auth: &str) -> (Place, Server) {
+    let place = Place::new(&config(auth));
+    let server = place.serve();
+    (place, server)
+}
+
+/// One that lets in by tokens of this issuer.
+fn trusting(issuer: &Issuer) -> (Place, Server) {
+    serve(&issuer.config())
+}
+
+/// A request that begins a session.
+fn begin(server: &Server) -> RequestBuilder {
+    let body = json!({
+        "jsonrpc": "2.0", "id": 1, "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"},
+        },
+    });
+    let client = Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
+    let request = client.post(server.url()).header("Accept", "application/json, text/event-stream");
+    request.header("Content-Type", "application/json").body(body.to_string())
+}
+
+/// Begins a session with a token.
+async fn shown(server: &Server, token: &str) -> Response {
+    begin(server).bearer_auth(token).send().await.unwrap()
+}
+
+/// With which status a token is answered, and with which words.
+async fn answered(server: &Server, token: &str) -> (u16, String) {
+    let response = shown(server, token).await;
+    let status = response.status().as_u16();
+    let body: Value = response.json().await.unwrap();
+    (status, body["error"]["message"].as_str().unwrap_or_default().to_owned())
+}
+
+fn challenge(response: &Response) -> &str {
+    response.headers()["www-authenticate"].to_str().unwrap()
+}

@@ -1,0 +1,45 @@
+//! Streams of somebody whose token ends: they end with it.
+
+use serde_json::json;
+
+use super::{PATIENCE, serve, trusting};
+use crate::support::issuer::{Issuer, Signer, seconds};
+use crate::support::{Client, Events, Modern};
+
+async fn ends(events: &mut Events) {
+    let ended = async { while events.next().await.unwrap_or(None).is_some() {} };
+    tokio::time::timeout(PATIENCE, ended).await.expect("the stream goes on");
+}
+
+#[tokio::test]
+async fn a_stream_ends_when_the_token_that_opened_it_does() {
+    let key = Signer::ed("one");
+    let issuer = Issuer::with(&[&key]).await;
+    let auth = issuer.config().replace("[[auth.issuers]]", "leeway = \"0s\"\n[[auth.issuers]]");
+    let (_place, server) = serve(&auth);
+    let until = |exp: i64| key.sign(&json!({}), &issuer.claims("ann", &json!({"exp": exp})));
+    let (short, long) = (until(seconds(4)), until(seconds(3600)));
+    let client = Client::open_with(server.url(), &short).await.unwrap();
+    let modern = Modern::without_tasks(server.url()).with_key(&short);
+    let mut listening = client.listen().await.unwrap();
+    let (mut subscribed, _) = modern.subscribe(json!({"toolsListChanged": true})).await.unwrap();
+    let other = Client::open_with(server.url(), &long).await.unwrap();
+    let mut kept = other.listen().await.unwrap();
+    tokio::join!(ends(&mut listening), ends(&mut subscribed));
+    assert!(client.listen().await.is_err(), "it cannot be opened again with that token");
+    let more = tokio::time::timeout(std::time::Duration::from_millis(200), kept.next()).await;
+    assert!(more.is_err(), "the stream of a token that is good goes on");
+}
+
+#[tokio::test]
+async fn a_stream_ends_when_its_issuer_is_not_trusted_any_more() {
+    let (key, second) = (Signer::ed("one"), Signer::ed("two"));
+    let (issuer, other) = (Issuer::with(&[&key]).await, Issuer::with(&[&second]).await);
+    let (place, server) = trusting(&issuer);
+    let token = key.sign(&json!({}), &issuer.claims("ann", &json!({})));
+    let client = Client::open_with(server.url(), &token).await.unwrap();
+    let mut listening = client.listen().await.unwrap();
+    std::fs::write(place.config(), super::config(&other.config())).unwrap();
+    ends(&mut listening).await;
+    assert_eq!(super::answered(&server, &token).await.0, 401);
+}

@@ -1,0 +1,91 @@
+//! Tokens that only their issuer can read: it is asked, seldom, and believed for a while.
+
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+
+use super::{answered, serve};
+use crate::support::issuer::{Issuer, Signer, seconds};
+use crate::support::{Client, text};
+
+async fn asked() -> (Signer, Issuer, String) {
+    let key = Signer::ed("one");
+    let issuer = Issuer::with(&[&key]).await;
+    let auth = format!("{}{}", issuer.config(), issuer.introspection());
+    (key, issuer, auth)
+}
+
+#[tokio::test]
+async fn an_issuers_word_lets_in_and_is_kept_for_a_while() {
+    let (key, issuer, auth) = asked().await;
+    let (place, server) = serve(&auth);
+    let good = |more: Value| issuer.claims("ann", &more);
+    issuer.says("good-token", good(json!({"active": true, "scope": "run"})));
+    let client = Client::open_with(server.url(), "good-token").await.unwrap();
+    for _ in 0..5 {
+        assert_eq!(text(&client.call("hello", json!({})).await.unwrap()), "hello\n");
+    }
+    assert_eq!(issuer.asked_about_tokens(), 1, "its word is kept");
+
+    issuer.says("for-others", good(json!({"active": true, "aud": "https://other.example"})));
+    issuer.says("for-nobody", good(json!({"active": true, "aud": null})));
+    issuer.says("over", good(json!({"active": true, "exp": seconds(-60)})));
+    issuer.says("of-others", good(json!({"active": true, "iss": "https://other.example"})));
+    issuer.says("of-nobody", good(json!({"active": true, "sub": null})));
+    issuer.says("half-said", good(json!({})));
+    for (token, why) in [
+        ("unheard-of", "not active"),
+        ("for-others", "another server"),
+        ("for-nobody", "another server"),
+        ("over", "expired"),
+        ("of-others", "not from an issuer"),
+        ("of-nobody", "sub"),
+        ("half-said", "not active"),
+    ] {
+        for _ in 0..2 {
+            let (status, message) = answered(&server, token).await;
+            assert!(status == 401 && message.contains(why), "{token}: {status} {message}");
+        }
+    }
+    assert_eq!(issuer.asked_about_tokens(), 8, "a bad word is kept, too");
+    let signed = key.sign(&json!({}), &issuer.claims("ann", &json!({})));
+    assert_eq!(answered(&server, &signed).await.0, 200, "signed ones are good beside them");
+    assert_eq!(answered(&server, "tb_some-key-of-ours").await.0, 401);
+    assert_eq!(issuer.asked_about_tokens(), 8, "neither is asked about");
+    let log = std::fs::read_to_string(place.path("server.log")).unwrap();
+    assert!(!log.contains("good-token") && !log.contains("client:secret"), "{log}");
+}
+
+#[tokio::test]
+async fn an_issuer_that_cannot_be_asked_makes_nobody_wrong() {
+    let (_key, issuer, auth) = asked().await;
+    let (place, server) = serve(&auth);
+    issuer.says("good", issuer.claims("ann", &json!({"active": true})));
+    issuer.goes_down(true);
+    let (status, message) = answered(&server, "good").await;
+    assert!(status == 503 && message.contains("try again"), "{status} {message}");
+    issuer.goes_down(false);
+    assert_eq!(answered(&server, "good").await.0, 200, "nothing was kept of that");
+    issuer.goes_down(true);
+    assert_eq!(answered(&server, "good").await.0, 200, "what was said before counts for a while");
+    let log = std::fs::read_to_string(place.path("server.log")).unwrap();
+    assert!(log.contains("tokens cannot be looked up"), "{log}");
+
+    // By a secret that the issuer does not take, it is not asked anything, and nobody is told that they are wrong.
+    let (_other, issuer, auth) = asked().await;
+    let (_place, server) = serve(&auth.replace("client:secret", "another"));
+    assert_eq!(answered(&server, "good").await.0, 503);
+    assert_eq!(issuer.asked_about_tokens(), 1);
+}
+
+#[tokio::test]
+async fn made_up_tokens_do_not_shut_out_good_ones() {
+    let (_key, issuer, auth) = asked().await;
+    let (_place, server) = serve(&auth);
+    issuer.says("good", issuer.claims("ann", &json!({"active": true})));
+    assert_eq!(answered(&server, "good").await.0, 200);
+    let flood: Vec<String> = (0..200).map(|n| format!("made-up-{n}")).collect();
+    let (refused, good) =
+        tokio::join!(join_all(flood.iter().map(|token| answered(&server, token))), answered(&server, "good"));
+    assert!(refused.iter().all(|(status, _)| matches!(status, 401 | 503)));
+    assert_eq!(good.0, 200);
+}

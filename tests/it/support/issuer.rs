@@ -1,0 +1,261 @@
+//! [`Issuer`]: a small authorization server with real keys, on a port of this machine: its metadata, its keys, and what it
+//! says of tokens that only it can read. It signs what a test tells it to, right or wrong, and counts who asks.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::rsa::KeySize;
+use aws_lc_rs::signature::{
+    ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair as _, RSA_PKCS1_SHA256,
+    RSA_PSS_SHA256, RsaKeyPair,
+};
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Response};
+use axum::{Json, Router};
+use data_encoding::{BASE64, BASE64URL_NOPAD};
+use parking_lot::Mutex;
+use serde_json::{Map, Value, json};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+/// Whom its tokens are meant for, unless a test says otherwise.
+pub(crate) const RESOURCE: &str = "http://127.0.0.1:8808/mcp";
+
+/// As whom a bridge asks it about tokens, and by what it shows that.
+pub(crate) const CLIENT: (&str, &str) = ("bridge", "client:secret&1");
+
+/// A key to sign with.
+pub(crate) struct Signer {
+    pub(crate) id: String,
+    pair: Pair,
+}
+
+enum Pair {
+    Rsa(Box<RsaKeyPair>),
+    Ec(Box<EcdsaKeyPair>),
+    Ed(Box<Ed25519KeyPair>),
+}
+
+/// An authorization server. It is gone when it is dropped.
+pub(crate) struct Issuer {
+    url: String,
+    state: Arc<Inner>,
+    serving: JoinHandle<()>,
+}
+
+#[derive(Default)]
+struct Inner {
+    url: String,
+    keys: Mutex<Vec<Value>>,
+    words: Mutex<HashMap<String, Value>>,
+    down: AtomicBool,
+    asked_for_keys: AtomicUsize,
+    asked_about_tokens: AtomicUsize,
+    /// Requests for anything that it does not have.
+    strays: AtomicUsize,
+}
+
+impl Signer {
+    pub(crate) fn rsa(id: &str) -> Self {
+        let pair = Pair::Rsa(Box::new(RsaKeyPair::generate(KeySize::Rsa2048).unwrap()));
+        Self { id: id.to_owned(), pair }
+    }
+
+    pub(crate) fn ec(id: &str) -> Self {
+        let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).unwrap();
+        Self { id: id.to_owned(), pair: Pair::Ec(Box::new(pair)) }
+    }
+
+    pub(crate) fn ed(id: &str) -> Self {
+        Self { id: id.to_owned(), pair: Pair::Ed(Box::new(Ed25519KeyPair::generate().unwrap())) }
+    }
+
+    /// The public half, as it is published.
+    pub(crate) fn jwk(&self) -> Value {
+        let text = |bytes: &[u8]| BASE64URL_NOPAD.encode(bytes);
+        let mut jwk = match &self.pair {
+            Pair::Rsa(pair) => {
+                let key = pair.public_key();
+                let (n, e) = (key.modulus(), key.exponent());
+                json!({
+                    "kty": "RSA", "n": text(n.big_endian_without_leading_zero()),
+                    "e": text(e.big_endian_without_leading_zero()),
+                })
+            }
+            Pair::Ec(pair) => {
+                let point = pair.public_key().as_ref();
+                json!({"kty": "EC", "crv": "P-256", "x": text(&point[1..33]), "y": text(&point[33..])})
+            }
+            Pair::Ed(pair) => json!({"kty": "OKP", "crv": "Ed25519", "x": text(pair.public_key().as_ref())}),
+        };
+        jwk["kid"] = json!(self.id);
+        jwk["use"] = json!("sig");
+        jwk
+    }
+
+    fn algorithm(&self) -> &'static str {
+        match self.pair {
+            Pair::Rsa(_) => "RS256",
+            Pair::Ec(_) => "ES256",
+            Pair::Ed(_) => "EdDSA",
+        }
+    }
+
+    /// A token with this header and these claims. The algorithm is the key's usual one unless the header says `PS256`.
+    pub(crate) fn sign(&self, header: &Value, claims: &Value) -> String {
+        let mut head = json!({"alg": self.algorithm(), "kid": self.id, "typ": "at+jwt"});
+        merge(&mut head, header);
+        let part = |value: &Value| BASE64URL_NOPAD.encode(value.to_string().as_bytes());
+        let text = format!("{}.{}", part(&head), part(claims));
+        let random = SystemRandom::new();
+        let signature = match &self.pair {
+            Pair::Rsa(pair) => {
+                let mut signature = vec![0; pair.public_modulus_len()];
+                let padding = if head["alg"] == "PS256" { &RSA_PSS_SHA256 } else { &RSA_PKCS1_SHA256 };
+                pair.sign(padding, &random, text.as_bytes(), &mut signature).unwrap();
+                signature
+            }
+            Pair::Ec(pair) => pair.sign(&random, text.as_bytes()).unwrap().as_ref().to_vec(),
+            Pair::Ed(pair) => pair.sign(text.as_bytes()).as_ref().to_vec(),
+        };
+        format!("{text}.{}", BASE64URL_NOPAD.encode(&signature))
+    }
+}
+
+/// Puts what a test wants to be otherwise over what is right; null takes it out.
+fn merge(right: &mut Value, more: &Value) {
+    let (right, more) = (right.as_object_mut().unwrap(), more.as_object().unwrap());
+    right.extend(more.clone());
+    right.retain(|_, value| !value.is_null());
+}
+
+impl Issuer {
+    /// One that publishes these keys.
+    #[expect(clippy::disallowed_methods, reason = "it serves beside the test's own requests")]
+    pub(crate) async fn with(keys: &[&Signer]) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/realm", listener.local_addr().unwrap());
+        let state = Arc::new(Inner { url: url.clone(), ..Inner::default() });
+        let router = Router::new().fallback(answer).with_state(Arc::clone(&state));
+        let serving = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        let issuer = Self { url, state, serving };
+        issuer.publish(keys);
+        issuer
+    }
+
+    /// Its name.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Publishes these keys in place of others.
+    pub(crate) fn publish(&self, keys: &[&Signer]) {
+        *self.state.keys.lock() = keys.iter().map(|key| key.jwk()).collect();
+    }
+
+    /// Answers nothing but errors, or goes on.
+    pub(crate) fn goes_down(&self, down: bool) {
+        self.state.down.store(down, Ordering::SeqCst);
+    }
+
+    /// From now on says this of a token.
+    pub(crate) fn says(&self, token: &str, word: Value) {
+        self.state.words.lock().insert(token.to_owned(), word);
+    }
+
+    /// How often it was asked for its keys.
+    pub(crate) fn asked_for_keys(&self) -> usize {
+        self.state.asked_for_keys.load(Ordering::SeqCst)
+    }
+
+    /// How often it was asked about a token.
+    pub(crate) fn asked_about_tokens(&self) -> usize {
+        self.state.asked_about_tokens.load(Ordering::SeqCst)
+    }
+
+    /// How often it was asked for something that it does not have.
+    pub(crate) fn strays(&self) -> usize {
+        self.state.strays.load(Ordering::SeqCst)
+    }
+
+    /// The claims of a right token for a subject, but for this.
+    pub(crate) fn claims(&self, subject: &str, more: &Value) -> Value {
+        let mut claims = json!({
+            "iss": self.url, "aud": RESOURCE, "sub": subject, "exp": seconds(3600), "iat": seconds(-1),
+            "client_id": "somebody", "jti": "1",
+        });
+        merge(&mut claims, more);
+        claims
+    }
+
+    /// The config by which its tokens are good.
+    pub(crate) fn config(&self) -> String {
+        format!("mode = \"oauth\"\nresource = \"{RESOURCE}\"\n[[auth.issuers]]\nissuer = \"{}\"\n", self.url)
+    }
+
+    /// More of that: it is asked about tokens that only it can read.
+    pub(crate) fn introspection(&self) -> String {
+        let (client, secret) = CLIENT;
+        format!(
+            "[auth.issuers.introspection]\nendpoint = \"{}/introspect\"\nclient_id = \"{client}\"\nclient_secret = \"{secret}\"\n",
+            self.url
+        )
+    }
+}
+
+impl Drop for Issuer {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+/// A moment by now, in seconds since 1970.
+pub(crate) fn seconds(from_now: i64) -> i64 {
+    use taskbridge::clock::Clock as _;
+    taskbridge::clock::System.now().as_millis() / 1000 + from_now
+}
+
+async fn answer(State(inner): State<Arc<Inner>>, request: Request) -> Response {
+    if inner.down.load(Ordering::SeqCst) {
+        return StatusCode::SERVICE_UNAVAILABLE.into_response();
+    }
+    let url = &inner.url;
+    match request.uri().path() {
+        "/.well-known/openid-configuration/realm" => {
+            Json(json!({"issuer": url, "jwks_uri": format!("{url}/keys")})).into_response()
+        }
+        "/realm/keys" => {
+            inner.asked_for_keys.fetch_add(1, Ordering::SeqCst);
+            Json(json!({"keys": *inner.keys.lock()})).into_response()
+        }
+        "/realm/introspect" => {
+            inner.asked_about_tokens.fetch_add(1, Ordering::SeqCst);
+            word(&inner, request).await
+        }
+        "/.well-known/oauth-authorization-server/realm" => StatusCode::NOT_FOUND.into_response(),
+        _ => {
+            inner.strays.fetch_add(1, Ordering::SeqCst);
+            StatusCode::NOT_FOUND.into_response()
+        }
+    }
+}
+
+async fn word(inner: &Inner, request: Request) -> Response {
+    // RFC 6749, section 2.3.1: both are form-encoded before they are put together.
+    let credentials = format!("Basic {}", BASE64.encode(b"bridge:client%3Asecret%261"));
+    if request.headers().get("authorization").is_none_or(|shown| shown != credentials.as_str()) {
+        return StatusCode::UNAUTHORIZED.into_response();
+    }
+    let body = axum::body::to_bytes(request.into_body(), 1 << 20).await.unwrap();
+    let form: Map<String, Value> = reqwest::Url::parse(&format!("x:?{}", str::from_utf8(&body).unwrap()))
+        .unwrap()
+        .query_pairs()
+        .map(|(name, value)| (name.into_owned(), json!(value)))
+        .collect();
+    let token = form["token"].as_str().unwrap();
+    let word = inner.words.lock().get(token).cloned();
+    Json(word.unwrap_or(json!({"active": false}))).into_response()
+}
