@@ -226,14 +226,20 @@ async fn over_http(config: Config, origin: Origin, hangups: Hangups, stop: &Shut
     // First the address, so that a second server by mistake touches nothing.
     let listener = app::listen(&config).await.map_err(|error| error.to_string())?;
     let address = listener.local_addr().map_err(|error| error.to_string())?;
-    let welcome = welcome(&config, address);
-    let app = build(config, origin, hangups).await?;
+    let numbers = app::listen_for_metrics(&config).await.map_err(|error| error.to_string())?;
+    let welcome = welcome(&config, address, numbers.as_ref().and_then(|numbers| numbers.local_addr().ok()));
+    let app = build(config, origin, hangups).await?.showing_metrics(numbers);
     print(&welcome);
     app.serve_http(listener, stop.begin.clone()).await.map_err(|error| error.to_string())
 }
 
 async fn over_stdio(config: Config, origin: Origin, hangups: Hangups, stop: &Shutdown) -> Result<(), String> {
-    let app = build(config, origin, hangups).await?;
+    // A client may start one server for each of its windows, and only the first can have the address.
+    let numbers = app::listen_for_metrics(&config).await.unwrap_or_else(|error| {
+        tracing::warn!(%error, "the numbers of this process cannot be read");
+        None
+    });
+    let app = build(config, origin, hangups).await?.showing_metrics(numbers);
     let input = tokio::io::BufReader::new(tokio::io::stdin());
     app.serve_stdio(input, tokio::io::stdout(), stop.begin.clone()).await.map_err(|error| error.to_string())
 }
@@ -256,7 +262,7 @@ fn allow_many_connections() {
 }
 
 /// How to connect.
-fn welcome(config: &Config, address: SocketAddr) -> String {
+fn welcome(config: &Config, address: SocketAddr, numbers: Option<SocketAddr>) -> String {
     let url = format!("http://{address}/mcp");
     let asked: Vec<&str> = config
         .backends
@@ -283,6 +289,7 @@ fn welcome(config: &Config, address: SocketAddr) -> String {
     format!(
         "taskbridge {version}: {tools} at {url}\n\
          config {config}, tasks in {store}\n\
+         {numbers}\
          \n\
          An MCP client connects with:\n\
          \n  {{ \"mcpServers\": {{ \"taskbridge\": {{ \"type\": \"http\", \"url\": \"{url}\"{headers} }} }} }}\n\
@@ -292,6 +299,7 @@ fn welcome(config: &Config, address: SocketAddr) -> String {
          \n",
         version = env!("CARGO_PKG_VERSION"),
         config = config.file.display(),
+        numbers = numbers.map(|at| format!("metrics at http://{at}/metrics\n")).unwrap_or_default(),
         store = config.store.database,
     )
 }

@@ -379,6 +379,7 @@ fn bridge(dir: &Path, seal: &Seal, entropy: &Arc<dyn Entropy>) -> Bridge {
         tools: Arc::clone(&catalog) as _,
         nudge: Arc::new(Nudge::default()),
         scribe: Scribe { replica: Holder("fuzz".to_owned()), keeps: true },
+        meter: Arc::new(taskbridge::tasks::meter::Unmetered),
     };
     let outbox = Outbox { fresh: mpsc::channel(1).0, afterwards: mpsc::unbounded_channel().0 };
     let pace = Pace { quickest: Duration::from_millis(50), slowest: Duration::from_secs(30) };
@@ -406,5 +407,6 @@ fn bridge(dir: &Path, seal: &Seal, entropy: &Arc<dyn Entropy>) -> Bridge {
         clock,
         entropy: Arc::clone(entropy),
         speakers: Speakers::default(),
+        metrics: Arc::default(),
     }
 }

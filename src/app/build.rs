@@ -20,12 +20,14 @@ use crate::mcp::Bridge;
 use crate::mcp::http::Entrance;
 use crate::mcp::offers::Offers;
 use crate::mcp::speakers::Speakers;
+use crate::metrics::{Metrics, Scraper};
 use crate::notify::{Http, Notifier, Receivers};
 use crate::seal::Seal;
 use crate::store::postgres::{PostgresStore, StoreClock};
 use crate::store::sqlite::{Mode, SqliteStore};
 use crate::tasks::history::Scribe;
 use crate::tasks::ledger::{Ledger, Nudge};
+use crate::tasks::meter::{Meter, Unmetered};
 use crate::tasks::pace::Pace;
 use crate::tasks::reconciler::{Reconciler, Settings};
 use crate::tasks::service::Service;
@@ -49,17 +51,22 @@ impl App {
         let store = open_store(&config).await?;
         let time = StoreTime::of(Arc::clone(&store) as _).await?;
         let clock: Arc<dyn Clock> = time.clone();
+        let metrics = Arc::new(Metrics::default());
+        // Where nobody can read it, it costs nothing.
+        let counts = config.metrics.is_some().then_some(&metrics);
+        let store = counts.map_or(Arc::clone(&store), |metrics| metrics.store(store, Arc::clone(&clock)));
         let key = store.seal_key(clock::random(&*entropy)).await?;
         let seal = Seal::new(&key, Arc::clone(&entropy));
         seal.replace(&config.seal);
-        let backends = connect(&config, registry, &program, &Backends::new()).await?;
+        let backends = connect(&config, registry, &program, &Backends::new(), counts).await?;
 
         let mut discoveries = Discoveries::default();
         discoveries.turn_to(discovered(&config, &backends)).await;
         let (drain_for, stop_within) = (config.server.drain_for, config.server.stop_within);
         let (reconciling, notify) = (config.reconciler.clone(), config.notify.clone());
         let history = config.store.history;
-        let in_force = InForce::of(&config, backends);
+        let in_force = InForce::of(&config, backends, counts.cloned());
+        let page = config.metrics.clone();
         let Offered { own, settings, rules } = Offered::of(config, seal.clone())?;
         let catalog = Arc::new(Current::new(discoveries.beside(&own, registry)));
         let holder = replica(&*entropy);
@@ -76,7 +83,13 @@ impl App {
             receivers: Arc::new(receivers.clone()),
             nudge: Arc::new(Nudge::default()),
             scribe: Scribe { replica: holder.clone(), keeps: !history.is_zero() },
+            meter: counts
+                .map_or_else(|| Arc::new(Unmetered) as Arc<dyn Meter>, |metrics| Arc::clone(metrics) as _),
         };
+        let scraper = page.map(|page| {
+            let (store, clock, tools) = (Arc::clone(&store), Arc::clone(&clock), Arc::clone(&catalog) as _);
+            (Scraper::new(Arc::clone(&metrics), store, clock, tools), page)
+        });
         let (lease, nudge) = (reconciling.lease, Arc::clone(&ledger.nudge));
         let pace = Pace { quickest: reconciling.quickest_look, slowest: reconciling.slowest_look };
         let loops = Settings { lease, tick: TICK, pace, max_acts: MAX_ACTS, history };
@@ -93,6 +106,7 @@ impl App {
             clock,
             entropy,
             speakers: Speakers::default(),
+            metrics,
         };
         let reloading = Box::pin(std::future::pending());
         let (bridge, entrance) = (Arc::new(bridge), Arc::new(Entrance::new(rules)));
@@ -108,6 +122,8 @@ impl App {
             in_force,
             own,
             discoveries,
+            scraper,
+            numbers: None,
             reloading,
         })
     }

@@ -10,6 +10,7 @@ use taskbridge_sdk::{Backend, Connect, Error, Registry};
 
 use super::AppError;
 use crate::config::{self, Config, Database, Discover};
+use crate::metrics::Metrics;
 
 /// How long one backend may take to connect.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -47,6 +48,7 @@ pub(super) async fn connect(
     registry: &Registry,
     program: &Path,
     known: &Backends,
+    metrics: Option<&Arc<Metrics>>,
 ) -> Result<Backends, AppError> {
     let mut backends = known.clone();
     let here = config::locate::this_machine();
@@ -82,6 +84,10 @@ pub(super) async fn connect(
         let backend = connect_one(config, registry, program.to_owned(), name, wanted).await;
         let backend =
             backend.map_err(|source| AppError::Backend { place: place(), name: name.clone(), source })?;
+        let backend = match metrics {
+            Some(metrics) => metrics.backend(name, backend),
+            None => backend,
+        };
         backends.insert(name.clone(), Connected { backend, with: wanted.clone() });
     }
     Ok(backends)

@@ -19,11 +19,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use futures_util::future::BoxFuture;
+use tokio::net::TcpListener;
 
-use crate::config::Problems;
+use crate::config::{Page, Problems};
 use crate::mcp::Bridge;
 use crate::mcp::http::Entrance;
+use crate::metrics::Scraper;
 use crate::notify::{Http, Notifier, Receivers};
 use crate::tasks::ledger::Nudge;
 use crate::tasks::reconciler::Reconciler;
@@ -31,7 +34,7 @@ use crate::tasks::store::StoreError;
 
 pub use checkup::{Checked, counted, look_over, offers};
 pub use reload::Origin;
-pub use serve::listen;
+pub use serve::{listen, listen_for_metrics};
 
 /// A server that is ready to serve.
 pub struct App {
@@ -46,6 +49,10 @@ pub struct App {
     in_force: reload::InForce,
     own: offered::Own,
     discoveries: discovery::Discoveries,
+    /// Writes down what is counted, where somebody may read it.
+    scraper: Option<(Scraper, Page)>,
+    /// Where they read it.
+    numbers: Option<(TcpListener, Router)>,
     /// Puts other configs in force; never ends.
     reloading: BoxFuture<'static, Infallible>,
 }
@@ -56,6 +63,16 @@ pub enum AppError {
     /// The address cannot be listened on.
     #[error("{}", cannot_listen(.address, .source))]
     Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The address cannot be listened on where the server's own numbers should be read.
+    #[error(
+        "metrics.listen: cannot listen on {address}: {source}. Choose another in [metrics], or remove it"
+    )]
+    Numbers {
         /// The address.
         address: SocketAddr,
         /// Why not.

@@ -22,6 +22,7 @@ use super::{App, AppError};
 use crate::config::{self, Config, Differences, Parts, Reading, Sources, StorePlace};
 use crate::mcp::Bridge;
 use crate::mcp::http::Entrance;
+use crate::metrics::Metrics;
 use crate::notify::Receivers;
 use crate::shutdown::Hangups;
 use crate::tasks::reconciler::Engines;
@@ -57,6 +58,8 @@ pub(super) struct InForce {
     listen: SocketAddr,
     store: StorePlace,
     max_calls: usize,
+    /// Counts the calls to backends, if anybody may read it.
+    metrics: Option<Arc<Metrics>>,
 }
 
 /// Reads the config again and again.
@@ -82,7 +85,7 @@ struct Applied {
 
 impl InForce {
     /// What this config and its backends are, from the start on.
-    pub(super) fn of(config: &Config, backends: Backends) -> Self {
+    pub(super) fn of(config: &Config, backends: Backends, metrics: Option<Arc<Metrics>>) -> Self {
         let max_calls = config.reconciler.max_concurrent_calls.get();
         Self {
             engines: Engines::new(handles(&backends), max_calls),
@@ -92,6 +95,7 @@ impl InForce {
             listen: config.server.listen,
             store: config.store.clone(),
             max_calls,
+            metrics,
         }
     }
 }
@@ -188,7 +192,8 @@ impl Reloader {
         config.store = store.clone();
         let max_calls = *max_calls;
         let Origin { registry, program, .. } = &self.origin;
-        let backends = connect(&config, registry, program, &self.in_force.backends).await?;
+        let InForce { backends, metrics, .. } = &self.in_force;
+        let backends = connect(&config, registry, program, backends, metrics.as_ref()).await?;
         let left: Vec<String> = backends
             .keys()
             .filter(|name| !config.backends.contains_key(*name) && parts.has("backends", name))

@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use futures_util::future::BoxFuture;
 use tokio::io::{AsyncBufRead, AsyncWrite};
 use tokio::net::TcpListener;
@@ -15,6 +16,7 @@ use crate::health::{self, Health};
 use crate::hooks::{self, Hooks};
 use crate::mcp::{http, stdio};
 use crate::notify::{Http, Notifier};
+use crate::scrape;
 use crate::tasks::reconciler::Reconciler;
 
 /// How long it may take to let go of what was cut off. A store that is away would not be heard of it.
@@ -36,7 +38,26 @@ pub async fn listen(config: &Config) -> Result<TcpListener, AppError> {
     TcpListener::bind(address).await.map_err(|source| AppError::Listen { address, source })
 }
 
+/// Listens where the server's own numbers can be read, if the config wants that.
+///
+/// # Errors
+/// See [`AppError::Numbers`].
+pub async fn listen_for_metrics(config: &Config) -> Result<Option<TcpListener>, AppError> {
+    let Some(address) = config.metrics.as_ref().map(|page| page.listen) else { return Ok(None) };
+    TcpListener::bind(address).await.map(Some).map_err(|source| AppError::Numbers { address, source })
+}
+
 impl App {
+    /// Lets what is counted be read on this listener while it serves.
+    #[must_use]
+    pub(crate) fn showing_metrics(self, listener: Option<TcpListener>) -> Self {
+        let Some((listener, (scraper, page))) = listener.zip(self.scraper) else {
+            return Self { scraper: None, ..self };
+        };
+        let router = scrape::routes(scraper, page.listen.ip(), &page);
+        Self { scraper: None, numbers: Some((listener, router)), ..self }
+    }
+
     /// Serves HTTP on a listener until `stop` is cancelled and, from then on, for as long as the config says that it
     /// drains; then requests and engine calls in hand may finish, for as long as the config allows.
     ///
@@ -53,6 +74,7 @@ impl App {
             stop_within,
             in_force,
             reloading,
+            numbers,
             ..
         } = self;
         let (store, engines, closing) = (bridge.store.clone(), in_force.engines, CancellationToken::new());
@@ -61,11 +83,12 @@ impl App {
         let (router, hearing) = http::router(bridge, entrance, closing.clone());
         let router = router.merge(health::routes(health)).merge(hooks);
         let serving = http::serve(listener, router, closing.clone());
-        let closes = closing.clone();
+        let (closes, showing) = (closing.clone(), show(numbers));
         let meanwhile = Box::pin(async move {
             tokio::select! {
                 never = reloading => never,
                 never = hearing => never,
+                never = showing => never,
                 never = close_after(drain_for, stop, closes) => never,
             }
         });
@@ -82,11 +105,25 @@ impl App {
         output: impl AsyncWrite + Unpin + Send,
         stop: CancellationToken,
     ) -> Result<(), AppError> {
-        let Self { bridge, reconciler, notifier, stop_within, reloading, .. } = self;
+        let Self { bridge, reconciler, notifier, stop_within, reloading, numbers, .. } = self;
         let serving = stdio::serve(input, output, &bridge, stop.clone());
-        let served = beside((reconciler, notifier), reloading, serving, &stop, stop_within).await?;
+        let meanwhile = Box::pin(async move {
+            tokio::select! {
+                never = reloading => never,
+                never = show(numbers) => never,
+            }
+        });
+        let served = beside((reconciler, notifier), meanwhile, serving, &stop, stop_within).await?;
         served.unwrap_or(Ok(())).map_err(AppError::Stdio)
     }
+}
+
+/// Lets what is counted be read, if anybody may, until it is dropped.
+async fn show(numbers: Option<(TcpListener, Router)>) -> Infallible {
+    if let Some((listener, router)) = numbers {
+        http::serve(listener, router, CancellationToken::new()).await;
+    }
+    std::future::pending().await
 }
 
 /// Leaves whoever sends requests here some time to see that it is to stop.

@@ -20,6 +20,7 @@ use crate::store::survey::Surveyed;
 use crate::tasks::history::Scribe;
 use crate::tasks::ledger::{Ledger, Nudge};
 use crate::tasks::machine::{Cancel, Event};
+use crate::tasks::meter::Unmetered;
 use crate::tasks::store::{Holder, Lease, SlotLimit, StoreError};
 use crate::tasks::task::{Job, Spec, Task, TaskId};
 use crate::tasks::time::StoreTime;
@@ -206,6 +207,7 @@ async fn change(opened: &Opened, id: &TaskId, event: Event) -> Result<Option<(Ta
         receivers: Arc::new(opened.receivers.clone()),
         nudge: Arc::new(Nudge::default()),
         scribe: Scribe { replica: Holder(opened.name.clone()), keeps: opened.keeps },
+        meter: Arc::new(Unmetered),
     };
     let after = ledger.apply(before.clone(), event, Lease::Keep).await.map_err(told)?;
     Ok(after.map(|after| (before, after)))

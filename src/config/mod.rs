@@ -12,6 +12,7 @@ mod discovered;
 mod duration;
 mod files;
 pub mod locate;
+mod metrics;
 mod notify;
 mod offer_shape;
 mod parameters;
@@ -34,6 +35,7 @@ mod values;
 
 pub use auth::{ApiKey, AuthMode, Authentication, Tokens};
 pub use discovered::{Discover, ToolRules, as_toml};
+pub use metrics::Page;
 pub use parts::{Differences, Parts};
 pub use problem::{Problem, Problems};
 pub use shape::{CompanionTools, Log, LogFormat, Reconciler, Server};
@@ -90,6 +92,8 @@ pub struct Config {
     pub prompts: Prompts,
     /// Who is told that tasks end or ask.
     pub notify: Vec<Receiver>,
+    /// Where the server's own numbers can be read.
+    pub metrics: Option<Page>,
     /// What it says, in a short form.
     pub parts: Parts,
 }
@@ -128,7 +132,7 @@ impl fmt::Debug for Backend {
 }
 
 /// The tables of a config file.
-const TABLES: [&str; 13] = [
+const TABLES: [&str; 14] = [
     "server",
     "log",
     "auth",
@@ -142,6 +146,7 @@ const TABLES: [&str; 13] = [
     "resources",
     "prompts",
     "notify",
+    "metrics",
 ];
 
 /// Reads a config file.
@@ -204,6 +209,7 @@ fn read_text(
     let auth: auth::Auth = reader.section("auth", part("auth"));
     let seal: seal::Seal = reader.section("seal", part("seal"));
     let store: Store = reader.section("store", part("store"));
+    let metrics: metrics::Metrics = reader.section("metrics", part("metrics"));
     let reconciler: Reconciler = reader.section("reconciler", part("reconciler"));
     let lifetime: Lifetime = reader.section("lifetime", part("lifetime"));
     let groups: BTreeMap<String, ConcurrencyGroup> =
@@ -249,6 +255,7 @@ fn read_text(
     let prompts = prompts::read(&mut reader, prompt_tables, context);
     let seal = seal::keys(&mut reader, &seal, dir);
     let notify = notify::read(&mut reader, notify_tables, dir, &tool_names);
+    let metrics = metrics::page(&mut reader, &metrics, dir);
     let store = store::place(&mut reader, store, dir, state_home);
     sources.extend(reader.sources());
     let tool_rules = ToolRules { dir: dir.to_owned(), backends: backends.clone(), groups, lifetime };
@@ -269,6 +276,7 @@ fn read_text(
         resources,
         prompts,
         notify,
+        metrics,
         parts,
     })
 }

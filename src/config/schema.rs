@@ -9,6 +9,7 @@ use taskbridge_sdk::Registry;
 
 use super::auth::Auth;
 use super::discovered::{Discover, FIELD as DISCOVER};
+use super::metrics::Metrics;
 use super::notify::Notify;
 use super::offer_shape::{Prompt, Resource};
 use super::seal::Seal;
@@ -29,6 +30,7 @@ pub fn generate(registry: &Registry) -> Value {
     table("store", shape::<Store>(&mut generator));
     table("reconciler", shape::<Reconciler>(&mut generator));
     table("lifetime", shape::<Lifetime>(&mut generator));
+    table("metrics", shape::<Metrics>(&mut generator));
     let groups = shape::<ConcurrencyGroup>(&mut generator);
     table("concurrency_groups", tables("Limits that several tools share, by name.", groups));
     let backends = registry.iter().map(|adapter| {

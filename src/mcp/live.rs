@@ -123,6 +123,11 @@ impl Live {
         }
     }
 
+    /// How many sessions something is open of here.
+    pub(super) fn sessions(&self) -> usize {
+        self.state.lock().sessions.len()
+    }
+
     /// True if something of this session is open here.
     pub(super) fn has(&self, session: &str) -> bool {
         self.state.lock().sessions.contains_key(session)

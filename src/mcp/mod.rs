@@ -43,6 +43,7 @@ use taskbridge_sdk::Backend;
 use crate::catalog::Catalog;
 use crate::clock::{Clock, Entropy};
 use crate::current::Current;
+use crate::metrics::Metrics;
 use crate::seal::Seal;
 use crate::tasks::service::Service;
 use crate::tasks::store::Store;
@@ -65,6 +66,8 @@ pub struct Bridge {
     pub entropy: Arc<dyn Entropy>,
     /// The streams that clients opened to listen.
     pub speakers: speakers::Speakers,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
 }
 
 impl Bridge {

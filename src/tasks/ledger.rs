@@ -12,6 +12,7 @@ use tokio::sync::{Notify, watch};
 use super::audit;
 use super::history::{self, Happened, Scribe};
 use super::machine::{self, Event};
+use super::meter::Meter;
 use super::notices::{self, Receivers};
 use super::store::{Change, Group, Lease, OpenJob, Result, SlotLimit, Store, Updated};
 use super::task::{Job, Task, TaskId};
@@ -37,6 +38,8 @@ pub struct Ledger {
     pub nudge: Arc<Nudge>,
     /// What becomes history.
     pub scribe: Scribe,
+    /// Who counts what happens.
+    pub meter: Arc<dyn Meter>,
 }
 
 /// What the reconciler can be woken for. All of it is hints: a lost one makes it slower by a tick.
@@ -269,6 +272,7 @@ impl Ledger {
 
     /// Gives the hints that follow from a write.
     fn tell(&self, before: &Task, after: &Task) {
+        self.meter.changed(before, after, self.clock.now());
         if before.changed_at != after.changed_at
             || before.state != after.state
             || (before.questions != after.questions && !after.has_ended())

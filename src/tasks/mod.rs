@@ -8,6 +8,7 @@ pub mod audit;
 pub mod history;
 pub mod ledger;
 pub mod machine;
+pub mod meter;
 pub mod notices;
 pub mod pace;
 pub mod reconciler;

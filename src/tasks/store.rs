@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use taskbridge_sdk::{GroupKey, JobHandle, Level, Output, Timestamp};
 
 use super::history::{Entry, Transition};
+use super::meter::Phase;
 use super::notices::Notice;
 use super::streams::{StreamNote, Streams};
 use super::task::{Owner, Task, TaskId};
@@ -361,14 +362,35 @@ pub enum Hint {
     Session(String),
 }
 
+/// How much there is, for whoever watches over the server. It is asked for now and then, and must not go along what is over.
+#[async_trait]
+pub trait Tally: Send + Sync {
+    /// Counts the rows for which anything is owed, those that are only kept, and what receivers are owed. Rows that cannot be
+    /// understood may be left out.
+    async fn tally(&self) -> Result<Counts>;
+}
+
+/// How much there is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// The rows for which anything is owed, by tool and phase, in no order.
+    pub live: Vec<(String, Phase, u64)>,
+    /// The rows for which nothing is owed any more, and which are kept for their results.
+    pub kept: u64,
+    /// The notices that receivers are owed.
+    pub owed: u64,
+    /// Since when the first of them is owed.
+    pub owed_since: Option<Timestamp>,
+}
+
 /// All that the server needs of a store.
 pub trait Store:
-    TaskStore + Queue + Groups + Notices + History + Durations + Sessions + Keys + Time + Hints
+    TaskStore + Queue + Groups + Notices + History + Durations + Sessions + Keys + Time + Hints + Tally
 {
 }
 
-impl<T: TaskStore + Queue + Groups + Notices + History + Durations + Sessions + Keys + Time + Hints> Store
-    for T
+impl<T: TaskStore + Queue + Groups + Notices + History + Durations + Sessions + Keys + Time + Hints + Tally>
+    Store for T
 {
 }
 

@@ -18,6 +18,7 @@ mod github_actions;
 mod health;
 mod hooks;
 mod kill;
+mod metrics;
 mod notify;
 mod operators;
 mod postgres;

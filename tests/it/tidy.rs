@@ -73,7 +73,7 @@ fn none(what: &str, found: &[String]) {
 }
 
 /// The rooms of the server, and which others each may enter: a module with all that is in it, or one within a module.
-const ARROWS: [(&str, &[&str]); 10] = [
+const ARROWS: [(&str, &[&str]); 11] = [
     ("src/clock.rs", &[]),
     ("src/tasks", &["tasks", "clock"]),
     // The last two are the macros by which a store runs the suite.
@@ -83,7 +83,8 @@ const ARROWS: [(&str, &[&str]); 10] = [
     ("src/current.rs", &[]),
     ("src/catalog", &["catalog", "auth", "seal", "clock", "current", "tasks"]),
     ("src/notify", &["notify", "clock", "tasks"]),
-    ("src/mcp", &["mcp", "catalog", "auth", "seal", "clock", "current", "tasks"]),
+    ("src/metrics", &["metrics", "clock", "tasks"]),
+    ("src/mcp", &["mcp", "catalog", "auth", "seal", "clock", "current", "metrics", "tasks"]),
     // A client like any other: it shares the envelopes and the names of revisions, and nothing else.
     ("src/client", &["clock", "mcp::jsonrpc", "mcp::generation"]),
 ];
@@ -191,6 +192,36 @@ fn files_stay_readable() {
     let (longest, path) = lengths[lengths.len() - 1];
     assert!(longest <= 600, "{path} has {longest} lines: what second thing does it do?");
     assert!(median <= 180, "the median file has {median} lines");
+}
+
+/// What wraps a trait must hand on every method, also one with a default of its own, or the default is what is done.
+#[test]
+fn what_is_measured_is_handed_on() {
+    let mut missing = Vec::new();
+    for (wrapper, traits) in
+        [("src/metrics/backend.rs", "adapters/sdk/src"), ("src/metrics/store.rs", "src/tasks/store.rs")]
+    {
+        let wraps = fs::read_to_string(root().join(wrapper)).unwrap();
+        let wrapped =
+            wraps.lines().filter_map(|line| line.strip_prefix("impl ")?.strip_suffix(" for Measured {"));
+        for name in wrapped {
+            let is_here = |source: &Source| source.text.contains(&format!("pub trait {name}: "));
+            let folders = if traits.ends_with(".rs") { &["src/tasks"] } else { &[traits] };
+            let source = sources(folders).into_iter().find(is_here).unwrap();
+            let from = source.text.find(&format!("pub trait {name}: ")).unwrap();
+            let to = from + source.text[from..].find("\n}\n").unwrap();
+            for line in source.text[from..to].lines().map(str::trim) {
+                let function = line.strip_prefix("async ").unwrap_or(line);
+                let Some(function) = function.strip_prefix("fn ").and_then(|f| f.split('(').next()) else {
+                    continue;
+                };
+                if !wraps.contains(&format!("fn {function}(")) {
+                    missing.push(format!("{wrapper}: {name}::{function}"));
+                }
+            }
+        }
+    }
+    none("methods that a wrapper does not hand on", &missing);
 }
 
 #[test]

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use taskbridge_sdk::{
-    Artifacts, Backend, Checkup, Connect, Discovery, Error, GroupKey, Hooks, JobHandle, JobSpec, Logs,
-    Observation, Questions, Result, Secret, Started, Subject, async_trait,
+    Artifacts, Backend, Budget, Checkup, Connect, Discovery, Error, GroupKey, Hooks, JobHandle, JobSpec,
+    Logs, Observation, Questions, Result, Secret, Started, Subject, async_trait,
 };
 use tokio::time::Instant;
 
@@ -208,6 +208,10 @@ impl Backend for Actions {
 
     fn checkup(&self) -> Option<&dyn Checkup> {
         Some(self)
+    }
+
+    fn budgets(&self) -> Vec<Budget> {
+        self.api.limits.budget().into_iter().collect()
     }
 
     fn hooks(&self) -> Option<&dyn Hooks> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use parking_lot::Mutex;
-use taskbridge_sdk::{Error, ErrorKind, Result};
+use taskbridge_sdk::{Budget, Error, ErrorKind, Result};
 use tokio::time::Instant;
 
 use crate::failure::patience;
@@ -23,6 +23,8 @@ struct Known {
     until: Option<Instant>,
     /// True if little is left of the hour's allowance.
     scarce: bool,
+    /// What is left of it, and what there was.
+    hour: Option<(f64, f64)>,
 }
 
 impl Limits {
@@ -42,10 +44,19 @@ impl Limits {
         let (Some(left), Some(all)) = (number("x-ratelimit-remaining"), number("x-ratelimit-limit")) else {
             return;
         };
-        self.known.lock().scarce = left < all * SPARE;
+        {
+            let mut known = self.known.lock();
+            (known.scarce, known.hour) = (left < all * SPARE, Some((left, all)));
+        }
         if left < 1.0 {
             self.wait(patience(headers));
         }
+    }
+
+    /// What is left of the hour's allowance, as GitHub last said.
+    pub(crate) fn budget(&self) -> Option<Budget> {
+        let (left, limit) = self.known.lock().hour?;
+        Some(Budget { name: "hour".to_owned(), left, limit })
     }
 
     /// Learns from a refusal.

@@ -4,8 +4,8 @@
 use async_trait::async_trait;
 
 use crate::{
-    Artifacts, Checkup, Discovery, GroupKey, Hooks, JobHandle, JobSpec, Logs, Observation, OnBehalfOf,
-    Questions, Result, Started, Subject, Wakeups,
+    Artifacts, Budget, Checkup, Discovery, GroupKey, Hooks, JobHandle, JobSpec, Logs, Observation,
+    OnBehalfOf, Questions, Result, Started, Subject, Wakeups,
 };
 
 /// One configured, connected engine.
@@ -101,6 +101,13 @@ pub trait Backend: Send + Sync {
     /// How to look the backend over, where it can say more than that it is connected.
     fn checkup(&self) -> Option<&dyn Checkup> {
         None
+    }
+
+    /// How many calls the engine still allows, where that is known without asking it.
+    ///
+    /// - The same names every time, as far as they are known yet, and few of them.
+    fn budgets(&self) -> Vec<Budget> {
+        Vec::new()
     }
 
     /// How to read what is posted to `/hooks/NAME`, where that is configured.

@@ -13,6 +13,7 @@ pub mod suite;
 mod abilities;
 mod adapter;
 mod backend;
+mod budget;
 mod checkup;
 mod discovery;
 mod error;
@@ -31,6 +32,7 @@ pub use abilities::{Artifacts, LogRequest, LogText, Logs, Questions, Taken, Wake
 pub use adapter::{Adapter, Connect, Helper, Problem};
 pub use async_trait::async_trait;
 pub use backend::Backend;
+pub use budget::Budget;
 pub use checkup::{Checkup, Finding, ToolTarget, Verdict};
 pub use discovery::{DiscoveredTool, Discovery, tool_name};
 pub use error::{Error, ErrorKind, Result};

@@ -201,6 +201,11 @@ impl Api {
         sent.map(drop).map_err(|e| Failure::of(Operation::TaskHeartbeat.name(), Repeat::Safe, e))
     }
 
+    /// How many calls of each operation are left.
+    pub(crate) fn budgets(&self) -> Vec<taskbridge_sdk::Budget> {
+        self.budget.left()
+    }
+
     fn take(&self, operation: Operation) -> Answer<()> {
         self.budget.take(operation).map_err(|error| Failure { code: None, error })
     }

@@ -170,6 +170,10 @@ impl Backend for StepFunctions {
         Some(self)
     }
 
+    fn budgets(&self) -> Vec<taskbridge_sdk::Budget> {
+        self.api.budgets()
+    }
+
     fn hooks(&self) -> Option<&dyn Hooks> {
         self.hook.as_ref().map(|hook| hook as &dyn Hooks)
     }

@@ -104,10 +104,15 @@ impl Bucket {
         Self { capacity, per_second, held: capacity, since: now }
     }
 
+    /// How many calls it holds now.
+    fn holds(&self, now: Instant) -> f64 {
+        let flowed = now.saturating_duration_since(self.since).as_secs_f64() * self.per_second;
+        (self.held + flowed).min(self.capacity)
+    }
+
     /// Takes a call out of it, or says how long it takes until there is one.
     pub(crate) fn take(&mut self, now: Instant) -> Result<(), Duration> {
-        let flowed = now.saturating_duration_since(self.since).as_secs_f64() * self.per_second;
-        (self.held, self.since) = ((self.held + flowed).min(self.capacity), now);
+        (self.held, self.since) = (self.holds(now), now);
         if self.held >= 1.0 {
             self.held -= 1.0;
             return Ok(());
@@ -145,6 +150,17 @@ impl Budget {
             let right = quota.burst > 0 && quota.per_second.is_finite() && quota.per_second > 0.0;
             (!right).then(|| format!("quotas.{name}: `burst` and `per_second` must be more than 0"))
         })
+    }
+
+    /// What is left of each.
+    pub(crate) fn left(&self) -> Vec<taskbridge_sdk::Budget> {
+        let (now, buckets) = (Instant::now(), self.0.lock());
+        let left = |operation: Operation| {
+            let bucket = &buckets[operation as usize];
+            let (name, left, limit) = (operation.name().to_owned(), bucket.holds(now), bucket.capacity);
+            taskbridge_sdk::Budget { name, left, limit }
+        };
+        Operation::ALL.map(left).into()
     }
 
     /// Takes one call; `Limited` if there is none now.

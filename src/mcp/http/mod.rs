@@ -63,6 +63,8 @@ pub fn router(
 ) -> (Router, BoxFuture<'static, Infallible>) {
     bridge.service.stops_with(shutdown.clone());
     let (opened, live, polls) = (Opened::default(), Live::default(), Polls::default());
+    let open = live.clone();
+    bridge.metrics.counts_sessions_by(move || open.sessions());
     let http = Arc::new(Http { bridge, entrance, opened, live, polls, shutdown });
     let hears = elsewhere::follow(Arc::clone(&http)).boxed();
     let metadata = well_known::routes(Arc::clone(&http.entrance));
@@ -72,10 +74,12 @@ pub fn router(
 async fn endpoint(State(http): State<Arc<Http>>, request: Request) -> Response {
     let origin = request.headers().get(header::ORIGIN).cloned();
     let rules = http.entrance.rules();
+    let method = request.method().clone();
     let mut response = match answer(&http, &rules, request).await {
         Ok(response) => response,
         Err(refusal) => refusal.into_response(),
     };
+    http.bridge.metrics.responded(method.as_str(), response.status().as_u16());
     if let Some(origin) = origin.filter(|origin| gate::lets_in(&rules.doors, origin)) {
         gate::share_with(origin, &mut response);
     }

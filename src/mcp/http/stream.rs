@@ -17,6 +17,7 @@ use super::lasting;
 use crate::mcp::jsonrpc;
 use crate::mcp::live::Over;
 use crate::mcp::sse::{self, Place};
+use crate::metrics::OpenStream;
 
 /// How long a quiet stream stays quiet.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -30,6 +31,7 @@ struct EventStream {
     exchange: Exchange,
     quiet: Interval,
     stage: Stage,
+    _counted: OpenStream,
 }
 
 enum Stage {
@@ -47,8 +49,9 @@ enum Stage {
 pub(super) fn respond(exchange: Exchange, ending: Option<Ending>) -> Response {
     let mut quiet = tokio::time::interval_at(Instant::now() + KEEP_ALIVE, KEEP_ALIVE);
     quiet.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let stream = EventStream { exchange, quiet, stage: Stage::Opening(ending) };
-    let lasts = stream.exchange.feed.is_lasting();
+    let lasts = exchange.feed.is_lasting();
+    let _counted = exchange.http.bridge.metrics.stream(lasts);
+    let stream = EventStream { exchange, quiet, stage: Stage::Opening(ending), _counted };
     let events = futures_util::stream::unfold(stream, |mut stream| async move {
         let event = stream.next().await?;
         Some((event, stream))

@@ -46,13 +46,22 @@ pub fn initialize(
     principal: &Principal,
     params: &Value,
 ) -> Result<(Session, Value), jsonrpc::Error> {
-    lifecycle::initialize(bridge, principal, params)
+    let counted = bridge.metrics.request("initialize");
+    let begun = lifecycle::initialize(bridge, principal, params);
+    if begun.is_ok() {
+        bridge.metrics.session_began();
+    }
+    counted.answered(begun.is_ok());
+    begun
 }
 
 /// Answers any other request. Dropped when the client goes away or cancels the request.
 pub async fn handle(bridge: &Bridge, caller: &Caller, request: Request, outlet: &dyn Outlet) -> Outcome {
     let span = spans::of(&request.method, &request.params);
-    answer(bridge, caller, request, outlet).instrument(span).await
+    let counted = bridge.metrics.request(&request.method);
+    let outcome = answer(bridge, caller, request, outlet).instrument(span).await;
+    counted.answered(outcome.is_ok());
+    outcome
 }
 
 async fn answer(bridge: &Bridge, caller: &Caller, request: Request, outlet: &dyn Outlet) -> Outcome {

@@ -91,7 +91,10 @@ pub fn admit(
 pub async fn handle(bridge: &Bridge, asker: &Asker, request: Request, outlet: &dyn Outlet) -> Outcome {
     let span = spans::of(&request.method, &request.params);
     let call = Call { bridge, asker };
-    answer(&call, request, outlet).instrument(span).await
+    let counted = bridge.metrics.request(&request.method);
+    let outcome = answer(&call, request, outlet).instrument(span).await;
+    counted.answered(outcome.is_ok());
+    outcome
 }
 
 async fn answer(call: &Call<'_>, request: Request, outlet: &dyn Outlet) -> Outcome {

@@ -27,6 +27,7 @@ mod row;
 mod schema;
 mod sessions;
 mod survey;
+mod tally;
 mod tasks;
 mod turns;
 mod update;

@@ -22,6 +22,7 @@ mod row;
 mod schema;
 mod sessions;
 mod survey;
+mod tally;
 mod tasks;
 #[cfg(test)]
 mod tests;

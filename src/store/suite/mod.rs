@@ -19,6 +19,7 @@ mod notices;
 mod rows;
 mod sessions;
 mod shared;
+mod tally;
 
 pub use bench::{Bench, ManualClock};
 pub use groups::*;
@@ -31,6 +32,7 @@ pub use notices::*;
 pub use rows::*;
 pub use sessions::*;
 pub use shared::*;
+pub use tally::*;
 
 /// Makes one test of every behaviour. Takes an expression that gives a [`Bench`] over an empty store, within tokio.
 #[macro_export]
@@ -88,6 +90,8 @@ macro_rules! store_suite {
             a_notice_is_owed_until_it_is_struck
             what_is_owed_can_be_forgotten
             a_notice_outlives_its_row
+
+            what_there_is_is_counted_by_tool_and_phase
 
             typical_is_the_median_of_the_newest_hundred
             the_first_seal_key_stays

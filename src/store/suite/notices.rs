@@ -9,7 +9,7 @@ use crate::tasks::notices::{News, Notice, What};
 use crate::tasks::store::{Change, Forget, Lease, NewTask, Owed, Updated};
 use crate::tasks::task::{Outcome, Task};
 
-fn notice(task: &Task, id: &str, receiver: &str) -> Notice {
+pub(super) fn notice(task: &Task, id: &str, receiver: &str) -> Notice {
     let news = News {
         task: task.id.clone(),
         tool: task.tool.clone(),

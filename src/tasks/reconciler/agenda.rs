@@ -112,6 +112,8 @@ pub(super) struct Due {
     pub(super) subjects: Vec<Subject>,
     /// The same jobs, in the same order.
     pub(super) jobs: Vec<Sighting>,
+    /// How long the first of them has been due.
+    pub(super) late: Duration,
 }
 
 /// A job that is due for a look.
@@ -242,11 +244,10 @@ impl Agenda {
     /// Takes up to `most` jobs that are due, if no sweep is under way; with them those that would be due a moment later,
     /// so that many jobs make few sweeps.
     pub(super) fn begin_sweep(&mut self, now: Instant, most: usize) -> Option<Due> {
-        if self.next_look().is_none_or(|at| at > now) {
-            return None;
-        }
+        let first = self.next_look().filter(|at| *at <= now)?;
         let soon = now + self.pace().quickest / 4;
-        let mut due = Due { subjects: Vec::new(), jobs: Vec::new() };
+        let late = now.saturating_duration_since(first);
+        let mut due = Due { subjects: Vec::new(), jobs: Vec::new(), late };
         while due.jobs.len() < most && self.order.first().is_some_and(|(at, _)| *at <= soon) {
             let Some((_, id)) = self.order.pop_first() else { break };
             let Some(entry) = self.jobs.get(&id) else { continue };

@@ -71,6 +71,7 @@ impl Core {
             }
             for (group, agenda) in &mut watched.agendas {
                 if let Some(due) = agenda.begin_sweep(Instant::now(), SWEEP) {
+                    self.ledger.meter.looked(&group.backend, due.late);
                     sweeps.push(self.sweep(group.clone(), due));
                 }
             }
@@ -191,7 +192,7 @@ impl Core {
 
     /// Looks at some jobs of a group and writes what changed.
     async fn sweep(&self, group: Group, due: Due) -> Swept {
-        let Due { subjects, jobs: due } = due;
+        let Due { subjects, jobs: due, .. } = due;
         let _place = self.engines.place(&group.backend).await;
         let begun = Instant::now();
         let answers = self

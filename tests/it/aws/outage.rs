@@ -101,6 +101,7 @@ impl Node {
             receivers: Arc::new(Nobody),
             nudge: Arc::new(Nudge::default()),
             scribe: Scribe { replica: holder.clone(), keeps: true },
+            meter: Arc::new(taskbridge::tasks::meter::Unmetered),
         };
         let engines = Engines::new(BTreeMap::from([("aws".to_owned(), backend)]), 16);
         let lease = Duration::from_secs(15);

@@ -70,6 +70,7 @@ impl Node {
             receivers: Arc::new(WantsAll),
             nudge: Arc::new(Nudge::default()),
             scribe: Scribe { replica: holder.clone(), keeps: true },
+            meter: Arc::new(taskbridge::tasks::meter::Unmetered),
         };
         let backend: Arc<dyn Backend> = Arc::new(Pointed {
             backend,

@@ -10,8 +10,9 @@ use taskbridge::store::sqlite::SqliteStore;
 use taskbridge::tasks::history::Entry;
 use taskbridge::tasks::notices::Notice;
 use taskbridge::tasks::store::{
-    Change, Durations, Forget, Group, Groups, Hint, Hints, History, Holder, Inserted, Keys, Lease, NewTask,
-    Notices, OpenJob, Owed, Position, Queue, Result, Sessions, Setting, Settings, TaskStore, Time, Updated,
+    Change, Counts, Durations, Forget, Group, Groups, Hint, Hints, History, Holder, Inserted, Keys, Lease,
+    NewTask, Notices, OpenJob, Owed, Position, Queue, Result, Sessions, Setting, Settings, Tally, TaskStore,
+    Time, Updated,
 };
 use taskbridge::tasks::task::{Job, Owner, Task, TaskId};
 use taskbridge_sdk::{JobKey, Output, Timestamp};
@@ -329,6 +330,14 @@ impl Time for PointedStore {
     async fn now(&self) -> Result<Timestamp> {
         let _connection = self.before_read().await?;
         self.inner.now().await
+    }
+}
+
+#[async_trait]
+impl Tally for PointedStore {
+    async fn tally(&self) -> Result<Counts> {
+        let _connection = self.before_read().await?;
+        self.inner.tally().await
     }
 }
 

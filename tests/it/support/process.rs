@@ -44,6 +44,18 @@ impl Server {
         true
     }
 
+    /// Reads the address of its numbers from what it prints next.
+    pub(crate) fn metrics_url(&mut self) -> String {
+        let mut line = String::new();
+        while self.stdout.read_line(&mut line).unwrap() > 0 {
+            if let Some(url) = line.trim_end().strip_prefix("metrics at ") {
+                return url.to_owned();
+            }
+            line.clear();
+        }
+        panic!("it says of no metrics");
+    }
+
     /// The endpoint.
     pub(crate) fn url(&self) -> &str {
         self.url.as_deref().expect("the server listens")

@@ -105,6 +105,7 @@ pub(super) fn bridge(dir: &Path, clock: Arc<dyn Clock>) -> Bridge {
         tools: catalog.clone(),
         nudge: Arc::new(Nudge::default()),
         scribe: Scribe { replica: Holder("test".to_owned()), keeps: true },
+        meter: Arc::new(taskbridge::tasks::meter::Unmetered),
     };
     let outbox = Outbox { fresh: mpsc::channel(16).0, afterwards: mpsc::unbounded_channel().0 };
     let pace = Pace { quickest: Duration::from_millis(50), slowest: Duration::from_secs(30) };
@@ -130,6 +131,7 @@ pub(super) fn bridge(dir: &Path, clock: Arc<dyn Clock>) -> Bridge {
         clock,
         entropy: System::entropy(),
         speakers: Speakers::default(),
+        metrics: Arc::default(),
     }
 }
 

@@ -1,0 +1,241 @@
+//! [`Measured`]: a backend, with how each call of it went. It changes nothing of what the backend says.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use taskbridge_sdk::{
+    Answer, ArtifactData, Artifacts, Backend, Budget, Checkup, DiscoveredTool, Discovery, Error, ErrorKind,
+    GroupKey, Hooks, JobHandle, JobSpec, LogRequest, LogText, Logs, Observation, OnBehalfOf, Questions,
+    Result, Started, Subject, Taken, Wakeups,
+};
+
+use super::Metrics;
+
+/// The operations that are counted.
+const OPERATIONS: [&str; 9] =
+    ["start", "find", "observe", "observe_all", "cancel", "answer", "read_log", "read_artifact", "discover"];
+
+/// A backend that is measured.
+pub(super) struct Measured {
+    name: String,
+    inner: Arc<dyn Backend>,
+    metrics: Arc<Metrics>,
+    pause: Arc<Pause>,
+}
+
+/// Until when an engine wants to be left alone.
+#[derive(Debug, Default)]
+pub(super) struct Pause(Mutex<Option<Instant>>);
+
+/// A call under way. Dropped before it ends, it was given up: it took too long, or nobody waits for it any more.
+struct Call<'a> {
+    of: &'a Measured,
+    operation: &'static str,
+    began: Instant,
+    outcome: &'static str,
+}
+
+impl Pause {
+    fn note(&self, error: &Error) {
+        if let ErrorKind::Limited { after } = error.kind() {
+            let until = Instant::now() + after.unwrap_or_default();
+            let mut known = self.0.lock();
+            *known = Some(known.map_or(until, |known| known.max(until)));
+        }
+    }
+
+    /// For how long yet.
+    pub(super) fn left(&self) -> Duration {
+        let until = *self.0.lock();
+        until.map(|until| until.saturating_duration_since(Instant::now())).unwrap_or_default()
+    }
+}
+
+/// How a call went, in one word.
+fn outcome(error: Option<&Error>) -> &'static str {
+    match error.map(Error::kind) {
+        None => "ok",
+        Some(ErrorKind::Rejected) => "rejected",
+        Some(ErrorKind::Denied) => "denied",
+        Some(ErrorKind::Config) => "config",
+        Some(ErrorKind::Limited { .. }) => "limited",
+        Some(ErrorKind::Unavailable) => "unavailable",
+        Some(ErrorKind::Uncertain) => "uncertain",
+    }
+}
+
+impl Measured {
+    pub(super) fn new(name: &str, inner: Arc<dyn Backend>, metrics: Arc<Metrics>) -> Self {
+        for operation in OPERATIONS {
+            let labels = [
+                ("backend", name.to_owned().into()),
+                ("operation", operation.into()),
+                ("outcome", "ok".into()),
+            ];
+            drop(metrics.families.engine_calls.get_or_create(&labels));
+        }
+        Self { name: name.to_owned(), inner, metrics, pause: Arc::default() }
+    }
+
+    pub(super) fn pause(&self) -> Arc<Pause> {
+        Arc::clone(&self.pause)
+    }
+
+    fn call(&self, operation: &'static str) -> Call<'_> {
+        Call { of: self, operation, began: Instant::now(), outcome: "given_up" }
+    }
+
+    async fn counted<T>(&self, operation: &'static str, work: impl Future<Output = Result<T>>) -> Result<T> {
+        let call = self.call(operation);
+        let done = work.await;
+        call.ended(done.as_ref().err());
+        done
+    }
+}
+
+impl Call<'_> {
+    fn ended(mut self, error: Option<&Error>) {
+        self.outcome = outcome(error);
+        if let Some(error) = error {
+            self.of.pause.note(error);
+        }
+    }
+}
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        let families = &self.of.metrics.families;
+        let (backend, operation) =
+            (("backend", self.of.name.clone().into()), ("operation", self.operation.into()));
+        let timed = [backend.clone(), operation.clone()];
+        families.engine_duration.get_or_create(&timed).observe(self.began.elapsed().as_secs_f64());
+        families.engine_calls.get_or_create(&[backend, operation, ("outcome", self.outcome.into())]).inc();
+    }
+}
+
+#[async_trait]
+impl Backend for Measured {
+    async fn start(&self, job: &JobSpec) -> Result<Started> {
+        self.counted("start", self.inner.start(job)).await
+    }
+
+    async fn find(&self, job: &JobSpec) -> Result<Option<Started>> {
+        self.counted("find", self.inner.find(job)).await
+    }
+
+    async fn observe(&self, handle: &JobHandle) -> Result<Observation> {
+        self.counted("observe", self.inner.observe(handle)).await
+    }
+
+    async fn cancel(&self, handle: &JobHandle) -> Result<()> {
+        self.counted("cancel", self.inner.cancel(handle)).await
+    }
+
+    async fn cancel_for(&self, handle: &JobHandle, whom: Option<&OnBehalfOf>) -> Result<()> {
+        self.counted("cancel", self.inner.cancel_for(handle, whom)).await
+    }
+
+    fn group(&self, handle: &JobHandle) -> GroupKey {
+        self.inner.group(handle)
+    }
+
+    async fn observe_all(&self, group: &GroupKey, jobs: &[Subject]) -> Vec<Result<Observation>> {
+        let call = self.call("observe_all");
+        let seen = self.inner.observe_all(group, jobs).await;
+        let errors = || seen.iter().filter_map(|seen| seen.as_ref().err());
+        // One answer that is missing is no failure of the call, but that of all is.
+        let failed = !seen.is_empty() && errors().count() == seen.len();
+        call.ended(errors().next().filter(|_| failed));
+        errors().for_each(|error| self.pause.note(error));
+        let mut outcomes: Vec<(&'static str, u64)> = Vec::new();
+        for one in seen.iter().map(|seen| outcome(seen.as_ref().err())) {
+            match outcomes.iter_mut().find(|(known, _)| *known == one) {
+                Some((_, count)) => *count += 1,
+                None => outcomes.push((one, 1)),
+            }
+        }
+        for (outcome, count) in outcomes {
+            let labels = [("backend", self.name.clone().into()), ("outcome", outcome.into())];
+            self.metrics.families.observed.get_or_create(&labels).inc_by(count);
+        }
+        seen
+    }
+
+    fn questions(&self) -> Option<&dyn Questions> {
+        self.inner.questions().map(|_| self as &dyn Questions)
+    }
+
+    fn logs(&self) -> Option<&dyn Logs> {
+        self.inner.logs().map(|_| self as &dyn Logs)
+    }
+
+    fn artifacts(&self) -> Option<&dyn Artifacts> {
+        self.inner.artifacts().map(|_| self as &dyn Artifacts)
+    }
+
+    fn wakeups(&self) -> Option<&dyn Wakeups> {
+        self.inner.wakeups()
+    }
+
+    fn discovery(&self) -> Option<&dyn Discovery> {
+        self.inner.discovery().map(|_| self as &dyn Discovery)
+    }
+
+    fn checkup(&self) -> Option<&dyn Checkup> {
+        self.inner.checkup()
+    }
+
+    fn hooks(&self) -> Option<&dyn Hooks> {
+        self.inner.hooks()
+    }
+
+    fn budgets(&self) -> Vec<Budget> {
+        self.inner.budgets()
+    }
+}
+
+/// Each of these is only reached where the backend has it; what it would say if it were gone is what the callers of each say.
+#[async_trait]
+impl Questions for Measured {
+    async fn answer(&self, handle: &JobHandle, question: &str, answer: &Answer) -> Result<Taken> {
+        let Some(questions) = self.inner.questions() else { return Ok(Taken::TooLate) };
+        self.counted("answer", questions.answer(handle, question, answer)).await
+    }
+
+    async fn answer_for(
+        &self,
+        handle: &JobHandle,
+        question: &str,
+        answer: &Answer,
+        whom: Option<&OnBehalfOf>,
+    ) -> Result<Taken> {
+        let Some(questions) = self.inner.questions() else { return Ok(Taken::TooLate) };
+        self.counted("answer", questions.answer_for(handle, question, answer, whom)).await
+    }
+}
+
+#[async_trait]
+impl Logs for Measured {
+    async fn tail(&self, handle: &JobHandle, request: &LogRequest) -> Result<LogText> {
+        let Some(logs) = self.inner.logs() else { return Ok(LogText::default()) };
+        self.counted("read_log", logs.tail(handle, request)).await
+    }
+}
+
+#[async_trait]
+impl Artifacts for Measured {
+    async fn read(&self, handle: &JobHandle, name: &str, max_bytes: u64) -> Result<Option<ArtifactData>> {
+        let Some(artifacts) = self.inner.artifacts() else { return Ok(None) };
+        self.counted("read_artifact", artifacts.read(handle, name, max_bytes)).await
+    }
+}
+
+#[async_trait]
+impl Discovery for Measured {
+    async fn discover(&self) -> Result<Vec<DiscoveredTool>> {
+        let Some(discovery) = self.inner.discovery() else { return Ok(Vec::new()) };
+        self.counted("discover", discovery.discover()).await
+    }
+}

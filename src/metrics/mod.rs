@@ -1,0 +1,254 @@
+//! What is counted of the server's own work, and how it is written down for Prometheus (the OpenMetrics text format). It
+//! wraps what is measured, [`store`] and [`backend`], and hears of tasks from the core ([`crate::tasks::meter`]); nobody
+//! may decide anything by it. Labels have few values: methods that are known, tools and backends of the config, never
+//! what a caller made up.
+
+mod backend;
+mod families;
+mod process;
+mod scrape;
+mod store;
+mod tasks;
+
+use std::borrow::Cow;
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Mutex, RwLock};
+use prometheus_client::registry::Registry;
+use taskbridge_sdk::Backend;
+
+use self::families::Families;
+use self::process::Process;
+use crate::clock::Clock;
+use crate::tasks::meter::Phase;
+use crate::tasks::store::Store;
+
+pub use self::scrape::{CONTENT_TYPE, Scraper};
+
+/// The most tools that have series of their own; all beyond are one. Prometheus keeps each series for a long time.
+const MOST_TOOLS: usize = 500;
+/// What stands for tools, methods and the like that have no series of their own.
+const OTHER: &str = "other";
+
+/// All that is counted. One for the process, shared by all that count.
+pub struct Metrics {
+    families: Families,
+    registry: Registry,
+    process: Mutex<Process>,
+    /// The tools that have series.
+    tools: RwLock<std::collections::BTreeSet<String>>,
+    /// The backends, to ask for their budgets.
+    engines: Mutex<Vec<Engine>>,
+    sessions: OnceLock<Box<dyn Fn() -> usize + Send + Sync>>,
+}
+
+/// A backend, for what is only looked up when somebody wants to read it.
+struct Engine {
+    name: String,
+    backend: Weak<dyn Backend>,
+    pause: Arc<backend::Pause>,
+}
+
+/// A request that is being answered. Dropped before it is, it counts as given up.
+pub struct Answering<'a> {
+    metrics: &'a Metrics,
+    method: &'static str,
+    began: Instant,
+    outcome: &'static str,
+}
+
+/// A stream that is open. Dropping it closes it.
+pub struct OpenStream {
+    metrics: Arc<Metrics>,
+    kind: &'static str,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut registry = Registry::default();
+        let families = Families::registered(&mut registry);
+        Self {
+            process: Mutex::new(Process::registered(&mut registry)),
+            families,
+            registry,
+            tools: RwLock::default(),
+            engines: Mutex::default(),
+            sessions: OnceLock::new(),
+        }
+    }
+}
+
+impl Metrics {
+    /// The store, with how long each operation takes.
+    pub fn store(self: &Arc<Self>, inner: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Arc<dyn Store> {
+        Arc::new(store::Measured::new(inner, Arc::clone(self), clock))
+    }
+
+    /// The backend of this name, with how each call went.
+    pub fn backend(self: &Arc<Self>, name: &str, inner: Arc<dyn Backend>) -> Arc<dyn Backend> {
+        let measured = backend::Measured::new(name, inner, Arc::clone(self));
+        let pause = measured.pause();
+        let measured: Arc<dyn Backend> = Arc::new(measured);
+        let mut engines = self.engines.lock();
+        engines.retain(|known| known.name != name);
+        engines.push(Engine { name: name.to_owned(), backend: Arc::downgrade(&measured), pause });
+        measured
+    }
+
+    /// A request of this method begins.
+    pub fn request(&self, method: &str) -> Answering<'_> {
+        let method = known_method(method);
+        Answering { metrics: self, method, began: Instant::now(), outcome: "given_up" }
+    }
+
+    /// An HTTP response to `/mcp` begins.
+    pub fn responded(&self, method: &str, status: u16) {
+        const METHODS: [&str; 4] = ["POST", "GET", "DELETE", "OPTIONS"];
+        let method = METHODS.into_iter().find(|known| *known == method).unwrap_or(OTHER);
+        let labels = [("method", method.into()), ("status", status.to_string().into())];
+        self.families.http_responses.get_or_create(&labels).inc();
+        match status {
+            401 => self.refused("unauthenticated"),
+            403 => self.refused("forbidden"),
+            404 => self.refused("not_found"),
+            429 => self.refused("too_many"),
+            _ => {}
+        }
+    }
+
+    /// Somebody was refused something, for a reason that is one of few.
+    pub fn refused(&self, reason: &'static str) {
+        self.families.refused.get_or_create(&[("reason", reason.into())]).inc();
+    }
+
+    /// A session began.
+    pub fn session_began(&self) {
+        self.families.sessions_begun.inc();
+    }
+
+    /// How the sessions can be counted in which something is open now. The first that is given is asked.
+    pub fn counts_sessions_by(&self, count: impl Fn() -> usize + Send + Sync + 'static) {
+        let _ = self.sessions.set(Box::new(count));
+    }
+
+    /// A stream was opened: one that listens for whatever there is, or one that waits for an answer.
+    pub fn stream(self: &Arc<Self>, listens: bool) -> OpenStream {
+        let kind = if listens { "listening" } else { "waiting" };
+        self.families.streams.get_or_create(&[("kind", kind.into())]).inc();
+        OpenStream { metrics: Arc::clone(self), kind }
+    }
+
+    /// The name of a tool as a label.
+    fn tool(&self, name: &str) -> Cow<'static, str> {
+        if !self.tools.read().contains(name) {
+            let mut tools = self.tools.write();
+            if tools.len() >= MOST_TOOLS {
+                return OTHER.into();
+            }
+            tools.insert(name.to_owned());
+            for phase in Phase::ALL {
+                let labels = [("tool", name.to_owned().into()), ("state", phase.as_str().into())];
+                drop(self.families.tasks.get_or_create(&labels));
+            }
+        }
+        name.to_owned().into()
+    }
+
+    /// Something came of notices.
+    fn noticed(&self, outcome: &'static str, notices: usize) {
+        self.families.deliveries.get_or_create(&[("outcome", outcome.into())]).inc_by(notices as u64);
+    }
+
+    fn stored(&self, operation: &'static str, took: Duration, worked: bool) {
+        let labels = [("operation", operation.into())];
+        self.families.store_duration.get_or_create(&labels).observe(took.as_secs_f64());
+        self.families.store_errors.get_or_create(&labels).inc_by(u64::from(!worked));
+    }
+}
+
+impl Answering<'_> {
+    /// It was answered: well, or with an error.
+    pub fn answered(mut self, well: bool) {
+        self.outcome = if well { "ok" } else { "error" };
+    }
+}
+
+impl Drop for Answering<'_> {
+    fn drop(&mut self) {
+        let families = &self.metrics.families;
+        let (took, method) = (self.began.elapsed(), Cow::Borrowed(self.method));
+        families.request_duration.get_or_create(&[("method", method.clone())]).observe(took.as_secs_f64());
+        families.requests.get_or_create(&[("method", method), ("outcome", self.outcome.into())]).inc();
+    }
+}
+
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        self.metrics.families.streams.get_or_create(&[("kind", self.kind.into())]).dec();
+    }
+}
+
+/// The method as a label. Clients can write anything there.
+fn known_method(method: &str) -> &'static str {
+    const METHODS: [&str; 21] = [
+        "initialize",
+        "server/discover",
+        "ping",
+        "tools/list",
+        "tools/call",
+        "tasks/get",
+        "tasks/result",
+        "tasks/list",
+        "tasks/update",
+        "tasks/cancel",
+        "logging/setLevel",
+        "resources/list",
+        "resources/templates/list",
+        "resources/read",
+        "resources/subscribe",
+        "resources/unsubscribe",
+        "prompts/list",
+        "prompts/get",
+        "completion/complete",
+        "subscriptions/listen",
+        OTHER,
+    ];
+    METHODS.into_iter().find(|known| *known == method).unwrap_or(OTHER)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_caller_makes_up_is_no_label() {
+        let metrics = Arc::new(Metrics::default());
+        for n in 0..1_000 {
+            metrics.request(&format!("made/up{n}")).answered(false);
+            metrics.responded(&format!("VERB{n}"), 405);
+            metrics.tool(&format!("tool{n}"));
+        }
+        assert_eq!(metrics.tool("tool7"), "tool7");
+        assert_eq!(metrics.tool("one more"), "other");
+        let text = metrics.text();
+        assert!(
+            text.contains("taskbridge_requests_total{method=\"other\",outcome=\"error\"} 1000\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("taskbridge_http_responses_total{method=\"other\",status=\"405\"} 1000\n"),
+            "{text}"
+        );
+        assert!(!text.contains("made/up") && !text.contains("VERB"));
+    }
+
+    #[test]
+    fn a_stream_is_counted_while_it_is_open() {
+        let metrics = Arc::new(Metrics::default());
+        let (one, two) = (metrics.stream(true), metrics.stream(true));
+        assert!(metrics.text().contains("taskbridge_streams_open{kind=\"listening\"} 2\n"));
+        drop((one, two));
+        assert!(metrics.text().contains("taskbridge_streams_open{kind=\"listening\"} 0\n"));
+    }
+}

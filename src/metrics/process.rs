@@ -1,0 +1,86 @@
+//! What the operating system says of this process, under the names that all Prometheus clients use. Read from `/proc`; where
+//! there is none, nothing is said.
+
+use std::fs;
+use std::sync::atomic::AtomicU64;
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::{Registry, Unit};
+use rustix::param::{clock_ticks_per_second, page_size};
+use rustix::process::{Resource, getrlimit};
+
+use super::families::Real;
+
+/// The facts.
+pub(super) struct Process {
+    cpu: Counter<f64, AtomicU64>,
+    memory: Gauge,
+    files: Gauge,
+    most_files: Gauge,
+    started: Real,
+}
+
+impl Process {
+    /// All of them, written down in a registry.
+    pub(super) fn registered(to: &mut Registry) -> Self {
+        let all = Self {
+            cpu: Counter::default(),
+            memory: Gauge::default(),
+            files: Gauge::default(),
+            most_files: Gauge::default(),
+            started: Real::default(),
+        };
+        let to = to.sub_registry_with_prefix("process");
+        to.register_with_unit("cpu", "CPU time that was used", Unit::Seconds, all.cpu.clone());
+        to.register_with_unit("resident_memory", "Memory that is held", Unit::Bytes, all.memory.clone());
+        to.register("open_fds", "Files and connections that are open", all.files.clone());
+        to.register("max_fds", "Files and connections that may be open", all.most_files.clone());
+        let since = "When the process was started, in seconds since 1970";
+        to.register_with_unit("start_time", since, Unit::Seconds, all.started.clone());
+        all
+    }
+
+    /// Reads them anew.
+    pub(super) fn refresh(&mut self) {
+        if let Some(stat) = stat() {
+            let seconds = |ticks: u64| ticks as f64 / clock_ticks_per_second().max(1) as f64;
+            let more = seconds(stat.cpu_ticks) - self.cpu.get();
+            self.cpu.inc_by(more.max(0.0));
+            self.memory.set(amount(stat.pages.saturating_mul(page_size() as u64)));
+            if let Some(booted) = booted() {
+                self.started.set(booted as f64 + seconds(stat.started_ticks));
+            }
+        }
+        if let Ok(files) = fs::read_dir("/proc/self/fd") {
+            // The folder that is being read is one of them.
+            self.files.set(amount(files.count().saturating_sub(1) as u64));
+        }
+        self.most_files.set(amount(getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)));
+    }
+}
+
+fn amount(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+struct Stat {
+    cpu_ticks: u64,
+    started_ticks: u64,
+    pages: u64,
+}
+
+fn stat() -> Option<Stat> {
+    let text = fs::read_to_string("/proc/self/stat").ok()?;
+    // The name in parentheses may hold anything. Behind it comes field 3; utime and stime are 14 and 15, starttime is 22
+    // and rss 24 (proc(5)).
+    let fields: Vec<&str> = text.get(text.rfind(')')? + 2..)?.split_whitespace().collect();
+    let field = |n: usize| fields.get(n - 3)?.parse::<u64>().ok();
+    Some(Stat { cpu_ticks: field(14)? + field(15)?, started_ticks: field(22)?, pages: field(24)? })
+}
+
+/// When the machine was started, in seconds since 1970.
+fn booted() -> Option<u64> {
+    let text = fs::read_to_string("/proc/stat").ok()?;
+    text.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()
+}

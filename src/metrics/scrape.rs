@@ -1,0 +1,118 @@
+//! [`Scraper`]: writes down all that is counted. What the store alone knows is asked for when somebody wants to read it, and
+//! then believed for some seconds, so that many who scrape cost no more than one.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use taskbridge_sdk::Timestamp;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use super::{Engine, Metrics};
+use crate::clock::Clock;
+use crate::tasks::meter::Phase;
+use crate::tasks::store::{Result, Store};
+use crate::tasks::tools::Tools;
+
+/// What [`Scraper::text`] is.
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// For so long it is believed what the store said.
+const BELIEVED: Duration = Duration::from_secs(5);
+/// How long the store may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Writes down all that is counted.
+pub struct Scraper {
+    metrics: Arc<Metrics>,
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    tools: Arc<dyn Tools>,
+    asked_at: Mutex<Option<Instant>>,
+}
+
+impl Scraper {
+    /// One for what this store holds. `clock` is the store's.
+    pub fn new(
+        metrics: Arc<Metrics>,
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        tools: Arc<dyn Tools>,
+    ) -> Self {
+        Self { metrics, store, clock, tools, asked_at: Mutex::default() }
+    }
+
+    /// All that is counted, as of now.
+    pub async fn text(&self) -> String {
+        let mut asked_at = self.asked_at.lock().await;
+        if asked_at.is_none_or(|at| at.elapsed() >= BELIEVED) {
+            match tokio::time::timeout(PATIENCE, self.ask()).await {
+                Ok(Ok(())) => *asked_at = Some(Instant::now()),
+                Ok(Err(error)) => {
+                    tracing::warn!(%error, "the store cannot count for the metrics");
+                    self.metrics.families.tally_errors.inc();
+                }
+                Err(_) => {
+                    tracing::warn!("the store cannot count for the metrics in time");
+                    self.metrics.families.tally_errors.inc();
+                }
+            }
+        }
+        self.metrics.text()
+    }
+
+    async fn ask(&self) -> Result<()> {
+        let counts = self.store.tally().await?;
+        let oldest = self.store.heads().await?.first().map(|task| task.created_at);
+        let due = self.store.next_due(&self.tools.elsewhere()).await?;
+        let now = self.clock.now();
+        let since = |moment: Option<Timestamp>| moment.map_or(0.0, |moment| now.since(moment).as_secs_f64());
+        let families = &self.metrics.families;
+        // A tool keeps its series when nothing of it is left.
+        let tools: Vec<String> = self.metrics.tools.read().iter().cloned().collect();
+        for tool in tools.into_iter().map(Cow::Owned).chain([Cow::Borrowed(super::OTHER)]) {
+            for phase in Phase::ALL {
+                let labels = [("tool", tool.clone()), ("state", phase.as_str().into())];
+                if let Some(tasks) = families.tasks.get(&labels) {
+                    tasks.set(0);
+                }
+            }
+        }
+        let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+        for (tool, phase, count) in counts.live {
+            let labels = [("tool", self.metrics.tool(&tool)), ("state", phase.as_str().into())];
+            families.tasks.get_or_create(&labels).inc_by(number(count));
+        }
+        families.kept.set(number(counts.kept));
+        families.queue_oldest.set(since(oldest));
+        families.overdue.set(since(due));
+        families.owed.set(number(counts.owed));
+        families.owed_oldest.set(since(counts.owed_since));
+        Ok(())
+    }
+}
+
+impl Metrics {
+    /// All that this process knows by itself.
+    pub(super) fn text(&self) -> String {
+        self.process.lock().refresh();
+        if let Some(count) = self.sessions.get() {
+            self.families.sessions.set(i64::try_from(count()).unwrap_or(i64::MAX));
+        }
+        for Engine { name, backend, pause } in &*self.engines.lock() {
+            let labels = [("backend", name.clone().into())];
+            self.families.backoff.get_or_create(&labels).set(pause.left().as_secs_f64());
+            let Some(backend) = backend.upgrade() else { continue };
+            for budget in backend.budgets() {
+                let labels = [("backend", name.clone().into()), ("budget", budget.name.into())];
+                self.families.budget_left.get_or_create(&labels).set(budget.left);
+                self.families.budget_limit.get_or_create(&labels).set(budget.limit);
+            }
+        }
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &self.registry)
+            .expect("a String takes whatever is written to it");
+        text
+    }
+}

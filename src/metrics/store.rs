@@ -1,0 +1,239 @@
+//! [`Measured`]: a store, with how long each of its operations takes, and what follows from them for those who count: rows that
+//! were made, how late rows are taken up, what came of notices. It changes nothing of what the store says.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use taskbridge_sdk::{Output, Timestamp};
+
+use super::Metrics;
+use crate::clock::Clock;
+use crate::tasks::history::Entry;
+use crate::tasks::notices::Notice;
+use crate::tasks::store::{
+    Change, Counts, Durations, Forget, Group, Groups, Hint, Hints, History, Holder, Inserted, Keys, NewTask,
+    Notices, OpenJob, Owed, Position, Queue, Result, Sessions, Setting, Settings, Store, Tally, TaskStore,
+    Time, Updated,
+};
+use crate::tasks::task::{Owner, Task, TaskId};
+
+/// A store that is measured.
+pub(super) struct Measured {
+    inner: Arc<dyn Store>,
+    metrics: Arc<Metrics>,
+    /// The store's time.
+    clock: Arc<dyn Clock>,
+}
+
+impl Measured {
+    pub(super) fn new(inner: Arc<dyn Store>, metrics: Arc<Metrics>, clock: Arc<dyn Clock>) -> Self {
+        Self { inner, metrics, clock }
+    }
+
+    /// An operation that is dropped before it ends is not counted: what it would have taken is not known.
+    async fn timed<T>(&self, operation: &'static str, work: impl Future<Output = Result<T>>) -> Result<T> {
+        let began = Instant::now();
+        let done = work.await;
+        self.metrics.stored(operation, began.elapsed(), done.is_ok());
+        done
+    }
+}
+
+#[async_trait]
+impl TaskStore for Measured {
+    async fn insert(&self, new: NewTask) -> Result<Inserted> {
+        let inserted = self.timed("insert", self.inner.insert(new)).await;
+        if let Ok(Inserted::Created(task)) = &inserted {
+            self.metrics.created(task);
+        }
+        inserted
+    }
+
+    async fn get(&self, id: &TaskId, owner: Option<&Owner>) -> Result<Option<Task>> {
+        self.timed("get", self.inner.get(id, owner)).await
+    }
+
+    async fn output(&self, id: &TaskId) -> Result<Option<Output>> {
+        self.timed("output", self.inner.output(id)).await
+    }
+
+    async fn list(&self, owner: &Owner, after: Option<&Position>, limit: usize) -> Result<Vec<Task>> {
+        self.timed("list", self.inner.list(owner, after, limit)).await
+    }
+
+    async fn of_session(&self, session: &str) -> Result<Vec<Task>> {
+        self.timed("of_session", self.inner.of_session(session)).await
+    }
+
+    async fn update(&self, change: Change<'_>) -> Result<Updated> {
+        self.timed("update", self.inner.update(change)).await
+    }
+
+    async fn claim(
+        &self,
+        holder: &Holder,
+        lease: Duration,
+        limit: usize,
+        elsewhere: &[String],
+    ) -> Result<Vec<Task>> {
+        let claimed = self.timed("claim", self.inner.claim(holder, lease, limit, elsewhere)).await;
+        let now = self.clock.now();
+        for due in claimed.iter().flatten().filter_map(|task| task.due_at) {
+            self.metrics.taken_up(now.since(due));
+        }
+        claimed
+    }
+
+    async fn purge(&self, limit: usize) -> Result<usize> {
+        self.timed("purge", self.inner.purge(limit)).await
+    }
+
+    async fn next_due(&self, elsewhere: &[String]) -> Result<Option<Timestamp>> {
+        self.timed("next_due", self.inner.next_due(elsewhere)).await
+    }
+}
+
+#[async_trait]
+impl Queue for Measured {
+    async fn heads(&self) -> Result<Vec<Task>> {
+        self.timed("heads", self.inner.heads()).await
+    }
+
+    async fn ahead(&self, task: &Task) -> Result<u64> {
+        self.timed("ahead", self.inner.ahead(task)).await
+    }
+}
+
+#[async_trait]
+impl Groups for Measured {
+    async fn hold(&self, holder: &Holder, lease: Duration, elsewhere: &[String]) -> Result<Vec<Group>> {
+        self.timed("hold", self.inner.hold(holder, lease, elsewhere)).await
+    }
+
+    async fn leave(&self, holder: &Holder) -> Result<()> {
+        self.timed("leave", self.inner.leave(holder)).await
+    }
+
+    async fn let_go(&self, holder: &Holder) -> Result<()> {
+        self.timed("let_go", self.inner.let_go(holder)).await
+    }
+
+    async fn open_jobs(&self, group: &Group, opened_since: Timestamp) -> Result<Vec<OpenJob>> {
+        self.timed("open_jobs", self.inner.open_jobs(group, opened_since)).await
+    }
+
+    async fn wanted(&self, group: &Group) -> Result<Vec<TaskId>> {
+        self.timed("wanted", self.inner.wanted(group)).await
+    }
+}
+
+#[async_trait]
+impl Notices for Measured {
+    async fn take_notices(
+        &self,
+        receiver: &str,
+        holder: &Holder,
+        lease: Duration,
+        limit: usize,
+    ) -> Result<Vec<Owed>> {
+        self.timed("take_notices", self.inner.take_notices(receiver, holder, lease, limit)).await
+    }
+
+    async fn strike(&self, notice: &Notice) -> Result<()> {
+        let struck = self.timed("strike", self.inner.strike(notice)).await;
+        if struck.is_ok() {
+            self.metrics.noticed("delivered", 1);
+        }
+        struck
+    }
+
+    async fn put_off(&self, notice: &Notice, holder: &Holder, pause: Duration) -> Result<()> {
+        let put_off = self.timed("put_off", self.inner.put_off(notice, holder, pause)).await;
+        if put_off.is_ok() {
+            self.metrics.noticed("put_off", 1);
+        }
+        put_off
+    }
+
+    async fn forget_notices(&self, which: Forget<'_>, before: Timestamp) -> Result<usize> {
+        let dropped = self.timed("forget_notices", self.inner.forget_notices(which, before)).await;
+        self.metrics.noticed("dropped", *dropped.as_ref().unwrap_or(&0));
+        dropped
+    }
+}
+
+#[async_trait]
+impl History for Measured {
+    async fn entries(&self, id: &TaskId) -> Result<Vec<Entry>> {
+        self.timed("entries", self.inner.entries(id)).await
+    }
+
+    async fn forget(&self, older_than: Duration, limit: usize) -> Result<usize> {
+        self.timed("forget", self.inner.forget(older_than, limit)).await
+    }
+}
+
+#[async_trait]
+impl Durations for Measured {
+    async fn record(&self, tool: &str, took: Duration) -> Result<()> {
+        self.timed("record", self.inner.record(tool, took)).await
+    }
+
+    async fn typical(&self, tool: &str) -> Result<Option<Duration>> {
+        self.timed("typical", self.inner.typical(tool)).await
+    }
+}
+
+#[async_trait]
+impl Sessions for Measured {
+    async fn end(&self, nonce: &str, forget_after: Timestamp) -> Result<()> {
+        self.timed("end", self.inner.end(nonce, forget_after)).await
+    }
+
+    async fn has_ended(&self, nonce: &str) -> Result<bool> {
+        self.timed("has_ended", self.inner.has_ended(nonce)).await
+    }
+
+    async fn settings(&self, nonce: &str) -> Result<Option<Settings>> {
+        self.timed("settings", self.inner.settings(nonce)).await
+    }
+
+    async fn set(&self, nonce: &str, setting: Setting, forget_after: Timestamp) -> Result<Option<Settings>> {
+        self.timed("set", self.inner.set(nonce, setting, forget_after)).await
+    }
+}
+
+#[async_trait]
+impl Keys for Measured {
+    async fn seal_key(&self, fresh: [u8; 32]) -> Result<[u8; 32]> {
+        self.timed("seal_key", self.inner.seal_key(fresh)).await
+    }
+}
+
+#[async_trait]
+impl Time for Measured {
+    async fn now(&self) -> Result<Timestamp> {
+        self.timed("now", self.inner.now()).await
+    }
+}
+
+#[async_trait]
+impl Tally for Measured {
+    async fn tally(&self) -> Result<Counts> {
+        self.timed("tally", self.inner.tally()).await
+    }
+}
+
+/// Waiting for others is no operation.
+#[async_trait]
+impl Hints for Measured {
+    async fn changed_elsewhere(&self) -> Vec<Hint> {
+        self.inner.changed_elsewhere().await
+    }
+
+    fn is_shared(&self) -> bool {
+        self.inner.is_shared()
+    }
+}

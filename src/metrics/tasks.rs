@@ -1,0 +1,76 @@
+//! [`Meter`]: what becomes of tasks, as the core tells it.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use taskbridge_sdk::Timestamp;
+
+use super::Metrics;
+use crate::tasks::meter::{Meter, Phase};
+use crate::tasks::task::{AskedStatus, Job, Outcome, Task, TaskState};
+
+impl Meter for Metrics {
+    fn changed(&self, before: &Task, after: &Task, now: Timestamp) {
+        // Nearly all writes change none of what is counted.
+        if before.state == after.state && Phase::of(before) == Phase::of(after) {
+            return;
+        }
+        let tool = self.tool(&after.tool);
+        let took = |state: &'static str, since: Timestamp, until: Timestamp| {
+            let labels = [("tool", tool.clone()), ("state", state.into())];
+            self.families.in_state.get_or_create(&labels).observe(until.since(since).as_secs_f64());
+        };
+        if before.is_queued() && !after.is_queued() {
+            took(Phase::Queued.as_str(), before.created_at, now);
+        }
+        if let (Job::Pending { .. } | Job::Starting { .. }, Job::Open { started_at, .. }) =
+            (&before.job, &after.job)
+        {
+            took(Phase::Starting.as_str(), before.created_at, *started_at);
+        }
+        if before.state == TaskState::InputRequired && after.state != TaskState::InputRequired {
+            let asked = before.questions.iter().filter(|asked| asked.status == AskedStatus::Open);
+            if let Some(since) = asked.map(|asked| asked.at).min() {
+                took(Phase::InputRequired.as_str(), since, now);
+            }
+        }
+        if let (false, Some(outcome), Some(ended)) = (before.has_ended(), after.outcome(), after.ended_at) {
+            if let Job::Open { started_at, .. } = &before.job {
+                took(Phase::Running.as_str(), *started_at, ended);
+            }
+            self.ended(tool.clone(), outcome, ended.since(after.created_at));
+        }
+    }
+
+    fn looked(&self, _backend: &str, late: Duration) {
+        self.families.lag.get_or_create(&[("what", "look".into())]).observe(late.as_secs_f64());
+    }
+}
+
+impl Metrics {
+    /// A task was made. One that has ended already was refused by what came before its start.
+    pub(super) fn created(&self, task: &Task) {
+        let tool = self.tool(&task.tool);
+        self.families.created.get_or_create(&[("tool", tool.clone())]).inc();
+        if let (Some(outcome), Some(ended)) = (task.outcome(), task.ended_at) {
+            self.ended(tool, outcome, ended.since(task.created_at));
+        }
+    }
+
+    fn ended(&self, tool: Cow<'static, str>, outcome: Outcome, took: Duration) {
+        let outcome = match outcome {
+            Outcome::Succeeded => "succeeded",
+            Outcome::Failed => "failed",
+            Outcome::Cancelled => "cancelled",
+            Outcome::Broken => "broken",
+        };
+        let labels = [("tool", tool), ("outcome", outcome.into())];
+        self.families.duration.get_or_create(&labels).observe(took.as_secs_f64());
+        self.families.ended.get_or_create(&labels).inc();
+    }
+
+    /// A row was taken up so long after it was due.
+    pub(super) fn taken_up(&self, late: Duration) {
+        self.families.lag.get_or_create(&[("what", "act".into())]).observe(late.as_secs_f64());
+    }
+}

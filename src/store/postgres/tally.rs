@@ -1,0 +1,54 @@
+//! [`Tally`] over PostgreSQL. Rows for which something is owed are those that are due some time; the others are only counted.
+
+use async_trait::async_trait;
+use taskbridge_sdk::Timestamp;
+
+use super::desk::Door;
+use super::fault::Fault;
+use super::{PostgresStore, column};
+use crate::tasks::meter::Phase;
+use crate::tasks::store::{Counts, Result, Tally};
+
+/// [`Phase::of`] as an expression over a row, and in the last two lines, under names that no phase has, all that is only kept
+/// and what is owed to receivers: one statement, so that all of it is of one moment.
+const ALL: &str = "
+    SELECT tool, phase, count(*), NULL::bigint FROM (
+        SELECT tool, CASE
+            WHEN json_typeof(body::json -> 'state') = 'object' THEN 'ending'
+            WHEN body::json ->> 'state' = 'input_required' THEN 'input_required'
+            WHEN line IS NOT NULL THEN 'queued'
+            WHEN backend IS NOT NULL THEN 'running'
+            WHEN body::json -> 'job' -> 'starting' IS NOT NULL THEN 'starting'
+            ELSE 'pending' END AS phase
+        FROM tasks WHERE due_at IS NOT NULL) AS live
+    GROUP BY tool, phase
+    UNION ALL SELECT '', '#kept', count(*), NULL FROM tasks WHERE closed
+    UNION ALL SELECT '', '#owed', count(*), min(since) FROM notices";
+
+#[async_trait]
+impl Tally for PostgresStore {
+    async fn tally(&self) -> Result<Counts> {
+        let rows = self.desk.read(Door::Loops, ALL, &[]).await?;
+        let read = || {
+            let mut counts = Counts::default();
+            for row in &rows {
+                let (tool, phase): (&str, &str) = (row.try_get(0)?, row.try_get(1)?);
+                let count = u64::try_from(row.try_get::<_, i64>(2)?).unwrap_or(0);
+                match phase {
+                    "#kept" => counts.kept = count,
+                    "#owed" => {
+                        let since: Option<i64> = row.try_get(3)?;
+                        (counts.owed, counts.owed_since) = (count, since.map(Timestamp::from_millis));
+                    }
+                    phase => {
+                        counts
+                            .live
+                            .extend(Phase::named(phase).map(|phase| (column::read(tool), phase, count)));
+                    }
+                }
+            }
+            Ok(counts)
+        };
+        read().map_err(|fault: Fault| fault.at(&self.desk.place))
+    }
+}

@@ -1,0 +1,44 @@
+//! [`Tally`] over SQLite. Rows for which something is owed are those that are due some time; the others are only counted.
+
+use async_trait::async_trait;
+use taskbridge_sdk::Timestamp;
+
+use super::fault::Fault;
+use super::{Db, SqliteStore};
+use crate::tasks::meter::Phase;
+use crate::tasks::store::{Counts, Result, Tally};
+
+/// [`Phase::of`] as an expression over a row.
+const LIVE: &str = "
+    SELECT tool, phase, count(*) FROM (
+        SELECT tool, CASE
+            WHEN json_type(body, '$.state') = 'object' THEN 'ending'
+            WHEN body ->> '$.state' = 'input_required' THEN 'input_required'
+            WHEN line IS NOT NULL THEN 'queued'
+            WHEN backend IS NOT NULL THEN 'running'
+            WHEN json_type(body, '$.job.starting') IS NOT NULL THEN 'starting'
+            ELSE 'pending' END AS phase
+        FROM tasks WHERE due_at IS NOT NULL AND json_valid(body))
+    GROUP BY tool, phase";
+
+#[async_trait]
+impl Tally for SqliteStore {
+    async fn tally(&self) -> Result<Counts> {
+        self.read_long(tally).await
+    }
+}
+
+fn tally(db: &Db<'_>) -> Result<Counts, Fault> {
+    let mut counts = Counts::default();
+    let mut statement = db.sql(LIVE)?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let (tool, phase, count): (String, String, u64) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        counts.live.extend(Phase::named(&phase).map(|phase| (tool, phase, count)));
+    }
+    counts.kept = db.sql("SELECT count(*) FROM tasks WHERE closed = 1")?.query_row([], |row| row.get(0))?;
+    let owed = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get::<_, Option<i64>>(1)?));
+    let (owed, since) = db.sql("SELECT count(*), min(since) FROM notices")?.query_row([], owed)?;
+    (counts.owed, counts.owed_since) = (owed, since.map(Timestamp::from_millis));
+    Ok(counts)
+}

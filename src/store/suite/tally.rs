@@ -1,0 +1,50 @@
+//! Counting what there is.
+
+use std::time::Duration;
+
+use super::Bench;
+use super::bench::{new, pending, starting, with_slots};
+use super::notices::notice;
+use crate::clock::Clock as _;
+use crate::tasks::meter::Phase;
+use crate::tasks::store::{Counts, NewTask};
+use crate::tasks::task::{Outcome, Task, TaskState};
+
+pub async fn what_there_is_is_counted_by_tool_and_phase(bench: &Bench) {
+    let tally = async || bench.store.tally().await.expect("the store can count");
+    assert_eq!(tally().await, Counts::default());
+    let since = bench.clock.now();
+    let other = Task { tool: "a\\b".to_owned(), ..bench.task() };
+    let rows = [
+        bench.task(),
+        other,
+        Task { job: pending(true, since), ..with_slots(bench.task(), &["a"]) },
+        starting(bench.task()),
+        bench.open_task("g"),
+        bench.open_task("g"),
+        Task { state: TaskState::InputRequired, ..bench.open_task("g") },
+        Task { state: TaskState::InputRequired, ..bench.task() },
+        Task { state: TaskState::Ended(Outcome::Cancelled), ..bench.open_task("g") },
+        bench.closed_task(),
+    ];
+    let mut wanted: Vec<(String, Phase, u64)> = Vec::new();
+    for row in rows {
+        if let Some(phase) = Phase::of(&row) {
+            match wanted.iter_mut().find(|(tool, other, _)| (&*row.tool, phase) == (&**tool, *other)) {
+                Some((_, _, count)) => *count += 1,
+                None => wanted.push((row.tool.clone(), phase, 1)),
+            }
+        }
+        bench.add(row).await;
+    }
+    assert_eq!(wanted.len(), 7, "each phase, and a second tool");
+    bench.clock.advance(Duration::from_secs(5));
+    let task = bench.closed_task();
+    let notices = vec![notice(&task, "one", "r"), notice(&task, "one", "s")];
+    bench.store.insert(NewTask { notices, ..new(task) }).await.expect("a row can be added");
+    let mut counts = tally().await;
+    counts.live.sort();
+    wanted.sort();
+    assert_eq!(counts.live, wanted);
+    assert_eq!((counts.kept, counts.owed, counts.owed_since), (2, 2, Some(bench.clock.now())));
+}

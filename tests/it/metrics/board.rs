@@ -1,0 +1,193 @@
+//! The dashboard and the alert rules of `deploy/` name metrics, labels and values that there are: each expression is taken
+//! apart and held against a live reading and the documentation's table.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+
+use super::{CONFIG, Counted, documented};
+use crate::support::Numbers;
+
+/// Labels that Prometheus adds.
+const ADDED: [&str; 2] = ["job", "instance"];
+const KEYWORDS: [&str; 10] =
+    ["by", "without", "on", "ignoring", "group_left", "group_right", "bool", "and", "or", "unless"];
+
+fn read(file: &str) -> String {
+    std::fs::read_to_string(format!("{}/deploy/{file}", env!("CARGO_MANIFEST_DIR"))).unwrap()
+}
+
+/// A metric with the labels and values that it is chosen by.
+type Selector = (String, Vec<(String, String)>);
+
+/// What an expression names: metrics, and labels to group by.
+fn named(expression: &str) -> (Vec<Selector>, BTreeSet<String>) {
+    let (mut metrics, mut groups) = (Vec::<Selector>::new(), BTreeSet::new());
+    let mut rest = expression;
+    while let Some(c) = rest.chars().next() {
+        if c.is_ascii_alphabetic() || c == '_' {
+            let end =
+                rest.find(|c: char| !(c.is_ascii_alphanumeric() || "_:".contains(c))).unwrap_or(rest.len());
+            let (word, behind) = rest.split_at(end);
+            rest = behind.trim_start();
+            let is_call = rest.starts_with('(');
+            if KEYWORDS.contains(&word) {
+                if is_call {
+                    let (list, behind) = rest[1..].split_once(')').unwrap();
+                    groups.extend(list.split(',').map(|label| label.trim().to_owned()));
+                    rest = behind;
+                }
+            } else if !is_call && !KEYWORDS.iter().any(|keyword| rest.starts_with(&format!("{keyword} ("))) {
+                metrics.push((word.to_owned(), Vec::new()));
+            }
+        } else if c == '{' {
+            let (list, behind) = rest[1..].split_once('}').unwrap();
+            for matcher in list.split("\",").filter(|matcher| !matcher.trim().is_empty()) {
+                let (label, value) = matcher.split_once('"').unwrap();
+                let label = label.trim_end_matches(['=', '~', '!']).trim();
+                let of = metrics.last_mut().expect("labels stand behind a metric");
+                of.1.push((label.to_owned(), value.trim_end_matches('"').to_owned()));
+            }
+            rest = behind;
+        } else if c == '[' {
+            rest = rest.split_once(']').unwrap().1;
+        } else if c.is_ascii_digit() {
+            rest = rest.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || c == '.');
+        } else {
+            rest = &rest[c.len_utf8()..];
+        }
+    }
+    (metrics, groups)
+}
+
+/// What there is, to hold expressions against.
+struct Known {
+    numbers: Numbers,
+    /// What the documentation says of a family: its labels, and its meaning.
+    families: BTreeMap<String, (BTreeSet<String>, String)>,
+}
+
+impl Known {
+    fn family(&self, metric: &str) -> Option<(&String, &(BTreeSet<String>, String))> {
+        let endings = ["", "_total", "_info", "_bucket", "_sum", "_count"];
+        self.families
+            .iter()
+            .find(|(name, _)| endings.iter().any(|ending| metric == format!("{name}{ending}")))
+    }
+
+    /// What is wrong with an expression.
+    fn breaches(&self, expression: &str) -> Vec<String> {
+        let (metrics, groups) = named(expression);
+        let mut wrong = Vec::new();
+        let mut labels: BTreeSet<String> = ADDED.map(str::to_owned).into();
+        for (metric, matchers) in metrics {
+            if metric == "up" {
+                continue;
+            }
+            let Some((family, (has, meaning))) = self.family(&metric) else {
+                wrong.push(format!("{metric} is no metric"));
+                continue;
+            };
+            let seen = |(name, _, _): &(String, _, f64)| *name == metric;
+            if !family.contains("budget") && !self.numbers.samples.iter().any(seen) {
+                wrong.push(format!("{metric} has no sample"));
+            }
+            labels.extend(has.iter().cloned());
+            if metric.ends_with("_bucket") {
+                labels.insert("le".to_owned());
+            }
+            for (label, value) in matchers {
+                if !has.contains(&label) && !ADDED.contains(&label.as_str()) {
+                    wrong.push(format!("{metric} has no label {label}"));
+                }
+                for value in
+                    value.split('|').filter(|value| !value.starts_with('$') && *value != "taskbridge")
+                {
+                    if !meaning.contains(value) && !self.numbers.values(&label).contains(value) {
+                        wrong.push(format!("{metric}: {label} is never {value}"));
+                    }
+                }
+            }
+        }
+        let unknown = groups.difference(&labels).map(|label| format!("nothing has the label {label}"));
+        wrong.extend(unknown);
+        wrong
+    }
+}
+
+/// All expressions of the dashboard and of the rules.
+fn expressions() -> Vec<String> {
+    let board: Value = serde_json::from_str(&read("grafana/taskbridge.json")).unwrap();
+    let targets = board["panels"].as_array().unwrap().iter().filter_map(|panel| panel["targets"].as_array());
+    let mut all: Vec<String> =
+        targets.flatten().map(|target| target["expr"].as_str().unwrap().to_owned()).collect();
+    let variables = board["templating"]["list"].as_array().unwrap();
+    assert!(variables.iter().any(|variable| variable["type"] == "datasource"), "it asks which Prometheus");
+    for variable in variables.iter().filter_map(|variable| variable["query"]["query"].as_str()) {
+        let inner = variable.strip_prefix("label_values(").unwrap().strip_suffix(')').unwrap();
+        let (metric, label) = inner.split_once(", ").unwrap();
+        all.push(format!("sum by ({label}) ({metric})"));
+    }
+    let rules: Value = serde_saphyr::from_str(&read("prometheus/alerts.yml")).unwrap();
+    for rule in
+        rules["groups"].as_array().unwrap().iter().flat_map(|group| group["rules"].as_array().unwrap())
+    {
+        assert!(rule["alert"].is_string() && rule["annotations"]["summary"].is_string(), "{rule}");
+        assert!(matches!(rule["labels"]["severity"].as_str(), Some("warning" | "critical")), "{rule}");
+        all.push(rule["expr"].as_str().unwrap().to_owned());
+    }
+    assert!(all.len() > 50, "{}", all.len());
+    all
+}
+
+#[test]
+fn what_an_expression_names_is_found() {
+    let (metrics, groups) = named(r#"max(a_total{x="1",y=~"2|3"}) / sum by (le, z) (rate(b[5m])) > 0.5e3"#);
+    let of = |label: &str, value: &str| (label.to_owned(), value.to_owned());
+    assert_eq!(
+        metrics,
+        [("a_total".to_owned(), vec![of("x", "1"), of("y", "2|3")]), ("b".to_owned(), vec![])]
+    );
+    assert_eq!(groups, BTreeSet::from(["le".to_owned(), "z".to_owned()]));
+}
+
+#[tokio::test]
+async fn the_dashboard_and_the_alerts_name_only_what_there_is() {
+    let counted = Counted::start(CONFIG);
+    let client = counted.app.client().await;
+    client.call("hello", json!({})).await.unwrap();
+    let far = client.start("far", json!({})).await.unwrap();
+    client.cancel(&far).await.unwrap();
+    let kept = |numbers: &Numbers| numbers.sum("taskbridge_tasks_kept", &[]) >= 1.0;
+    let numbers = counted.until("it counts", kept).await;
+    let families = documented().into_iter().map(|row| {
+        let labels = row.labels.split(", ").filter(|label| !label.is_empty()).map(str::to_owned).collect();
+        (row.name, (labels, row.meaning))
+    });
+    let known = Known { numbers, families: families.collect() };
+    for wrong in [
+        "sum(taskbridge_made_up)",
+        "sum by (owner) (taskbridge_tasks)",
+        "taskbridge_tasks{outcome=\"x\"}",
+        "taskbridge_tasks_ended_total{outcome=\"brokn\"}",
+    ] {
+        assert!(!known.breaches(wrong).is_empty(), "{wrong}");
+    }
+    let all = expressions();
+    let breaches: Vec<String> = all
+        .iter()
+        .flat_map(|expression| {
+            known.breaches(expression).into_iter().map(move |breach| format!("{breach}: {expression}"))
+        })
+        .collect();
+    assert!(breaches.is_empty(), "{}", breaches.join("\n"));
+    // And everything that is counted is shown or watched somewhere.
+    let used: BTreeSet<String> =
+        all.iter().flat_map(|expression| named(expression).0).map(|(name, _)| name).collect();
+    let unused: Vec<&String> = known
+        .families
+        .keys()
+        .filter(|family| !used.iter().any(|name| known.family(name).is_some_and(|(of, _)| of == *family)))
+        .collect();
+    assert_eq!(unused, ["process_start_time_seconds"]);
+}
