@@ -63,12 +63,52 @@ pub(super) fn read(
 /// Puts the text of a secret in the place of what says where it is. If that cannot be, an empty text stands there, so that one
 /// fault does not become two.
 fn reveal(reader: &mut Reader<'_>, backend: &str, path: &str, dir: &Path, fields: &mut Value) {
-    let Some(written) = fields.pointer_mut(&format!("/{}", path.replace('.', "/"))) else { return };
-    let field = format!("{backend}.{path}");
-    let secret: Option<Secret> = reader.read(&field, written.take());
-    let text = secret.and_then(|secret| secret.reveal(reader, &field, dir));
-    if text.as_ref().is_some_and(String::is_empty) {
-        reader.problem(&field, "it is empty");
+    for (field, written) in places(backend.to_owned(), &path.split('.').collect::<Vec<_>>(), fields) {
+        let secret: Option<Secret> = reader.read(&field, written.take());
+        let text = secret.and_then(|secret| secret.reveal(reader, &field, dir));
+        if text.as_ref().is_some_and(String::is_empty) {
+            reader.problem(&field, "it is empty");
+        }
+        *written = Value::from(text.unwrap_or_default());
     }
-    *written = Value::from(text.unwrap_or_default());
+}
+
+/// What lies at a path below a field, where `*` stands for every key: each with its own field.
+fn places<'v>(field: String, path: &[&str], value: &'v mut Value) -> Vec<(String, &'v mut Value)> {
+    let Some((key, rest)) = path.split_first() else { return vec![(field, value)] };
+    let Value::Object(members) = value else { return Vec::new() };
+    let named = members.iter_mut().filter(|(name, _)| *key == "*" || key == name);
+    named.flat_map(|(name, value)| places(join(&field, name), rest, value)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn secrets_are_found_under_any_key() {
+        let mut fields = json!({
+            "token": "a",
+            "run_as": {"ann": {"token": "b"}, "https://id.example#7": {"token": "c"}, "bob": {"user": "bob"}, "joe": "d"},
+        });
+        let mut found = |path: &[&str]| -> Vec<(String, String)> {
+            let places = places("backends.lab".to_owned(), path, &mut fields);
+            places.into_iter().map(|(field, value)| (field, value.to_string())).collect()
+        };
+        let pair = |field: &str, value: &str| (field.to_owned(), value.to_owned());
+        assert_eq!(found(&["token"]), [pair("backends.lab.token", "\"a\"")]);
+        let mut all = found(&["run_as", "*", "token"]);
+        all.sort();
+        assert_eq!(
+            all,
+            [
+                pair("backends.lab.run_as.\"https://id.example#7\".token", "\"c\""),
+                pair("backends.lab.run_as.ann.token", "\"b\""),
+            ]
+        );
+        assert_eq!(found(&["token", "deeper"]), []);
+        assert_eq!(found(&["nothing"]), []);
+    }
 }

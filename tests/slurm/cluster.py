@@ -22,6 +22,9 @@ COMMANDS = ["sbatch", "squeue", "sacct", "scontrol", "scancel", "sinfo", "sacctm
 PATIENCE = 120
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
+# Where the kernel's first version of control groups is, on machines that have it.
+CGROUPS = "/sys/fs/cgroup"
+
 libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -70,6 +73,8 @@ class Cluster:
         self.running = {}
         # Whether the controller was ever killed.
         self.crashed = False
+        # Slurm's control groups have the name of the node, and another cluster on this machine may have some, too.
+        self.node = f"node{os.getpid()}" if options.cgroups else self.host
         names = ["slurmctld", "slurmd", "slurmdbd", "slurmrestd-jwt"]
         self.ports = dict(zip(names, free_ports(len(names))))
         # Jobs that outlive their slurmd become children of this process, which can then find them.
@@ -79,6 +84,8 @@ class Cluster:
         return os.path.join(self.folder, *parts)
 
     def up(self):
+        if self.options.cgroups and not os.access(f"{CGROUPS}/memory/tasks", os.W_OK):
+            raise Refused(f"{CGROUPS}/memory cannot be written: limits of memory by control groups need root and their first version")
         for name in ["spool", "state", "log", "bin", "faults", "db", "work"]:
             os.makedirs(self.path(name), mode=0o755, exist_ok=True)
         self.write("munge.key", os.urandom(1024), 0o400)
@@ -86,7 +93,7 @@ class Cluster:
         self.write("calls", b"", 0o666)
         self.write("slurm.conf", self.slurm_conf().encode(), 0o644)
         # What the machine itself has of these must not be read.
-        self.write("cgroup.conf", b"", 0o644)
+        self.write("cgroup.conf", self.cgroup_conf().encode(), 0o644)
         # Files in place of devices: nobody opens them.
         for number in range(4):
             self.write(f"gpu{number}", b"", 0o644)
@@ -207,7 +214,7 @@ class Cluster:
         """A controller that was killed may give a number to two jobs, and then takes the node out of use until somebody says otherwise:
         "Duplicate jobid"."""
         if self.crashed and "slurmctld" in self.running and "drain" in self.output("sinfo", "-h", "-p", "main", "-o", "%T"):
-            self.output("scontrol", "update", f"nodename={self.host}", "state=resume")
+            self.output("scontrol", "update", f"nodename={self.node}", "state=resume")
 
     def reap(self):
         """Jobs that outlived their parents: they end as children of this process."""
@@ -257,6 +264,10 @@ class Cluster:
                 pass
             time.sleep(0.01)
         shutil.rmtree(self.folder, ignore_errors=True)
+        for place in glob.glob(f"{CGROUPS}/*/slurm_{self.node}"):
+            # Its files are the kernel's, and go with it.
+            for folder, _, _ in os.walk(place, topdown=False):
+                os.rmdir(folder)
 
     # ------------------------------------------------------------------------------------------------------ commands
 
@@ -319,7 +330,7 @@ class Cluster:
             f"SlurmctldLogFile={path('log', 'slurmctld')}",
             f"SlurmdLogFile={path('log', 'slurmd')}",
             "ProctrackType=proctrack/linuxproc",
-            "TaskPlugin=task/none",
+            f"TaskPlugin=task/{'cgroup' if asked.cgroups else 'none'}",
             "MpiDefault=none",
             "SwitchType=switch/none",
             "MailProg=/bin/true",
@@ -339,15 +350,15 @@ class Cluster:
             "MaxArraySize=1001",
             "JobAcctGatherType=jobacct_gather/linux",
             f"JobAcctGatherFrequency={0 if asked.quiet_accounting else 1}",
-            "JobAcctGatherParams=OverMemoryKill",
+            f"JobAcctGatherParams={'NoOverMemoryKill' if asked.cgroups else 'OverMemoryKill'}",
             "DefMemPerCPU=50",
             "GresTypes=gpu",
             f"AccountingStorageType=accounting_storage/{'slurmdbd' if asked.accounting else 'none'}",
-            f"NodeName={self.host} NodeAddr=127.0.0.1 CPUs={asked.cpus} RealMemory={asked.cpus * 100} Gres=gpu:4 Feature=intel "
+            f"NodeName={self.node} NodeHostname={self.host} NodeAddr=127.0.0.1 CPUs={asked.cpus} RealMemory={asked.cpus * 100} Gres=gpu:4 Feature=intel "
             "State=UNKNOWN",
-            f"PartitionName=main Nodes={self.host} Default=YES MaxTime=1-00:00:00 DefaultTime=01:00:00 State=UP",
-            f"PartitionName=short Nodes={self.host} MaxTime=00:01:00 State=UP",
-            f"PartitionName=closed Nodes={self.host} State=DOWN",
+            f"PartitionName=main Nodes={self.node} Default=YES MaxTime=1-00:00:00 DefaultTime=01:00:00 State=UP",
+            f"PartitionName=short Nodes={self.node} MaxTime=00:01:00 State=UP",
+            f"PartitionName=closed Nodes={self.node} State=DOWN",
         ]
         if asked.accounting:
             lines += [
@@ -361,6 +372,12 @@ class Cluster:
         elif asked.jobcomp:
             lines += ["JobCompType=jobcomp/filetxt", f"JobCompLoc={path('jobcomp')}"]
         return "\n".join([*lines, *asked.set, ""])
+
+    def cgroup_conf(self):
+        if not self.options.cgroups:
+            return ""
+        lines = ["CgroupPlugin=cgroup/v1", f"CgroupMountpoint={CGROUPS}", "ConstrainRAMSpace=yes", ""]
+        return "\n".join(lines)
 
     def slurmdbd_conf(self):
         path = self.path

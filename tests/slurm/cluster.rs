@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
@@ -100,7 +100,7 @@ impl Cluster {
         for name in ["bin", "faults"] {
             fs::create_dir_all(folder.join(name)).unwrap();
         }
-        fs::write(folder.join("calls"), "").unwrap();
+        empty(&folder.join("calls"));
         symlink(self.conf(), folder.join("slurm.conf")).unwrap();
         for entry in fs::read_dir(self.folder.join("bin")).unwrap() {
             let (path, name) = entry.map(|entry| (entry.path(), entry.file_name())).unwrap();
@@ -142,6 +142,12 @@ impl Drop for Cluster {
         // It clears up before it ends.
         let _ = keeper.process.wait();
     }
+}
+
+/// An empty file to which the commands of every user can write.
+fn empty(path: &Path) {
+    fs::write(path, "").unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o666)).unwrap();
 }
 
 /// What a call of one of Slurm's commands does instead of what it should (`tests/slurm/command`).
@@ -214,7 +220,7 @@ impl Commands {
     pub(crate) fn calls(&self) -> Vec<Vec<String>> {
         let (calls, taken) = (self.folder.join("calls"), self.folder.join("calls.taken"));
         fs::rename(&calls, &taken).unwrap();
-        fs::write(&calls, "").unwrap();
+        empty(&calls);
         let text = String::from_utf8_lossy(&fs::read(taken).unwrap()).into_owned();
         let words = |call: &str| call.trim_end_matches('\u{1f}').split('\u{1f}').map(str::to_owned).collect();
         text.split('\u{1e}').skip(1).map(words).collect()

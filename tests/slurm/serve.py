@@ -29,6 +29,7 @@ def options():
     parser.add_argument("--max-jobs", type=int, default=10_000, help="how many jobs the controller holds")
     parser.add_argument("--min-job-age", type=int, default=300, help="how long the controller knows a job that ended")
     parser.add_argument("--quiet-accounting", action="store_true", help="what jobs use is not looked at while they run")
+    parser.add_argument("--cgroups", action="store_true", help="limits of memory as the kernel keeps them, where this machine can")
     parser.add_argument("--set", action="append", default=[], metavar="LINE", help="one more line of slurm.conf")
     return parser.parse_args()
 

@@ -32,7 +32,7 @@ pub trait Adapter: Send + Sync + 'static {
     /// tasks, the config must say which one that is, as `host` in `[backends.NAME]`.
     const ONE_MACHINE: bool = false;
 
-    /// The fields of `Config` that are a [`crate::Secret`], as paths such as `app.private_key`. The server finds what they name (an
+    /// The fields of `Config` that are a [`crate::Secret`], as paths such as `app.private_key` or `users.*.token` (`*` is any key). The server finds what they name (an
     /// environment variable, a file), and says what is wrong with that; a file that changes is another config.
     const SECRETS: &'static [&'static str] = &[];
 

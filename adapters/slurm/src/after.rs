@@ -6,8 +6,9 @@ use taskbridge_sdk::{Error, JobHandle, JobSpec, JobState, Observation, Result};
 use crate::backend::{Slurm, disk};
 use crate::config::{After, When};
 use crate::driver::JobId;
-use crate::folder::{ID, OBSERVED};
+use crate::folder::{ID, OBSERVED, PLAN};
 use crate::handle::{self, Place};
+use crate::plan::Plan;
 use crate::start::{read_id, unreadable};
 use crate::template::{Context, Templates};
 
@@ -51,6 +52,9 @@ impl Slurm {
                 .find(|name| handle::is_key(name))
                 .ok_or_else(unknown)?,
         };
+        if !self.is_ours(&key).await? {
+            return Err(unknown());
+        }
         let folder = self.folder(&key);
         let (recorded, ended) = disk(move || {
             let read = || Ok((folder.read(ID)?, folder.read_json::<Observation>(OBSERVED)?));
@@ -73,6 +77,18 @@ impl Slurm {
             true => Ok(Some(format!("{}:{number}", after.when.option()))),
             false => Err(Error::unavailable(format!("how the job {number} ended is not known yet"))),
         }
+    }
+}
+
+impl Slurm {
+    /// True if the job of this key was submitted here, as this user.
+    pub(crate) async fn is_ours(&self, key: &str) -> Result<bool> {
+        let (folder, user) = (self.folder(key), self.setup.user.clone());
+        disk(move || {
+            let plan = folder.read_json::<Plan>(PLAN).map_err(|e| unreadable(&folder, e))?;
+            Ok(plan.is_some_and(|plan| plan.user == user))
+        })
+        .await?
     }
 }
 

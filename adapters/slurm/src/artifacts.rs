@@ -1,8 +1,9 @@
 //! The files that a job left where its script ran: which of them are artifacts, and their bytes. No name and no symbolic link leads
 //! out of that folder.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io::{self, Read as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use rustix::fs::{Mode, OFlags, open, openat};
@@ -12,7 +13,6 @@ use taskbridge_sdk::{Artifact, ArtifactData, Artifacts, Error, JobHandle, Result
 use crate::amount::size_in_words;
 use crate::backend::{Slurm, disk};
 use crate::folder::PLAN;
-use crate::handle::Place;
 use crate::pattern::fits_path;
 use crate::plan::Plan;
 use crate::start::unreadable;
@@ -37,11 +37,12 @@ pub(crate) struct Found {
     more: bool,
 }
 
-/// The regular files below a folder that fit one of the patterns, by name.
-pub(crate) fn list(root: &Path, patterns: &[String], max_bytes: u64) -> Found {
+/// The regular files below the folder in which a job's script ran that fit one of its patterns, by name.
+pub(crate) fn list(plan: &Plan) -> Found {
+    let max_bytes = plan.max_artifact_bytes;
     let mut found = Found::default();
-    if !patterns.is_empty() {
-        collect(root, "", 0, patterns, max_bytes, &mut found);
+    if !plan.artifacts.is_empty() {
+        collect(plan, &plan.root, "", 0, &mut found);
         found.artifacts.sort_by(|a, b| a.name.cmp(&b.name));
     }
     let mut words = Vec::new();
@@ -59,14 +60,12 @@ pub(crate) fn list(root: &Path, patterns: &[String], max_bytes: u64) -> Found {
     found
 }
 
-fn collect(
-    folder: &Path,
-    prefix: &str,
-    depth: usize,
-    patterns: &[String],
-    max_bytes: u64,
-    found: &mut Found,
-) {
+/// Of a job that ran as another user, what is not theirs is none of its files: they could have led us to what only we may read.
+fn may_be_of(plan: &Plan, metadata: &Metadata) -> bool {
+    metadata.is_file() && plan.user.as_ref().is_none_or(|user| user.number == metadata.uid())
+}
+
+fn collect(plan: &Plan, folder: &Path, prefix: &str, depth: usize, found: &mut Found) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
         found.seen += 1;
@@ -79,9 +78,10 @@ fn collect(
         let Ok(name) = entry.file_name().into_string() else { continue };
         let name = format!("{prefix}{name}");
         if kind.is_dir() && depth < DEEPEST {
-            collect(&entry.path(), &format!("{name}/"), depth + 1, patterns, max_bytes, found);
-        } else if kind.is_file() && patterns.iter().any(|pattern| fits_path(pattern, &name)) {
-            match (metadata.len() > max_bytes, found.artifacts.len() < MOST) {
+            collect(plan, &entry.path(), &format!("{name}/"), depth + 1, found);
+        } else if may_be_of(plan, &metadata) && plan.artifacts.iter().any(|pattern| fits_path(pattern, &name))
+        {
+            match (metadata.len() > plan.max_artifact_bytes, found.artifacts.len() < MOST) {
                 (true, _) => found.large.push(name),
                 (_, false) => found.more = true,
                 _ => {
@@ -93,9 +93,9 @@ fn collect(
     }
 }
 
-/// Opens a regular file below a folder; `None` if there is none of that name. It walks down one part at a time, so that nothing can
+/// Opens a regular file below the folder in which a job's script ran; `None` if there is none of that name. It walks down one part at a time, so that nothing can
 /// be swapped for a link between a check and the opening.
-pub(crate) fn open_within(root: &Path, name: &str) -> io::Result<Option<File>> {
+pub(crate) fn open_within(plan: &Plan, name: &str) -> io::Result<Option<File>> {
     let never = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
     let parts: Vec<&str> = name.split('/').collect();
     let Some((last, folders)) = parts.split_last() else { return Ok(None) };
@@ -104,7 +104,8 @@ pub(crate) fn open_within(root: &Path, name: &str) -> io::Result<Option<File>> {
     }
     let walk = || {
         // The root is the config's, and may well be a link.
-        let mut folder = open(root, OFlags::CLOEXEC | OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())?;
+        let mut folder =
+            open(&plan.root, OFlags::CLOEXEC | OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())?;
         for part in folders {
             folder = openat(&folder, *part, never | OFlags::DIRECTORY, Mode::empty())?;
         }
@@ -114,7 +115,7 @@ pub(crate) fn open_within(root: &Path, name: &str) -> io::Result<Option<File>> {
     match walk() {
         Ok(file) => {
             let file = File::from(file);
-            Ok(file.metadata()?.is_file().then_some(file))
+            Ok(may_be_of(plan, &file.metadata()?).then_some(file))
         }
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::NXIO | Errno::NAMETOOLONG) => Ok(None),
         Err(e) => Err(e.into()),
@@ -128,7 +129,7 @@ fn read(plan: &Plan, name: &str, max: u64) -> Result<Option<ArtifactData>> {
     }
     let broken =
         |e: io::Error| Error::unavailable(format!("the artifact `{name}` cannot be read")).caused_by(e);
-    let Some(file) = open_within(&plan.root, name).map_err(broken)? else { return Ok(None) };
+    let Some(file) = open_within(plan, name).map_err(broken)? else { return Ok(None) };
     let size = file.metadata().map_err(broken)?.len();
     let max = max.min(plan.max_artifact_bytes);
     let mut bytes = Vec::new();
@@ -145,7 +146,7 @@ fn read(plan: &Plan, name: &str, max: u64) -> Result<Option<ArtifactData>> {
 #[async_trait]
 impl Artifacts for Slurm {
     async fn read(&self, handle: &JobHandle, name: &str, max_bytes: u64) -> Result<Option<ArtifactData>> {
-        let Some(place) = Place::parse(handle) else { return Ok(None) };
+        let Some(place) = self.parse(handle) else { return Ok(None) };
         let (folder, name) = (self.folder(&place.key), name.to_owned());
         disk(move || match folder.read_json::<Plan>(PLAN) {
             Ok(Some(plan)) => read(&plan, &name, max_bytes),
@@ -161,6 +162,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
+    use crate::unix::UnixUser;
 
     #[test]
     fn nothing_leads_out() {
@@ -176,10 +178,10 @@ mod tests {
         rustix::fs::mkfifoat(rustix::fs::CWD, root.join("fifo.csv"), 0o600.into()).unwrap();
 
         let patterns = vec!["**/*.csv".to_owned(), "up/*".to_owned()];
-        let found = list(&root, &patterns, 9);
+        let plan = Plan { root, artifacts: patterns, max_artifact_bytes: 9, ..Plan::default() };
+        let found = list(&plan);
         assert_eq!(found.artifacts.iter().map(|a| a.name.as_str()).collect::<Vec<_>>(), ["a/b/x.csv"]);
         assert!(found.left_out.is_some_and(|words| words.contains("a/large.csv")));
-        let plan = Plan { root, artifacts: patterns, max_artifact_bytes: 9, ..Plan::default() };
         assert_eq!(read(&plan, "a/b/x.csv", 6).unwrap().unwrap().bytes, b"inside");
         assert!(read(&plan, "a/b/x.csv", 5).is_err_and(|e| e.to_string().contains("6 bytes")));
         assert!(read(&plan, "a/large.csv", 99).is_err_and(|e| e.to_string().contains("10 bytes")));
@@ -197,5 +199,10 @@ mod tests {
         ] {
             assert_eq!(read(&plan, name, 99).unwrap(), None, "{name}");
         }
+        // What another user's job would have us read, and they do not own.
+        let stranger = UnixUser { name: "asmith".to_owned(), number: u32::MAX - 1, group: 0 };
+        let plan = Plan { user: Some(stranger), ..plan };
+        assert!(list(&plan).artifacts.is_empty());
+        assert_eq!(read(&plan, "a/b/x.csv", 6).unwrap(), None);
     }
 }

@@ -1,7 +1,8 @@
 //! The connected backend: what the server calls. All that it keeps about jobs may be lost: it stands in their folders.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,17 +14,18 @@ use taskbridge_sdk::{
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
-use crate::config::Config;
+use crate::config::{Config, Person};
 use crate::discovery::Discover;
 use crate::driver::command::Commands;
 use crate::driver::rest::Rest;
-use crate::driver::{Cluster, Driver};
+use crate::driver::{Cluster, Driver, JobId};
 use crate::environment::VariableName;
 use crate::folder::Folder;
 use crate::handle::Place;
 use crate::known::Known;
 use crate::plan::Plan;
 use crate::sweep;
+use crate::unix::UnixUser;
 use crate::watch::Watch;
 
 /// How often old folders are looked for.
@@ -40,9 +42,11 @@ pub(crate) struct Setup {
     pub(crate) env: BTreeMap<VariableName, String>,
     /// The most tasks that the cluster takes in an array.
     pub(crate) max_array: Option<u32>,
+    /// As whom jobs run, if it is not our own user.
+    pub(crate) user: Option<UnixUser>,
 }
 
-/// A cluster as a backend.
+/// A cluster as a backend, as one Unix user sees it.
 pub(crate) struct Slurm {
     pub(crate) setup: Setup,
     pub(crate) jobs: PathBuf,
@@ -60,17 +64,26 @@ pub(crate) struct Slurm {
 }
 
 impl Slurm {
-    pub(crate) async fn connect(config: Config, context: &Connect) -> Result<Self> {
+    /// Connects as our own user, or as another.
+    pub(crate) async fn connect(
+        config: &Config,
+        context: &Connect,
+        person: Option<(&Person, UnixUser)>,
+    ) -> Result<Self> {
         let jobs = match &config.jobs_dir {
             Some(path) => context.config_dir.join(path),
             None => context.state_dir.join("jobs"),
         };
-        make_jobs_folder(&jobs)?;
+        make_jobs_folder(&jobs, person.is_some())?;
         // A start is up to three commands, one after the other.
         let limit = config.command_timeout.min(context.call_limit / 3);
-        let driver: Box<dyn Driver> = match &config.rest {
-            Some(rest) => Box::new(Rest::connect(rest, limit).await?),
-            None => Box::new(Commands::new(&config, limit)?),
+        let driver: Box<dyn Driver> = match (&config.rest, &person) {
+            (Some(rest), None) => Box::new(Rest::connect(rest, limit).await?),
+            (Some(rest), Some((person, _))) => Box::new(Rest::connect(&rest.of(person)?, limit).await?),
+            (None, person) => {
+                let user = person.as_ref().map(|(person, _)| person.user.as_str());
+                Box::new(Commands::new(config, limit, user)?)
+            }
         };
         let backend = Self {
             setup: Setup {
@@ -78,6 +91,7 @@ impl Slurm {
                 working_dir: config.working_dir.clone(),
                 env: config.env.clone(),
                 max_array: None,
+                user: person.map(|(_, user)| user),
             },
             jobs,
             driver,
@@ -86,17 +100,46 @@ impl Slurm {
             accounting_wait: config.accounting_wait,
             keep: config.keep,
             last_sweep: Mutex::new(None),
-            discover: config.discover,
+            discover: config.discover.clone(),
             watch: Watch::new(config.look_every, config.position_every),
             known: Known::default(),
             plans: Mutex::default(),
         };
-        match backend.cluster().await {
-            // What may pass does not keep the server from starting.
-            Err(error) if !may_pass(&error) => return Err(error),
-            _ => {}
+        // What is wrong with one of several users is told to those whose jobs run as them, and by `taskbridge doctor`.
+        if backend.setup.user.is_none() {
+            match backend.cluster().await {
+                // What may pass does not keep the server from starting.
+                Err(error) if !may_pass(&error) => return Err(error),
+                _ => {}
+            }
         }
         Ok(backend)
+    }
+
+    /// Over this driver, for tests.
+    #[cfg(test)]
+    pub(crate) fn with(driver: Box<dyn Driver>, jobs: &Path) -> Self {
+        let setup = Setup {
+            config_dir: jobs.to_owned(),
+            working_dir: None,
+            env: BTreeMap::new(),
+            max_array: None,
+            user: None,
+        };
+        Self {
+            setup,
+            jobs: jobs.to_owned(),
+            driver,
+            cluster: OnceCell::new(),
+            accounting: Some(false),
+            accounting_wait: Duration::ZERO,
+            keep: Duration::MAX,
+            last_sweep: Mutex::new(None),
+            discover: None,
+            watch: Watch::new(Duration::ZERO, Duration::ZERO),
+            known: Known::default(),
+            plans: Mutex::default(),
+        }
     }
 
     pub(crate) async fn cluster(&self) -> Result<&Cluster> {
@@ -109,7 +152,7 @@ impl Slurm {
     }
 
     /// Removes old folders, once in a while.
-    fn sweep_if_due(&self) {
+    pub(crate) fn sweep_if_due(&self) {
         let mut last = self.last_sweep.lock();
         if last.is_none_or(|at| at.elapsed() >= SWEEP_EVERY) {
             *last = Some(Instant::now());
@@ -121,6 +164,18 @@ impl Slurm {
 
     pub(crate) fn folder(&self, key: &str) -> Folder {
         Folder::new(&self.jobs, key)
+    }
+
+    /// Where a job of this backend is.
+    pub(crate) fn place(&self, cluster: &str, job: JobId, key: &str) -> Place {
+        let user = self.setup.user.as_ref().map(|user| user.name.clone());
+        Place { cluster: cluster.to_owned(), job, key: key.to_owned(), user }
+    }
+
+    /// Reads which job a handle means. One of another user is none of ours.
+    pub(crate) fn parse(&self, handle: &JobHandle) -> Option<Place> {
+        let own = self.setup.user.as_ref().map(|user| user.name.as_str());
+        Place::parse(handle).filter(|place| place.user.as_deref() == own)
     }
 
     /// What is to be known of a job, from memory; it never changes.
@@ -139,7 +194,8 @@ impl Slurm {
     }
 }
 
-fn make_jobs_folder(jobs: &std::path::Path) -> Result<()> {
+/// Makes the folder, and sees to it that other users can go through it if their jobs are to.
+fn make_jobs_folder(jobs: &Path, for_others: bool) -> Result<()> {
     let shown = jobs.display();
     let text = jobs.to_str().unwrap_or_default();
     // Slurm reads `%` and `\` in the names of output files as its own.
@@ -148,10 +204,17 @@ fn make_jobs_folder(jobs: &std::path::Path) -> Result<()> {
             "`jobs_dir` is {shown}, and must hold no `%`, no `\\` and no line break"
         )));
     }
-    let made = std::fs::create_dir_all(jobs);
-    made.map_err(|e| {
+    let made = std::fs::create_dir_all(jobs).and_then(|()| std::fs::metadata(jobs));
+    let metadata = made.map_err(|e| {
         Error::config(format!("`jobs_dir`: the folder {shown} cannot be made: {e}")).caused_by(e)
-    })
+    })?;
+    if for_others && metadata.permissions().mode() & 0o001 == 0 {
+        return Err(Error::config(format!(
+            "`jobs_dir`: with `run_as`, the jobs of other users go through the folder {shown}, and may not: `chmod o+x` lets them, without \
+             showing them what is there"
+        )));
+    }
+    Ok(())
 }
 
 pub(crate) fn may_pass(error: &Error) -> bool {
@@ -175,7 +238,7 @@ impl Backend for Slurm {
     }
 
     async fn cancel(&self, handle: &JobHandle) -> Result<()> {
-        match Place::parse(handle) {
+        match self.parse(handle) {
             Some(place) => self.stop(&place).await,
             None => Ok(()),
         }

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use taskbridge_sdk::Problem;
 
 use crate::config::{Argument, Config, Setting, Target};
+use crate::handle::is_user;
 use crate::pattern::wrong_path;
 use crate::settings::Kind;
 use crate::template::{OURS, Templates};
@@ -96,7 +97,40 @@ pub(crate) fn check(config: &Config, target: &Target, parameters: &[&str]) -> Ve
             "the backend's `ssh` needs a host, which does not begin with a dash, and a command".to_owned(),
         );
     }
+    for message in wrong_people(config) {
+        problem("", message);
+    }
     problems
+}
+
+/// What is wrong with the users as whom callers' jobs run.
+fn wrong_people(config: &Config) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if config.sudo.is_empty() {
+        wrong.push("the backend's `sudo` must name a command".to_owned());
+    }
+    for (caller, person) in config.run_as.iter().flatten() {
+        let field = format!("the backend's `run_as.\"{caller}\"`");
+        let names = [("user", Some(&person.user)), ("group", person.group.as_ref())];
+        for (what, name) in names.into_iter().filter_map(|(what, name)| Some((what, name?))) {
+            if !is_user(name) {
+                wrong.push(format!("{field}: `{what}` must be the name of a Unix {what}"));
+            }
+        }
+        if person.user == "root" {
+            wrong.push(format!("{field}: nobody's jobs run as root"));
+        }
+        let (by_url, has_token) =
+            (config.rest.as_ref().is_some_and(|rest| rest.url.is_some()), person.token.is_some());
+        match &config.rest {
+            Some(_) if !by_url || !has_token => {
+                wrong.push(format!("{field}: with `rest` it needs `rest.url` and a `token` of the user's"));
+            }
+            None if has_token => wrong.push(format!("{field}: a `token` is for slurmrestd (`rest`) alone")),
+            _ => {}
+        }
+    }
+    wrong
 }
 
 fn wrong_setting(kind: Kind, setting: &Setting) -> Option<String> {

@@ -58,6 +58,19 @@ impl Slurm {
         }
     }
 
+    /// Whether we may act as this user, by a call that does nothing.
+    pub(crate) async fn may_act(&self, user: &str) -> Finding {
+        let what = format!("as the user {user}");
+        match self.driver.readiness().await {
+            Ok(()) => Finding::ok(what, "Slurm takes what is asked as them"),
+            Err(error) => Finding::fault(
+                what,
+                error.to_string(),
+                "give the server's user the rule for sudo that the adapter's README has, or the user a new token (`scontrol token`)",
+            ),
+        }
+    }
+
     /// What it lets us use, if there is one.
     async fn accounting_is_there(&self, found: &mut Vec<Finding>) -> Option<Rights> {
         if !self.has_accounting() {

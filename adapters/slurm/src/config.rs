@@ -32,6 +32,11 @@ pub struct Config {
     pub slurm_conf: Option<PathBuf>,
     /// Talk to slurmrestd instead of running Slurm's commands, such as `{ socket = "/run/slurmrestd.sock" }`.
     pub rest: Option<Rest>,
+    /// Submit each caller's jobs as a Unix user of their own, such as `{ ann = { user = "asmith" } }`: by who asks (the name of an
+    /// API key, or `ISSUER#SUBJECT` of a token). Whoever is not named here is refused. Without it, all jobs are the server's own user's.
+    pub run_as: Option<BTreeMap<String, Person>>,
+    /// The command that runs another as a Unix user, in front of `-u USER -- COMMAND`. It is used with `run_as`, unless there is `rest`.
+    pub sudo: Vec<String>,
     /// Offer the batch scripts of a folder as tools.
     pub discover: Option<Discover>,
     /// The cluster, where Slurm knows several (`--clusters`). Without it, the one that the commands mean.
@@ -73,6 +78,8 @@ impl Default for Config {
             commands_dir: None,
             slurm_conf: None,
             rest: None,
+            run_as: None,
+            sudo: ["sudo", "-n"].map(str::to_owned).to_vec(),
             discover: None,
             cluster: None,
             accounting: None,
@@ -84,6 +91,22 @@ impl Default for Config {
             env: BTreeMap::new(),
         }
     }
+}
+
+/// The Unix user as whom a caller's jobs run.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "SlurmPerson")]
+pub struct Person {
+    /// Their name.
+    pub user: String,
+    /// A group that has this user and the server's as its members, and nobody else: each reads by it what the other wrote into the job's
+    /// folder. Without it, the group of the user's name.
+    #[serde(default)]
+    pub group: Option<String>,
+    /// With `rest`: what proves to slurmrestd that we may act as this user, such as `{ file = "tokens/asmith" }` (`scontrol token username=asmith`).
+    #[serde(default)]
+    pub token: Option<Secret>,
 }
 
 /// How slurmrestd is reached: by its socket or its address.
@@ -102,6 +125,17 @@ pub struct Rest {
 }
 
 impl Rest {
+    /// The same, as another user.
+    pub(crate) fn of(&self, person: &Person) -> taskbridge_sdk::Result<Self> {
+        let (Some(_), Some(token)) = (&self.url, &person.token) else {
+            return Err(taskbridge_sdk::Error::config(format!(
+                "`run_as`: to act as `{}` by slurmrestd needs `rest.url` and a `token` of theirs",
+                person.user
+            )));
+        };
+        Ok(Self { user: Some(person.user.clone()), token: Some(token.clone()), ..self.clone() })
+    }
+
     /// For messages.
     pub(crate) fn place(&self) -> String {
         match (&self.socket, &self.url) {

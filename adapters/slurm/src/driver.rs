@@ -55,6 +55,9 @@ pub(crate) trait Driver: Send + Sync {
     /// Sends a signal to the processes of a running job.
     async fn signal(&self, job: JobId, signal: &Signal) -> Result<()>;
 
+    /// Fails unless all that jobs need can be asked for as the user that this one acts as. It changes nothing.
+    async fn readiness(&self) -> Result<()>;
+
     /// The partitions that there are.
     async fn partitions(&self) -> Result<Vec<Partition>>;
 
@@ -63,7 +66,7 @@ pub(crate) trait Driver: Send + Sync {
 }
 
 /// What a cluster says of itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cluster {
     pub(crate) name: String,
     pub(crate) version: String,

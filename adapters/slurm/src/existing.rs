@@ -7,9 +7,9 @@ use crate::backend::{Slurm, disk};
 use crate::config::SignalTo;
 use crate::driver::{Cluster, Signal};
 use crate::folder::{OBSERVED, PLAN};
-use crate::handle::{self, Place};
+use crate::handle;
 use crate::plan::{Attached, Plan};
-use crate::start::{done, unreadable, unwritable};
+use crate::start::{unreadable, unwritable};
 
 /// Says in a folder that a signal is on its way.
 const SENDING: &str = "sending";
@@ -37,10 +37,11 @@ impl Slurm {
         let array =
             (!tasks.is_empty()).then(|| tasks.iter().map(u32::to_string).collect::<Vec<_>>().join(","));
         let attached = Attached { job: id, name: row.name.clone(), submitted: row.submitted };
-        let plan = Plan { array, attached: Some(attached), ..Plan::default() };
+        let user = self.setup.user.clone();
+        let plan = Plan { array, user, attached: Some(attached), ..Plan::default() };
         let (folder, written) = (self.folder(job.key.as_str()), plan.clone());
         disk(move || {
-            let made = folder.make().and_then(|()| folder.write_json(PLAN, &written));
+            let made = folder.make(None).and_then(|()| folder.write_json(PLAN, &written));
             made.map_err(|e| unwritable(&folder, e))
         })
         .await??;
@@ -53,14 +54,14 @@ impl Slurm {
                 .map_err(|e| unwritable(&folder, e))
         })
         .await??;
-        let place = Place { cluster: cluster.name.clone(), job: id, key: key.to_owned() };
-        Ok(Started { handle: place.handle(), first: None })
+        Ok(self.started(&cluster.name, key, id))
     }
 
     /// Sends a signal to a job of ours; that is all that this job does.
     pub(crate) async fn send(&self, job: &JobSpec, signal: &SignalTo, cluster: &Cluster) -> Result<Started> {
         let key = job.key.as_str();
-        let handle = done(&cluster.name, key);
+        // Nothing of it stays to be looked at.
+        let handle = self.place(&cluster.name, 0, key).handle();
         let folder = self.folder(key);
         let before = disk(move || {
             let sent = folder.read_json::<Observation>(OBSERVED).map_err(|e| unreadable(&folder, e))?;
@@ -75,19 +76,23 @@ impl Slurm {
         let wanted = given(job, "signal.job", &signal.job)?;
         let id = wanted.job;
         let rows = self.driver.job(id).await?;
-        let is_ours = |name: &str| {
-            wanted.key.as_ref().is_none_or(|key| name == key)
-                && handle::is_key(name)
-                && self.folder(name).exists()
+        let name = rows
+            .iter()
+            .find(|row| !row.state.has_ended() && wanted.key.as_ref().is_none_or(|key| row.name == *key))
+            .map(|row| row.name.clone())
+            .filter(|name| handle::is_key(name));
+        let is_ours = match &name {
+            Some(name) => self.is_ours(name).await?,
+            None => false,
         };
-        if !rows.iter().any(|row| is_ours(&row.name) && !row.state.has_ended()) {
+        if !is_ours {
             return Err(Error::rejected(format!(
                 "{id} is no waiting or running job that was submitted here"
             )));
         }
         let folder = self.folder(key);
         disk(move || {
-            let marked = folder.make().and_then(|()| folder.write(SENDING, b"", 0o600));
+            let marked = folder.make(None).and_then(|()| folder.write(SENDING, b"", 0o600));
             marked.map_err(|e| unwritable(&folder, e))
         })
         .await??;
@@ -96,10 +101,12 @@ impl Slurm {
             "SIG{} was sent to job {id}.",
             signal.name
         ))));
-        let (folder, written) = (self.folder(key), first.clone());
+        let (folder, written, user) = (self.folder(key), first.clone(), self.setup.user.clone());
         drop(
             disk(move || {
-                folder.write_json(PLAN, &Plan::default()).and_then(|()| folder.write_json(OBSERVED, &written))
+                folder
+                    .write_json(PLAN, &Plan { user, ..Plan::default() })
+                    .and_then(|()| folder.write_json(OBSERVED, &written))
             })
             .await,
         );

@@ -2,19 +2,20 @@
 //! wrapper writes. It must not know Slurm. What must have one author is published in one step: the first stands.
 
 use std::collections::BTreeMap;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::SystemTime;
 
-use rustix::fs::OFlags;
+use rustix::fs::{Gid, OFlags, chown};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use taskbridge_sdk::Timestamp;
 
 use crate::end::{End, Run};
+use crate::unix::UnixUser;
 
 /// The most bytes that a file of ours has.
 const MOST: u64 = 64 * 1024 * 1024;
@@ -60,12 +61,25 @@ impl Folder {
         self.0.join("logs").join(task.map_or_else(|| name.to_owned(), |task| format!("{name}.{task}")))
     }
 
-    /// Makes the folder with all that the wrapper needs to be there.
-    pub(crate) fn make(&self) -> io::Result<()> {
+    /// Makes the folder with all that the wrapper needs to be there. If the job is another user's, they may write where their job does, and go
+    /// through the folder itself; what we write there stays ours. The group of all of it is the one that we share with them.
+    pub(crate) fn make(&self, user: Option<&UnixUser>) -> io::Result<()> {
         let mut builder = DirBuilder::new();
         builder.recursive(true).mode(0o700);
-        for part in ["", RAN, ENDS, "logs", "work", "files"] {
-            builder.create(self.0.join(part))?;
+        for (part, mode) in [
+            ("", 0o2710),
+            (RAN, 0o2770),
+            (ENDS, 0o2770),
+            ("logs", 0o2770),
+            ("work", 0o2770),
+            ("files", 0o2750),
+        ] {
+            let path = self.0.join(part);
+            builder.create(&path)?;
+            if let Some(user) = user {
+                chown(&path, None, Some(Gid::from_raw(user.group)))?;
+                fs::set_permissions(&path, Permissions::from_mode(mode))?;
+            }
         }
         Ok(())
     }
@@ -115,10 +129,6 @@ impl Folder {
         let modified = fs::metadata(self.0.join(name)).and_then(|metadata| metadata.modified()).ok()?;
         let since = modified.duration_since(SystemTime::UNIX_EPOCH).ok()?;
         i64::try_from(since.as_millis()).ok().map(Timestamp::from_millis)
-    }
-
-    pub(crate) fn exists(&self) -> bool {
-        self.0.is_dir()
     }
 
     /// Puts up the fence of a run that has not begun, so that it never will. False if it has begun after all.
@@ -246,8 +256,8 @@ mod tests {
     fn the_first_to_write_stands() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::new(dir.path(), "tb-a");
-        folder.make().unwrap();
-        folder.make().unwrap();
+        folder.make(None).unwrap();
+        folder.make(None).unwrap();
         assert_eq!(folder.write_first(ID, b"1").unwrap(), b"1");
         assert_eq!(folder.write_first(ID, b"2").unwrap(), b"1");
         folder.write("x", b"1", 0o600).unwrap();
@@ -263,8 +273,8 @@ mod tests {
     fn what_began_and_ended_is_read() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::new(dir.path(), "tb-a");
-        assert!(folder.ran().unwrap().is_empty() && !folder.exists());
-        folder.make().unwrap();
+        assert!(folder.ran().unwrap().is_empty() && !folder.path().exists());
+        folder.make(None).unwrap();
         fs::create_dir(folder.file("ran/3.1")).unwrap();
         fs::create_dir(folder.file("ran/job.0")).unwrap();
         fs::write(folder.file("ran/job.0/again"), "").unwrap();

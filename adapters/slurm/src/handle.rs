@@ -1,5 +1,5 @@
-//! A job's handle: `CLUSTER/NUMBER/KEY`. The number alone says nothing, since Slurm may give it to another job; the key is the name
-//! that the job must carry, and that of its folder.
+//! A job's handle: `CLUSTER/NUMBER/KEY`, and for a job of another Unix user `CLUSTER/NUMBER/KEY/USER`. The number alone says nothing,
+//! since Slurm may give it to another job; the key is the name that the job must carry, and that of its folder.
 
 use taskbridge_sdk::{GroupKey, JobHandle};
 
@@ -11,6 +11,8 @@ pub(crate) struct Place {
     pub(crate) cluster: String,
     pub(crate) job: JobId,
     pub(crate) key: String,
+    /// The Unix user whose job it is, if it is not our own.
+    pub(crate) user: Option<String>,
 }
 
 impl Place {
@@ -18,18 +20,35 @@ impl Place {
     pub(crate) fn parse(handle: &JobHandle) -> Option<Self> {
         let mut parts = handle.as_str().split('/');
         let (cluster, job, key) = (parts.next()?, parts.next()?, parts.next()?);
-        let named = !cluster.is_empty() && is_key(key) && parts.next().is_none();
-        named.then_some(Self { cluster: cluster.to_owned(), job: job.parse().ok()?, key: key.to_owned() })
+        let user = parts.next();
+        let named = !cluster.is_empty() && is_key(key) && user.is_none_or(is_user) && parts.next().is_none();
+        named.then_some(Self {
+            cluster: cluster.to_owned(),
+            job: job.parse().ok()?,
+            key: key.to_owned(),
+            user: user.map(str::to_owned),
+        })
     }
 
     pub(crate) fn handle(&self) -> JobHandle {
-        JobHandle::new(format!("{}/{}/{}", self.cluster, self.job, self.key))
+        let user = self.user.as_ref().map_or_else(String::new, |user| format!("/{user}"));
+        JobHandle::new(format!("{}/{}/{}{user}", self.cluster, self.job, self.key))
     }
 
-    /// One squeue answers for all jobs of a cluster.
+    /// One squeue answers for all jobs of a user on a cluster.
     pub(crate) fn group(&self) -> GroupKey {
-        GroupKey::new(self.cluster.clone())
+        GroupKey::new(match &self.user {
+            Some(user) => format!("{}/{user}", self.cluster),
+            None => self.cluster.clone(),
+        })
     }
+}
+
+/// A name that a Unix user can have, and that no command takes for an option.
+pub(crate) fn is_user(name: &str) -> bool {
+    let first = |b: u8| b.is_ascii_alphabetic() || b == b'_';
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"_.@-".contains(&b);
+    name.len() <= 64 && name.bytes().next().is_some_and(first) && name.bytes().all(plain)
 }
 
 /// A key becomes a path and a job's name, so it must be one plain name.
@@ -45,10 +64,22 @@ mod tests {
     fn a_handle_leads_back_to_its_job() {
         let place = Place::parse(&JobHandle::new("lab/17/tb-abc")).unwrap();
         assert_eq!((place.cluster.as_str(), place.job, place.key.as_str()), ("lab", 17, "tb-abc"));
-        assert_eq!(place.handle().as_str(), "lab/17/tb-abc");
-        for text in
-            ["", "lab/17", "lab/x/tb-a", "/1/tb-a", "lab/1/../x", "lab/1/tb-a/x", "lab/1/x", "lab/-1/tb-a"]
-        {
+        assert_eq!((place.handle().as_str(), place.group().as_str()), ("lab/17/tb-abc", "lab"));
+        let place = Place::parse(&JobHandle::new("lab/17/tb-abc/asmith")).unwrap();
+        assert_eq!(place.user.as_deref(), Some("asmith"));
+        assert_eq!((place.handle().as_str(), place.group().as_str()), ("lab/17/tb-abc/asmith", "lab/asmith"));
+        for text in [
+            "",
+            "lab/17",
+            "lab/x/tb-a",
+            "/1/tb-a",
+            "lab/1/../x",
+            "lab/1/tb-a/",
+            "lab/1/tb-a/-x",
+            "lab/1/tb-a/x/y",
+            "lab/1/x",
+            "lab/-1/tb-a",
+        ] {
             assert_eq!(Place::parse(&JobHandle::new(text)), None, "{text}");
         }
     }

@@ -9,6 +9,7 @@ mod after;
 mod amount;
 mod artifacts;
 mod backend;
+mod callers;
 mod check;
 mod checkup;
 mod config;
@@ -40,6 +41,7 @@ mod stop;
 mod sweep;
 mod table;
 mod template;
+mod unix;
 mod usage;
 mod watch;
 
@@ -48,7 +50,8 @@ use std::sync::Arc;
 use taskbridge_sdk::{Adapter, Backend, Connect, Problem, Result, async_trait};
 
 pub use config::{
-    After, Amount, Argument, Array, Bounded, Config, Resources, Rest, Setting, SignalTo, Ssh, Target, When,
+    After, Amount, Argument, Array, Bounded, Config, Person, Resources, Rest, Setting, SignalTo, Ssh, Target,
+    When,
 };
 pub use discovery::Discover;
 pub use environment::VariableName;
@@ -64,13 +67,16 @@ impl Adapter for Slurm {
     type Config = Config;
     type Target = Target;
 
-    const SECRETS: &'static [&'static str] = &["rest.token"];
+    const SECRETS: &'static [&'static str] = &["rest.token", "run_as.*.token"];
 
     fn check(config: &Config, target: &Target, parameters: &[&str]) -> Vec<Problem> {
         check::check(config, target, parameters)
     }
 
     async fn connect(config: Config, context: &Connect) -> Result<Arc<dyn Backend>> {
-        Ok(Arc::new(backend::Slurm::connect(config, context).await?))
+        Ok(match &config.run_as {
+            Some(people) => Arc::new(callers::Callers::connect(&config, people, context).await?),
+            None => Arc::new(backend::Slurm::connect(&config, context, None).await?),
+        })
     }
 }

@@ -8,7 +8,6 @@ use taskbridge_sdk::{Error, JobHandle, LogRequest, LogText, Logs, Result, async_
 
 use crate::backend::{Slurm, disk};
 use crate::folder::{Folder, PLAN, Stream, open_regular};
-use crate::handle::Place;
 use crate::plan::Plan;
 
 /// The most of a log that is searched, from its end.
@@ -151,7 +150,7 @@ fn read(folder: &Folder, request: &LogRequest) -> io::Result<LogText> {
 #[async_trait]
 impl Logs for Slurm {
     async fn tail(&self, handle: &JobHandle, request: &LogRequest) -> Result<LogText> {
-        let Some(place) = Place::parse(handle) else { return Ok(LogText::default()) };
+        let Some(place) = self.parse(handle) else { return Ok(LogText::default()) };
         let (folder, request) = (self.folder(&place.key), request.clone());
         disk(move || read(&folder, &request))
             .await?

@@ -61,7 +61,7 @@ struct Marks {
 
 impl Slurm {
     pub(crate) async fn look(&self, jobs: &[Subject]) -> Vec<Result<Observation>> {
-        let places: Vec<Option<Place>> = jobs.iter().map(|job| Place::parse(&job.handle)).collect();
+        let places: Vec<Option<Place>> = jobs.iter().map(|job| self.parse(&job.handle)).collect();
         let known: Vec<(Place, bool)> =
             places.iter().zip(jobs).filter_map(|(place, job)| Some((place.clone()?, job.watched))).collect();
         let mut answers: HashMap<String, Result<Observation>> = HashMap::new();
@@ -179,7 +179,9 @@ impl Slurm {
         })
         .await??;
         for (at, plan) in read {
-            cases[at].plan = plan.map(|plan| self.keep_plan(&cases[at].place.key, plan));
+            // The job of another user is none of ours.
+            let ours = plan.filter(|plan| plan.user == self.setup.user);
+            cases[at].plan = ours.map(|plan| self.keep_plan(&cases[at].place.key, plan));
         }
         Ok(cases)
     }
@@ -382,5 +384,140 @@ impl Case {
         !self.is_alive()
             && self.plan.is_some()
             && self.marks.as_ref().is_some_and(|marks| marks.observed.is_none())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use taskbridge_sdk::{JobHandle, async_trait};
+
+    use super::*;
+    use crate::driver::site::{Partition, Rights};
+    use crate::driver::{Cluster, Driver, Record, Signal, Submission, Tasks, Waiting};
+    use crate::state::State;
+
+    /// A controller that shows one job as running, whatever became of it, until it forgets all.
+    struct Stuck(Arc<AtomicBool>);
+
+    fn not_asked<T>() -> Result<T> {
+        Err(Error::unavailable("a look does not ask for this"))
+    }
+
+    #[async_trait]
+    impl Driver for Stuck {
+        async fn cluster(&self) -> Result<Cluster> {
+            Ok(Cluster { name: "lab".to_owned(), ..Cluster::default() })
+        }
+        async fn queue(&self) -> Result<Vec<Row>> {
+            let running = Row {
+                job: 7,
+                tasks: Tasks::Single,
+                name: "tb-a".to_owned(),
+                state: State::Running,
+                reason: "None".to_owned(),
+                exit: None,
+                submitted: None,
+                start: None,
+                end: None,
+                limit: None,
+                restarts: 0,
+                partition: "main".to_owned(),
+                nodes: "n1".to_owned(),
+                comment: None,
+            };
+            Ok(if self.0.load(Ordering::Relaxed) { vec![running] } else { Vec::new() })
+        }
+        async fn submit(&self, _: &Submission) -> Result<JobId> {
+            not_asked()
+        }
+        async fn release(&self, _: JobId) -> Result<()> {
+            not_asked()
+        }
+        async fn named(&self, _: &str) -> Result<Vec<Row>> {
+            not_asked()
+        }
+        async fn job(&self, _: JobId) -> Result<Vec<Row>> {
+            not_asked()
+        }
+        async fn waiting(&self) -> Result<Vec<Waiting>> {
+            not_asked()
+        }
+        async fn accounted(&self, _: &[JobId]) -> Result<Vec<Record>> {
+            not_asked()
+        }
+        async fn cancel(&self, _: JobId, _: &str) -> Result<()> {
+            not_asked()
+        }
+        async fn signal(&self, _: JobId, _: &Signal) -> Result<()> {
+            not_asked()
+        }
+        async fn readiness(&self) -> Result<()> {
+            not_asked()
+        }
+        async fn partitions(&self) -> Result<Vec<Partition>> {
+            not_asked()
+        }
+        async fn rights(&self) -> Result<Rights> {
+            not_asked()
+        }
+    }
+
+    struct World {
+        slurm: Slurm,
+        folder: Folder,
+        shown: Arc<AtomicBool>,
+        _dir: tempfile::TempDir,
+    }
+
+    impl World {
+        fn new() -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            let shown = Arc::new(AtomicBool::new(true));
+            let slurm = Slurm::with(Box::new(Stuck(Arc::clone(&shown))), dir.path());
+            let folder = slurm.folder("tb-a");
+            folder.make(None).unwrap();
+            folder.write_json(PLAN, &Plan { root: folder.work(), ..Plan::default() }).unwrap();
+            folder.write(RELEASED, b"", 0o600).unwrap();
+            Self { slurm, folder, shown, _dir: dir }
+        }
+
+        async fn look(&self) -> Observation {
+            let handle = JobHandle::new("lab/7/tb-a");
+            let seen = self.slurm.look(&Subject::watched(&[handle])).await;
+            seen.into_iter().next().unwrap().unwrap()
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_job_whose_scripts_have_ended_is_over_although_slurm_shows_it_as_running() {
+        let world = World::new();
+        assert_eq!(world.look().await.state, JobState::Running);
+        tokio::time::advance(SHOWN_WITHIN * 2).await;
+        assert_eq!(world.look().await.state, JobState::Running, "it has not ended, however long it runs");
+        std::fs::create_dir(world.folder.file("ran/job.0")).unwrap();
+        std::fs::write(world.folder.file("ends/job.0"), "code=3\n").unwrap();
+        assert_eq!(world.look().await.state, JobState::Running, "Slurm may only be a little late");
+        tokio::time::advance(SHOWN_WITHIN - Duration::from_secs(1)).await;
+        assert_eq!(world.look().await.state, JobState::Running);
+        tokio::time::advance(Duration::from_secs(1)).await;
+        let seen = world.look().await;
+        assert!(matches!(seen.state, JobState::Failed(_)), "{seen:?}");
+        assert_eq!(seen.message.as_deref(), Some("exit code 3"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_job_that_is_lost_before_it_began_never_begins() {
+        let world = World::new();
+        world.shown.store(false, Ordering::Relaxed);
+        assert_eq!(world.look().await.state, JobState::Running, "the accounting may be late");
+        tokio::time::advance(Duration::from_secs(21)).await;
+        let seen = world.look().await;
+        assert_eq!(seen.state, JobState::Gone);
+        assert!(seen.message.as_ref().is_some_and(|words| words.contains("may be called again")), "{seen:?}");
+        // Were it started now, its wrapper would find the fence.
+        assert!(world.folder.file("ran/job.0").is_dir());
+        assert_eq!(world.look().await, seen);
     }
 }

@@ -79,7 +79,10 @@ impl Order {
             Some(path) => setup.config_dir.join(path),
             None => folder.work(),
         };
-        if root != folder.work() && !root.is_dir() {
+        // What another user may see, we need not.
+        let is_hidden = setup.user.is_some()
+            && std::fs::metadata(&root).is_err_and(|e| e.kind() == std::io::ErrorKind::PermissionDenied);
+        if root != folder.work() && !root.is_dir() && !is_hidden {
             return Err(Error::rejected(format!("`working_dir` is {}, which is no folder", root.display())));
         }
 
@@ -120,6 +123,7 @@ impl Order {
             max_artifact_bytes: target.max_artifact_bytes.unwrap_or(ARTIFACT_BYTES),
             requeue: target.requeue,
             approval,
+            user: setup.user.clone(),
             attached: None,
         };
         if array.is_some() && plan.tasks().is_none() {
@@ -128,7 +132,7 @@ impl Order {
                 script_path.display()
             )));
         }
-        let submission = submission(job, target, folder, &root, options)?;
+        let submission = submission(job, target, folder, &plan, options)?;
         Ok(Self { plan, submission, files, copies })
     }
 }
@@ -137,13 +141,15 @@ fn submission(
     job: &JobSpec,
     target: &Target,
     folder: &Folder,
-    root: &Path,
+    plan: &Plan,
     options: Options,
 ) -> Result<Submission> {
     let restart = if target.requeue { "${SLURM_RESTART_COUNT:-0}" } else { "0" };
     let script = include_str!("wrapper.sh")
         .replace("@FOLDER@", &line_word(&text(folder.path())?))
-        .replace("@RESTART@", restart);
+        .replace("@RESTART@", restart)
+        // What the script leaves there is for us to read, and to remove some day.
+        .replace("@SHARED@", if plan.user.is_some() && plan.root == folder.work() { "yes" } else { "" });
     let in_array = options.contains_key("array");
     let log = |stream: Stream| {
         let path = text(&folder.log(stream, None))?;
@@ -155,7 +161,7 @@ fn submission(
         script,
         output: log(Stream::Out)?,
         error: log(Stream::Err)?,
-        working_dir: text(root)?,
+        working_dir: text(&plan.root)?,
         requeue: target.requeue,
         options,
     })

@@ -10,6 +10,7 @@ use taskbridge_sdk::Timestamp;
 
 use crate::driver::JobId;
 use crate::indices;
+use crate::unix::UnixUser;
 
 /// What a job's folder says of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -30,6 +31,9 @@ pub(crate) struct Plan {
     pub(crate) requeue: bool,
     /// What somebody must approve before the job begins.
     pub(crate) approval: Option<String>,
+    /// The Unix user whose job it is, if it is not our own.
+    #[serde(default)]
+    pub(crate) user: Option<UnixUser>,
     /// The job that is followed and was submitted by somebody else.
     pub(crate) attached: Option<Attached>,
 }

@@ -178,7 +178,7 @@ fn finish(
     let mut notes = Vec::new();
     output.structured = match &plan.result {
         None => Some(summary),
-        Some(name) => match result(&plan.root, name) {
+        Some(name) => match result(plan, name) {
             Ok(value) => value,
             Err(why) => {
                 notes.push(why);
@@ -186,7 +186,7 @@ fn finish(
             }
         },
     };
-    let found = artifacts::list(&plan.root, &plan.artifacts, plan.max_artifact_bytes);
+    let found = artifacts::list(plan);
     notes.extend(found.left_out);
     output.artifacts = found.artifacts;
     output.content.extend((!notes.is_empty()).then(|| Content::text(notes.join("\n"))));
@@ -196,9 +196,9 @@ fn finish(
 }
 
 /// The result that the script wrote; `None` if it wrote none.
-fn result(root: &Path, name: &str) -> Result<Option<Value>, String> {
+fn result(plan: &Plan, name: &str) -> Result<Option<Value>, String> {
     let unreadable = |why: String| format!("The result `{name}` {why}.");
-    let file = match artifacts::open_within(root, name) {
+    let file = match artifacts::open_within(plan, name) {
         Ok(Some(file)) => file,
         Ok(None) => return Ok(None),
         Err(e) => return Err(unreadable(format!("cannot be read: {e}"))),

@@ -1,14 +1,15 @@
 //! How a job begins: submitted and held, recorded in its folder, and only then released. A job that is not recorded was never
 //! released, so that a start can be repeated: whatever it left behind is held for ever, and is cancelled when it is found.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use taskbridge_sdk::{Error, ErrorKind, JobHandle, JobSpec, Result, Started};
+use taskbridge_sdk::{Error, ErrorKind, JobSpec, Result, Started};
 
 use crate::backend::{Slurm, disk};
 use crate::driver::{JobId, Row};
 use crate::folder::{CANCELLED, Folder, GO, ID, PLAN, RELEASED};
-use crate::handle::Place;
 use crate::order::{self, Order};
 use crate::plan::Plan;
 
@@ -74,9 +75,8 @@ impl Slurm {
         Ok(id.map(|id| self.started(&cluster.name, key, id)))
     }
 
-    fn started(&self, cluster: &str, key: &str, job: JobId) -> Started {
-        let place = Place { cluster: cluster.to_owned(), job, key: key.to_owned() };
-        Started { handle: place.handle(), first: None }
+    pub(crate) fn started(&self, cluster: &str, key: &str, job: JobId) -> Started {
+        Started { handle: self.place(cluster, job, key).handle(), first: None }
     }
 
     /// The job that stands in the folder.
@@ -116,7 +116,8 @@ impl Slurm {
         rows.sort_by_key(|row| (row.is_held_by_user(), row.job));
         let Some(first) = rows.first() else { return Ok(None) };
         let (folder, id) = (self.folder(key), first.job);
-        disk(move || folder.make().map_err(|e| unwritable(&folder, e))).await??;
+        let user = self.setup.user.clone();
+        disk(move || folder.make(user.as_ref()).map_err(|e| unwritable(&folder, e))).await??;
         let recorded = self.record(key, id).await?;
         for other in rows.iter().filter(|row| row.job != recorded && row.job != id && row.is_held_by_user()) {
             drop(self.driver.cancel(other.job, key).await);
@@ -168,19 +169,23 @@ pub(crate) fn read_id(bytes: &[u8]) -> Option<JobId> {
 }
 
 fn write(folder: &Folder, order: &Order) -> std::io::Result<()> {
-    folder.make()?;
+    let user = order.plan.user.as_ref();
+    folder.make(user)?;
+    // The job reads them by its group, if it is another user's.
+    let readable = |mode: u32| if user.is_some() { mode | (mode & 0o500) >> 3 } else { mode };
     for (name, content, mode) in &order.files {
-        folder.write(name, content, *mode)?;
+        folder.write(name, content, readable(*mode))?;
     }
     for (from, name) in &order.copies {
-        copy(from, folder, name)?;
+        copy(from, folder, name, readable(0o600))?;
     }
     folder.write_json(PLAN, &order.plan)
 }
 
-fn copy(from: &Path, folder: &Folder, name: &str) -> std::io::Result<()> {
+fn copy(from: &Path, folder: &Folder, name: &str, mode: u32) -> std::io::Result<()> {
     let mut source = crate::folder::open_regular(from)?;
     let mut target = std::fs::File::create(folder.file(name))?;
+    target.set_permissions(Permissions::from_mode(mode))?;
     std::io::copy(&mut source, &mut target).map(drop)
 }
 
@@ -192,9 +197,4 @@ pub(crate) fn unwritable(folder: &Folder, error: std::io::Error) -> Error {
 pub(crate) fn unreadable(folder: &Folder, error: std::io::Error) -> Error {
     Error::unavailable(format!("the job's folder {} cannot be read: {error}", folder.path().display()))
         .caused_by(error)
-}
-
-/// The handle of a job of which nothing stays to be looked at.
-pub(crate) fn done(cluster: &str, key: &str) -> JobHandle {
-    Place { cluster: cluster.to_owned(), job: 0, key: key.to_owned() }.handle()
 }

@@ -15,11 +15,11 @@ impl Slurm {
         if self.alive_rows(place.job, &place.key).await?.is_empty() {
             return Ok(());
         }
-        let folder = self.folder(&place.key);
+        let (folder, user) = (self.folder(&place.key), self.setup.user.clone());
         let is_ours = disk(move || {
             let plan = folder.read_json::<Plan>(PLAN).map_err(|e| unreadable(&folder, e))?;
             // Somebody else's job is followed, and left alone.
-            if plan.is_some_and(|plan| plan.attached.is_some()) {
+            if plan.is_some_and(|plan| plan.attached.is_some() || plan.user != user) {
                 return Ok(false);
             }
             // Without accounting, this is what tells later that it was cancelled.

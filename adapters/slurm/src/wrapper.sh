@@ -1,6 +1,7 @@
 #!/bin/bash
 # Written by taskbridge: it runs the script of the job's folder once, and writes down how that ended.
 folder=@FOLDER@
+shared=@SHARED@
 run=${SLURM_ARRAY_TASK_ID:-job}.@RESTART@
 PATH=${PATH:-/usr/local/bin:/usr/bin:/bin}
 if ! mkdir "$folder/ran/$run" 2>/dev/null; then
@@ -13,7 +14,7 @@ if ! mkdir "$folder/ran/$run" 2>/dev/null; then
     exit 98
 fi
 # What the adapter told Slurm's commands, and meant for them alone.
-unset LC_ALL SLURM_TIME_FORMAT SLURM_BITSTR_LEN
+unset LC_ALL SLURM_TIME_FORMAT SLURM_BITSTR_LEN SUDO_COMMAND SUDO_USER SUDO_UID SUDO_GID
 began=$(date +%s)
 script= told=
 pass_on() {
@@ -42,6 +43,7 @@ if . "$folder/parameters"; then
     late=$?
     [ "$late" -ne 127 ] && code=$late
 fi
+[ -n "$shared" ] && chmod -R g+rwX "$folder/work" 2>/dev/null
 marker=$folder/ends/.$run.$$
 {
     printf 'code=%s\ntold=%s\nbegan=%s\nended=%s\nnode=%s\njob=%s\n' \

@@ -42,6 +42,8 @@ class Work(Protocol):
     accepts: bool
     # Whether its engine knows no key for a start.
     may_be_uncertain: bool
+    # Whether a job of it begins.
+    begins: bool
 
     def arguments(self, label: str, number: int) -> dict[str, Any]: ...
     def finish(self, peer: Peer, task: str) -> dict[str, Any]: ...

@@ -57,6 +57,9 @@ def judge(calls: list[Call], jobs: list[Job]) -> Verdict:
         if not call.task:
             continue
         mine = by_label[call.labels[-1]]
+        if not call.work.begins:
+            wrong += [f"{call.labels[-1]} of {call.work.name} ran: {job.name}" for job in mine]
+            continue
         if call.uncertain:
             # Nobody knows whether it was started: so it may have been, once.
             uncertain.append(call.labels[-1])

@@ -42,6 +42,7 @@ class Machine:
     accepts: bool = True
     # The engine knows executions by their names.
     may_be_uncertain: bool = False
+    begins: bool = True
 
     @property
     def definition(self) -> dict[str, Any]:

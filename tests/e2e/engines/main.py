@@ -23,10 +23,11 @@ from github_actions import GithubActions  # noqa: E402
 from jobs import Verdict, judge  # noqa: E402
 from rows import Place  # noqa: E402
 from slurm import Slurm  # noqa: E402
+from slurm_ends import SlurmEnds  # noqa: E402
 from step_functions import StepFunctions  # noqa: E402
 
 Engine = StepFunctions | GithubActions | Slurm
-ENGINES = {"step-functions": StepFunctions, "github-actions": GithubActions, "slurm": Slurm}
+ENGINES = {"step-functions": StepFunctions, "github-actions": GithubActions, "slurm": Slurm, "slurm-ends": SlurmEnds}
 # How long the moment is waited for that a kill is aimed at.
 PATIENCE = 4
 # For how long an account is throttled.

@@ -66,6 +66,13 @@ class Script:
     target: str = ""
     # The tasks of its array.
     children: int = 0
+    backend: str = "slurm"
+    # Whether it begins at all.
+    begins: bool = True
+    # More parameters of its tool.
+    parameters: str = ""
+    # Whether its file is not there.
+    is_missing: bool = False
     # Whether the client says yes to what is asked.
     accepts: bool = True
     # A controller that is killed can forget a job.
@@ -122,13 +129,18 @@ def scripts() -> list[Script]:
 
 
 class Slurm:
+    # What the cluster is started with, how it is called, and whether it is left in peace.
+    options = ["--accounting", "--cpus", "100"]
+    losses = LOSSES
+    peaceful = False
+
     def __init__(self, _installed: Path, work: Path, log: IO[bytes], seed: int) -> None:
         self.moments = MOMENTS
         self._work = work
         self._runs = work / "runs"
         self._runs.mkdir()
         self._process = subprocess.Popen(
-            [sys.executable, "-B", str(SERVE), "--accounting", "--cpus", "100"],
+            [sys.executable, "-B", str(SERVE), *self.options, *self.more_options()],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,
@@ -139,13 +151,20 @@ class Slurm:
         if word != "ready":
             raise Failed(f"the cluster did not start: {told}")
         self._folder = Path(json.loads(told)["folder"])
-        self.proxies = {"slurm": Shims(self._folder, LOSSES, seed, REFUSAL)}
-        self.works: list[Script] = scripts()
+        self.proxies = {"slurm": Shims(self._folder, self.losses, seed, REFUSAL)}
+        self.works: list[Script] = self.scripts()
         self.killed = 0
         self._random = random.Random(seed)
         self._over = threading.Event()
         self._somebody = threading.Thread(target=self._disturb)
-        self._somebody.start()
+        if not self.peaceful:
+            self._somebody.start()
+
+    def more_options(self) -> list[str]:
+        return []
+
+    def scripts(self) -> list[Script]:
+        return scripts()
 
     def _order(self, order: str) -> None:
         assert self._process.stdin and self._process.stdout
@@ -164,23 +183,28 @@ class Slurm:
             self._order("start slurmctld")
             self.killed += 1
 
+    def backend(self, name: str, more: str) -> str:
+        return (
+            f'[backends.{name}]\nkind = "slurm"\ncommands_dir = "{self._folder}/bin"\njobs_dir = "{self._work}/{name}"\n'
+            f'env = {{ RUNS = "{self._runs}" }}\n{more}'
+        )
+
     def config(self) -> str:
         """The backend and the tools of the bridge."""
-        parts = [
-            f'[backends.slurm]\nkind = "slurm"\ncommands_dir = "{self._folder}/bin"\njobs_dir = "{self._work}/jobs"\n'
-            f'command_timeout = "2s"\nlook_every = "1s"\nenv = {{ RUNS = "{self._runs}" }}\n'
-        ]
+        parts = [self.backend("slurm", 'command_timeout = "2s"\nlook_every = "1s"\n')]
         for script in self.works:
             path = self._work / f"{script.name}.sh"
-            path.write_text(script.text)
-            path.chmod(0o755)
+            if not script.is_missing:
+                path.write_text(script.text)
+                path.chmod(0o755)
             handed = "" if script.status != "SUCCEEDED" else 'result = "out.json"\n'
             parts.append(
-                f'[tools.{script.name}]\nbackend = "slurm"\ndescription = "Runs {script.name}."\n'
+                f'[tools.{script.name}]\nbackend = "{script.backend}"\ndescription = "Runs {script.name}."\n'
                 # How long a start that nobody can make sure of is tried.
                 'start_within = "3m"\nsettle_window = "3m"\n'
                 f'parameters.label = {{ type = "string" }}\nparameters.number = {{ type = "integer" }}\n'
                 + ('parameters.molecules = { type = "array", items = { type = "string" }, default = ["water", "bad", "ice"] }\n' * bool(script.children))
+                + script.parameters
                 + f'[tools.{script.name}.target]\nscript = "{path}"\nargs = ["{{{{ label }}}}", "{{{{ number }}}}"]\n'
                 f"{handed}{script.target}\n"
             )
@@ -205,8 +229,7 @@ class Slurm:
 
     def complaints(self) -> list[str]:
         """Keys of which more than one job was released: those that have begun."""
-        self._over.set()
-        self._somebody.join()
+        self._leave_in_peace()
         text = self._say("sacct", "-n", "-P", "-X", "-a", "-S", "1970-01-02", "-o", "JobName,JobID,Start,State")
         rows = [line.split("|") for line in text.splitlines()]
         begun = {(name, job.partition("_")[0]) for name, job, start, _ in rows if start not in ("Unknown", "None")}
@@ -229,10 +252,14 @@ class Slurm:
             time.sleep(1)
         raise Failed(f"{name} fails: {done.stderr}")
 
+    def _leave_in_peace(self) -> None:
+        self._over.set()
+        if not self.peaceful:
+            self._somebody.join()
+
     def stop(self) -> None:
         """The cluster ends with its input."""
-        self._over.set()
-        self._somebody.join()
+        self._leave_in_peace()
         for shims in self.proxies.values():
             shims.stop()
         assert self._process.stdin

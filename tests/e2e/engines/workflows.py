@@ -46,6 +46,7 @@ class Workflow:
     children: int = 0
     # GitHub knows no key for a dispatch.
     may_be_uncertain: bool = True
+    begins: bool = True
 
     @property
     def text(self) -> str:

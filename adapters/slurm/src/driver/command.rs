@@ -19,8 +19,9 @@ pub(crate) struct Commands {
 }
 
 impl Commands {
-    pub(crate) fn new(config: &Config, limit: Duration) -> Result<Self> {
-        Ok(Self { runner: Runner::new(config, limit)?, cluster: config.cluster.clone() })
+    /// Runs them as our own user, or as another.
+    pub(crate) fn new(config: &Config, limit: Duration, user: Option<&str>) -> Result<Self> {
+        Ok(Self { runner: Runner::new(config, limit, user)?, cluster: config.cluster.clone() })
     }
 
     async fn run(&self, name: &str, arguments: Vec<String>) -> Result<Printed> {
@@ -156,6 +157,21 @@ impl Driver for Commands {
         arguments.extend(signal.batch.then(|| "--batch".to_owned()));
         arguments.push(job.to_string());
         self.change("scancel", arguments, false).await
+    }
+
+    async fn readiness(&self) -> Result<()> {
+        for name in ["sbatch", "squeue", "scontrol", "scancel", "sacct"] {
+            let printed = self.runner.run(name, &words(&["--version"]), "").await?;
+            if !printed.succeeded {
+                return Err(refusal::error(name, &printed.err));
+            }
+        }
+        match self.cluster().await?.booted {
+            Some(_) => Ok(()),
+            None => Err(Error::config(
+                "scontrol does not write moments as `SLURM_TIME_FORMAT=%s` tells it to: sudo does not hand the variable on",
+            )),
+        }
     }
 
     async fn partitions(&self) -> Result<Vec<Partition>> {

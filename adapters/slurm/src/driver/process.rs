@@ -20,6 +20,10 @@ const MOST_BYTES: u64 = 256 * 1024 * 1024;
 pub(crate) struct Runner {
     /// What goes before a command that runs elsewhere: `ssh -o BatchMode=yes user@login1 --`.
     elsewhere: Vec<String>,
+    /// As whom commands run, if it is not our own user.
+    user: Option<String>,
+    /// What goes before a command that runs as another user, wherever that is: `sudo -n -u asmith --`.
+    as_user: Vec<String>,
     /// The folder of Slurm's commands, where they are not on the `PATH`.
     commands: Option<PathBuf>,
     /// What a command finds in its environment here, and nothing else.
@@ -53,7 +57,7 @@ impl From<Unknown> for Error {
 }
 
 impl Runner {
-    pub(crate) fn new(config: &Config, limit: Duration) -> Result<Self> {
+    pub(crate) fn new(config: &Config, limit: Duration, user: Option<&str>) -> Result<Self> {
         let mut given = BTreeMap::from([
             ("LC_ALL".to_owned(), "C".to_owned()),
             // Moments as seconds since 1970, whatever the time zone of the machine.
@@ -64,12 +68,22 @@ impl Runner {
         if let Some(path) = &config.slurm_conf {
             given.insert("SLURM_CONF".to_owned(), path.to_string_lossy().into_owned());
         }
+        if user.is_some() {
+            // Of what the job writes, we read what lies in its folder, by its group.
+            given.insert("SLURM_UMASK".to_owned(), "0027".to_owned());
+        }
+        let as_user = match user {
+            Some(user) => config.sudo.iter().cloned().chain(["-u", user, "--"].map(str::to_owned)).collect(),
+            None => Vec::new(),
+        };
         let elsewhere = match &config.ssh {
             Some(ssh) => ssh.command.iter().cloned().chain([ssh.host.clone(), "--".to_owned()]).collect(),
             None => Vec::new(),
         };
         Ok(Self {
             elsewhere,
+            user: user.map(str::to_owned),
+            as_user,
             commands: config.commands_dir.clone(),
             here: environment::of_commands()?,
             given,
@@ -79,7 +93,8 @@ impl Runner {
 
     /// Who submits, where that is known: elsewhere it can be somebody else.
     pub(crate) fn user(&self) -> Option<&str> {
-        self.here.get("USER").map(String::as_str).filter(|_| self.elsewhere.is_empty())
+        let ours = self.here.get("USER").map(String::as_str).filter(|_| self.elsewhere.is_empty());
+        self.user.as_deref().or(ours)
     }
 
     /// Runs `name` with these arguments and this on its standard input.
@@ -100,8 +115,7 @@ impl Runner {
             // Whoever drops this future wants nothing of the command any more.
             .kill_on_drop(true)
             .spawn();
-        let mut child =
-            spawned.map_err(|e| Unknown::NotRun(not_spawned(name, &program, &self.elsewhere, e)))?;
+        let mut child = spawned.map_err(|e| Unknown::NotRun(self.not_spawned(name, &program, e)))?;
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let talk = async {
             let write = async {
@@ -146,25 +160,47 @@ impl Runner {
     }
 
     fn command(&self, program: &Path, arguments: &[String]) -> Command {
-        let mut command = match self.elsewhere.split_first() {
+        let words = self.words(program, arguments);
+        let (mut command, given) = match self.elsewhere.split_first() {
             None => {
-                let mut command = Command::new(program);
-                command.args(arguments).env_clear().envs(&self.here).envs(&self.given);
-                return command;
+                let mut command = Command::new(&words[0]);
+                command.args(&words[1..]);
+                (command, Some(&self.given))
             }
             Some((ssh, options)) => {
                 let mut command = Command::new(ssh);
-                command.args(options);
-                command
+                command.args(options).arg(self.remote_line(&words));
+                (command, None)
             }
         };
-        command.env_clear().envs(&self.here).arg(self.remote_line(program, arguments));
+        command.env_clear().envs(&self.here).envs(given.into_iter().flatten());
         command
+    }
+
+    /// The command and what it is given, behind what runs it as another user.
+    fn words(&self, program: &Path, arguments: &[String]) -> Vec<String> {
+        let program = program.to_string_lossy().into_owned();
+        self.as_user.iter().cloned().chain([program]).chain(arguments.iter().cloned()).collect()
+    }
+
+    fn not_spawned(&self, name: &str, program: &Path, error: std::io::Error) -> Error {
+        let (what, shown) = match (self.elsewhere.first(), self.as_user.first()) {
+            (Some(ssh), _) => ("`ssh.command`", ssh.clone()),
+            (None, Some(sudo)) => ("`sudo`", sudo.clone()),
+            (None, None) => ("`commands_dir`", program.display().to_string()),
+        };
+        match error.kind() {
+            std::io::ErrorKind::NotFound | std::io::ErrorKind::PermissionDenied => Error::config(format!(
+                "{name} cannot be run: `{shown}` is not there or is no program; see {what}"
+            )),
+            _ => Error::unavailable(format!("{name} cannot be run")),
+        }
+        .caused_by(error)
     }
 
     /// What the shell of the login node is given: one line, in which every argument is one word. The job must see no more of the
     /// environment there than it would of ours.
-    fn remote_line(&self, program: &Path, arguments: &[String]) -> String {
+    fn remote_line(&self, words: &[String]) -> String {
         let mut line = "exec env -i".to_owned();
         for name in environment::KEPT {
             line.push_str(&format!(" ${{{name}+{name}=\"${name}\"}}"));
@@ -172,24 +208,42 @@ impl Runner {
         for (name, value) in &self.given {
             line.push_str(&format!(" {name}={}", word(value)));
         }
-        for argument in [program.to_string_lossy().into_owned()].iter().chain(arguments) {
+        for one in words {
             line.push(' ');
-            line.push_str(&word(argument));
+            line.push_str(&word(one));
         }
         line
     }
 }
 
-fn not_spawned(name: &str, program: &Path, elsewhere: &[String], error: std::io::Error) -> Error {
-    let (what, shown) = match elsewhere.first() {
-        Some(ssh) => ("`ssh.command`", ssh.clone()),
-        None => ("`commands_dir`", program.display().to_string()),
-    };
-    match error.kind() {
-        std::io::ErrorKind::NotFound | std::io::ErrorKind::PermissionDenied => Error::config(format!(
-            "{name} cannot be run: `{shown}` is not there or is no program; see {what}"
-        )),
-        _ => Error::unavailable(format!("{name} cannot be run")),
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_command_of_another_user_is_run_by_sudo_here_and_elsewhere() {
+        let words = |config: serde_json::Value, user: Option<&str>| -> Vec<String> {
+            let config: Config = serde_json::from_value(config).unwrap();
+            let runner = Runner::new(&config, Duration::from_secs(1), user).unwrap();
+            let command = runner.command(Path::new("/opt/slurm/sbatch"), &["--comment=a b".to_owned()]);
+            let command = command.as_std();
+            let words = std::iter::once(command.get_program()).chain(command.get_args());
+            words.map(|word| word.to_str().unwrap().to_owned()).collect()
+        };
+        assert_eq!(words(json!({}), None), ["/opt/slurm/sbatch", "--comment=a b"]);
+        assert_eq!(
+            words(json!({}), Some("asmith")),
+            ["sudo", "-n", "-u", "asmith", "--", "/opt/slurm/sbatch", "--comment=a b"]
+        );
+        let line = words(json!({"ssh": {"host": "login1", "command": ["ssh"]}}), Some("asmith"));
+        assert_eq!(line[..3], ["ssh", "login1", "--"]);
+        // The variables are set before sudo, which hands on those that its rule names.
+        assert!(line[3].starts_with("exec env -i ") && line[3].contains(" SLURM_UMASK="), "{line:?}");
+        let end =
+            ["sudo", "-n", "-u", "asmith", "--", "/opt/slurm/sbatch", "--comment=a b"].map(word).join(" ");
+        assert!(line[3].ends_with(&format!(" {end}")), "{line:?}");
+        assert!(!words(json!({"ssh": {"host": "login1"}}), None).join(" ").contains("SLURM_UMASK"));
     }
-    .caused_by(error)
 }

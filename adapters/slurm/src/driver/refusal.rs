@@ -39,6 +39,12 @@ fn kind(words: &str) -> ErrorKind {
     ]) {
         return ErrorKind::Unavailable;
     }
+    // It did not run the command.
+    if words.starts_with("sudo: ")
+        || (words.starts_with("Sorry, user ") && words.contains("is not allowed to execute"))
+    {
+        return ErrorKind::Config;
+    }
     if has(&[
         "Invalid user id",
         "Access/permission denied",
@@ -148,6 +154,12 @@ mod tests {
                 "sbatch: error: Batch job submission failed: Access/permission denied",
                 ErrorKind::Denied,
                 "sbatch: Batch job submission failed: Access/permission denied",
+            ),
+            ("sudo: a password is required\n", ErrorKind::Config, "sbatch: sudo: a password is required"),
+            (
+                "Sorry, user bridge is not allowed to execute '/usr/bin/sbatch' as asmith on login1.",
+                ErrorKind::Config,
+                "sbatch: Sorry, user bridge is not allowed to execute '/usr/bin/sbatch' as asmith on login1.",
             ),
             ("", ErrorKind::Unavailable, "sbatch failed and said nothing"),
         ] {

@@ -274,6 +274,10 @@ impl Driver for Rest {
         }
     }
 
+    async fn readiness(&self) -> Result<()> {
+        self.cluster().await.map(drop)
+    }
+
     async fn partitions(&self) -> Result<Vec<Partition>> {
         let answer = self.http.get("partitions").await?;
         if answer.status != 200 || !answer.body["partitions"].is_array() {

@@ -57,7 +57,7 @@ impl Lab {
                 (Some(proxy), rest)
             }
         };
-        let mut config = json!({"discover": {"scripts": "tools"}});
+        let mut config = json!({"discover": {"scripts": "tools"}, "accounting_wait": "1s"});
         if !rest.is_null() {
             config["rest"] = rest;
         }

@@ -44,7 +44,22 @@ async fn a_time_limit_is_told_with_what_to_raise() {
     assert_says(&seen, &["time limit", "1:00"]);
 }
 
-/// Without cgroups, Slurm calls this FAILED by signal 9: `OUT_OF_MEMORY` is in `recorded.rs`.
+/// Slurm says this where the kernel keeps the limit, and this machine lets us have such limits: as root, and with the first version of
+/// control groups. Elsewhere what it printed here is in `recorded.rs`.
+#[tokio::test(flavor = "multi_thread")]
+async fn out_of_memory_on_the_real_cluster_is_told_with_what_to_raise() {
+    if fs::OpenOptions::new().append(true).open("/sys/fs/cgroup/memory/tasks").is_err() {
+        return;
+    }
+    let world = World::on(Held::own(&["--accounting", "--cgroups"]), json!({"accounting_wait": "60s"})).await;
+    let target = json!({"resources": {"memory": "30M"}});
+    let lines = "exec python3 -c 'x = bytearray(300 << 20)'";
+    let (_, seen) = world.run(&world.job_with("greedy", lines, json!({}), target)).await;
+    assert!(matches!(seen.state, JobState::Failed(_)), "{seen:?}");
+    assert_says(&seen, &["more memory than it had asked for", "asked for 30M of memory", "Raise `--mem`"]);
+}
+
+/// Without control groups, Slurm calls this FAILED by signal 9.
 #[tokio::test(flavor = "multi_thread")]
 async fn too_much_memory_is_told_with_slurms_own_line() {
     let world = World::new().await;

@@ -5,6 +5,7 @@
 
 mod arrays;
 mod behaviour;
+mod callers;
 #[path = "../../../../tests/slurm/cluster.rs"]
 mod cluster;
 mod crash;

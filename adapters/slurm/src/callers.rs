@@ -1,0 +1,182 @@
+//! Each caller's jobs as a Unix user of their own: which backend a call goes to, and nothing else. A job is started by who asks for it,
+//! and ever after goes by the user in its handle. Nothing that is asked for somebody is ever done as somebody else, nor as our own user.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use taskbridge_sdk::{
+    Answer, ArtifactData, Artifacts, Backend, Checkup, Connect, DiscoveredTool, Discovery, Error, Finding,
+    GroupKey, JobHandle, JobSpec, LogRequest, LogText, Logs, Observation, Questions, Result, Started,
+    Subject, Taken, ToolTarget, async_trait,
+};
+
+use crate::backend::Slurm;
+use crate::config::{Config, Person};
+use crate::handle::Place;
+use crate::unix::UnixUser;
+
+/// A cluster, as each of some Unix users sees it.
+pub(crate) struct Callers {
+    /// As our own user sees it: it submits nothing, and follows what was submitted before there was `run_as`.
+    own: Slurm,
+    /// By the names of the users.
+    users: BTreeMap<String, Arc<Slurm>>,
+    /// By who asks.
+    people: BTreeMap<String, Arc<Slurm>>,
+}
+
+impl Callers {
+    pub(crate) async fn connect(
+        config: &Config,
+        people: &BTreeMap<String, Person>,
+        context: &Connect,
+    ) -> Result<Self> {
+        let mut callers = Self {
+            own: Slurm::connect(config, context, None).await?,
+            users: BTreeMap::new(),
+            people: BTreeMap::new(),
+        };
+        for (caller, person) in people {
+            if let Some((other, _)) =
+                people.iter().find(|(_, other)| other.user == person.user && *other != person)
+            {
+                return Err(Error::config(format!(
+                    "`run_as`: `{other}` and `{caller}` are both the Unix user `{}`, with another group or token",
+                    person.user
+                )));
+            }
+            let slurm = match callers.users.get(&person.user) {
+                Some(slurm) => Arc::clone(slurm),
+                None => {
+                    let user = UnixUser::find(caller, person)?;
+                    Arc::new(Slurm::connect(config, context, Some((person, user))).await?)
+                }
+            };
+            callers.users.insert(person.user.clone(), Arc::clone(&slurm));
+            callers.people.insert(caller.clone(), slurm);
+        }
+        Ok(callers)
+    }
+
+    /// As whom a job is started.
+    fn of_caller(&self, job: &JobSpec) -> Result<&Slurm> {
+        let caller = job.on_behalf_of.as_ref().map(|caller| caller.id());
+        let refused = || match &caller {
+            Some(caller) => Error::denied(format!(
+                "no Unix user runs the jobs of `{caller}`: `run_as` names none, so that nothing was submitted"
+            )),
+            None => Error::denied(
+                "nobody in particular asks for this job, and `run_as` says whose Unix user runs whose jobs: nothing was submitted",
+            ),
+        };
+        let slurm = caller.as_ref().and_then(|caller| self.people.get(caller)).ok_or_else(refused)?;
+        Ok(slurm)
+    }
+
+    /// As whom a job that was started is looked at and changed.
+    fn of_user(&self, user: Option<&str>) -> Result<&Slurm> {
+        let Some(user) = user else { return Ok(&self.own) };
+        let slurm = self.users.get(user).map(Arc::as_ref);
+        slurm.ok_or_else(|| {
+            Error::config(format!("the job is the Unix user `{user}`'s, whom `run_as` no longer names"))
+        })
+    }
+
+    fn of_job(&self, handle: &JobHandle) -> Result<&Slurm> {
+        // What is no handle is told as such by any of them.
+        self.of_user(Place::parse(handle).and_then(|place| place.user).as_deref())
+    }
+}
+
+#[async_trait]
+impl Backend for Callers {
+    async fn start(&self, job: &JobSpec) -> Result<Started> {
+        self.of_caller(job)?.start(job).await
+    }
+
+    async fn find(&self, job: &JobSpec) -> Result<Option<Started>> {
+        self.of_caller(job)?.find(job).await
+    }
+
+    async fn observe(&self, handle: &JobHandle) -> Result<Observation> {
+        self.of_job(handle)?.observe(handle).await
+    }
+
+    async fn cancel(&self, handle: &JobHandle) -> Result<()> {
+        self.of_job(handle)?.cancel(handle).await
+    }
+
+    fn group(&self, handle: &JobHandle) -> GroupKey {
+        self.own.group(handle)
+    }
+
+    async fn observe_all(&self, group: &GroupKey, jobs: &[Subject]) -> Vec<Result<Observation>> {
+        // A group is of one user.
+        match jobs.first().map(|job| self.of_job(&job.handle)) {
+            Some(Ok(slurm)) => slurm.observe_all(group, jobs).await,
+            Some(Err(error)) => {
+                jobs.iter().map(|_| Err(Error::new(error.kind(), error.to_string()))).collect()
+            }
+            None => Vec::new(),
+        }
+    }
+
+    fn questions(&self) -> Option<&dyn Questions> {
+        Some(self)
+    }
+
+    fn logs(&self) -> Option<&dyn Logs> {
+        Some(self)
+    }
+
+    fn artifacts(&self) -> Option<&dyn Artifacts> {
+        Some(self)
+    }
+
+    fn discovery(&self) -> Option<&dyn Discovery> {
+        Some(self)
+    }
+
+    fn checkup(&self) -> Option<&dyn Checkup> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl Questions for Callers {
+    async fn answer(&self, handle: &JobHandle, question: &str, answer: &Answer) -> Result<Taken> {
+        self.of_job(handle)?.answer(handle, question, answer).await
+    }
+}
+
+#[async_trait]
+impl Logs for Callers {
+    async fn tail(&self, handle: &JobHandle, request: &LogRequest) -> Result<LogText> {
+        self.of_job(handle)?.tail(handle, request).await
+    }
+}
+
+#[async_trait]
+impl Artifacts for Callers {
+    async fn read(&self, handle: &JobHandle, name: &str, max_bytes: u64) -> Result<Option<ArtifactData>> {
+        self.of_job(handle)?.read(handle, name, max_bytes).await
+    }
+}
+
+#[async_trait]
+impl Discovery for Callers {
+    async fn discover(&self) -> Result<Vec<DiscoveredTool>> {
+        self.own.discover().await
+    }
+}
+
+#[async_trait]
+impl Checkup for Callers {
+    async fn check_up(&self, tools: &[ToolTarget]) -> Vec<Finding> {
+        let mut found = self.own.check_up(tools).await;
+        for (user, slurm) in &self.users {
+            found.push(slurm.may_act(user).await);
+        }
+        found
+    }
+}

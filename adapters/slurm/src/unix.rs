@@ -1,0 +1,64 @@
+//! Unix users and groups by their names, as this machine knows them. It must not decide who may be whom.
+
+use nix::unistd::{Group, User};
+use serde::{Deserialize, Serialize};
+use taskbridge_sdk::{Error, Result};
+
+use crate::config::Person;
+
+/// A Unix user other than our own, as whom jobs run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct UnixUser {
+    pub(crate) name: String,
+    /// Their number: what they do not own is not their job's.
+    pub(crate) number: u32,
+    /// The number of the group that we share with them.
+    pub(crate) group: u32,
+}
+
+impl UnixUser {
+    /// Finds the user and the group that the config names.
+    pub(crate) fn find(caller: &str, person: &Person) -> Result<Self> {
+        let field = format!("`run_as.\"{caller}\"`");
+        let unknown = |what: &str, name: &str| {
+            Error::config(format!("{field}: this machine knows no {what} `{name}`; see `getent`"))
+        };
+        let failed = |e: nix::Error| {
+            Error::unavailable(format!("{field}: the users of this machine cannot be looked up: {e}"))
+        };
+        let user = User::from_name(&person.user).map_err(failed)?;
+        let user = user.ok_or_else(|| unknown("user", &person.user))?;
+        if user.uid.is_root() {
+            return Err(Error::config(format!("{field}: nobody's jobs run as root")));
+        }
+        let group = person.group.as_ref().unwrap_or(&person.user);
+        let found = Group::from_name(group).map_err(failed)?;
+        let gid = found.ok_or_else(|| unknown("group", group))?.gid;
+        Ok(Self { name: person.user.clone(), number: user.uid.as_raw(), group: gid.as_raw() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn find(user: &str, group: Option<&str>) -> std::result::Result<UnixUser, String> {
+        let person = Person { user: user.to_owned(), group: group.map(str::to_owned), token: None };
+        UnixUser::find("ann", &person).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn users_are_found_by_their_names_and_root_is_none() {
+        let daemon = find("daemon", None).unwrap();
+        assert_eq!((daemon.name.as_str(), daemon.number == 0, daemon.group == 0), ("daemon", false, false));
+        assert_ne!(find("daemon", Some("mail")).unwrap().group, daemon.group);
+        for (user, group, says) in [
+            ("nobody-of-this-name", None, "no user `nobody-of-this-name`"),
+            ("daemon", Some("no-group-of-this-name"), "no group `no-group-of-this-name`"),
+            ("root", None, "as root"),
+        ] {
+            let error = find(user, group).unwrap_err();
+            assert!(error.contains(says) && error.contains("`run_as.\"ann\"`"), "{error}");
+        }
+    }
+}

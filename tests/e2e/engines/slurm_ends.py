@@ -1,0 +1,104 @@
+"""How jobs end on a cluster that is left in peace: what a run whose controller is killed has no time for. The cluster has no accounting, and its
+controller forgets a job soon after its end, so that the jobs' folders must tell what became of them.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from jobs import Job
+from peer import Failed, Peer
+from slurm import HAND_BACK, Script, Slurm
+from workflows import look
+
+# Limits of memory as the kernel keeps them, where this machine can.
+HAS_CGROUPS = os.access("/sys/fs/cgroup/memory/tasks", os.W_OK)
+# How long a job takes to end after its script has.
+ENDING = 6
+GREEDY = "ended FAILED; exec python3 -c 'x = bytearray(300 << 20); import time; time.sleep(60)'"
+
+
+@dataclass(frozen=True)
+class End(Script):
+    # The job is cancelled once this is said of it.
+    cancelled_when: str = ""
+    # What a task that is cancelled as its job ends may be, by the revision of the protocol.
+    statuses: tuple[str, ...] = ("cancelled",)
+    # Arguments that are refused.
+    given: dict[str, Any] = field(default_factory=dict)
+
+    def arguments(self, label: str, number: int) -> dict[str, Any]:
+        return {**super().arguments(label, number), **self.given}
+
+    def finish(self, peer: Peer, task: str) -> dict[str, Any]:
+        if not self.cancelled_when:
+            try:
+                return super().finish(peer, task)
+            except Failed as failure:
+                # Some libraries make an error of what was refused.
+                if self.begins or self.says not in str(failure):
+                    raise
+                return {"text": str(failure), "structured": None, "error": True}
+        look(peer, task, self.cancelled_when, lambda seen: self.cancelled_when in (seen.get("message") or ""))
+        peer.ask("cancel", task=task)
+        seen = look(peer, task, "an end", lambda seen: False)
+        return {"text": seen.get("message") or "", "structured": None, "error": True, "status": seen["status"]}
+
+    def check(self, got: dict[str, Any], label: str, number: int) -> None:
+        if not self.cancelled_when:
+            super().check(got, label, number)
+        elif got["status"] not in self.statuses:
+            raise Failed(f"the result of {self.name} for {label}, {number} is {got}")
+
+
+def ends() -> list[Script]:
+    oom = "used more memory than it had asked for" if HAS_CGROUPS else "SIGKILL"
+    refused = {"status": "REFUSED", "begins": False}
+    bounded = (
+        'parameters.asked = { type = "string", default = "main" }\n',
+        'resources = { partition = { value = "{{ asked }}", allowed = ["*"] } }',
+        'resources = { time = { value = "{{ asked }}", max = "1:00:00" } }',
+    )
+    return [
+        End("succeeds_and_is_forgotten", f"echo working; {HAND_BACK}", backend="slow"),
+        End("fails_and_is_forgotten", "ended FAILED; echo the tray is empty >&2; exit 3", status="FAILED", says="exit code 3", backend="slow"),
+        End("takes_too_long", "ended FAILED; sleep 600", status="FAILED", says="time limit", target='resources = { time = "1", partition = "short" }'),
+        End("takes_too_much_memory", GREEDY, status="FAILED", says=oom, target='resources = { memory_per_cpu = "50M" }'),
+        End("is_cancelled_as_it_waits", HAND_BACK, status="CANCELLED", cancelled_when="partition", begins=False,
+            target='resources = { partition = "closed" }'),
+        End("is_cancelled_as_it_ends", "ended ENDED", status="ENDED", cancelled_when="ending", statuses=("cancelled", "completed")),
+        End("names_no_partition", HAND_BACK, says="nvalid partition", parameters=bounded[0], target=bounded[1], given={"asked": "nowhere"}, **refused),
+        End("smuggles_an_option", HAND_BACK, says="must be letters", parameters=bounded[0], target=bounded[1], given={"asked": "main --uid=0"}, **refused),
+        End("asks_for_too_much", HAND_BACK, says="over the limit", parameters=bounded[0], target=bounded[2], given={"asked": "2:00:00"}, **refused),
+        End("has_no_script", HAND_BACK, says="cannot be read", is_missing=True, **refused),
+    ]
+
+
+class SlurmEnds(Slurm):
+    options = ["--cpus", "100", "--min-job-age", "2"]
+    losses: dict[str, float] = {}
+    peaceful = True
+
+    def more_options(self) -> list[str]:
+        epilog = self._work / "epilog"
+        epilog.write_text(f"#!/bin/sh\nsleep {ENDING}\n")
+        epilog.chmod(0o755)
+        return ["--set", f"Epilog={epilog}", *(["--cgroups"] if HAS_CGROUPS else [])]
+
+    def scripts(self) -> list[Script]:
+        return ends()
+
+    def config(self) -> str:
+        # A backend that looks so rarely that the controller has forgotten a job when it looks again.
+        return super().config() + self.backend("slow", 'look_every = "10m"\n')
+
+    def complaints(self) -> list[str]:
+        return []
+
+    def jobs(self) -> Iterator[Job]:
+        for folder in sorted(self._runs.iterdir()):
+            for run in sorted(folder.iterdir()):
+                status, _, said = run.read_text().partition("\n")
+                yield Job(run.name.partition(".")[0], folder.name, status.strip(), json.loads(said) if status == "SUCCEEDED" else None, run.name)
