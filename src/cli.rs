@@ -191,7 +191,7 @@ fn serve(registry: &Registry, options: Serve) -> Result<(), String> {
     if let Some(address) = options.listen {
         config.listen_on(address).map_err(|text| format!("taskbridge: --listen {address}: {text}"))?;
     }
-    telemetry::begin(&config.log, environment.log.as_deref())
+    let mut exporter = telemetry::begin(&config.log, environment.log.as_deref(), config.telemetry.as_ref())
         .map_err(|text| format!("taskbridge: {text}"))?;
     let program = std::env::current_exe()
         .map_err(|error| format!("taskbridge: this program's own file cannot be found: {error}"))?;
@@ -210,11 +210,22 @@ fn serve(registry: &Registry, options: Serve) -> Result<(), String> {
                 over_http(config, origin, hangups, &stop).await
             }
         };
-        tokio::select! {
+        let exporting = async {
+            match &mut exporter {
+                Some(exporter) => exporter.run().await,
+                None => std::future::pending().await,
+            }
+        };
+        let served = tokio::select! {
             served = serving => served,
+            never = exporting => match never {},
             () = stop.at_once.cancelled() => Ok(()),
             () = async { signals.await; std::future::pending().await } => Ok(()),
+        };
+        if let Some(exporter) = &mut exporter {
+            exporter.finish().await;
         }
+        served
     });
     // Whoever reads standard input sits on a thread that nothing can wake.
     runtime.shutdown_timeout(LINGER);

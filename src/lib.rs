@@ -35,5 +35,6 @@ mod shutdown;
 pub mod store;
 pub mod tasks;
 mod telemetry;
+pub mod trace;
 
 pub use cli::main_with;

@@ -54,18 +54,19 @@ impl App {
         let metrics = Arc::new(Metrics::default());
         // Where nobody can read it, it costs nothing.
         let counts = config.metrics.is_some().then_some(&metrics);
+        let measures = (config.metrics.is_some() || config.telemetry.is_some()).then_some(&metrics);
         let store = counts.map_or(Arc::clone(&store), |metrics| metrics.store(store, Arc::clone(&clock)));
         let key = store.seal_key(clock::random(&*entropy)).await?;
         let seal = Seal::new(&key, Arc::clone(&entropy));
         seal.replace(&config.seal);
-        let backends = connect(&config, registry, &program, &Backends::new(), counts).await?;
+        let backends = connect(&config, registry, &program, &Backends::new(), measures).await?;
 
         let mut discoveries = Discoveries::default();
         discoveries.turn_to(discovered(&config, &backends)).await;
         let (drain_for, stop_within) = (config.server.drain_for, config.server.stop_within);
         let (reconciling, notify) = (config.reconciler.clone(), config.notify.clone());
         let history = config.store.history;
-        let in_force = InForce::of(&config, backends, counts.cloned());
+        let in_force = InForce::of(&config, backends, measures.cloned());
         let page = config.metrics.clone();
         let Offered { own, settings, rules } = Offered::of(config, seal.clone())?;
         let catalog = Arc::new(Current::new(discoveries.beside(&own, registry)));

@@ -29,6 +29,7 @@ mod slots;
 mod source;
 mod sources;
 mod store;
+mod telemetry;
 mod tool_shape;
 mod tools;
 mod values;
@@ -41,6 +42,7 @@ pub use problem::{Problem, Problems};
 pub use shape::{CompanionTools, Log, LogFormat, Reconciler, Server};
 pub use sources::Sources;
 pub use store::{Database, StorePlace};
+pub use telemetry::Traces;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -94,6 +96,8 @@ pub struct Config {
     pub notify: Vec<Receiver>,
     /// Where the server's own numbers can be read.
     pub metrics: Option<Page>,
+    /// Where spans are sent.
+    pub telemetry: Option<Traces>,
     /// What it says, in a short form.
     pub parts: Parts,
 }
@@ -132,7 +136,7 @@ impl fmt::Debug for Backend {
 }
 
 /// The tables of a config file.
-const TABLES: [&str; 14] = [
+const TABLES: [&str; 15] = [
     "server",
     "log",
     "auth",
@@ -147,6 +151,7 @@ const TABLES: [&str; 14] = [
     "prompts",
     "notify",
     "metrics",
+    "telemetry",
 ];
 
 /// Reads a config file.
@@ -209,6 +214,7 @@ fn read_text(
     let auth: auth::Auth = reader.section("auth", part("auth"));
     let seal: seal::Seal = reader.section("seal", part("seal"));
     let store: Store = reader.section("store", part("store"));
+    let telemetry: telemetry::Telemetry = reader.section("telemetry", part("telemetry"));
     let metrics: metrics::Metrics = reader.section("metrics", part("metrics"));
     let reconciler: Reconciler = reader.section("reconciler", part("reconciler"));
     let lifetime: Lifetime = reader.section("lifetime", part("lifetime"));
@@ -255,6 +261,7 @@ fn read_text(
     let prompts = prompts::read(&mut reader, prompt_tables, context);
     let seal = seal::keys(&mut reader, &seal, dir);
     let notify = notify::read(&mut reader, notify_tables, dir, &tool_names);
+    let telemetry = telemetry::traces(&mut reader, &telemetry, dir);
     let metrics = metrics::page(&mut reader, &metrics, dir);
     let store = store::place(&mut reader, store, dir, state_home);
     sources.extend(reader.sources());
@@ -277,6 +284,7 @@ fn read_text(
         prompts,
         notify,
         metrics,
+        telemetry,
         parts,
     })
 }

@@ -13,7 +13,7 @@ use super::source::join;
 const NAMED: [&str; 5] = ["backends", "tools", "resources", "prompts", "concurrency_groups"];
 
 /// What can only change when the server is started again: a table, or one field of it.
-const AT_START: [(&str, Option<&str>); 7] = [
+const AT_START: [(&str, Option<&str>); 8] = [
     ("server", Some("listen")),
     ("server", Some("drain_for")),
     ("server", Some("stop_within")),
@@ -21,6 +21,7 @@ const AT_START: [(&str, Option<&str>); 7] = [
     ("reconciler", None),
     ("log", None),
     ("metrics", None),
+    ("telemetry", None),
 ];
 
 /// A short form of each member of each table.

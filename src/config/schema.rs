@@ -15,6 +15,7 @@ use super::offer_shape::{Prompt, Resource};
 use super::seal::Seal;
 use super::shape::{ConcurrencyGroup, Lifetime, Log, Reconciler, Server};
 use super::store::Store;
+use super::telemetry::Telemetry;
 use super::tool_shape::Tool;
 
 /// The JSON Schema 2020-12 of a config file for a program with these adapters.
@@ -30,6 +31,7 @@ pub fn generate(registry: &Registry) -> Value {
     table("store", shape::<Store>(&mut generator));
     table("reconciler", shape::<Reconciler>(&mut generator));
     table("lifetime", shape::<Lifetime>(&mut generator));
+    table("telemetry", shape::<Telemetry>(&mut generator));
     table("metrics", shape::<Metrics>(&mut generator));
     let groups = shape::<ConcurrencyGroup>(&mut generator);
     table("concurrency_groups", tables("Limits that several tools share, by name.", groups));

@@ -1,5 +1,6 @@
 //! [`Measured`]: a backend, with how each call of it went. It changes nothing of what the backend says.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,7 +12,10 @@ use taskbridge_sdk::{
     Result, Started, Subject, Taken, Wakeups,
 };
 
+use tracing::{Instrument as _, Span};
+
 use super::Metrics;
+use crate::trace;
 
 /// The operations that are counted.
 const OPERATIONS: [&str; 9] =
@@ -87,9 +91,25 @@ impl Measured {
         Call { of: self, operation, began: Instant::now(), outcome: "given_up" }
     }
 
+    /// The span of a call, below that of the act that makes it.
+    fn span(&self, operation: &'static str) -> Span {
+        let outcome = tracing::field::Empty;
+        tracing::trace_span!(target: trace::TARGET, "engine call", backend = self.name, operation, outcome)
+    }
+
     async fn counted<T>(&self, operation: &'static str, work: impl Future<Output = Result<T>>) -> Result<T> {
+        self.within(self.span(operation), operation, work).await
+    }
+
+    async fn within<T>(
+        &self,
+        span: Span,
+        operation: &'static str,
+        work: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
         let call = self.call(operation);
-        let done = work.await;
+        let done = work.instrument(span.clone()).await;
+        span.record("outcome", outcome(done.as_ref().err()));
         call.ended(done.as_ref().err());
         done
     }
@@ -118,7 +138,13 @@ impl Drop for Call<'_> {
 #[async_trait]
 impl Backend for Measured {
     async fn start(&self, job: &JobSpec) -> Result<Started> {
-        self.counted("start", self.inner.start(job)).await
+        let span = self.span("start");
+        // The job goes on with the trace from this very call.
+        let job = match trace::of(&span).and_then(|_| span.in_scope(|| trace::carry(job.trace.clone()))) {
+            Some(trace) => Cow::Owned(JobSpec { trace: Some(trace), ..job.clone() }),
+            None => Cow::Borrowed(job),
+        };
+        self.within(span, "start", self.inner.start(&job)).await
     }
 
     async fn find(&self, job: &JobSpec) -> Result<Option<Started>> {

@@ -33,6 +33,7 @@ mod step_functions;
 mod step_functions_bad_input;
 mod support;
 mod tidy;
+mod traces;
 mod transport;
 mod v2025;
 mod v2026;

@@ -7,7 +7,7 @@ use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use serde::Deserialize as _;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::exchange::Exchange;
 use super::refusal::Refusal;
@@ -35,7 +35,10 @@ pub(super) async fn post(
     }
     gate::check_accept(headers, &[JSON, EVENTS])?;
     let body = body::read(body, http.bridge.settings().max_body_bytes).await?;
-    let message = jsonrpc::parse(&body).map_err(Refusal::malformed)?;
+    let mut message = jsonrpc::parse(&body).map_err(Refusal::malformed)?;
+    if let Message::Request(request) = &mut message {
+        continue_trace(&mut request.params, headers);
+    }
     let to_request = |refusal: Box<Refusal>| refusal.to(id_of(&message).cloned());
     if gate::generation(headers, &message) == Generation::Stateless {
         return alone(http, principal, headers, message).await;
@@ -55,6 +58,19 @@ pub(super) async fn post(
             Ok(StatusCode::ACCEPTED.into_response())
         }
         Message::Response { id, outcome } => response_of(http, &caller, id, outcome).await,
+    }
+}
+
+/// Takes the trace from the headers where the message names none: libraries that trace a client's requests put it there.
+fn continue_trace(params: &mut Value, headers: &HeaderMap) {
+    let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+    let Some(parent) = text("traceparent") else { return };
+    let Some(params) = params.as_object_mut() else { return };
+    let meta = params.entry("_meta").or_insert_with(|| json!({}));
+    let Some(meta) = meta.as_object_mut().filter(|meta| !meta.contains_key("traceparent")) else { return };
+    meta.insert("traceparent".to_owned(), parent.into());
+    if let Some(state) = text("tracestate") {
+        meta.insert("tracestate".to_owned(), state.into());
     }
 }
 

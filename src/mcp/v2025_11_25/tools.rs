@@ -13,6 +13,7 @@ use crate::mcp::heard::Heard;
 use crate::mcp::jsonrpc::{Error, Id, METHOD_NOT_FOUND, Outcome};
 use crate::mcp::outlet::{Outlet, Resume};
 use crate::mcp::progress::Reports;
+use crate::mcp::spans;
 use crate::mcp::tool_list::{self, Entry};
 use crate::mcp::tool_result::ToolResult;
 use crate::tasks::audit;
@@ -167,7 +168,7 @@ async fn make(call: &Call<'_>, tool: &Tool, wanted: from_wire::Call) -> Result<C
     let origin = Origin {
         session: call.caller.session.as_ref().map(|session| session.nonce.clone()),
         progress_token: progress_token.filter(|_| task.is_some()),
-        trace,
+        trace: spans::carry(trace),
         ..Origin::default()
     };
     let prepared = tool.prepare(Request {

@@ -13,6 +13,7 @@ use crate::mcp::fallback;
 use crate::mcp::heard::Heard;
 use crate::mcp::jsonrpc::{Error, Outcome};
 use crate::mcp::outlet::Outlet;
+use crate::mcp::spans;
 use crate::mcp::tool_list::{self, Entry};
 use crate::mcp::tool_result::ToolResult;
 use crate::tasks::audit;
@@ -118,7 +119,7 @@ async fn make(
     let by_state = nonce.is_some() && wanted.idempotency_key.is_none();
     let prepared = tool.prepare(Request {
         principal: call.asker.principal.clone(),
-        origin: Origin { trace: wanted.trace, ..Origin::default() },
+        origin: Origin { trace: spans::carry(wanted.trace), ..Origin::default() },
         arguments: Value::Object(arguments),
         ttl: None,
         idempotency_key: wanted.idempotency_key,

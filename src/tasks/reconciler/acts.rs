@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use futures_util::stream::{self, FuturesUnordered, StreamExt};
 use taskbridge_sdk::{Answer, Backend, Error, JobSpec, Result, Started, Taken};
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tracing::{Instrument as _, Span};
 
 use super::Core;
 use crate::tasks::audit;
@@ -135,6 +136,12 @@ impl Core {
         if leased.since.elapsed() > self.settings.lease / 3 {
             return self.put_back(&leased).await;
         }
+        let span = span(&leased.task, &owed);
+        self.perform(leased, owed, place).instrument(span).await;
+    }
+
+    /// Makes the call that is owed, and writes what came of it.
+    async fn perform(&self, leased: Leased, owed: Action, place: Option<OwnedSemaphorePermit>) {
         let begun = Instant::now();
         let (to, event) = match owed {
             Action::Rest if leased.unsent => return self.put_back(&leased).await,
@@ -453,6 +460,27 @@ impl Core {
         } else {
             tracing::debug!(task = ?task.id, tool = task.tool, backend = task.backend, kind = %error.kind(), %error, "{what}");
         }
+    }
+}
+
+/// The span of an act. It goes on with the trace of the call that made the task, whichever process that came to, and however
+/// long ago.
+fn span(task: &Task, owed: &Action) -> Span {
+    let operation = match owed {
+        Action::Rest => "rest",
+        Action::Expire => "expire",
+        Action::Start { .. } => "start",
+        Action::Find => "find",
+        Action::Cancel => "cancel",
+        Action::Look => "look",
+        Action::Answer { .. } => "answer",
+    };
+    let Task { id, tool, backend, .. } = task;
+    match &task.origin.trace {
+        Some(trace) => {
+            tracing::info_span!(target: "spans", "act", operation, task = ?id, tool, backend, traceparent = trace.parent)
+        }
+        None => tracing::trace_span!(target: "spans", "act", operation, task = ?id, tool, backend),
     }
 }
 

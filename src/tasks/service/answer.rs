@@ -47,6 +47,7 @@ impl Service {
     ///
     /// # Errors
     /// See [`AnswerError`]; the question then stands as it stood.
+    #[tracing::instrument(target = "spans", level = "trace", name = "verb", skip_all, fields(verb = "answer", task = ?id))]
     pub async fn answer(
         &self,
         owner: &Owner,

@@ -161,6 +161,7 @@ impl Service {
     ///
     /// # Errors
     /// See [`CallError`]; no task was made.
+    #[tracing::instrument(target = "spans", level = "trace", name = "verb", skip_all, fields(verb = "call", tool = call.tool))]
     pub async fn call(&self, mut call: Call) -> Result<Called, CallError> {
         self.refer(&mut call).await?;
         let asks = call.confirm.is_some();

@@ -118,6 +118,7 @@ impl Service {
     ///
     /// # Errors
     /// If the store cannot be used.
+    #[tracing::instrument(target = "spans", level = "trace", name = "verb", skip_all, fields(verb = "cancel", task = ?id))]
     pub async fn cancel(&self, owner: &Owner, id: &TaskId, mode: Cancel) -> Result<Cancelled> {
         let Some(task) = self.ledger.store.get(id, Some(owner)).await? else {
             return Ok(Cancelled::NotFound);

@@ -19,6 +19,7 @@ pub(crate) struct Modern {
     url: String,
     able: Value,
     key: Option<String>,
+    header: Option<(&'static str, String)>,
     next_id: Arc<AtomicU64>,
 }
 
@@ -36,7 +37,14 @@ impl Modern {
 
     /// One with these capabilities.
     pub(crate) fn able(url: &str, able: Value) -> Self {
-        Self { http: connections(), url: url.to_owned(), able, key: None, next_id: Arc::default() }
+        Self {
+            http: connections(),
+            url: url.to_owned(),
+            able,
+            key: None,
+            header: None,
+            next_id: Arc::default(),
+        }
     }
 
     /// The same client at another address.
@@ -47,6 +55,11 @@ impl Modern {
     /// The same, with an API key.
     pub(crate) fn with_key(self, key: &str) -> Self {
         Self { key: Some(key.to_owned()), ..self }
+    }
+
+    /// The same, with one more header.
+    pub(crate) fn with_header(self, name: &'static str, value: &str) -> Self {
+        Self { header: Some((name, value.to_owned())), ..self }
     }
 
     /// A request's result. What comes before it is passed over.
@@ -104,6 +117,9 @@ impl Modern {
         post = post.header("mcp-protocol-version", VERSION).header("mcp-method", method);
         if let Some(key) = &self.key {
             post = post.bearer_auth(key);
+        }
+        if let Some((name, value)) = &self.header {
+            post = post.header(*name, value);
         }
         if let Some(name) = name {
             post = post.header("mcp-name", name);

@@ -1,0 +1,169 @@
+//! [`Exporter`]: sends closed spans to a collector, as OTLP over HTTP in its JSON form (`POST /v1/traces`). It holds nobody up: what
+//! cannot be sent is dropped, and told once. It must not try again, but at the end it sends what is left.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Client, redirect};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use super::spans::Closed;
+use crate::config::Traces;
+
+/// Spans that are sent at once.
+const MOST: usize = 512;
+/// For so long a span waits for others, so that they are sent together.
+const COMPANY: Duration = Duration::from_millis(500);
+/// How long the collector may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long it may take to send what is left at the end.
+const AT_THE_END: Duration = Duration::from_secs(2);
+
+/// Sends closed spans.
+pub(crate) struct Exporter {
+    closed: mpsc::Receiver<Closed>,
+    lost: Arc<AtomicU64>,
+    /// What is being sent, so that it is not lost if that is dropped.
+    batch: Vec<Closed>,
+    client: Client,
+    to: reqwest::Url,
+    headers: HeaderMap,
+    service: String,
+    failing: bool,
+}
+
+impl Exporter {
+    /// One that sends where the config says.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(super) fn new(
+        traces: &Traces,
+        closed: mpsc::Receiver<Closed>,
+        lost: Arc<AtomicU64>,
+    ) -> Result<Self, String> {
+        let mut client = Client::builder().timeout(PATIENCE).redirect(redirect::Policy::none()).no_proxy();
+        if traces.to.scheme() == "http" {
+            // The certificates of this machine are not needed, and there may be none.
+            client = client.tls_certs_only([]);
+        }
+        let client = client.build().map_err(|error| format!("telemetry.otlp: {error}"))?;
+        let mut headers = HeaderMap::new();
+        for (name, value) in &traces.headers {
+            let wrong = || format!("telemetry.headers.{name}: it is no header");
+            let name = HeaderName::try_from(name).map_err(|_| wrong())?;
+            let mut value = HeaderValue::try_from(value).map_err(|_| wrong())?;
+            value.set_sensitive(true);
+            headers.insert(name, value);
+        }
+        let (to, service) = (traces.to.clone(), traces.service.clone());
+        Ok(Self { closed, lost, batch: Vec::new(), client, to, headers, service, failing: false })
+    }
+
+    /// Sends spans as they are closed, until it is dropped.
+    pub(crate) async fn run(&mut self) -> Infallible {
+        loop {
+            if self.closed.recv_many(&mut self.batch, MOST).await == 0 {
+                // Nobody can close any.
+                std::future::pending::<()>().await;
+            }
+            let gather = async {
+                while self.batch.len() < MOST {
+                    let room = MOST - self.batch.len();
+                    if self.closed.recv_many(&mut self.batch, room).await == 0 {
+                        break;
+                    }
+                }
+            };
+            let _ = tokio::time::timeout(COMPANY, gather).await;
+            self.send().await;
+        }
+    }
+
+    /// Sends what is left, for a moment.
+    pub(crate) async fn finish(&mut self) {
+        let rest = async {
+            loop {
+                while self.batch.len() < MOST
+                    && let Ok(closed) = self.closed.try_recv()
+                {
+                    self.batch.push(closed);
+                }
+                if self.batch.is_empty() {
+                    return;
+                }
+                self.send().await;
+            }
+        };
+        let _ = tokio::time::timeout(AT_THE_END, rest).await;
+    }
+
+    async fn send(&mut self) {
+        let body = body(&self.service, &self.batch).to_string();
+        let request = self.client.post(self.to.clone()).headers(self.headers.clone());
+        let sent = request.header("content-type", "application/json").body(body).send().await;
+        let sent = sent.and_then(reqwest::Response::error_for_status);
+        self.batch.clear();
+        let lost = self.lost.swap(0, Ordering::Relaxed);
+        if lost > 0 {
+            tracing::warn!(lost, "spans were closed faster than they can be sent, and are lost");
+        }
+        match sent {
+            Ok(_) if std::mem::take(&mut self.failing) => tracing::info!("spans can be sent again"),
+            Ok(_) => {}
+            Err(error) if !std::mem::replace(&mut self.failing, true) => {
+                let error = error.without_url();
+                tracing::warn!(%error, "spans cannot be sent, and are lost");
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+/// An `ExportTraceServiceRequest`.
+fn body(service: &str, spans: &[Closed]) -> Value {
+    let scope = json!({"name": env!("CARGO_PKG_NAME"), "version": env!("CARGO_PKG_VERSION")});
+    let resource = [("service.name", service), ("service.version", env!("CARGO_PKG_VERSION"))];
+    let resource: Vec<Value> = resource.iter().map(|(key, value)| attribute(key, value)).collect();
+    let spans: Vec<Value> = spans.iter().map(written).collect();
+    json!({"resourceSpans": [{
+        "resource": {"attributes": resource},
+        "scopeSpans": [{"scope": scope, "spans": spans}],
+    }]})
+}
+
+fn attribute(key: &str, value: &str) -> Value {
+    json!({"key": key, "value": {"stringValue": value}})
+}
+
+/// A `Span`: ids in hexadecimal, numbers of 64 bits as texts, as OTLP's JSON has them.
+fn written(span: &Closed) -> Value {
+    let hex = |bytes: &[u8]| data_encoding::HEXLOWER.encode(bytes);
+    let began = u128::try_from(span.began.as_millis()).unwrap_or(0) * 1_000_000;
+    let kind = match span.name {
+        "request" => 2,
+        "engine call" => 3,
+        _ => 1,
+    };
+    let outcome = span.attributes.iter().find(|(name, _)| *name == "taskbridge.outcome");
+    let code = match outcome.map(|(_, value)| value.as_str()) {
+        None => 0,
+        Some("ok") => 1,
+        Some(_) => 2,
+    };
+    json!({
+        "traceId": hex(&span.place.trace),
+        "spanId": hex(&span.place.span),
+        "parentSpanId": span.parent.map(|parent| hex(&parent)).unwrap_or_default(),
+        "name": span.name,
+        "kind": kind,
+        "startTimeUnixNano": began.to_string(),
+        "endTimeUnixNano": (began + span.took.as_nanos()).to_string(),
+        "attributes": span.attributes.iter().map(|(key, value)| attribute(key, value)).collect::<Vec<_>>(),
+        "status": {"code": code},
+    })
+}

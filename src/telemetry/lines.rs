@@ -1,0 +1,58 @@
+//! [`Lines`]: log lines as JSON objects, on which the trace and the task stand by themselves (`trace_id`, `task`), so that one can
+//! look for all lines of either, whatever wrote them.
+
+use std::fmt;
+
+use serde_json::{Map, Value};
+use tracing::{Event, Subscriber};
+use tracing_subscriber::fmt::format::{Format, Json, Writer};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::registry::LookupSpan;
+
+use crate::trace::{self, Place};
+
+/// Writes such lines.
+pub(super) struct Lines(Format<Json>);
+
+impl Default for Lines {
+    fn default() -> Self {
+        Self(tracing_subscriber::fmt::format().json().flatten_event(true))
+    }
+}
+
+impl<S, N> FormatEvent<S, N> for Lines
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let mut line = String::new();
+        self.0.format_event(context, Writer::new(&mut line), event)?;
+        // Nearly all lines are in no span.
+        if !line.contains("\"span\":") && !line.contains("\"traceparent\":") {
+            return writer.write_str(&line);
+        }
+        let Ok(mut fields) = serde_json::from_str::<Map<String, Value>>(&line) else {
+            return writer.write_str(&line);
+        };
+        let of_spans = |name: &str| {
+            let spans = fields.get("spans").and_then(Value::as_array).into_iter().flatten();
+            spans.rev().find_map(|span| span.get(name)).cloned()
+        };
+        let parent = fields.get("traceparent").cloned().or_else(|| of_spans("traceparent"));
+        let parent = parent.as_ref().and_then(Value::as_str).and_then(Place::parse);
+        let (place, task) = (trace::here().or(parent), of_spans("task"));
+        if let Some(place) = place {
+            fields.entry("trace_id").or_insert_with(|| place.trace_id().into());
+        }
+        if let Some(task) = task {
+            fields.entry("task").or_insert(task);
+        }
+        writeln!(writer, "{}", Value::Object(fields))
+    }
+}

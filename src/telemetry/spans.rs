@@ -1,0 +1,158 @@
+//! [`Spans`]: makes places in traces of the server's own spans, and hands them over once they are closed. A span that names a
+//! `traceparent` goes on from there, whoever made that: a request with its client, an act with the row that it is about, also in
+//! another process. What is told of a span is what [`attribute`] lists, and nothing else: other fields could hold what a caller sent.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use taskbridge_sdk::Timestamp;
+use tokio::sync::mpsc;
+use tracing::Subscriber;
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing_subscriber::Layer;
+use tracing_subscriber::layer::Context;
+use tracing_subscriber::registry::LookupSpan;
+
+use crate::clock::{self, Clock, Entropy, System};
+use crate::trace::Place;
+
+/// The longest value of an attribute, in characters.
+const LONGEST: usize = 128;
+
+/// The attribute that a field becomes.
+fn attribute(field: &str) -> Option<&'static str> {
+    Some(match field {
+        "method" => "rpc.method",
+        "verb" => "taskbridge.verb",
+        "tool" => "taskbridge.tool",
+        // The beginning of its id, as in the log.
+        "task" => "taskbridge.task",
+        "backend" => "taskbridge.backend",
+        "operation" => "taskbridge.operation",
+        "outcome" => "taskbridge.outcome",
+        _ => return None,
+    })
+}
+
+/// A span that is closed.
+#[derive(Debug)]
+pub(super) struct Closed {
+    pub(super) place: Place,
+    pub(super) parent: Option<[u8; 8]>,
+    pub(super) name: &'static str,
+    pub(super) began: Timestamp,
+    pub(super) took: std::time::Duration,
+    pub(super) attributes: Vec<(&'static str, String)>,
+}
+
+/// A span that is open.
+struct Open {
+    parent: Option<[u8; 8]>,
+    began: Timestamp,
+    since: Instant,
+    said: Said,
+}
+
+/// What a span says of itself.
+#[derive(Default)]
+struct Said {
+    traceparent: Option<String>,
+    attributes: Vec<(&'static str, String)>,
+}
+
+/// The layer.
+pub(super) struct Spans {
+    closed: mpsc::Sender<Closed>,
+    /// How many were closed while nobody could take them.
+    lost: Arc<AtomicU64>,
+    /// The part of the traces that begin here that is kept.
+    sample: f64,
+    clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+}
+
+impl Spans {
+    pub(super) fn new(closed: mpsc::Sender<Closed>, lost: Arc<AtomicU64>, sample: f64) -> Self {
+        Self { closed, lost, sample, clock: System::clock(), entropy: System::entropy() }
+    }
+
+    /// A place below this one, or one in a trace that begins here.
+    fn place(&self, parent: Option<Place>) -> Place {
+        let span = clock::random(&*self.entropy);
+        match parent {
+            Some(Place { trace, sampled, .. }) => Place { trace, span, sampled },
+            None => {
+                let trace: [u8; 16] = clock::random(&*self.entropy);
+                let (first, _) = trace.split_first_chunk().expect("it has more than 8 bytes");
+                let draw = u64::from_be_bytes(*first) as f64 / u64::MAX as f64;
+                Place { trace, span, sampled: draw < self.sample || self.sample >= 1.0 }
+            }
+        }
+    }
+}
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Spans {
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        let Some(span) = context.span(id) else { return };
+        let mut said = Said::default();
+        attributes.record(&mut said);
+        let above = || span.parent()?.extensions().get::<Place>().copied();
+        let parent = said.traceparent.as_deref().and_then(Place::parse).or_else(above);
+        let open = Open {
+            parent: parent.map(|parent| parent.span),
+            began: self.clock.now(),
+            since: Instant::now(),
+            said,
+        };
+        let mut extensions = span.extensions_mut();
+        extensions.insert(self.place(parent));
+        extensions.insert(open);
+    }
+
+    fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
+        if let Some(span) = context.span(id)
+            && let Some(open) = span.extensions_mut().get_mut::<Open>()
+        {
+            values.record(&mut open.said);
+        }
+    }
+
+    fn on_close(&self, id: Id, context: Context<'_, S>) {
+        let Some(span) = context.span(&id) else { return };
+        let mut extensions = span.extensions_mut();
+        let Some(place) = extensions.get_mut::<Place>().copied() else { return };
+        let Some(Open { parent, began, since, said }) = extensions.remove::<Open>() else { return };
+        if !place.sampled {
+            return;
+        }
+        let (took, attributes) = (since.elapsed(), said.attributes);
+        let closed = Closed { place, parent, name: span.name(), began, took, attributes };
+        // Nothing waits for whoever takes them.
+        if self.closed.try_send(closed).is_err() {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Said {
+    fn note(&mut self, field: &Field, value: impl FnOnce() -> String) {
+        if field.name() == "traceparent" {
+            self.traceparent = Some(value());
+        } else if let Some(name) = attribute(field.name()) {
+            self.attributes.push((name, value().chars().take(LONGEST).collect()));
+        }
+    }
+}
+
+impl Visit for Said {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.note(field, || value.to_owned());
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.note(field, || format!("{value:?}"));
+    }
+}

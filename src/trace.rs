@@ -1,0 +1,88 @@
+//! Where this process is in a distributed trace, as the W3C writes it (Trace Context, level 1): [`here`] is the place of the
+//! span that is current, while spans are kept ([`crate::telemetry`]); else there is none. It must not make or send any.
+
+use std::fmt;
+
+use taskbridge_sdk::Trace;
+use tracing::Span;
+use tracing_subscriber::Registry;
+use tracing_subscriber::registry::LookupSpan as _;
+
+/// What spans that belong to a trace have as their target, so that they can be told from those of libraries, which may say
+/// anything. The core writes it as a text.
+pub const TARGET: &str = "spans";
+
+/// A span, as others name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The trace.
+    pub trace: [u8; 16],
+    /// The span.
+    pub span: [u8; 8],
+    /// Whether the trace is kept.
+    pub sampled: bool,
+}
+
+/// As `traceparent`.
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hex = |bytes: &[u8]| data_encoding::HEXLOWER.encode(bytes);
+        write!(f, "00-{}-{}-{:02x}", hex(&self.trace), hex(&self.span), u8::from(self.sampled))
+    }
+}
+
+impl Place {
+    /// The place that a `traceparent` names.
+    pub fn parse(parent: &str) -> Option<Self> {
+        let parent = Trace::new(parent, None)?.parent;
+        let mut parts =
+            parent.split('-').skip(1).map(|part| data_encoding::HEXLOWER.decode(part.as_bytes()).ok());
+        let (trace, span, flags) = (parts.next()??, parts.next()??, parts.next()??);
+        let sampled = flags.first().is_some_and(|flags| flags & 1 == 1);
+        Some(Self { trace: trace.try_into().ok()?, span: span.try_into().ok()?, sampled })
+    }
+
+    /// The trace's id, as it is written.
+    pub fn trace_id(&self) -> String {
+        data_encoding::HEXLOWER.encode(&self.trace)
+    }
+}
+
+/// The place of the current span.
+pub fn here() -> Option<Place> {
+    of(&Span::current())
+}
+
+/// The place of a span.
+pub fn of(span: &Span) -> Option<Place> {
+    let place = span.with_subscriber(|(id, dispatch)| {
+        let spans = dispatch.downcast_ref::<Registry>()?;
+        let span = spans.span(id)?;
+        span.extensions().get::<Place>().copied()
+    });
+    place.flatten()
+}
+
+/// How a trace goes on from here: with the current span as the parent, or as it came.
+pub fn carry(came: Option<Trace>) -> Option<Trace> {
+    match here() {
+        Some(place) => Some(Trace { parent: place.to_string(), state: came.and_then(|trace| trace.state) }),
+        None => came,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_written_as_it_was_read() {
+        let parent = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01";
+        let place = Place::parse(parent).unwrap();
+        assert_eq!((place.to_string().as_str(), place.sampled), (parent, true));
+        assert_eq!(place.trace_id(), "0af7651916cd43dd8448eb211c80319c");
+        assert!(!Place::parse(&parent.replace("-01", "-02")).unwrap().sampled);
+        assert_eq!(Place::parse("00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01"), None);
+        assert_eq!(carry(None), None, "without spans a trace is as it came");
+    }
+}

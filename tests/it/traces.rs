@@ -1,0 +1,294 @@
+//! Distributed traces: what a collector is told of a call, from the client's `traceparent` to the engine.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::routing::post;
+use axum::{Json, Router};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+use crate::support::{BASICS, Modern, Place, TestApp, text};
+
+/// The longest that anything here may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01";
+
+const TOOLS: &str = r#"
+[log]
+format = "json"
+
+[backends.here]
+kind = "local"
+
+[tools.place]
+backend = "here"
+parameters.word = { type = "string", default = "a-word-that-nobody-else-may-see" }
+target.command = ["sh", "-c", "echo $TRACEPARENT"]
+
+[tools.one]
+backend = "here"
+max_running = 1
+when_full = "queue"
+parameters.seconds = { type = "integer", default = 0 }
+target.command = ["sleep", "{{ seconds }}"]
+"#;
+
+/// A span, as the collector was told of it.
+#[derive(Clone, Debug)]
+struct Span {
+    trace: String,
+    id: String,
+    parent: String,
+    name: String,
+    kind: u64,
+    attributes: BTreeMap<String, String>,
+    status: u64,
+    began: u128,
+    ended: u128,
+}
+
+/// A collector that takes OTLP over HTTP. It is gone when the test is.
+struct Collector {
+    url: String,
+    heard: Arc<Heard>,
+    serving: tokio::task::JoinHandle<()>,
+}
+
+#[derive(Default)]
+struct Heard {
+    spans: Mutex<Vec<Span>>,
+    raw: Mutex<String>,
+    news: Notify,
+}
+
+async fn take(State(heard): State<Arc<Heard>>, headers: HeaderMap, Json(body): Json<Value>) -> Json<Value> {
+    assert_eq!(headers["authorization"], "a secret of the collector");
+    heard.raw.lock().push_str(&body.to_string());
+    for resource in body["resourceSpans"].as_array().unwrap() {
+        let service = &resource["resource"]["attributes"][0];
+        assert_eq!(*service, json!({"key": "service.name", "value": {"stringValue": "bridge"}}));
+        for span in
+            resource["scopeSpans"].as_array().unwrap().iter().flat_map(|s| s["spans"].as_array().unwrap())
+        {
+            heard.spans.lock().push(read(span));
+        }
+    }
+    heard.news.notify_one();
+    Json(json!({}))
+}
+
+fn read(span: &Value) -> Span {
+    let text = |name: &str| span[name].as_str().unwrap().to_owned();
+    let attributes = span["attributes"].as_array().unwrap().iter().map(|attribute| {
+        let value = attribute["value"]["stringValue"].as_str().unwrap();
+        (attribute["key"].as_str().unwrap().to_owned(), value.to_owned())
+    });
+    Span {
+        trace: text("traceId"),
+        id: text("spanId"),
+        parent: text("parentSpanId"),
+        name: text("name"),
+        kind: span["kind"].as_u64().unwrap(),
+        attributes: attributes.collect(),
+        status: span["status"]["code"].as_u64().unwrap(),
+        began: text("startTimeUnixNano").parse().unwrap(),
+        ended: text("endTimeUnixNano").parse().unwrap(),
+    }
+}
+
+impl Collector {
+    #[expect(clippy::disallowed_methods, reason = "it serves beside the test's own requests")]
+    async fn start() -> Self {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let heard = Arc::<Heard>::default();
+        let router = Router::new().route("/v1/traces", post(take)).with_state(Arc::clone(&heard));
+        let serving = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        Self { url, heard, serving }
+    }
+
+    fn config(&self) -> String {
+        let headers = "headers = { authorization = \"a secret of the collector\" }";
+        format!("[telemetry]\notlp = \"{}\"\nservice_name = \"bridge\"\n{headers}\n{TOOLS}", self.url)
+    }
+
+    /// Waits for a span that is so.
+    async fn span(&self, what: &str, is_it: impl Fn(&Span) -> bool) -> Span {
+        let waiting = async {
+            loop {
+                let found = self.heard.spans.lock().iter().find(|span| is_it(span)).cloned();
+                match found {
+                    Some(span) => return span,
+                    None => self.heard.news.notified().await,
+                }
+            }
+        };
+        let found = tokio::time::timeout(PATIENCE, waiting).await;
+        found.unwrap_or_else(|_| panic!("no span is {what}: {:#?}", self.heard.spans.lock()))
+    }
+}
+
+impl Drop for Collector {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+impl Span {
+    fn is(&self, name: &str, key: &str, value: &str) -> bool {
+        self.name == name && self.attributes.get(key).is_some_and(|has| has == value)
+    }
+}
+
+fn named(tool: &str, arguments: Value, parent: &str) -> Value {
+    json!({"name": tool, "arguments": arguments, "_meta": {"traceparent": parent, "tracestate": "vendor=x"}})
+}
+
+/// Follows a call from its request to the engine; what the job was given as its place is the span of the engine's call.
+async fn follow(collector: &Collector, parent: Option<&str>, given: &str) -> Span {
+    let start = |span: &Span| span.is("engine call", "taskbridge.operation", "start");
+    let engine = collector.span("the start at the engine", start).await;
+    let by_id = async |id: &str| collector.span("its parent", |span| span.id == id).await;
+    let act = by_id(&engine.parent).await;
+    let request = by_id(&act.parent).await;
+    let verb = collector.span("the verb", |span| span.is("verb", "taskbridge.verb", "call")).await;
+    assert_eq!((act.name.as_str(), request.name.as_str()), ("act", "request"));
+    assert_eq!((verb.parent.as_str(), request.parent.as_str()), (&*request.id, parent.unwrap_or_default()));
+    assert!([&act, &request, &verb].iter().all(|span| span.trace == engine.trace));
+    assert_eq!((request.kind, act.kind, engine.kind, engine.status), (2, 1, 3, 1));
+    assert_eq!(request.attributes["rpc.method"], "tools/call");
+    assert_eq!(
+        (&*act.attributes["taskbridge.tool"], &*act.attributes["taskbridge.backend"]),
+        ("place", "here")
+    );
+    assert!(request.began <= engine.began && engine.began <= engine.ended);
+    assert_eq!(given, format!("00-{}-{}-01", engine.trace, engine.id));
+    engine
+}
+
+#[tokio::test]
+async fn one_trace_leads_from_the_client_to_the_engine() {
+    let collector = Collector::start().await;
+    let app = TestApp::start(&collector.config());
+    let client = app.client().await;
+    let params = named("place", json!({"word": "also-not-this-one"}), PARENT);
+    let answer = client.request("tools/call", params).await.unwrap();
+    let engine = follow(&collector, Some("00f067aa0ba902b7"), text(&answer).trim()).await;
+    assert_eq!(engine.trace, TRACE);
+    // A task's id may act as a secret, and so may what a caller sends.
+    let act = collector.span("the act", |span| span.id == engine.parent).await;
+    assert_eq!(act.attributes["taskbridge.task"].len(), 10, "{act:?}");
+    let id = client.list().await.unwrap()[0]["taskId"].as_str().unwrap().to_owned();
+    assert!(id.starts_with(act.attributes["taskbridge.task"].trim_end_matches('.')));
+    let raw = collector.heard.raw.lock().clone();
+    for secret in [&*id, "also-not-this-one", "nobody-else", "echo", "a secret of the collector"] {
+        assert!(!raw.contains(secret), "{secret}");
+    }
+}
+
+#[tokio::test]
+async fn a_modern_client_may_name_its_trace_in_a_header() {
+    let collector = Collector::start().await;
+    let app = TestApp::start(&collector.config());
+    let modern = Modern::without_tasks(app.server.url()).with_header("traceparent", PARENT);
+    let answer = modern.call("place", &json!({}), json!({})).await.unwrap();
+    let engine = follow(&collector, Some("00f067aa0ba902b7"), text(&answer).trim()).await;
+    assert_eq!(engine.trace, TRACE);
+}
+
+#[tokio::test]
+async fn a_call_without_a_trace_begins_one() {
+    let collector = Collector::start().await;
+    let app = TestApp::start(&collector.config());
+    let answer = app.client().await.call("place", json!({})).await.unwrap();
+    let engine = follow(&collector, None, text(&answer).trim()).await;
+    assert_ne!(engine.trace, TRACE);
+}
+
+#[tokio::test]
+async fn a_start_that_another_process_makes_is_in_the_trace_of_the_call() {
+    let collector = Collector::start().await;
+    let place = Place::new(&format!("{BASICS}{}", collector.config()));
+    let mut first = place.serve();
+    let client = crate::support::Client::open(first.url()).await.unwrap();
+    let holds = client.start("one", json!({"seconds": 1000})).await.unwrap();
+    let mut params = named("one", json!({}), PARENT);
+    params["task"] = json!({});
+    let waits =
+        client.request("tools/call", params).await.unwrap()["task"]["taskId"].as_str().unwrap().to_owned();
+    let request = |span: &Span| span.name == "request" && span.trace == TRACE;
+    let request = collector.span("the request", request).await;
+    first.kill();
+    let began_before =
+        collector.heard.spans.lock().iter().any(|s| s.trace == TRACE && s.name == "engine call");
+    assert!(!began_before, "it waits for its slot");
+
+    let second = place.serve();
+    let client = client.at(second.url());
+    client.cancel(&holds).await.unwrap();
+    client.result(&waits).await.unwrap();
+    let act = collector
+        .span("the start", |s| s.is("act", "taskbridge.operation", "start") && s.trace == TRACE)
+        .await;
+    assert_eq!(act.parent, request.id);
+    let engine = collector.span("the call", |s| s.name == "engine call" && s.parent == act.id).await;
+    assert_eq!((engine.trace.as_str(), &*engine.attributes["taskbridge.operation"]), (TRACE, "start"));
+}
+
+#[tokio::test]
+async fn a_trace_that_the_client_does_not_keep_goes_on_and_is_not_told() {
+    let collector = Collector::start().await;
+    let app = TestApp::start(&collector.config());
+    let client = app.client().await;
+    let params = named("place", json!({}), &PARENT.replace("-01", "-00"));
+    let given = text(&client.request("tools/call", params).await.unwrap());
+    assert!(given.starts_with(&format!("00-{TRACE}-")) && given.trim().ends_with("-00"), "{given}");
+    client
+        .request("tools/call", named("place", json!({}), &PARENT.replace(TRACE, &"9".repeat(32))))
+        .await
+        .unwrap();
+    collector
+        .span("that of the next call", |span| span.trace == "9".repeat(32) && span.name == "request")
+        .await;
+    assert!(!collector.heard.spans.lock().iter().any(|span| span.trace == TRACE));
+}
+
+#[tokio::test]
+async fn a_collector_that_is_away_holds_nobody_up_and_is_told_of_once() {
+    let mut app = TestApp::start(&format!("[telemetry]\notlp = \"http://127.0.0.1:1/else/\"\n{TOOLS}"));
+    let client = app.client().await;
+    let mut places = Vec::new();
+    for _ in 0..3 {
+        places.push(text(&client.request("tools/call", named("place", json!({}), PARENT)).await.unwrap()));
+    }
+    assert!(places.iter().all(|place| place.contains(TRACE)), "{places:?}");
+    assert_eq!(app.server.stop(), Some(0));
+    let log = std::fs::read_to_string(app.place.path("server.log")).unwrap();
+    assert_eq!(log.matches("spans cannot be sent").count(), 1, "{log}");
+}
+
+#[tokio::test]
+async fn lines_of_a_trace_name_it_and_their_task() {
+    for telemetry in [true, false] {
+        let collector = Collector::start().await;
+        let config = if telemetry { collector.config() } else { TOOLS.to_owned() };
+        let mut app = TestApp::start(&config);
+        let client = app.client().await;
+        client.request("tools/call", named("place", json!({}), PARENT)).await.unwrap();
+        assert_eq!(app.server.stop(), Some(0));
+        let log = std::fs::read_to_string(app.place.path("server.log")).unwrap();
+        let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let said = |what: &str| lines.iter().find(|line| line["message"] == what).unwrap();
+        for what in ["task created", "task ended"] {
+            assert_eq!(said(what)["trace_id"], TRACE, "{}", said(what));
+            assert!(said(what)["task"].is_string());
+        }
+    }
+}
