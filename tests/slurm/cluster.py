@@ -348,9 +348,15 @@ class Cluster:
             "MessageTimeout=10",
             f"MaxJobCount={asked.max_jobs}",
             "MaxArraySize=1001",
-            "JobAcctGatherType=jobacct_gather/linux",
-            f"JobAcctGatherFrequency={0 if asked.quiet_accounting else 1}",
-            f"JobAcctGatherParams={'NoOverMemoryKill' if asked.cgroups else 'OverMemoryKill'}",
+            *(
+                ["JobAcctGatherType=jobacct_gather/none"]
+                if asked.quiet_accounting
+                else [
+                    "JobAcctGatherType=jobacct_gather/linux",
+                    "JobAcctGatherFrequency=1",
+                    f"JobAcctGatherParams={'NoOverMemoryKill' if asked.cgroups else 'OverMemoryKill'}",
+                ]
+            ),
             "DefMemPerCPU=50",
             "GresTypes=gpu",
             f"AccountingStorageType=accounting_storage/{'slurmdbd' if asked.accounting else 'none'}",

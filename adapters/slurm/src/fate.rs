@@ -18,6 +18,9 @@ const HEARD_WITHIN: Duration = Duration::from_secs(60);
 /// How long Slurm may not know a job before it is believed to be lost. The accounting is a few seconds late.
 const KNOWN_WITHIN: Duration = Duration::from_secs(20);
 
+/// As what Slurm tells that a job's output files could not be opened.
+const NO_OUTPUT: u32 = 53;
+
 /// All that is known of a job when nothing of it waits or runs any more.
 #[derive(Debug, Default)]
 pub(crate) struct Facts {
@@ -155,6 +158,9 @@ impl Fate {
             }),
             State::Failed if code == Some(NO_FOLDER) && plan.attached.is_none() => Verdict::Bad(
                 "its node could not write into the job's folder: is `jobs_dir` on a file system that all nodes share?".to_owned(),
+            ),
+            State::Failed if !self.began && self.exit.is_some_and(|exit| exit.signal == NO_OUTPUT) => Verdict::Bad(
+                "its node could not open its output files: may its user write into the job's folder there?".to_owned(),
             ),
             State::Failed => Verdict::Bad(self.exit.map_or_else(|| "failed".to_owned(), exit_in_words)),
             state => Verdict::Bad(state.in_words().to_owned()),

@@ -34,6 +34,8 @@ class End(Script):
 
     def finish(self, peer: Peer, task: str) -> dict[str, Any]:
         if not self.cancelled_when:
+            # Libraries wait for a result for a minute, and these take longer.
+            look(peer, task, "an end", lambda seen: False)
             try:
                 return super().finish(peer, task)
             except Failed as failure:
@@ -92,7 +94,7 @@ class SlurmEnds(Slurm):
 
     def config(self) -> str:
         # A backend that looks so rarely that the controller has forgotten a job when it looks again.
-        return super().config() + self.backend("slow", 'look_every = "10m"\n')
+        return super().config() + self.backend("slow", 'look_every = "100s"\n')
 
     def complaints(self) -> list[str]:
         return []

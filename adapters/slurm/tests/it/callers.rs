@@ -193,6 +193,35 @@ fn is_root() -> bool {
     said(Command::new("id").arg("-u")).1.trim() == "0"
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn by_slurmrestd_each_user_needs_a_token_of_their_own() {
+    let world = World::on(Held::without_accounting(), json!({})).await;
+    fs::set_permissions(world.folder(), fs::Permissions::from_mode(0o755)).unwrap();
+    let rest = world.cluster.rest();
+    let own = json!({"url": rest.address, "user": world.cluster.user, "token": rest.token});
+    let config =
+        |token: Option<&str>| json!({"rest": own, "run_as": {"ann": {"user": ANNS, "token": token}}});
+    let Err(error) = world.another(config(None)).await else { panic!("it takes our own token") };
+    assert_eq!(error.kind(), ErrorKind::Config, "{error}");
+    if !is_root() {
+        // Nobody else has the cluster make a token for another.
+        return;
+    }
+    let token = world.cluster.run("scontrol", &["token", &format!("username={ANNS}"), "lifespan=3600"]);
+    let backend = world.another(config(Some(token.trim().trim_start_matches("SLURM_JWT=")))).await.unwrap();
+    let job = of("ann", world.job("ann", "id -un"));
+    let handle = backend.start(&job).await.unwrap().handle;
+    assert_says(&ended(&*backend, &handle).await, &[ANNS]);
+    // A group that she is not in keeps her job out of its folder.
+    let shut_out =
+        json!({"user": ANNS, "group": BOBS, "token": token.trim().trim_start_matches("SLURM_JWT=")});
+    let backend = world.another(json!({"rest": own, "run_as": {"ann": shut_out}})).await.unwrap();
+    let handle = backend.start(&of("ann", world.job("shut-out", "id -un"))).await.unwrap().handle;
+    assert_says(&ended(&*backend, &handle).await, &["could not open its output files"]);
+    let error = backend.start(&of("bob", world.job("bob", "id -un"))).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+}
+
 /// The rule that the README has for sudo, with these names in it.
 fn rule(server: &str, callers: &str) -> String {
     let readme = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();

@@ -14,5 +14,6 @@ mod faults;
 mod proxy;
 mod recorded;
 mod rest;
+mod ssh;
 mod stops;
 mod world;
