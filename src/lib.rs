@@ -2,7 +2,7 @@
 //!
 //! A client calls a tool; the bridge keeps a durable row, starts a job in the engine that the tool is bound to, watches
 //! it, and translates. The map: [`cli`] parses and [`app`] wires; [`config`] becomes the [`catalog`] of tools;
-//! [`mcp`] speaks the protocol over HTTP and stdio to whomever [`auth`] lets in; [`tasks`] is the core (rows, the
+//! [`mcp`] speaks the protocol over HTTP and stdio to whomever [`auth`] lets in, and does for them what [`access`] allows; [`tasks`] is the core (rows, the
 //! state machine, the loops); [`store`] keeps the rows; [`notify`] tells those who do not poll; [`hooks`] hears from engines. Engines are reached through the adapters in [`adapters`].
 //! ARCHITECTURE.md has the words, the invariants and walkthroughs.
 //!
@@ -15,6 +15,7 @@
 //! }
 //! ```
 
+pub mod access;
 pub mod adapters;
 pub mod app;
 pub mod auth;

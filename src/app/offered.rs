@@ -33,8 +33,9 @@ impl Offered {
     pub(super) fn of(config: Config, seal: Seal) -> Result<Self, AppError> {
         let (settings, rules) = (protocol_settings(&config), rules(&config)?);
         let elsewhere = connect::elsewhere(&config);
-        let Config { tools, tool_rules, limits, resources, prompts, .. } = config;
-        let catalog = Catalog::new(tools, limits, seal).with(resources, prompts).leaving(elsewhere);
+        let Config { tools, tool_rules, limits, resources, prompts, access, .. } = config;
+        let catalog = Catalog::new(tools, limits, seal).with(resources, prompts);
+        let catalog = catalog.leaving(elsewhere).ruled_by(access);
         let own = Own { catalog: Arc::new(catalog), tool_rules };
         Ok(Self { own, settings, rules })
     }

@@ -21,6 +21,8 @@ pub struct Argument {
     pub default: Option<String>,
     /// Which values it can have.
     pub values: Values,
+    /// The tool whose parameter has those values, if they are taken from one.
+    pub tool: Option<String>,
 }
 
 /// Which values an argument can have.
@@ -113,7 +115,7 @@ mod tests {
 
     fn argument(values: Values) -> Argument {
         let name = "env".to_owned();
-        Argument { name, title: None, description: None, required: true, default: None, values }
+        Argument { name, title: None, description: None, required: true, default: None, values, tool: None }
     }
 
     fn texts(values: &[&str]) -> Vec<String> {

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{Confirm, FileRule, Inquiry, Mirrored, Schema};
+use crate::access::Rules;
 use crate::tasks::service::WhenFull;
 use crate::tasks::task::{OnExpiry, OnRefusal};
 
@@ -60,6 +61,8 @@ pub struct Definition {
     pub on_abandon: OnAbandon,
     /// See [`super::Tool::answer_by_model`].
     pub answer_by_model: bool,
+    /// See [`super::Tool::access`].
+    pub access: Rules,
 }
 
 /// How a tool's deadlines come about.

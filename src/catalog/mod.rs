@@ -24,7 +24,7 @@ pub use inquiry::{Inquiry, Wants};
 pub use mirrored::{KEYWORD as HEADER_KEYWORD, Mirrored, all as mirrored};
 pub use prepare::{Consent, MAX_KEY, Refused, Request};
 pub use prompt::{Filled, Message, Part, Prompt, Prompts, Says};
-pub use resource::{Annotations, Body, Card, Resource, ResourceTemplate, Resources, Role};
+pub use resource::{Annotations, Body, Card, Readable, Resource, ResourceTemplate, Resources, Role};
 pub use schema::Schema;
 pub use template::Template;
 
@@ -34,6 +34,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use taskbridge_sdk::Output;
 
+use crate::access::{Rule, Rules};
 use crate::current::Current;
 use crate::seal::Seal;
 use crate::tasks::store::SlotLimit;
@@ -51,6 +52,7 @@ pub struct Catalog {
     prompts: Arc<Prompts>,
     limits: BTreeMap<String, Option<u32>>,
     elsewhere: Arc<[String]>,
+    access: Rules,
     seal: Seal,
 }
 
@@ -77,6 +79,8 @@ pub struct Tool {
     pub on_abandon: OnAbandon,
     /// The parameters that clients repeat in HTTP headers.
     pub mirrored: Vec<Mirrored>,
+    /// Who may do what with it and its tasks.
+    pub access: Rules,
     definition: Definition,
     seal: Seal,
 }
@@ -91,7 +95,14 @@ impl Catalog {
         };
         let tools = definitions.into_iter().map(tool).collect();
         let (resources, prompts) = Default::default();
-        Self { tools, resources, prompts, limits, elsewhere: Arc::new([]), seal: seal.clone() }
+        let (elsewhere, access) = (Arc::new([]) as _, Rules::default());
+        Self { tools, resources, prompts, limits, elsewhere, access, seal: seal.clone() }
+    }
+
+    /// The same, where these are the rules for tasks of tools that are not offered any more.
+    #[must_use]
+    pub fn ruled_by(self, access: Rules) -> Self {
+        Self { access, ..self }
     }
 
     /// The same, where jobs of these backends cannot be reached from this process.
@@ -130,6 +141,7 @@ impl Catalog {
             prompts: Arc::clone(&self.prompts),
             limits: all_limits,
             elsewhere: Arc::clone(&self.elsewhere),
+            access: self.access.clone(),
             seal: self.seal.clone(),
         }
     }
@@ -149,9 +161,24 @@ impl Catalog {
         self.tools.get(name)
     }
 
-    /// Up to `limit` tools in the order of their names, those after `after`.
-    pub fn page(&self, after: Option<&str>, limit: usize) -> Vec<&Arc<Tool>> {
-        resource::page(&self.tools, after, limit)
+    /// Up to `limit` of these tools in the order of their names, those after `after`.
+    pub fn page(&self, after: Option<&str>, limit: usize, of: impl Fn(&Tool) -> bool) -> Vec<&Arc<Tool>> {
+        resource::page(&self.tools, after, limit, of)
+    }
+
+    /// True if everybody may call all tools.
+    pub fn is_open(&self) -> bool {
+        self.tools.values().all(|tool| tool.access.call == Rule::everybody())
+    }
+
+    /// All tools, in the order of their names.
+    pub fn tools(&self) -> impl Iterator<Item = &Arc<Tool>> {
+        self.tools.values()
+    }
+
+    /// Who may do what with tasks of a tool of this name, whether it is offered still or not.
+    pub fn rules_of(&self, tool: &str) -> &Rules {
+        self.tools.get(tool).map_or(&self.access, |tool| &tool.access)
     }
 }
 
@@ -168,6 +195,7 @@ impl Tool {
             answer_by_model: definition.answer_by_model,
             on_abandon: definition.on_abandon,
             mirrored: definition.mirrored.clone(),
+            access: definition.access.clone(),
             definition,
             seal,
         }

@@ -88,9 +88,9 @@ impl Prompts {
         self.0.get(name)
     }
 
-    /// Up to `limit` in the order of their names, after this name.
-    pub fn page(&self, after: Option<&str>, limit: usize) -> Vec<&Arc<Prompt>> {
-        page(&self.0, after, limit)
+    /// Up to `limit` of these in the order of their names, after this name.
+    pub fn page(&self, after: Option<&str>, limit: usize, of: impl Fn(&Prompt) -> bool) -> Vec<&Arc<Prompt>> {
+        page(&self.0, after, limit, of)
     }
 }
 

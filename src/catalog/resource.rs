@@ -83,6 +83,27 @@ pub struct ResourceTemplate {
     pub text: Template,
 }
 
+/// Something that lies at an address.
+#[derive(Clone, Copy, Debug)]
+pub enum Readable<'a> {
+    /// A resource with an address of its own.
+    One(&'a Resource),
+    /// One of those of a template.
+    Any(&'a ResourceTemplate),
+}
+
+impl<'a> Readable<'a> {
+    /// The tools that it belongs to, or takes values from.
+    pub fn tools(self) -> impl Iterator<Item = &'a str> {
+        let (tools, places) = match self {
+            Self::One(resource) => (&resource.tools[..], &[][..]),
+            Self::Any(template) => (&[][..], &template.parameters[..]),
+        };
+        let places = places.iter().filter_map(|place: &Argument| place.tool.as_deref());
+        tools.iter().map(String::as_str).chain(places)
+    }
+}
+
 /// What a resource holds.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Body {
@@ -118,14 +139,24 @@ impl Resources {
         self.fixed.len() + self.patterns.len()
     }
 
-    /// Up to `limit` of those with an address of their own, in the order of their names, after this name.
-    pub fn page(&self, after: Option<&str>, limit: usize) -> Vec<&Arc<Resource>> {
-        page(&self.fixed, after, limit)
+    /// Up to `limit` of these with an address of their own, in the order of their names, after this name.
+    pub fn page(
+        &self,
+        after: Option<&str>,
+        limit: usize,
+        of: impl Fn(&Resource) -> bool,
+    ) -> Vec<&Arc<Resource>> {
+        page(&self.fixed, after, limit, of)
     }
 
     /// The same of templates.
-    pub fn templates_page(&self, after: Option<&str>, limit: usize) -> Vec<&Arc<ResourceTemplate>> {
-        page(&self.patterns, after, limit)
+    pub fn templates_page(
+        &self,
+        after: Option<&str>,
+        limit: usize,
+        of: impl Fn(&ResourceTemplate) -> bool,
+    ) -> Vec<&Arc<ResourceTemplate>> {
+        page(&self.patterns, after, limit, of)
     }
 
     /// The resource at this very address.
@@ -144,15 +175,20 @@ impl Resources {
     }
 
     /// What lies at an address, with its media type: a resource of its own, else what the first template makes that
-    /// fits. `None` if there is nothing.
+    /// fits, among those that `may` says may be read. `None` if there is nothing.
     ///
     /// # Errors
     /// Why a template cannot be rendered. It is the config that is wrong, not the caller.
-    pub fn read(&self, uri: &str) -> Result<Option<(&str, Body)>, String> {
+    pub fn read(
+        &self,
+        uri: &str,
+        may: impl Fn(Readable<'_>) -> bool,
+    ) -> Result<Option<(&str, Body)>, String> {
         if let Some(resource) = self.at(uri) {
-            return Ok(Some((&resource.card.mime_type, resource.body.clone())));
+            let read = || (resource.card.mime_type.as_str(), resource.body.clone());
+            return Ok(may(Readable::One(resource)).then(read));
         }
-        for template in self.patterns.values() {
+        for template in self.patterns.values().filter(|template| may(Readable::Any(template))) {
             let Some(values) = template.pattern.read(uri) else { continue };
             if template.parameters.iter().any(|place| place.check(&values[&place.name]).is_err()) {
                 continue;
@@ -165,12 +201,14 @@ impl Resources {
     }
 }
 
-/// Up to `limit` in the order of their names, after this name.
+/// Up to `limit` of these in the order of their names, after this name.
 pub(super) fn page<'a, T>(
     all: &'a BTreeMap<String, Arc<T>>,
     after: Option<&str>,
     limit: usize,
+    of: impl Fn(&T) -> bool,
 ) -> Vec<&'a Arc<T>> {
     let start = after.map_or(Bound::Unbounded, Bound::Excluded);
-    all.range::<str, _>((start, Bound::Unbounded)).map(|(_, one)| one).take(limit).collect()
+    let all = all.range::<str, _>((start, Bound::Unbounded)).map(|(_, one)| one);
+    all.filter(|one| of(one)).take(limit).collect()
 }

@@ -293,7 +293,7 @@ fn results_are_held_against_the_output_schema() {
 fn tools_are_listed_by_name_and_limits_are_known() {
     let catalog = catalog();
     let names = |after, limit| {
-        catalog.page(after, limit).into_iter().map(|tool| tool.name.clone()).collect::<Vec<_>>()
+        catalog.page(after, limit, |_| true).into_iter().map(|tool| tool.name.clone()).collect::<Vec<_>>()
     };
     assert_eq!(names(None, 3), ["asks", "filed", "goes_on"]);
     assert_eq!(names(Some("goes_on"), 9), ["plain", "secret", "typed"]);

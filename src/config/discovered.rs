@@ -10,20 +10,22 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use taskbridge_sdk::{DiscoveredTool, Registry};
 
+use super::access::{self, Access, Known};
 use super::problem::Problems;
 use super::reader::Reader;
 use super::shape::{ConcurrencyGroup, Lifetime};
 use super::source::{Source, join};
 use super::{Backend, duration, tools};
+use crate::access::Rules;
 use crate::catalog::Definition;
 
 /// The field of a backend that has its tools discovered. What else stands there belongs to the adapter.
 pub(super) const FIELD: &str = "discover";
 /// The fields there that the server reads.
-const OWN: [&str; 2] = ["every", "prefix"];
+const OWN: [&str; 3] = ["every", "prefix", "access"];
 
 /// What the server itself reads in `[backends.NAME.discover]`.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Discover {
     /// How often the backend is asked what it offers.
@@ -32,11 +34,13 @@ pub struct Discover {
     pub every: Duration,
     /// What the names of its tools begin with, to tell them from those of other backends.
     pub prefix: String,
+    /// Who may do what with its tools. What is not said here is as the table `[access]` says.
+    pub access: Option<Access>,
 }
 
 impl Default for Discover {
     fn default() -> Self {
-        Self { every: Duration::from_secs(300), prefix: String::new() }
+        Self { every: Duration::from_secs(300), prefix: String::new(), access: None }
     }
 }
 
@@ -63,6 +67,20 @@ pub(super) fn take(
     Some(discover)
 }
 
+/// Says what is wrong with the rules for what a backend offers.
+pub(super) fn check_access(
+    reader: &mut Reader<'_>,
+    name: &str,
+    backend: &Backend,
+    otherwise: &Rules,
+    known: &Known,
+) {
+    if let Some(Discover { access: Some(access), .. }) = &backend.discover {
+        let field = join(&join(&join("backends", name), FIELD), "access");
+        access::rules(reader, &field, Some(access), otherwise, known);
+    }
+}
+
 /// What tools that do not stand in the file are read by.
 #[derive(Clone, Debug)]
 pub struct ToolRules {
@@ -70,6 +88,8 @@ pub struct ToolRules {
     pub(super) backends: BTreeMap<String, Backend>,
     pub(super) groups: BTreeMap<String, ConcurrencyGroup>,
     pub(super) lifetime: Lifetime,
+    pub(super) access: Rules,
+    pub(super) known: Known,
 }
 
 impl ToolRules {
@@ -93,6 +113,9 @@ impl ToolRules {
         let source = Source::without_file(format!("what backend `{backend}` offers"));
         let mut reader = Reader::new(&source);
         let backend_names: Vec<String> = self.backends.keys().cloned().collect();
+        let discover = self.backends.get(backend).and_then(|backend| backend.discover.as_ref());
+        let own = discover.and_then(|discover| discover.access.as_ref());
+        let access = access::rules(&mut reader, "access", own, &self.access, &self.known);
         let context = tools::Context {
             registry,
             dir: &self.dir,
@@ -100,6 +123,8 @@ impl ToolRules {
             backend_names: &backend_names,
             groups: &self.groups,
             lifetime: &self.lifetime,
+            access: &access,
+            known: &self.known,
         };
         let field = join("tools", &name);
         if tool.more.get("output_schema").is_some_and(|schema| !schema.is_object()) {
@@ -117,6 +142,8 @@ impl ToolRules {
 /// What `[tools.NAME]` would hold.
 fn table(backend: &str, tool: &DiscoveredTool) -> Map<String, Value> {
     let mut table = tool.more.clone();
+    // Who may do what is said by whoever runs the bridge, and not by an engine.
+    table.remove("access");
     for (name, text) in [("title", &tool.title), ("description", &tool.description)] {
         if let Some(text) = text {
             table.insert(name.to_owned(), Value::from(text.as_str()));
@@ -163,7 +190,7 @@ mod tests {
 
     fn rules() -> ToolRules {
         let text = "[backends.sim]\nkind = \"sim\"\nmax_running = 3\n[backends.sim.discover]\nprefix = \"sim-\"\n\
-                    every = \"1h\"\nstarting_with = \"night\"";
+                    every = \"1h\"\nstarting_with = \"night\"\naccess = { see = { everybody = true } }";
         let at = Path::new("/");
         let config = config::parse(Path::new("x.toml"), at, text, &adapters::all(), Some(at)).unwrap();
         config.tool_rules
@@ -184,10 +211,16 @@ mod tests {
     fn an_offered_tool_is_read_as_if_it_stood_in_the_file() {
         let (registry, rules) = (adapters::all(), rules());
         let (definition, slots) =
-            rules.read(&registry, "sim", &tool(json!({"max_runtime": "1h", "backend": "other"}))).unwrap();
+            rules.read(&registry, "sim", &tool(json!({"max_runtime": "1h", "backend": "other", "access": {"call": {"everybody": true}, "see": {"x": 1}}}))).unwrap();
         assert_eq!((definition.name.as_str(), definition.backend.as_str()), ("sim-nightly", "sim"));
         assert_eq!(definition.terms.max_runtime, Duration::from_secs(3600));
         assert_eq!(slots, [("backend:sim".to_owned(), 3)]);
+        let see = crate::access::Rule::everybody();
+        assert_eq!(
+            definition.access,
+            Rules { see, ..Rules::default() },
+            "the backend's, and nothing of the engine's"
+        );
     }
 
     #[test]

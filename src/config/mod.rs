@@ -4,6 +4,7 @@
 //! [`locate`] finds the file, `source` parses it, `reader` gathers what is wrong, the shapes say what may stand in
 //! it, and `tools` makes the catalog's definitions of it. It must not connect to anything.
 
+mod access;
 mod asking;
 mod auth;
 mod backends;
@@ -53,6 +54,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use taskbridge_sdk::Registry;
 
+use crate::access::Rules;
 use crate::catalog::{Definition, Prompts, Resources};
 use crate::notify::Receiver;
 use crate::seal::Key;
@@ -72,8 +74,10 @@ pub struct Config {
     pub server: Server,
     /// What the server says about its own work.
     pub log: Log,
-    /// Who may call.
+    /// Who is let in.
     pub auth: Authentication,
+    /// Who may do what with tasks whose tool has no rules, because it is not offered any more.
+    pub access: Rules,
     /// The keys that seal, the first, and open. Without any it is the store's own.
     pub seal: Vec<Key>,
     /// Where tasks are kept.
@@ -136,10 +140,11 @@ impl fmt::Debug for Backend {
 }
 
 /// The tables of a config file.
-const TABLES: [&str; 15] = [
+const TABLES: [&str; 16] = [
     "server",
     "log",
     "auth",
+    "access",
     "seal",
     "store",
     "reconciler",
@@ -212,6 +217,7 @@ fn read_text(
     let server: Server = reader.section("server", part("server"));
     let log: Log = reader.section("log", part("log"));
     let auth: auth::Auth = reader.section("auth", part("auth"));
+    let access: access::Access = reader.section("access", part("access"));
     let seal: seal::Seal = reader.section("seal", part("seal"));
     let store: Store = reader.section("store", part("store"));
     let telemetry: telemetry::Telemetry = reader.section("telemetry", part("telemetry"));
@@ -229,10 +235,13 @@ fn read_text(
 
     let auth = auth::read(&mut reader, auth, dir);
     check::all(&mut reader, &server, &auth, &reconciler, &lifetime);
+    let known = access::Known::of(&auth);
+    let access = access::rules(&mut reader, "access", Some(&access), &Rules::default(), &known);
     let backend_names: Vec<String> = backend_tables.keys().cloned().collect();
     let mut backends = BTreeMap::new();
     for (name, value) in backend_tables {
         if let Some(backend) = backends::read(&mut reader, registry, store.is_shared(), dir, &name, value) {
+            discovered::check_access(&mut reader, &name, &backend, &access, &known);
             backends.insert(name, backend);
         }
     }
@@ -243,6 +252,8 @@ fn read_text(
         backend_names: &backend_names,
         groups: &groups,
         lifetime: &lifetime,
+        access: &access,
+        known: &known,
     };
     let tool_names: Vec<String> = tool_tables.keys().cloned().collect();
     let mut definitions = Vec::new();
@@ -265,7 +276,9 @@ fn read_text(
     let metrics = metrics::page(&mut reader, &metrics, dir);
     let store = store::place(&mut reader, store, dir, state_home);
     sources.extend(reader.sources());
-    let tool_rules = ToolRules { dir: dir.to_owned(), backends: backends.clone(), groups, lifetime };
+    let rules = access.clone();
+    let tool_rules =
+        ToolRules { dir: dir.to_owned(), backends: backends.clone(), groups, lifetime, access: rules, known };
     let parts = Parts::of(&source.fields, reader.contents());
     reader.finish(Config {
         file: file.to_owned(),
@@ -273,6 +286,7 @@ fn read_text(
         server,
         log,
         auth,
+        access,
         seal,
         store,
         reconciler,

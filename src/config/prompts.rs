@@ -105,6 +105,7 @@ fn arguments(
             required: argument.required.unwrap_or(argument.default.is_none()),
             default: argument.default.clone(),
             values,
+            tool: values::tool(argument.same_as.as_deref()),
         });
     }
     arguments
@@ -175,11 +176,11 @@ fn says(
 
 /// An address that names no argument must lead somewhere now.
 fn check_address(reader: &mut Reader<'_>, field: &str, uri: &str, context: Context<'_>) {
-    let leads_somewhere = || context.resources.read(uri).is_ok_and(|found| found.is_some());
+    let leads_somewhere = || context.resources.read(uri, |_| true).is_ok_and(|found| found.is_some());
     if context.all_resources && !uri.contains('{') && !leads_somewhere() {
         let known: Vec<&str> = context
             .resources
-            .page(None, usize::MAX)
+            .page(None, usize::MAX, |_| true)
             .into_iter()
             .map(|resource| resource.uri.as_str())
             .collect();

@@ -180,6 +180,7 @@ fn place(
     tools: Tools<'_>,
 ) -> Argument {
     let field = join(&join(field, "places"), name);
+    let tool = values::tool(place.and_then(|place| place.same_as.as_deref()));
     let (values, description) = match place {
         None => (Values::Any, None),
         Some(Place { choices, suggest, same_as }) => {
@@ -191,7 +192,7 @@ fn place(
             values::read(reader, &field, said, tools)
         }
     };
-    Argument { name: name.to_owned(), title: None, description, required: true, default: None, values }
+    Argument { name: name.to_owned(), title: None, description, required: true, default: None, values, tool }
 }
 
 /// What a resource holds, as it came.

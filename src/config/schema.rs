@@ -7,6 +7,7 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 use taskbridge_sdk::Registry;
 
+use super::access::Access;
 use super::auth::Auth;
 use super::discovered::{Discover, FIELD as DISCOVER};
 use super::metrics::Metrics;
@@ -27,6 +28,7 @@ pub fn generate(registry: &Registry) -> Value {
     table("server", shape::<Server>(&mut generator));
     table("log", shape::<Log>(&mut generator));
     table("auth", shape::<Auth>(&mut generator));
+    table("access", shape::<Access>(&mut generator));
     table("seal", shape::<Seal>(&mut generator));
     table("store", shape::<Store>(&mut generator));
     table("reconciler", shape::<Reconciler>(&mut generator));

@@ -1,5 +1,6 @@
 //! Every kind of mistake, with the exact words that lead to its mending.
 
+mod access;
 mod served;
 
 use std::path::{Path, PathBuf};
@@ -173,7 +174,7 @@ fn mistakes_in_the_servers_own_tables() {
     for (text, expected) in [
         (
             "[sever]\n",
-            "x.toml:1: sever: unknown field `sever`; did you mean `server`? (known: `server`, `log`, `auth`, `seal`, `store`, `reconciler`, `lifetime`, `concurrency_groups`, `backends`, `tools`, `resources`, `prompts`, `notify`)",
+            "x.toml:1: sever: unknown field `sever`; did you mean `server`? (known: `server`, `log`, `auth`, `access`, `seal`, `store`, `reconciler`, `lifetime`, `concurrency_groups`, `backends`, `tools`, `resources`, `prompts`, `notify`, `metrics`, `telemetry`)",
         ),
         ("server = 3\n", "x.toml:1: server: invalid type: integer `3`, expected struct Server"),
         (
@@ -318,7 +319,7 @@ fn mistakes_in_tools() {
     for (text, expected) in [
         (
             "backed = 1\n",
-            "x.toml:6: tools.t.backed: unknown field `backed`, expected one of `title`, `description`, `annotations`, `backend`, `target`, `parameters`, `input_schema`, `sensitive`, `output_schema`, `task_support`, `confirm`, `confirm_default`, `ask`, `max_running`, `when_full`, `concurrency_group`, `max_runtime`, `on_expiry`, `keep_result`, `start_within`, `settle_window`, `on_decline`, `on_dismiss`, `on_abandon`, `answer_by_model`; did you mean `backend`?",
+            "x.toml:6: tools.t.backed: unknown field `backed`, expected one of `title`, `description`, `annotations`, `backend`, `target`, `parameters`, `input_schema`, `sensitive`, `output_schema`, `task_support`, `confirm`, `confirm_default`, `ask`, `max_running`, `when_full`, `concurrency_group`, `max_runtime`, `on_expiry`, `keep_result`, `start_within`, `settle_window`, `on_decline`, `on_dismiss`, `on_abandon`, `answer_by_model`, `access`; did you mean `backend`?",
         ),
         (
             "annotations = { readonly = true }\n",

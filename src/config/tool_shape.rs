@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Number, Value};
 
+use super::access::Access;
 use super::duration;
 use crate::catalog::{ConfirmDefault, OnAbandon, TaskSupport};
 use crate::tasks::task;
@@ -89,6 +90,8 @@ pub(super) struct Tool {
     /// Whether a model may answer the job's questions in place of a person.
     #[serde(default)]
     pub answer_by_model: bool,
+    /// Who may do what with it and its tasks. What is not said here is as the table `[access]` says.
+    pub access: Option<Access>,
 }
 
 fn seven_days() -> Duration {

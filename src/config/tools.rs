@@ -6,6 +6,7 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 use taskbridge_sdk::Registry;
 
+use super::access::{self, Known};
 use super::parameters;
 use super::problem::unknown;
 use super::reader::{Fault, Reader};
@@ -13,6 +14,7 @@ use super::shape::{ConcurrencyGroup, Lifetime};
 use super::source::join;
 use super::tool_shape::{Annotations, OnExpiry, SchemaSource, Tool, WhenFull};
 use super::{Backend, asking, files, slots};
+use crate::access::Rules;
 use crate::catalog::{self, COMPANIONS, Confirm, Definition, Inquiry, Mirrored, Schema, TermsRule};
 use crate::tasks::{service, task};
 
@@ -30,6 +32,10 @@ pub(super) struct Context<'a> {
     pub(super) groups: &'a BTreeMap<String, ConcurrencyGroup>,
     /// The bounds of lifetimes.
     pub(super) lifetime: &'a Lifetime,
+    /// Who may do what, where a tool says nothing.
+    pub(super) access: &'a Rules,
+    /// Who there can be.
+    pub(super) known: &'a Known,
 }
 
 /// A tool with the slots of its jobs, and the most jobs that may hold each.
@@ -51,6 +57,8 @@ pub(super) fn read(reader: &mut Reader<'_>, context: &Context<'_>, name: &str, v
     if tool.max_runtime.is_zero() {
         reader.problem(join(&field, "max_runtime"), "it is zero: nothing could ever run");
     }
+    let rules =
+        access::rules(reader, &join(&field, "access"), tool.access.as_ref(), context.access, context.known);
     let input = input.filter(|_| reader.is_clean(&field))?;
     let slots = slots::of(name, &tool, context.backends, context.groups);
     let definition = Definition {
@@ -92,6 +100,7 @@ pub(super) fn read(reader: &mut Reader<'_>, context: &Context<'_>, name: &str, v
         },
         on_abandon: tool.on_abandon,
         answer_by_model: tool.answer_by_model,
+        access: rules,
     };
     Some((definition, slots))
 }

@@ -64,6 +64,11 @@ pub(super) fn read(
     }
 }
 
+/// The tool that values are taken from (`same_as`).
+pub(super) fn tool(same_as: Option<&str>) -> Option<String> {
+    same_as?.rsplit_once('.').map(|(tool, _)| tool.to_owned())
+}
+
 /// The values of a tool's parameter: its `enum`, or that of its items.
 fn of_parameter(parameter: &str, tools: Tools<'_>) -> Result<(Values, Option<String>), String> {
     let Some((tool, name)) = parameter.rsplit_once('.') else {

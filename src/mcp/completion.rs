@@ -5,9 +5,10 @@
 use std::collections::BTreeMap;
 
 use super::Bridge;
+use super::permit::Permit;
 use super::resources::{ARTIFACT_TEMPLATE, LOG_TEMPLATE};
 use crate::auth::Principal;
-use crate::catalog::{Argument, Completion};
+use crate::catalog::{Argument, Catalog, Completion, Readable};
 use crate::tasks::store::StoreError;
 use crate::tasks::task::TaskId;
 
@@ -46,9 +47,9 @@ pub async fn complete(
     typed: &str,
     others: &BTreeMap<String, String>,
 ) -> Result<Completion, CompletionError> {
-    let catalog = bridge.catalog();
+    let (catalog, permit) = (bridge.catalog(), Permit::of(caller));
     match of {
-        Reference::Prompt(name) => match catalog.prompts().get(name) {
+        Reference::Prompt(name) => match permit.prompt(&catalog, name) {
             Some(prompt) => among(&prompt.arguments, argument, typed),
             None => Err(unknown(format!("Unknown prompt: {name:?}"))),
         },
@@ -62,11 +63,19 @@ pub async fn complete(
             Err(unknown(format!("the address has no place {argument:?}")))
         }
         Reference::Resource(uri) => match catalog.resources().template(uri) {
-            Some(template) => among(&template.parameters, argument, typed),
-            None if catalog.resources().at(uri).is_some() => Err(unknown(format!("{uri} has no places"))),
-            None => Err(unknown(format!("Unknown resource template: {uri:?}"))),
+            Some(template) if permit.may_read(&catalog, Readable::Any(template)) => {
+                among(&template.parameters, argument, typed)
+            }
+            _ if is_one(&catalog, permit, uri) => Err(unknown(format!("{uri} has no places"))),
+            _ => Err(unknown(format!("Unknown resource template: {uri:?}"))),
         },
     }
+}
+
+/// True if there is a resource at this very address, and the caller may know of it.
+fn is_one(catalog: &Catalog, permit: Permit<'_>, uri: &str) -> bool {
+    let at = catalog.resources().at(uri);
+    at.is_some_and(|resource| permit.may_read(catalog, Readable::One(resource)))
 }
 
 fn unknown(text: String) -> CompletionError {

@@ -12,8 +12,10 @@ use tokio::time::Instant;
 
 use super::Bridge;
 use super::offers::Edition;
+use super::permit::Permit;
 use super::resources::{self, Subject};
 use crate::auth::Principal;
+use crate::catalog::Readable;
 use crate::tasks::store::Result;
 use crate::tasks::task::{Task, TaskId};
 use crate::tasks::watch::Changes;
@@ -205,7 +207,9 @@ impl<'a> Follows<'a> {
     /// A short form of what a resource of the config holds.
     fn digest(&self, uri: &str) -> u64 {
         let mut hasher = DefaultHasher::new();
-        self.bridge.catalog().resources().read(uri).ok().flatten().hash(&mut hasher);
+        let (catalog, permit) = (self.bridge.catalog(), Permit::of(self.caller));
+        let may = |readable: Readable<'_>| permit.may_read(&catalog, readable);
+        catalog.resources().read(uri, may).ok().flatten().hash(&mut hasher);
         hasher.finish()
     }
 }

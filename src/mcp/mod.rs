@@ -19,6 +19,7 @@ pub mod offers;
 pub mod origin;
 pub mod outlet;
 pub mod params;
+pub mod permit;
 mod polls;
 pub mod progress;
 pub mod prompts;

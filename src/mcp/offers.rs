@@ -2,16 +2,22 @@
 //! is read again replaces both, and streams learn which of the lists that they may have told of are others now. It
 //! must not know a generation or a stream.
 
+use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::sync::watch;
 
 use super::Settings;
 use super::companions::Companion;
-use crate::catalog::{Argument, Body, Card, Catalog, Prompts, Resources, TaskSupport};
+use super::permit::Permit;
+use crate::auth::Principal;
+use crate::catalog::{
+    Argument, Body, Card, Catalog, Prompt, Prompts, Readable, Resources, TaskSupport, Tool,
+};
 use crate::current::Current;
 
 /// What is offered now.
@@ -19,6 +25,8 @@ pub struct Offers {
     catalog: Arc<Current<Catalog>>,
     settings: Current<Settings>,
     edition: watch::Sender<Edition>,
+    /// The editions of those who may not know of everything, by what they may know of. Forgotten with the catalog.
+    limited: Mutex<HashMap<Vec<bool>, Edition>>,
 }
 
 /// A short form of what the lists say, to tell whether they say something new. Equal in every process that has the
@@ -34,6 +42,9 @@ pub struct Edition {
     /// What the resources hold. No list says it; whoever subscribed to a resource wants to know.
     #[serde(rename = "c")]
     contents: u32,
+    /// Who may know of what. Nobody is told it; it only wakes those whose lists may be others now.
+    #[serde(skip)]
+    rules: u32,
 }
 
 /// A list that clients read, and are told of when it changes.
@@ -55,8 +66,9 @@ impl List {
 impl Offers {
     /// Offers this. The catalog is shared with the core, for which it is the tools.
     pub fn new(catalog: Arc<Current<Catalog>>, settings: Settings) -> Self {
-        let edition = Edition::of(&catalog.get(), &settings);
-        Self { catalog, settings: Current::new(settings), edition: watch::Sender::new(edition) }
+        let edition = Edition::of(&catalog.get(), &settings, None);
+        let (settings, edition) = (Current::new(settings), watch::Sender::new(edition));
+        Self { catalog, settings, edition, limited: Mutex::default() }
     }
 
     /// The catalog in force.
@@ -72,9 +84,10 @@ impl Offers {
     /// Offers something else from now on, and wakes those who wait for another edition if a list differs. Requests
     /// that are being answered keep what they have.
     pub fn replace(&self, catalog: Catalog, settings: Settings) {
-        let edition = Edition::of(&catalog, &settings);
+        let edition = Edition::of(&catalog, &settings, None);
         self.catalog.replace(catalog);
         self.settings.replace(settings);
+        self.limited.lock().clear();
         self.edition.send_if_modified(|before| std::mem::replace(before, edition) != edition);
     }
 
@@ -83,24 +96,39 @@ impl Offers {
         self.replace(catalog, Settings::clone(&self.settings()));
     }
 
-    /// The edition of the lists now.
-    pub fn edition(&self) -> Edition {
-        *self.edition.borrow()
+    /// The edition of the lists now, as this caller is told them.
+    pub fn edition_for(&self, caller: &Principal) -> Edition {
+        // Held from before the catalog is read: what is kept of an older one is forgotten after the newer is there.
+        let mut limited = self.limited.lock();
+        let (catalog, permit) = (self.catalog(), Permit::of(caller));
+        if catalog.is_open() {
+            return *self.edition.borrow();
+        }
+        let of_whom = catalog.tools().map(|tool| permit.may_call(tool)).collect();
+        let settings = self.settings();
+        *limited.entry(of_whom).or_insert_with(|| Edition::of(&catalog, &settings, Some(permit)))
     }
 
-    /// The edition of the lists, now and whenever it changes. It changes after the lists do.
+    /// Changes whenever the lists may be others for somebody, after they are. What they are for whom is told by
+    /// [`Self::edition_for`].
     pub fn editions(&self) -> watch::Receiver<Edition> {
         self.edition.subscribe()
     }
 }
 
 impl Edition {
-    fn of(catalog: &Catalog, settings: &Settings) -> Self {
+    /// That of what this caller may know of, or of all.
+    fn of(catalog: &Catalog, settings: &Settings, permit: Option<Permit<'_>>) -> Self {
+        let may_call = |tool: &Tool| permit.is_none_or(|permit| permit.may_call(tool));
+        let may_prompt = |prompt: &Prompt| permit.is_none_or(|permit| permit.may_prompt(catalog, prompt));
+        let may_read =
+            |readable: Readable<'_>| permit.is_none_or(|permit| permit.may_read(catalog, readable));
         Self {
-            tools: tools(catalog, settings),
-            prompts: prompts(catalog.prompts()),
-            resources: resources(catalog.resources()),
-            contents: contents(catalog.resources()),
+            tools: tools(catalog, settings, may_call),
+            prompts: prompts(catalog.prompts(), may_prompt),
+            resources: resources(catalog.resources(), may_read),
+            contents: contents(catalog.resources(), may_read),
+            rules: rules(catalog),
         }
     }
 
@@ -120,9 +148,17 @@ fn short(hasher: &DefaultHasher) -> u32 {
     (hasher.finish() >> 32) as u32
 }
 
-fn tools(catalog: &Catalog, settings: &Settings) -> u32 {
+fn rules(catalog: &Catalog) -> u32 {
     let mut hasher = DefaultHasher::new();
-    for tool in catalog.page(None, usize::MAX) {
+    for tool in catalog.tools() {
+        format!("{:?}", tool.access).hash(&mut hasher);
+    }
+    short(&hasher)
+}
+
+fn tools(catalog: &Catalog, settings: &Settings, of: impl Fn(&Tool) -> bool) -> u32 {
+    let mut hasher = DefaultHasher::new();
+    for tool in catalog.page(None, usize::MAX, of) {
         let listed = json!([
             tool.name,
             tool.title,
@@ -145,18 +181,18 @@ fn tools(catalog: &Catalog, settings: &Settings) -> u32 {
     short(&hasher)
 }
 
-fn prompts(prompts: &Prompts) -> u32 {
+fn prompts(prompts: &Prompts, of: impl Fn(&Prompt) -> bool) -> u32 {
     let mut hasher = DefaultHasher::new();
     let listed =
         |argument: &Argument| json!([argument.name, argument.title, argument.description, argument.required]);
-    for prompt in prompts.page(None, usize::MAX) {
+    for prompt in prompts.page(None, usize::MAX, of) {
         let arguments: Vec<_> = prompt.arguments.iter().map(listed).collect();
         json!([prompt.name, prompt.title, prompt.description, arguments]).to_string().hash(&mut hasher);
     }
     short(&hasher)
 }
 
-fn resources(resources: &Resources) -> u32 {
+fn resources(resources: &Resources, of: impl Fn(Readable<'_>) -> bool) -> u32 {
     let mut hasher = DefaultHasher::new();
     let listed = |uri: &str, card: &Card, size: Option<u64>| {
         let hints = &card.annotations;
@@ -174,24 +210,24 @@ fn resources(resources: &Resources) -> u32 {
         ])
         .to_string()
     };
-    for resource in resources.page(None, usize::MAX) {
+    for resource in resources.page(None, usize::MAX, |one| of(Readable::One(one))) {
         listed(&resource.uri, &resource.card, Some(resource.body.size())).hash(&mut hasher);
     }
-    for template in resources.templates_page(None, usize::MAX) {
+    for template in resources.templates_page(None, usize::MAX, |each| of(Readable::Any(each))) {
         listed(template.pattern.text(), &template.card, None).hash(&mut hasher);
     }
     short(&hasher)
 }
 
-fn contents(resources: &Resources) -> u32 {
+fn contents(resources: &Resources, of: impl Fn(Readable<'_>) -> bool) -> u32 {
     let mut hasher = DefaultHasher::new();
-    for resource in resources.page(None, usize::MAX) {
+    for resource in resources.page(None, usize::MAX, |one| of(Readable::One(one))) {
         match &resource.body {
             Body::Text(text) => text.as_bytes().hash(&mut hasher),
             Body::Bytes(bytes) => bytes.hash(&mut hasher),
         }
     }
-    for template in resources.templates_page(None, usize::MAX) {
+    for template in resources.templates_page(None, usize::MAX, |each| of(Readable::Any(each))) {
         template.text.text().hash(&mut hasher);
     }
     short(&hasher)

@@ -9,11 +9,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use taskbridge_sdk::{Content, Embedded};
 
+use super::permit::Permit;
 use super::resource_list::Page;
 use super::resources::{self, Body, ReadError};
 use super::{Bridge, cursor};
 use crate::auth::Principal;
-use crate::catalog::{Catalog, Part, Prompt, Role};
+use crate::catalog::{Catalog, Part, Prompt, Readable, Resource, Role};
 
 /// The list that cursors of `prompts/list` are for.
 const LIST: &str = "prompts/list";
@@ -46,15 +47,17 @@ pub enum PromptError {
     },
 }
 
-/// The page at a cursor, or the first: the same for everybody. `None` if the cursor is not one of this list.
-pub fn page(bridge: &Bridge, at: Option<&str>) -> Option<Page<Arc<Prompt>>> {
+/// The page at a cursor, or the first, of the prompts that this caller may know of. `None` if the cursor is not one of this
+/// list.
+pub fn page(bridge: &Bridge, caller: &Principal, at: Option<&str>) -> Option<Page<Arc<Prompt>>> {
     let after: Option<String> = match at {
         None => None,
         Some(text) => Some(cursor::open_for_all(&bridge.seal, LIST, text)?),
     };
     let size = bridge.settings().page_size;
-    let catalog = bridge.catalog();
-    let mut prompts = catalog.prompts().page(after.as_deref(), size + 1);
+    let (catalog, permit) = (bridge.catalog(), Permit::of(caller));
+    let known = |prompt: &Prompt| permit.may_prompt(&catalog, prompt);
+    let mut prompts = catalog.prompts().page(after.as_deref(), size + 1, known);
     let more = prompts.len() > size;
     prompts.truncate(size);
     let last = prompts.last().filter(|_| more).map(|prompt| &prompt.name);
@@ -74,12 +77,12 @@ pub async fn fill(
 ) -> Result<Told, PromptError> {
     let catalog = bridge.catalog();
     let unknown = || PromptError::Unknown(name.to_owned());
-    let prompt = catalog.prompts().get(name).ok_or_else(unknown)?;
+    let prompt = Permit::of(caller).prompt(&catalog, name).ok_or_else(unknown)?;
     let mut messages = Vec::new();
     for filled in prompt.fill(given).map_err(PromptError::Arguments)? {
         let block = match filled.part {
             Part::Block(block) => block,
-            Part::Link(uri) => link(&catalog, uri),
+            Part::Link(uri) => link(&catalog, caller, uri),
             Part::Embed(uri) => match embedded(bridge, caller, &uri).await {
                 Ok(resource) => Content::Resource { resource },
                 Err(source) => return Err(PromptError::Resource { uri, source }),
@@ -99,8 +102,9 @@ async fn embedded(bridge: &Bridge, caller: &Principal, uri: &str) -> Result<Embe
     Ok(Embedded { uri: uri.to_owned(), mime_type: contents.mime_type, text, blob })
 }
 
-fn link(catalog: &Catalog, uri: String) -> Content {
-    match catalog.resources().at(&uri) {
+fn link(catalog: &Catalog, caller: &Principal, uri: String) -> Content {
+    let may_read = |at: &&Arc<Resource>| Permit::of(caller).may_read(catalog, Readable::One(at));
+    match catalog.resources().at(&uri).filter(may_read) {
         Some(resource) => resources::link_to(resource),
         None => {
             Content::ResourceLink { name: uri.clone(), uri, description: None, mime_type: None, size: None }

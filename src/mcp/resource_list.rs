@@ -6,10 +6,11 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use taskbridge_sdk::{Output, Timestamp};
 
+use super::permit::Permit;
 use super::resources::{self, Link};
 use super::{Bridge, cursor};
 use crate::auth::Principal;
-use crate::catalog::{Resource, ResourceTemplate};
+use crate::catalog::{Readable, Resource, ResourceTemplate};
 use crate::tasks::store::{Position, StoreError};
 use crate::tasks::task::{Task, TaskId};
 
@@ -107,10 +108,11 @@ pub async fn page(bridge: &Bridge, caller: &Principal, at: Option<&str>) -> Resu
         Some(text) => Some(cursor::open(&bridge.seal, LIST, &caller.owner, text).ok_or(ListError::Cursor)?),
     };
     let size = bridge.settings().page_size;
-    let catalog = bridge.catalog();
+    let (catalog, permit) = (bridge.catalog(), Permit::of(caller));
+    let known = |resource: &Resource| permit.may_read(&catalog, Readable::One(resource));
     let (mut fixed, after) = match &place {
-        None => (catalog.resources().page(None, size + 1), None),
-        Some(Place::Fixed(after)) => (catalog.resources().page(Some(after), size + 1), None),
+        None => (catalog.resources().page(None, size + 1, known), None),
+        Some(Place::Fixed(after)) => (catalog.resources().page(Some(after), size + 1, known), None),
         Some(Place::Tasks) => (Vec::new(), None),
         Some(Place::Task(millis, id)) => {
             let (created_at, id) = (Timestamp::from_millis(*millis), TaskId::from_wire(id.clone()));
@@ -169,18 +171,20 @@ async fn output(bridge: &Bridge, task: &Task) -> Result<Option<Output>, StoreErr
     }
 }
 
-/// The page of templates at a cursor, or the first: the same for everybody. `None` if the cursor is not one of this list.
-pub fn templates(bridge: &Bridge, at: Option<&str>) -> Option<Page<TemplateEntry>> {
+/// The page of templates at a cursor, or the first, of those that this caller may know of. `None` if the cursor is not one of
+/// this list.
+pub fn templates(bridge: &Bridge, caller: &Principal, at: Option<&str>) -> Option<Page<TemplateEntry>> {
     let place = match at {
         None => None,
         Some(text) => Some(cursor::open_for_all(&bridge.seal, TEMPLATES, text)?),
     };
     let size = bridge.settings().page_size;
-    let catalog = bridge.catalog();
+    let (catalog, permit) = (bridge.catalog(), Permit::of(caller));
+    let known = |template: &ResourceTemplate| permit.may_read(&catalog, Readable::Any(template));
     let (mut configured, skipped) = match &place {
-        None => (catalog.resources().templates_page(None, size + 1), 0),
+        None => (catalog.resources().templates_page(None, size + 1, known), 0),
         Some(TemplatePlace::Configured(after)) => {
-            (catalog.resources().templates_page(Some(after), size + 1), 0)
+            (catalog.resources().templates_page(Some(after), size + 1, known), 0)
         }
         Some(TemplatePlace::Own(count)) => (Vec::new(), *count),
     };

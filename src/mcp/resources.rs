@@ -3,6 +3,7 @@
 //! backend's narrow ways, bounded in size and time, for the task's owner only. It must not change a row, and must not
 //! know how a generation writes a resource.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,9 +11,10 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 use taskbridge_sdk::{ArtifactData, Backend, Content, ErrorKind, LogRequest, LogText, Output, is_text};
 
 use super::Bridge;
+use super::permit::Permit;
 use crate::auth::Principal;
 pub use crate::catalog::Body;
-use crate::catalog::Resource;
+use crate::catalog::{Readable, Resource};
 use crate::tasks::store::StoreError;
 use crate::tasks::task::{Task, TaskId};
 use crate::tasks::tools::Tools as _;
@@ -122,7 +124,9 @@ pub fn subject(uri: &str) -> Subject {
 /// # Errors
 /// If the store cannot be used.
 pub async fn exists(bridge: &Bridge, caller: &Principal, uri: &str) -> Result<bool, StoreError> {
-    if !matches!(bridge.catalog().resources().read(uri), Ok(None)) {
+    let (catalog, permit) = (bridge.catalog(), Permit::of(caller));
+    let may = |readable: Readable<'_>| permit.may_read(&catalog, readable);
+    if !matches!(catalog.resources().read(uri, may), Ok(None)) {
         return Ok(true);
     }
     let Some((id, part)) = parse(uri) else { return Ok(false) };
@@ -182,13 +186,8 @@ pub fn beside(bridge: &Bridge, tool: &str) -> Vec<Content> {
 /// # Errors
 /// See [`ReadError`].
 pub async fn read(bridge: &Bridge, caller: &Principal, uri: &str) -> Result<Contents, ReadError> {
-    let catalog = bridge.catalog();
-    match catalog.resources().read(uri) {
-        Ok(None) => {}
-        Ok(Some((mime_type, body))) => {
-            return Ok(Contents { mime_type: Some(mime_type.to_owned()), body, shared: true });
-        }
-        Err(words) => return Err(ReadError::Template(BadTemplate(words))),
+    if let Some(contents) = offered(bridge, caller, uri)? {
+        return Ok(contents);
     }
     let (id, part) = parse(uri).ok_or(ReadError::NotFound)?;
     let view = bridge.service.get(&caller.owner, &id).await?.ok_or(ReadError::NotFound)?;
@@ -200,6 +199,23 @@ pub async fn read(bridge: &Bridge, caller: &Principal, uri: &str) -> Result<Cont
         }
         Part::Artifact(name) => artifact(bridge, &view.task, &name).await,
     }
+}
+
+/// What the config gives at an address.
+fn offered(bridge: &Bridge, caller: &Principal, uri: &str) -> Result<Option<Contents>, ReadError> {
+    let (catalog, permit) = (bridge.catalog(), Permit::of(caller));
+    // What belongs to a tool is not everybody's, and no cache on the way may give it to others.
+    let shared = Cell::new(true);
+    let may = |readable: Readable<'_>| {
+        shared.set(readable.tools().next().is_none());
+        permit.may_read(&catalog, readable)
+    };
+    let found = catalog.resources().read(uri, may);
+    let found = found.map_err(|words| ReadError::Template(BadTemplate(words)))?;
+    Ok(found.map(|(mime_type, body)| {
+        let mime_type = Some(mime_type.to_owned());
+        Contents { mime_type, body, shared: shared.get() }
+    }))
 }
 
 /// The end of a task's log; empty while nothing has been started. `search` keeps the lines that contain it.

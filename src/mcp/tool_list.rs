@@ -1,11 +1,12 @@
-//! The list of tools, page by page, for every generation: the catalog by name, then the companion tools that this
-//! caller is offered. It must not know how a generation writes a tool.
+//! The list of tools, page by page, for every generation: of the catalog those that the caller may call, by name, then
+//! the companion tools that they are offered. It must not know how a generation writes a tool.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use super::companions::Companion;
+use super::permit::Permit;
 use super::{Bridge, cursor};
 use crate::auth::Principal;
 use crate::catalog::Tool;
@@ -48,10 +49,11 @@ pub fn page(bridge: &Bridge, caller: &Principal, automatic: bool, at: Option<&st
         .filter(|companion| companion.is_offered(bridge, caller, automatic))
         .collect();
     let size = bridge.settings().page_size;
-    let catalog = bridge.catalog();
+    let (catalog, permit) = (bridge.catalog(), Permit::of(caller));
+    let listed = |tool: &Tool| permit.may_call(tool);
     let (mut tools, skipped) = match &place {
-        None => (catalog.page(None, size + 1), 0),
-        Some(Place::Tool(after)) => (catalog.page(Some(after), size + 1), 0),
+        None => (catalog.page(None, size + 1, listed), 0),
+        Some(Place::Tool(after)) => (catalog.page(Some(after), size + 1, listed), 0),
         Some(Place::Companions(count)) => (Vec::new(), *count),
     };
     let more_tools = tools.len() > size;

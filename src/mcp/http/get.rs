@@ -21,7 +21,7 @@ pub(super) async fn get(http: &Arc<Http>, principal: Principal, headers: &Header
     let taken_up = headers.contains_key("last-event-id");
     let place = match headers.get("last-event-id") {
         None => {
-            let resume = Resume::Listen { lists: Some(http.bridge.offers.edition()) };
+            let resume = Resume::Listen { lists: Some(http.bridge.offers.edition_for(&principal)) };
             Place::start(&session.nonce, resume, &*http.bridge.entropy)
         }
         Some(id) => id

@@ -15,6 +15,7 @@ use super::{Http, Result, body, elsewhere, gate};
 use crate::auth::Principal;
 use crate::mcp::generation::{Generation, Replied};
 use crate::mcp::jsonrpc::{self, Id, Message, Outcome, Request};
+use crate::mcp::permit;
 use crate::mcp::polls::Turn;
 use crate::mcp::session::Caller;
 use crate::mcp::v2026_07_28::Refused;
@@ -98,6 +99,7 @@ async fn alone(
         false => request.params["taskId"].as_str().unwrap_or_default(),
     };
     hold_polls(http, counted, &request).await?;
+    check_scopes(http, &asker.principal, &request)?;
     Ok(Exchange::handle_alone(http, asker, request).await)
 }
 
@@ -124,6 +126,7 @@ fn initialize(http: &Http, principal: &Principal, request: &Request) -> Response
 
 async fn request_of(http: &Arc<Http>, caller: Caller, request: Request) -> Result<Response> {
     hold_polls(http, counted_as(&caller), &request).await?;
+    check_scopes(http, &caller.principal, &request)?;
     Ok(Exchange::handle(http, caller, request).await)
 }
 
@@ -141,6 +144,17 @@ async fn hold_polls(http: &Http, counted_as: &str, request: &Request) -> Result<
             Ok(())
         }
         Turn::Never => Err(Refusal::too_many_polls(most).to(Some(request.id.clone()))),
+    }
+}
+
+/// Tells a caller who lacks nothing but scopes which to ask for.
+fn check_scopes(http: &Http, caller: &Principal, request: &Request) -> Result<()> {
+    match permit::lacking(&http.bridge, caller, request) {
+        None => Ok(()),
+        Some(needed) => {
+            let refusal = Refusal::insufficient_scope(&http.entrance.rules().auth, &needed);
+            Err(refusal.to(Some(request.id.clone())))
+        }
     }
 }
 

@@ -72,7 +72,6 @@ impl Refusal {
     }
 
     /// 403: the token is good, and all of these scopes are needed for what is asked.
-    #[expect(dead_code, reason = "rules on tools will say which scopes a call needs")]
     pub(super) fn insufficient_scope(auth: &Authenticator, needed: &[String]) -> Box<Self> {
         let why = Unauthorized::Scope(needed.to_vec());
         Self::refused(StatusCode::FORBIDDEN, why.to_string()).challenging(&auth.scope_challenge(needed))

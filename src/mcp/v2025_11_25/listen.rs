@@ -39,7 +39,8 @@ pub(super) async fn listen(
     outlet: &dyn Outlet,
 ) {
     let Call { bridge, session, .. } = *call;
-    let turn = bridge.speakers.enter(&session.nonce, n, since, bridge.offers.edition());
+    let turn =
+        bridge.speakers.enter(&session.nonce, n, since, bridge.offers.edition_for(&call.caller.principal));
     let listening = (n > 0).then(|| bridge.service.listening(&session.nonce, n, session.expires));
     let _leaving = listening.map(|listening| Leaving { call, turn: &turn, listening });
     // What was sent on a stream that is taken up again perhaps never came.
@@ -112,8 +113,9 @@ impl Speaker<'_> {
     async fn speak(&mut self, session: &str) -> Result<std::convert::Infallible, StoreError> {
         let bridge = self.call.bridge;
         let mut editions = bridge.offers.editions();
-        let lists = *editions.borrow_and_update();
-        self.tell_of_lists(lists).await?;
+        editions.mark_unchanged();
+        let caller = &self.call.caller.principal;
+        self.tell_of_lists(bridge.offers.edition_for(caller)).await?;
         let mut changes = bridge.service.changes(session);
         let mut behind = {
             let tasks = bridge.service.of_session(session).await?;
@@ -135,8 +137,8 @@ impl Speaker<'_> {
                 // First, since there is seldom anything: tasks that change all the time must not keep it waiting.
                 news = self.follows.next() => self.tell_of_resources(news?).await?,
                 Ok(()) = editions.changed() => {
-                    let now = *editions.borrow_and_update();
-                    self.tell_of_lists(now).await?;
+                    editions.mark_unchanged();
+                    self.tell_of_lists(bridge.offers.edition_for(caller)).await?;
                 }
                 changed = changes.next() => {
                     behind.extend(changed.tasks);

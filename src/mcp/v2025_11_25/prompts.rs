@@ -12,7 +12,7 @@ use crate::mcp::resources::ReadError;
 /// `prompts/list`.
 pub(super) fn list(call: &Call<'_>, params: &Value) -> Outcome {
     let cursor = from_wire::cursor(params)?;
-    let page = prompts::page(call.bridge, cursor);
+    let page = prompts::page(call.bridge, &call.caller.principal, cursor);
     let page = page.ok_or_else(from_wire::bad_cursor)?;
     let prompts = page.entries.iter().map(|prompt| listed(call, prompt)).collect();
     Ok(to_wire::value(&wire::ListPromptsResult { prompts, next_cursor: page.next_cursor }))

@@ -57,7 +57,7 @@ fn resource(revision: Revision, entry: &Entry) -> wire::Resource<'_> {
 /// `resources/templates/list`.
 pub(super) fn templates(call: &Call<'_>, params: &Value) -> Outcome {
     let cursor = from_wire::cursor(params)?;
-    let page = resource_list::templates(call.bridge, cursor);
+    let page = resource_list::templates(call.bridge, &call.caller.principal, cursor);
     let page = page.ok_or_else(from_wire::bad_cursor)?;
     let resource_templates = page.entries.iter().map(|entry| template(call.revision(), entry)).collect();
     Ok(to_wire::value(&wire::ListResourceTemplatesResult {

@@ -12,6 +12,7 @@ use crate::mcp::fallback;
 use crate::mcp::heard::Heard;
 use crate::mcp::jsonrpc::{Error, Id, METHOD_NOT_FOUND, Outcome};
 use crate::mcp::outlet::{Outlet, Resume};
+use crate::mcp::permit;
 use crate::mcp::progress::Reports;
 use crate::mcp::spans;
 use crate::mcp::tool_list::{self, Entry};
@@ -76,10 +77,7 @@ pub(super) async fn call(call: &Call<'_>, request: Id, params: Value, outlet: &d
         return run_companion(call, request, companion, wanted, outlet).await;
     }
     let catalog = call.bridge.catalog();
-    let Some(tool) = catalog.get(&wanted.name) else {
-        let message = format!("Unknown tool: {:?}. tools/list has the tools there are.", wanted.name);
-        return Err(from_wire::invalid(message));
-    };
+    let tool = permit::called(&call.caller.principal, &catalog, &wanted.name)?;
     match (&wanted.task, tool.task_support) {
         (Some(_), TaskSupport::Forbidden) => Err(not_as_task(&tool.name)),
         (None, TaskSupport::Required) => Err(Error::new(

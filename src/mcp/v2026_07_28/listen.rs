@@ -94,7 +94,9 @@ impl<'a> Speaker<'a> {
         let bridge = self.call.bridge;
         let mut changes = bridge.service.follow(self.told.keys().cloned());
         let mut editions = bridge.offers.editions();
-        let mut edition = *editions.borrow_and_update();
+        let caller = &self.call.asker.principal;
+        editions.mark_unchanged();
+        let mut edition = bridge.offers.edition_for(caller);
         let mut follows = Follows::new(bridge, &self.call.asker.principal);
         follows.set(&self.filter.resource_subscriptions.iter().cloned().collect());
         let mut behind: HashSet<TaskId> = self.told.keys().cloned().collect();
@@ -132,7 +134,8 @@ impl<'a> Speaker<'a> {
                     }
                 }
                 Ok(()) = editions.changed() => {
-                    let now = *editions.borrow_and_update();
+                    editions.mark_unchanged();
+                    let now = bridge.offers.edition_for(caller);
                     self.tell_lists(edition, now).await;
                     edition = now;
                 }

@@ -26,6 +26,7 @@ use super::companions::Companion;
 use super::generation;
 use super::jsonrpc::{self, METHOD_NOT_FOUND, Outcome, Request};
 use super::outlet::Outlet;
+use super::permit::{Callable, Permit};
 use super::session::Abilities;
 use super::spans;
 use taskbridge_sdk::Level;
@@ -78,8 +79,8 @@ pub fn admit(
         return Err(refused(errors::unsupported_version(&about.version)));
     }
     if let (Some(headers), "tools/call") = (headers, request.method.as_str())
-        && let Some(tool) =
-            request.params["name"].as_str().and_then(|name| bridge.catalog().get(name).cloned())
+        && let Some(name) = request.params["name"].as_str()
+        && let Callable::Yes(tool) = Permit::of(&principal).callable(&bridge.catalog(), name)
     {
         let arguments = &request.params["arguments"];
         headers::check_parameters(&tool.mirrored, arguments, headers).map_err(refused)?;
@@ -152,6 +153,11 @@ impl Call<'_> {
     /// hold tasks.
     fn offers_companions(&self) -> bool {
         !self.has_tasks()
+    }
+
+    /// Who may be given a list that says the same to everybody who may know of all that is on it.
+    fn scope(&self) -> wire::CacheScope {
+        if self.bridge.catalog().is_open() { wire::CacheScope::Public } else { wire::CacheScope::Private }
     }
 
     fn is_offered(&self, companion: Companion) -> bool {

@@ -7,21 +7,21 @@ use serde_json::{Map, Value, json};
 
 use super::lifecycle::FRESH;
 use super::rounds::{self, Next, Target};
-use super::wire::CacheScope;
 use super::{Call, from_wire, to_wire, wire};
 use crate::catalog::{Argument, Prompt};
 use crate::mcp::jsonrpc::{Error, INTERNAL_ERROR, INVALID_PARAMS, Outcome};
+use crate::mcp::permit::Permit;
 use crate::mcp::prompts::{self, PromptError, Told};
 use crate::mcp::resources::ReadError;
 
 /// `prompts/list`: the same for everybody.
 pub(super) fn list(call: &Call<'_>, params: &Value) -> Outcome {
     let cursor = from_wire::cursor(params)?;
-    let page = prompts::page(call.bridge, cursor);
+    let page = prompts::page(call.bridge, &call.asker.principal, cursor);
     let page = page.ok_or_else(from_wire::bad_cursor)?;
     let prompts = page.entries.iter().map(|prompt| listed(prompt)).collect();
     let result = wire::ListPromptsResult { prompts, next_cursor: page.next_cursor };
-    Ok(to_wire::cacheable(result, FRESH, CacheScope::Public))
+    Ok(to_wire::cacheable(result, FRESH, call.scope()))
 }
 
 fn listed(prompt: &Prompt) -> wire::Prompt<'_> {
@@ -68,7 +68,8 @@ fn complete(
     params: &Value,
 ) -> Result<Gathered, Error> {
     let catalog = call.bridge.catalog();
-    let inquiries = catalog.prompts().get(name).map_or(&[][..], |prompt| &prompt.inquiries);
+    let inquiries =
+        Permit::of(&call.asker.principal).prompt(&catalog, name).map_or(&[][..], |prompt| &prompt.inquiries);
     // Who cannot be asked is told what is missing.
     if inquiries.is_empty() || !call.client().elicitation_form {
         return Ok(Gathered::All(given));

@@ -62,11 +62,11 @@ fn resource(entry: &Entry) -> wire::Resource<'_> {
 /// `resources/templates/list`.
 pub(super) fn templates(call: &Call<'_>, params: &Value) -> Outcome {
     let cursor = from_wire::cursor(params)?;
-    let page = resource_list::templates(call.bridge, cursor);
+    let page = resource_list::templates(call.bridge, &call.asker.principal, cursor);
     let page = page.ok_or_else(from_wire::bad_cursor)?;
     let resource_templates = page.entries.iter().map(template).collect();
     let result = wire::ListResourceTemplatesResult { resource_templates, next_cursor: page.next_cursor };
-    Ok(to_wire::cacheable(result, FRESH, CacheScope::Public))
+    Ok(to_wire::cacheable(result, FRESH, call.scope()))
 }
 
 fn template(entry: &TemplateEntry) -> wire::ResourceTemplate<'_> {

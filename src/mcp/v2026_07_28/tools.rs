@@ -13,6 +13,7 @@ use crate::mcp::fallback;
 use crate::mcp::heard::Heard;
 use crate::mcp::jsonrpc::{Error, Outcome};
 use crate::mcp::outlet::Outlet;
+use crate::mcp::permit;
 use crate::mcp::spans;
 use crate::mcp::tool_list::{self, Entry};
 use crate::mcp::tool_result::ToolResult;
@@ -66,10 +67,7 @@ pub(super) async fn call(call: &Call<'_>, params: Value, outlet: &dyn Outlet) ->
         return run_companion(call, companion, wanted, outlet).await;
     }
     let catalog = call.bridge.catalog();
-    let Some(tool) = catalog.get(&wanted.name) else {
-        let message = format!("Unknown tool: {:?}. tools/list has the tools there are.", wanted.name);
-        return Err(from_wire::invalid(message));
-    };
+    let tool = permit::called(&call.asker.principal, &catalog, &wanted.name)?;
     if tool.task_support == TaskSupport::Required && !call.has_tasks() {
         return Err(errors::needs_tasks(&tool.name));
     }

@@ -1,0 +1,268 @@
+//! `[access]`, `[tools.NAME.access]` and `access` of a backend's discovery: who may do what with tools and their tasks.
+//! Everything that can be told of a rule without anybody asking is told here: above all that nobody could meet it. It
+//! must not decide about anybody; that is [`crate::access::may`].
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::problem::unknown;
+use super::reader::Reader;
+use super::source::join;
+use super::{ApiKey, AuthMode, Authentication};
+use crate::access::{self, Rules, Verb, Verdict, Who};
+use crate::auth::{Identity, Principal};
+use crate::tasks::task::Owner;
+
+/// Who may do what with tools and their tasks. What a tool does not say itself is as `[access]` says.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Access {
+    /// Who may call the tool. Nobody else is told that there is one. Without a rule: everybody who is let in.
+    pub call: Option<Rule>,
+    /// Who may look at its tasks, with their results, logs and artifacts, beside their owner and those who may cancel or
+    /// answer. Without a rule: nobody.
+    pub see: Option<Rule>,
+    /// Who may cancel its tasks. Without a rule: their owner.
+    pub cancel: Option<Rule>,
+    /// Who may answer what its tasks ask, its `confirm` included. Without a rule: their owner.
+    pub answer: Option<Rule>,
+}
+
+/// Who may do something: whoever meets all the conditions that stand here, and nobody else.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Rule {
+    /// They have all of these scopes. Whoever lacks nothing else is told which (HTTP 403, `insufficient_scope`).
+    pub scopes: Option<Vec<String>>,
+    /// They are in one of these groups.
+    pub groups: Option<Vec<String>>,
+    /// They are one of these: the `principal` of an API key, or an owner as `taskbridge tasks` shows it.
+    pub principals: Option<Vec<String>>,
+    /// Each of these claims of their token is, or holds, what stands here, or one of what stands here. A name with dots
+    /// leads into objects.
+    pub claims: BTreeMap<String, Claim>,
+    /// Everybody who is let in.
+    pub everybody: bool,
+    /// The owner of the task may as well.
+    pub owner: bool,
+    /// With `answer`: never the owner of the task, so that it takes two people (four eyes).
+    pub not_caller: bool,
+}
+
+/// What a claim must be.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Claim {
+    /// One of these.
+    Any(Vec<Value>),
+    /// This.
+    One(Value),
+}
+
+/// Who there can be, as far as the config says.
+#[derive(Clone, Debug)]
+pub(super) enum Known {
+    /// Nobody is told from anybody.
+    Nobody,
+    /// These, and nobody else.
+    These(Vec<Principal>),
+    /// Whoever proves who they are elsewhere.
+    Others,
+}
+
+impl Known {
+    /// Who this lets in.
+    pub(super) fn of(auth: &Authentication) -> Self {
+        match auth.mode {
+            AuthMode::None => Self::Nobody,
+            AuthMode::ApiKeys => Self::These(auth.keys.iter().map(principal).collect()),
+            AuthMode::Oauth => Self::Others,
+        }
+    }
+}
+
+/// Whom a key stands for.
+fn principal(key: &ApiKey) -> Principal {
+    let (scopes, groups) = (key.scopes.iter().cloned().collect(), key.groups.iter().cloned().collect());
+    let who = Arc::new(Identity { scopes, groups, ..Identity::named(&key.principal) });
+    Principal { owner: Owner::new(&key.principal), identified: true, who, ..Principal::anybody() }
+}
+
+/// Makes rules of what stands at `field`, over those that hold without it.
+pub(super) fn rules(
+    reader: &mut Reader<'_>,
+    field: &str,
+    access: Option<&Access>,
+    otherwise: &Rules,
+    known: &Known,
+) -> Rules {
+    let mut rules = otherwise.clone();
+    let Some(access) = access else { return rules };
+    let Access { call, see, cancel, answer } = access;
+    for (verb, rule) in [(Verb::Call, call), (Verb::See, see), (Verb::Cancel, cancel), (Verb::Answer, answer)]
+    {
+        let Some(rule) = rule else { continue };
+        let field = join(field, verb.name());
+        check(reader, &field, verb, rule, known);
+        rules.set(verb, rule.read());
+        if reader.is_clean(&field)
+            && let Known::These(them) = known
+            && !is_met(verb, &rule.read(), them)
+        {
+            let message = match rule.not_caller {
+                true => {
+                    "of all that [auth] lists, nobody could answer what another one's task asks: give a key the \
+                         groups or scopes that this names"
+                }
+                false => {
+                    "nobody that [auth] lists could meet it: give a key the groups and scopes that this names"
+                }
+            };
+            reader.problem(field, message);
+        }
+    }
+    rules
+}
+
+/// True if one of them could do it, with a task of another one where it takes two.
+fn is_met(verb: Verb, rule: &access::Rule, them: &[Principal]) -> bool {
+    let mut rules = Rules::default();
+    rules.set(verb, rule.clone());
+    let nobody = Owner::new("");
+    let may = |them: &Principal, owner| access::may(&rules, verb, them, owner) == Verdict::May;
+    them.iter().any(|one| match (verb, rule.owner, rule.not_caller) {
+        (Verb::Call, ..) => may(one, None),
+        (_, true, _) => true,
+        (_, _, true) => them.iter().any(|other| other.owner != one.owner && may(one, Some(&other.owner))),
+        // A rule about looking names others than the owner; that it names one is enough.
+        (_, _, false) => may(one, Some(&nobody)),
+    })
+}
+
+impl Rule {
+    fn read(&self) -> access::Rule {
+        let set = |names: &Option<Vec<String>>| names.iter().flatten().cloned().collect();
+        let values = |claim: &Claim| match claim {
+            Claim::Any(values) => values.clone(),
+            Claim::One(value) => vec![value.clone()],
+        };
+        let claims = self.claims.iter().map(|(name, claim)| (name.clone(), values(claim))).collect();
+        let who = Who {
+            scopes: set(&self.scopes),
+            groups: set(&self.groups),
+            principals: set(&self.principals),
+            claims,
+        };
+        let who = (self.everybody || self.has_conditions()).then_some(who);
+        access::Rule { who, owner: self.owner, not_caller: self.not_caller }
+    }
+
+    fn has_conditions(&self) -> bool {
+        self.conditions().next().is_some()
+    }
+
+    /// The names of the conditions that stand here.
+    fn conditions(&self) -> impl Iterator<Item = &'static str> {
+        [
+            (self.scopes.is_some(), "scopes"),
+            (self.groups.is_some(), "groups"),
+            (self.principals.is_some(), "principals"),
+            (!self.claims.is_empty(), "claims"),
+        ]
+        .into_iter()
+        .filter_map(|(is_there, name)| is_there.then_some(name))
+    }
+}
+
+/// Says what is wrong with a rule by itself.
+fn check(reader: &mut Reader<'_>, field: &str, verb: Verb, rule: &Rule, known: &Known) {
+    let lists = [("scopes", &rule.scopes), ("groups", &rule.groups), ("principals", &rule.principals)];
+    for (name, list) in lists {
+        match list {
+            Some(names) if names.is_empty() => {
+                reader.problem(
+                    join(field, name),
+                    "it is empty, so nobody could meet it: name one, or remove it",
+                );
+            }
+            Some(names) if names.iter().any(|name| name.trim().is_empty()) => {
+                reader.problem(join(field, name), "one of the names is empty: nobody has that");
+            }
+            _ => {}
+        }
+    }
+    // RFC 6749, section 3.3; they also stand in a header.
+    let fits = |c: char| c.is_ascii_graphic() && !"\"\\".contains(c);
+    if rule.scopes.iter().flatten().any(|scope| !scope.chars().all(fits)) {
+        let message = "a scope has visible ASCII characters only, and no space, quote or backslash";
+        reader.problem(join(field, "scopes"), message);
+    }
+    let claims = join(field, "claims");
+    for (name, claim) in &rule.claims {
+        if *claim == Claim::Any(Vec::new()) {
+            reader.problem(join(&claims, name), "it is empty, so no claim could be one of it: list a value");
+        }
+    }
+    if rule.everybody && rule.has_conditions() {
+        let message = "everybody would meet it whatever else stands here: remove this, or the conditions";
+        reader.problem(join(field, "everybody"), message);
+    }
+    if !rule.everybody && !rule.has_conditions() && !rule.owner {
+        let message = match rule.not_caller {
+            true => {
+                "it says who must not, and nobody who may: add `groups`, `scopes`, `claims`, `principals` or \
+                     `everybody = true`"
+            }
+            false => {
+                "it names nobody: add `groups`, `scopes`, `claims`, `principals`, `owner = true` or \
+                      `everybody = true`"
+            }
+        };
+        reader.problem(field, message);
+    }
+    let misplaced = match verb {
+        Verb::Call if rule.owner => {
+            Some(("owner", "before a call there is no task that somebody could own: remove it"))
+        }
+        Verb::See if rule.owner => Some(("owner", "the owner of a task can always look at it: remove it")),
+        Verb::Answer if rule.owner && rule.not_caller => {
+            Some(("not_caller", "`owner = true` says the opposite: keep one of the two"))
+        }
+        Verb::Call | Verb::See | Verb::Cancel if rule.not_caller => {
+            Some(("not_caller", "it goes with `answer`: remove it"))
+        }
+        _ => None,
+    };
+    if let Some((name, message)) = misplaced {
+        reader.problem(join(field, name), message);
+    }
+    check_known(reader, field, rule, known);
+}
+
+/// Says what nobody could meet, of all whom the config lets in.
+fn check_known(reader: &mut Reader<'_>, field: &str, rule: &Rule, known: &Known) {
+    match known {
+        Known::Nobody => {
+            let about_people = rule.conditions().next().or(rule.not_caller.then_some("not_caller"));
+            if let Some(name) = about_people {
+                let message = "[auth] tells nobody from anybody (mode = \"none\"), so nobody could meet it: set a mode \
+                               that does, or remove the rule";
+                reader.problem(join(field, name), message);
+            }
+        }
+        Known::These(them) => {
+            let names: Vec<&str> = them.iter().map(|one| one.owner.as_str()).collect();
+            for (index, name) in rule.principals.iter().flatten().enumerate() {
+                if !names.contains(&name.as_str()) {
+                    let field = format!("{}[{index}]", join(field, "principals"));
+                    reader.problem(field, unknown("principal", name, &names));
+                }
+            }
+        }
+        Known::Others => {}
+    }
+}

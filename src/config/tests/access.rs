@@ -1,0 +1,135 @@
+//! What a config says wrongly of who may do what, with the exact words that are told. It must not decide about anybody.
+
+use super::*;
+use crate::access::{Rule, Rules, Who};
+
+/// Two keys, of which one is in a group and has a scope.
+const KEYS: &str = "[auth]\nmode = \"api_keys\"\n\
+    [[auth.keys]]\nprincipal = \"ann\"\nsha256 = \"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"\n\
+    groups = [\"release\"]\nscopes = [\"deploy\"]\n\
+    [[auth.keys]]\nprincipal = \"bob\"\nsha256 = \"bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb\"\n";
+
+fn with(access: &str) -> String {
+    format!("{KEYS}[backends.here]\nkind = \"sim\"\n[tools.t]\nbackend = \"here\"\ntarget = {{}}\n{access}\n")
+}
+
+fn groups(names: &[&str]) -> Who {
+    Who { groups: names.iter().map(|name| (*name).to_owned()).collect(), ..Who::default() }
+}
+
+#[test]
+fn a_tool_says_who_may_do_what_and_the_rest_is_as_the_table_says() {
+    let text = with(
+        "access.answer = { groups = [\"release\"], not_caller = true }\n\
+         [tools.other]\nbackend = \"here\"\ntarget = {}\n\
+         [access]\ncall = { groups = [\"release\"] }\nanswer = { owner = true }\nsee = { everybody = true }",
+    );
+    let config = read(&text).unwrap();
+    let release = || Some(groups(&["release"]));
+    let table = Rules {
+        call: Rule { who: release(), ..Rule::default() },
+        see: Rule::everybody(),
+        ..Rules::default()
+    };
+    assert_eq!(config.access, table);
+    let of = |name: &str| config.tools.iter().find(|tool| tool.name == name).unwrap().access.clone();
+    assert_eq!(of("other"), table);
+    let answer = Rule { who: release(), owner: false, not_caller: true };
+    assert_eq!(of("t"), Rules { answer, ..table });
+    assert_eq!(read(&with("")).unwrap().tools[0].access, Rules::default());
+    let claims = read(&with("access.call = { claims = { team = \"data\", level = [1, 2] } }"))
+        .unwrap_err()
+        .to_string();
+    assert!(claims.contains("nobody that [auth] lists could meet it"), "keys have no claims: {claims}");
+}
+
+#[test]
+fn what_nobody_could_meet_is_refused() {
+    for (rule, expected) in [
+        (
+            "call = {}",
+            "call: it names nobody: add `groups`, `scopes`, `claims`, `principals`, `owner = true` or `everybody = true`",
+        ),
+        (
+            "call = { groups = [] }",
+            "call.groups: it is empty, so nobody could meet it: name one, or remove it",
+        ),
+        (
+            "see = { claims = { team = [] } }",
+            "see.claims.team: it is empty, so no claim could be one of it: list a value",
+        ),
+        ("call = { groups = [\" \"] }", "call.groups: one of the names is empty: nobody has that"),
+        (
+            "call = { scopes = [\"a b\"] }",
+            "call.scopes: a scope has visible ASCII characters only, and no space, quote or backslash",
+        ),
+        (
+            "call = { owner = true }",
+            "call.owner: before a call there is no task that somebody could own: remove it",
+        ),
+        (
+            "see = { everybody = true, owner = true }",
+            "see.owner: the owner of a task can always look at it: remove it",
+        ),
+        (
+            "cancel = { groups = [\"release\"], not_caller = true }",
+            "cancel.not_caller: it goes with `answer`: remove it",
+        ),
+        (
+            "answer = { owner = true, not_caller = true }",
+            "answer.not_caller: `owner = true` says the opposite: keep one of the two",
+        ),
+        (
+            "answer = { not_caller = true }",
+            "answer: it says who must not, and nobody who may: add `groups`, `scopes`, `claims`, `principals` or `everybody = true`",
+        ),
+        (
+            "call = { everybody = true, groups = [\"release\"] }",
+            "call.everybody: everybody would meet it whatever else stands here: remove this, or the conditions",
+        ),
+        (
+            "call = { groups = [\"data\"] }",
+            "call: nobody that [auth] lists could meet it: give a key the groups and scopes that this names",
+        ),
+        (
+            "see = { scopes = [\"deploy\", \"prod\"] }",
+            "see: nobody that [auth] lists could meet it: give a key the groups and scopes that this names",
+        ),
+        ("call = { principals = [\"anna\"] }", "call.principals[0]: unknown principal `anna`"),
+        ("call = { grups = [\"x\"] }", "call.grups: unknown field `grups`"),
+    ] {
+        let words = words(&with(&format!("access.{rule}")));
+        let first = words.lines().next().unwrap();
+        assert!(first.starts_with(&format!("x.toml:16: tools.t.access.{expected}")), "{rule}: {words}");
+    }
+}
+
+#[test]
+fn four_eyes_take_two_who_could_be_met() {
+    let rule = "access.answer = { principals = [\"ann\"], not_caller = true }";
+    assert!(read(&with(rule)).is_ok(), "ann answers what bob's tasks ask");
+    let alone = with(rule).replace("principal = \"bob\"", "principal = \"ann\"");
+    assert!(words(&alone).contains("nobody could answer what another one's task asks"), "{}", words(&alone));
+}
+
+#[test]
+fn without_auth_no_rule_about_people_can_be_met() {
+    for rule in [
+        "call = { groups = [\"release\"] }",
+        "see = { scopes = [\"x\"] }",
+        "answer = { everybody = true, not_caller = true }",
+    ] {
+        let words = with_tool(&format!("access.{rule}\n"));
+        assert!(words.contains("[auth] tells nobody from anybody (mode = \"none\")"), "{rule}: {words}");
+    }
+    assert!(read("[access]\ncall = { everybody = true }\n").is_ok());
+}
+
+#[test]
+fn the_rules_for_what_a_backend_offers_are_read_where_they_stand() {
+    let text = format!(
+        "{KEYS}[backends.here]\nkind = \"sim\"\n[backends.here.discover]\naccess.call = {{ groups = [\"data\"] }}\n"
+    );
+    let words = words(&text);
+    assert!(words.contains("backends.here.discover.access.call: nobody that [auth] lists"), "{words}");
+}

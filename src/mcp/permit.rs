@@ -1,0 +1,120 @@
+//! [`Permit`]: what a caller may do here, by the rules of the catalog in force. Every generation asks it before it calls,
+//! lists or reads; what it answers is decided by [`crate::access::may`]. It must not know how a generation says no.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::Bridge;
+use super::jsonrpc::{Error, Request};
+use super::params;
+use crate::access::{Verb, Verdict, may};
+use crate::auth::Principal;
+use crate::catalog::{Argument, Catalog, Prompt, Readable, Tool};
+
+/// The code of an error for a caller who lacks scopes: that of HTTP, for which JSON-RPC has none.
+const FORBIDDEN: i32 = 403;
+
+/// What a caller may do.
+#[derive(Clone, Copy)]
+pub struct Permit<'a> {
+    caller: &'a Principal,
+}
+
+/// What becomes of a call.
+pub enum Callable<'a> {
+    /// The tool that is called.
+    Yes(&'a Arc<Tool>),
+    /// The caller needs these scopes for it.
+    Lacks(BTreeSet<String>),
+    /// There is no such tool for this caller.
+    Unknown,
+}
+
+impl<'a> Permit<'a> {
+    /// What this caller may do.
+    pub fn of(caller: &'a Principal) -> Self {
+        Self { caller }
+    }
+
+    /// The tool that this caller means.
+    pub fn callable<'c>(&self, catalog: &'c Catalog, name: &str) -> Callable<'c> {
+        let Some(tool) = catalog.get(name) else { return Callable::Unknown };
+        match may(&tool.access, Verb::Call, self.caller, None) {
+            Verdict::May => Callable::Yes(tool),
+            Verdict::Lacks(scopes) => Callable::Lacks(scopes),
+            Verdict::Own | Verdict::MayNot => Callable::Unknown,
+        }
+    }
+
+    /// True if this caller may call the tool.
+    pub fn may_call(&self, tool: &Tool) -> bool {
+        may(&tool.access, Verb::Call, self.caller, None) == Verdict::May
+    }
+
+    /// True if this caller may know of a resource: it belongs to no tool, or to one that they may call.
+    pub fn may_read(&self, catalog: &Catalog, readable: Readable<'_>) -> bool {
+        match readable {
+            Readable::One(resource) => {
+                resource.tools.is_empty() || resource.tools.iter().any(|name| self.knows(catalog, name))
+            }
+            Readable::Any(template) => self.may_fill(catalog, &template.parameters),
+        }
+    }
+
+    /// The prompt of this name, if this caller may know of it.
+    pub fn prompt<'c>(&self, catalog: &'c Catalog, name: &str) -> Option<&'c Arc<Prompt>> {
+        catalog.prompts().get(name).filter(|prompt| self.may_prompt(catalog, prompt))
+    }
+
+    /// True if this caller may know of a prompt.
+    pub fn may_prompt(&self, catalog: &Catalog, prompt: &Prompt) -> bool {
+        self.may_fill(catalog, &prompt.arguments)
+    }
+
+    /// The values of arguments can be those of a tool's parameter.
+    fn may_fill(&self, catalog: &Catalog, arguments: &[Argument]) -> bool {
+        arguments.iter().filter_map(|argument| argument.tool.as_deref()).all(|name| self.knows(catalog, name))
+    }
+
+    fn knows(&self, catalog: &Catalog, tool: &str) -> bool {
+        matches!(self.callable(catalog, tool), Callable::Yes(_))
+    }
+}
+
+/// The scopes that the call of a tool takes, if all that stands against it is that its caller lacks some of them. Those that they have are among them: whoever asks for a token anew must not lose any.
+pub fn lacking(bridge: &Bridge, caller: &Principal, request: &Request) -> Option<Vec<String>> {
+    if request.method != "tools/call" {
+        return None;
+    }
+    let name = request.params["name"].as_str()?;
+    match Permit::of(caller).callable(&bridge.catalog(), name) {
+        Callable::Lacks(lacking) => {
+            let catalog = bridge.catalog();
+            let who = catalog.get(name).and_then(|tool| tool.access.call.who.as_ref());
+            Some(who.map_or(lacking, |who| who.scopes.clone()).into_iter().collect())
+        }
+        Callable::Yes(_) | Callable::Unknown => None,
+    }
+}
+
+/// The tool that is called.
+///
+/// # Errors
+/// What the call is answered with if there is none for this caller.
+pub fn called<'c>(caller: &Principal, catalog: &'c Catalog, name: &str) -> Result<&'c Arc<Tool>, Error> {
+    match Permit::of(caller).callable(catalog, name) {
+        Callable::Yes(tool) => Ok(tool),
+        Callable::Lacks(scopes) => {
+            let words = format!("{name:?} needs what you were not granted: the scope {:?}", listed(&scopes));
+            Err(Error::new(FORBIDDEN, words))
+        }
+        Callable::Unknown => {
+            Err(params::invalid(format!("Unknown tool: {name:?}. tools/list has the tools there are.")))
+        }
+    }
+}
+
+/// Scopes as a header lists them (RFC 6750, section 3).
+fn listed(scopes: &BTreeSet<String>) -> String {
+    scopes.iter().map(String::as_str).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,15 @@
+//! Who may do what, and that nothing of one owner shows to another. Answers are compared as they are on the wire.
+
+mod calls;
+mod raw;
+
+use sha2::{Digest as _, Sha256};
+
+/// `[auth]` with a key `key-of-NAME` for each name, with what else stands in its table.
+fn keys(names: &[(&str, &str)]) -> String {
+    let digest = |name: &str| data_encoding::HEXLOWER.encode(&Sha256::digest(format!("key-of-{name}")));
+    let key = |(name, more): &(&str, &str)| {
+        format!("[[auth.keys]]\nprincipal = \"{name}\"\nsha256 = \"{}\"\n{more}\n", digest(name))
+    };
+    format!("[auth]\nmode = \"api_keys\"\n{}", names.iter().map(key).collect::<String>())
+}

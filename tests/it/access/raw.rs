@@ -1,0 +1,196 @@
+//! A client that shows answers as they are: status, challenge and body. It must not mend what it is told to send.
+
+#![allow(dead_code, reason = "a kit: not every test needs every tool")]
+
+use reqwest::header::HeaderMap;
+use serde_json::{Value, json};
+
+const MODERN: &str = "2026-07-28";
+
+/// A generation, in the words of its requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Of {
+    /// 2025-11-25, in a session.
+    Sessions,
+    /// 2026-07-28.
+    Alone,
+}
+
+/// What came back.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Answer {
+    pub(super) status: u16,
+    /// `WWW-Authenticate` and `Retry-After`.
+    pub(super) headers: Vec<(String, String)>,
+    /// The last message, without its id.
+    pub(super) body: Value,
+}
+
+/// Somebody with a key, in a session of their own.
+#[derive(Clone)]
+pub(super) struct Raw {
+    http: reqwest::Client,
+    url: String,
+    key: String,
+    session: String,
+}
+
+impl Raw {
+    /// Whoever has this key, who can be asked.
+    pub(super) async fn of(url: &str, name: &str) -> Self {
+        let http = reqwest::Client::new();
+        let mut raw =
+            Self { http, url: url.to_owned(), key: format!("key-of-{name}"), session: String::new() };
+        let params = json!({
+            "protocolVersion": "2025-11-25",
+            "capabilities": able(),
+            "clientInfo": {"name": "raw", "version": "1"},
+        });
+        let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params});
+        let response = raw.builder().json(&hello).send().await.unwrap();
+        raw.session = response.headers()["mcp-session-id"].to_str().unwrap().to_owned();
+        raw
+    }
+
+    /// Its session id.
+    pub(super) fn session(&self) -> &str {
+        &self.session
+    }
+
+    /// The same person with another one's session id.
+    pub(super) fn in_session(&self, session: &str) -> Self {
+        Self { session: session.to_owned(), ..self.clone() }
+    }
+
+    fn builder(&self) -> reqwest::RequestBuilder {
+        self.http
+            .post(&self.url)
+            .bearer_auth(&self.key)
+            .header("accept", "application/json, text/event-stream")
+    }
+
+    fn request(&self, of: Of, method: &str, mut params: Value) -> reqwest::RequestBuilder {
+        let mut builder = self.builder();
+        match of {
+            Of::Sessions => {
+                builder = builder
+                    .header("mcp-session-id", &self.session)
+                    .header("mcp-protocol-version", "2025-11-25");
+            }
+            Of::Alone => {
+                builder = builder.header("mcp-protocol-version", MODERN).header("mcp-method", method);
+                let name = match method {
+                    "tools/call" | "prompts/get" => &params["name"],
+                    "resources/read" => &params["uri"],
+                    "tasks/get" | "tasks/update" | "tasks/cancel" => &params["taskId"],
+                    _ => &Value::Null,
+                };
+                if let Some(name) = name.as_str() {
+                    builder = builder.header("mcp-name", name);
+                }
+                params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!(MODERN);
+                params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = able();
+            }
+        }
+        builder.json(&json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params}))
+    }
+
+    /// The answer to a request.
+    pub(super) async fn ask(&self, of: Of, method: &str, params: Value) -> Answer {
+        read(self.request(of, method, params).send().await.unwrap()).await
+    }
+
+    /// The first message of the stream that answers a request.
+    pub(super) async fn first(&self, of: Of, method: &str, params: Value) -> Value {
+        first(self.request(of, method, params).send().await.unwrap()).await
+    }
+
+    /// The answer to a response of the client's to a question of the server's.
+    pub(super) async fn reply(&self, id: &str, result: Value) -> Answer {
+        let message = json!({"jsonrpc": "2.0", "id": id, "result": result});
+        let request = self.builder().header("mcp-session-id", &self.session).json(&message);
+        read(request.send().await.unwrap()).await
+    }
+
+    /// The answer to another HTTP method in the session, with this as `Last-Event-ID` if it is not empty.
+    pub(super) async fn bare(&self, method: reqwest::Method, event: &str) -> Answer {
+        let mut request = self.http.request(method, &self.url).bearer_auth(&self.key);
+        request = request.header("accept", "text/event-stream").header("mcp-session-id", &self.session);
+        if !event.is_empty() {
+            request = request.header("last-event-id", event);
+        }
+        read(request.send().await.unwrap()).await
+    }
+
+    /// The result of a request.
+    pub(super) async fn get(&self, of: Of, method: &str, params: Value) -> Value {
+        let Answer { mut body, .. } = self.ask(of, method, params).await;
+        assert!(body.get("result").is_some(), "{method}: {body}");
+        body["result"].take()
+    }
+
+    /// The names of the tools that are listed, but for the server's own.
+    pub(super) async fn tools(&self, of: Of) -> Vec<String> {
+        let (mut names, mut params) = (Vec::new(), json!({}));
+        loop {
+            let page = self.get(of, "tools/list", params).await;
+            let on_page = page["tools"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|tool| tool["name"].as_str().unwrap().to_owned());
+            names.extend(on_page.filter(|name| !name.starts_with("task_")));
+            match page.get("nextCursor") {
+                Some(cursor) => params = json!({ "cursor": cursor }),
+                None => return names,
+            }
+        }
+    }
+
+    /// Starts a task and gives its id.
+    pub(super) async fn start(&self, of: Of, tool: &str, arguments: Value) -> String {
+        let (params, at) = match of {
+            Of::Sessions => (json!({"name": tool, "arguments": arguments, "task": {}}), "/task/taskId"),
+            Of::Alone => (json!({"name": tool, "arguments": arguments}), "/taskId"),
+        };
+        let created = self.get(of, "tools/call", params).await;
+        created.pointer(at).and_then(Value::as_str).unwrap_or_else(|| panic!("no task: {created}")).to_owned()
+    }
+}
+
+fn able() -> Value {
+    json!({"elicitation": {"form": {}}, "extensions": {"io.modelcontextprotocol/tasks": {}}})
+}
+
+async fn read(response: reqwest::Response) -> Answer {
+    let status = response.status().as_u16();
+    let headers = told(response.headers());
+    let is_stream = response.headers().get("content-type").is_some_and(|kind| kind == "text/event-stream");
+    let text = response.text().await.unwrap();
+    let message = match is_stream {
+        true => text.lines().filter_map(|line| line.strip_prefix("data: ")).next_back().unwrap_or_default(),
+        false => &text,
+    };
+    let mut body: Value = serde_json::from_str(message).unwrap_or_else(|_| Value::from(message));
+    if let Some(body) = body.as_object_mut() {
+        body.remove("id");
+    }
+    Answer { status, headers, body }
+}
+
+async fn first(mut response: reqwest::Response) -> Value {
+    let mut text = String::new();
+    loop {
+        let chunk = response.chunk().await.unwrap().expect("the stream ended without a message");
+        text.push_str(std::str::from_utf8(&chunk).unwrap());
+        let whole = text.lines().filter_map(|line| line.strip_prefix("data: ")).find(|data| !data.is_empty());
+        if let Some(message) = whole.and_then(|data| serde_json::from_str(data).ok()) {
+            return message;
+        }
+    }
+}
+
+fn told(headers: &HeaderMap) -> Vec<(String, String)> {
+    let told = |name: &str| Some((name.to_owned(), headers.get(name)?.to_str().unwrap().to_owned()));
+    ["www-authenticate", "retry-after"].into_iter().filter_map(told).collect()
+}
