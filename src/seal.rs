@@ -16,6 +16,7 @@ use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
+use zeroize::Zeroizing;
 
 use crate::clock::{self, Entropy};
 use crate::current::Current;
@@ -58,13 +59,14 @@ pub enum Key {
     /// The one that the store keeps.
     Own,
     /// One that was given.
-    Given([u8; 32]),
+    Given(Zeroizing<[u8; 32]>),
 }
 
 impl Key {
     /// The key that this secret stands for. It must be long and random: nothing makes it harder to guess than it is.
     pub fn of(secret: &str) -> Self {
-        Key::Given(Sha256::new().chain_update(b"taskbridge key").chain_update(secret).finalize().into())
+        let bytes = Sha256::new().chain_update(b"taskbridge key").chain_update(secret).finalize();
+        Key::Given(Zeroizing::new(bytes.into()))
     }
 }
 
@@ -92,8 +94,8 @@ struct Ciphers {
 #[derive(Clone)]
 pub struct Seal {
     ciphers: Arc<Current<Ciphers>>,
-    own: [u8; 32],
-    digest_key: [u8; 32],
+    own: Zeroizing<[u8; 32]>,
+    digest_key: Zeroizing<[u8; 32]>,
     entropy: Arc<dyn Entropy>,
 }
 
@@ -109,14 +111,15 @@ impl Seal {
         // Digests lie in rows and are compared for as long as those are kept, so they never go by a key that changes.
         let digest_key = Sha256::new().chain_update(b"taskbridge digest").chain_update(own).finalize().into();
         let only = Ciphers { first: XChaCha20Poly1305::new(own.into()), others: Vec::new(), turn: 0 };
-        Self { ciphers: Arc::new(Current::new(only)), own: *own, digest_key, entropy }
+        let (own, digest_key) = (Zeroizing::new(*own), Zeroizing::new(digest_key));
+        Self { ciphers: Arc::new(Current::new(only)), own, digest_key, entropy }
     }
 
     /// From now on these keys are in force, for all clones: the first seals, each opens. Without any it is the store's own.
     pub fn replace(&self, keys: &[Key]) {
         let cipher = |key: &Key| match key {
-            Key::Own => XChaCha20Poly1305::new((&self.own).into()),
-            Key::Given(bytes) => XChaCha20Poly1305::new(bytes.into()),
+            Key::Own => XChaCha20Poly1305::new((&*self.own).into()),
+            Key::Given(bytes) => XChaCha20Poly1305::new((&**bytes).into()),
         };
         let (first, others) = keys.split_first().unwrap_or((&Key::Own, &[]));
         let turn = self.turn() + 1;
@@ -131,7 +134,7 @@ impl Seal {
 
     /// A digest that only holders of the store's own key can make: 64 hexadecimal digits. The same parts give the same digest.
     pub fn digest(&self, parts: &[&str]) -> String {
-        let mut hasher = Sha256::new().chain_update(self.digest_key);
+        let mut hasher = Sha256::new().chain_update(*self.digest_key);
         for part in parts {
             // The lengths keep ["ab", "c"] apart from ["a", "bc"].
             hasher.update((part.len() as u64).to_be_bytes());

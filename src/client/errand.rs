@@ -1,6 +1,7 @@
 //! What can be asked of the client, step by step: list the tools, call one, watch a task, cancel it. Each prints what
 //! it came to. It must not know how anything is drawn or sent.
 
+use std::io::{IsTerminal as _, stdout};
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
@@ -72,7 +73,7 @@ impl Desk<'_> {
         }
         match self.order.json {
             true => print(&format!("{:#}\n", Value::Array(entries))),
-            false => print(&harmless(&listing(&tools, columns(std::io::stdout())))),
+            false => print(&harmless(&listing(&tools, columns(stdout())))),
         }
         Ok(SUCCESS)
     }
@@ -282,8 +283,10 @@ impl Desk<'_> {
     fn show(&self, result: &Value, task: Option<&Task>, is_good: bool, saved: &[String]) {
         let shown = shown(result);
         match is_good {
+            // Where nobody looks, the result goes on as it is: it may be what another program reads.
+            true if stdout().is_terminal() => print(&taskbridge_sdk::harmless(&shown.text)),
             true => print(&shown.text),
-            false => complain(shown.text.trim_end()),
+            false => complain(taskbridge_sdk::harmless(&shown.text).trim_end()),
         }
         if self.order.quiet {
             return;

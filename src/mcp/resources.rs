@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
-use taskbridge_sdk::{ArtifactData, Backend, Content, ErrorKind, LogRequest, LogText, Output, is_text};
+use taskbridge_sdk::{
+    ArtifactData, Backend, Content, ErrorKind, LogRequest, LogText, Output, harmless, is_text,
+};
 
 use super::Bridge;
 use super::permit::Permit;
@@ -232,7 +234,8 @@ pub async fn log(
     let logs = backend.logs().ok_or(ReadError::NotFound)?;
     let Some(handle) = task.handle() else { return Ok(LogText::default()) };
     let request = LogRequest { max_bytes: max_bytes.min(bridge.settings().max_log_bytes), search };
-    in_time(logs.tail(handle, &request)).await
+    let LogText { text, cut } = in_time(logs.tail(handle, &request)).await?;
+    Ok(LogText { text: harmless(&text).into_owned(), cut })
 }
 
 /// The backend that the task's job runs in.

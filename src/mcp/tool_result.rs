@@ -2,6 +2,8 @@
 //! answers and those that are fetched later are made by the same function, so that they cannot differ. Nothing here
 //! looks anything up but the catalog.
 
+use std::ops::Range;
+
 use serde_json::{Value, json};
 use taskbridge_sdk::{Content, Output};
 
@@ -25,6 +27,8 @@ pub struct ToolResult {
     pub is_error: bool,
     /// The tasks that the call named.
     pub refers_to: Vec<TaskId>,
+    /// Which of `content` a job wrote, or its engine: data for whoever reads it, and no words of this server.
+    pub of_job: Range<usize>,
 }
 
 impl ToolResult {
@@ -35,13 +39,15 @@ impl ToolResult {
             structured: None,
             is_error: true,
             refers_to: Vec::new(),
+            of_job: 0..0,
         }
     }
 
     /// What a companion tool says.
     pub fn said(said: Said) -> Self {
         let content = vec![Content::text(said.text)];
-        Self { content, structured: said.structured, is_error: said.is_error, refers_to: Vec::new() }
+        let of_job = 0..usize::from(said.of_job);
+        Self { content, structured: said.structured, is_error: said.is_error, refers_to: Vec::new(), of_job }
     }
 
     /// A handle, with the line that says what to do next. `preface` is said before everything else.
@@ -56,7 +62,7 @@ impl ToolResult {
         let next = fallback::next_step(&handle, &view.task, companions);
         let content = preface.into_iter().chain([next.as_str()]).map(Content::text).collect();
         let refers_to = view.task.refers_to.clone();
-        Self { content, structured: Some(json!(handle)), is_error: false, refers_to }
+        Self { content, structured: Some(json!(handle)), is_error: false, refers_to, of_job: 0..0 }
     }
 
     /// The result of a task that has ended.
@@ -74,6 +80,7 @@ impl ToolResult {
         let output = output.unwrap_or_default();
         let message = task.message.as_deref().unwrap_or_default();
         let mut content: Vec<Content> = preface.map(Content::text).into_iter().collect();
+        let ours = content.len();
         let is_error = match task.outcome() {
             Some(task::Outcome::Succeeded) => false,
             Some(task::Outcome::Failed) => {
@@ -99,6 +106,7 @@ impl ToolResult {
         if content.is_empty() {
             content.push(Content::text(message));
         }
+        let of_job = ours..content.len();
         content.extend(fallback::referred(task).map(Content::text));
         content.extend(links.into_iter().map(link));
         if matches!(task.outcome(), Some(task::Outcome::Failed)) {
@@ -108,7 +116,14 @@ impl ToolResult {
         // their own when it does not fit.
         let declares = bridge.catalog().get(&task.tool).is_some_and(|tool| tool.output_schema.is_some());
         let structured = output.structured.filter(|_| !(is_error && declares));
-        Ok(Self { content, structured, is_error, refers_to: task.refers_to.clone() })
+        Ok(Self { content, structured, is_error, refers_to: task.refers_to.clone(), of_job })
+    }
+
+    /// Where in the result are words and data of a job, as JSON Pointers.
+    pub fn untrusted(&self) -> Vec<String> {
+        let blocks = self.of_job.clone().map(|at| format!("/content/{at}"));
+        let data = self.structured.iter().filter(|_| !self.of_job.is_empty());
+        blocks.chain(data.map(|_| "/structuredContent".to_owned())).collect()
     }
 }
 

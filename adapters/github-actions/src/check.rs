@@ -79,6 +79,11 @@ pub(crate) fn check(config: &Config, target: &Target, parameters: &[&str]) -> Ve
     if target.only_failed && target.rerun.is_none() {
         problem("only_failed", "it goes with `rerun`: say which run is run again".to_owned());
     }
+    if target.git_ref.as_deref().is_some_and(|text| text.contains("{{")) && target.allowed_refs.is_none() {
+        let message = "a caller chooses the ref, and a workflow runs as it is written there, with its secrets: say what is \
+                       allowed, such as `[\"main\", \"release/*\"]`, or `[\"*\"]` for any";
+        problem("allowed_refs", message.to_owned());
+    }
     if let (Some(git_ref), Some(_)) = (&target.git_ref, &target.allowed_refs)
         && !git_ref.contains("{{")
         && !allows(target.allowed_refs.as_deref(), git_ref)
@@ -134,7 +139,12 @@ mod tests {
             (json!({"workflow": ".github/workflows/release.yml"}), "workflow", "write its name alone"),
             (json!({"workflow": "w.yml", "repository": "app"}), "repository", "write `owner/name`"),
             (json!({"workflow": "w.yml", "repository": "a/.."}), "repository", "write `owner/name`"),
-            (json!({"workflow": "w.yml", "ref": "{{ brunch }}"}), "ref", "`brunch` is unknown"),
+            (
+                json!({"workflow": "w.yml", "ref": "{{ brunch }}", "allowed_refs": ["*"]}),
+                "ref",
+                "`brunch` is unknown",
+            ),
+            (json!({"workflow": "w.yml", "ref": "{{ branch }}"}), "allowed_refs", "a caller chooses the ref"),
             (json!({"workflow": "w.yml", "ref": "dev", "allowed_refs": ["main"]}), "ref", "not among"),
             (json!({"workflow": "w.yml", "inputs": {"a": "{{ x"}}), "inputs.a", "syntax error"),
             (

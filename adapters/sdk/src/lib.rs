@@ -17,6 +17,7 @@ mod budget;
 mod checkup;
 mod discovery;
 mod error;
+mod harmless;
 mod hooks;
 mod job;
 mod media;
@@ -36,6 +37,7 @@ pub use budget::Budget;
 pub use checkup::{Checkup, Finding, ToolTarget, Verdict};
 pub use discovery::{DiscoveredTool, Discovery, tool_name};
 pub use error::{Error, ErrorKind, Result};
+pub use harmless::harmless;
 pub use hooks::{Delivery, Hooks, Told, same_secret};
 pub use job::{
     FileContent, GroupKey, InputFile, JobHandle, JobKey, JobSpec, JobState, Observation, Progress, Started,

@@ -5,15 +5,15 @@ use std::borrow::Cow;
 use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
+use zeroize::Zeroizing;
 
 use crate::same_secret;
 
-/// A text that must not be shown. A config may say it as it is, as `{ env = "NAME" }`, or as `{ file = "PATH" }`. The adapter lists
+/// A text that must not be shown, and is wiped from memory when it is dropped. A config may say it as it is, as `{ env = "NAME" }`, or as `{ file = "PATH" }`. The adapter lists
 /// the fields that are secrets ([`crate::Adapter::SECRETS`]), and then has the text, whichever way it was said.
-#[derive(Clone, Deserialize)]
-#[serde(transparent)]
-pub struct Secret(String);
+#[derive(Clone)]
+pub struct Secret(Zeroizing<String>);
 
 impl Secret {
     /// The text itself.
@@ -22,9 +22,15 @@ impl Secret {
     }
 }
 
+impl<'de> Deserialize<'de> for Secret {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        String::deserialize(from).map(|text| Self(Zeroizing::new(text)))
+    }
+}
+
 impl From<&str> for Secret {
     fn from(text: &str) -> Self {
-        Self(text.to_owned())
+        Self(Zeroizing::new(text.to_owned()))
     }
 }
 

@@ -146,7 +146,7 @@ async fn list(
         lines.push(format!("There are more: call {} with cursor {next:?}.", Companion::List.name()));
         structured["next_cursor"] = next.into();
     }
-    Ok(Said { text: lines.join("\n"), structured: Some(structured), is_error: false })
+    Ok(Said { text: lines.join("\n"), structured: Some(structured), is_error: false, of_job: false })
 }
 
 fn line(task: &Listed<'_>) -> String {
@@ -178,7 +178,7 @@ async fn logs(
                 None if log.text.is_empty() => text = format!("Task {id} has printed nothing yet."),
                 _ => text.push_str(&log.text),
             }
-            Ok(Said { text, structured: None, is_error: false })
+            Ok(Said { text, structured: None, is_error: false, of_job: true })
         }
         Err(ReadError::NotFound) => {
             Ok(Said::refusal(format!("Task {id} has no log: its engine keeps none.")))

@@ -42,6 +42,8 @@ pub struct Said {
     pub structured: Option<Value>,
     /// True if it could not do what was asked.
     pub is_error: bool,
+    /// True if the text is what a job printed.
+    pub of_job: bool,
 }
 
 impl Companion {
@@ -79,7 +81,7 @@ impl Companion {
 impl Said {
     /// A line on why it could not be done.
     pub fn refusal(text: impl Into<String>) -> Self {
-        Self { text: text.into(), structured: None, is_error: true }
+        Self { text: text.into(), structured: None, is_error: true, of_job: false }
     }
 
     /// There is no such task.
@@ -89,6 +91,6 @@ impl Said {
 
     /// A line on a task, with its handle.
     pub fn about(text: String, handle: &Handle<'_>) -> Self {
-        Self { text, structured: Some(json!(handle)), is_error: false }
+        Self { text, structured: Some(json!(handle)), is_error: false, of_job: false }
     }
 }

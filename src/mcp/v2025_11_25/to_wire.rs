@@ -75,16 +75,18 @@ pub(super) fn ended(bridge: &Bridge, view: &View, output: Option<Output>, style:
 
 /// A tool result, for a session of this revision.
 pub(super) fn tool_result(revision: Revision, result: ToolResult, related: Option<&TaskId>) -> Value {
-    let ToolResult { mut content, structured, is_error, refers_to } = result;
+    let mut untrusted = result.untrusted();
+    let ToolResult { mut content, structured, is_error, refers_to, of_job: _ } = result;
     let mut structured_content = structured.map(wrapped);
     if revision < Revision::V2025_06_18 {
         // Neither links nor structured content were known then, and an unknown block makes a client fail.
         structured_content = None;
+        untrusted.retain(|part| part.starts_with("/content/"));
         content.iter_mut().for_each(spell_out);
     }
     let related_task = related.map(|id| wire::RelatedTask { task_id: id.as_str() });
-    let meta = (related.is_some() || !refers_to.is_empty())
-        .then_some(wire::ToolResultMeta { related_task, refers_to: &refers_to });
+    let meta = (related.is_some() || !refers_to.is_empty() || !untrusted.is_empty())
+        .then_some(wire::ToolResultMeta { related_task, refers_to: &refers_to, untrusted });
     value(&wire::CallToolResult { content, structured_content, is_error, meta })
 }
 

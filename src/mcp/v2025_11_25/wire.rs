@@ -75,6 +75,8 @@ pub(super) struct ToolResultMeta<'a> {
     pub(super) related_task: Option<RelatedTask<'a>>,
     #[serde(rename = "io.taskbridge/refers-to", skip_serializing_if = "<[_]>::is_empty")]
     pub(super) refers_to: &'a [TaskId],
+    #[serde(rename = "io.taskbridge/untrusted", skip_serializing_if = "Vec::is_empty")]
+    pub(super) untrusted: Vec<String>,
 }
 
 /// `ListTasksResult`.

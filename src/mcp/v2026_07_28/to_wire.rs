@@ -47,14 +47,15 @@ fn meta() -> wire::ResultMeta {
         title: "taskbridge",
         version: env!("CARGO_PKG_VERSION"),
     };
-    wire::ResultMeta { server_info, subscription: None, refers_to: Vec::new() }
+    wire::ResultMeta { server_info, subscription: None, refers_to: Vec::new(), untrusted: Vec::new() }
 }
 
 /// A tool result.
 pub(super) fn tool_result(result: ToolResult) -> Value {
-    let ToolResult { content, structured, is_error, refers_to } = result;
+    let untrusted = result.untrusted();
+    let ToolResult { content, structured, is_error, refers_to, of_job: _ } = result;
     let body = wire::CallToolResult { content, structured_content: structured, is_error };
-    let meta = wire::ResultMeta { refers_to, ..meta() };
+    let meta = wire::ResultMeta { refers_to, untrusted, ..meta() };
     value(&wire::Complete { result_type: wire::ResultType::Complete, body, meta })
 }
 

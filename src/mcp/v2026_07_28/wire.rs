@@ -41,6 +41,8 @@ pub(super) struct ResultMeta {
     pub(super) subscription: Option<Id>,
     #[serde(rename = "io.taskbridge/refers-to", skip_serializing_if = "Vec::is_empty")]
     pub(super) refers_to: Vec<TaskId>,
+    #[serde(rename = "io.taskbridge/untrusted", skip_serializing_if = "Vec::is_empty")]
+    pub(super) untrusted: Vec<String>,
 }
 
 /// `Implementation`.

@@ -1,6 +1,8 @@
 //! What can happen to a task, and what comes of it. Plain data.
 
-use taskbridge_sdk::{Answer, Error, ErrorKind, GroupKey, JobHandle, Observation, Output, Timestamp};
+use taskbridge_sdk::{
+    Answer, Error, ErrorKind, GroupKey, JobHandle, Observation, Output, Timestamp, harmless,
+};
 
 use crate::tasks::task::Task;
 
@@ -145,7 +147,7 @@ pub struct Failure {
 
 impl From<&Error> for Failure {
     fn from(error: &Error) -> Self {
-        Self { kind: error.kind(), message: error.to_string() }
+        Self { kind: error.kind(), message: harmless(&error.to_string()).into_owned() }
     }
 }
 

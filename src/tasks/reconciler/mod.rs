@@ -222,8 +222,10 @@ impl Core {
         }
     }
 
-    /// Holds an output against the tool's schema: a job that hands back what its tool does not promise has failed.
-    fn judged(&self, tool: &str, mut seen: Observation) -> Observation {
+    /// What was seen, with what job and engine said made harmless, and an output held against the tool's schema: a job that
+    /// hands back what its tool does not promise has failed.
+    fn judged(&self, tool: &str, seen: Observation) -> Observation {
+        let mut seen = seen.made_harmless();
         let JobState::Succeeded(output) = &seen.state else { return seen };
         if let Err(misfit) = self.ledger.tools.judge(tool, output) {
             let output = output.clone();

@@ -12,8 +12,10 @@ async fn both(client: &Client, tool: &str, arguments: Value) -> Result<Value, Fa
     let id = client.start(tool, arguments).await;
     let mut result = client.result(&id).await;
     if let Ok(result) = &mut result {
-        let meta = result.as_object_mut().unwrap().remove("_meta");
-        assert_eq!(meta, Some(json!({"io.modelcontextprotocol/related-task": {"taskId": id}})));
+        let mut meta = result.as_object_mut().unwrap().remove("_meta").unwrap();
+        let marked = meta.as_object_mut().unwrap().remove("io.taskbridge/untrusted");
+        assert_eq!(marked.as_ref(), plain.as_ref().unwrap()["_meta"].get("io.taskbridge/untrusted"));
+        assert_eq!(meta, json!({"io.modelcontextprotocol/related-task": {"taskId": id}}));
     }
     // The addresses of a task's log and files are its own.
     let neutral = |answer: &Result<Value, Failure>| match answer {

@@ -1,0 +1,323 @@
+//! What engines and jobs say, made harmless: they are believed by nobody, and what they say ends in terminals, logs and the
+//! prompts of models. Control characters and escape sequences go, and so do characters that nobody sees or that turn the
+//! direction of a text; what is too long is cut, with a word about it. Data that a job hands back as data stays as it is:
+//! programs read it. The server does this to all that it hears, so that no adapter can forget it.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use crate::{Artifact, Ask, Content, JobState, Note, Observation, Output, Question};
+
+/// The longest line for people, in bytes.
+const LONGEST_MESSAGE: usize = 4 * 1024;
+/// The longest words of a question, in bytes.
+const LONGEST_QUESTION: usize = 16 * 1024;
+/// How many questions of a job are heard at once; others are once those have been answered.
+const MOST_QUESTIONS: usize = 64;
+/// The most bytes of blocks that a job hands back.
+const MOST_CONTENT: usize = 16 * 1024 * 1024;
+/// The most bytes of data that a job hands back, as JSON.
+const MOST_DATA: usize = 64 * 1024 * 1024;
+/// The most artifacts of a job.
+const MOST_ARTIFACTS: usize = 10_000;
+
+/// Words of somebody else as they can be shown: without escape sequences, control characters but line breaks and tabs,
+/// characters that nobody sees but a model, and those that turn the direction of what follows.
+pub fn harmless(text: &str) -> Cow<'_, str> {
+    let has_harm = |(at, c): (usize, char)| is_harmful(c) || (c == '\r' && !text[at + 1..].starts_with('\n'));
+    if !text.char_indices().any(has_harm) {
+        return Cow::Borrowed(text);
+    }
+    let mut clean = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let after = &rest[c.len_utf8()..];
+        rest = match c {
+            '\u{1b}' => after_escape(after),
+            '\u{9b}' => after_csi(after),
+            '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}' => after_string(after),
+            // Whatever overwrites a line begins another.
+            '\r' => {
+                clean.push_str(if after.starts_with('\n') { "\r" } else { "\n" });
+                after
+            }
+            c => {
+                if !is_harmful(c) {
+                    clean.push(c);
+                }
+                after
+            }
+        };
+    }
+    Cow::Owned(clean)
+}
+
+fn is_harmful(c: char) -> bool {
+    match c {
+        '\n' | '\t' | '\r' => false,
+        // What overrides a direction, and tags, which spell words that only a model reads.
+        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{e0000}'..='\u{e007f}' => true,
+        c => c.is_control(),
+    }
+}
+
+/// What follows the sequence that an escape character begins.
+fn after_escape(text: &str) -> &str {
+    match text.chars().next() {
+        Some('[') => after_csi(&text[1..]),
+        Some(']' | 'P' | 'X' | '^' | '_') => after_string(&text[1..]),
+        Some(' '..='/') => text.trim_start_matches(|c| matches!(c, ' '..='/')).get(1..).unwrap_or_default(),
+        Some('0'..='~') => &text[1..],
+        _ => text,
+    }
+}
+
+/// Parameters, and one character that ends them.
+fn after_csi(text: &str) -> &str {
+    let rest = text.trim_start_matches(|c| matches!(c, ' '..='?'));
+    if rest.starts_with(|c| matches!(c, '@'..='~')) { &rest[1..] } else { rest }
+}
+
+/// A string that is meant for the terminal: up to its end, or to the end of the line if it has none there.
+fn after_string(text: &str) -> &str {
+    let end = text.find(|c| matches!(c, '\u{7}' | '\u{1b}' | '\u{9c}' | '\n' | '\r')).unwrap_or(text.len());
+    let rest = &text[end..];
+    rest.strip_prefix(['\u{7}', '\u{9c}']).or_else(|| rest.strip_prefix("\u{1b}\\")).unwrap_or(rest)
+}
+
+/// Harmless words of at most so many bytes.
+fn words(text: &str, longest: usize) -> String {
+    let text = harmless(text);
+    if text.len() <= longest {
+        return text.into_owned();
+    }
+    format!("{}…", start(&text, longest))
+}
+
+fn start(text: &str, longest: usize) -> &str {
+    let end = (0..=longest.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    &text[..end]
+}
+
+impl Observation {
+    /// The same look with all that engine and job said made harmless, and bounded.
+    #[must_use]
+    pub fn made_harmless(mut self) -> Self {
+        self.message = self.message.map(|message| words(&message, LONGEST_MESSAGE));
+        self.notes = self.notes.into_iter().map(note).collect();
+        self.questions.truncate(MOST_QUESTIONS);
+        self.questions = self.questions.into_iter().map(question).collect();
+        let (ended, said): (fn(Output) -> JobState, _) = match self.state {
+            JobState::Succeeded(output) => (JobState::Succeeded, output),
+            JobState::Failed(output) => (JobState::Failed, output),
+            JobState::Cancelled(output) => (JobState::Cancelled, output),
+            JobState::Queued | JobState::Running | JobState::Gone => return self,
+        };
+        let bytes = said.structured.as_ref().map_or(0, |data| data.to_string().len());
+        let mut output = output(said);
+        self.state = if bytes > MOST_DATA {
+            output.structured = None;
+            let why = format!("the job's data has {bytes} bytes as JSON, and at most {MOST_DATA} are taken");
+            self.message = Some(why);
+            JobState::Failed(output)
+        } else {
+            ended(output)
+        };
+        self
+    }
+}
+
+fn note(mut note: Note) -> Note {
+    note.data = all_words(note.data);
+    note
+}
+
+/// JSON for people, with each text of it made harmless.
+fn all_words(data: Value) -> Value {
+    match data {
+        Value::String(text) => harmless(&text).into_owned().into(),
+        Value::Array(items) => items.into_iter().map(all_words).collect(),
+        Value::Object(members) => members
+            .into_iter()
+            .map(|(name, value)| (harmless(&name).into_owned(), all_words(value)))
+            .collect(),
+        other => other,
+    }
+}
+
+fn question(mut question: Question) -> Question {
+    question.message = words(&question.message, LONGEST_QUESTION);
+    if let Ask::Form(form) = &mut question.ask {
+        labels(form);
+    }
+    question
+}
+
+/// What a form calls itself and its fields. Its values stay: an answer is held against them.
+fn labels(form: &mut Value) {
+    let Value::Object(members) = form else { return };
+    for (name, value) in members {
+        match (name.as_str(), value) {
+            ("title" | "description", Value::String(text)) => *text = words(text, LONGEST_QUESTION),
+            (_, Value::Array(items)) => items.iter_mut().for_each(labels),
+            (_, value) => labels(value),
+        }
+    }
+}
+
+fn output(output: Output) -> Output {
+    let mut room = MOST_CONTENT;
+    let content = output.content.into_iter().map(|block| bounded(plain(block), &mut room)).collect();
+    let mut artifacts = output.artifacts;
+    // Nobody can write down an address of such a name, and whoever shows it is steered by it.
+    artifacts.retain(|Artifact { name, .. }| !name.contains(|c: char| c.is_control() || is_harmful(c)));
+    artifacts.truncate(MOST_ARTIFACTS);
+    Output { content, structured: output.structured, artifacts }
+}
+
+fn plain(block: Content) -> Content {
+    match block {
+        Content::Text { text } => Content::Text { text: harmless(&text).into_owned() },
+        Content::ResourceLink { uri, name, description, mime_type, size } => Content::ResourceLink {
+            uri,
+            name: words(&name, LONGEST_MESSAGE),
+            description: description.map(|text| words(&text, LONGEST_MESSAGE)),
+            mime_type,
+            size,
+        },
+        Content::Resource { mut resource } => {
+            resource.text = resource.text.map(|text| harmless(&text).into_owned());
+            Content::Resource { resource }
+        }
+        picture_or_sound => picture_or_sound,
+    }
+}
+
+/// A block as far as there is room.
+fn bounded(block: Content, room: &mut usize) -> Content {
+    let (bytes, what) = match &block {
+        Content::Text { text } => (text.len(), "text"),
+        Content::Image { data, .. } => (data.len(), "picture"),
+        Content::Audio { data, .. } => (data.len(), "sound"),
+        Content::Resource { resource } => {
+            (resource.text.as_ref().or(resource.blob.as_ref()).map_or(0, String::len), "resource")
+        }
+        Content::ResourceLink { uri, .. } => (uri.len(), "link"),
+    };
+    if bytes <= *room {
+        *room -= bytes;
+        return block;
+    }
+    let left_out = |bytes: usize| format!("[... {bytes} bytes of a {what} left out ...]");
+    match block {
+        Content::Text { text } => {
+            let kept = start(&text, std::mem::take(room));
+            Content::text(format!("{kept}\n{}", left_out(text.len() - kept.len())))
+        }
+        _ => Content::text(left_out(bytes)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::Level;
+
+    #[test]
+    fn nothing_that_steers_a_terminal_or_hides_is_left() {
+        for (said, shown) in [
+            ("plain äöü 日本 👩‍👩‍👧 a\tb\nc\r\nd", "plain äöü 日本 👩‍👩‍👧 a\tb\nc\r\nd"),
+            ("\u{1b}[31mred\u{1b}[0m", "red"),
+            ("a\u{1b}[2J\u{1b}[1;1Hb\u{1b}[?25lc", "abc"),
+            ("\u{1b}]0;title\u{7}x\u{1b}]8;;https://evil.example\u{1b}\\link\u{1b}]8;;\u{1b}\\", "xlink"),
+            ("\u{1b}P+q544e\u{1b}\\y\u{1b}(Bz\u{1b}cw", "yzw"),
+            ("\u{9b}31mred \u{9d}0;title\u{9c}x", "red x"),
+            ("50%\r100%\rdone", "50%\n100%\ndone"),
+            ("a\0b\u{8}\u{7f}c\u{85}d", "abcd"),
+            ("abc\u{202e}fed\u{2066}g", "abcfedg"),
+            ("hi\u{e0001}\u{e0069}\u{e0067}\u{e007f}", "hi"),
+            ("cut short \u{1b}", "cut short "),
+            ("cut short \u{1b}[3", "cut short "),
+            ("no end \u{1b}]0;swallows\nnot this", "no end \nnot this"),
+        ] {
+            assert_eq!(harmless(said), shown, "{said:?}");
+        }
+        assert!(matches!(harmless("nothing to do\r\n"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn what_is_harmless_stays_harmless() {
+        for said in ["\u{1b}\u{1b}[31m[31mx", "\u{1b}[\u{1b}[mJ", "\u{9d}\u{1b}\u{1b}\\]y", "\u{1b}]\u{9b}m"]
+        {
+            let once = harmless(said).into_owned();
+            assert!(!once.chars().any(is_harmful), "{said:?} became {once:?}");
+            assert_eq!(harmless(&once), once);
+        }
+    }
+
+    fn succeeded(output: Output) -> Observation {
+        Observation::new(JobState::Succeeded(output)).made_harmless()
+    }
+
+    #[test]
+    fn all_that_a_job_says_is_made_harmless_and_its_data_is_not_touched() {
+        let red = "\u{1b}[31mred";
+        let mut seen = Observation::new(JobState::Running).with_message(red);
+        seen.notes = vec![Note { data: json!({"a\u{7}": [red, 1]}), ..Note::text(1, Level::Info, "") }];
+        let form =
+            json!({"type": "object", "properties": {"x": {"type": "string", "title": red, "enum": [red]}}});
+        seen.questions = vec![Question::form("q", red, form)];
+        let seen = seen.made_harmless();
+        assert_eq!(seen.message.as_deref(), Some("red"));
+        assert_eq!(seen.notes[0].data, json!({"a": ["red", 1]}));
+        assert_eq!(seen.questions[0].message, "red");
+        let field = &seen.questions[0].ask.form().unwrap()["properties"]["x"];
+        assert_eq!((&field["title"], &field["enum"]), (&json!("red"), &json!([red])));
+
+        let artifact = |name: &str| Artifact { name: name.to_owned(), mime_type: None, size: None };
+        let seen = succeeded(Output {
+            content: vec![Content::text(red)],
+            structured: Some(json!({"said": red})),
+            artifacts: vec![artifact("a.txt"), artifact("b\u{1b}[2J.txt"), artifact("c\nd")],
+        });
+        let JobState::Succeeded(output) = seen.state else { panic!("it succeeded") };
+        assert_eq!(output.content, [Content::text("red")]);
+        assert_eq!(output.structured, Some(json!({"said": red})));
+        assert_eq!(output.artifacts, [artifact("a.txt")]);
+    }
+
+    #[test]
+    fn what_is_too_long_is_cut_and_said_so() {
+        let seen = Observation::new(JobState::Running).with_message("ä".repeat(1_000_000)).made_harmless();
+        let message = seen.message.unwrap();
+        assert!(message.len() < 5_000 && message.ends_with("ä…"), "{}", message.len());
+
+        let mut room = 12;
+        let picture = Content::Image { data: "A".repeat(7), mime_type: "image/png".to_owned() };
+        for (block, shown) in [
+            (Content::text("first"), Content::text("first")),
+            (picture.clone(), picture.clone()),
+            (picture, Content::text("[... 7 bytes of a picture left out ...]")),
+        ] {
+            assert_eq!(bounded(block, &mut room), shown);
+        }
+        room = 4;
+        let cut = Content::text("long\n[... 3 bytes of a text left out ...]");
+        assert_eq!((bounded(Content::text("longest"), &mut room), room), (cut, 0));
+
+        let data = json!("x".repeat(MOST_DATA));
+        let seen = succeeded(Output { structured: Some(data), ..Output::default() });
+        assert!(seen.message.unwrap().contains("at most 67108864 are taken"));
+        assert!(matches!(seen.state, JobState::Failed(Output { structured: None, .. })));
+    }
+
+    #[test]
+    fn many_questions_are_heard_a_few_at_a_time() {
+        let mut seen = Observation::new(JobState::Running);
+        seen.questions = (0..1000).map(|n| Question::form(n.to_string(), "?", json!({}))).collect();
+        assert_eq!(seen.made_harmless().questions.len(), MOST_QUESTIONS);
+    }
+}

@@ -1,0 +1,203 @@
+//! Secrets are nowhere but where they are used: a server with a different one in every place that takes one is run with all of
+//! its log on, is called rightly and wrongly, and is looked over by each command. None of it may be in what was said.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+
+use crate::support::{Client, Ended, Place, Server, SimProcess, text};
+
+/// Each place that takes a secret has one of its own, so that a failure says which got out.
+const KEY: &str = "hidden-key-of-ann-0123456789";
+const WRONG_KEY: &str = "hidden-wrong-key-0123456789";
+const SEAL: &str = "hidden-seal-0123456789-0123456789-0123456789";
+const HOOK: &str = "hidden-hook-0123456789";
+const WRONG_HOOK: &str = "hidden-wrong-hook-0123456789";
+const NOTIFY: &str = "hidden-notify-0123456789-0123456789";
+const ARGUMENT: &str = "hidden-argument-0123456789";
+const WRONG_ARGUMENT: &str = "misfit-hidden-argument-0123456789";
+const PASSWORD: &str = "hidden-password-0123456789";
+const TOKEN: &str = "hidden-token-0123456789";
+const WEBHOOK: &str = "hidden-webhook-0123456789";
+
+fn all() -> Vec<String> {
+    let told = [KEY, WRONG_KEY, SEAL, HOOK, WRONG_HOOK, ARGUMENT, WRONG_ARGUMENT, PASSWORD, TOKEN, WEBHOOK];
+    let mut all: Vec<String> = told.map(str::to_owned).into();
+    all.extend([
+        NOTIFY.to_owned(),
+        STANDARD.encode(NOTIFY),
+        STANDARD.encode(TOKEN),
+        STANDARD.encode(ARGUMENT),
+    ]);
+    all
+}
+
+fn holds_none(what: &str, said: &str) {
+    for secret in all() {
+        assert!(!said.contains(&secret), "{secret} is in {what}:\n{said}");
+    }
+}
+
+fn ended(what: &str, ended: &Ended) {
+    holds_none(what, &ended.stdout);
+    holds_none(what, &ended.stderr);
+}
+
+fn config(engine: &SimProcess) -> String {
+    let digest = data_encoding::HEXLOWER.encode(&Sha256::digest(KEY));
+    let notify = STANDARD.encode(NOTIFY);
+    format!(
+        r#"
+[server]
+listen = "127.0.0.1:0"
+
+[auth]
+mode = "api_keys"
+keys = [{{ principal = "ann", sha256 = "{digest}" }}]
+
+[store]
+path = "state/taskbridge.db"
+
+[seal]
+keys = [{{ env = "SEAL" }}]
+
+[[notify]]
+url = "http://127.0.0.1:9/events"
+secret = "whsec_{notify}"
+
+[backends.forge]
+kind = "sim"
+address = "{}"
+hook_secret = {{ file = "hook" }}
+
+[backends.here]
+kind = "local"
+
+[tools.deploy]
+backend = "here"
+parameters.token = {{ type = "string", sensitive = true, pattern = "^hidden" }}
+parameters.lasts = {{ type = "string", default = "0.1" }}
+target = {{ command = ["sh", "-c", "test -n \"$T\" && sleep \"$1\" && echo done", "sh", "{{{{ lasts }}}}"], env = {{ T = "{{{{ token }}}}" }} }}
+"#,
+        engine.address
+    )
+}
+
+/// All that a client is told, when it does what it should and when it does not.
+async fn told(server: &Server) -> Vec<(&'static str, String)> {
+    let client = Client::open_with(server.url(), KEY).await.unwrap();
+    let task = client.start("deploy", json!({"token": ARGUMENT})).await.unwrap();
+    let result = client.result(&task).await.unwrap();
+    assert_eq!(text(&result), "done\n", "the job had its secret");
+    let stays = client.start("deploy", json!({"token": ARGUMENT, "lasts": "60"})).await.unwrap();
+    let mut told = vec![
+        ("the result", result.to_string()),
+        ("the task", client.get(&task).await.unwrap().to_string()),
+        ("the list of tasks", json!(client.list().await.unwrap()).to_string()),
+        ("the task that runs", client.get(&stays).await.unwrap().to_string()),
+        ("a misfit", format!("{:?}", client.call("deploy", json!({"token": WRONG_ARGUMENT})).await)),
+        (
+            "a misfit of another kind",
+            format!("{:?}", client.call("deploy", json!({"token": [WRONG_ARGUMENT]})).await),
+        ),
+        ("the tools", client.request("tools/list", json!({})).await.unwrap().to_string()),
+        ("a cancellation", client.cancel(&stays).await.unwrap().to_string()),
+        ("an answer to a wrong key", format!("{:?}", Client::open_with(server.url(), WRONG_KEY).await.err())),
+    ];
+    let http = reqwest::Client::builder().no_proxy().build().unwrap();
+    let beside = |path: &str| server.url().replace("/mcp", path);
+    for path in ["/healthz", "/readyz", "/metrics"] {
+        let answer = http.get(beside(path)).bearer_auth(KEY).send().await.unwrap();
+        told.push((
+            if path == "/metrics" { "the metrics" } else { "the health" },
+            answer.text().await.unwrap(),
+        ));
+    }
+    for secret in [HOOK, WRONG_HOOK] {
+        let post = http.post(beside("/hooks/forge")).header("x-sim-secret", secret).body("{}");
+        told.push(("an answer to a delivery", post.send().await.unwrap().text().await.unwrap()));
+    }
+    let broken = http.post(server.url()).bearer_auth(KEY).body(format!("{{\"broken\": \"{ARGUMENT}"));
+    told.push(("an answer to what is broken", broken.send().await.unwrap().text().await.unwrap()));
+    told
+}
+
+#[tokio::test]
+async fn no_secret_is_in_anything_that_is_said() {
+    let place = Place::new("");
+    let engine = SimProcess::start(&place, "keyed");
+    std::fs::write(place.path("hook"), HOOK).unwrap();
+    std::fs::write(place.config(), config(&engine)).unwrap();
+    let mut serve = place.command("serve");
+    serve.env("TASKBRIDGE_LOG", "trace").env("SEAL", SEAL);
+    let mut server = Server::spawn(serve, &place.path("server.log"));
+    server.wait_until_it_listens();
+    for (what, said) in told(&server).await {
+        holds_none(what, &said);
+    }
+    let beside = |words: &[&str]| {
+        let mut command = place.command(words[0]);
+        command.args(&words[1..]).env("SEAL", SEAL).env("TASKBRIDGE_LOG", "trace");
+        command
+    };
+    let mut tasks = std::process::Command::new(crate::support::PROGRAM);
+    place.settle(&mut tasks);
+    tasks.args(["tasks", "export", "--config"]).arg(place.config()).env("SEAL", SEAL);
+    let exported = place.run(tasks).await;
+    assert!(exported.stdout.contains("\"deploy\""), "{exported:?}");
+    ended("taskbridge tasks export", &exported);
+    for words in [&["check"][..], &["doctor"], &["doctor", "--json"], &["discover"]] {
+        ended(words[0], &place.run(beside(words)).await);
+    }
+    let wrong = place.run(place.command("check")).await;
+    assert!(wrong.stderr.contains("SEAL"), "without its variable the config is wrong: {wrong:?}");
+    ended("a check of a config that is wrong", &wrong);
+    server.stop();
+    let log = std::fs::read_to_string(place.path("server.log")).unwrap();
+    assert!(log.contains("TRACE") && log.contains("deploy"), "all of the log is on");
+    holds_none("the log", &log);
+    // Nor does the store hold what is sensitive, in clear or in base64.
+    for file in ["state/taskbridge.db", "state/taskbridge.db-wal"] {
+        let bytes = std::fs::read(place.path(file)).unwrap_or_default();
+        holds_none("the store", &String::from_utf8_lossy(&bytes));
+    }
+}
+
+/// Engines and a database that are not there: whoever says so must not say by what they would have been asked.
+#[tokio::test]
+async fn what_cannot_be_reached_is_told_without_its_secrets() {
+    let github = format!(
+        "[backends.forge]\nkind = \"github-actions\"\napi = \"http://127.0.0.1:9\"\nrepository = \"a/b\"\n\
+         token = \"{TOKEN}\"\nwebhook_secret = \"{WEBHOOK}\"\n"
+    );
+    let rest = format!(
+        "[backends.cluster]\nkind = \"slurm\"\nrest = {{ url = \"http://127.0.0.1:9\", user = \"ann\", token = \"{TOKEN}\" }}\n"
+    );
+    let database = |more: &str| format!("[store]\nkind = \"postgres\"\nschema = \"x\"\ntls = false\n{more}");
+    let in_address = database(&format!("url = \"postgres://ann:{PASSWORD}@127.0.0.1:9/x\"\n"));
+    let apart = database(&format!("url = \"postgres://ann@127.0.0.1:9/x\"\npassword = \"{PASSWORD}\"\n"));
+    let listen = "[server]\nlisten = \"127.0.0.1:0\"\n[auth]\nsingle_user = true\n";
+    for config in
+        [github, rest, in_address, apart, format!("[auth]\nmode = \"api_keys\"\nkeys = \"{TOKEN}\"\n")]
+    {
+        let place = Place::new(&if config.contains("[auth]") { config } else { format!("{listen}{config}") });
+        for verb in ["check", "doctor", "serve"] {
+            let mut command = place.command(verb);
+            command.env("TASKBRIDGE_LOG", "trace").env("RUST_BACKTRACE", "1");
+            if verb == "serve" {
+                // It ends with its input, of which there is none.
+                command.arg("--stdio");
+            }
+            ended(verb, &place.run(command).await);
+        }
+    }
+}
+
+/// The tests above would see one.
+#[test]
+fn a_secret_would_be_found() {
+    let told = json!({"a": [{"b": format!("x{TOKEN}y")}]});
+    let found = std::panic::catch_unwind(|| holds_none("what holds one", &told.to_string()));
+    assert!(found.is_err());
+}

@@ -1,0 +1,100 @@
+//! What engines say is believed by nobody: it reaches clients without what would steer a terminal or hide from its reader,
+//! bounded, and marked as words of a job.
+
+use serde_json::{Value, json};
+
+use crate::support::{PROGRAM, TestApp, text};
+
+/// Colours, a cleared screen, a window's title, a link, text that turns round, and words that only a model reads.
+const STEERS: &str = "a\u{1b}[31mb\u{1b}[2J\u{1b}]0;title\u{7}c\u{9b}1Kd\u{202e}e\u{e0041}f\u{0}g\u{8}h";
+const PLAIN: &str = "abcdefgh";
+
+const TOOLS: &str = r#"
+[backends.here]
+kind = "local"
+max_output_bytes = 3000
+
+[tools.say]
+backend = "here"
+parameters.what.type = "string"
+target.command = ["sh", "-c", '''
+printf 'message %s\n' "$1" >>"$TASKBRIDGE_EVENTS"
+printf '%s' "$1"
+printf '{"said": "x"}' >"$TASKBRIDGE_OUTPUT"
+''', "sh", "{{ what }}"]
+
+[tools.fail]
+backend = "here"
+parameters.what.type = "string"
+target.command = ["sh", "-c", 'printf "%s" "$1" >&2; exit 3', "sh", "{{ what }}"]
+
+[tools.flood]
+backend = "here"
+target.command = ["sh", "-c", 'head -c 5000000 /dev/zero | tr "\0" "x"; head -c 5000000 /dev/urandom >&2; i=0; while [ $i -lt 5000 ]; do echo "message $i" >>"$TASKBRIDGE_EVENTS"; i=$((i+1)); done']
+"#;
+
+/// Without a character that a terminal obeys, but line breaks and tabs.
+fn is_plain(text: &str) -> bool {
+    text.chars().all(|c| !c.is_control() || matches!(c, '\n' | '\t'))
+}
+
+#[tokio::test]
+async fn what_a_job_prints_cannot_steer_and_is_marked() {
+    let app = TestApp::start(TOOLS);
+    let client = app.client().await;
+    for tool in ["say", "fail"] {
+        // No argument holds a NUL.
+        let what = STEERS.replace('\0', "");
+        let task = client.start(tool, json!({ "what": what })).await.unwrap();
+        let result = client.result(&task).await.unwrap();
+        let said: Vec<&str> =
+            result["content"].as_array().unwrap().iter().filter_map(|block| block["text"].as_str()).collect();
+        assert!(said.iter().all(|text| is_plain(text)) && said.concat().contains(PLAIN), "{tool}: {result}");
+        let marked = result["_meta"]["io.taskbridge/untrusted"].as_array().unwrap();
+        let pointed: Vec<&Value> =
+            marked.iter().map(|at| result.pointer(at.as_str().unwrap()).unwrap()).collect();
+        assert!(pointed.iter().any(|part| part["text"].as_str().is_some_and(|text| text.contains(PLAIN))));
+        assert_eq!(pointed.contains(&&json!({"said": "x"})), tool == "say", "{result}");
+        let status = client.get(&task).await.unwrap();
+        assert!(status["statusMessage"].as_str().is_none_or(is_plain), "{status}");
+        let logs = client.call("task_logs", json!({ "task_id": task })).await.unwrap();
+        assert!(is_plain(&text(&logs)) && text(&logs).contains(PLAIN), "{logs}");
+        assert_eq!(logs["_meta"]["io.taskbridge/untrusted"], json!(["/content/0"]));
+        let uri = format!("taskbridge://tasks/{task}/log");
+        let read = client.request("resources/read", json!({ "uri": uri })).await.unwrap();
+        assert!(is_plain(read["contents"][0]["text"].as_str().unwrap()), "{read}");
+    }
+    let refused = client.call("task_logs", json!({"task_id": "none"})).await.unwrap();
+    assert_eq!(refused["_meta"].get("io.taskbridge/untrusted"), None, "the server's own words");
+}
+
+#[tokio::test]
+async fn a_flood_is_kept_bounded_and_invalid_bytes_are_text() {
+    let app = TestApp::start(TOOLS);
+    let client = app.client().await;
+    let task = client.start("flood", json!({})).await.unwrap();
+    let result = client.result(&task).await.unwrap();
+    assert!(
+        text(&result).len() < 4000 && text(&result).contains("bytes left out"),
+        "{}",
+        text(&result).len()
+    );
+    let logs = text(&client.call("task_logs", json!({ "task_id": task })).await.unwrap());
+    assert!(logs.len() < 20_000 && is_plain(&logs), "{}", logs.len());
+    let status = client.get(&task).await.unwrap();
+    assert!(status.to_string().len() < 2000, "{status}");
+    let on_disk = std::process::Command::new("du").arg("-sk").arg(app.place.path("state")).output().unwrap();
+    let kib: u64 = String::from_utf8(on_disk.stdout).unwrap().split('\t').next().unwrap().parse().unwrap();
+    assert!(kib < 8000, "{kib} KiB are kept");
+}
+
+#[tokio::test]
+async fn a_terminal_is_shown_nothing_that_commands_it() {
+    let app = TestApp::start(TOOLS);
+    let what = format!("what={}", STEERS.replace('\0', ""));
+    let mut command = std::process::Command::new(PROGRAM);
+    app.place.settle(&mut command);
+    command.args(["call", "--url", app.server.url(), "fail", &what]);
+    let ended = app.place.run(command).await;
+    assert!(is_plain(&ended.stderr) && ended.stderr.contains(PLAIN), "{ended:?}");
+}
