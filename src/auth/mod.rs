@@ -148,10 +148,11 @@ impl Authenticator {
         if single_user { Principal::single_user() } else { Principal::anybody() }
     }
 
-    /// True if somebody who was let in before would be let in again, and be the same.
+    /// True if somebody who was let in before would be let in by these rules as well, and be the same. Whether what they
+    /// were let in by is over by now is said by [`Authenticator::time_left`].
     pub fn still_knows(&self, principal: &Principal) -> bool {
         let by_key =
-            |keys: &ApiKeys, digest| keys.principal_of(digest).is_ok_and(|known| known.is_same(principal));
+            |keys: &ApiKeys, digest| keys.known(digest).is_some_and(|known| known.is_same(principal));
         match (self, principal.pass.by) {
             (Authenticator::None { single_user }, _) => Self::unnamed(*single_user).is_same(principal),
             (Authenticator::ApiKeys(keys) | Authenticator::OAuth(_, keys), By::Key(digest)) => {
@@ -162,14 +163,14 @@ impl Authenticator {
         }
     }
 
-    /// How long somebody who is known is let in at most, if that has an end.
-    pub fn time_left(&self, principal: &Principal) -> Option<Duration> {
+    /// How long it is until what somebody was let in by has been over for this grace, if it has an end.
+    pub fn time_left(&self, principal: &Principal, grace: Duration) -> Option<Duration> {
         let now = match self {
             Authenticator::None { .. } => return None,
             Authenticator::ApiKeys(keys) => keys.now(),
             Authenticator::OAuth(oauth, _) => oauth.now(),
         };
-        principal.pass.until.map(|until| until.since(now))
+        principal.pass.until.map(|until| (until + grace).since(now))
     }
 
     /// Takes over what is known of issuers that are reached as before, so that other rules do not ask them anew.

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use taskbridge_sdk::Timestamp;
 
 use super::flaw::Flaw;
@@ -73,7 +73,7 @@ impl Reading {
         if claims.contains_key("at_hash") || claims.contains_key("c_hash") {
             return Err(Flaw::Type);
         }
-        self.of(claims, now)
+        self.of(claims, now, false)
     }
 
     /// Reads what an issuer says of a token that it was asked about (RFC 7662). `for_us` says whether it answers only for
@@ -93,10 +93,11 @@ impl Reading {
         if !claims.contains_key("aud") && !for_us {
             return Err(Flaw::Audience);
         }
-        self.of(claims, now)
+        self.of(claims, now, true)
     }
 
-    fn of(&self, claims: Map<String, Value>, now: Timestamp) -> Result<Bearer, Flaw> {
+    /// Reads claims; `told` says that they are an issuer's word and no token.
+    fn of(&self, claims: Map<String, Value>, now: Timestamp, told: bool) -> Result<Bearer, Flaw> {
         let claims = Value::Object(claims);
         if let Some(audience) = claims.get("aud")
             && !texts(audience).any(|audience| self.audiences.iter().any(|ours| ours == audience))
@@ -116,18 +117,23 @@ impl Reading {
             return Err(Flaw::Bound);
         }
         let text = |claim: &Claim| claim.of(&claims).and_then(Value::as_str).filter(|text| !text.is_empty());
-        let subject = text(&Claim::new("sub")).ok_or(Flaw::Lacks("sub"))?;
+        let subject = match (text(&Claim::new("sub")), text(&Claim::new("client_id"))) {
+            (Some(subject), _) => Subject::Named(subject),
+            // An issuer may say so of a client that acts for nobody but itself; a signed token names it as `sub`.
+            (None, Some(client)) if told => Subject::Client(client),
+            _ => return Err(Flaw::Lacks("sub")),
+        };
         let tenant = match &self.tenant {
             None => None,
             Some(claim) => Some(text(claim).ok_or(Flaw::Lacks("the tenant"))?.to_owned()),
         };
-        let name = text(&self.name).map_or_else(|| shown(subject), shown);
+        let name = text(&self.name).map_or_else(|| shown(subject.text()), shown);
         let owner = owner(&self.issuer, tenant.as_deref(), subject);
         let groups = self.groups.of(&claims).into_iter().flat_map(texts).map(str::to_owned).collect();
         let who = Identity {
             name,
             issuer: Some(self.issuer.clone()),
-            subject: Some(subject.to_owned()),
+            subject: Some(subject.text().to_owned()),
             tenant,
             scopes: self.scopes(&claims),
             groups,
@@ -154,10 +160,31 @@ impl Reading {
     }
 }
 
+/// By which name an issuer knows somebody.
+#[derive(Clone, Copy)]
+enum Subject<'a> {
+    /// `sub`.
+    Named(&'a str),
+    /// `client_id`: a name that may be some user's `sub` as well.
+    Client(&'a str),
+}
+
+impl<'a> Subject<'a> {
+    fn text(self) -> &'a str {
+        match self {
+            Self::Named(text) | Self::Client(text) => text,
+        }
+    }
+}
+
 /// Whose tasks are those of a subject: as a JSON array, so that no issuer, tenant or subject can be written so that it
 /// reads as another one. The names of API keys cannot begin like one.
-pub(super) fn owner(issuer: &str, tenant: Option<&str>, subject: &str) -> Owner {
-    let parts: Vec<&str> = [Some(issuer), tenant, Some(subject)].into_iter().flatten().collect();
+fn owner(issuer: &str, tenant: Option<&str>, subject: Subject<'_>) -> Owner {
+    let last = match subject {
+        Subject::Named(name) => Value::from(name),
+        Subject::Client(id) => json!({"client_id": id}),
+    };
+    let parts: Vec<Value> = [issuer].into_iter().chain(tenant).map(Value::from).chain([last]).collect();
     Owner::new(Value::from(parts).to_string())
 }
 
@@ -184,8 +211,6 @@ fn shown(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     const NOW: i64 = 1_800_000_000;
@@ -275,7 +300,12 @@ mod tests {
 
     #[test]
     fn no_two_subjects_are_one_owner() {
+        let owner = |issuer: &str, tenant: Option<&str>, subject: &str| {
+            super::owner(issuer, tenant, Subject::Named(subject))
+        };
         let owners = [
+            super::owner("a", None, Subject::Client("b")),
+            owner("a", None, r#"{"client_id":"b"}"#),
             owner("a", None, "b"),
             owner("a", Some("b"), "c"),
             owner("a", None, r#"b","c"#),
@@ -333,6 +363,9 @@ mod tests {
         ] {
             assert_eq!(word(&more, false), Err(flaw), "{more}");
         }
+        let machine = word(&json!({"sub": null, "client_id": "nightly"}), false).unwrap();
+        assert_eq!(machine.owner.as_str(), r#"["https://login.example",{"client_id":"nightly"}]"#);
+        assert_eq!(read(&json!({"sub": null, "client_id": "nightly"})), Err(Flaw::Lacks("sub")));
         assert_eq!(word(&json!({"aud": "other"}), true), Err(Flaw::Audience), "what is said counts");
     }
 }

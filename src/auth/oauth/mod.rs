@@ -127,9 +127,10 @@ impl OAuth {
         self.admit(bearer, by, now)
     }
 
-    /// True if what was let in by a token would be let in again by these rules, and be the same.
+    /// True if what was let in by a token would have been let in by these rules as well, and been the same.
     pub(super) fn still_knows(&self, principal: &Principal) -> bool {
-        let now = self.now();
+        let last = principal.pass.until.map(|until| until - Duration::from_millis(1));
+        let now = self.now().min(last.unwrap_or(Timestamp::from_millis(i64::MAX)));
         let of = |issuer: &&Issuer| principal.who.issuer.as_ref() == Some(&issuer.trusted.reading.issuer);
         let Some(issuer) = self.issuers.iter().find(of) else { return false };
         let (reading, claims) = (&issuer.trusted.reading, principal.who.claims.clone());
@@ -138,11 +139,10 @@ impl OAuth {
             (By::Word, Some(asks)) => reading.of_word(claims, now, asks.audience_implied),
             _ => return false,
         };
-        let same = bearer.is_ok_and(|bearer| {
+        bearer.is_ok_and(|bearer| {
             (&bearer.owner, &bearer.who) == (&principal.owner, &*principal.who)
                 && self.lacking(&bearer.who).is_empty()
-        });
-        same && principal.pass.until.is_none_or(|until| now < until)
+        })
     }
 
     /// Takes over what is known of issuers that are reached as before.

@@ -43,9 +43,9 @@ impl Entrance {
         Arc::clone(&self.0.borrow())
     }
 
-    /// Waits until somebody who was let in would no longer be, as who they were: by other rules, or because what they were
-    /// let in by is over.
-    pub(super) async fn turns_away(&self, principal: &Principal) {
+    /// Waits until somebody who was let in would no longer be, as who they were: by other rules at once, and if what they were
+    /// let in by is over, after this grace.
+    pub(super) async fn turns_away(&self, principal: &Principal, grace: Duration) {
         let mut rules = self.0.subscribe();
         loop {
             let left = {
@@ -53,7 +53,10 @@ impl Entrance {
                 if !rules.auth.still_knows(principal) {
                     return;
                 }
-                rules.auth.time_left(principal)
+                match rules.auth.time_left(principal, grace) {
+                    Some(left) if left.is_zero() => return,
+                    left => left,
+                }
             };
             // The sender lives in `self`, so there can be other rules for as long as this waits.
             match left {

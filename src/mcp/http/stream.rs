@@ -26,6 +26,9 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// again has twice this time.
 const RETRY_MS: u32 = 2_500;
 
+/// How long an answer may go on once the token that asked for it is over: clients renew it when it is refused, not before.
+const GRACE: Duration = Duration::from_secs(60);
+
 /// A stream with its exchange.
 struct EventStream {
     exchange: Exchange,
@@ -106,6 +109,7 @@ impl EventStream {
         let Exchange { open, feed, work, http, principal, place, .. } = &mut self.exchange;
         // The others are answered while the server stops: their clients could not come back for it.
         let resumable = place.is_some() || feed.resume().is_some();
+        let grace = if feed.is_lasting() { Duration::ZERO } else { GRACE };
         tokio::select! {
             biased;
             why = over(open.as_ref()) => {
@@ -116,7 +120,7 @@ impl EventStream {
                     (Over::Unwanted, None) => {}
                 }
             }
-            () = http.entrance.turns_away(principal) => self.stage = Stage::Over,
+            () = http.entrance.turns_away(principal, grace) => self.stage = Stage::Over,
             message = feed.next() => return Some(self.message(message.to_string().as_bytes())),
             ending = work => self.stage = Stage::Ending(ending),
             () = http.shutdown.cancelled(), if resumable => {

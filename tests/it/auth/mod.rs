@@ -28,6 +28,10 @@ kind = "local"
 description = "Says hello."
 backend = "here"
 target.command = ["echo", "hello"]
+
+[tools.slow]
+backend = "here"
+target.command = ["sh", "-c", "sleep 5; echo late"]
 "#;
 
 /// A config with this `[auth]`.

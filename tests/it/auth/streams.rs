@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{PATIENCE, serve, trusting};
 use crate::support::issuer::{Issuer, Signer, seconds};
-use crate::support::{Client, Events, Modern};
+use crate::support::{Client, Events, Modern, text};
 
 async fn ends(events: &mut Events) {
     let ended = async { while events.next().await.unwrap_or(None).is_some() {} };
@@ -42,4 +42,19 @@ async fn a_stream_ends_when_its_issuer_is_not_trusted_any_more() {
     std::fs::write(place.config(), super::config(&other.config())).unwrap();
     ends(&mut listening).await;
     assert_eq!(super::answered(&server, &token).await.0, 401);
+}
+
+#[tokio::test]
+async fn an_answer_under_way_is_given_although_the_token_ends_meanwhile() {
+    let key = Signer::ed("one");
+    let issuer = Issuer::with(&[&key]).await;
+    let auth = issuer.config().replace("[[auth.issuers]]", "leeway = \"0s\"\n[[auth.issuers]]");
+    let (_place, server) = serve(&auth);
+    let token = key.sign(&json!({}), &issuer.claims("ann", &json!({"exp": seconds(4)})));
+    let client = Client::open_with(server.url(), &token).await.unwrap();
+    let modern = Modern::without_tasks(server.url()).with_key(&token);
+    let nothing = json!({});
+    let (one, two) = tokio::join!(client.call("slow", json!({})), modern.call("slow", &nothing, json!({})));
+    assert_eq!([text(&one.unwrap()), text(&two.unwrap())], ["late\n", "late\n"]);
+    assert_eq!(super::answered(&server, &token).await.0, 401, "the next request needs another");
 }

@@ -30,7 +30,8 @@ async fn an_issuers_word_lets_in_and_is_kept_for_a_while() {
     issuer.says("for-nobody", good(json!({"active": true, "aud": null})));
     issuer.says("over", good(json!({"active": true, "exp": seconds(-60)})));
     issuer.says("of-others", good(json!({"active": true, "iss": "https://other.example"})));
-    issuer.says("of-nobody", good(json!({"active": true, "sub": null})));
+    issuer.says("of-nobody", good(json!({"active": true, "sub": null, "client_id": null})));
+    issuer.says("of-a-machine", good(json!({"active": true, "sub": null})));
     issuer.says("half-said", good(json!({})));
     for (token, why) in [
         ("unheard-of", "not active"),
@@ -47,10 +48,11 @@ async fn an_issuers_word_lets_in_and_is_kept_for_a_while() {
         }
     }
     assert_eq!(issuer.asked_about_tokens(), 8, "a bad word is kept, too");
+    assert_eq!(answered(&server, "of-a-machine").await.0, 200, "a client may act for itself");
     let signed = key.sign(&json!({}), &issuer.claims("ann", &json!({})));
     assert_eq!(answered(&server, &signed).await.0, 200, "signed ones are good beside them");
     assert_eq!(answered(&server, "tb_some-key-of-ours").await.0, 401);
-    assert_eq!(issuer.asked_about_tokens(), 8, "neither is asked about");
+    assert_eq!(issuer.asked_about_tokens(), 9, "neither is asked about");
     let log = std::fs::read_to_string(place.path("server.log")).unwrap();
     assert!(!log.contains("good-token") && !log.contains("client:secret"), "{log}");
 }
