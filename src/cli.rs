@@ -20,6 +20,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use taskbridge_sdk::Registry;
 
 use crate::app::{self, App, Origin, counted};
+use crate::clock::{Clock as _, System};
 use crate::config::locate::Environment;
 use crate::config::{self, AuthMode, Config, Sources};
 use crate::mcp::generation::Revision;
@@ -182,6 +183,9 @@ fn check(registry: &Registry, file: &File) -> Result<(), String> {
         counted(config.backends.len(), "backend"),
         beside,
     ));
+    for warning in config.warnings(System.now()) {
+        complain(&format!("warning: {warning}"));
+    }
     Ok(())
 }
 
@@ -239,6 +243,7 @@ async fn over_http(config: Config, origin: Origin, hangups: Hangups, stop: &Shut
     let address = listener.local_addr().map_err(|error| error.to_string())?;
     let numbers = app::listen_for_metrics(&config).await.map_err(|error| error.to_string())?;
     let welcome = welcome(&config, address, numbers.as_ref().and_then(|numbers| numbers.local_addr().ok()));
+    config.warnings(System.now()).iter().for_each(|warning| tracing::warn!("{warning}"));
     let app = build(config, origin, hangups).await?.showing_metrics(numbers);
     print(&welcome);
     app.serve_http(listener, stop.begin.clone()).await.map_err(|error| error.to_string())
@@ -274,7 +279,8 @@ fn allow_many_connections() {
 
 /// How to connect.
 fn welcome(config: &Config, address: SocketAddr, numbers: Option<SocketAddr>) -> String {
-    let url = format!("http://{address}/mcp");
+    let scheme = if config.tls.is_some() { "https" } else { "http" };
+    let url = format!("{scheme}://{address}/mcp");
     let asked: Vec<&str> = config
         .backends
         .iter()

@@ -20,7 +20,7 @@ use taskbridge::auth::{ApiKeys, Authenticator, Identity, Key};
 use taskbridge::catalog::Catalog;
 use taskbridge::clock::{Clock, Entropy};
 use taskbridge::current::Current;
-use taskbridge::mcp::http::{self, Entrance, Rules};
+use taskbridge::mcp::http::{self, ConnectionLimits, Entrance, Proxies, Rules};
 use taskbridge::mcp::offers::Offers;
 use taskbridge::mcp::origin::Doors;
 use taskbridge::mcp::speakers::Speakers;
@@ -170,7 +170,13 @@ impl Endpoint {
         let auth = Authenticator::ApiKeys(ApiKeys::new([Key::new(KEY.1, Identity::named("ann"))]).unwrap());
         let origins = ["https://app.example".to_owned()];
         let doors = Doors::new(IpAddr::V4(Ipv4Addr::LOCALHOST), origins, []).unwrap();
-        let entrance = Arc::new(Entrance::new(Rules { auth, doors }));
+        let entrance = Arc::new(Entrance::new(Rules {
+            auth,
+            doors,
+            limits: ConnectionLimits::default(),
+            tls: None,
+            proxies: Proxies::default(),
+        }));
         let (router, _) = http::router(bridge, entrance, CancellationToken::new());
         let known = Known { live: String::new(), ended: String::new() };
         let mut endpoint = Self { runtime, router, seal, known, _dir: dir };
@@ -396,6 +402,7 @@ fn bridge(dir: &Path, seal: &Seal, entropy: &Arc<dyn Entropy>) -> Bridge {
         max_artifact_bytes: 1024,
         max_body_bytes: MAX_BODY,
         max_polls_per_second: u32::MAX,
+        limits: taskbridge::mcp::limits::Limits::default(),
     };
     let service = Service::new(ledger, Arc::clone(entropy), holder, Duration::from_secs(30), pace, outbox);
     Bridge {

@@ -10,7 +10,7 @@ use crate::catalog::Catalog;
 use crate::clock::System;
 use crate::config::{AuthMode, Authentication, Config, Tokens, ToolRules};
 use crate::mcp;
-use crate::mcp::http::Rules;
+use crate::mcp::http::{Proxies, Rules};
 use crate::mcp::origin::Doors;
 use crate::seal::Seal;
 
@@ -45,7 +45,9 @@ fn rules(config: &Config) -> Result<Rules, AppError> {
     let server = &config.server;
     let (origins, hosts) = (server.allowed_origins.clone(), server.allowed_hosts.clone());
     let doors = Doors::new(server.listen.ip(), origins, hosts).map_err(AppError::Config)?;
-    Ok(Rules { auth: authenticator(config)?, doors })
+    let proxies = Proxies::new(server.trusted_proxies.iter().map(|network| network.0));
+    let limits = config.bounds.of_connections();
+    Ok(Rules { auth: authenticator(config)?, doors, limits, tls: config.tls.clone(), proxies })
 }
 
 fn authenticator(config: &Config) -> Result<Authenticator, AppError> {
@@ -89,5 +91,6 @@ fn protocol_settings(config: &Config) -> mcp::Settings {
         max_artifact_bytes: server.max_artifact_bytes,
         max_body_bytes: server.max_body_bytes.get(),
         max_polls_per_second: server.max_polls_per_second.get(),
+        limits: config.bounds.of_messages(),
     }
 }

@@ -19,6 +19,7 @@ use super::connect::{Backends, connect, discovered, handles};
 use super::discovery::Discoveries;
 use super::offered::{Offered, Own};
 use super::{App, AppError};
+use crate::clock::{Clock as _, System};
 use crate::config::{self, Config, Differences, Parts, Reading, Sources, StorePlace};
 use crate::mcp::Bridge;
 use crate::mcp::http::Entrance;
@@ -190,6 +191,7 @@ impl Reloader {
             ))
         })?;
         config.store = store.clone();
+        let warnings = config.warnings(System.now());
         let max_calls = *max_calls;
         let Origin { registry, program, .. } = &self.origin;
         let InForce { backends, metrics, .. } = &self.in_force;
@@ -216,6 +218,7 @@ impl Reloader {
         self.own = own;
         self.in_force.backends = backends;
         self.in_force.parts = parts;
+        warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
         Ok(Applied { left, ..applied })
     }
 }

@@ -7,13 +7,14 @@ use std::time::Duration;
 use axum::Router;
 use futures_util::future::BoxFuture;
 use tokio::io::{AsyncBufRead, AsyncWrite};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio_util::sync::CancellationToken;
 
 use super::{App, AppError};
 use crate::config::{AuthMode, Config};
 use crate::health::{self, Health};
 use crate::hooks::{self, Hooks};
+use crate::mcp::http::{Entrance, Rules};
 use crate::mcp::{http, stdio};
 use crate::notify::{Http, Notifier};
 use crate::scrape;
@@ -21,6 +22,10 @@ use crate::tasks::reconciler::Reconciler;
 
 /// How long it may take to let go of what was cut off. A store that is away would not be heard of it.
 const LET_GO_WITHIN: Duration = Duration::from_secs(2);
+
+/// Connections that the system holds for us before they are accepted: a crowd that comes at once is not turned away. (It
+/// holds fewer where it is told to: `net.core.somaxconn`.)
+const HELD: u32 = 4096;
 
 /// Listens on the config's address.
 ///
@@ -35,7 +40,14 @@ pub async fn listen(config: &Config) -> Result<TcpListener, AppError> {
              there and remove it"
         );
     }
-    TcpListener::bind(address).await.map_err(|source| AppError::Listen { address, source })
+    let bound = || {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+        // A server that is started again need not wait for what the one before left in the network.
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        socket.listen(HELD)
+    };
+    bound().map_err(|source| AppError::Listen { address, source })
 }
 
 /// Listens where the server's own numbers can be read, if the config wants that.
@@ -80,9 +92,9 @@ impl App {
         let (store, engines, closing) = (bridge.store.clone(), in_force.engines, CancellationToken::new());
         let health = Health { store, engines, stopping: stop.clone() };
         let hooks = hooks::routes(Hooks::new(Arc::clone(&bridge), nudge));
-        let (router, hearing) = http::router(bridge, entrance, closing.clone());
+        let (router, hearing) = http::router(bridge, Arc::clone(&entrance), closing.clone());
         let router = router.merge(health::routes(health)).merge(hooks);
-        let serving = http::serve(listener, router, closing.clone());
+        let serving = http::serve(listener, router, entrance, closing.clone());
         let (closes, showing) = (closing.clone(), show(numbers));
         let meanwhile = Box::pin(async move {
             tokio::select! {
@@ -121,7 +133,8 @@ impl App {
 /// Lets what is counted be read, if anybody may, until it is dropped.
 async fn show(numbers: Option<(TcpListener, Router)>) -> Infallible {
     if let Some((listener, router)) = numbers {
-        http::serve(listener, router, CancellationToken::new()).await;
+        let entrance = Arc::new(Entrance::new(Rules::plain()));
+        http::serve(listener, router, entrance, CancellationToken::new()).await;
     }
     std::future::pending().await
 }

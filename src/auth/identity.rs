@@ -2,8 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
+
+use super::Certificate;
 
 /// Who somebody is, as far as whoever let them in says. Nobody in particular has an empty name and nothing else.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,8 +37,10 @@ impl Identity {
 /// The other end of a connection.
 #[derive(Clone, Debug, Default)]
 pub struct Peer {
-    /// Where it is; none if it is no network connection.
+    /// Where it is, as far as proxies that the config names can tell; none if it is no network connection.
     pub address: Option<SocketAddr>,
+    /// The certificate that it showed, if it showed one; it was held against the authorities of the config.
+    pub certificate: Option<Arc<Certificate>>,
 }
 
 /// What a request shows of its sender.

@@ -1,5 +1,6 @@
 //! Who is asking. It must not know what they ask for.
 
+mod certificate;
 mod challenge;
 mod identity;
 mod keys;
@@ -9,6 +10,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use certificate::{Certificate, Name};
 pub use identity::{Identity, Peer, Presented};
 pub use keys::{ApiKeys, BadKey, Key, make as make_key};
 use oauth::{Flaw, OAuth};
@@ -195,7 +197,7 @@ mod tests {
 
     /// What becomes of a request with this `Authorization`.
     pub(super) fn shown(auth: &Authenticator, header: Option<&str>) -> Result<Principal, Unauthorized> {
-        let peer = Peer { address: Some(([192, 0, 2, 7], 1234).into()) };
+        let peer = Peer { address: Some(([192, 0, 2, 7], 1234).into()), certificate: None };
         let presented = Presented { authorization: header.map(str::as_bytes), peer: &peer };
         futures_util::FutureExt::now_or_never(auth.authenticate(&presented))
             .expect("nothing has to be looked up")

@@ -3,6 +3,7 @@
 
 pub mod address;
 mod argument;
+mod complexity;
 mod confirm;
 mod definition;
 mod files;

@@ -4,8 +4,10 @@ use std::fmt::Write as _;
 
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::paths::LocationSegment;
-use jsonschema::{ReferencingError, ValidationError, Validator};
+use jsonschema::{PatternOptions, ReferencingError, ValidationError, Validator};
 use serde_json::{Map, Value};
+
+use super::complexity;
 
 /// The drafts that a schema can be written in, by what its `$schema` says. It is the first where it says nothing.
 const DRAFTS: [&str; 5] = [
@@ -19,6 +21,9 @@ const DRAFTS: [&str; 5] = [
 const MAX_FAULTS: usize = 5;
 /// A value longer than this is not shown in a message.
 const MAX_SHOWN: usize = 60;
+
+/// The most bytes that a pattern may become.
+const LARGEST_PATTERN: usize = 1024 * 1024;
 
 /// A compiled JSON Schema (2020-12 unless it names another draft) whose root is an object.
 #[derive(Debug)]
@@ -43,9 +48,12 @@ impl Schema {
                 return Err(format!("`$schema` is {named}: it must be one of {}", DRAFTS.join(", ")));
             }
         }
+        complexity::check(&value).map_err(|fault| format!("the schema is not simple enough: {fault}"))?;
         let validator = jsonschema::options()
             .offline()
             .should_validate_formats(true)
+            // Whatever the pattern and whatever the text: it takes time in proportion to the text.
+            .with_pattern_options(PatternOptions::regex().size_limit(LARGEST_PATTERN))
             .build(&value)
             .map_err(|error| not_a_schema(&error))?;
         Ok(Self { value, validator })
@@ -153,7 +161,14 @@ fn not_a_schema(error: &ValidationError<'_>) -> String {
         _ => {}
     }
     let segments: Vec<_> = error.instance_path().into_iter().collect();
-    format!("not a valid JSON Schema: `{}`: {error}", in_words(&segments, "schema"))
+    let is_pattern = matches!(error.kind(), ValidationErrorKind::Format { format } if format == "regex");
+    let hint = match is_pattern {
+        true => {
+            " that takes time in proportion to the text (no look-around, no back-references, not too large)"
+        }
+        false => "",
+    };
+    format!("not a valid JSON Schema: `{}`: {error}{hint}", in_words(&segments, "schema"))
 }
 
 #[cfg(test)]
@@ -246,6 +261,22 @@ mod tests {
     }
 
     #[test]
+    fn no_pattern_takes_long_for_any_text() {
+        let of = |pattern: &str| {
+            let text = json!({"type": "string", "pattern": pattern});
+            Schema::compile(json!({"type": "object", "properties": {"a": text}}))
+        };
+        let bomb = of("^(([a-z])+.)+[A-Z]([a-z])+$").unwrap();
+        let text = json!({"a": "a".repeat(100_000)});
+        assert!(bomb.check(&text, "it", |_| false).is_err());
+        for pattern in ["(?=a)b", "(a)\\1", "((x{1000}){1000}){1000}"] {
+            let refused = of(pattern).unwrap_err();
+            assert!(refused.contains("properties.a.pattern"), "{refused}");
+            assert!(refused.contains("no look-around"), "{refused}");
+        }
+    }
+
+    #[test]
     fn a_schema_that_is_not_whole_or_not_one_is_refused() {
         for (schema, part) in [
             (json!({"type": "array"}), "must be \"object\""),
@@ -265,6 +296,7 @@ mod tests {
                 "`$schema` is \"https://example.com/own\": it must be one of https://json-schema.org/draft/2020-12",
             ),
             (json!({"type": "object", "$schema": 7}), "`$schema` is 7"),
+            (json!({"type": "object", "allOf": [{"$ref": "#"}]}), "not simple enough: it refers to itself"),
         ] {
             let text = Schema::compile(schema.clone()).unwrap_err();
             assert!(text.contains(part), "{schema}: {text}");

@@ -5,6 +5,7 @@ use std::io;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use jsonschema::PatternOptions;
 use serde_json::{Map, Value, json};
 
 use super::listing::Tool;
@@ -173,7 +174,8 @@ fn names(problem: &str, name: &str) -> bool {
 
 /// The schema, ready to use. `None` for one that cannot be used here: then it is left to the server.
 pub(super) fn compiled(schema: &Value) -> Option<jsonschema::Validator> {
-    jsonschema::options().offline().should_validate_formats(true).build(schema).ok()
+    let options = jsonschema::options().offline().should_validate_formats(true);
+    options.with_pattern_options(PatternOptions::regex()).build(schema).ok()
 }
 
 /// The value that a text stands for where this is expected.

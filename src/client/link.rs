@@ -10,7 +10,7 @@ use sse_stream::SseByteStream;
 
 use super::fault::{Fault, innermost};
 use crate::mcp::generation::Revision;
-use crate::mcp::jsonrpc::{self, Message};
+use crate::mcp::jsonrpc::{self, Bounds, Message};
 
 /// How long a connection may take to come about.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -192,7 +192,7 @@ fn broken(error: &sse_stream::Error) -> Fault {
 }
 
 fn read(text: &[u8]) -> Result<Message, Fault> {
-    jsonrpc::parse(text).map_err(|bad| {
+    jsonrpc::parse(text, Bounds::default()).map_err(|bad| {
         Fault::NotMcp(format!("what the server sent is no MCP message: {}", bad.error.message))
     })
 }

@@ -2,9 +2,12 @@
 
 use std::net::SocketAddr;
 
+use taskbridge_sdk::Timestamp;
+
 use super::auth::{AuthMode, Authentication};
 use super::reader::Reader;
 use super::shape::{Lifetime, Reconciler, Server};
+use crate::mcp::http::Tls;
 use crate::tasks::machine::in_words;
 
 /// Checks the server's own tables.
@@ -43,6 +46,20 @@ pub(super) fn all(
     for origin in server.allowed_origins.iter().enumerate() {
         check_origin(reader, origin);
     }
+}
+
+/// Says what is to be known of a config though it can be used.
+pub(super) fn warnings(server: &Server, tls: Option<&Tls>, now: Timestamp) -> Vec<String> {
+    let mut all: Vec<String> = tls.and_then(|tls| tls.warning(now)).into_iter().collect();
+    let address = server.listen;
+    if tls.is_none() && !address.ip().is_loopback() && server.trusted_proxies.is_empty() {
+        all.push(format!(
+            "other machines can reach {address}, and connections are not secured: whoever is on the way can read and use \
+             what callers prove themselves by. Set [server.tls]; or, behind a proxy that speaks TLS, name it in \
+             `trusted_proxies` in [server]"
+        ));
+    }
+    all
 }
 
 /// Says why a server with this config must not listen there, if it must not.

@@ -12,6 +12,7 @@ mod check;
 mod discovered;
 mod duration;
 mod files;
+mod limits;
 pub mod locate;
 mod metrics;
 mod notify;
@@ -31,16 +32,18 @@ mod source;
 mod sources;
 mod store;
 mod telemetry;
+mod tls;
 mod tool_shape;
 mod tools;
 mod values;
 
 pub use auth::{ApiKey, AuthMode, Authentication, Tokens};
 pub use discovered::{Discover, ToolRules, as_toml};
+pub use limits::Limits;
 pub use metrics::Page;
 pub use parts::{Differences, Parts};
 pub use problem::{Problem, Problems};
-pub use shape::{CompanionTools, Log, LogFormat, Reconciler, Server};
+pub use shape::{CompanionTools, Log, LogFormat, Network, Reconciler, Server};
 pub use sources::Sources;
 pub use store::{Database, StorePlace};
 pub use telemetry::Traces;
@@ -52,10 +55,11 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use taskbridge_sdk::Registry;
+use taskbridge_sdk::{Registry, Timestamp};
 
 use crate::access::Rules;
 use crate::catalog::{Definition, Prompts, Resources};
+use crate::mcp::http::Tls;
 use crate::notify::Receiver;
 use crate::seal::Key;
 use reader::Reader;
@@ -74,6 +78,10 @@ pub struct Config {
     pub server: Server,
     /// What the server says about its own work.
     pub log: Log,
+    /// What connections are secured by.
+    pub tls: Option<Tls>,
+    /// How much one caller, connection and message may ask.
+    pub bounds: Limits,
     /// Who is let in.
     pub auth: Authentication,
     /// Who may do what with tasks whose tool has no rules, because it is not offered any more.
@@ -140,8 +148,9 @@ impl fmt::Debug for Backend {
 }
 
 /// The tables of a config file.
-const TABLES: [&str; 16] = [
+const TABLES: [&str; 17] = [
     "server",
+    "limits",
     "log",
     "auth",
     "access",
@@ -215,6 +224,7 @@ fn read_text(
     let mut part = |name: &str| fields.remove(name);
 
     let server: Server = reader.section("server", part("server"));
+    let bounds: Limits = reader.section("limits", part("limits"));
     let log: Log = reader.section("log", part("log"));
     let auth: auth::Auth = reader.section("auth", part("auth"));
     let access: access::Access = reader.section("access", part("access"));
@@ -235,6 +245,7 @@ fn read_text(
 
     let auth = auth::read(&mut reader, auth, dir);
     check::all(&mut reader, &server, &auth, &reconciler, &lifetime);
+    limits::check(&mut reader, &bounds);
     let known = access::Known::of(&auth);
     let access = access::rules(&mut reader, "access", Some(&access), &Rules::default(), &known);
     let backend_names: Vec<String> = backend_tables.keys().cloned().collect();
@@ -270,6 +281,7 @@ fn read_text(
     let all_resources = reader.is_clean("resources");
     let context = prompts::Context { dir, tools, resources: &resources, all_resources };
     let prompts = prompts::read(&mut reader, prompt_tables, context);
+    let tls = tls::read(&mut reader, server.tls.as_ref(), dir);
     let seal = seal::keys(&mut reader, &seal, dir);
     let notify = notify::read(&mut reader, notify_tables, dir, &tool_names);
     let telemetry = telemetry::traces(&mut reader, &telemetry, dir);
@@ -284,6 +296,8 @@ fn read_text(
         file: file.to_owned(),
         dir: dir.to_owned(),
         server,
+        tls,
+        bounds,
         log,
         auth,
         access,
@@ -304,6 +318,11 @@ fn read_text(
 }
 
 impl Config {
+    /// What is to be known of it though it can be used.
+    pub fn warnings(&self, now: Timestamp) -> Vec<String> {
+        check::warnings(&self.server, self.tls.as_ref(), now)
+    }
+
     /// Makes the server listen somewhere else than the file says.
     ///
     /// # Errors

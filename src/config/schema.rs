@@ -10,6 +10,7 @@ use taskbridge_sdk::Registry;
 use super::access::Access;
 use super::auth::Auth;
 use super::discovered::{Discover, FIELD as DISCOVER};
+use super::limits::Limits;
 use super::metrics::Metrics;
 use super::notify::Notify;
 use super::offer_shape::{Prompt, Resource};
@@ -26,6 +27,7 @@ pub fn generate(registry: &Registry) -> Value {
     let mut properties = Map::new();
     let mut table = |name: &str, schema: Value| properties.insert(name.to_owned(), schema);
     table("server", shape::<Server>(&mut generator));
+    table("limits", shape::<Limits>(&mut generator));
     table("log", shape::<Log>(&mut generator));
     table("auth", shape::<Auth>(&mut generator));
     table("access", shape::<Access>(&mut generator));

@@ -1,13 +1,15 @@
 //! What a config file may hold, tools apart: shapes and defaults. The comments become the config's JSON Schema.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;
 
+use ipnet::IpNet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 
 use super::duration;
+use super::tls::TlsTable;
 
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -22,6 +24,13 @@ pub struct Server {
     #[serde(deserialize_with = "address")]
     #[schemars(with = "String")]
     pub listen: SocketAddr,
+    /// By what connections are secured. Without it the server speaks plain HTTP, and what others can reach needs a proxy
+    /// before it that speaks TLS.
+    pub(super) tls: Option<TlsTable>,
+    /// Proxies before this server, as addresses or networks such as `10.0.0.0/8`: what they say in `X-Forwarded-For` is
+    /// believed, and their connections are not counted by address.
+    #[schemars(with = "Vec<String>")]
+    pub trusted_proxies: Vec<Network>,
     /// Web pages that may call the server, beside those of this machine: their origins, such as
     /// `https://app.example.com`. A request from any other page is refused.
     pub allowed_origins: Vec<String>,
@@ -88,6 +97,8 @@ impl Default for Server {
         let at_least_one = |n| NonZeroUsize::new(n).expect("the defaults are not zero");
         Self {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8808)),
+            tls: None,
+            trusted_proxies: Vec::new(),
             allowed_origins: Vec::new(),
             allowed_hosts: Vec::new(),
             call_budget: Duration::from_secs(25),
@@ -103,6 +114,22 @@ impl Default for Server {
             drain_for: Duration::ZERO,
             stop_within: Duration::from_secs(10),
         }
+    }
+}
+
+/// An address, or all of a network.
+#[derive(Clone, Copy, Debug)]
+pub struct Network(pub IpNet);
+
+impl<'de> Deserialize<'de> for Network {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        let alone = || text.parse::<IpAddr>().map(|address| IpNet::from(address.to_canonical()));
+        text.parse().or_else(|_| alone()).map(Self).map_err(|_| {
+            serde::de::Error::custom(format!(
+                "\"{text}\" is neither an address nor a network: write one such as \"10.0.0.7\" or \"10.0.0.0/8\""
+            ))
+        })
     }
 }
 

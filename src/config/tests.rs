@@ -174,7 +174,7 @@ fn mistakes_in_the_servers_own_tables() {
     for (text, expected) in [
         (
             "[sever]\n",
-            "x.toml:1: sever: unknown field `sever`; did you mean `server`? (known: `server`, `log`, `auth`, `access`, `seal`, `store`, `reconciler`, `lifetime`, `concurrency_groups`, `backends`, `tools`, `resources`, `prompts`, `notify`, `metrics`, `telemetry`)",
+            "x.toml:1: sever: unknown field `sever`; did you mean `server`? (known: `server`, `limits`, `log`, `auth`, `access`, `seal`, `store`, `reconciler`, `lifetime`, `concurrency_groups`, `backends`, `tools`, `resources`, `prompts`, `notify`, `metrics`, `telemetry`)",
         ),
         ("server = 3\n", "x.toml:1: server: invalid type: integer `3`, expected struct Server"),
         (
@@ -256,6 +256,18 @@ fn mistakes_in_the_servers_own_tables() {
         (
             "[reconciler]\nquickest_look = \"1m\"\n",
             "x.toml:2: reconciler.quickest_look: it is longer than `slowest_look` (30s)",
+        ),
+        (
+            "[limits]\nidle_for = \"0s\"\n",
+            "x.toml:2: limits.idle_for: it must not be zero: nothing arrives in no time",
+        ),
+        (
+            "[limits]\nmax_json_depth = 500\n",
+            "x.toml:2: limits.max_json_depth: it is 500, and must be from 8 to 127",
+        ),
+        (
+            "[limits]\nmax_head_bytes = 100\n",
+            "x.toml:2: limits.max_head_bytes: it is 100, and no client can do with less than 1024",
         ),
         ("[lifetime]\nmin_ttl = \"60d\"\n", "x.toml:2: lifetime.min_ttl: it is longer than `max_ttl` (30d)"),
         (

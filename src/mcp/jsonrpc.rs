@@ -1,7 +1,10 @@
 //! JSON-RPC 2.0 envelopes. It must not know a method.
 
+mod bounds;
 mod parse;
+mod plain;
 
+pub use bounds::{Bounds, DEEPEST, Excess};
 pub use parse::{Malformed, Message, parse};
 
 use serde::{Deserialize, Serialize};

@@ -14,6 +14,7 @@ pub mod heard;
 pub mod http;
 pub mod instructions;
 pub mod jsonrpc;
+pub mod limits;
 mod live;
 pub mod offers;
 pub mod origin;
@@ -120,6 +121,8 @@ pub struct Settings {
     pub max_body_bytes: usize,
     /// Polls of one owner in a second beyond which they are held back.
     pub max_polls_per_second: u32,
+    /// How much one message may ask.
+    pub limits: limits::Limits,
 }
 
 /// When the companion tools are listed.

@@ -265,6 +265,7 @@ mod tests {
             max_artifact_bytes: 1024,
             max_body_bytes: 1024,
             max_polls_per_second: 100,
+            limits: crate::mcp::limits::Limits::default(),
         }
     }
 

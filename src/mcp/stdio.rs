@@ -117,7 +117,8 @@ impl<'a> Desk<'a> {
     }
 
     fn take(&mut self, line: Result<Vec<u8>, TooLong>) {
-        let message = match line.map(|line| jsonrpc::parse(&line)) {
+        let limits = &self.bridge.settings().limits;
+        let message = match line.map(|line| limits.read(&line)) {
             Ok(Ok(message)) => message,
             Ok(Err(malformed)) => {
                 return self.write(jsonrpc::failure(malformed.id.as_ref(), &malformed.error));

@@ -19,6 +19,7 @@ mod github_actions;
 mod health;
 mod hidden;
 mod hooks;
+mod hostile;
 mod kill;
 mod metrics;
 mod notify;

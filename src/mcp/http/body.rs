@@ -1,25 +1,17 @@
-//! Reads the body of a request: not more than is allowed, and not for longer.
-
-use std::time::Duration;
+//! Reads the body of a request: not more than is allowed. How slowly it may come is the connection's matter.
 
 use axum::body::{Body, Bytes, HttpBody as _};
 use futures_util::StreamExt as _;
 
 use super::Result;
+use super::patience::BodyError;
 use super::refusal::Refusal;
-
-/// How long a body may take.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How much of a body that is too large is read and thrown away, so that the client gets to read why.
 const DISCARDED: usize = 64 * 1024 * 1024;
 
 /// The whole body, at most `limit` bytes.
 pub(super) async fn read(body: Body, limit: usize) -> Result<Bytes> {
-    tokio::time::timeout(PATIENCE, collect(body, limit)).await.unwrap_or_else(|_| Err(Refusal::too_slow()))
-}
-
-async fn collect(body: Body, limit: usize) -> Result<Bytes> {
     let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
     let mut chunks = body.into_data_stream();
     if announced > limit {
@@ -58,5 +50,12 @@ async fn too_large(mut rest: axum::body::BodyDataStream, limit: usize) -> Box<Re
 }
 
 fn broken(error: axum::Error) -> Box<Refusal> {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);
+    while let Some(error) = cause {
+        if let Some(BodyError::TooSlow) = error.downcast_ref() {
+            return Refusal::too_slow();
+        }
+        cause = error.source();
+    }
     Refusal::invalid(format!("the body cannot be read: {error}"))
 }

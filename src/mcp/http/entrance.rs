@@ -7,6 +7,9 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
+use super::forwarded::Proxies;
+use super::limits::ConnectionLimits;
+use super::tls::Tls;
 use crate::auth::{Authenticator, Principal};
 use crate::mcp::origin::Doors;
 
@@ -20,6 +23,22 @@ pub struct Rules {
     pub auth: Authenticator,
     /// Which pages may talk to the server, and by which names.
     pub doors: Doors,
+    /// What a connection may take.
+    pub limits: ConnectionLimits,
+    /// What connections are secured by.
+    pub tls: Option<Tls>,
+    /// Whose word counts on where a request is from.
+    pub proxies: Proxies,
+}
+
+impl Rules {
+    /// What goes for a page beside the endpoint: nobody is asked who they are, connections are not secured, and the limits are
+    /// those of every config.
+    pub fn plain() -> Self {
+        let auth = Authenticator::None { single_user: false };
+        let (doors, limits, proxies) = Default::default();
+        Self { auth, doors, limits, tls: None, proxies }
+    }
 }
 
 /// The rules in force.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use axum::response::Response;
 use taskbridge_sdk::Timestamp;
 
+use super::shares::Share;
 use super::{Http, elsewhere, post, stream};
 use crate::auth::Principal;
 use crate::mcp::feed::Feed;
@@ -46,12 +47,15 @@ pub(super) struct Exchange {
     pub(super) open: Option<Open>,
     /// The HTTP status of an error that is answered at once.
     status: fn(&Error) -> u16,
+    /// It is counted until it is over.
+    _share: Share,
 }
 
 impl Exchange {
     /// A handler of the generation with sessions.
     fn new<W>(
         http: &Arc<Http>,
+        share: Share,
         caller: Caller,
         place: Option<Place>,
         work: impl FnOnce(Arc<Http>, Caller, Arc<Feed>) -> W,
@@ -73,13 +77,14 @@ impl Exchange {
             listens: false,
             open: None,
             status: |_| 200,
+            _share: share,
         }
     }
 
     /// Answers a request with a response of its own, or with a stream if that takes a while.
-    pub(super) async fn handle(http: &Arc<Http>, caller: Caller, request: Request) -> Response {
+    pub(super) async fn handle(http: &Arc<Http>, share: Share, caller: Caller, request: Request) -> Response {
         let id = request.id.clone();
-        let exchange = Self::new(http, caller, None, |http, caller, feed| async move {
+        let exchange = Self::new(http, share, caller, None, |http, caller, feed| async move {
             let id = request.id.clone();
             Some((id, v2025_11_25::handle(&http.bridge, &caller, request, &*feed).await))
         });
@@ -87,7 +92,12 @@ impl Exchange {
     }
 
     /// Answers a request that stands by itself.
-    pub(super) async fn handle_alone(http: &Arc<Http>, asker: Asker, request: Request) -> Response {
+    pub(super) async fn handle_alone(
+        http: &Arc<Http>,
+        share: Share,
+        asker: Asker,
+        request: Request,
+    ) -> Response {
         let id = request.id.clone();
         let (http, feed) = (Arc::clone(http), Arc::new(Feed::default()));
         let principal = asker.principal.clone();
@@ -111,6 +121,7 @@ impl Exchange {
             listens: false,
             open: None,
             status,
+            _share: share,
         };
         exchange.answer(&id, quick).await
     }
@@ -131,9 +142,15 @@ impl Exchange {
     }
 
     /// Takes up the stream of a request again.
-    pub(super) fn resume(http: &Arc<Http>, caller: Caller, (place, n): (Place, u64), id: &Id) -> Response {
+    pub(super) fn resume(
+        http: &Arc<Http>,
+        share: Share,
+        caller: Caller,
+        (place, n): (Place, u64),
+        id: &Id,
+    ) -> Response {
         let resume = place.resume.clone();
-        let mut exchange = Self::new(http, caller, Some(place), |http, caller, feed| async move {
+        let mut exchange = Self::new(http, share, caller, Some(place), |http, caller, feed| async move {
             v2025_11_25::resume(&http.bridge, &caller, resume, &*feed).await
         });
         exchange.n = n;
@@ -144,14 +161,16 @@ impl Exchange {
     /// Listens for what the server has to say to the session since a moment: one before the client knows that it listens.
     pub(super) fn listen(
         http: &Arc<Http>,
+        share: Share,
         caller: Caller,
         (place, n, since): (Place, u64, Timestamp),
         lists: Option<Edition>,
     ) -> Response {
-        let mut exchange = Self::new(http, caller, Some(place), move |http, caller, feed| async move {
-            v2025_11_25::listen(&http.bridge, &caller, (n, since), lists, &*feed).await;
-            None
-        });
+        let mut exchange =
+            Self::new(http, share, caller, Some(place), move |http, caller, feed| async move {
+                v2025_11_25::listen(&http.bridge, &caller, (n, since), lists, &*feed).await;
+                None
+            });
         (exchange.n, exchange.listens) = (n, true);
         exchange.feed.lasts();
         exchange.open_as(None);

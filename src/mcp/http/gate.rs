@@ -6,6 +6,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 
 use super::refusal::Refusal;
+use super::shares::Share;
 use super::{Http, METHODS, Result};
 use crate::auth::Principal;
 use crate::mcp::generation::{self, Generation, Revision};
@@ -144,6 +145,12 @@ fn accepts(headers: &HeaderMap, kind: &str) -> bool {
             }
             _ => range.eq_ignore_ascii_case(kind),
         })
+}
+
+/// One more stream or request in hand of this caller.
+pub(super) fn share(http: &Http, principal: &Principal) -> Result<Share> {
+    let most = http.bridge.settings().limits.max_streams_per_owner;
+    http.shares.take(principal, most).ok_or_else(|| Refusal::too_many_streams(most))
 }
 
 /// The session of a request.

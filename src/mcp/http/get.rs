@@ -34,12 +34,13 @@ pub(super) async fn get(http: &Arc<Http>, principal: Principal, headers: &Header
     if place.last || http.live.was_cancelled(&place.stream) {
         return Err(Refusal::stream_over());
     }
+    let share = gate::share(http, &principal)?;
     let (n, since) = elsewhere::opened(http, &session, &place, taken_up).await?;
     let caller = Caller { principal, session: Some(session) };
     match place.resume.clone() {
         Resume::Listen { lists } => {
-            Ok(Exchange::listen(http, caller, (place, n, since), lists.filter(|_| taken_up)))
+            Ok(Exchange::listen(http, share, caller, (place, n, since), lists.filter(|_| taken_up)))
         }
-        Resume::Wait { id, .. } => Ok(Exchange::resume(http, caller, (place, n), &id)),
+        Resume::Wait { id, .. } => Ok(Exchange::resume(http, share, caller, (place, n), &id)),
     }
 }

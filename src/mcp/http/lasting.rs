@@ -16,7 +16,6 @@ use axum::response::Response;
 use futures_util::stream::{self, BoxStream, StreamExt as _};
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
-use tokio::net::TcpStream;
 
 /// What a stream still has to say.
 pub(super) type Events = BoxStream<'static, Bytes>;
@@ -65,20 +64,20 @@ impl Takeover {
     }
 
     /// A socket that notes what was written.
-    pub(super) fn watch(&self, socket: TcpStream) -> Watched {
+    pub(super) fn watch<S>(&self, socket: S) -> Watched<S> {
         Watched { socket, written: Arc::clone(&self.written) }
     }
 }
 
 /// A socket that notes whether all that was to be written has been.
-pub(super) struct Watched {
-    socket: TcpStream,
+pub(super) struct Watched<S> {
+    socket: S,
     written: Arc<AtomicBool>,
 }
 
-impl Watched {
+impl<S> Watched<S> {
     /// The socket alone.
-    pub(super) fn into_socket(self) -> TcpStream {
+    pub(super) fn into_socket(self) -> S {
         self.socket
     }
 
@@ -88,7 +87,7 @@ impl Watched {
     }
 }
 
-impl AsyncRead for Watched {
+impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -98,7 +97,7 @@ impl AsyncRead for Watched {
     }
 }
 
-impl AsyncWrite for Watched {
+impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -136,11 +135,12 @@ impl AsyncWrite for Watched {
 ///
 /// # Errors
 /// If the connection breaks.
-pub(super) async fn pour(mut socket: TcpStream, mut events: Events) -> io::Result<()> {
-    let (mut from, mut to) = socket.split();
+pub(super) async fn pour<S: AsyncRead + AsyncWrite>(socket: S, mut events: Events) -> io::Result<()> {
+    let (mut from, mut to) = tokio::io::split(socket);
     let pouring = async {
         while let Some(event) = events.next().await {
             to.write_all(&chunk(&event)).await?;
+            to.flush().await?;
         }
         to.write_all(b"0\r\n\r\n").await?;
         to.shutdown().await
@@ -170,6 +170,8 @@ fn chunk(event: &Bytes) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use tokio::net::TcpStream;
+
     use super::*;
 
     #[test]

@@ -4,16 +4,25 @@
 //! polls are counted.
 
 mod body;
+mod connection;
 mod elsewhere;
 mod entrance;
 mod exchange;
+mod form;
+mod forwarded;
 mod gate;
 mod get;
 mod lasting;
+mod limits;
+mod patience;
 mod post;
 mod refusal;
+mod seats;
 mod serve;
+mod shares;
+mod socket;
 mod stream;
+mod tls;
 mod well_known;
 
 use std::convert::Infallible;
@@ -29,8 +38,12 @@ use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
 pub use self::entrance::{Entrance, Rules};
+pub use self::forwarded::Proxies;
+pub use self::limits::{ConnectionLimits, PerAddress};
 use self::refusal::Refusal;
 pub use self::serve::serve;
+use self::shares::Shares;
+pub use self::tls::{ClientCertificates, Tls, TlsError};
 use super::Bridge;
 use super::live::Live;
 use super::polls::Polls;
@@ -40,7 +53,7 @@ use crate::auth::{Peer, Presented};
 const METHODS: &str = "POST, GET, DELETE, OPTIONS";
 
 /// Where a request is from that came by no connection.
-static NOWHERE: Peer = Peer { address: None };
+static NOWHERE: Peer = Peer { address: None, certificate: None };
 
 /// All that a request works with.
 struct Http {
@@ -49,6 +62,7 @@ struct Http {
     opened: Opened,
     live: Live,
     polls: Polls,
+    shares: Shares,
     shutdown: CancellationToken,
 }
 
@@ -65,7 +79,7 @@ pub fn router(
     let (opened, live, polls) = (Opened::default(), Live::default(), Polls::default());
     let open = live.clone();
     bridge.metrics.counts_sessions_by(move || open.sessions());
-    let http = Arc::new(Http { bridge, entrance, opened, live, polls, shutdown });
+    let http = Arc::new(Http { bridge, entrance, opened, live, polls, shares: Shares::default(), shutdown });
     let hears = elsewhere::follow(Arc::clone(&http)).boxed();
     let metadata = well_known::routes(Arc::clone(&http.entrance));
     (Router::new().route("/mcp", any(endpoint)).with_state(http).merge(metadata), hears)

@@ -35,8 +35,9 @@ pub(super) async fn post(
         return Err(Refusal::media_type());
     }
     gate::check_accept(headers, &[JSON, EVENTS])?;
-    let body = body::read(body, http.bridge.settings().max_body_bytes).await?;
-    let mut message = jsonrpc::parse(&body).map_err(Refusal::malformed)?;
+    let settings = http.bridge.settings();
+    let body = body::read(body, settings.max_body_bytes).await?;
+    let mut message = settings.limits.read(&body).map_err(Refusal::malformed)?;
     if let Message::Request(request) = &mut message {
         continue_trace(&mut request.params, headers);
     }
@@ -98,9 +99,11 @@ async fn alone(
         // Callers who are not told apart are counted by task: one must not slow down all.
         false => request.params["taskId"].as_str().unwrap_or_default(),
     };
+    let share =
+        gate::share(http, &asker.principal).map_err(|refusal| refusal.to(Some(request.id.clone())))?;
     hold_polls(http, counted, &request).await?;
     check_scopes(http, &asker.principal, &request)?;
-    Ok(Exchange::handle_alone(http, asker, request).await)
+    Ok(Exchange::handle_alone(http, share, asker, request).await)
 }
 
 /// The id of a request; the other kinds are not answered.
@@ -125,9 +128,11 @@ fn initialize(http: &Http, principal: &Principal, request: &Request) -> Response
 }
 
 async fn request_of(http: &Arc<Http>, caller: Caller, request: Request) -> Result<Response> {
+    let share =
+        gate::share(http, &caller.principal).map_err(|refusal| refusal.to(Some(request.id.clone())))?;
     hold_polls(http, counted_as(&caller), &request).await?;
     check_scopes(http, &caller.principal, &request)?;
-    Ok(Exchange::handle(http, caller, request).await)
+    Ok(Exchange::handle(http, share, caller, request).await)
 }
 
 /// Slows down, and in the end refuses, whoever polls or completes without pause.

@@ -139,6 +139,14 @@ impl Refusal {
         Self::refused(StatusCode::TOO_MANY_REQUESTS, message).with(header::RETRY_AFTER, "1")
     }
 
+    /// 429: streams and requests in hand.
+    pub(super) fn too_many_streams(most: usize) -> Box<Self> {
+        let message = format!(
+            "{most} streams and requests of yours are open here already, and there may be no more: close some, or wait"
+        );
+        Self::refused(StatusCode::TOO_MANY_REQUESTS, message).with(header::RETRY_AFTER, "1")
+    }
+
     /// 503, or 200 as an answer to a request: the store does not work. The reason is the operator's.
     pub(super) fn store(error: StoreError) -> Box<Self> {
         tracing::error!(%error, "a session cannot be looked up");

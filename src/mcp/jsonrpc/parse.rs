@@ -1,14 +1,16 @@
 //! Reads one JSON-RPC message. It says what is wrong with a bad one as exactly as it can, and never repeats its
 //! content: arguments may be secret.
 
+use std::collections::BTreeMap;
+
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
+use super::bounds::Bounds;
+use super::plain::Plain;
 use super::{Error, INVALID_REQUEST, Id, Outcome, PARSE_ERROR, Request, VERSION};
-
-/// The nesting beyond which serde_json stops reading.
-const MAX_DEPTH: usize = 128;
 
 /// One message.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,22 +47,23 @@ pub struct Malformed {
 struct Wire<'a> {
     jsonrpc: Option<&'a str>,
     #[serde(default, deserialize_with = "present")]
-    id: Option<Value>,
+    id: Option<Plain>,
     method: Option<String>,
     #[serde(default)]
-    params: Value,
+    params: Plain,
     #[serde(default, deserialize_with = "present")]
-    result: Option<Value>,
+    result: Option<Plain>,
     #[serde(default, deserialize_with = "present")]
-    error: Option<Value>,
+    error: Option<Plain>,
 }
 
 /// Reads one message from JSON text.
 ///
 /// # Errors
 /// [`Malformed`] with -32700 for what is not JSON, with -32600 for anything else: a batch, no JSON-RPC 2.0, an id
-/// that is no string or integer, parameters that are no object, nesting too deep to read.
-pub fn parse(text: &[u8]) -> Result<Message, Malformed> {
+/// that is no string or integer, parameters that are no object, a member that stands twice, more structure than the
+/// bounds allow.
+pub fn parse(text: &[u8], bounds: Bounds) -> Result<Message, Malformed> {
     let Ok(text) = std::str::from_utf8(text) else {
         return Err(unreadable("the message is not UTF-8"));
     };
@@ -70,6 +73,7 @@ pub fn parse(text: &[u8]) -> Result<Message, Malformed> {
             Err(error) => unreadable(&format!("the message is not JSON: {error}")),
         });
     }
+    bounds.check(text.as_bytes()).map_err(|excess| invalid(None, &excess.to_string()))?;
     match serde_json::from_str::<Wire<'_>>(text) {
         Ok(wire) => wire.into_message(),
         Err(error) => Err(diagnose(text, &error)),
@@ -78,7 +82,7 @@ pub fn parse(text: &[u8]) -> Result<Message, Malformed> {
 
 impl Wire<'_> {
     fn into_message(self) -> Result<Message, Malformed> {
-        let id = match self.id {
+        let id = match self.id.map(|Plain(id)| id) {
             None => None,
             Some(Value::String(text)) => Some(Id::Text(text)),
             Some(Value::Number(number)) if number.is_i64() => number.as_i64().map(Id::Integer),
@@ -88,13 +92,14 @@ impl Wire<'_> {
         if self.jsonrpc != Some(VERSION) {
             return Err(invalid(id, "jsonrpc must be \"2.0\""));
         }
-        match (self.method, self.result, self.error) {
-            (Some(_), None, None) if !(self.params.is_object() || self.params.is_null()) => {
+        let (Plain(params), result, error) = (self.params, self.result, self.error);
+        match (self.method, result.map(|Plain(result)| result), error.map(|Plain(error)| error)) {
+            (Some(_), None, None) if !(params.is_object() || params.is_null()) => {
                 Err(invalid(id, "params must be an object"))
             }
             (Some(method), None, None) => Ok(match id {
-                Some(id) => Message::Request(Request { id, method, params: self.params }),
-                None => Message::Notification { method, params: self.params },
+                Some(id) => Message::Request(Request { id, method, params }),
+                None => Message::Notification { method, params },
             }),
             (None, Some(_), None) if id.is_none() => {
                 Err(invalid(None, "a result needs the id of its request"))
@@ -113,25 +118,22 @@ impl Wire<'_> {
     }
 }
 
-/// Finds out why `text` is no message. Slower than reading one, since nobody waits for it.
+/// Finds out why `text` is no message. Slower than reading one, since nobody waits for it; nothing is made of what stands
+/// within its members.
 fn diagnose(text: &str, error: &serde_json::Error) -> Malformed {
-    let members = match serde_json::from_str::<Value>(text) {
-        Ok(Value::Object(members)) => members,
-        Ok(_) => return invalid(None, "a message is a JSON object"),
-        Err(error) if error.to_string().starts_with("recursion limit exceeded") => {
-            return invalid(None, &format!("the message is nested deeper than {MAX_DEPTH} levels"));
-        }
+    let members = match serde_json::from_str::<BTreeMap<String, &RawValue>>(text) {
+        Ok(members) if error.is_data() => members,
+        Ok(_) => return unreadable(&format!("the message is not JSON: {error}")),
+        Err(error) if error.is_data() => return invalid(None, "a message is a JSON object"),
         Err(error) => return unreadable(&format!("the message is not JSON: {error}")),
     };
-    let id = match members.get("id") {
-        Some(Value::String(text)) => Some(Id::Text(text.clone())),
-        Some(number) => number.as_i64().map(Id::Integer),
-        None => None,
-    };
-    if members.get("jsonrpc").is_some_and(|version| !version.is_string()) {
+    let member = |name: &str| members.get(name).map(|raw| raw.get());
+    let is_text = |raw: &str| raw.starts_with('"');
+    let id = member("id").and_then(|raw| serde_json::from_str(raw).ok());
+    if member("jsonrpc").is_some_and(|version| !is_text(version)) {
         return invalid(id, "jsonrpc must be \"2.0\"");
     }
-    if members.get("method").is_some_and(|method| !method.is_string()) {
+    if member("method").is_some_and(|method| !is_text(method)) {
         return invalid(id, "method must be a string");
     }
     invalid(id, &format!("the message cannot be read: {error}"))
@@ -146,8 +148,8 @@ fn unreadable(message: &str) -> Malformed {
 }
 
 /// Tells a member that is null from one that is not there.
-fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
-    Value::deserialize(deserializer).map(Some)
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Plain>, D::Error> {
+    Plain::deserialize(deserializer).map(Some)
 }
 
 #[cfg(test)]
@@ -157,14 +159,14 @@ mod tests {
     use super::*;
 
     fn refused(text: &str) -> (Option<Id>, i32, String) {
-        let malformed = parse(text.as_bytes()).expect_err(text);
+        let malformed = parse(text.as_bytes(), Bounds::default()).expect_err(text);
         (malformed.id, malformed.error.code, malformed.error.message)
     }
 
     #[test]
     fn reads_the_three_kinds() {
         assert_eq!(
-            parse(br#" {"jsonrpc":"2.0","id":"a\n1","method":"ping","extra":[1]} "#),
+            parse(br#" {"jsonrpc":"2.0","id":"a\n1","method":"ping","extra":[1]} "#, Bounds::default()),
             Ok(Message::Request(Request {
                 id: Id::Text("a\n1".to_owned()),
                 method: "ping".to_owned(),
@@ -172,17 +174,17 @@ mod tests {
             }))
         );
         assert_eq!(
-            parse(br#"{"method":"m","params":{"a":1},"jsonrpc":"2.0"}"#),
+            parse(br#"{"method":"m","params":{"a":1},"jsonrpc":"2.0"}"#, Bounds::default()),
             Ok(Message::Notification { method: "m".to_owned(), params: json!({"a": 1}) })
         );
         assert_eq!(
-            parse(br#"{"jsonrpc":"2.0","id":-7,"result":{}}"#),
+            parse(br#"{"jsonrpc":"2.0","id":-7,"result":{}}"#, Bounds::default()),
             Ok(Message::Response { id: Some(Id::Integer(-7)), outcome: Ok(json!({})) })
         );
         for id in ["", r#""id":null,"#] {
             let text = format!(r#"{{"jsonrpc":"2.0",{id}"error":{{"code":-1,"message":"no"}}}}"#);
             assert_eq!(
-                parse(text.as_bytes()),
+                parse(text.as_bytes(), Bounds::default()),
                 Ok(Message::Response { id: None, outcome: Err(Error::new(-1, "no")) })
             );
         }
@@ -227,13 +229,31 @@ mod tests {
             (r#"{"jsonrpc":"2.0","result":{}}"#, &none, INVALID_REQUEST, "needs the id"),
             (r#"{"jsonrpc":"2.0","id":1,"error":{"code":"x"}}"#, &none, INVALID_REQUEST, "error must have"),
             (r#"{"jsonrpc":"2.0","id":1,"id":1,"method":"m"}"#, &one, INVALID_REQUEST, "duplicate field"),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":1,"a":2}}"#,
+                &one,
+                INVALID_REQUEST,
+                "a member stands twice",
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":1e999}}"#,
+                &none,
+                PARSE_ERROR,
+                "out of range",
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":"\ud800"}}"#,
+                &none,
+                PARSE_ERROR,
+                "not JSON",
+            ),
         ] {
             let (got_id, got_code, message) = refused(text);
             assert_eq!((&got_id, got_code), (id, code), "{text}: {message}");
             assert!(message.contains(says), "{text}: {message}");
         }
         assert_eq!(
-            parse(b"{\"jsonrpc\":\"2.0\",\"x\":\"\xff\"}").map_err(|m| m.error.code),
+            parse(b"{\"jsonrpc\":\"2.0\",\"x\":\"\xff\"}", Bounds::default()).map_err(|m| m.error.code),
             Err(PARSE_ERROR)
         );
     }
@@ -255,10 +275,24 @@ mod tests {
     }
 
     #[test]
+    fn refuses_many_parts_before_it_makes_them() {
+        let bounds = Bounds { elements: 1_000, ..Bounds::default() };
+        let wide = |items: usize| {
+            let list = vec!["[]"; items].join(",");
+            format!(r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{{"a":[{list}]}}}}"#)
+        };
+        assert!(parse(wide(400).as_bytes(), bounds).is_ok());
+        let refused = parse(wide(600).as_bytes(), bounds).unwrap_err();
+        assert_eq!(refused.error.message, "the message has more than 1000 members and items");
+    }
+
+    #[test]
     fn never_repeats_content() {
-        for text in
-            [r#"{"jsonrpc":"2.0","id":1,"method":{"hunter2":1}}"#, r#"{"jsonrpc":"2.0","id":"x" hunter2}"#]
-        {
+        for text in [
+            r#"{"jsonrpc":"2.0","id":1,"method":{"hunter2":1}}"#,
+            r#"{"jsonrpc":"2.0","id":"x" hunter2}"#,
+            r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{"hunter2":1,"hunter2":2}}"#,
+        ] {
             assert!(!refused(text).2.contains("hunter2"), "{}", refused(text).2);
         }
     }

@@ -3,7 +3,7 @@
 
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::paths::LocationSegment;
-use jsonschema::{JsonType, ValidationError, Validator};
+use jsonschema::{JsonType, PatternOptions, ValidationError, Validator};
 use serde_json::{Map, Value};
 
 use super::secret;
@@ -71,7 +71,11 @@ pub(super) fn fill(schema: &Value, mut content: Fields) -> Result<Fields, String
 }
 
 fn compile(schema: &Value) -> Result<Validator, String> {
-    let options = jsonschema::options().offline().should_validate_formats(true);
+    let options = jsonschema::options()
+        .offline()
+        .should_validate_formats(true)
+        // An engine's pattern must not hold us up, whatever the answer.
+        .with_pattern_options(PatternOptions::regex());
     options.build(schema).map_err(|fault| format!("`{}`: {fault}", fault.instance_path()))
 }
 

@@ -120,7 +120,7 @@ impl Drop for Server {
 
 /// The endpoint in a line, if it names one.
 fn endpoint(line: &str) -> Option<String> {
-    let start = line.find("http://")?;
+    let start = line.find("http://").or_else(|| line.find("https://"))?;
     let word = line[start..].split(|c: char| c.is_whitespace() || "\"'`<>,)".contains(c)).next()?;
     word.ends_with("/mcp").then(|| word.to_owned())
 }

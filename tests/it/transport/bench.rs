@@ -15,7 +15,7 @@ use taskbridge::auth::Authenticator;
 use taskbridge::catalog::Catalog;
 use taskbridge::clock::{Clock, System};
 use taskbridge::current::Current;
-use taskbridge::mcp::http::{self, Entrance, Rules};
+use taskbridge::mcp::http::{self, ConnectionLimits, Entrance, Proxies, Rules};
 use taskbridge::mcp::offers::Offers;
 use taskbridge::mcp::origin::Doors;
 use taskbridge::mcp::speakers::Speakers;
@@ -121,6 +121,7 @@ pub(super) fn bridge(dir: &Path, clock: Arc<dyn Clock>) -> Bridge {
         max_artifact_bytes: 1024,
         max_body_bytes: MAX_BODY,
         max_polls_per_second: MOST_POLLS,
+        limits: taskbridge::mcp::limits::Limits::default(),
     };
     Bridge {
         service: Service::new(ledger, System::entropy(), holder, Duration::from_secs(30), pace, outbox),
@@ -159,11 +160,17 @@ impl Server {
         let address = listener.local_addr().unwrap();
         let origins = ["https://app.example".to_owned()];
         let hosts = ["tasks.internal".to_owned()];
-        let rules = Rules { auth, doors: Doors::new(address.ip(), origins, hosts).unwrap() };
-        let entrance = Arc::new(Entrance::new(rules));
+        let doors = Doors::new(address.ip(), origins, hosts).unwrap();
+        let entrance = Arc::new(Entrance::new(Rules {
+            auth,
+            doors,
+            limits: ConnectionLimits::default(),
+            tls: None,
+            proxies: Proxies::default(),
+        }));
         let shutdown = CancellationToken::new();
-        let (router, _) = http::router(bridge, entrance, shutdown.clone());
-        let serving = tokio::spawn(http::serve(listener, router, shutdown.clone()));
+        let (router, _) = http::router(bridge, Arc::clone(&entrance), shutdown.clone());
+        let serving = tokio::spawn(http::serve(listener, router, entrance, shutdown.clone()));
         let client = Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
         Self { clock, client, address, shutdown, serving: Some(serving), dir }
     }

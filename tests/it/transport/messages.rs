@@ -32,7 +32,7 @@ async fn what_is_no_message_is_refused_and_said_why() {
         (r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#, -32600, "id must be"),
         (r#"{"jsonrpc":"2.0","id":1.5,"method":"ping"}"#, -32600, "id must be"),
         (r#"{"jsonrpc":"2.0","id":[1],"method":"ping"}"#, -32600, "id must be"),
-        (&deep, -32600, "nested deeper than 128 levels"),
+        (&deep, -32600, "nested deeper than 64 levels"),
     ] {
         let response =
             server.post(body.to_owned()).header("Mcp-Session-Id", &session.id).send().await.unwrap();

@@ -1,0 +1,202 @@
+//! Whether a schema is simple enough to be used. Schemas come with what engines offer as well as from the config, and one of
+//! a few lines can take a validator for ever: one that refers to itself, or one whose parts each hold two of the next. It
+//! must not judge what a schema says.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value};
+
+/// The largest schema, in bytes as JSON. Every client that lists tools is sent it.
+const LARGEST: usize = 512 * 1024;
+/// Objects and lists within each other.
+const DEEPEST: usize = 100;
+/// Schemas that are held against one and the same value.
+const MOST_AT_ONCE: u64 = 10_000;
+/// Schemas within each other that are held against one and the same value.
+const LONGEST_CHAIN: usize = 100;
+
+/// Keywords with one schema for the same value.
+const ONE: [&str; 4] = ["not", "if", "then", "else"];
+/// Keywords with a list of schemas for the same value.
+const LIST: [&str; 3] = ["allOf", "anyOf", "oneOf"];
+/// Keywords with named schemas for the same value.
+const NAMED: [&str; 2] = ["dependentSchemas", "dependencies"];
+/// Keywords that lead to another schema for the same value.
+const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
+
+/// Holds a schema against what a validator can be asked to bear.
+///
+/// # Errors
+/// In words for the author of the schema.
+pub(super) fn check(schema: &Value) -> Result<(), String> {
+    let size = schema.to_string().len();
+    if size > LARGEST {
+        return Err(format!("it has {size} bytes, and {LARGEST} are taken"));
+    }
+    let mut all = Vec::new();
+    gather(schema, 0, &mut all)?;
+    let refers = |node: &&Map<String, Value>| REFERENCES.iter().any(|name| node.contains_key(*name));
+    let has_base = |node: &Map<String, Value>| node.get("$id").is_some_and(Value::is_string);
+    if all.iter().any(refers) && all.iter().skip(1).any(|node| has_base(node)) {
+        return Err("a schema within it has an `$id` of its own: refer by `#/$defs/...` alone".to_owned());
+    }
+    let mut weigher = Weigher { root: schema, anchors: anchors(&all), known: HashMap::new() };
+    for node in &all {
+        if weigher.weigh(node, 0)?.in_all > MOST_AT_ONCE {
+            return Err(format!("more than {MOST_AT_ONCE} schemas in it are held against one value"));
+        }
+    }
+    Ok(())
+}
+
+/// All objects of a schema, the whole first.
+fn gather<'a>(value: &'a Value, depth: usize, all: &mut Vec<&'a Map<String, Value>>) -> Result<(), String> {
+    if depth > DEEPEST {
+        return Err(format!("it is nested deeper than {DEEPEST} levels"));
+    }
+    match value {
+        Value::Array(items) => items.iter().try_for_each(|item| gather(item, depth + 1, all)),
+        Value::Object(members) => {
+            all.push(members);
+            members.values().try_for_each(|member| gather(member, depth + 1, all))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The schemas that have a name to be referred to by.
+fn anchors<'a>(all: &[&'a Map<String, Value>]) -> HashMap<&'a str, Vec<&'a Map<String, Value>>> {
+    let mut anchors: HashMap<&str, Vec<_>> = HashMap::new();
+    for node in all {
+        for name in ["$anchor", "$dynamicAnchor"] {
+            if let Some(name) = node.get(name).and_then(Value::as_str) {
+                anchors.entry(name).or_default().push(*node);
+            }
+        }
+    }
+    anchors
+}
+
+/// How much work a schema is for one value, without what it says of the parts of the value.
+#[derive(Clone, Copy)]
+struct Weight {
+    /// Schemas that are held against the value.
+    in_all: u64,
+    /// The most of them that lie within each other.
+    chain: usize,
+}
+
+struct Weigher<'a> {
+    root: &'a Value,
+    anchors: HashMap<&'a str, Vec<&'a Map<String, Value>>>,
+    /// By where they lie in memory. `None` while it is being found out.
+    known: HashMap<*const Map<String, Value>, Option<Weight>>,
+}
+
+impl<'a> Weigher<'a> {
+    fn weigh(&mut self, node: &'a Map<String, Value>, depth: usize) -> Result<Weight, String> {
+        match self.known.get(&std::ptr::from_ref(node)) {
+            Some(Some(known)) => return Ok(*known),
+            Some(None) => return Err("it refers to itself without end".to_owned()),
+            None => {}
+        }
+        let too_long = || format!("more than {LONGEST_CHAIN} schemas in it lead from one to the next");
+        if depth > LONGEST_CHAIN {
+            return Err(too_long());
+        }
+        self.known.insert(node, None);
+        let mut weight = Weight { in_all: 1, chain: 1 };
+        for next in self.beside(node) {
+            let of_next = self.weigh(next, depth + 1)?;
+            weight.in_all = weight.in_all.saturating_add(of_next.in_all);
+            weight.chain = weight.chain.max(of_next.chain + 1);
+        }
+        if weight.chain > LONGEST_CHAIN {
+            return Err(too_long());
+        }
+        self.known.insert(node, Some(weight));
+        Ok(weight)
+    }
+
+    /// The schemas that are held against the same value as this one.
+    fn beside(&self, node: &'a Map<String, Value>) -> Vec<&'a Map<String, Value>> {
+        let one = ONE.iter().filter_map(|name| node.get(*name));
+        let list = LIST.iter().filter_map(|name| node.get(*name)?.as_array()).flatten();
+        let named = NAMED.iter().filter_map(|name| node.get(*name)?.as_object()).flat_map(Map::values);
+        let mut beside: Vec<_> = one.chain(list).chain(named).filter_map(Value::as_object).collect();
+        for reference in REFERENCES.iter().filter_map(|name| node.get(*name)?.as_str()) {
+            match reference.strip_prefix('#') {
+                Some(path) if path.is_empty() || path.starts_with('/') => {
+                    beside.extend(self.root.pointer(&decoded(path)).and_then(Value::as_object));
+                }
+                Some(name) => beside.extend(self.anchors.get(name).into_iter().flatten()),
+                // It leads out of the schema, which nothing may.
+                None => {}
+            }
+        }
+        beside
+    }
+}
+
+/// A pointer as it stands in an address.
+fn decoded(path: &str) -> String {
+    percent_encoding::percent_decode_str(path).decode_utf8_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn refused(schema: Value) -> String {
+        check(&schema).unwrap_err()
+    }
+
+    #[test]
+    fn what_people_write_is_simple_enough() {
+        let node = json!({"oneOf": [
+            {"type": "string"},
+            {"type": "object", "properties": {"all": {"type": "array", "items": {"$ref": "#/$defs/node"}}}},
+        ]});
+        let schema = json!({
+            "type": "object",
+            "$defs": {"node": node, "a b": {"$anchor": "named", "type": "integer"}},
+            "properties": {
+                "rule": {"$ref": "#/$defs/node"},
+                "n": {"allOf": [{"$ref": "#/$defs/a%20b"}, {"$ref": "#named"}]},
+                "$ref": {"type": "string"},
+            },
+        });
+        assert_eq!(check(&schema), Ok(()));
+    }
+
+    #[test]
+    fn what_never_ends_is_refused() {
+        for schema in [
+            json!({"$defs": {"a": {"$ref": "#/$defs/a"}}, "properties": {"x": {"$ref": "#/$defs/a"}}}),
+            json!({"allOf": [{"not": {"$ref": "#"}}]}),
+            json!({"$defs": {"a": {"$anchor": "a", "anyOf": [{"$ref": "#b"}]}, "b": {"$anchor": "b", "$ref": "#a"}}}),
+            json!({"$recursiveRef": "#"}),
+        ] {
+            assert_eq!(refused(schema.clone()), "it refers to itself without end", "{schema}");
+        }
+    }
+
+    #[test]
+    fn what_grows_without_measure_is_refused() {
+        let twice =
+            |n: usize| json!({"allOf": [{"$ref": format!("#/$defs/{n}")}, {"$ref": format!("#/$defs/{n}")}]});
+        let mut defs: Map<String, Value> = (0..30).map(|n| (n.to_string(), twice(n + 1))).collect();
+        defs.insert("30".to_owned(), json!({}));
+        assert!(refused(json!({"$defs": defs})).contains("held against one value"));
+        let next = |n: usize| (n.to_string(), json!({"$ref": format!("#/$defs/{}", n + 1)}));
+        let chain: Map<String, Value> = (0..5_000).map(next).collect();
+        assert!(refused(json!({"$defs": chain})).contains("from one to the next"));
+        let deep = (0..200).fold(json!({}), |inner, _| json!({"items": inner}));
+        assert!(refused(deep).contains("nested deeper"));
+        assert!(refused(json!({"enum": ["x".repeat(LARGEST)]})).contains("bytes"));
+        let based = json!({"$defs": {"a": {"$id": "https://x.example/a", "$ref": "#"}}});
+        assert!(refused(based).contains("`$id`"));
+    }
+}

@@ -1,0 +1,98 @@
+//! Where a request comes from, as proxies say that it came to them (`X-Forwarded-For`). Anybody can write such a header, so
+//! that each word of it is believed only if whoever wrote it down is a proxy that the config names.
+
+use std::net::IpAddr;
+
+use axum::http::HeaderMap;
+use ipnet::IpNet;
+
+/// The header in which each proxy adds, at the end, from where the request came to it.
+const HEADER: &str = "x-forwarded-for";
+
+/// The most proxies that a request is followed through.
+const MOST: usize = 32;
+
+/// The proxies that are believed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Proxies(Vec<IpNet>);
+
+impl Proxies {
+    /// Those in these networks.
+    pub fn new(networks: impl IntoIterator<Item = IpNet>) -> Self {
+        Self(networks.into_iter().collect())
+    }
+
+    /// True if this is one of them.
+    pub(super) fn has(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        self.0.iter().any(|network| network.contains(&address))
+    }
+
+    /// Where a request is from that came over a connection from `peer`.
+    pub fn origin(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
+        let mut origin = peer.to_canonical();
+        if self.0.is_empty() {
+            return origin;
+        }
+        let values = headers.get_all(HEADER).iter().rev();
+        let words = values.flat_map(|value| value.as_bytes().rsplit(|byte| *byte == b','));
+        for word in words.take(MOST) {
+            // Who is no proxy of ours may say what they like of those before.
+            let Some(before) = self.has(origin).then(|| address(word)).flatten() else { break };
+            origin = before.to_canonical();
+        }
+        origin
+    }
+}
+
+/// An address, as proxies write it: some with a port, some in brackets.
+fn address(word: &[u8]) -> Option<IpAddr> {
+    let word = std::str::from_utf8(word).ok()?.trim();
+    if let Ok(address) = word.parse() {
+        return Some(address);
+    }
+    if let Ok(with_port) = word.parse::<std::net::SocketAddr>() {
+        return Some(with_port.ip());
+    }
+    word.strip_prefix('[')?.strip_suffix(']')?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn origin(proxies: &[&str], peer: &str, headers: &[&str]) -> String {
+        let proxies = Proxies::new(proxies.iter().map(|network| network.parse().unwrap()));
+        let headers = headers.iter().map(|value| (HEADER.parse().unwrap(), value.parse().unwrap())).collect();
+        proxies.origin(peer.parse().unwrap(), &headers).to_string()
+    }
+
+    #[test]
+    fn only_what_proxies_of_the_config_say_is_believed() {
+        let ours = ["10.0.0.0/8", "fd00::/8"];
+        for (peer, headers, expected) in [
+            ("10.0.0.1", &["203.0.113.7"][..], "203.0.113.7"),
+            ("10.0.0.1", &[], "10.0.0.1"),
+            // Whatever the client wrote itself comes before what the proxy adds.
+            ("10.0.0.1", &["198.51.100.1, 203.0.113.7"], "203.0.113.7"),
+            ("10.0.0.1", &["198.51.100.1", "203.0.113.7, 10.0.0.2"], "203.0.113.7"),
+            ("203.0.113.9", &["198.51.100.1"], "203.0.113.9"),
+            ("::ffff:10.0.0.1", &["203.0.113.7:4711"], "203.0.113.7"),
+            ("fd00::1", &["[2001:db8::1]:80"], "2001:db8::1"),
+            ("fd00::1", &["[2001:db8::1]"], "2001:db8::1"),
+            ("10.0.0.1", &["unknown"], "10.0.0.1"),
+            ("10.0.0.1", &["203.0.113.7, nobody, 10.0.0.2"], "10.0.0.2"),
+            ("10.0.0.1", &["10.0.0.3, 10.0.0.2"], "10.0.0.3"),
+            ("10.0.0.1", &["", ","], "10.0.0.1"),
+        ] {
+            assert_eq!(origin(&ours, peer, headers), expected, "{peer} {headers:?}");
+        }
+        assert_eq!(origin(&[], "10.0.0.1", &["203.0.113.7"]), "10.0.0.1");
+    }
+
+    #[test]
+    fn a_header_without_end_is_followed_no_further_than_proxies_go() {
+        let endless = vec!["10.0.0.2"; 100_000].join(",");
+        assert_eq!(origin(&["10.0.0.0/8"], "10.0.0.1", &[&format!("203.0.113.7,{endless}")]), "10.0.0.2");
+    }
+}

@@ -1,0 +1,123 @@
+//! [`Seats`]: how many connections each address has. A network of IPv6 is one address: whoever has one address of it has
+//! them all. It must not refuse anybody by itself.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use super::limits::PerAddress;
+
+/// How often it is told that somebody has too many connections.
+const TELL_EVERY: Duration = Duration::from_secs(60);
+
+/// The connections of all addresses. Cheap to clone.
+#[derive(Clone, Default)]
+pub(super) struct Seats(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    taken: HashMap<IpAddr, usize>,
+    /// How many were turned away since that was told last.
+    turned_away: u64,
+    told: Option<Instant>,
+}
+
+/// One connection. Dropped, there is room for another.
+pub(super) struct Seat {
+    seats: Seats,
+    address: IpAddr,
+}
+
+impl Seats {
+    /// A seat for one more connection of this address. `None` if it has as many as it may.
+    pub(super) fn take(&self, address: IpAddr, most: PerAddress) -> Option<Seat> {
+        let address = counted(address);
+        let most = match most {
+            PerAddress::Others(_) if address.is_loopback() => usize::MAX,
+            PerAddress::Others(most) | PerAddress::Each(most) => most,
+        };
+        let mut state = self.0.lock();
+        let taken = state.taken.get(&address).copied().unwrap_or(0);
+        if taken >= most {
+            state.turn_away(address, most);
+            return None;
+        }
+        state.taken.insert(address, taken + 1);
+        Some(Seat { seats: self.clone(), address })
+    }
+}
+
+impl State {
+    fn turn_away(&mut self, address: IpAddr, most: usize) {
+        self.turned_away += 1;
+        let now = Instant::now();
+        if self.told.is_none_or(|told| now.duration_since(told) >= TELL_EVERY) {
+            tracing::warn!(
+                %address,
+                turned_away = self.turned_away,
+                "connections are closed at once: an address has {most} (max_connections_per_address in [limits])"
+            );
+            (self.turned_away, self.told) = (0, Some(now));
+        }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut state = self.seats.0.lock();
+        if let Some(taken) = state.taken.get_mut(&self.address) {
+            *taken -= 1;
+            if *taken == 0 {
+                state.taken.remove(&self.address);
+            }
+        }
+    }
+}
+
+/// What connections are counted by: an address, or the network of one that a single user has whole (RFC 4291).
+fn counted(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) if !address.is_loopback() => {
+            let [a, b, c, d, ..] = address.segments();
+            IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))
+        }
+        address => address,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn an_address_has_so_many_seats_and_gets_them_back() {
+        let seats = Seats::default();
+        let each = PerAddress::Each(2);
+        let taken = [seats.take(ip("127.0.0.1"), each), seats.take(ip("127.0.0.1"), each)];
+        assert!(taken.iter().all(Option::is_some));
+        assert!(seats.take(ip("127.0.0.1"), each).is_none());
+        assert!(seats.take(ip("::ffff:127.0.0.1"), each).is_none(), "the same address in other words");
+        assert!(seats.take(ip("127.0.0.2"), each).is_some());
+        drop(taken);
+        assert!(seats.take(ip("127.0.0.1"), each).is_some());
+        assert!(seats.0.lock().taken.is_empty(), "nothing is kept of who has gone");
+    }
+
+    #[test]
+    fn a_network_is_one_address_and_this_machine_is_counted_only_where_all_are() {
+        let seats = Seats::default();
+        let others = PerAddress::Others(1);
+        let _one = seats.take(ip("2001:db8:0:1::1"), others).unwrap();
+        assert!(seats.take(ip("2001:db8:0:1:ffff::2"), others).is_none());
+        assert!(seats.take(ip("2001:db8:0:2::1"), others).is_some());
+        let _here: Vec<_> = (0..9).map(|_| seats.take(ip("::1"), others).unwrap()).collect();
+        assert!(seats.take(ip("::1"), PerAddress::Each(9)).is_none());
+    }
+}

@@ -1,0 +1,80 @@
+//! [`Shares`]: how much each owner has in hand here: streams that are open, and requests that are not answered yet. One
+//! process does not know what another counted.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::auth::Principal;
+use crate::tasks::task::Owner;
+
+/// What everybody has in hand. Cheap to clone.
+#[derive(Clone, Default)]
+pub(super) struct Shares(Arc<Mutex<HashMap<Whose, usize>>>);
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Whose {
+    Owner(Owner),
+    /// Callers who are not told apart are counted by where they are: one must not shut out all.
+    Anybody(Option<IpAddr>),
+}
+
+/// One thing in hand. Dropped, it is not any more.
+pub(super) struct Share {
+    shares: Shares,
+    whose: Whose,
+}
+
+impl Shares {
+    /// One more for this caller. `None` if they have as much in hand as one may.
+    pub(super) fn take(&self, principal: &Principal, most: usize) -> Option<Share> {
+        let whose = match principal.identified {
+            true => Whose::Owner(principal.owner.clone()),
+            false => Whose::Anybody(principal.from),
+        };
+        let mut taken = self.0.lock();
+        let count = taken.entry(whose.clone()).or_insert(0);
+        if *count >= most {
+            return None;
+        }
+        *count += 1;
+        Some(Share { shares: self.clone(), whose })
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let mut taken = self.shares.0.lock();
+        if let Some(count) = taken.get_mut(&self.whose) {
+            *count -= 1;
+            if *count == 0 {
+                taken.remove(&self.whose);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_owner_has_so_much_and_strangers_by_where_they_are() {
+        let shares = Shares::default();
+        let ann = Principal { owner: Owner::new("ann"), ..Principal::single_user() };
+        let bob = Principal { owner: Owner::new("bob"), ..ann.clone() };
+        let from = |last| Principal { from: Some([10, 0, 0, last].into()), ..Principal::anybody() };
+        let held: Vec<_> =
+            [&ann, &ann, &bob, &from(1), &from(1), &from(2)].map(|who| shares.take(who, 2)).into();
+        assert!(held.iter().all(Option::is_some));
+        assert!(
+            shares.take(&Principal { from: from(1).from, ..ann.clone() }, 2).is_none(),
+            "wherever they are"
+        );
+        assert!(shares.take(&from(1), 2).is_none() && shares.take(&from(2), 2).is_some());
+        drop(held);
+        assert!(shares.0.lock().is_empty(), "nothing is kept of who has gone");
+    }
+}

@@ -1,0 +1,202 @@
+//! [`Tls`]: how connections are secured: by which certificate, and what is asked of clients. A handshake is one connection's
+//! own, so that it holds up no other. It must not know what is asked behind it.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::{RootCertStore, ServerConfig, version};
+use taskbridge_sdk::Timestamp;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use super::patience::Patient;
+use crate::auth::Certificate;
+
+/// What a connection by TLS begins with: a record of a handshake (RFC 8446, section 5.1).
+const HANDSHAKE: u8 = 0x16;
+
+/// What is said to a client that begins without TLS.
+const PLAIN: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: 48\r\n\r\n\
+    this server speaks TLS here: begin with https://\n";
+
+/// How soon before its end a certificate is worth a word.
+const SOON: Duration = Duration::from_secs(14 * 86_400);
+
+/// How connections are secured.
+#[derive(Clone)]
+pub struct Tls {
+    config: Arc<ServerConfig>,
+    certificate: Certificate,
+}
+
+/// What is asked of clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientCertificates {
+    /// One that shows none is served as well.
+    Optional,
+    /// One that shows none is not served.
+    Required,
+}
+
+/// Why connections cannot be secured like this.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// Nothing to show.
+    #[error("there is no certificate in it: it must be PEM, with `-----BEGIN CERTIFICATE-----`")]
+    NoCertificate,
+    /// Something that cannot be read.
+    #[error("a certificate in it cannot be read: {0}")]
+    BadCertificate(String),
+    /// No key, or one that cannot be used.
+    #[error(
+        "there is no private key in it that can be used: it must be PEM, unencrypted, with `-----BEGIN PRIVATE KEY-----`"
+    )]
+    NoKey,
+    /// They are not a pair.
+    #[error(
+        "the key does not belong to the certificate: both must be of one pair, and the server's own certificate the first"
+    )]
+    NotAPair,
+    /// Nobody to trust.
+    #[error("there is no authority in it that clients' certificates can be held against: {0}")]
+    NoAuthority(String),
+    /// Anything else.
+    #[error("they cannot be used: {0}")]
+    Other(String),
+}
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tls").field("subject", &self.certificate.subject).finish_non_exhaustive()
+    }
+}
+
+impl Tls {
+    /// By this certificate with those that vouch for it, and this key; and clients by these authorities. All are PEM.
+    ///
+    /// # Errors
+    /// See [`TlsError`]; none of them repeats any of the key.
+    pub fn new(
+        certificates: &[u8],
+        key: &[u8],
+        clients: Option<(&[u8], ClientCertificates)>,
+    ) -> Result<Self, TlsError> {
+        let chain = read_all(certificates)?;
+        let first = chain.first().ok_or(TlsError::NoCertificate)?;
+        let certificate =
+            Certificate::read(first).map_err(|error| TlsError::BadCertificate(error.to_string()))?;
+        let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| TlsError::NoKey)?;
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_protocol_versions(&[&version::TLS13, &version::TLS12])
+            .map_err(|error| TlsError::Other(error.to_string()))?;
+        let builder = match clients {
+            None => builder.with_no_client_auth(),
+            Some((authorities, wanted)) => {
+                builder.with_client_cert_verifier(verifier(authorities, wanted, provider)?)
+            }
+        };
+        let mut config = builder.with_single_cert(chain, key).map_err(|error| match error {
+            rustls::Error::InconsistentKeys(_) => TlsError::NotAPair,
+            // What is said of a key that cannot be used may be a part of it.
+            rustls::Error::General(_) => TlsError::NoKey,
+            other => TlsError::Other(other.to_string()),
+        })?;
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Self { config: Arc::new(config), certificate })
+    }
+
+    /// What is wrong with the server's certificate, though it can be used: it is over, or will be soon.
+    pub fn warning(&self, now: Timestamp) -> Option<String> {
+        let good_until = i64::try_from(self.certificate.good_until).unwrap_or(i64::MAX).saturating_mul(1000);
+        let good_until = Timestamp::from_millis(good_until);
+        let subject = &self.certificate.subject;
+        let left = good_until.since(now);
+        match good_until > now {
+            false => Some(format!("the certificate of {subject:?} has expired: clients refuse it")),
+            true if left < SOON => {
+                Some(format!("the certificate of {subject:?} expires in {} days", left.as_secs() / 86_400))
+            }
+            true => None,
+        }
+    }
+
+    /// Whether a connection begins as one by TLS does. One who speaks HTTP without it is told so.
+    pub(super) async fn begins(socket: &TcpStream) -> io::Result<bool> {
+        let mut first = [0];
+        if socket.peek(&mut first).await? == 0 {
+            return Ok(false);
+        }
+        if first[0].is_ascii_uppercase() {
+            // There is room for that much, or nobody to read it.
+            let _ = socket.try_write(PLAIN);
+        }
+        Ok(first[0] == HANDSHAKE)
+    }
+
+    /// Secures a connection, and gives what its client showed.
+    ///
+    /// # Errors
+    /// If the two cannot agree, or the client shows what is not to be believed.
+    pub(super) async fn accept(
+        &self,
+        socket: Patient<TcpStream>,
+    ) -> io::Result<(TlsStream<Patient<TcpStream>>, Option<Certificate>)> {
+        let stream = TlsAcceptor::from(Arc::clone(&self.config)).accept(socket).await?;
+        let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+        let certificate = shown.map(|der| Certificate::read(der)).transpose().map_err(io::Error::other)?;
+        Ok((stream, certificate))
+    }
+}
+
+/// The certificates in a text.
+fn read_all(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    all.map_err(|error| TlsError::BadCertificate(error.to_string()))
+}
+
+fn verifier(
+    authorities: &[u8],
+    wanted: ClientCertificates,
+    provider: Arc<rustls::crypto::CryptoProvider>,
+) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
+    let mut roots = RootCertStore::empty();
+    for authority in read_all(authorities).map_err(|error| TlsError::NoAuthority(error.to_string()))? {
+        roots.add(authority).map_err(|error| TlsError::NoAuthority(error.to_string()))?;
+    }
+    let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+    let builder = match wanted {
+        ClientCertificates::Optional => builder.allow_unauthenticated(),
+        ClientCertificates::Required => builder,
+    };
+    builder.build().map_err(|error| TlsError::NoAuthority(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_to_one_without_tls_is_as_long_as_it_says() {
+        let text = std::str::from_utf8(PLAIN).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        assert!(head.ends_with(&format!("Content-Length: {}", body.len())), "{}", body.len());
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_named_and_no_key_is_repeated() {
+        let key = "-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----\n";
+        assert!(matches!(Tls::new(b"", key.as_bytes(), None), Err(TlsError::NoCertificate)));
+        let broken = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        let error = Tls::new(broken, key.as_bytes(), None).unwrap_err();
+        assert!(matches!(error, TlsError::BadCertificate(_)), "{error}");
+    }
+}

@@ -1,0 +1,142 @@
+//! [`Bounds`]: how much structure a message may have. A few bytes of text become many of memory once they are values, so
+//! it is counted before anything is made of them: one pass over the bytes, which allocates nothing and follows nothing.
+
+/// The nesting beyond which the parser itself stops.
+pub const DEEPEST: usize = 127;
+
+/// How much structure a message may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Objects and lists within each other.
+    pub depth: usize,
+    /// Members of objects and items of lists, all together.
+    pub elements: usize,
+}
+
+/// Which of its bounds a message goes beyond.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Excess {
+    /// It is nested too deep.
+    #[error("the message is nested deeper than {0} levels")]
+    Depth(usize),
+    /// It has too many parts.
+    #[error("the message has more than {0} members and items")]
+    Elements(usize),
+}
+
+/// As much as the parser takes.
+impl Default for Bounds {
+    fn default() -> Self {
+        Self { depth: DEEPEST, elements: usize::MAX }
+    }
+}
+
+impl Bounds {
+    /// Holds a text against the bounds, JSON or not. Of what is JSON no less is counted than there is.
+    ///
+    /// # Errors
+    /// See [`Excess`].
+    pub fn check(&self, text: &[u8]) -> Result<(), Excess> {
+        let (mut depth, mut elements) = (0usize, 0usize);
+        let (mut in_text, mut escaped) = (false, false);
+        for byte in text {
+            if in_text {
+                match byte {
+                    _ if escaped => escaped = false,
+                    b'\\' => escaped = true,
+                    b'"' => in_text = false,
+                    _ => {}
+                }
+                continue;
+            }
+            match byte {
+                b'"' => in_text = true,
+                b'{' | b'[' => {
+                    depth += 1;
+                    elements += 1;
+                    if depth > self.depth {
+                        return Err(Excess::Depth(self.depth));
+                    }
+                }
+                b'}' | b']' => depth = depth.saturating_sub(1),
+                b',' => elements += 1,
+                _ => continue,
+            }
+            // Each comma is followed by one more, and each bracket at most by a first one.
+            if elements > self.elements {
+                return Err(Excess::Elements(self.elements));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::Value;
+
+    use super::*;
+
+    fn depth(value: &Value) -> usize {
+        match value {
+            Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+            Value::Object(members) => 1 + members.values().map(depth).max().unwrap_or(0),
+            _ => 0,
+        }
+    }
+
+    fn elements(value: &Value) -> usize {
+        match value {
+            Value::Array(items) => items.len() + items.iter().map(elements).sum::<usize>(),
+            Value::Object(members) => members.len() + members.values().map(elements).sum::<usize>(),
+            _ => 0,
+        }
+    }
+
+    fn any_value() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<i64>().prop_map(Value::from),
+            "[\\\\\"{}\\[\\],:a\n]{0,6}".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(6, 40, 5, |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
+                proptest::collection::btree_map("[\"\\\\{,]{0,3}", inner, 0..5)
+                    .prop_map(|members| members.into_iter().collect()),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_let_pass_has_no_more_than_it_may(value in any_value(), most in 0usize..12) {
+            let text = value.to_string();
+            let let_pass = |bounds: Bounds| bounds.check(text.as_bytes()).is_ok();
+            prop_assert_eq!(let_pass(Bounds { depth: most, ..Bounds::default() }), depth(&value) <= most);
+            if let_pass(Bounds { elements: most, ..Bounds::default() }) {
+                prop_assert!(elements(&value) <= most);
+            }
+            // Nothing that has half as much is refused.
+            let twice = Bounds { elements: elements(&value) * 2 + 1, ..Bounds::default() };
+            prop_assert!(let_pass(twice));
+        }
+    }
+
+    #[test]
+    fn what_is_no_json_is_counted_all_the_same() {
+        let bounds = Bounds { depth: 3, elements: 5 };
+        for (text, expected) in [
+            ("", Ok(())),
+            ("]]]}[[[", Ok(())),
+            ("[[[[", Err(Excess::Depth(3))),
+            ("[,,,,,,", Err(Excess::Elements(5))),
+            ("{]{]{]{]{]{]", Err(Excess::Elements(5))),
+            ("\"[[[[[[[", Ok(())),
+            ("\"\\\"[[[[\"[[[[", Err(Excess::Depth(3))),
+        ] {
+            assert_eq!(bounds.check(text.as_bytes()), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! [`Plain`]: a JSON value that says one thing. A member that stands twice would be one value to whoever looked at the
+//! message on its way and another here. The JSON library keeps some names of members for itself, and would read a text
+//! under such a name as if it stood there unquoted, beside all that was counted.
+
+use std::fmt;
+
+use serde::de::{Error, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Number, Value};
+
+/// What the names begin with that the JSON library keeps for itself.
+const RESERVED: &str = "$serde_json::private::";
+
+/// A JSON value in which each member stands once.
+#[derive(Debug, Default)]
+pub(super) struct Plain(pub(super) Value);
+
+impl<'de> Deserialize<'de> for Plain {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(Reads).map(Self)
+    }
+}
+
+struct Reads;
+
+impl<'de> Visitor<'de> for Reads {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(Value::String(value))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut all = Vec::new();
+        while let Some(Plain(item)) = items.next_element()? {
+            all.push(item);
+        }
+        Ok(Value::Array(all))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
+        let mut all = Map::new();
+        while let Some(name) = members.next_key::<String>()? {
+            if name.starts_with(RESERVED) {
+                return Err(A::Error::custom("a member has a name that nothing can have here"));
+            }
+            let Plain(value) = members.next_value()?;
+            if all.insert(name, value).is_some() {
+                return Err(A::Error::custom("a member stands twice in one object"));
+            }
+        }
+        Ok(Value::Object(all))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Value, String> {
+        serde_json::from_str(text).map(|Plain(value)| value).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn reads_what_the_library_reads() {
+        for text in [
+            "null",
+            "[true,false,1,-1,1.5,18446744073709551615,1e300,\"a\\u0000\\\"b\"]",
+            r#"{"a":{"b":[{}],"":null},"$":"$serde_json::private::RawValue"}"#,
+        ] {
+            assert_eq!(read(text), serde_json::from_str(text).map_err(|error| error.to_string()), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_would_say_two_things_is_refused() {
+        for text in [r#"{"a":1,"a":1}"#, r#"[{"x":{"a":1,"b":2,"\u0061":3}}]"#] {
+            assert!(read(text).unwrap_err().starts_with("a member stands twice"), "{text}");
+        }
+        for text in [
+            r#"{"$serde_json::private::RawValue":"[[[]]]"}"#,
+            r#"[{"\u0024serde_json::private::RawValue":"1"}]"#,
+            r#"{"$serde_json::private::Number":"1"}"#,
+        ] {
+            assert!(read(text).unwrap_err().starts_with("a member has a name"), "{text}");
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Heads and bodies whose form could mean one thing to a proxy and another here (request smuggling), and heads that are too
+//! large. What the HTTP library refuses by itself is shown as well: a change of it would show.
+
+use super::raw::{LIST, Raw, post};
+use crate::support::TestApp;
+
+const CONFIG: &str = r#"
+[limits]
+max_head_bytes = 4096
+max_headers = 20
+max_url_bytes = 200
+"#;
+
+/// The status that bytes on a connection of their own are answered with; 0 if it is closed without an answer.
+async fn status(app: &TestApp, bytes: &[u8]) -> u16 {
+    let mut raw = Raw::open(app.server.url()).await;
+    raw.send(bytes).await;
+    raw.answer().await.map_or(0, |answer| answer.status)
+}
+
+#[tokio::test]
+async fn a_head_that_means_two_things_is_refused() {
+    let app = TestApp::start(CONFIG);
+    let list = format!("Content-Type: application/json\r\n\r\n{LIST}");
+    for (what, bytes) in [
+        (
+            "two lengths",
+            format!(
+                "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nContent-Length: 6\r\n{list}"
+            ),
+        ),
+        (
+            "a list of lengths",
+            format!("POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5, 6\r\n{list}"),
+        ),
+        ("a signed length", format!("POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: +5\r\n{list}")),
+        (
+            "a length in hexadecimal",
+            format!("POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0x5\r\n{list}"),
+        ),
+        ("an empty length", format!("POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: \r\n{list}")),
+        (
+            "a coding that is not chunked",
+            format!("POST /mcp HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: identity\r\n{list}"),
+        ),
+        (
+            "chunked not last",
+            format!("POST /mcp HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked, gzip\r\n{list}"),
+        ),
+        (
+            "a coding in 1.0",
+            format!("POST /mcp HTTP/1.0\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n{list}"),
+        ),
+        ("two hosts", "GET /healthz HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n".to_owned()),
+        ("no host", "GET /healthz HTTP/1.1\r\n\r\n".to_owned()),
+        ("a folded header", "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-A: b\r\n c\r\n\r\n".to_owned()),
+        (
+            "a blank before the colon",
+            "GET /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length : 5\r\n\r\n".to_owned(),
+        ),
+        (
+            "a header without a colon",
+            "GET /healthz HTTP/1.1\r\nHost: localhost\r\nnothing\r\n\r\n".to_owned(),
+        ),
+        ("a null in a header", "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-A: b\0c\r\n\r\n".to_owned()),
+        (
+            "a lone CR in a header",
+            "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-A: b\rX-B: c\r\n\r\n".to_owned(),
+        ),
+        ("blanks in the target", "GET /healthz /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n".to_owned()),
+        ("another version", "GET /healthz HTTP/1.7\r\nHost: localhost\r\n\r\n".to_owned()),
+    ] {
+        assert_eq!(status(&app, bytes.as_bytes()).await, 400, "{what}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_this_protocol_is_answered_with_a_refusal_or_nothing() {
+    let app = TestApp::start(CONFIG);
+    for (what, bytes) in [
+        ("HTTP/2", &b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..]),
+        ("TLS", b"\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03\r\n\r\n"),
+        ("HTTP/0.9", b"GET /healthz\r\n\r\n"),
+        ("garbage", b"\x00\xff\x00\xff\r\n\r\n\r\n\r\n"),
+    ] {
+        let status = status(&app, bytes).await;
+        assert!(matches!(status, 0 | 400), "{what}: {status}");
+    }
+    assert_eq!(Raw::open(app.server.url()).await.get("/healthz").await.unwrap().status, 200);
+}
+
+#[tokio::test]
+async fn a_name_in_the_target_is_held_against_the_rules_like_one_in_the_header() {
+    let app = TestApp::start(CONFIG);
+    let request = |target: &str| post(LIST).replacen("POST /mcp ", &format!("POST {target} "), 1);
+    assert_eq!(status(&app, request("http://localhost/mcp").as_bytes()).await, 200);
+    assert_eq!(status(&app, request("http://evil.example/mcp").as_bytes()).await, 403);
+}
+
+#[tokio::test]
+async fn nothing_is_asked_behind_a_body_whose_end_could_be_elsewhere() {
+    let app = TestApp::start(CONFIG);
+    let mut raw = Raw::open(app.server.url()).await;
+    // One who goes by the length takes what follows the chunks for the rest of this body; one who goes by the chunks takes
+    // it for a request. The chunks count, and then the connection is closed.
+    let smuggled = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let head = post("").replacen("Content-Length: 0", "Content-Length: 500\r\nTransfer-Encoding: chunked", 1);
+    let body = format!("{:x}\r\n{LIST}\r\n0\r\n\r\n", LIST.len());
+    raw.send(format!("{head}{body}{smuggled}")).await;
+    let said = raw.closed().await;
+    assert!(said.starts_with("HTTP/1.1 200 ") && said.contains("connection: close"), "{said}");
+    assert_eq!(said.matches("HTTP/1.1 ").count(), 1, "{said}");
+}
+
+#[tokio::test]
+async fn chunks_that_are_none_are_refused() {
+    let app = TestApp::start(CONFIG);
+    let head = post("").replacen("Content-Length: 0", "Transfer-Encoding: chunked", 1);
+    for (what, body) in [
+        ("no number", "zz\r\n"),
+        ("a negative number", "-1\r\n"),
+        ("more than there can be", "fffffffffffffffff\r\n"),
+        ("without its end", "1\r\nab\r\n0\r\n\r\n"),
+        ("a lone LF behind the number", "1;\n \r\n0\r\n\r\n"),
+    ] {
+        let status = status(&app, format!("{head}{body}").as_bytes()).await;
+        assert!(matches!(status, 0 | 400), "{what}: {status}");
+    }
+}
+
+#[tokio::test]
+async fn a_head_has_its_sizes() {
+    let app = TestApp::start(CONFIG);
+    let with = |headers: &str| format!("GET /healthz HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n");
+    let many: String = (0..30).map(|n| format!("X-{n}: a\r\n")).collect();
+    let large = format!("X-A: {}\r\n", "a".repeat(6_000));
+    let endless = format!("X-A: {}", "a".repeat(200_000));
+    let far = format!("GET /healthz?{} HTTP/1.1\r\nHost: localhost\r\n\r\n", "a".repeat(300));
+    for (what, expected, bytes) in [
+        ("what clients send", 200, with("X-A: a\r\n")),
+        ("too many headers", 431, with(&many)),
+        ("a large header", 431, with(&large)),
+        ("a long address", 414, far),
+    ] {
+        assert_eq!(status(&app, bytes.as_bytes()).await, expected, "{what}");
+    }
+    // It may be reset while the rest of it is on its way.
+    let mut raw = Raw::open(app.server.url()).await;
+    let _ = tokio::io::AsyncWriteExt::write_all(&mut raw.stream, with(&endless).as_bytes()).await;
+    let said = raw.closed().await;
+    assert!(said.is_empty() || said.starts_with("HTTP/1.1 431 "), "{said}");
+}
+
+#[tokio::test]
+async fn a_connection_has_one_request_in_hand() {
+    let app = TestApp::start(CONFIG);
+    let mut raw = Raw::open(app.server.url()).await;
+    // They are answered one after the other, and in their order.
+    let ids: Vec<String> =
+        (1..=50).map(|n| post(&LIST.replacen("\"id\":1", &format!("\"id\":{n}"), 1))).collect();
+    raw.send(ids.concat()).await;
+    let mut received = String::new();
+    let last = "\"id\":50";
+    while !received.contains(last) {
+        let mut some = vec![0; 65_536];
+        let read = tokio::io::AsyncReadExt::read(&mut raw.stream, &mut some).await.unwrap();
+        received.push_str(std::str::from_utf8(&some[..read]).unwrap());
+    }
+    let places: Vec<usize> = (1..=50).filter_map(|n| received.find(&format!("\"id\":{n},"))).collect();
+    assert!(places.len() == 50 && places.is_sorted(), "{places:?}");
+}

@@ -1,0 +1,125 @@
+//! Messages that are small to send and large to read, and values that are made to be slow.
+
+use serde_json::{Value, json};
+
+use super::raw::{LIST, Raw};
+use crate::support::{Client, TestApp};
+
+const CONFIG: &str = r#"
+[limits]
+max_json_depth = 20
+max_json_elements = 1000
+max_argument_bytes = 2000
+
+[backends.sim]
+kind = "sim"
+
+[tools.job]
+backend = "sim"
+target = {}
+input_schema = { type = "object", properties = { text = { type = "string", pattern = "^(([a-z])+.)+[A-Z]([a-z])+$" } } }
+"#;
+
+/// A message with this somewhere in it that nobody reads.
+fn with(junk: &str) -> String {
+    LIST.replacen("\"params\":{", &format!("\"params\":{{\"junk\":{junk},"), 1)
+}
+
+#[tokio::test]
+async fn a_bomb_of_json_is_refused_before_it_is_read() {
+    let app = TestApp::start(CONFIG);
+    let mut raw = Raw::open(app.server.url()).await;
+    let nested = |n: usize| format!("{}{}", "[".repeat(n), "]".repeat(n));
+    let hidden = r#"{"$serde_json::private::RawValue":"[[[[[[[[[[]]]]]]]]]]"}"#;
+    let escaped = r#"{"\u0024serde_json::private::RawValue":"[1]"}"#;
+    let wide = format!("[{}]", vec!["[]"; 1_000].join(","));
+    for (junk, code, says) in [
+        (nested(19).as_str(), -32600, "nested deeper than 20 levels"),
+        (&nested(100_000), -32600, "nested deeper than 20 levels"),
+        (&wide, -32600, "more than 1000 members and items"),
+        (&format!("[{}", ",".repeat(1_000_000)), -32600, "more than 1000 members and items"),
+        (hidden, -32600, "a name that nothing can have"),
+        (escaped, -32600, "a name that nothing can have"),
+        (r#"{"a":1,"a":2}"#, -32600, "stands twice"),
+        ("1e999", -32700, "out of range"),
+        ("\"\\ud800\"", -32700, "not JSON"),
+    ] {
+        let answer = raw.post(&with(junk)).await;
+        assert_eq!(answer.status, 400, "{junk:.60}");
+        let (got, message) = answer.error();
+        assert_eq!(got, code, "{junk:.60}: {message}");
+        assert!(message.contains(says), "{junk:.60}: {message}");
+    }
+    // What is within the limits is read, a number of many digits as well.
+    for junk in [
+        nested(18),
+        "1".repeat(300),
+        format!("0.{}", "3".repeat(100_000)),
+        "\"[[[[[[[[[[[[[[[[[[[[[[[[[\"".to_owned(),
+    ] {
+        let answer = raw.post(&with(&junk)).await;
+        assert_eq!(answer.status, 200, "{junk:.60}: {answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn arguments_have_a_size_of_their_own() {
+    let app = TestApp::start(CONFIG);
+    let client = Client::open(app.server.url()).await.unwrap();
+    let called = client.call("job", json!({"text": "x".repeat(3_000)})).await;
+    let refused = format!("{:?}", called.unwrap_err());
+    assert!(refused.contains("-32602") && refused.contains("larger than the 2000 bytes"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_pattern_is_held_against_any_text_in_no_time() {
+    let app = TestApp::start(&CONFIG.replace("max_argument_bytes = 2000", "max_argument_bytes = 2000000"));
+    let client = Client::open(app.server.url()).await.unwrap();
+    // An engine that goes back and tries again would take longer than the universe.
+    let called = client.call("job", json!({"text": "a".repeat(500_000)})).await;
+    let refused = format!("{called:?}");
+    assert!(refused.contains("`text`") && refused.contains("pattern"), "{refused:.300}");
+}
+
+#[tokio::test]
+async fn a_schema_that_never_ends_is_refused_in_a_config() {
+    let place = crate::support::Place::new(
+        r##"
+[backends.sim]
+kind = "sim"
+[tools.loops]
+backend = "sim"
+target = {}
+input_schema = { type = "object", allOf = [{ "$ref" = "#" }] }
+[tools.looks]
+backend = "sim"
+target = {}
+input_schema = { type = "object", properties = { a = { type = "string", pattern = "(?=x)y" } } }
+"##,
+    );
+    let ended = place.run(place.command("check")).await;
+    assert_ne!(ended.code, Some(0));
+    let said = format!("{}{}", ended.stdout, ended.stderr);
+    assert!(said.contains("tools.loops") && said.contains("refers to itself without end"), "{said}");
+    assert!(said.contains("tools.looks") && said.contains("no look-around"), "{said}");
+}
+
+#[tokio::test]
+async fn a_lifetime_beyond_the_bounds_is_cut_to_them() {
+    let short = CONFIG.replace("target = {}", "target = {}\nmax_runtime = \"10s\"");
+    let bounds = "[lifetime]\nmin_ttl = \"1m\"\nmax_ttl = \"1h\"\nkeep_result = \"1s\"\n";
+    let app = TestApp::start(&format!("{short}\n{bounds}"));
+    let client = Client::open(app.server.url()).await.unwrap();
+    for (asked, given) in [
+        (json!(1), 60_000),
+        (json!(3_600_000_u64 * 24 * 365 * 1000), 3_600_000),
+        (json!(u64::MAX), 3_600_000),
+    ] {
+        let call = json!({"name": "job", "arguments": {}, "task": {"ttl": asked}});
+        let answer: Result<Value, _> = client.request("tools/call", call).await;
+        match answer {
+            Ok(made) => assert_eq!(made["task"]["ttl"], given, "{asked}"),
+            Err(fault) => assert!(format!("{fault:?}").contains("-32602"), "{asked}: {fault:?}"),
+        }
+    }
+}

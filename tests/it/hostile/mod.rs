@@ -1,0 +1,9 @@
+//! Clients that mean harm, against the real program and mostly over raw sockets: what is sent is not what a library would
+//! send. docs/attacks.md has a row for each.
+
+mod connections;
+mod forms;
+mod messages;
+mod raw;
+mod slow;
+mod tls;

@@ -1,0 +1,128 @@
+//! [`Raw`]: a connection on which anything can be sent, from an address of this machine that can be chosen.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::time::timeout;
+
+/// How long anything may take that the server is to do. Its own limits are far shorter in these tests.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A message of 2026-07-28 that lists the tools.
+pub(crate) const LIST: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"raw","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}"#;
+
+/// A connection.
+pub(crate) struct Raw {
+    pub(crate) stream: TcpStream,
+}
+
+/// A response that was read to its end.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) body: String,
+}
+
+/// Where a server listens.
+pub(crate) fn address(url: &str) -> SocketAddr {
+    let (_, rest) = url.split_once("://").unwrap();
+    rest.split('/').next().unwrap().parse().unwrap()
+}
+
+impl Raw {
+    pub(crate) async fn open(url: &str) -> Self {
+        Self::from(url, [127, 0, 0, 1].into()).await
+    }
+
+    /// From this address of this machine.
+    pub(crate) async fn from(url: &str, from: Ipv4Addr) -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(SocketAddr::new(IpAddr::V4(from), 0)).unwrap();
+        Self { stream: socket.connect(address(url)).await.unwrap() }
+    }
+
+    pub(crate) async fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        self.stream.write_all(bytes.as_ref()).await.unwrap();
+    }
+
+    /// A request for nothing in particular.
+    pub(crate) async fn get(&mut self, path: &str) -> Option<Answer> {
+        self.send(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n")).await;
+        self.answer().await
+    }
+
+    /// A message, in as many words as a client needs.
+    pub(crate) async fn post(&mut self, message: &str) -> Answer {
+        self.send(post(message)).await;
+        self.answer().await.expect("a message is answered")
+    }
+
+    /// Reads one response; `None` if the connection ends, however it does, before there is a whole one.
+    pub(crate) async fn answer(&mut self) -> Option<Answer> {
+        let mut received = Vec::new();
+        let end = loop {
+            if let Some(end) = received.windows(4).position(|four| four == b"\r\n\r\n") {
+                break end;
+            }
+            self.more(&mut received).await?;
+        };
+        let head = String::from_utf8(received[..end].to_vec()).unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        let value = |name: &str| {
+            head.lines()
+                .filter_map(|line| line.split_once(": "))
+                .find(|(key, _)| *key == name)
+                .map(|(_, v)| v)
+        };
+        let length: usize = value("content-length").map_or(0, |length| length.parse().unwrap());
+        let mut body = received.split_off(end + 4);
+        while body.len() < length {
+            self.more(&mut body).await?;
+        }
+        Some(Answer { status, body: String::from_utf8(body).unwrap() })
+    }
+
+    async fn more(&mut self, received: &mut Vec<u8>) -> Option<()> {
+        let read =
+            timeout(PATIENCE, self.stream.read_buf(received)).await.expect("the server does something");
+        // One that was closed while something was on its way is reset.
+        matches!(read, Ok(n) if n > 0).then_some(())
+    }
+
+    /// Waits until the server closes it, and gives what it said until then.
+    pub(crate) async fn closed(mut self) -> String {
+        let mut received = Vec::new();
+        while self.more(&mut received).await.is_some() {}
+        String::from_utf8_lossy(&received).into_owned()
+    }
+
+    /// True if the server has closed it and said nothing.
+    pub(crate) async fn is_closed_without_a_word(self) -> bool {
+        self.closed().await.is_empty()
+    }
+}
+
+impl Answer {
+    /// The code and the words of the JSON-RPC error that it is.
+    pub(crate) fn error(&self) -> (i64, String) {
+        let body: Value = serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("{self:?}"));
+        let error = &body["error"];
+        (error["code"].as_i64().unwrap(), error["message"].as_str().unwrap().to_owned())
+    }
+}
+
+/// A POST of a message of 2026-07-28.
+pub(crate) fn post(message: &str) -> String {
+    let parsed: Value = serde_json::from_str(message).unwrap_or_default();
+    let method = parsed["method"].as_str().unwrap_or("tools/list");
+    let name =
+        parsed["params"]["name"].as_str().map(|name| format!("Mcp-Name: {name}\r\n")).unwrap_or_default();
+    format!(
+        "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n\
+         MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: {method}\r\n{name}Content-Length: {}\r\n\r\n{message}",
+        message.len()
+    )
+}

@@ -1,0 +1,266 @@
+//! TLS on the server's own port: who gets through, who does not, and certificates that change while it serves.
+
+use std::fs;
+use std::process::Command;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use reqwest::{Certificate, Client, Identity};
+use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::time::{sleep, timeout};
+
+use super::raw::{PATIENCE, Raw};
+use crate::support::{BASICS, Place, Server, TestApp};
+
+const SECURED: &str =
+    "[server.tls]\ncertificate = { file = \"server.pem\" }\nkey = { file = \"server.key\" }\n";
+
+/// A place with two authorities, and a server's certificate of the first.
+fn place(more: &str) -> Place {
+    let place = Place::new(&format!("{BASICS}\n{SECURED}{more}"));
+    for name in ["ca", "other"] {
+        openssl(
+            &place,
+            &format!(
+                "req -x509 -nodes -days 2 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -subj /CN={name} -keyout {name}.key -out {name}.pem -addext basicConstraints=critical,CA:TRUE"
+            ),
+        );
+    }
+    issue(&place, "ca", "server", 2);
+    place
+}
+
+fn openssl(place: &Place, arguments: &str) {
+    let mut openssl = Command::new("openssl");
+    openssl.args(arguments.split(' '));
+    place.settle(&mut openssl);
+    let made = openssl.output().unwrap();
+    assert!(made.status.success(), "{arguments}: {}", String::from_utf8_lossy(&made.stderr));
+}
+
+/// Has an authority issue a certificate, good for so many days from now.
+fn issue(place: &Place, by: &str, name: &str, days: i32) {
+    fs::write(
+        place.path("names"),
+        "subjectAltName=IP:127.0.0.1,DNS:localhost\nbasicConstraints=critical,CA:FALSE\n",
+    )
+    .unwrap();
+    openssl(
+        place,
+        &format!(
+            "req -new -nodes -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -subj /O=Example/CN={name} -keyout {name}.key -out {name}.csr"
+        ),
+    );
+    openssl(
+        place,
+        &format!(
+            "x509 -req -in {name}.csr -CA {by}.pem -CAkey {by}.key -CAcreateserial -days {days} -extfile names -out {name}.pem"
+        ),
+    );
+}
+
+/// A client that trusts these authorities, keeps no connection, and shows this certificate.
+fn client(place: &Place, trusts: &[&str], shows: Option<&str>) -> Client {
+    let read = |name: String| fs::read(place.path(&name)).unwrap();
+    let all = trusts.iter().map(|name| Certificate::from_pem(&read(format!("{name}.pem"))).unwrap());
+    let mut client = Client::builder().no_proxy().tls_certs_only(all).pool_max_idle_per_host(0);
+    if let Some(name) = shows {
+        let both = [read(format!("{name}.pem")), read(format!("{name}.key"))].concat();
+        client = client.identity(Identity::from_pem(&both).unwrap());
+    }
+    client.build().unwrap()
+}
+
+/// Whether a client is served.
+async fn is_served(client: &Client, server: &Server) -> bool {
+    let url = server.url().replace("/mcp", "/healthz");
+    matches!(client.get(url).send().await, Ok(response) if response.status() == 200)
+}
+
+/// Waits until the server's log says something.
+async fn log_says(place: &Place, words: &str) {
+    let says = async {
+        while !fs::read_to_string(place.path("server.log")).unwrap().contains(words) {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(PATIENCE, says).await.unwrap_or_else(|_| panic!("the log does not say {words:?}"));
+}
+
+#[tokio::test]
+async fn a_server_with_tls_is_reached_by_it_and_by_nothing_else() {
+    let place = place("");
+    let app = TestApp { server: place.serve(), place };
+    assert!(app.server.url().starts_with("https://"), "{}", app.server.url());
+    assert!(is_served(&client(&app.place, &["ca"], None), &app.server).await);
+    assert!(
+        !is_served(&client(&app.place, &["other"], None), &app.server).await,
+        "a client trusts its authority alone"
+    );
+
+    let mut plain = Raw::open(app.server.url()).await;
+    let answer = plain.get("/healthz").await.unwrap();
+    assert_eq!((answer.status, answer.body.contains("speaks TLS")), (400, true), "{answer:?}");
+
+    // A ClientHello of TLS 1.1 with one cipher of its time. The answer is an alert: protocol_version.
+    let mut old = Raw::open(app.server.url()).await;
+    let mut hello = vec![0x16, 3, 1, 0, 45, 1, 0, 0, 41, 3, 2];
+    hello.extend([7; 32]);
+    hello.extend([0, 0, 2, 0, 0x2f, 1, 0]);
+    old.send(hello).await;
+    let mut alert = [0; 7];
+    old.stream.read_exact(&mut alert).await.unwrap();
+    assert_eq!((alert[0], alert[6]), (0x15, 70), "{alert:?}");
+
+    let mut garbage = Raw::open(app.server.url()).await;
+    garbage.send(b"\x16\x03\x01\xff\xff\xff\xff\xff\xff\xff").await;
+    garbage.closed().await;
+    assert!(is_served(&client(&app.place, &["ca"], None), &app.server).await);
+}
+
+#[tokio::test]
+async fn a_stream_that_lasts_is_one_by_tls_as_well() {
+    let place = place("");
+    let app = TestApp { server: place.serve(), place };
+    let (client, url) = (client(&app.place, &["ca"], None), app.server.url());
+    let begin = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"},
+    }});
+    let begun = client.post(url).header("accept", "application/json, text/event-stream").json(&begin);
+    let begun = begun.send().await.unwrap();
+    let session = begun.headers()["mcp-session-id"].clone();
+    let listen = client.get(url).header("accept", "text/event-stream").header("mcp-session-id", &session);
+    let listening = listen.send().await.unwrap();
+    assert_eq!(listening.headers()["connection"], "close", "it was taken from the HTTP library");
+    let mut events = listening.bytes_stream();
+    let first = timeout(PATIENCE, events.next()).await.unwrap().unwrap().unwrap();
+    assert!(first.starts_with(b"id: "), "{first:?}");
+    client.delete(url).header("mcp-session-id", &session).send().await.unwrap();
+    while let Some(more) = timeout(PATIENCE, events.next()).await.unwrap() {
+        more.expect("it ends in order");
+    }
+}
+
+#[tokio::test]
+async fn a_new_certificate_is_taken_under_load_and_a_bad_one_leaves_the_old() {
+    let place = place("");
+    let app = TestApp { server: place.serve(), place };
+    let any = client(&app.place, &["ca", "other"], None);
+    let changed = async {
+        issue(&app.place, "other", "new", 2);
+        fs::rename(app.place.path("new.key"), app.place.path("server.key")).unwrap();
+        fs::rename(app.place.path("new.pem"), app.place.path("server.pem")).unwrap();
+        log_says(&app.place, "config applied: [server] tls").await;
+    };
+    let load = async {
+        loop {
+            assert!(
+                is_served(&any, &app.server).await,
+                "somebody is turned away while the certificate changes"
+            );
+        }
+    };
+    tokio::select! {
+        () = changed => {}
+        () = load => {}
+    }
+    assert!(is_served(&client(&app.place, &["other"], None), &app.server).await);
+    assert!(!is_served(&client(&app.place, &["ca"], None), &app.server).await);
+
+    fs::copy(app.place.path("ca.key"), app.place.path("server.key")).unwrap();
+    log_says(&app.place, "server.tls.key: the key does not belong to the certificate").await;
+    assert!(is_served(&client(&app.place, &["other"], None), &app.server).await);
+    fs::write(app.place.path("server.pem"), "nothing").unwrap();
+    log_says(&app.place, "server.tls.certificate: there is no certificate in it").await;
+    assert!(is_served(&client(&app.place, &["other"], None), &app.server).await);
+}
+
+#[tokio::test]
+async fn clients_are_held_against_the_authorities_of_the_config() {
+    let certificates = [("ca", "good", 2), ("ca", "over", -1), ("other", "wrong", 2)];
+    for (wanted, without) in [("required", false), ("optional", true)] {
+        let place =
+            place(&format!("client_ca = {{ file = \"ca.pem\" }}\nclient_certificates = \"{wanted}\"\n"));
+        for (by, name, days) in certificates {
+            issue(&place, by, name, days);
+        }
+        let app = TestApp { server: place.serve(), place };
+        for (shows, served) in
+            [(None, without), (Some("good"), true), (Some("over"), false), (Some("wrong"), false)]
+        {
+            let client = client(&app.place, &["ca"], shows);
+            assert_eq!(is_served(&client, &app.server).await, served, "{wanted}: {shows:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_secure_a_connection_is_named_before_it_is_tried() {
+    let place = place("");
+    let check = async || {
+        let ended = place.run(place.command("check")).await;
+        (ended.code == Some(0), format!("{}{}", ended.stdout, ended.stderr))
+    };
+    assert_eq!(check().await.0, true);
+    issue(&place, "ca", "over", -1);
+    for (file, from) in [("server.pem", "over.pem"), ("server.key", "over.key")] {
+        fs::copy(place.path(from), place.path(file)).unwrap();
+    }
+    let (right, said) = check().await;
+    assert!(right && said.contains("warning: the certificate") && said.contains("has expired"), "{said}");
+    fs::copy(place.path("ca.key"), place.path("server.key")).unwrap();
+    let (right, said) = check().await;
+    assert!(!right && said.contains("server.tls.key: the key does not belong to the certificate"), "{said}");
+    openssl(&place, "ec -in over.key -aes256 -passout pass:hunter2 -out server.key");
+    let (right, said) = check().await;
+    assert!(
+        !right && said.contains("server.tls.key: there is no private key in it that can be used"),
+        "{said}"
+    );
+    fs::remove_file(place.path("server.key")).unwrap();
+    let (right, said) = check().await;
+    assert!(!right && said.contains("server.tls.key") && said.contains("cannot be read"), "{said}");
+    assert!(!said.contains("hunter2"), "{said}");
+}
+
+#[tokio::test]
+async fn a_handshake_that_never_ends_is_cut_off_and_holds_up_nobody() {
+    let place = place("[limits]\nhandshake_within = \"1s\"\n");
+    let app = TestApp { server: place.serve(), place };
+    let (silent, mut begun) = (Raw::open(app.server.url()).await, Raw::open(app.server.url()).await);
+    begun.stream.write_all(b"\x16\x03\x01\x02\x00\x01").await.unwrap();
+    assert!(is_served(&client(&app.place, &["ca"], None), &app.server).await);
+    assert!(silent.is_closed_without_a_word().await);
+    begun.closed().await;
+}
+
+#[tokio::test]
+async fn where_a_request_is_from_is_believed_of_proxies_of_the_config_alone() {
+    // Nobody says who they are here, so that streams are counted by where they are from.
+    let config = |more: &str| {
+        format!(
+            "[server]\nlisten = \"127.0.0.1:0\"\n{more}\n[limits]\nmax_streams_per_owner = 1\n[store]\npath = \"state/t.db\"\n"
+        )
+    };
+    for (more, another) in [("trusted_proxies = [\"127.0.0.0/8\"]", 200), ("", 429)] {
+        let place = Place::new(&config(more));
+        let app = TestApp { server: place.serve(), place };
+        let client = Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
+        let begin = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+            "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"},
+        }});
+        let begun = client.post(app.server.url()).header("accept", "application/json, text/event-stream");
+        let begun = begun.json(&begin).send().await.unwrap();
+        let session = begun.headers()["mcp-session-id"].clone();
+        let listen = async |from: &str| {
+            let get = client.get(app.server.url()).header("accept", "text/event-stream");
+            get.header("mcp-session-id", &session).header("x-forwarded-for", from).send().await.unwrap()
+        };
+        let first = listen("203.0.113.1").await;
+        assert_eq!(first.status(), 200);
+        assert_eq!(listen("203.0.113.1").await.status(), 429);
+        assert_eq!(listen("198.51.100.1, 203.0.113.2").await.status(), another, "{more}");
+        drop(first);
+    }
+}
