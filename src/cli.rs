@@ -1,6 +1,7 @@
 //! The command line: what the program is asked to do, and what it prints for people. It must not know how anything is
 //! done.
 
+mod audit;
 mod call;
 mod doctor;
 mod key;
@@ -66,6 +67,9 @@ enum Command {
     /// See what tasks there are and what happened to them, and cancel or retry one, beside servers that run.
     #[command(subcommand)]
     Tasks(tasks::Command),
+    /// Look whether the audit log was tampered with, and what it says.
+    #[command(subcommand)]
+    Audit(audit::Command),
     /// Work on the store itself.
     #[command(subcommand)]
     Store(store::Command),
@@ -117,6 +121,10 @@ pub fn main_with(registry: Registry) -> ExitCode {
             Err(message) => Err(message),
         },
         Some(Command::Tasks(command)) => match tasks::run(&registry, command) {
+            Ok(code) => return code,
+            Err(message) => Err(message),
+        },
+        Some(Command::Audit(command)) => match audit::run(&registry, command) {
             Ok(code) => return code,
             Err(message) => Err(message),
         },
@@ -195,6 +203,12 @@ fn serve(registry: &Registry, options: Serve) -> Result<(), String> {
     if let Some(address) = options.listen {
         config.listen_on(address).map_err(|text| format!("taskbridge: --listen {address}: {text}"))?;
     }
+    if options.stdio && config.audit.stdout {
+        return Err(format!(
+            "taskbridge: {}: audit.to: standard output belongs to the client of --stdio: write \"file\" or \"store\"",
+            config.file.display()
+        ));
+    }
     let mut exporter = telemetry::begin(&config.log, environment.log.as_deref(), config.telemetry.as_ref())
         .map_err(|text| format!("taskbridge: {text}"))?;
     let program = std::env::current_exe()
@@ -244,8 +258,10 @@ async fn over_http(config: Config, origin: Origin, hangups: Hangups, stop: &Shut
     let numbers = app::listen_for_metrics(&config).await.map_err(|error| error.to_string())?;
     let welcome = welcome(&config, address, numbers.as_ref().and_then(|numbers| numbers.local_addr().ok()));
     config.warnings(System.now()).iter().for_each(|warning| tracing::warn!("{warning}"));
+    // Where the audit log goes to standard output, nothing else does.
+    let greet = if config.audit.stdout { complain } else { print };
     let app = build(config, origin, hangups).await?.showing_metrics(numbers);
-    print(&welcome);
+    greet(&welcome);
     app.serve_http(listener, stop.begin.clone()).await.map_err(|error| error.to_string())
 }
 

@@ -18,6 +18,7 @@
 pub mod access;
 pub mod adapters;
 pub mod app;
+pub mod audit;
 pub mod auth;
 pub mod catalog;
 mod cli;

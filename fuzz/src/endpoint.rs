@@ -16,6 +16,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures_util::{StreamExt as _, poll};
 use serde_json::{Value, json};
+use taskbridge::audit::{Auditor, Means};
 use taskbridge::auth::{ApiKeys, Authenticator, Identity, Key};
 use taskbridge::catalog::Catalog;
 use taskbridge::clock::{Clock, Entropy};
@@ -386,6 +387,7 @@ fn bridge(dir: &Path, seal: &Seal, entropy: &Arc<dyn Entropy>) -> Bridge {
         nudge: Arc::new(Nudge::default()),
         scribe: Scribe { replica: Holder("fuzz".to_owned()), keeps: true },
         meter: Arc::new(taskbridge::tasks::meter::Unmetered),
+        audit: Arc::new(taskbridge::tasks::audit::InTheLog),
     };
     let outbox = Outbox { fresh: mpsc::channel(1).0, afterwards: mpsc::unbounded_channel().0 };
     let pace = Pace { quickest: Duration::from_millis(50), slowest: Duration::from_secs(30) };
@@ -405,6 +407,10 @@ fn bridge(dir: &Path, seal: &Seal, entropy: &Arc<dyn Entropy>) -> Bridge {
         limits: taskbridge::mcp::limits::Limits::default(),
     };
     let service = Service::new(ledger, Arc::clone(entropy), holder, Duration::from_secs(30), pace, outbox);
+    let replica = "fuzz".to_owned();
+    let means =
+        Means { seal: seal.clone(), clock: Arc::clone(&clock), entropy: Arc::clone(entropy), replica };
+    let audit = Arc::new(Auditor::off(means));
     Bridge {
         service,
         offers: Offers::new(catalog, settings),
@@ -415,5 +421,6 @@ fn bridge(dir: &Path, seal: &Seal, entropy: &Arc<dyn Entropy>) -> Bridge {
         entropy: Arc::clone(entropy),
         speakers: Speakers::default(),
         metrics: Arc::default(),
+        audit,
     }
 }

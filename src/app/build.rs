@@ -13,6 +13,7 @@ use super::discovery::Discoveries;
 use super::offered::Offered;
 use super::reload::InForce;
 use super::{App, AppError};
+use crate::audit::{Auditor, Means};
 use crate::clock::{self, Clock, Entropy, System};
 use crate::config::{Config, Database};
 use crate::current::Current;
@@ -25,6 +26,7 @@ use crate::notify::{Http, Notifier, Receivers};
 use crate::seal::Seal;
 use crate::store::postgres::{PostgresStore, StoreClock};
 use crate::store::sqlite::{Mode, SqliteStore};
+use crate::tasks::audit::Lines;
 use crate::tasks::history::Scribe;
 use crate::tasks::ledger::{Ledger, Nudge};
 use crate::tasks::meter::{Meter, Unmetered};
@@ -48,7 +50,7 @@ impl App {
     /// See [`AppError`].
     pub async fn build(config: Config, registry: &Registry, program: PathBuf) -> Result<Self, AppError> {
         let entropy = System::entropy();
-        let store = open_store(&config).await?;
+        let (store, lines) = open_store(&config).await?;
         let time = StoreTime::of(Arc::clone(&store) as _).await?;
         let clock: Arc<dyn Clock> = time.clone();
         let metrics = Arc::new(Metrics::default());
@@ -65,7 +67,7 @@ impl App {
         discoveries.turn_to(discovered(&config, &backends)).await;
         let (drain_for, stop_within) = (config.server.drain_for, config.server.stop_within);
         let (reconciling, notify) = (config.reconciler.clone(), config.notify.clone());
-        let history = config.store.history;
+        let (history, audit) = (config.store.history, config.audit.clone());
         let in_force = InForce::of(&config, backends, measures.cloned());
         let page = config.metrics.clone();
         let Offered { own, settings, rules } = Offered::of(config, seal.clone())?;
@@ -75,6 +77,14 @@ impl App {
             replica = holder.0,
             "this process names itself so in leases and in the history of tasks"
         );
+        let means = Means {
+            seal: seal.clone(),
+            clock: System::clock(),
+            entropy: Arc::clone(&entropy),
+            replica: holder.0.clone(),
+        };
+        let (audit, writer) = Auditor::new(&audit, means, lines);
+        let audit = Arc::new(audit);
         let receivers = Receivers::new(notify);
         let ledger = Ledger {
             store: Arc::clone(&store),
@@ -86,6 +96,7 @@ impl App {
             scribe: Scribe { replica: holder.clone(), keeps: !history.is_zero() },
             meter: counts
                 .map_or_else(|| Arc::new(Unmetered) as Arc<dyn Meter>, |metrics| Arc::clone(metrics) as _),
+            audit: Arc::clone(&audit) as _,
         };
         let scraper = page.map(|page| {
             let (store, clock, tools) = (Arc::clone(&store), Arc::clone(&clock), Arc::clone(&catalog) as _);
@@ -108,6 +119,7 @@ impl App {
             entropy,
             speakers: Speakers::default(),
             metrics,
+            audit,
         };
         let reloading = Box::pin(std::future::pending());
         let (bridge, entrance) = (Arc::new(bridge), Arc::new(Entrance::new(rules)));
@@ -126,6 +138,7 @@ impl App {
             scraper,
             numbers: None,
             reloading,
+            writer,
         })
     }
 }
@@ -139,15 +152,17 @@ fn replica(entropy: &dyn Entropy) -> Holder {
     Holder(format!("{node}.{}", data_encoding::BASE32_NOPAD.encode(&nonce).to_ascii_lowercase()))
 }
 
-async fn open_store(config: &Config) -> Result<Arc<dyn Store>, AppError> {
+async fn open_store(config: &Config) -> Result<(Arc<dyn Store>, Arc<dyn Lines>), AppError> {
     match &config.store.database {
         Database::Sqlite(path) => {
             make_folder(path.parent().unwrap_or(Path::new("/")))?;
-            Ok(Arc::new(SqliteStore::open(path, System::clock(), Mode::Threaded)?))
+            let store = Arc::new(SqliteStore::open(path, System::clock(), Mode::Threaded)?);
+            Ok((Arc::clone(&store) as _, store))
         }
         Database::Postgres(place) => {
             make_folder(&config.store.backends_dir)?;
-            Ok(Arc::new(PostgresStore::open(place.clone(), StoreClock::Database).await?))
+            let store = Arc::new(PostgresStore::open(place.clone(), StoreClock::Database).await?);
+            Ok((Arc::clone(&store) as _, store))
         }
     }
 }

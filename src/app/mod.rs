@@ -23,6 +23,7 @@ use axum::Router;
 use futures_util::future::BoxFuture;
 use tokio::net::TcpListener;
 
+use crate::audit::Writer;
 use crate::config::{Page, Problems};
 use crate::mcp::Bridge;
 use crate::mcp::http::Entrance;
@@ -55,6 +56,8 @@ pub struct App {
     numbers: Option<(TcpListener, Router)>,
     /// Puts other configs in force; never ends.
     reloading: BoxFuture<'static, Infallible>,
+    /// Keeps the audit log, if it is kept anywhere.
+    writer: Option<Writer>,
 }
 
 /// Why the server cannot start, or go on.

@@ -15,10 +15,13 @@ use std::time::Duration;
 
 use taskbridge_sdk::Registry;
 
+use serde_json::{Value, json};
+
 use super::connect::{Backends, connect, discovered, handles};
 use super::discovery::Discoveries;
 use super::offered::{Offered, Own};
 use super::{App, AppError};
+use crate::audit::record::Kind;
 use crate::clock::{Clock as _, System};
 use crate::config::{self, Config, Differences, Parts, Reading, Sources, StorePlace};
 use crate::mcp::Bridge;
@@ -157,8 +160,16 @@ impl Reloader {
             Err(problems) => Err(problems.into()),
         };
         match applied {
-            Ok(applied) => applied.tell(),
+            Ok(applied) => {
+                applied.tell();
+                let detail = json!({
+                    "changed": applied.at_once.to_string(),
+                    "at_start": applied.at_start.to_string(),
+                });
+                self.bridge.audit.server(Kind::ConfigReloaded, "ok", detail);
+            }
             Err(error) => {
+                self.bridge.audit.server(Kind::ConfigReloaded, "refused", Value::Null);
                 tracing::error!("config refused, the one before stays in force:");
                 error.to_string().lines().for_each(|line| tracing::error!("{line}"));
             }

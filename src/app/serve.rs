@@ -6,11 +6,14 @@ use std::time::Duration;
 
 use axum::Router;
 use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
 use tokio::io::{AsyncBufRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio_util::sync::CancellationToken;
 
 use super::{App, AppError};
+use crate::audit::record::Kind;
+use crate::audit::{Auditor, Writer};
 use crate::config::{AuthMode, Config};
 use crate::health::{self, Health};
 use crate::hooks::{self, Hooks};
@@ -87,8 +90,10 @@ impl App {
             in_force,
             reloading,
             numbers,
+            writer,
             ..
         } = self;
+        let audit = Arc::clone(&bridge.audit);
         let (store, engines, closing) = (bridge.store.clone(), in_force.engines, CancellationToken::new());
         let health = Health { store, engines, stopping: stop.clone() };
         let hooks = hooks::routes(Hooks::new(Arc::clone(&bridge), nudge));
@@ -104,7 +109,8 @@ impl App {
                 never = close_after(drain_for, stop, closes) => never,
             }
         });
-        beside((reconciler, notifier), meanwhile, serving, &closing, stop_within).await.map(|_| ())
+        let served = beside((reconciler, notifier), meanwhile, serving, &closing, stop_within);
+        accounted(&audit, writer, "http", served).await.map(|_| ())
     }
 
     /// Serves one client over its input and output until the input ends or `stop` is cancelled.
@@ -117,7 +123,7 @@ impl App {
         output: impl AsyncWrite + Unpin + Send,
         stop: CancellationToken,
     ) -> Result<(), AppError> {
-        let Self { bridge, reconciler, notifier, stop_within, reloading, numbers, .. } = self;
+        let Self { bridge, reconciler, notifier, stop_within, reloading, numbers, writer, .. } = self;
         let serving = stdio::serve(input, output, &bridge, stop.clone());
         let meanwhile = Box::pin(async move {
             tokio::select! {
@@ -125,7 +131,8 @@ impl App {
                 never = show(numbers) => never,
             }
         });
-        let served = beside((reconciler, notifier), meanwhile, serving, &stop, stop_within).await?;
+        let served = beside((reconciler, notifier), meanwhile, serving, &stop, stop_within);
+        let served = accounted(&bridge.audit, writer, "stdio", served).await?;
         served.unwrap_or(Ok(())).map_err(AppError::Stdio)
     }
 }
@@ -145,6 +152,29 @@ async fn close_after(drain_for: Duration, stop: CancellationToken, closing: Canc
     tokio::time::sleep(drain_for).await;
     closing.cancel();
     std::future::pending().await
+}
+
+/// Keeps the audit log while it is served, and says there when that begins and ends. What was told until then is written
+/// before it returns.
+async fn accounted<T, E>(
+    audit: &Auditor,
+    writer: Option<Writer>,
+    by: &str,
+    served: impl Future<Output = Result<T, E>>,
+) -> Result<T, E> {
+    let stop = CancellationToken::new();
+    let writing = writer.map(|writer| spawn(writer.run(stop.clone())));
+    audit.server(Kind::ServerStarted, "ok", json!({"program": env!("CARGO_PKG_VERSION"), "by": by}));
+    let served = served.await;
+    let outcome = if served.is_ok() { "ok" } else { "broken" };
+    audit.server(Kind::ServerStopped, outcome, Value::Null);
+    stop.cancel();
+    if let Some(writing) = writing
+        && tokio::time::timeout(LET_GO_WITHIN, writing).await.is_err()
+    {
+        tracing::error!("the audit log could not be written to its end in time");
+    }
+    served
 }
 
 /// Serves with the loops beside it, and does what is to be done meanwhile. Once serving is over or `stop` is

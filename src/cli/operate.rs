@@ -8,6 +8,7 @@ use std::time::Duration;
 use taskbridge_sdk::Registry;
 
 use super::{File, load};
+use crate::audit::Settings;
 use crate::clock::System;
 use crate::config::locate::Environment;
 use crate::config::{Config, Database};
@@ -15,6 +16,7 @@ use crate::notify::Receivers;
 use crate::store::postgres::{PostgresStore, StoreClock};
 use crate::store::sqlite::{Mode, SqliteStore};
 use crate::store::survey::Survey;
+use crate::tasks::audit::Lines;
 
 /// Connections that one command uses.
 const CONNECTIONS: usize = 2;
@@ -34,6 +36,10 @@ pub(super) struct Opened {
     pub(super) receivers: Receivers,
     /// How long servers lease rows.
     pub(super) lease: Duration,
+    /// Where the audit log is kept.
+    pub(super) audit: Settings,
+    /// The audit log in the store.
+    pub(super) lines: Arc<dyn Lines>,
     /// The most rows that may hold each slot.
     pub(super) limits: BTreeMap<String, Option<u32>>,
 }
@@ -43,18 +49,21 @@ pub(super) async fn open(registry: &Registry, file: &File) -> Result<Opened, Str
     let config: Config = load(registry, file, &Environment::of_process())?.0;
     let place = config.store.database.to_string();
     let receivers = Receivers::new(config.notify);
-    let store: Arc<dyn Survey> = match config.store.database {
-        Database::Sqlite(path) => Arc::new(
-            SqliteStore::open_existing(&path, System::clock(), Mode::Threaded)
-                .map_err(|error| format!("taskbridge: {error}"))?,
-        ),
+    let (store, lines): (Arc<dyn Survey>, Arc<dyn Lines>) = match config.store.database {
+        Database::Sqlite(path) => {
+            let opened = SqliteStore::open_existing(&path, System::clock(), Mode::Threaded);
+            let store = Arc::new(opened.map_err(|error| format!("taskbridge: {error}"))?);
+            (Arc::clone(&store) as _, store)
+        }
         Database::Postgres(place) => {
             let place = place.migrated_by_hand().with_connections(CONNECTIONS);
             let opened = PostgresStore::open(place, StoreClock::Database).await;
-            Arc::new(opened.map_err(|error| format!("taskbridge: {error}"))?)
+            let store = Arc::new(opened.map_err(|error| format!("taskbridge: {error}"))?);
+            (Arc::clone(&store) as _, store)
         }
     };
     let node = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let audit = config.audit;
     let (history, lease) = (config.store.history, config.reconciler.lease);
     let name = format!("operator@{node}");
     Ok(Opened {
@@ -65,6 +74,8 @@ pub(super) async fn open(registry: &Registry, file: &File) -> Result<Opened, Str
         history,
         receivers,
         lease,
+        audit,
+        lines,
         limits: config.limits,
     })
 }

@@ -10,12 +10,16 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use taskbridge_sdk::{Error, Output, Registry, Result as JobResult, Timestamp};
+use tokio_util::sync::CancellationToken;
 
 use self::filter::Filter;
 use self::view::View;
 use super::operate::{Opened, open};
 use super::store::runtime;
 use super::{File, complain, print};
+use crate::audit::{Asking, Auditor, Means};
+use crate::clock::{self, System};
+use crate::seal::Seal;
 use crate::store::survey::Surveyed;
 use crate::tasks::history::Scribe;
 use crate::tasks::ledger::{Ledger, Nudge};
@@ -196,8 +200,40 @@ async fn show(opened: &Opened, id: &str) -> Result<ExitCode, String> {
 }
 
 /// Changes the row by the machine, as a server does.
-async fn change(opened: &Opened, id: &TaskId, event: Event) -> Result<Option<(Task, Task)>, String> {
+async fn change(
+    opened: &Opened,
+    id: &TaskId,
+    (command, event): (&str, Event),
+) -> Result<Option<(Task, Task)>, String> {
+    let key = opened.store.seal_key(clock::random(&System)).await.map_err(told)?;
+    let entropy = System::entropy();
+    let seal = Seal::new(&key, Arc::clone(&entropy));
+    let means = Means { seal, clock: System::clock(), entropy, replica: opened.name.clone() };
+    let (audit, writer) = Auditor::new(&opened.audit, means, Arc::clone(&opened.lines));
+    let (audit, stop) = (Arc::new(audit), CancellationToken::new());
+    let asking =
+        Arc::new(Asking::operator(format!("uid {}, {}", rustix::process::getuid().as_raw(), opened.name)));
+    let work = asking.within(async {
+        let changed = changed(opened, id, (command, event), &audit).await;
+        stop.cancel();
+        changed
+    });
+    let writing = async {
+        if let Some(writer) = writer {
+            writer.run(stop.clone()).await;
+        }
+    };
+    tokio::join!(work, writing).0
+}
+
+async fn changed(
+    opened: &Opened,
+    id: &TaskId,
+    (command, event): (&str, Event),
+    audit: &Arc<Auditor>,
+) -> Result<Option<(Task, Task)>, String> {
     let Some(before) = opened.store.get(id, None).await.map_err(told)? else { return Ok(None) };
+    audit.operated(command, &before).await.map_err(told)?;
     let time = StoreTime::of(Arc::clone(&opened.store) as _).await.map_err(told)?;
     let ledger = Ledger {
         store: Arc::clone(&opened.store) as _,
@@ -208,6 +244,7 @@ async fn change(opened: &Opened, id: &TaskId, event: Event) -> Result<Option<(Ta
         nudge: Arc::new(Nudge::default()),
         scribe: Scribe { replica: Holder(opened.name.clone()), keeps: opened.keeps },
         meter: Arc::new(Unmetered),
+        audit: Arc::clone(audit) as _,
     };
     let after = ledger.apply(before.clone(), event, Lease::Keep).await.map_err(told)?;
     Ok(after.map(|after| (before, after)))
@@ -215,7 +252,9 @@ async fn change(opened: &Opened, id: &TaskId, event: Event) -> Result<Option<(Ta
 
 async fn cancel(opened: &Opened, id: &str) -> Result<ExitCode, String> {
     let id = one(opened, id).await?;
-    let Some((before, after)) = change(opened, &id, Event::CancelRequested(Cancel::Settle)).await? else {
+    let Some((before, after)) =
+        change(opened, &id, ("cancel", Event::CancelRequested(Cancel::Settle))).await?
+    else {
         return Err(gone(&id));
     };
     if before.has_ended() {
@@ -245,7 +284,9 @@ async fn retry(opened: &Opened, id: &str) -> Result<ExitCode, String> {
     if let Some(why_not) = why_not {
         return Err(format!("taskbridge: task {id} cannot be retried: {why_not}"));
     }
-    let Some((_, after)) = change(opened, &id, Event::RetryNow).await? else { return Err(gone(&id)) };
+    let Some((_, after)) = change(opened, &id, ("retry-now", Event::RetryNow)).await? else {
+        return Err(gone(&id));
+    };
     let what = match &after.job {
         Job::Pending { .. } => "its start is tried",
         Job::Starting { .. } => "its job is looked for, or its start is tried again",

@@ -6,6 +6,7 @@
 
 mod access;
 mod asking;
+mod audit;
 mod auth;
 mod backends;
 mod check;
@@ -88,6 +89,8 @@ pub struct Config {
     pub access: Rules,
     /// The keys that seal, the first, and open. Without any it is the store's own.
     pub seal: Vec<Key>,
+    /// Where the audit log is kept.
+    pub audit: crate::audit::Settings,
     /// Where tasks are kept.
     pub store: StorePlace,
     /// How jobs are watched.
@@ -155,6 +158,7 @@ const TABLES: [&str; 17] = [
     "auth",
     "access",
     "seal",
+    "audit",
     "store",
     "reconciler",
     "lifetime",
@@ -229,6 +233,7 @@ fn read_text(
     let auth: auth::Auth = reader.section("auth", part("auth"));
     let access: access::Access = reader.section("access", part("access"));
     let seal: seal::Seal = reader.section("seal", part("seal"));
+    let audit: audit::Audit = reader.section("audit", part("audit"));
     let store: Store = reader.section("store", part("store"));
     let telemetry: telemetry::Telemetry = reader.section("telemetry", part("telemetry"));
     let metrics: metrics::Metrics = reader.section("metrics", part("metrics"));
@@ -286,6 +291,7 @@ fn read_text(
     let notify = notify::read(&mut reader, notify_tables, dir, &tool_names);
     let telemetry = telemetry::traces(&mut reader, &telemetry, dir);
     let metrics = metrics::page(&mut reader, &metrics, dir);
+    let audit = audit::settings(&mut reader, audit, dir);
     let store = store::place(&mut reader, store, dir, state_home);
     sources.extend(reader.sources());
     let rules = access.clone();
@@ -302,6 +308,7 @@ fn read_text(
         auth,
         access,
         seal,
+        audit,
         store,
         reconciler,
         backends,

@@ -13,7 +13,7 @@ use super::source::join;
 const NAMED: [&str; 5] = ["backends", "tools", "resources", "prompts", "concurrency_groups"];
 
 /// What can only change when the server is started again: a table, or one field of it.
-const AT_START: [(&str, Option<&str>); 8] = [
+const AT_START: [(&str, Option<&str>); 9] = [
     ("server", Some("listen")),
     ("server", Some("drain_for")),
     ("server", Some("stop_within")),
@@ -22,6 +22,7 @@ const AT_START: [(&str, Option<&str>); 8] = [
     ("log", None),
     ("metrics", None),
     ("telemetry", None),
+    ("audit", None),
 ];
 
 /// A short form of each member of each table.

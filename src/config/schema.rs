@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use taskbridge_sdk::Registry;
 
 use super::access::Access;
+use super::audit::Audit;
 use super::auth::Auth;
 use super::discovered::{Discover, FIELD as DISCOVER};
 use super::limits::Limits;
@@ -32,6 +33,7 @@ pub fn generate(registry: &Registry) -> Value {
     table("auth", shape::<Auth>(&mut generator));
     table("access", shape::<Access>(&mut generator));
     table("seal", shape::<Seal>(&mut generator));
+    table("audit", shape::<Audit>(&mut generator));
     table("store", shape::<Store>(&mut generator));
     table("reconciler", shape::<Reconciler>(&mut generator));
     table("lifetime", shape::<Lifetime>(&mut generator));

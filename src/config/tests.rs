@@ -174,7 +174,7 @@ fn mistakes_in_the_servers_own_tables() {
     for (text, expected) in [
         (
             "[sever]\n",
-            "x.toml:1: sever: unknown field `sever`; did you mean `server`? (known: `server`, `limits`, `log`, `auth`, `access`, `seal`, `store`, `reconciler`, `lifetime`, `concurrency_groups`, `backends`, `tools`, `resources`, `prompts`, `notify`, `metrics`, `telemetry`)",
+            "x.toml:1: sever: unknown field `sever`; did you mean `server`? (known: `server`, `limits`, `log`, `auth`, `access`, `seal`, `audit`, `store`, `reconciler`, `lifetime`, `concurrency_groups`, `backends`, `tools`, `resources`, `prompts`, `notify`, `metrics`, `telemetry`)",
         ),
         ("server = 3\n", "x.toml:1: server: invalid type: integer `3`, expected struct Server"),
         (

@@ -109,8 +109,11 @@ async fn artifacts(
     others: &BTreeMap<String, String>,
 ) -> Result<Completion, CompletionError> {
     let Some(id) = others.get("task_id") else { return Ok(Completion::default()) };
-    let view = bridge.service.get(&caller.owner, &TaskId::from_wire(id)).await?;
-    let Some(view) = view else { return Ok(Completion::default()) };
+    let id = TaskId::from_wire(id);
+    let Some(view) = bridge.service.get(&caller.owner, &id).await? else {
+        bridge.not_found(&caller.owner, &id);
+        return Ok(Completion::default());
+    };
     let output = bridge.service.output(&view.task).await?.unwrap_or_default();
     Ok(Completion::of(output.artifacts.iter().map(|artifact| artifact.name.as_str()), typed))
 }

@@ -3,6 +3,7 @@
 //! translate between the wire and [`crate::tasks::service`]. It must not reach an engine but to read logs and
 //! artifacts.
 
+mod asking;
 pub mod companions;
 pub mod completion;
 pub mod cursor;
@@ -42,13 +43,16 @@ use std::time::Duration;
 
 use taskbridge_sdk::Backend;
 
+use crate::audit::{Asking, Auditor};
 use crate::catalog::Catalog;
 use crate::clock::{Clock, Entropy};
 use crate::current::Current;
 use crate::metrics::Metrics;
 use crate::seal::Seal;
+use crate::tasks::audit::{Audit as _, Event as Told};
 use crate::tasks::service::Service;
 use crate::tasks::store::Store;
+use crate::tasks::task::{Owner, TaskId};
 
 /// All that the handlers of every generation work with. Shared by every connection.
 pub struct Bridge {
@@ -70,6 +74,8 @@ pub struct Bridge {
     pub speakers: speakers::Speakers,
     /// What is counted.
     pub metrics: Arc<Metrics>,
+    /// Who is told what must be accounted for.
+    pub audit: Arc<Auditor>,
 }
 
 impl Bridge {
@@ -86,6 +92,16 @@ impl Bridge {
     /// The backend of this name, to read logs and artifacts from.
     pub fn backend(&self, name: &str) -> Option<Arc<dyn Backend>> {
         self.backends.get().get(name).cloned()
+    }
+
+    /// A request is about to be answered: where nothing may be done untold, all that was told of it is on record then.
+    async fn answers(&self, asking: &Asking) -> Result<(), jsonrpc::Error> {
+        self.audit.answers(asking).await.map_err(|error| self.fault(&error))
+    }
+
+    /// Tells that somebody asked for a task that they do not have.
+    fn not_found(&self, owner: &Owner, id: &TaskId) {
+        self.audit.note(Told::NotFound { owner, id });
     }
 
     /// Logs a fault of ours under a random name, and makes the error that tells a client this name and nothing else.

@@ -17,6 +17,7 @@ use super::permit::Permit;
 use crate::auth::Principal;
 pub use crate::catalog::Body;
 use crate::catalog::{Readable, Resource};
+use crate::tasks::audit::{self, Audit as _, Event as Told};
 use crate::tasks::store::StoreError;
 use crate::tasks::task::{Task, TaskId};
 use crate::tasks::tools::Tools as _;
@@ -132,7 +133,10 @@ pub async fn exists(bridge: &Bridge, caller: &Principal, uri: &str) -> Result<bo
         return Ok(true);
     }
     let Some((id, part)) = parse(uri) else { return Ok(false) };
-    let Some(view) = bridge.service.get(&caller.owner, &id).await? else { return Ok(false) };
+    let Some(view) = bridge.service.get(&caller.owner, &id).await? else {
+        bridge.not_found(&caller.owner, &id);
+        return Ok(false);
+    };
     let Some(backend) = bridge.backend(&view.task.backend) else { return Ok(false) };
     match part {
         Part::Log => Ok(backend.logs().is_some()),
@@ -192,14 +196,23 @@ pub async fn read(bridge: &Bridge, caller: &Principal, uri: &str) -> Result<Cont
         return Ok(contents);
     }
     let (id, part) = parse(uri).ok_or(ReadError::NotFound)?;
-    let view = bridge.service.get(&caller.owner, &id).await?.ok_or(ReadError::NotFound)?;
+    let Some(view) = bridge.service.get(&caller.owner, &id).await? else {
+        bridge.not_found(&caller.owner, &id);
+        return Err(ReadError::NotFound);
+    };
+    let read = |part| bridge.audit.note(Told::Read { task: &view.task, part });
     match part {
         Part::Log => {
             let log = log(bridge, &view.task, bridge.settings().max_log_bytes, None).await?;
+            read(audit::Part::Log);
             let text = if log.cut { format!("[earlier output is left out]\n{}", log.text) } else { log.text };
             Ok(Contents { mime_type: Some("text/plain".to_owned()), body: Body::Text(text), shared: false })
         }
-        Part::Artifact(name) => artifact(bridge, &view.task, &name).await,
+        Part::Artifact(name) => {
+            let contents = artifact(bridge, &view.task, &name).await?;
+            read(audit::Part::Artifact(&name));
+            Ok(contents)
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use taskbridge_sdk::{JobHandle, Timestamp};
 use tokio::sync::{Notify, watch};
 
-use super::audit;
+use super::audit::{Audit, Event as Told};
 use super::history::{self, Happened, Scribe};
 use super::machine::{self, Event};
 use super::meter::Meter;
@@ -40,6 +40,8 @@ pub struct Ledger {
     pub scribe: Scribe,
     /// Who counts what happens.
     pub meter: Arc<dyn Meter>,
+    /// Who is told what must be accounted for.
+    pub audit: Arc<dyn Audit>,
 }
 
 /// What the reconciler can be woken for. All of it is hints: a lost one makes it slower by a tick.
@@ -282,7 +284,7 @@ impl Ledger {
             self.watch.changed(after);
         }
         if after.has_ended() && !before.has_ended() {
-            audit::ended(after);
+            self.audit.note(Told::Ended(after));
         }
         if after.printed.is_some() && before.printed.is_none() {
             self.nudge.looks.put(Look::Task(after.id.clone()));
@@ -297,6 +299,7 @@ impl Ledger {
             && !matches!(before.job, Job::Open { .. })
         {
             let group = Group { backend: after.backend.clone(), key: group.clone() };
+            self.audit.note(Told::Started(after));
             let (id, tool) = (after.id.clone(), after.tool.clone());
             let job =
                 OpenJob { id, tool, handle: handle.clone(), started_at: *started_at, version: after.version };

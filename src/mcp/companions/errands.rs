@@ -11,6 +11,7 @@ use crate::mcp::fallback::{self, Handle};
 use crate::mcp::resources::{self, ReadError};
 use crate::mcp::session::Abilities;
 use crate::mcp::{Bridge, cursor};
+use crate::tasks::audit::{Audit as _, Event as Told, Part};
 use crate::tasks::machine::Cancel;
 use crate::tasks::service::{AnswerError, Cancelled, View};
 use crate::tasks::store::StoreError;
@@ -64,7 +65,7 @@ async fn cancel(
             fallback::word(task.state),
             Companion::Wait.name()
         ))),
-        Cancelled::NotFound => Ok(Said::no_task(id)),
+        Cancelled::NotFound => Ok(super::no_task(bridge, &caller.owner, id)),
     }
 }
 
@@ -76,7 +77,9 @@ async fn answer_question(
     question: Option<String>,
     answer: Answer,
 ) -> Result<Said, StoreError> {
-    let Some(view) = bridge.service.get(&caller.owner, id).await? else { return Ok(Said::no_task(id)) };
+    let Some(view) = bridge.service.get(&caller.owner, id).await? else {
+        return Ok(super::no_task(bridge, &caller.owner, id));
+    };
     let key = match pick(bridge, &view, question.as_deref()) {
         Ok(asked) => asked.key.clone(),
         Err(problem) => return Ok(Said::refusal(problem)),
@@ -163,11 +166,14 @@ async fn logs(
     search: Option<String>,
     max_bytes: Option<usize>,
 ) -> Result<Said, StoreError> {
-    let Some(view) = bridge.service.get(&caller.owner, id).await? else { return Ok(Said::no_task(id)) };
+    let Some(view) = bridge.service.get(&caller.owner, id).await? else {
+        return Ok(super::no_task(bridge, &caller.owner, id));
+    };
     let searched = search.clone();
     let max_bytes = max_bytes.unwrap_or(bridge.settings().max_log_bytes);
     match resources::log(bridge, &view.task, max_bytes, search).await {
         Ok(log) => {
+            bridge.audit.note(Told::Read { task: &view.task, part: Part::Log });
             let mut text = match (&searched, log.cut) {
                 (Some(searched), true) => format!("[the last lines with {searched:?}; there are more]\n"),
                 (None, true) => "[earlier output is left out]\n".to_owned(),

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::fallback::Handle;
 use super::{Bridge, CompanionTools};
 use crate::auth::Principal;
-use crate::tasks::task::TaskId;
+use crate::tasks::task::{Owner, TaskId};
 
 pub use definitions::Definition;
 pub use errands::run;
@@ -78,15 +78,16 @@ impl Companion {
     }
 }
 
+/// What somebody hears who asks for a task that they do not have.
+pub fn no_task(bridge: &Bridge, caller: &Owner, id: &TaskId) -> Said {
+    bridge.not_found(caller, id);
+    Said::refusal(format!("There is no task {id}. It may have expired."))
+}
+
 impl Said {
     /// A line on why it could not be done.
     pub fn refusal(text: impl Into<String>) -> Self {
         Self { text: text.into(), structured: None, is_error: true, of_job: false }
-    }
-
-    /// There is no such task.
-    pub fn no_task(id: &TaskId) -> Self {
-        Self::refusal(format!("There is no task {id}. It may have expired."))
     }
 
     /// A line on a task, with its handle.

@@ -111,7 +111,11 @@ async fn answer(http: &Arc<Http>, rules: &Rules, request: Request) -> Result<Res
     let peer = head.extensions.get::<Peer>().unwrap_or(&NOWHERE);
     let presented = Presented { authorization: authorization.as_deref(), peer };
     let principal = rules.auth.authenticate(&presented).await;
-    let principal = principal.map_err(|why| Refusal::unauthorized(&rules.auth, &why))?;
+    let principal = principal.map_err(|why| {
+        let address = peer.address.map(|address| address.ip());
+        http.bridge.audit.auth_failed(address, &why.to_string());
+        Refusal::unauthorized(&rules.auth, &why)
+    })?;
     match head.method {
         Method::POST => post::post(http, principal, &head.headers, body).await,
         Method::GET => get::get(http, principal, &head.headers).await,

@@ -13,6 +13,7 @@ use super::exchange::Exchange;
 use super::refusal::Refusal;
 use super::{Http, Result, body, elsewhere, gate};
 use crate::auth::Principal;
+use crate::mcp::asking;
 use crate::mcp::generation::{Generation, Replied};
 use crate::mcp::jsonrpc::{self, Id, Message, Outcome, Request};
 use crate::mcp::permit;
@@ -101,7 +102,7 @@ async fn alone(
     };
     let share =
         gate::share(http, &asker.principal).map_err(|refusal| refusal.to(Some(request.id.clone())))?;
-    hold_polls(http, counted, &request).await?;
+    hold_polls(http, &asker.principal, counted, &request).await?;
     check_scopes(http, &asker.principal, &request)?;
     Ok(Exchange::handle_alone(http, share, asker, request).await)
 }
@@ -130,13 +131,13 @@ fn initialize(http: &Http, principal: &Principal, request: &Request) -> Response
 async fn request_of(http: &Arc<Http>, caller: Caller, request: Request) -> Result<Response> {
     let share =
         gate::share(http, &caller.principal).map_err(|refusal| refusal.to(Some(request.id.clone())))?;
-    hold_polls(http, counted_as(&caller), &request).await?;
+    hold_polls(http, &caller.principal, counted_as(&caller), &request).await?;
     check_scopes(http, &caller.principal, &request)?;
     Ok(Exchange::handle(http, share, caller, request).await)
 }
 
 /// Slows down, and in the end refuses, whoever polls or completes without pause.
-async fn hold_polls(http: &Http, counted_as: &str, request: &Request) -> Result<()> {
+async fn hold_polls(http: &Http, principal: &Principal, counted_as: &str, request: &Request) -> Result<()> {
     // Clients ask for completions with every key that is pressed.
     if !matches!(request.method.as_str(), "tasks/get" | "completion/complete") {
         return Ok(());
@@ -148,7 +149,11 @@ async fn hold_polls(http: &Http, counted_as: &str, request: &Request) -> Result<
             tokio::time::sleep(pause).await;
             Ok(())
         }
-        Turn::Never => Err(Refusal::too_many_polls(most).to(Some(request.id.clone()))),
+        Turn::Never => {
+            let asking = Arc::new(asking::by(principal, request));
+            asking.while_doing(|| http.bridge.audit.exceeded("max_polls_per_second"));
+            Err(Refusal::too_many_polls(most).to(Some(request.id.clone())))
+        }
     }
 }
 

@@ -21,6 +21,7 @@ use tracing::Instrument as _;
 
 use self::tools::PlainWait;
 use super::Bridge;
+use super::asking;
 use super::companions::Companion;
 use super::generation::{Replied, Revision};
 use super::jsonrpc::{self, INVALID_REQUEST, Id, METHOD_NOT_FOUND, Outcome, Request};
@@ -57,9 +58,10 @@ pub fn initialize(
 
 /// Answers any other request. Dropped when the client goes away or cancels the request.
 pub async fn handle(bridge: &Bridge, caller: &Caller, request: Request, outlet: &dyn Outlet) -> Outcome {
-    let span = spans::of(&request.method, &request.params);
+    let (span, asking) = (spans::of(&request.method, &request.params), asking::in_session(caller, &request));
     let counted = bridge.metrics.request(&request.method);
-    let outcome = answer(bridge, caller, request, outlet).instrument(span).await;
+    let outcome = asking.within(answer(bridge, caller, request, outlet).instrument(span)).await;
+    let outcome = bridge.answers(&asking).await.and(outcome);
     counted.answered(outcome.is_ok());
     outcome
 }
@@ -105,13 +107,13 @@ async fn answer(bridge: &Bridge, caller: &Caller, request: Request, outlet: &dyn
 pub async fn notified(bridge: &Bridge, caller: &Caller, method: &str, params: &Value) {
     tracing::trace!(method, "notified");
     if let ("notifications/tasks/status", Some(session)) = (method, &caller.session) {
-        questions::told(bridge, session, params).await;
+        asking::of(caller, method).within(questions::told(bridge, session, params)).await;
     }
 }
 
 /// Takes a response to a request of ours.
 pub async fn replied(bridge: &Bridge, caller: &Caller, id: Id, outcome: Outcome) -> Replied {
-    questions::replied(bridge, caller, &id, outcome).await
+    asking::of(caller, "response").within(questions::replied(bridge, caller, &id, outcome)).await
 }
 
 /// Sends what is meant for the caller's session until it is dropped; it never returns before. `n` is the number under
@@ -146,7 +148,9 @@ pub async fn resume(
             None
         }
         Resume::Wait { id, task, until: None, .. } => {
-            Some((id, tasks::wait_and_give(&call, &task, outlet).await))
+            let asking = asking::of(caller, "tasks/result");
+            let outcome = asking.within(tasks::wait_and_give(&call, &task, outlet)).await;
+            Some((id, bridge.answers(&asking).await.and(outcome)))
         }
         Resume::Wait { id, task, began, until: Some(until), progress_token } => {
             let began = began.map_or_else(|| bridge.clock.now(), Timestamp::from_millis);
@@ -162,7 +166,9 @@ pub async fn resume(
                 preface: None,
                 hears_since,
             };
-            Some((id, wait.run(&call, None, outlet).await))
+            let asking = asking::of(caller, "tools/call");
+            let outcome = asking.within(wait.run(&call, None, outlet)).await;
+            Some((id, bridge.answers(&asking).await.and(outcome)))
         }
     }
 }

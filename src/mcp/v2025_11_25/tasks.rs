@@ -8,7 +8,7 @@ use super::{Call, from_wire, to_wire, wire};
 use crate::mcp::cursor;
 use crate::mcp::jsonrpc::{Error, Id, METHOD_NOT_FOUND, Outcome};
 use crate::mcp::outlet::{Outlet, Resume};
-use crate::tasks::audit;
+use crate::tasks::audit::{Audit as _, Event as Told, Part};
 use crate::tasks::machine::Cancel;
 use crate::tasks::service::{Cancelled, View};
 use crate::tasks::task::TaskId;
@@ -50,7 +50,7 @@ pub(super) async fn wait_and_give(call: &Call<'_>, id: &TaskId, outlet: &dyn Out
 async fn give(call: &Call<'_>, view: &View) -> Outcome {
     let output = call.bridge.service.output(&view.task).await.map_err(|error| call.fault(&error))?;
     call.note_delivered(&view.task).await;
-    audit::retrieved(&view.task);
+    call.bridge.audit.note(Told::Read { task: &view.task, part: Part::Result });
     let style = to_wire::Style { revision: call.revision(), related: true, preface: None };
     to_wire::ended(call.bridge, view, output, style)
 }
@@ -100,6 +100,6 @@ pub(super) async fn cancel(call: &Call<'_>, params: &Value) -> Outcome {
 
 /// What an unknown, an expired and somebody else's task are answered with.
 pub(super) fn not_found(call: &Call<'_>, id: &TaskId) -> Error {
-    audit::not_found(call.owner(), id);
+    call.bridge.not_found(call.owner(), id);
     from_wire::invalid("Failed to retrieve task: Task not found")
 }

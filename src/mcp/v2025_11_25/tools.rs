@@ -17,7 +17,7 @@ use crate::mcp::progress::Reports;
 use crate::mcp::spans;
 use crate::mcp::tool_list::{self, Entry};
 use crate::mcp::tool_result::ToolResult;
-use crate::tasks::audit;
+use crate::tasks::audit::{Audit as _, Event as Told, Part};
 use crate::tasks::service::{CallError, Called, View, Waiting};
 use crate::tasks::task::{Origin, TaskId};
 
@@ -186,7 +186,10 @@ async fn make(call: &Call<'_>, tool: &Tool, wanted: from_wire::Call) -> Result<C
     })?;
     match call.bridge.service.call(prepared).await {
         Ok(called) => Ok(called),
-        Err(full @ CallError::Full { .. }) => Err(Unmade::Busy(full.to_string())),
+        Err(full @ CallError::Full { .. }) => {
+            call.bridge.audit.exceeded("max_running");
+            Err(Unmade::Busy(full.to_string()))
+        }
         Err(wrong @ CallError::Reference { .. }) => Err(Unmade::ForTheModel(wrong.to_string())),
         Err(reused @ CallError::KeyReused { .. }) => {
             Err(Unmade::Error(from_wire::invalid(reused.to_string())))
@@ -289,7 +292,7 @@ fn answer(call: &Call<'_>, view: &View, output: Option<Output>, preface: Option<
         let handle = ToolResult::handle(call.bridge, view, call.client(), companions, preface);
         return Ok(to_wire::tool_result(call.revision(), handle, None));
     }
-    audit::retrieved(&view.task);
+    call.bridge.audit.note(Told::Read { task: &view.task, part: Part::Result });
     to_wire::ended(call.bridge, view, output, style)
 }
 
@@ -309,7 +312,7 @@ async fn run_companion(
         Ok(Order::Wait(WaitOrder { id, patience })) => {
             let found = call.bridge.service.get(call.owner(), &id).await;
             if found.map_err(|error| call.fault(&error))?.is_none() {
-                Said::no_task(&id)
+                companions::no_task(call.bridge, call.owner(), &id)
             } else {
                 let budget = call.bridge.settings().call_budget;
                 let began = call.bridge.clock.now();

@@ -63,8 +63,10 @@ async fn grant(call: &Call<'_>, wanted: Filter) -> Result<Filter, StoreError> {
     if let Some(ids) = wanted.task_ids {
         let mut known = Vec::new();
         for id in ids {
-            if call.bridge.service.get(call.owner(), &TaskId::from_wire(&*id)).await?.is_some() {
-                known.push(id);
+            let task = TaskId::from_wire(&*id);
+            match call.bridge.service.get(call.owner(), &task).await? {
+                Some(_) => known.push(id),
+                None => call.bridge.not_found(call.owner(), &task),
             }
         }
         granted.task_ids = Some(known);

@@ -21,7 +21,10 @@ mod wire;
 
 pub use headers::Headers;
 
+use std::sync::Arc;
+
 use super::Bridge;
+use super::asking;
 use super::companions::Companion;
 use super::generation;
 use super::jsonrpc::{self, METHOD_NOT_FOUND, Outcome, Request};
@@ -91,9 +94,10 @@ pub fn admit(
 /// Answers a request. Dropped when the client goes away or cancels the request.
 pub async fn handle(bridge: &Bridge, asker: &Asker, request: Request, outlet: &dyn Outlet) -> Outcome {
     let span = spans::of(&request.method, &request.params);
-    let call = Call { bridge, asker };
+    let (call, asking) = (Call { bridge, asker }, Arc::new(asking::by(&asker.principal, &request)));
     let counted = bridge.metrics.request(&request.method);
-    let outcome = answer(&call, request, outlet).instrument(span).await;
+    let outcome = asking.within(answer(&call, request, outlet).instrument(span)).await;
+    let outcome = bridge.answers(&asking).await.and(outcome);
     counted.answered(outcome.is_ok());
     outcome
 }

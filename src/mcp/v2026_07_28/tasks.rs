@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::{Call, errors, from_wire, questions, to_wire, wire};
 use crate::mcp::jsonrpc::{Error, INTERNAL_ERROR, Outcome};
 use crate::mcp::tool_result::ToolResult;
-use crate::tasks::audit;
+use crate::tasks::audit::{Audit as _, Event as Told, Part};
 use crate::tasks::machine::Cancel;
 use crate::tasks::service::{AnswerError, Cancelled, View};
 use crate::tasks::store::StoreError;
@@ -86,7 +86,7 @@ pub(super) async fn detailed<'a>(
         wire::TaskStatus::Completed | wire::TaskStatus::Failed => {
             let output = call.bridge.service.output(&view.task).await?;
             call.note_delivered(&view.task).await;
-            audit::retrieved(&view.task);
+            call.bridge.audit.note(Told::Read { task: &view.task, part: Part::Result });
             match ToolResult::ended(call.bridge, view, output, None) {
                 Ok(result) => detailed.result = Some(to_wire::tool_result(result)),
                 Err(error) => detailed.error = Some(error),
@@ -102,6 +102,6 @@ pub(super) async fn detailed<'a>(
 
 /// What an unknown, an expired and somebody else's task are answered with.
 pub(super) fn not_found(call: &Call<'_>, id: &TaskId) -> Error {
-    audit::not_found(call.owner(), id);
+    call.bridge.not_found(call.owner(), id);
     from_wire::invalid("Failed to retrieve task: Task not found")
 }

@@ -17,7 +17,7 @@ use crate::mcp::permit;
 use crate::mcp::spans;
 use crate::mcp::tool_list::{self, Entry};
 use crate::mcp::tool_result::ToolResult;
-use crate::tasks::audit;
+use crate::tasks::audit::{Audit as _, Event as Told, Part};
 use crate::tasks::service::{CallError, Called, View, Waiting};
 use crate::tasks::task::{Origin, Task, TaskId};
 
@@ -132,7 +132,10 @@ async fn make(
     })?;
     match call.bridge.service.call(prepared).await {
         Ok(called) => Ok(called),
-        Err(full @ CallError::Full { .. }) => Err(Unmade::ForTheModel(full.to_string())),
+        Err(full @ CallError::Full { .. }) => {
+            call.bridge.audit.exceeded("max_running");
+            Err(Unmade::ForTheModel(full.to_string()))
+        }
         Err(wrong @ CallError::Reference { .. }) => Err(Unmade::ForTheModel(wrong.to_string())),
         Err(CallError::KeyReused { .. }) if by_state => Err(Unmade::Error(from_wire::invalid(
             "this `requestState` made a task with other answers before: send the request again without it",
@@ -291,7 +294,7 @@ fn finished(call: &Call<'_>, view: &View, output: Option<Output>, preface: Optio
         let handle = ToolResult::handle(call.bridge, view, call.client(), companions, preface);
         return Ok(to_wire::tool_result(handle));
     }
-    audit::retrieved(&view.task);
+    call.bridge.audit.note(Told::Read { task: &view.task, part: Part::Result });
     ToolResult::ended(call.bridge, view, output, preface).map(to_wire::tool_result)
 }
 
@@ -325,7 +328,7 @@ async fn run_companion(
                 let wait = PlainWait { id, patience, preface: None };
                 return wait.run(call, &target, None, outlet).await;
             }
-            Said::no_task(&id)
+            companions::no_task(call.bridge, call.owner(), &id)
         }
     };
     Ok(to_wire::tool_result(ToolResult::said(said)))

@@ -10,6 +10,7 @@
 //! Everything runs at READ COMMITTED. What must be exact between processes is so by one statement that compares and
 //! sets, or by a lock that is taken before the look that it depends on; each place says by which.
 
+mod audit;
 mod column;
 mod connect;
 mod desk;

@@ -17,7 +17,7 @@ struct Migration {
     oldest: i32,
 }
 
-const MIGRATIONS: [Migration; 5] = [
+const MIGRATIONS: [Migration; 6] = [
     Migration { name: "0001_tasks", sql: include_str!("../migrations/postgres/0001_tasks.sql"), oldest: 1 },
     Migration {
         name: "0002_history",
@@ -39,6 +39,7 @@ const MIGRATIONS: [Migration; 5] = [
         sql: include_str!("../migrations/postgres/0005_followed_logs.sql"),
         oldest: 1,
     },
+    Migration { name: "0006_audit", sql: include_str!("../migrations/postgres/0006_audit.sql"), oldest: 1 },
 ];
 
 /// The schema version that this program writes: the number of migrations.

@@ -7,6 +7,7 @@
 //!   [`crate::tasks::store`].
 //! - `export`: all of it, for a copy into another store.
 
+mod audit;
 mod connect;
 mod export;
 mod fault;

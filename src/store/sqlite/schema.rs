@@ -6,12 +6,13 @@ use rusqlite::Connection;
 use super::fault::Fault;
 
 /// All migrations in order. A migration that was released never changes; a new one is added at the end.
-const MIGRATIONS: [&str; 5] = [
+const MIGRATIONS: [&str; 6] = [
     include_str!("../migrations/sqlite/0001_tasks.sql"),
     include_str!("../migrations/sqlite/0002_sessions.sql"),
     include_str!("../migrations/sqlite/0003_history.sql"),
     include_str!("../migrations/sqlite/0004_notices.sql"),
     include_str!("../migrations/sqlite/0005_followed_logs.sql"),
+    include_str!("../migrations/sqlite/0006_audit.sql"),
 ];
 
 /// The schema version that this program writes: the number of migrations.

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, Span};
 
 use super::Core;
-use crate::tasks::audit;
+use crate::tasks::audit::Event as Told;
 use crate::tasks::history::{CallTo, Happened};
 use crate::tasks::ledger::{Commit, Look};
 use crate::tasks::machine::{self, Action, Event, Failure};
@@ -180,7 +180,7 @@ impl Core {
                 return false;
             }
         }
-        audit::created(&leased.task);
+        self.ledger.audit.note(Told::Created(&leased.task));
         if let Some(undelivered) = &leased.task.undelivered {
             let (id, until) = (leased.task.id.clone(), undelivered.waiting_until);
             let abandoned = Afterwards::Abandoned { id, until, cancel: orphan.cancel };

@@ -6,6 +6,7 @@ use taskbridge_sdk::Answer;
 
 use super::Service;
 use crate::tasks::asking;
+use crate::tasks::audit::{Event as Told, Wish};
 use crate::tasks::ledger::Commit;
 use crate::tasks::machine::Event;
 use crate::tasks::store::{Lease, Result, StoreError};
@@ -56,6 +57,7 @@ impl Service {
         answer: Answer,
     ) -> Result<Task, AnswerError> {
         let mut task = self.ledger.store.get(id, Some(owner)).await?.ok_or(AnswerError::NotFound)?;
+        self.ledger.audit.announce(Wish::Answer(id)).await?;
         loop {
             let asked = task.questions.iter().find(|asked| asked.key == key).ok_or(AnswerError::NotFound)?;
             if asked.status != AskedStatus::Open {
@@ -64,7 +66,10 @@ impl Service {
             let answer = asking::fit(&asked.question, answer.clone()).map_err(AnswerError::Invalid)?;
             let event = Event::Answered { key: key.to_owned(), answer };
             match self.ledger.commit(&task, event, Lease::Keep).await? {
-                Commit::Done(after) => return Ok(after),
+                Commit::Done(after) => {
+                    self.ledger.audit.note(Told::Answered { task: &after, question: key });
+                    return Ok(after);
+                }
                 Commit::Conflict | Commit::NoSlot => {
                     task = self.ledger.store.get(id, Some(owner)).await?.ok_or(AnswerError::NotFound)?;
                 }

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::{Fresh, Orphan, Service};
 use crate::clock;
-use crate::tasks::audit;
+use crate::tasks::audit::{Event as Told, Wish};
 use crate::tasks::machine::{self, Event};
 use crate::tasks::notices;
 use crate::tasks::store::{Attach, Holder, Inserted, NewTask, Once, StoreError};
@@ -164,6 +164,8 @@ impl Service {
     #[tracing::instrument(target = "spans", level = "trace", name = "verb", skip_all, fields(verb = "call", tool = call.tool))]
     pub async fn call(&self, mut call: Call) -> Result<Called, CallError> {
         self.refer(&mut call).await?;
+        let wish = Wish::Call { tool: &call.tool, arguments: &call.spec.arguments };
+        self.ledger.audit.announce(wish).await?;
         let asks = call.confirm.is_some();
         let pending = self.row(&call);
         // A row that the reconciler can act on at once is born as if it had claimed it, so that a start costs no
@@ -200,6 +202,9 @@ impl Service {
         for (parameter, id) in &call.references {
             let refused = |why: String| CallError::Reference { parameter: parameter.clone(), why };
             let task = self.ledger.store.get(id, Some(&call.owner)).await?;
+            if task.is_none() {
+                self.ledger.audit.note(Told::NotFound { owner: &call.owner, id });
+            }
             let task = task.ok_or_else(|| refused(format!("there is no task {id}, or it has expired")))?;
             if task.backend != call.backend {
                 let (backend, tool) = (&task.backend, &call.tool);
@@ -248,7 +253,7 @@ impl Service {
     fn called(&self, call: &Call, inserted: Inserted, place: Option<Place<'_>>) -> Result<Called, CallError> {
         match inserted {
             Inserted::Created(task) => {
-                audit::created(&task);
+                self.ledger.audit.note(Told::Created(&task));
                 self.ledger.watch.changed(&task);
                 match place {
                     Some(place) => place.take(task.clone()),

@@ -21,6 +21,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::audit::{Event as Told, Wish};
 use super::ledger::Ledger;
 use super::machine::{Cancel, Event};
 use super::pace::Pace;
@@ -126,6 +127,8 @@ impl Service {
         if task.has_ended() {
             return Ok(Cancelled::AlreadyEnded(task));
         }
+        self.ledger.audit.announce(Wish::Cancel(id)).await?;
+        self.ledger.audit.note(Told::CancelAsked(&task));
         match self.ledger.apply(task, Event::CancelRequested(mode), Lease::Keep).await? {
             // The job may have ended between the read and the write.
             Some(after) if after.outcome().is_some_and(|outcome| outcome != Outcome::Cancelled) => {

@@ -102,6 +102,7 @@ impl Node {
             nudge: Arc::new(Nudge::default()),
             scribe: Scribe { replica: holder.clone(), keeps: true },
             meter: Arc::new(taskbridge::tasks::meter::Unmetered),
+            audit: Arc::new(taskbridge::tasks::audit::InTheLog),
         };
         let engines = Engines::new(BTreeMap::from([("aws".to_owned(), backend)]), 16);
         let lease = Duration::from_secs(15);

@@ -71,6 +71,7 @@ impl Node {
             nudge: Arc::new(Nudge::default()),
             scribe: Scribe { replica: holder.clone(), keeps: true },
             meter: Arc::new(taskbridge::tasks::meter::Unmetered),
+            audit: Arc::new(taskbridge::tasks::audit::InTheLog),
         };
         let backend: Arc<dyn Backend> = Arc::new(Pointed {
             backend,

@@ -11,6 +11,7 @@ use futures_util::StreamExt as _;
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use reqwest::{Client, RequestBuilder, Response};
 use serde_json::{Value, json};
+use taskbridge::audit::{Auditor, Means};
 use taskbridge::auth::Authenticator;
 use taskbridge::catalog::Catalog;
 use taskbridge::clock::{Clock, System};
@@ -106,6 +107,7 @@ pub(super) fn bridge(dir: &Path, clock: Arc<dyn Clock>) -> Bridge {
         nudge: Arc::new(Nudge::default()),
         scribe: Scribe { replica: Holder("test".to_owned()), keeps: true },
         meter: Arc::new(taskbridge::tasks::meter::Unmetered),
+        audit: Arc::new(taskbridge::tasks::audit::InTheLog),
     };
     let outbox = Outbox { fresh: mpsc::channel(16).0, afterwards: mpsc::unbounded_channel().0 };
     let pace = Pace { quickest: Duration::from_millis(50), slowest: Duration::from_secs(30) };
@@ -123,6 +125,9 @@ pub(super) fn bridge(dir: &Path, clock: Arc<dyn Clock>) -> Bridge {
         max_polls_per_second: MOST_POLLS,
         limits: taskbridge::mcp::limits::Limits::default(),
     };
+    let replica = "test".to_owned();
+    let means = Means { seal: seal.clone(), clock: Arc::clone(&clock), entropy: System::entropy(), replica };
+    let audit = Arc::new(Auditor::off(means));
     Bridge {
         service: Service::new(ledger, System::entropy(), holder, Duration::from_secs(30), pace, outbox),
         offers: Offers::new(catalog, settings),
@@ -133,6 +138,7 @@ pub(super) fn bridge(dir: &Path, clock: Arc<dyn Clock>) -> Bridge {
         entropy: System::entropy(),
         speakers: Speakers::default(),
         metrics: Arc::default(),
+        audit,
     }
 }
 

@@ -12,7 +12,7 @@ use crate::mcp::jsonrpc::{Error, INTERNAL_ERROR, Id, Outcome};
 use crate::mcp::session::{Caller, Session};
 use crate::mcp::{Bridge, params};
 use crate::seal::Purpose;
-use crate::tasks::audit;
+use crate::tasks::audit::{Audit as _, Event as Told};
 use crate::tasks::service::{AnswerError, Carried};
 use crate::tasks::store::{Held, Message, Setting, Stage, StoreError};
 use crate::tasks::task::Asked;
@@ -97,7 +97,7 @@ async fn made(
 ) -> Result<Replied, StoreError> {
     // Also where the question is over: then the task is to be cancelled.
     let held = Held { of: of.clone(), id, since: bridge.clock.now(), stage, every };
-    audit::client_task(&session.owner, &held);
+    bridge.audit.note(Told::ClientTask { owner: &session.owner, held: &held });
     if !note(bridge, session, Setting::Hold(held)).await? {
         tracing::debug!(task = ?of.task, key = of.key, "the session has ended, or its client holds too many tasks");
     }
@@ -137,7 +137,7 @@ async fn stands(bridge: &Bridge, session: &Session, held: Held, now: ClientTask)
         return Ok(());
     }
     let held = Held { stage: now.stage, every: now.every, ..held };
-    audit::client_task(&session.owner, &held);
+    bridge.audit.note(Told::ClientTask { owner: &session.owner, held: &held });
     note(bridge, session, Setting::Stands(held.of.clone(), held.stage, held.every)).await?;
     match held.stage {
         Stage::Cancelled => dismiss(bridge, session, &held.of).await,

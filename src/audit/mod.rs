@@ -1,0 +1,389 @@
+//! The audit log: one line for everything that somebody must be able to account for, chained so that what was changed or
+//! removed shows. [`Auditor`] makes lines of what it is told and hands them to the [`Writer`]; docs/audit.md says what
+//! they hold. It must not change what happens, but for one thing: where the config says that nothing may be done untold,
+//! it says so before it is done.
+
+mod asking;
+pub mod chain;
+mod file;
+pub mod record;
+mod stored;
+pub mod suspicion;
+pub mod verify;
+mod writer;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, oneshot};
+
+pub use asking::Asking;
+pub use file::{FileLog, Place, Tools, put_aside};
+pub use stored::StoreLog;
+pub use writer::Writer;
+
+use self::record::{Engine, Entry, From, Kind, TaskName, capped, trace_id};
+use self::suspicion::{Judged, Over, Pattern, Suspects};
+use self::writer::{Handed, MOST_WAITING, Shared, Sinks};
+use crate::clock::{Clock, Entropy};
+use crate::seal::Seal;
+use crate::tasks::audit::{self as core, Audit, Event, Lines, Part, Wish};
+use crate::tasks::store::{Held, StoreError};
+use crate::tasks::task::{Job, Outcome, Owner, Task, TaskId};
+
+/// What tasks are named by in lines.
+const TASK: &str = "audit task";
+/// The same for arguments.
+const ARGUMENTS: &str = "audit arguments";
+
+/// What the config says of the audit log.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// The file that it is written to.
+    pub file: Option<Place>,
+    /// Whether it is written to standard output.
+    pub stdout: bool,
+    /// How long the store keeps it, if it is written there.
+    pub store: Option<Duration>,
+    /// What the chain is made with.
+    pub key: chain::Key,
+    /// Whether nothing may be done that cannot be told of.
+    pub refuses: bool,
+}
+
+impl Settings {
+    /// True if it is kept anywhere.
+    pub fn is_on(&self) -> bool {
+        self.file.is_some() || self.stdout || self.store.is_some()
+    }
+}
+
+/// What lines are made with.
+#[derive(Clone)]
+pub struct Means {
+    /// Makes digests.
+    pub seal: Seal,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Names of chains.
+    pub entropy: Arc<dyn Entropy>,
+    /// Who writes.
+    pub replica: String,
+}
+
+/// Takes what happens.
+pub struct Auditor {
+    means: Means,
+    refuses: bool,
+    queue: Option<mpsc::UnboundedSender<Handed>>,
+    shared: Arc<Shared>,
+    counts: [AtomicU64; Kind::ALL.len()],
+    suspects: Mutex<Suspects>,
+}
+
+impl Auditor {
+    /// One that keeps nothing: it counts, and the log has its lines.
+    pub fn off(means: Means) -> Self {
+        Self {
+            means,
+            refuses: false,
+            queue: None,
+            shared: Arc::default(),
+            counts: std::array::from_fn(|_| AtomicU64::new(0)),
+            suspects: Mutex::default(),
+        }
+    }
+
+    /// One that keeps lines where the config says, by the writer that comes with it.
+    /// `lines` is the store, for a log that is kept there.
+    pub fn new(settings: &Settings, means: Means, lines: Arc<dyn Lines>) -> (Self, Option<Writer>) {
+        if !settings.is_on() {
+            return (Self::off(means), None);
+        }
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let Means { clock, entropy, replica, .. } = means.clone();
+        let tools = Tools { key: settings.key.clone(), clock, entropy, replica };
+        let file = settings.file.clone().map(|place| FileLog::new(place, tools.clone()));
+        let auditor = Self { refuses: settings.refuses, queue: Some(sender), ..Self::off(means) };
+        let store = settings.store.map(|keep| StoreLog::new(lines, keep, tools.clone()));
+        let sinks = Sinks { file, store, stdout: settings.stdout };
+        let writer = Writer::new(receiver, sinks, tools, Arc::clone(&auditor.shared));
+        (auditor, Some(writer))
+    }
+
+    /// How often each kind of event was, since the process began.
+    pub fn counts(&self) -> impl Iterator<Item = (Kind, u64)> + '_ {
+        Kind::ALL.iter().zip(&self.counts).map(|(kind, count)| (*kind, count.load(Ordering::Relaxed)))
+    }
+
+    /// How often a place could not be written to.
+    pub fn failures(&self) -> u64 {
+        self.shared.failures.load(Ordering::Relaxed)
+    }
+
+    /// A request is about to be answered. Where nothing may be done untold, it returns once all that was told of it is on
+    /// record.
+    ///
+    /// # Errors
+    /// If it cannot be put on record.
+    pub async fn answers(&self, asking: &Asking) -> Result<(), StoreError> {
+        match self.refuses && asking.take_told() {
+            true => self.settled().await,
+            false => Ok(()),
+        }
+    }
+
+    /// Somebody was not let in.
+    pub fn auth_failed(&self, address: Option<IpAddr>, why: &str) {
+        let mut entry = self.entry(Kind::AuthFailed, "denied");
+        entry.from = Some(From { by: "http", address: address.map(|address| address.to_string()) });
+        entry.detail = json!({"why": capped(why)});
+        self.tell(Kind::AuthFailed, entry, &subject(None, address));
+    }
+
+    /// Somebody may not do what they asked for.
+    pub fn denied(&self, tool: Option<&str>, why: &str) {
+        let mut entry = self.entry(Kind::CallDenied, "denied");
+        entry.tool = tool.map(capped);
+        entry.detail = json!({"why": capped(why)});
+        self.tell_of_asker(Kind::CallDenied, entry);
+    }
+
+    /// Somebody asked for more than they may.
+    pub fn exceeded(&self, limit: &str) {
+        let mut entry = self.entry(Kind::LimitExceeded, "refused");
+        entry.detail = json!({"limit": capped(limit)});
+        self.tell_of_asker(Kind::LimitExceeded, entry);
+    }
+
+    /// The process does something by itself.
+    pub fn server(&self, kind: Kind, outcome: &'static str, detail: Value) {
+        let mut entry = self.entry(kind, outcome);
+        entry.detail = detail;
+        self.tell(kind, entry, "");
+    }
+
+    /// An operator is about to change a task by hand.
+    ///
+    /// # Errors
+    /// If that must be on record and cannot be.
+    pub async fn operated(&self, command: &str, task: &Task) -> Result<(), StoreError> {
+        let mut entry = self.entry(Kind::OperatorActed, "ok");
+        entry.task = Some(self.task_of(task));
+        entry.detail = json!({"command": command});
+        self.tell(Kind::OperatorActed, entry, "");
+        if self.refuses { self.settled().await } else { Ok(()) }
+    }
+
+    /// Waits until all that was told is written.
+    ///
+    /// # Errors
+    /// If it cannot be.
+    pub async fn settled(&self) -> Result<(), StoreError> {
+        let Some(queue) = &self.queue else { return Ok(()) };
+        let (told, hears) = oneshot::channel();
+        let is_written = queue.send(Handed::Barrier(told)).is_ok() && hears.await.unwrap_or(false);
+        match is_written {
+            true => Ok(()),
+            false => Err(StoreError::Unavailable(
+                "the audit log cannot be written, and nothing may be done untold ([audit] on_failure)"
+                    .to_owned(),
+            )),
+        }
+    }
+
+    fn entry(&self, kind: Kind, outcome: &'static str) -> Entry {
+        let mut entry = Entry::new(self.means.clock.now().to_string(), &self.means.replica, kind, outcome);
+        if let Some(asking) = Asking::here() {
+            entry.who = asking.who();
+            entry.from = Some(asking.from());
+            entry.request = asking.request(&self.means.seal);
+        }
+        entry
+    }
+
+    fn tell_of_asker(&self, kind: Kind, entry: Entry) {
+        let asking = Asking::here();
+        let owner = asking.as_ref().and_then(|asking| asking.principal.as_ref()).filter(|by| by.identified);
+        let address = asking.as_ref().and_then(|asking| asking.address());
+        let subject = subject(owner.map(|by| &by.owner), address);
+        self.tell(kind, entry, &subject);
+    }
+
+    /// Counts it, and hands it to the writer unless there was too much of the kind.
+    fn tell(&self, kind: Kind, entry: Entry, subject: &str) {
+        self.count(kind);
+        let Some(pattern) = Pattern::of(kind) else { return self.write(entry) };
+        let (Judged { writes, is_first }, over) =
+            self.suspects.lock().count(pattern, subject, self.means.clock.now());
+        for Over { pattern, subject, count } in over {
+            self.suspicious(pattern, &subject, count, "over");
+        }
+        if is_first {
+            tracing::warn!(target: "audit", subject, "{}", pattern.name());
+            self.suspicious(pattern, subject, suspicion::SUSPICIOUS, "suspicious");
+        }
+        if writes {
+            self.write(entry);
+        }
+    }
+
+    fn suspicious(&self, pattern: Pattern, subject: &str, count: u32, outcome: &'static str) {
+        self.count(Kind::Suspicion);
+        let mut entry = self.entry(Kind::Suspicion, outcome);
+        entry.detail = json!({
+            "pattern": pattern.name(),
+            "subject": capped(subject),
+            "count": count,
+            "seconds": suspicion::WINDOW.as_secs(),
+        });
+        self.write(entry);
+    }
+
+    fn count(&self, kind: Kind) {
+        let at = Kind::ALL.iter().position(|other| *other == kind);
+        if let Some(count) = at.and_then(|at| self.counts.get(at)) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn write(&self, entry: Entry) {
+        let Some(queue) = &self.queue else { return };
+        if let Some(asking) = Asking::here() {
+            asking.has_told();
+        }
+        // Memory has an end: what a disk cannot keep up with is counted, and the log says how much it was.
+        if self.shared.waiting.fetch_add(1, Ordering::Relaxed) >= MOST_WAITING
+            || queue.send(Handed::Line(entry.object())).is_err()
+        {
+            self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
+            self.shared.lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn named(&self, id: &TaskId) -> TaskName {
+        let beginning = format!("{id:?}");
+        TaskName {
+            id: capped(beginning.trim_end_matches('.')),
+            digest: self.means.seal.digest(&[TASK, id.as_str()]),
+            owner: None,
+        }
+    }
+
+    fn task_of(&self, task: &Task) -> TaskName {
+        TaskName { owner: Some(capped(task.owner.as_str())), ..self.named(&task.id) }
+    }
+
+    fn arguments(&self, arguments: &Value) -> String {
+        self.means.seal.digest(&[ARGUMENTS, &arguments.to_string()])
+    }
+
+    /// What is told of a task.
+    fn about(&self, kind: Kind, outcome: &'static str, task: &Task) -> Entry {
+        let mut entry = self.entry(kind, outcome);
+        entry.task = Some(self.task_of(task));
+        entry.tool = Some(capped(&task.tool));
+        let handle = task.handle().map(|handle| capped(handle.as_str()));
+        entry.engine = Some(Engine { backend: capped(&task.backend), handle });
+        if let Some(trace) = &task.origin.trace {
+            entry.request.get_or_insert_default().trace.get_or_insert_with(|| trace_id(&trace.parent));
+        }
+        entry
+    }
+}
+
+#[async_trait]
+impl Audit for Auditor {
+    fn note(&self, event: Event<'_>) {
+        core::log(event);
+        match event {
+            Event::Created(task) => {
+                let mut entry = self.about(Kind::TaskCreated, "ok", task);
+                if let Job::Pending { spec, .. } | Job::Starting { spec, .. } = &task.job {
+                    entry.arguments = Some(self.arguments(&spec.arguments));
+                }
+                self.tell(Kind::TaskCreated, entry, "");
+            }
+            Event::Started(task) => {
+                self.tell(Kind::TaskStarted, self.about(Kind::TaskStarted, "ok", task), "");
+            }
+            Event::Ended(task) => {
+                let outcome = match task.outcome() {
+                    Some(Outcome::Succeeded) | None => "ok",
+                    Some(Outcome::Failed) => "failed",
+                    Some(Outcome::Cancelled) => "cancelled",
+                    Some(Outcome::Broken) => "broken",
+                };
+                self.tell(Kind::TaskEnded, self.about(Kind::TaskEnded, outcome, task), "");
+            }
+            Event::CancelAsked(task) => {
+                self.tell(Kind::TaskCancelled, self.about(Kind::TaskCancelled, "ok", task), "");
+            }
+            Event::Answered { task, question } => {
+                let mut entry = self.about(Kind::QuestionAnswered, "ok", task);
+                entry.detail = json!({"question": capped(question)});
+                self.tell(Kind::QuestionAnswered, entry, "");
+            }
+            Event::Read { task, part } => {
+                let (kind, detail) = match part {
+                    Part::Result => (Kind::ResultRead, Value::Null),
+                    Part::Log => (Kind::LogRead, Value::Null),
+                    Part::Artifact(name) => (Kind::ArtifactRead, json!({"name": capped(name)})),
+                };
+                let mut entry = self.about(kind, "ok", task);
+                entry.detail = detail;
+                self.tell(kind, entry, "");
+            }
+            Event::NotFound { id, .. } => {
+                let mut entry = self.entry(Kind::LookupFailed, "not_found");
+                entry.task = Some(self.named(id));
+                self.tell_of_asker(Kind::LookupFailed, entry);
+            }
+            Event::ClientTask { held: Held { of, stage, .. }, .. } => {
+                let mut entry = self.entry(Kind::ClientTask, "ok");
+                entry.task = Some(self.named(&of.task));
+                entry.detail = json!({"question": capped(&of.key), "stage": capped(&format!("{stage:?}"))});
+                self.tell(Kind::ClientTask, entry, "");
+            }
+        }
+    }
+
+    async fn announce(&self, wish: Wish<'_>) -> Result<(), StoreError> {
+        if !self.refuses {
+            return Ok(());
+        }
+        let mut entry = self.entry(Kind::CallReceived, "ok");
+        let verb = match wish {
+            Wish::Call { tool, arguments } => {
+                entry.tool = Some(capped(tool));
+                entry.arguments = Some(self.arguments(arguments));
+                "call"
+            }
+            Wish::Cancel(id) => {
+                entry.task = Some(self.named(id));
+                "cancel"
+            }
+            Wish::Answer(id) => {
+                entry.task = Some(self.named(id));
+                "answer"
+            }
+        };
+        entry.detail = json!({"verb": verb});
+        self.tell(Kind::CallReceived, entry, "");
+        self.settled().await
+    }
+}
+
+/// Whose events are counted together.
+fn subject(owner: Option<&Owner>, address: Option<IpAddr>) -> String {
+    match (owner, address) {
+        (Some(owner), _) => format!("owner {}", owner.as_str()),
+        (None, Some(address)) => format!("address {address}"),
+        (None, None) => "this machine".to_owned(),
+    }
+}

@@ -1,0 +1,318 @@
+//! Holds an audit log against its own chain: what was changed, removed, moved or put in shows. Pure: it is handed lines,
+//! and must not know where they come from.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use super::chain::{self, Head, Key, NOTHING};
+use super::record::Kind;
+
+/// The most findings that are kept. One who wrote nonsense into a whole file needs no list of it.
+const MOST: usize = 1_000;
+
+/// What was found of a log.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Lines that belong to a chain.
+    pub lines: u64,
+    /// Where each chain ends, by its name.
+    pub heads: BTreeMap<String, Head>,
+    /// What is wrong.
+    pub broken: Vec<Finding>,
+    /// What is worth to know, and no sign that somebody changed anything.
+    pub notes: Vec<Finding>,
+}
+
+/// Something that was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Where: the name of a file and the number of a line.
+    pub place: String,
+    /// What.
+    pub what: What,
+}
+
+/// What can be found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// It is no line of an audit log.
+    Unreadable,
+    /// It does not bear the hash of what it says: it was changed, or made with another key.
+    Changed,
+    /// Lines before it are gone.
+    Removed {
+        /// The first that is gone.
+        from: u64,
+        /// The last.
+        to: u64,
+    },
+    /// Its number was there before: it was copied or moved.
+    Repeated(u64),
+    /// It does not follow the line before, although its number does: one of them was replaced.
+    Replaced(u64),
+    /// No line bears the hash that was kept elsewhere.
+    NoAnchor(String),
+    /// The log begins here in the middle of a chain: older files are not there.
+    BeginsAt(u64),
+    /// A chain begins, after others were there before.
+    Begins(String),
+    /// A line was cut off when its process was killed or its disk was full. What it told is lost.
+    Torn,
+    /// So many lines could not be written, and are lost.
+    Lost(u64),
+}
+
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            What::Unreadable => f.write_str("this is no line of an audit log"),
+            What::Changed => f.write_str(
+                "changed: the line does not bear the hash of what it says (or was made with another key)",
+            ),
+            What::Removed { from, to } if from == to => {
+                write!(f, "removed: line {from} is gone before this one")
+            }
+            What::Removed { from, to } => write!(f, "removed: lines {from} to {to} are gone before this one"),
+            What::Repeated(seq) => write!(f, "copied or moved: line {seq} does not belong here"),
+            What::Replaced(seq) => write!(f, "replaced: line {seq} does not follow the one before it"),
+            What::NoAnchor(hash) => {
+                write!(f, "cut off: no line bears the hash {hash} that was kept elsewhere")
+            }
+            What::BeginsAt(seq) => write!(f, "begins with line {seq}: older files are not here"),
+            What::Begins(chain) => write!(f, "chain {chain} begins, beside or after another"),
+            What::Torn => {
+                f.write_str("a gap: the line was cut off when its process was killed or its disk was full")
+            }
+            What::Lost(count) => write!(f, "a gap: {count} lines could not be written, and are lost"),
+        }
+    }
+}
+
+/// Holds lines against the chain, one after the other.
+#[derive(Debug)]
+pub struct Verifier {
+    key: Key,
+    report: Report,
+    anchors: BTreeSet<String>,
+    /// A line that could not be read: torn, if the next one says so.
+    unread: Option<(String, String)>,
+}
+
+impl Verifier {
+    /// Goes by this key. `anchors` are hashes that were kept elsewhere: a line must bear each.
+    pub fn new(key: Key, anchors: impl IntoIterator<Item = String>) -> Self {
+        Self { key, report: Report::default(), anchors: anchors.into_iter().collect(), unread: None }
+    }
+
+    /// The next line, without its end.
+    pub fn line(&mut self, place: String, text: &[u8]) {
+        let read = std::str::from_utf8(text).ok().and_then(|text| chain::read(&self.key, text));
+        let torn = self.unread.take();
+        let Some(line) = read else {
+            self.was_unreadable(torn);
+            self.unread = Some((place, chain::digest(text)));
+            return;
+        };
+        if let Some((torn_place, digest)) = torn {
+            let says_so =
+                line.is_whole && line.event == Kind::LogTorn.name() && line.detail["sha256"] == digest;
+            match says_so {
+                true => self.note(torn_place, What::Torn),
+                false => self.finds(torn_place, What::Unreadable),
+            }
+        }
+        self.report.lines += 1;
+        if !line.is_whole {
+            self.finds(place.clone(), What::Changed);
+        }
+        self.follows(&place, &line);
+        if line.event == Kind::LogLost.name()
+            && let Some(lost) = line.detail["lines"].as_u64()
+        {
+            self.note(place, What::Lost(lost));
+        }
+        self.anchors.remove(&line.at.hash);
+        let head = self.report.heads.get(&line.at.chain);
+        // A line that was moved to a later place is not what the rest is held against.
+        if head.is_none_or(|head| head.seq < line.at.seq) {
+            self.report.heads.insert(line.at.chain.clone(), line.at);
+        }
+    }
+
+    /// Holds a line against the one before it in its chain.
+    fn follows(&mut self, place: &str, line: &chain::Line) {
+        let at = &line.at;
+        let Some(head) = self.report.heads.get(&at.chain) else {
+            if !self.report.heads.is_empty() {
+                self.note(place.to_owned(), What::Begins(at.chain.clone()));
+            }
+            match at.seq {
+                1 if line.prev == NOTHING => {}
+                1 => self.finds(place.to_owned(), What::Replaced(1)),
+                seq => self.note(place.to_owned(), What::BeginsAt(seq)),
+            }
+            return;
+        };
+        let next = head.seq.saturating_add(1);
+        let what = match at.seq {
+            seq if seq < next => What::Repeated(seq),
+            seq if seq > next => What::Removed { from: next, to: seq - 1 },
+            seq if line.prev != head.hash => What::Replaced(seq),
+            _ => return,
+        };
+        self.finds(place.to_owned(), what);
+    }
+
+    /// What was found. `is_open` says that the last line has no end: whoever wrote it may have been cut off.
+    pub fn finish(mut self, is_open: bool) -> Report {
+        if let Some((place, _)) = self.unread.take() {
+            match is_open {
+                true => self.note(place, What::Torn),
+                false => self.finds(place, What::Unreadable),
+            }
+        }
+        for hash in std::mem::take(&mut self.anchors) {
+            self.finds("the log".to_owned(), What::NoAnchor(hash));
+        }
+        self.report
+    }
+
+    fn was_unreadable(&mut self, unread: Option<(String, String)>) {
+        if let Some((place, _)) = unread {
+            self.finds(place, What::Unreadable);
+        }
+    }
+
+    fn finds(&mut self, place: String, what: What) {
+        if self.report.broken.len() < MOST {
+            self.report.broken.push(Finding { place, what });
+        }
+    }
+
+    fn note(&mut self, place: String, what: What) {
+        if self.report.notes.len() < MOST {
+            self.report.notes.push(Finding { place, what });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn log(n: u64, key: &Key) -> Vec<String> {
+        let mut head = Head::new("c".to_owned());
+        let event = |n| format!(r#"{{"version":1,"time":"t{n}","event":"task.created"}}"#);
+        (0..n).map(|n| head.link(key, &event(n))).collect()
+    }
+
+    fn verify<'a>(key: &Key, lines: impl IntoIterator<Item = &'a String>, anchor: Option<&str>) -> Report {
+        let mut verifier = Verifier::new(key.clone(), anchor.map(str::to_owned));
+        for (n, line) in lines.into_iter().enumerate() {
+            verifier.line(format!("{n}"), line.as_bytes());
+        }
+        verifier.finish(false)
+    }
+
+    #[test]
+    fn a_log_as_it_was_written_is_all_right_and_says_where_it_ends() {
+        let key = Key::default();
+        let lines = log(5, &key);
+        let report = verify(&key, &lines, None);
+        assert!(report.broken.is_empty() && report.notes.is_empty(), "{report:?}");
+        assert_eq!((report.lines, report.heads["c"].seq), (5, 5));
+        // Older files that are not kept any more are no fault; where the log begins is told.
+        let report = verify(&key, &lines[2..], None);
+        assert_eq!(report.broken, []);
+        assert_eq!(report.notes[0].what, What::BeginsAt(3));
+    }
+
+    #[test]
+    fn what_was_cut_off_at_the_end_is_seen_by_a_hash_that_was_kept_elsewhere() {
+        let key = Key::default();
+        let lines = log(5, &key);
+        let head = verify(&key, &lines, None).heads["c"].hash.clone();
+        assert_eq!(verify(&key, &lines[..3], None).broken, []);
+        assert_eq!(verify(&key, &lines[..3], Some(&head)).broken[0].what, What::NoAnchor(head.clone()));
+        assert_eq!(verify(&key, &lines, Some(&head)).broken, []);
+    }
+
+    #[test]
+    fn a_torn_line_is_a_gap_if_the_next_process_says_so_and_else_a_change() {
+        let key = Key::default();
+        let mut head = Head::new("c".to_owned());
+        let first = head.link(&key, r#"{"time":"t","event":"task.created"}"#);
+        let torn = r#"{"version":1,"time":"2026"#.to_owned();
+        let says =
+            |digest: &str| format!(r#"{{"time":"t","event":"log.torn","detail":{{"sha256":"{digest}"}}}}"#);
+        let told = head.clone().link(&key, &says(&chain::digest(torn.as_bytes())));
+        let report = verify(&key, [&first, &torn, &told], None);
+        assert_eq!((report.broken.as_slice(), &report.notes[0].what), ([].as_slice(), &What::Torn));
+        let other = head.link(&key, &says(&chain::digest(b"another")));
+        for lines in
+            [vec![&first, &torn, &other], vec![&first, &torn, &first], vec![&first, &torn, &torn, &told]]
+        {
+            assert_eq!(verify(&key, lines, None).broken[0].what, What::Unreadable);
+        }
+        let mut verifier = Verifier::new(key, None);
+        verifier.line("1".to_owned(), first.as_bytes());
+        verifier.line("2".to_owned(), torn.as_bytes());
+        assert_eq!(verifier.finish(true).notes[0].what, What::Torn);
+    }
+
+    proptest! {
+        #[test]
+        fn any_removal_change_move_or_copy_is_found(
+            n in 3_u64..12,
+            keyed: bool,
+            at in any::<prop::sample::Index>(),
+            to in any::<prop::sample::Index>(),
+            byte in any::<prop::sample::Index>(),
+            by in 1_u8..=255,
+            how in 0..5_u8,
+        ) {
+            let key = if keyed { Key::of("secret") } else { Key::default() };
+            let mut lines = log(n, &key);
+            let (at, to) = (at.index(lines.len()), to.index(lines.len()));
+            match how {
+                // The first and the last may be cut off, which only what is kept elsewhere shows.
+                0 => { lines.remove(at.clamp(1, lines.len() - 2)); }
+                1 => {
+                    let mut bytes = lines[at].clone().into_bytes();
+                    let byte = byte.index(bytes.len());
+                    bytes[byte] ^= by;
+                    let mut verifier = Verifier::new(key, None);
+                    for (n, line) in lines.iter().enumerate() {
+                        verifier.line(n.to_string(), if n == at { &bytes } else { line.as_bytes() });
+                    }
+                    prop_assert!(!verifier.finish(false).broken.is_empty());
+                    return Ok(());
+                }
+                2 if at != to => { let line = lines.remove(at); lines.insert(to, line); }
+                3 => { let line = lines[at].clone(); lines.insert(to, line); }
+                4 if at != to => lines.swap(at, to),
+                _ => return Ok(()),
+            }
+            let report = verify(&key, &lines, None);
+            prop_assert!(!report.broken.is_empty(), "{how} {at} {to} {lines:?}");
+        }
+
+        #[test]
+        fn without_the_key_nothing_can_be_put_in(n in 2_u64..8, at in any::<prop::sample::Index>()) {
+            let key = Key::of("secret");
+            let mut lines = log(n, &key);
+            let at = at.index(lines.len());
+            // Somebody who can write the file makes all that follows anew, as far as that can be made without the key.
+            let mut head = Head::new("c".to_owned());
+            if let Some(before) = at.checked_sub(1) {
+                head = chain::read(&key, &lines[before]).unwrap().at;
+            }
+            for line in &mut lines[at..] {
+                *line = head.link(&Key::default(), r#"{"version":1,"time":"t","event":"task.ended"}"#);
+            }
+            prop_assert!(!verify(&key, &lines, None).broken.is_empty());
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! The one that writes: it takes what was told off the queue and hands it to every place that keeps it, in batches. What cannot
+//! be written is kept for a while and tried again. It must not know what lines tell.
+
+use std::collections::VecDeque;
+use std::io::{self, Write as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::chain::Head;
+use super::file::{FileLog, Tools};
+use super::record::Kind;
+use super::stored::StoreLog;
+
+/// The most lines that are written together.
+const BATCH: usize = 256;
+/// The most lines that wait for a place that cannot be written to.
+pub(super) const MOST_WAITING: usize = 10_000;
+/// How often it is tried again.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Something for the writer.
+pub(super) enum Handed {
+    /// A line, but for its place in the chain.
+    Line(String),
+    /// Somebody waits until all before is written. True if it is.
+    Barrier(oneshot::Sender<bool>),
+}
+
+/// What the writer and those who tell share.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    /// Lines on their way.
+    pub(super) waiting: AtomicUsize,
+    /// Lines for which there was no room.
+    pub(super) lost: AtomicU64,
+    /// How often a place could not be written to.
+    pub(super) failures: AtomicU64,
+    /// True while one cannot.
+    pub(super) failing: AtomicBool,
+}
+
+/// The places that keep lines.
+pub(super) struct Sinks {
+    pub(super) file: Option<FileLog>,
+    pub(super) store: Option<StoreLog>,
+    pub(super) stdout: bool,
+}
+
+/// A place that keeps lines.
+enum Sink {
+    /// A file. `None` while it is at work.
+    File(Option<Box<FileLog>>),
+    /// The store.
+    Store(Box<StoreLog>),
+    /// Standard output: a chain for each process.
+    Stdout(Box<(Head, bool)>),
+}
+
+/// A place, and what waits for it.
+struct Lane {
+    name: &'static str,
+    sink: Sink,
+    unwritten: VecDeque<String>,
+    lost: u64,
+    fails: bool,
+}
+
+/// The writer.
+pub struct Writer {
+    inbox: mpsc::UnboundedReceiver<Handed>,
+    lanes: Vec<Lane>,
+    tools: Tools,
+    shared: Arc<Shared>,
+}
+
+impl Writer {
+    pub(super) fn new(
+        inbox: mpsc::UnboundedReceiver<Handed>,
+        Sinks { file, store, stdout }: Sinks,
+        tools: Tools,
+        shared: Arc<Shared>,
+    ) -> Self {
+        let mut lanes = Vec::new();
+        let mut lane = |name, sink| {
+            lanes.push(Lane { name, sink, unwritten: VecDeque::new(), lost: 0, fails: false });
+        };
+        if let Some(file) = file {
+            lane("the file", Sink::File(Some(Box::new(file))));
+        }
+        if let Some(store) = store {
+            lane("the store", Sink::Store(Box::new(store)));
+        }
+        if stdout {
+            lane("standard output", Sink::Stdout(Box::new((tools.fresh(), false))));
+        }
+        Self { inbox, lanes, tools, shared }
+    }
+
+    /// Writes until `stop` is cancelled; then what is in the queue is written, and it returns.
+    pub async fn run(mut self, stop: CancellationToken) {
+        let mut batch = Vec::with_capacity(BATCH);
+        loop {
+            let fails = self.lanes.iter().any(|lane| lane.fails);
+            tokio::select! {
+                biased;
+                received = self.inbox.recv_many(&mut batch, BATCH) => if received == 0 { return },
+                () = stop.cancelled() => break,
+                () = tokio::time::sleep(AGAIN), if fails => {}
+            }
+            self.write(&mut batch).await;
+        }
+        while let Ok(handed) = self.inbox.try_recv() {
+            batch.push(handed);
+        }
+        self.write(&mut batch).await;
+        for lane in self.lanes.iter().filter(|lane| lane.fails) {
+            let lines = lane.unwritten.len();
+            tracing::error!(
+                lines,
+                lost = lane.lost,
+                "the server ends, and lines of the audit log could not be written to {}",
+                lane.name
+            );
+        }
+    }
+
+    /// Writes what was handed in, and tells those who wait for it.
+    async fn write(&mut self, batch: &mut Vec<Handed>) {
+        let (mut lines, mut barriers) = (Vec::new(), Vec::new());
+        for handed in batch.drain(..) {
+            match handed {
+                Handed::Line(line) => lines.push(line),
+                Handed::Barrier(told) => barriers.push(told),
+            }
+        }
+        let lost = self.shared.lost.swap(0, Ordering::Relaxed);
+        let count = lines.len();
+        let mut is_written = true;
+        for lane in &mut self.lanes {
+            lane.lost += lost;
+            for line in &lines {
+                match lane.unwritten.len() < MOST_WAITING {
+                    true => lane.unwritten.push_back(line.clone()),
+                    false => lane.lost += 1,
+                }
+            }
+            match lane.flush(&self.tools).await {
+                Ok(()) => lane.works_again(),
+                Err(error) => {
+                    is_written = false;
+                    self.shared.failures.fetch_add(1, Ordering::Relaxed);
+                    lane.does_not_work(&error);
+                }
+            }
+        }
+        self.shared.waiting.fetch_sub(count, Ordering::Relaxed);
+        self.shared.failing.store(!is_written, Ordering::Relaxed);
+        for told in barriers {
+            // Who waited may have gone away.
+            let _ = told.send(is_written);
+        }
+    }
+}
+
+impl Lane {
+    /// Writes all that waits, or keeps it.
+    async fn flush(&mut self, tools: &Tools) -> io::Result<()> {
+        if self.unwritten.is_empty() && self.lost == 0 {
+            return Ok(());
+        }
+        let mut objects: Vec<String> = self.unwritten.iter().cloned().collect();
+        if self.lost > 0 {
+            objects.push(tools.own(Kind::LogLost, json!({"lines": self.lost})));
+        }
+        self.sink.append(objects, tools).await?;
+        self.unwritten.clear();
+        self.lost = 0;
+        Ok(())
+    }
+
+    fn does_not_work(&mut self, error: &io::Error) {
+        if !std::mem::replace(&mut self.fails, true) {
+            tracing::error!(%error, "the audit log cannot be written to {}; trying again every second", self.name);
+        }
+    }
+
+    fn works_again(&mut self) {
+        if std::mem::take(&mut self.fails) {
+            tracing::info!("the audit log is written to {} again", self.name);
+        }
+    }
+}
+
+impl Sink {
+    async fn append(&mut self, objects: Vec<String>, tools: &Tools) -> io::Result<()> {
+        match self {
+            Sink::File(file) => {
+                let mut log = file.take().ok_or_else(|| io::Error::other("it broke before"))?;
+                let (log, done) = blocking(move || {
+                    let done = log.append(&objects);
+                    (log, done)
+                })
+                .await?;
+                *file = Some(log);
+                done
+            }
+            Sink::Store(log) => log.append(&objects).await,
+            Sink::Stdout(state) => {
+                let (mut head, begun) = (state.0.clone(), state.1);
+                let mut text = String::new();
+                let began = (!begun).then(|| tools.own(Kind::LogBegan, json!({})));
+                for object in began.iter().chain(&objects) {
+                    text.push_str(&head.link(&tools.key, object));
+                    text.push('\n');
+                }
+                blocking(move || {
+                    let mut out = io::stdout().lock();
+                    out.write_all(text.as_bytes()).and_then(|()| out.flush())
+                })
+                .await??;
+                **state = (head, true);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Does what may wait for a disk where that holds nobody up.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(io::Error::other)
+}

@@ -1,0 +1,207 @@
+//! `taskbridge audit`: holds an audit log against its own chain, and shows what it says. It changes nothing.
+
+use std::fs::File as OpenFile;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use taskbridge_sdk::Registry;
+
+use super::operate::open;
+use super::store::runtime;
+use super::{File, counted, load, print};
+use crate::audit::chain::Key;
+use crate::audit::put_aside;
+use crate::audit::verify::{Report, Verifier};
+use crate::config::Config;
+use crate::config::locate::Environment;
+
+/// Lines that are read of the store at a time.
+const PAGE: usize = 1_000;
+
+#[derive(Subcommand)]
+pub(super) enum Command {
+    /// Look whether a line was changed, removed, moved or put in. Ends with 1 if so.
+    Verify {
+        #[command(flatten)]
+        log: Log,
+        /// A hash that was kept elsewhere: a line must bear it, so that it shows if the end was cut off.
+        #[arg(long, value_name = "HASH")]
+        anchor: Vec<String>,
+    },
+    /// Print lines, the oldest first.
+    Show {
+        #[command(flatten)]
+        log: Log,
+        /// Those of this event alone, such as `task.created`.
+        #[arg(long, value_name = "EVENT")]
+        event: Option<String>,
+        /// Those of the task alone whose id begins like this.
+        #[arg(long, value_name = "ID")]
+        task: Option<String>,
+    },
+}
+
+#[derive(Args)]
+pub(super) struct Log {
+    /// The files of the log, the oldest first. Without any, those of the config.
+    #[arg(value_name = "FILES", conflicts_with = "store")]
+    files: Vec<PathBuf>,
+    /// The log in the store, and not in files.
+    #[arg(long)]
+    store: bool,
+    #[command(flatten)]
+    file: File,
+}
+
+/// Does what the command line says.
+pub(super) fn run(registry: &Registry, command: Command) -> Result<ExitCode, String> {
+    match command {
+        Command::Verify { log, anchor } => verify(registry, &log, anchor),
+        Command::Show { log, event, task } => {
+            let wanted = Wanted { event, task };
+            each_line(registry, &log, |_, line, _| {
+                if wanted.has(line) {
+                    print(&format!("{}\n", String::from_utf8_lossy(line)));
+                }
+            })?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+/// The lines that somebody wants to see.
+struct Wanted {
+    event: Option<String>,
+    task: Option<String>,
+}
+
+impl Wanted {
+    fn has(&self, line: &[u8]) -> bool {
+        let Ok(line) = serde_json::from_slice::<serde_json::Value>(line) else { return false };
+        let is_task = |begins: &String| {
+            line["task"]["id"]
+                .as_str()
+                .is_some_and(|id| begins.starts_with(id) || id.starts_with(begins.as_str()))
+        };
+        self.event.as_ref().is_none_or(|event| line["event"] == event.as_str())
+            && self.task.as_ref().is_none_or(is_task)
+    }
+}
+
+/// The files of the log, and the key of its chain.
+fn files(registry: &Registry, log: &Log) -> Result<(Vec<PathBuf>, Key), String> {
+    let config: Result<Config, String> =
+        load(registry, &log.file, &Environment::of_process()).map(|(config, _)| config);
+    if !log.files.is_empty() {
+        // Files from elsewhere can be looked at without a config, if their chain has no key.
+        return match config {
+            Ok(config) => Ok((log.files.clone(), config.audit.key)),
+            Err(_) if log.file.config.is_none() => Ok((log.files.clone(), Key::default())),
+            Err(error) => Err(error),
+        };
+    }
+    let config = config?;
+    let Some(place) = config.audit.file else {
+        let file = config.file.display();
+        return Err(format!("taskbridge: {file}: [audit] names no file: name the files of a log"));
+    };
+    let unreadable = |error| format!("taskbridge: {}: {error}", place.path.display());
+    let mut files = put_aside(&place.path).map_err(unreadable)?;
+    files.push(place.path.clone());
+    Ok((files, config.audit.key))
+}
+
+/// The key of the chain.
+fn key(registry: &Registry, log: &Log) -> Result<Key, String> {
+    match log.store {
+        true => Ok(load(registry, &log.file, &Environment::of_process())?.0.audit.key),
+        false => Ok(files(registry, log)?.1),
+    }
+}
+
+/// Hands on every line: its place, its bytes without its end, and whether it has one.
+fn each_line(
+    registry: &Registry,
+    log: &Log,
+    mut line: impl FnMut(String, &[u8], bool),
+) -> Result<(), String> {
+    if log.store {
+        return runtime()?.block_on(async {
+            let opened = open(registry, &log.file).await?;
+            let mut after = 0;
+            loop {
+                let lines = opened.lines.lines_after(after, PAGE).await;
+                let lines = lines.map_err(|error| format!("taskbridge: {error}"))?;
+                let Some((last, _)) = lines.last() else { return Ok(()) };
+                after = *last;
+                for (n, text) in &lines {
+                    line(format!("the store:{n}"), text.as_bytes(), true);
+                }
+            }
+        });
+    }
+    for path in &files(registry, log)?.0 {
+        let unreadable = |error| format!("taskbridge: {}: {error}", path.display());
+        let mut file = BufReader::new(OpenFile::open(path).map_err(unreadable)?);
+        let mut bytes = Vec::new();
+        for n in 1_u64.. {
+            bytes.clear();
+            if file.read_until(b'\n', &mut bytes).map_err(unreadable)? == 0 {
+                break;
+            }
+            let is_ended = bytes.last() == Some(&b'\n');
+            let text = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
+            if !text.is_empty() {
+                line(format!("{}:{n}", shown(path)), text, is_ended);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn shown(path: &Path) -> String {
+    path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
+}
+
+fn verify(registry: &Registry, log: &Log, anchors: Vec<String>) -> Result<ExitCode, String> {
+    let key = key(registry, log)?;
+    let is_keyed = key.is_secret();
+    let mut verifier = Verifier::new(key, anchors);
+    let mut is_open = false;
+    each_line(registry, log, |place, line, is_ended| {
+        verifier.line(place, line);
+        is_open = !is_ended;
+    })?;
+    let report = verifier.finish(is_open);
+    print(&told(&report, is_keyed));
+    Ok(if report.broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn told(report: &Report, is_keyed: bool) -> String {
+    let mut text = String::new();
+    let mut line = |words: String| {
+        text.push_str(&words);
+        text.push('\n');
+    };
+    for finding in &report.broken {
+        line(format!("BROKEN {}: {}", finding.place, finding.what));
+    }
+    for note in &report.notes {
+        line(format!("note   {}: {}", note.place, note.what));
+    }
+    for head in report.heads.values() {
+        line(format!("head   chain {} ends with line {}: {}", head.chain, head.seq, head.hash));
+    }
+    let lines = counted(usize::try_from(report.lines).unwrap_or(usize::MAX), "line");
+    let by = if is_keyed { "with the key of the config" } else { "without a key" };
+    line(match report.broken.len() {
+        0 => format!(
+            "{lines}, nothing changed, removed, moved or put in ({by}). Keep the head elsewhere: with --anchor it shows \
+             whether the end was cut off"
+        ),
+        n => format!("{lines}, {} ({by})", counted(n, "finding")),
+    });
+    text
+}

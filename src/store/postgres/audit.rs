@@ -1,0 +1,86 @@
+//! [`Lines`] over PostgreSQL: the audit log as a table. The number of a line is its key, so that of two replicas that add
+//! lines at once one finds that the other was quicker.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::PostgresStore;
+use super::desk::{Db, Door, Write};
+use super::fault::Fault;
+use super::tasks::{millis, number};
+use crate::tasks::audit::Lines;
+use crate::tasks::store::Result;
+
+/// What the key of the table is called.
+const KEY: &str = "audit_n";
+
+#[async_trait]
+impl Lines for PostgresStore {
+    async fn last_line(&self) -> Result<Option<(u64, String)>> {
+        let sql = "SELECT n, line FROM audit ORDER BY n DESC LIMIT 1";
+        Ok(self.lines(sql, &[]).await?.pop())
+    }
+
+    async fn add_lines(&self, first: u64, lines: Vec<String>) -> Result<bool> {
+        let first = i64::try_from(first).unwrap_or(i64::MAX);
+        self.desk.write(Door::Loops, None, Add { first, lines }).await
+    }
+
+    async fn lines_after(&self, n: u64, limit: usize) -> Result<Vec<(u64, String)>> {
+        let (n, limit) = (i64::try_from(n).unwrap_or(i64::MAX), number(limit));
+        self.lines("SELECT n, line FROM audit WHERE n > $1 ORDER BY n LIMIT $2", &[&n, &limit]).await
+    }
+
+    async fn forget_lines(&self, older_than: Duration, limit: usize) -> Result<usize> {
+        let forget = Forget { age: millis(older_than), limit: number(limit) };
+        self.desk.write(Door::Loops, None, forget).await
+    }
+}
+
+impl PostgresStore {
+    async fn lines(&self, sql: &str, params: &[super::desk::Param<'_>]) -> Result<Vec<(u64, String)>> {
+        let rows = self.desk.read(Door::Loops, sql, params).await?;
+        let line = |row: &tokio_postgres::Row| -> Result<(u64, String), Fault> {
+            let n: i64 = row.try_get(0)?;
+            Ok((u64::try_from(n).unwrap_or(0), row.try_get(1)?))
+        };
+        rows.iter().map(line).collect::<Result<_, Fault>>().map_err(|fault| fault.at(&self.desk.place))
+    }
+}
+
+struct Add {
+    first: i64,
+    lines: Vec<String>,
+}
+
+#[async_trait]
+impl Write for Add {
+    type Done = bool;
+
+    async fn write(&self, db: &Db, _again: bool) -> Result<bool, Fault> {
+        let sql = "INSERT INTO audit (n, at, line)
+                   SELECT $2::bigint + i - 1, moment($1), line FROM unnest($3::text[]) WITH ORDINALITY AS added (line, i)";
+        match db.execute(sql, &[&db.now, &self.first, &self.lines]).await {
+            Ok(_) => Ok(true),
+            Err(fault) if fault.is_there_already(KEY) => Ok(false),
+            Err(fault) => Err(fault),
+        }
+    }
+}
+
+struct Forget {
+    age: i64,
+    limit: i64,
+}
+
+#[async_trait]
+impl Write for Forget {
+    type Done = usize;
+
+    async fn write(&self, db: &Db, _again: bool) -> Result<usize, Fault> {
+        let sql = "DELETE FROM audit WHERE n < (SELECT max(n) FROM audit) AND n IN
+                   (SELECT n FROM (SELECT n, at FROM audit ORDER BY n LIMIT $3) AS first WHERE at < moment($1) - $2::bigint)";
+        Ok(usize::try_from(db.execute(sql, &[&db.now, &self.age, &self.limit]).await?).unwrap_or(usize::MAX))
+    }
+}

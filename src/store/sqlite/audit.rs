@@ -1,0 +1,59 @@
+//! [`Lines`] over SQLite: the audit log as a table.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use rusqlite::{OptionalExtension, params};
+
+use super::SqliteStore;
+use crate::tasks::audit::Lines;
+use crate::tasks::store::Result;
+
+#[async_trait]
+impl Lines for SqliteStore {
+    async fn last_line(&self) -> Result<Option<(u64, String)>> {
+        self.read(|db| {
+            let mut statement = db.sql("SELECT n, line FROM audit ORDER BY n DESC LIMIT 1")?;
+            Ok(statement.query_row([], |row| Ok((row.get(0)?, row.get(1)?))).optional()?)
+        })
+    }
+
+    async fn add_lines(&self, first: u64, lines: Vec<String>) -> Result<bool> {
+        self.write(move |db| {
+            let taken = "SELECT EXISTS (SELECT 1 FROM audit WHERE n >= ?1)";
+            if db.sql(taken)?.query_row([first], |row| row.get(0))? {
+                return Ok(false);
+            }
+            for (n, line) in (first..).zip(&lines) {
+                db.sql("INSERT INTO audit (n, at, line) VALUES (?1, ?2, ?3)")?.execute(params![
+                    n,
+                    db.now_ms(),
+                    line
+                ])?;
+            }
+            Ok(true)
+        })
+        .await
+    }
+
+    async fn lines_after(&self, n: u64, limit: usize) -> Result<Vec<(u64, String)>> {
+        self.read_long(move |db| {
+            let mut statement = db.sql("SELECT n, line FROM audit WHERE n > ?1 ORDER BY n LIMIT ?2")?;
+            let lines = statement.query_map(params![n, limit], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            Ok(lines.collect::<rusqlite::Result<_>>()?)
+        })
+        .await
+    }
+
+    async fn forget_lines(&self, older_than: Duration, limit: usize) -> Result<usize> {
+        self.write(move |db| {
+            let before = (db.now - older_than).as_millis();
+            let mut statement = db.sql(
+                "DELETE FROM audit WHERE n IN (SELECT n FROM (SELECT n, at FROM audit ORDER BY n LIMIT ?2) AS first
+                                               WHERE at < ?1) AND n < (SELECT max(n) FROM audit)",
+            )?;
+            Ok(statement.execute(params![before, limit])?)
+        })
+        .await
+    }
+}

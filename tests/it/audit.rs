@@ -1,0 +1,125 @@
+//! The audit log, through the front door: what stands in it after what callers did, and what `taskbridge audit verify` says of
+//! it after somebody was at it. Every line that any of these tests reads is held against docs/audit.schema.json.
+
+mod failing;
+mod flood;
+mod lines;
+mod stored;
+mod tamper;
+
+use std::fs;
+use std::process::Command;
+use std::sync::LazyLock;
+
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use crate::support::{Ended, PROGRAM, Place, Server};
+
+/// Two people, and jobs that print, leave something, ask, and take their time.
+const REST: &str = r#"
+[server]
+listen = "127.0.0.1:0"
+max_polls_per_second = 100000
+
+[store]
+path = "state/taskbridge.db"
+
+[reconciler]
+quickest_look = "20ms"
+slowest_look = "100ms"
+
+[backends.engine]
+kind = "sim"
+
+[tools.job]
+backend = "engine"
+target = { delay_ms = 50, lines = ["printed"], files = { "a.txt" = "left" } }
+input_schema = { type = "object" }
+
+[tools.asks]
+backend = "engine"
+target = { delay_ms = 50, question = { message = "Which colour?", at_once = true, schema = { type = "object", properties = { colour = { type = "string" } } } } }
+
+[tools.long]
+backend = "engine"
+target = { delay_ms = 3600000 }
+
+[tools.full]
+backend = "engine"
+target = { delay_ms = 3600000 }
+max_running = 1
+when_full = "refuse"
+"#;
+
+/// What ann and bob are let in by.
+const KEYS: [(&str, &str); 2] = [("ann", "key-of-ann-0123456789"), ("bob", "key-of-bob-0123456789")];
+
+static SCHEMA: LazyLock<jsonschema::Validator> = LazyLock::new(|| {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/audit.schema.json");
+    let schema: Value = serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
+    jsonschema::validator_for(&schema).unwrap()
+});
+
+/// A place whose server keeps an audit log.
+fn place(audit: &str) -> Place {
+    let keys = KEYS.map(|(principal, key)| {
+        let digest = data_encoding::HEXLOWER.encode(&Sha256::digest(key));
+        format!("{{ principal = \"{principal}\", sha256 = \"{digest}\" }}")
+    });
+    let auth = format!("[auth]\nmode = \"api_keys\"\nkeys = [{}]\n", keys.join(", "));
+    Place::new(&format!("{auth}{REST}\n[audit]\n{audit}\n"))
+}
+
+/// The same, whose log is a file.
+fn to_file(more: &str) -> Place {
+    place(&format!("to = [\"file\"]\npath = \"audit.jsonl\"\n{more}"))
+}
+
+/// The lines of a log.
+fn lines_of(text: &str) -> Vec<Value> {
+    text.lines()
+        .map(|line| {
+            let line: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+            if let Err(error) = SCHEMA.validate(&line) {
+                panic!("{error}: {line}");
+            }
+            line
+        })
+        .collect()
+}
+
+fn log(place: &Place) -> Vec<Value> {
+    lines_of(&fs::read_to_string(place.path("audit.jsonl")).unwrap())
+}
+
+fn of_event<'a>(lines: &'a [Value], event: &str) -> Vec<&'a Value> {
+    lines.iter().filter(|line| line["event"] == event).collect()
+}
+
+/// Waits until the log has a line of this event for the task that begins like this.
+async fn until(place: &Place, event: &str, task: &str) {
+    let has = || {
+        let text = fs::read_to_string(place.path("audit.jsonl")).unwrap_or_default();
+        text.lines().any(|line| line.contains(event) && line.contains(&format!("\"id\":\"{}\"", &task[..8])))
+    };
+    while !has() {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+}
+
+/// `taskbridge audit WORDS... --config FILE`.
+async fn audit(place: &Place, words: &[&str]) -> Ended {
+    let mut command = Command::new(PROGRAM);
+    command.arg("audit").args(words).arg("--config").arg(place.config());
+    place.settle(&mut command);
+    place.run(command).await
+}
+
+/// Stops the server; the log is whole.
+async fn stopped(place: &Place, mut server: Server) -> Ended {
+    assert_eq!(server.stop(), Some(0));
+    let verified = audit(place, &["verify"]).await;
+    assert_eq!(verified.code, Some(0), "{verified:?}");
+    verified
+}

@@ -1,0 +1,75 @@
+//! Somebody who guesses, and somebody who wants the log to say what they like.
+
+use std::fs;
+
+use serde_json::json;
+
+use super::{KEYS, log, of_event, stopped, to_file};
+use crate::support::{Client, Modern};
+
+#[tokio::test]
+async fn who_guesses_is_told_of_once_and_cannot_fill_the_disk() {
+    let place = to_file("");
+    let server = place.serve();
+    let bob = Client::open_with(server.url(), KEYS[1].1).await.unwrap();
+    let ann = Client::open_with(server.url(), KEYS[0].1).await.unwrap();
+    for n in 0..150 {
+        bob.get(&format!("guess-{n}")).await.unwrap_err();
+    }
+    ann.get("mistyped").await.unwrap_err();
+    stopped(&place, server).await;
+    let lines = log(&place);
+    let failed = of_event(&lines, "lookup.failed");
+    assert_eq!(failed.iter().filter(|line| line["who"]["name"] == "bob").count(), 100);
+    assert_eq!(failed.iter().filter(|line| line["who"]["name"] == "ann").count(), 1);
+    let suspicions = of_event(&lines, "suspicion");
+    assert_eq!(suspicions.len(), 1, "{suspicions:?}");
+    assert_eq!(
+        suspicions[0]["detail"],
+        json!({"pattern": "many failed lookups", "subject": "owner bob", "count": 20, "seconds": 60})
+    );
+    let log = fs::read_to_string(place.path("server.log")).unwrap();
+    assert_eq!(log.matches("many failed lookups").count(), 1, "{log}");
+}
+
+#[tokio::test]
+async fn who_tries_keys_is_told_of_once_by_address() {
+    let place = to_file("");
+    let server = place.serve();
+    for n in 0..25 {
+        assert!(Client::open_with(server.url(), &format!("key-{n}")).await.is_err());
+    }
+    stopped(&place, server).await;
+    let lines = log(&place);
+    assert_eq!(of_event(&lines, "auth.failed").len(), 25);
+    let suspicions = of_event(&lines, "suspicion");
+    assert_eq!(suspicions.len(), 1, "{suspicions:?}");
+    assert_eq!(suspicions[0]["detail"]["subject"], "address 127.0.0.1");
+    let text = fs::read_to_string(place.path("audit.jsonl")).unwrap();
+    assert!(!text.contains("key-"), "what was tried is not repeated: {text}");
+}
+
+#[tokio::test]
+async fn what_callers_choose_makes_no_line_of_their_own_and_no_long_one() {
+    let place = to_file("");
+    let server = place.serve();
+    let bob = Client::open_with(server.url(), KEYS[1].1).await.unwrap();
+    let forged = "x\n{\"version\":1,\"event\":\"task.created\",\"who\":{\"name\":\"ann\"}}\n";
+    let long = "y".repeat(100_000);
+    for text in [forged, "\u{1b}[2J\u{202e}\u{0}", &*long] {
+        bob.get(text).await.unwrap_err();
+        let uri = format!("taskbridge://tasks/{text}/log");
+        bob.request("resources/read", json!({"uri": uri})).await.unwrap_err();
+        bob.call(text, json!({})).await.unwrap_err();
+        let modern = Modern::able(server.url(), json!({})).with_key(KEYS[1].1);
+        let meta = json!({"traceparent": text});
+        // Whether such a trace is taken or refused does not matter here.
+        let _ = modern.call("job", &json!({}), json!({"_meta": meta})).await;
+    }
+    stopped(&place, server).await;
+    let text = fs::read_to_string(place.path("audit.jsonl")).unwrap();
+    let lines = log(&place);
+    assert!(of_event(&lines, "task.created").iter().all(|line| line["who"]["name"] == "bob"));
+    assert!(text.lines().all(|line| line.len() < 2_000), "{text}");
+    assert!(!text.contains(['\u{1b}', '\u{202e}', '\r']));
+}

@@ -1,0 +1,231 @@
+//! What stands in the log after what callers, operators and the server did.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use super::{KEYS, audit, lines_of, log, of_event, place, stopped, to_file, until};
+use crate::support::{Client, Fault, Modern, PROGRAM};
+
+/// What somebody asked for, in order: event, who, outcome, method.
+fn asked(lines: &[Value]) -> Vec<[&str; 4]> {
+    let text =
+        |value: &'_ Value| -> &'static str { Box::leak(value.as_str().unwrap_or("").to_owned().into()) };
+    lines
+        .iter()
+        .filter(|line| line.get("from").is_some())
+        .map(|line| {
+            [&line["event"], &line["who"]["name"], &line["outcome"], &line["request"]["method"]].map(text)
+        })
+        .collect()
+}
+
+/// What happened to a task, whoever asked for it.
+fn life<'a>(lines: &'a [Value], task: &str) -> Vec<&'a str> {
+    let of = |line: &&Value| line["task"]["id"].as_str().is_some_and(|id| task.starts_with(id));
+    lines.iter().filter(of).map(|line| line["event"].as_str().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn a_session_of_two_people_stands_in_it_line_by_line() {
+    let place = to_file("");
+    let server = place.serve();
+    let (ann, bob) = (KEYS[0].1, KEYS[1].1);
+    let ann = Client::open_with(server.url(), ann).await.unwrap();
+    let bob = Client::open_with(server.url(), bob).await.unwrap();
+
+    let job = ann.start("job", json!({"text": "s3cret-argument"})).await.unwrap();
+    ann.result(&job).await.unwrap();
+    for part in ["log", "artifacts/a.txt"] {
+        let uri = format!("taskbridge://tasks/{job}/{part}");
+        ann.request("resources/read", json!({"uri": uri})).await.unwrap();
+    }
+    let asks = ann.start("asks", json!({})).await.unwrap();
+    let answer = json!({"action": "accept", "content": {"colour": "s3cret-answer"}});
+    ann.converse("tasks/result", json!({"taskId": asks}), &answer).await.unwrap();
+    let long = ann.start("long", json!({})).await.unwrap();
+    until(&place, "task.started", &long).await;
+    ann.cancel(&long).await.unwrap();
+    for method in ["tasks/get", "tasks/result", "tasks/cancel"] {
+        bob.request(method, json!({"taskId": job})).await.unwrap_err();
+    }
+    let uri = format!("taskbridge://tasks/{job}/log");
+    bob.request("resources/read", json!({"uri": uri})).await.unwrap_err();
+    let Fault::Status(status, _) = Client::open_with(server.url(), "s3cret-key").await.err().unwrap() else {
+        panic!("it is let in")
+    };
+    assert_eq!(status, 401);
+    bob.start("full", json!({})).await.unwrap();
+    bob.start("full", json!({})).await.unwrap_err();
+    stopped(&place, server).await;
+
+    let lines = log(&place);
+    assert_eq!(
+        asked(&lines),
+        [
+            ["task.created", "ann", "ok", "tools/call"],
+            ["result.read", "ann", "ok", "tasks/result"],
+            ["log.read", "ann", "ok", "resources/read"],
+            ["artifact.read", "ann", "ok", "resources/read"],
+            ["task.created", "ann", "ok", "tools/call"],
+            ["question.answered", "ann", "ok", "response"],
+            ["result.read", "ann", "ok", "tasks/result"],
+            ["task.created", "ann", "ok", "tools/call"],
+            ["task.cancelled", "ann", "ok", "tasks/cancel"],
+            ["task.ended", "ann", "cancelled", "tasks/cancel"],
+            ["lookup.failed", "bob", "not_found", "tasks/get"],
+            ["lookup.failed", "bob", "not_found", "tasks/result"],
+            ["lookup.failed", "bob", "not_found", "tasks/cancel"],
+            ["lookup.failed", "bob", "not_found", "resources/read"],
+            ["auth.failed", "", "denied", ""],
+            ["task.created", "bob", "ok", "tools/call"],
+            ["limit.exceeded", "bob", "refused", "tools/call"],
+        ]
+    );
+    assert_eq!(
+        life(&lines, &job),
+        [
+            "task.created",
+            "task.started",
+            "task.ended",
+            "result.read",
+            "log.read",
+            "artifact.read",
+            "lookup.failed",
+            "lookup.failed",
+            "lookup.failed",
+            "lookup.failed",
+        ]
+    );
+    let events: Vec<&str> = lines.iter().map(|line| line["event"].as_str().unwrap()).collect();
+    assert_eq!(events[..2], ["log.began", "server.started"]);
+    assert_eq!(events[events.len() - 1], "server.stopped");
+
+    let created = of_event(&lines, "task.created")[0];
+    assert_eq!(created["from"], json!({"by": "http", "address": "127.0.0.1"}));
+    assert_eq!(created["who"], json!({"name": "ann", "owner": "ann", "identified": true}));
+    assert_eq!((&created["tool"], &created["engine"]), (&json!("job"), &json!({"backend": "engine"})));
+    assert_eq!(created["arguments"].as_str().unwrap().len(), 64);
+    let ended = of_event(&lines, "task.ended")[0];
+    assert!(ended["engine"]["handle"].is_string() && ended["who"].is_null(), "{ended}");
+    // One task is one digest, whoever asks; one session is one digest, and not the session's name.
+    let digests = |event: &str| of_event(&lines, event)[0]["task"]["digest"].clone();
+    assert_eq!(digests("task.created"), digests("lookup.failed"));
+    assert_ne!(created["request"]["session"], of_event(&lines, "lookup.failed")[0]["request"]["session"]);
+    let text = std::fs::read_to_string(place.path("audit.jsonl")).unwrap();
+    for hidden in ["s3cret", &*job, &*long, KEYS[0].1, "printed"] {
+        assert!(!text.contains(hidden), "{hidden}: {text}");
+    }
+}
+
+#[tokio::test]
+async fn requests_that_stand_by_themselves_are_told_as_well() {
+    let place = to_file("");
+    let server = place.serve();
+    let ann = Modern::with_tasks(server.url()).with_key(KEYS[0].1);
+    let bob = Modern::with_tasks(server.url()).with_key(KEYS[1].1);
+    let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let meta = json!({"_meta": {"traceparent": trace}});
+    let made = ann.call("long", &json!({}), meta).await.unwrap();
+    let long = made["taskId"].as_str().unwrap().to_owned();
+    until(&place, "task.started", &long).await;
+    ann.request("tasks/cancel", json!({"taskId": long})).await.unwrap();
+    bob.request("tasks/cancel", json!({"taskId": long})).await.unwrap_err();
+    bob.request("tasks/get", json!({"taskId": "made-up"})).await.unwrap_err();
+    bob.subscribe(json!({"taskIds": [long]})).await.unwrap();
+    assert!(Client::open_with(server.url(), "wrong").await.is_err());
+    until(&place, "task.ended", &long).await;
+    stopped(&place, server).await;
+    let lines = log(&place);
+    assert_eq!(
+        asked(&lines),
+        [
+            ["task.created", "ann", "ok", "tools/call"],
+            ["task.cancelled", "ann", "ok", "tasks/cancel"],
+            ["lookup.failed", "bob", "not_found", "tasks/cancel"],
+            ["lookup.failed", "bob", "not_found", "tasks/get"],
+            ["lookup.failed", "bob", "not_found", "subscriptions/listen"],
+            ["auth.failed", "", "denied", ""],
+        ]
+    );
+    assert_eq!(life(&lines, &long)[..3], ["task.created", "task.started", "task.cancelled"]);
+    for event in ["task.created", "task.started", "task.ended"] {
+        assert_eq!(of_event(&lines, event)[0]["request"]["trace"], trace[3..35], "{event}");
+    }
+}
+
+#[tokio::test]
+async fn operators_commands_are_in_the_same_chain() {
+    let place = to_file("");
+    let server = place.serve();
+    let ann = Client::open_with(server.url(), KEYS[0].1).await.unwrap();
+    let long = ann.start("long", json!({})).await.unwrap();
+    until(&place, "task.started", &long).await;
+    let mut command = Command::new(PROGRAM);
+    command.args(["tasks", "cancel", &long, "--config"]).arg(place.config());
+    place.settle(&mut command);
+    assert_eq!(place.run(command).await.code, Some(0));
+    ann.start("job", json!({})).await.unwrap();
+    let verified = stopped(&place, server).await;
+    assert_eq!(verified.stdout.matches("head   chain ").count(), 1, "{verified:?}");
+    let lines = log(&place);
+    let acted = of_event(&lines, "operator.acted")[0];
+    assert_eq!(
+        (&acted["detail"], &acted["from"]),
+        (&json!({"command": "cancel"}), &json!({"by": "terminal"}))
+    );
+    assert!(acted["who"]["name"].as_str().unwrap().starts_with("uid "), "{acted}");
+    assert_eq!(life(&lines, &long)[2..], ["operator.acted", "task.ended"]);
+    let shown = audit(&place, &["show", "--event", "operator.acted"]).await;
+    assert_eq!(lines_of(&shown.stdout), std::slice::from_ref(acted));
+    assert_eq!(lines_of(&audit(&place, &["show", "--task", &long]).await.stdout).len(), 4);
+}
+
+#[tokio::test]
+async fn another_config_and_one_that_is_refused_are_told() {
+    let place = to_file("");
+    let server = place.serve();
+    let config = std::fs::read_to_string(place.config()).unwrap();
+    let reloads = || {
+        let text = std::fs::read_to_string(place.path("audit.jsonl")).unwrap_or_default();
+        text.matches("config.reloaded").count()
+    };
+    for (n, text) in
+        [config.replace("[tools.long]", "[tools.longer]"), "nonsense".to_owned()].iter().enumerate()
+    {
+        std::fs::write(place.config(), text).unwrap();
+        while reloads() <= n {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    }
+    std::fs::write(place.config(), config).unwrap();
+    stopped(&place, server).await;
+    let lines = log(&place);
+    let reloaded = of_event(&lines, "config.reloaded");
+    assert_eq!((&reloaded[0]["outcome"], &reloaded[1]["outcome"]), (&json!("ok"), &json!("refused")));
+    assert_eq!(reloaded[0]["detail"]["changed"], "tools added: longer; tools removed: long");
+}
+
+#[tokio::test]
+async fn standard_output_is_a_log_of_its_own_but_not_where_it_is_the_clients() {
+    let place = place("to = [\"stdout\"]");
+    let mut child = place.command("serve").stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut text = String::new();
+    while !text.contains("server.started") {
+        out.read_line(&mut text).unwrap();
+    }
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::TERM)
+        .unwrap();
+    out.read_to_string(&mut text).unwrap();
+    assert!(child.wait().unwrap().success());
+    let events: Vec<Value> = lines_of(&text).iter().map(|line| line["event"].clone()).collect();
+    assert_eq!(events, ["log.began", "server.started", "server.stopped"]);
+    std::fs::write(place.path("out.jsonl"), &text).unwrap();
+    assert_eq!(audit(&place, &["verify", "out.jsonl"]).await.code, Some(0));
+    let mut command = place.command("serve");
+    command.arg("--stdio");
+    let refused = place.run(command).await;
+    assert!(refused.code == Some(1) && refused.stderr.contains("audit.to"), "{refused:?}");
+}
