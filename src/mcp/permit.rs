@@ -101,8 +101,18 @@ pub fn lacking(bridge: &Bridge, caller: &Principal, request: &Request) -> Option
 ///
 /// # Errors
 /// What the call is answered with if there is none for this caller.
-pub fn called<'c>(caller: &Principal, catalog: &'c Catalog, name: &str) -> Result<&'c Arc<Tool>, Error> {
-    match Permit::of(caller).callable(catalog, name) {
+pub fn called<'c>(
+    bridge: &Bridge,
+    caller: &Principal,
+    catalog: &'c Catalog,
+    name: &str,
+) -> Result<&'c Arc<Tool>, Error> {
+    let callable = Permit::of(caller).callable(catalog, name);
+    // To call what is not there is a slip of the pen; to call what is there for others is told of.
+    if !matches!(callable, Callable::Yes(_)) && catalog.get(name).is_some() {
+        bridge.audit.denied(Some(name), "no rule lets them call it");
+    }
+    match callable {
         Callable::Yes(tool) => Ok(tool),
         Callable::Lacks(scopes) => {
             let words = format!("{name:?} needs what you were not granted: the scope {:?}", listed(&scopes));

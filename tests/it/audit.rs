@@ -45,6 +45,11 @@ target = { delay_ms = 50, question = { message = "Which colour?", at_once = true
 backend = "engine"
 target = { delay_ms = 3600000 }
 
+[tools.anns]
+backend = "engine"
+target = {}
+access.call = { principals = ["ann"] }
+
 [tools.full]
 backend = "engine"
 target = { delay_ms = 3600000 }

@@ -162,6 +162,9 @@ fn check_scopes(http: &Http, caller: &Principal, request: &Request) -> Result<()
     match permit::lacking(&http.bridge, caller, request) {
         None => Ok(()),
         Some(needed) => {
+            let asking = Arc::new(asking::by(caller, request));
+            let tool = request.params["name"].as_str();
+            asking.while_doing(|| http.bridge.audit.denied(tool, "the access token lacks scopes"));
             let refusal = Refusal::insufficient_scope(&http.entrance.rules().auth, &needed);
             Err(refusal.to(Some(request.id.clone())))
         }

@@ -77,7 +77,7 @@ pub(super) async fn call(call: &Call<'_>, request: Id, params: Value, outlet: &d
         return run_companion(call, request, companion, wanted, outlet).await;
     }
     let catalog = call.bridge.catalog();
-    let tool = permit::called(&call.caller.principal, &catalog, &wanted.name)?;
+    let tool = permit::called(call.bridge, &call.caller.principal, &catalog, &wanted.name)?;
     match (&wanted.task, tool.task_support) {
         (Some(_), TaskSupport::Forbidden) => Err(not_as_task(&tool.name)),
         (None, TaskSupport::Required) => Err(Error::new(

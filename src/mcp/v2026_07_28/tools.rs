@@ -67,7 +67,7 @@ pub(super) async fn call(call: &Call<'_>, params: Value, outlet: &dyn Outlet) ->
         return run_companion(call, companion, wanted, outlet).await;
     }
     let catalog = call.bridge.catalog();
-    let tool = permit::called(&call.asker.principal, &catalog, &wanted.name)?;
+    let tool = permit::called(call.bridge, &call.asker.principal, &catalog, &wanted.name)?;
     if tool.task_support == TaskSupport::Required && !call.has_tasks() {
         return Err(errors::needs_tasks(&tool.name));
     }

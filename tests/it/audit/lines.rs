@@ -56,6 +56,9 @@ async fn a_session_of_two_people_stands_in_it_line_by_line() {
         panic!("it is let in")
     };
     assert_eq!(status, 401);
+    ann.start("anns", json!({})).await.unwrap();
+    bob.start("anns", json!({})).await.unwrap_err();
+    bob.start("no-such-tool", json!({})).await.unwrap_err();
     bob.start("full", json!({})).await.unwrap();
     bob.start("full", json!({})).await.unwrap_err();
     stopped(&place, server).await;
@@ -79,6 +82,8 @@ async fn a_session_of_two_people_stands_in_it_line_by_line() {
             ["lookup.failed", "bob", "not_found", "tasks/cancel"],
             ["lookup.failed", "bob", "not_found", "resources/read"],
             ["auth.failed", "", "denied", ""],
+            ["task.created", "ann", "ok", "tools/call"],
+            ["call.denied", "bob", "denied", "tools/call"],
             ["task.created", "bob", "ok", "tools/call"],
             ["limit.exceeded", "bob", "refused", "tools/call"],
         ]
