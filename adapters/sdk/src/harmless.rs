@@ -81,7 +81,7 @@ fn after_csi(text: &str) -> &str {
 
 /// A string that is meant for the terminal: up to its end, or to the end of the line if it has none there.
 fn after_string(text: &str) -> &str {
-    let end = text.find(|c| matches!(c, '\u{7}' | '\u{1b}' | '\u{9c}' | '\n' | '\r')).unwrap_or(text.len());
+    let end = text.find(['\u{7}', '\u{1b}', '\u{9c}', '\n', '\r']).unwrap_or(text.len());
     let rest = &text[end..];
     rest.strip_prefix(['\u{7}', '\u{9c}']).or_else(|| rest.strip_prefix("\u{1b}\\")).unwrap_or(rest)
 }
