@@ -151,7 +151,7 @@ impl fmt::Debug for Backend {
 }
 
 /// The tables of a config file.
-const TABLES: [&str; 17] = [
+const TABLES: [&str; 18] = [
     "server",
     "limits",
     "log",

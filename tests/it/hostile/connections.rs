@@ -21,7 +21,7 @@ async fn one_address_has_so_many_connections_and_shuts_out_nobody_else() {
         assert_eq!(raw.get("/healthz").await.unwrap().status, 200);
         held.push(raw);
     }
-    assert!(Raw::from(url, ELSEWHERE).await.is_closed_without_a_word().await);
+    assert!(Raw::from(url, ELSEWHERE).await.closes_without_a_word().await);
     assert_eq!(Raw::from(url, HERE).await.get("/healthz").await.unwrap().status, 200);
     let log = std::fs::read_to_string(app.place.path("server.log")).unwrap();
     assert!(log.contains("max_connections_per_address"), "{log}");
@@ -54,7 +54,7 @@ async fn a_thousand_connections_that_say_nothing_hold_up_nobody() {
     client.result(&task).await.unwrap();
     // And none of them is kept.
     assert!(
-        join_all(crowd.into_iter().map(Raw::is_closed_without_a_word)).await.into_iter().all(|closed| closed)
+        join_all(crowd.into_iter().map(Raw::closes_without_a_word)).await.into_iter().all(|closed| closed)
     );
 }
 

@@ -100,7 +100,7 @@ impl Raw {
     }
 
     /// True if the server has closed it and said nothing.
-    pub(crate) async fn is_closed_without_a_word(self) -> bool {
+    pub(crate) async fn closes_without_a_word(self) -> bool {
         self.closed().await.is_empty()
     }
 }

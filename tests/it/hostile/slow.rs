@@ -61,8 +61,8 @@ async fn a_connection_on_which_nothing_is_asked_is_closed() {
     let silent = Raw::open(app.server.url()).await;
     let mut kept = Raw::open(app.server.url()).await;
     assert_eq!(kept.get("/healthz").await.unwrap().status, 200);
-    assert!(silent.is_closed_without_a_word().await);
-    assert!(kept.is_closed_without_a_word().await);
+    assert!(silent.closes_without_a_word().await);
+    assert!(kept.closes_without_a_word().await);
 }
 
 #[tokio::test]

@@ -202,7 +202,7 @@ async fn what_cannot_secure_a_connection_is_named_before_it_is_tried() {
         let ended = place.run(place.command("check")).await;
         (ended.code == Some(0), format!("{}{}", ended.stdout, ended.stderr))
     };
-    assert_eq!(check().await.0, true);
+    assert!(check().await.0);
     issue(&place, "ca", "over", -1);
     for (file, from) in [("server.pem", "over.pem"), ("server.key", "over.key")] {
         fs::copy(place.path(from), place.path(file)).unwrap();
@@ -231,7 +231,7 @@ async fn a_handshake_that_never_ends_is_cut_off_and_holds_up_nobody() {
     let (silent, mut begun) = (Raw::open(app.server.url()).await, Raw::open(app.server.url()).await);
     begun.stream.write_all(b"\x16\x03\x01\x02\x00\x01").await.unwrap();
     assert!(is_served(&client(&app.place, &["ca"], None), &app.server).await);
-    assert!(silent.is_closed_without_a_word().await);
+    assert!(silent.closes_without_a_word().await);
     begun.closed().await;
 }
 
