@@ -24,7 +24,7 @@ use crate::auth::Certificate;
 const HANDSHAKE: u8 = 0x16;
 
 /// What is said to a client that begins without TLS.
-const PLAIN: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: 48\r\n\r\n\
+const PLAIN: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: 49\r\n\r\n\
     this server speaks TLS here: begin with https://\n";
 
 /// How soon before its end a certificate is worth a word.
