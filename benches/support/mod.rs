@@ -2,6 +2,8 @@
 //! system and the database tell of a process. (`postgres` is the tests' own server.)
 
 pub(crate) mod client;
+#[allow(dead_code, reason = "one of the benchmarks is not hostile")]
+pub(crate) mod crowd;
 pub(crate) mod database;
 pub(crate) mod echo;
 pub(crate) mod engine;

@@ -4,14 +4,17 @@
 //! particular request, beyond what a forged token or a repeated key must lead to.
 #![allow(clippy::unwrap_used, reason = "what finds nothing to unwrap has found a mistake")]
 
+pub mod bounds;
 pub mod cursor;
 mod draw;
 mod endpoint;
 pub mod envelope;
+pub mod forwarded;
 pub mod headers;
 pub mod key;
 pub mod session;
 pub mod state;
+pub mod token;
 
 use std::cell::RefCell;
 
@@ -21,13 +24,16 @@ pub use endpoint::Endpoint;
 pub type Target = fn(&Endpoint, &[u8]);
 
 /// All of them, by name.
-pub const TARGETS: [(&str, Target); 6] = [
+pub const TARGETS: [(&str, Target); 9] = [
     ("envelope", envelope::target),
     ("headers", headers::target),
     ("session", session::target),
     ("state", state::target),
     ("cursor", cursor::target),
     ("key", key::target),
+    ("bounds", bounds::target),
+    ("forwarded", forwarded::target),
+    ("token", token::target),
 ];
 
 /// After so many runs the endpoint is made anew: tasks that were called for lie on the disk.

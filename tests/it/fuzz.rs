@@ -79,4 +79,7 @@ targets! {
     no_forged_state_opens: "state",
     no_forged_cursor_opens: "cursor",
     a_key_stands_for_one_call: "key",
+    no_message_has_more_than_it_may: "bounds",
+    no_stranger_says_where_a_request_is_from: "forwarded",
+    no_made_up_token_lets_anybody_in: "token",
 }

@@ -1,0 +1,91 @@
+//! Clients that mean harm, as a process of their own: so many connections, of five kinds in turn. Whoever is thrown out comes
+//! back. They are held back to so much that the machine can still drive them: what is measured is the server under them, and
+//! not how fast two programs can talk past each other.
+
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::sleep;
+
+use super::Result;
+
+/// What the process says once all are connected.
+pub(crate) const READY: &str = "the crowd is there";
+
+/// How long each waits between two of its acts.
+const BEAT: Duration = Duration::from_millis(200);
+
+const HEAD: &[u8] = b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nX-Slow: ";
+const BODY: &[u8] = b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n";
+const GARBAGE: &[u8] = b"\x00\xff\x16\x03GARBAGE\r\n\r\n";
+const REFUSED: &[u8] = b"POST /mcp HTTP/1.1\r\nHost: evil.example\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}";
+const LIST: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"x","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}"#;
+
+/// Runs until the process is killed.
+pub(crate) async fn run(address: SocketAddr, many: usize) -> Result<()> {
+    let first = join_all((0..many).map(|_| TcpStream::connect(address))).await;
+    let first = first.into_iter().collect::<std::io::Result<Vec<_>>>()?;
+    let mut out = std::io::stdout();
+    writeln!(out, "{READY}")?;
+    out.flush()?;
+    join_all(first.into_iter().enumerate().map(|(n, stream)| member(n, stream, address))).await;
+    Ok(())
+}
+
+async fn member(number: usize, first: TcpStream, address: SocketAddr) {
+    // Not all at once.
+    sleep(BEAT.mul_f64((number % 100) as f64 / 100.0)).await;
+    let mut stream = Some(first);
+    loop {
+        if let Some(stream) = stream.take() {
+            // Being thrown out is what it is here for.
+            let _ = act(number % 5, stream).await;
+        }
+        sleep(BEAT).await;
+        stream = TcpStream::connect(address).await.ok();
+    }
+}
+
+async fn act(kind: usize, mut stream: TcpStream) -> std::io::Result<()> {
+    let list = format!(
+        "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nMCP-Protocol-Version: 2026-07-28\r\n\
+         Mcp-Method: tools/list\r\nContent-Length: {}\r\n\r\n{LIST}",
+        LIST.len()
+    );
+    match kind {
+        // A head, and a body, that come byte by byte.
+        0 => drip(&mut stream, HEAD, b"a").await,
+        1 => drip(&mut stream, BODY, b" ").await,
+        // Garbage: thrown out at once.
+        2 => {
+            stream.write_all(GARBAGE).await?;
+            let mut said = Vec::new();
+            stream.read_to_end(&mut said).await.map(drop)
+        }
+        // What is refused, again and again on one connection.
+        3 => loop {
+            stream.write_all(REFUSED).await?;
+            if stream.read(&mut [0; 4096]).await? == 0 {
+                return Ok(());
+            }
+            sleep(BEAT).await;
+        },
+        // What is answered, and never read.
+        _ => loop {
+            stream.write_all(list.as_bytes()).await?;
+            sleep(BEAT).await;
+        },
+    }
+}
+
+async fn drip(stream: &mut TcpStream, first: &[u8], byte: &[u8]) -> std::io::Result<()> {
+    stream.write_all(first).await?;
+    loop {
+        sleep(BEAT).await;
+        stream.write_all(byte).await?;
+    }
+}

@@ -1,0 +1,39 @@
+//! How much structure a message may have: any bytes, and JSON with its brackets, quotes and commas moved about. What is let
+//! pass has no more than it may.
+
+use serde_json::Value;
+use taskbridge::mcp::jsonrpc::{self, Bounds, Message};
+
+use super::endpoint::Endpoint;
+
+const BOUNDS: Bounds = Bounds { depth: 12, elements: 60 };
+
+/// Reads messages.
+pub fn target(_: &Endpoint, bytes: &[u8]) {
+    let Ok(message) = jsonrpc::parse(bytes, BOUNDS) else { return };
+    assert!(BOUNDS.check(bytes).is_ok());
+    let value = match message {
+        Message::Request(request) => request.params,
+        Message::Notification { params, .. } => params,
+        Message::Response { outcome, .. } => outcome.unwrap_or_default(),
+    };
+    let (depth, elements) = measured(&value);
+    assert!(depth < BOUNDS.depth, "{depth} levels within a message");
+    assert!(elements < BOUNDS.elements, "{elements} parts within a message");
+    // What was checked is what is kept: read again from what is written down, it is no more.
+    let again: Value = serde_json::from_str(&value.to_string()).expect("it was read before");
+    assert_eq!(measured(&again), (depth, elements));
+}
+
+fn measured(value: &Value) -> (usize, usize) {
+    let of_all = |values: &mut dyn Iterator<Item = &Value>, count: usize| {
+        values
+            .map(measured)
+            .fold((1, count), |(depth, elements), (inner, more)| (depth.max(inner + 1), elements + more))
+    };
+    match value {
+        Value::Array(items) => of_all(&mut items.iter(), items.len()),
+        Value::Object(members) => of_all(&mut members.values(), members.len()),
+        _ => (0, 0),
+    }
+}

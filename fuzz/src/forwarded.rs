@@ -1,0 +1,34 @@
+//! `X-Forwarded-For`: any values, in one header or several. Whoever is no proxy of the config is where they are, and what is
+//! found is where the connection is from, or stands in a header.
+
+use std::net::IpAddr;
+
+use axum::http::{HeaderMap, HeaderValue};
+use taskbridge::mcp::http::Proxies;
+
+use super::draw::Draw;
+use super::endpoint::Endpoint;
+
+/// Follows headers.
+pub fn target(_: &Endpoint, bytes: &[u8]) {
+    let mut draw = Draw::of(bytes);
+    let peers = ["10.0.0.1", "203.0.113.9", "::ffff:10.1.2.3", "fd00::1", "2001:db8::1"];
+    let peer: IpAddr = draw.one_of(&peers).parse().expect("these are addresses");
+    let lines = draw.below(3);
+    let text = draw.rest();
+    let mut headers = HeaderMap::new();
+    for part in text.splitn(lines + 1, |byte| *byte == b'\n') {
+        if let Ok(value) = HeaderValue::from_bytes(part) {
+            headers.append("x-forwarded-for", value);
+        }
+    }
+    let alone = peer.to_canonical();
+    assert_eq!(Proxies::default().origin(peer, &headers), alone);
+    let ours =
+        Proxies::new(["10.0.0.0/8", "fd00::/8"].map(|network| network.parse().expect("these are networks")));
+    let origin = ours.origin(peer, &headers);
+    let is_ours = matches!(alone, IpAddr::V4(address) if address.octets()[0] == 10)
+        || alone == IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, 1]);
+    assert!(is_ours || origin == alone, "a stranger is believed");
+    assert_eq!(origin, origin.to_canonical());
+}
