@@ -20,8 +20,8 @@ pub(super) struct TlsTable {
     certificate: Secret,
     /// Its private key (PEM, unencrypted): `{ file = "PATH" }` or `{ env = "NAME" }`.
     key: Secret,
-    /// Certificates of authorities (PEM) that clients' certificates are held against. `[auth]` says whom such a certificate
-    /// stands for.
+    /// Certificates of authorities (PEM) that clients' certificates are held against. Such a certificate lets somebody
+    /// connect; who they are is said by a key or a token (`[auth]`).
     client_ca: Option<Secret>,
     /// Whether a client must show one.
     #[serde(default)]
