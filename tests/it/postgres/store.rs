@@ -246,7 +246,7 @@ async fn many_can_make_the_schema_at_the_same_time() {
     keys.dedup();
     assert_eq!(keys.len(), 1);
     let migrated = store::migrate(&shared().place(&schema)).await.unwrap();
-    assert_eq!((migrated.before, migrated.after, migrated.made.len()), (5, 5, 0));
+    assert_eq!((migrated.before, migrated.after, migrated.made.len()), (6, 6, 0));
 }
 
 #[tokio::test]
@@ -261,7 +261,7 @@ async fn a_newer_schema_is_used_if_it_lets_this_program_and_left_alone_if_not() 
     assert!(matches!(error, StoreError::Broken(_)));
     says(
         &error,
-        &["version 99", "version 98 can use", "up to 5", "newer taskbridge", "another `schema`", &schema],
+        &["version 99", "version 98 can use", "up to 6", "newer taskbridge", "another `schema`", &schema],
     );
     let steps = client.query_one("SELECT steps FROM taskbridge_schema", &[]).await.unwrap();
     assert_eq!(steps.get::<_, i32>(0), 99);
@@ -271,13 +271,14 @@ async fn a_newer_schema_is_used_if_it_lets_this_program_and_left_alone_if_not() 
 async fn a_schema_that_is_migrated_by_hand_is_not_touched_by_a_server() {
     let schema = schema();
     let place = shared().place(&schema).migrated_by_hand();
-    says(&refusal(place.clone()).await, &["has version 0", "needs 5", "`taskbridge migrate`"]);
+    says(&refusal(place.clone()).await, &["has version 0", "needs 6", "`taskbridge migrate`"]);
     let client = shared().client("public").await;
     let exists = "SELECT to_regnamespace($1) IS NOT NULL";
     assert!(!client.query_one(exists, &[&schema]).await.unwrap().get::<_, bool>(0));
     let migrated = store::migrate(&place).await.unwrap();
-    assert_eq!((migrated.before, migrated.after), (0, 5));
-    let made = ["0001_tasks", "0002_history", "0003_notices", "0004_of_backend", "0005_followed_logs"];
+    assert_eq!((migrated.before, migrated.after), (0, 6));
+    let made =
+        ["0001_tasks", "0002_history", "0003_notices", "0004_of_backend", "0005_followed_logs", "0006_audit"];
     assert_eq!(migrated.made, made);
     drop(PostgresStore::open(place, StoreClock::Database).await.unwrap());
 }
