@@ -125,7 +125,7 @@ impl<'a> Reader<'a> {
             serde_path_to_error::deserialize(value).map_err(|error| {
                 let path = error.path().to_string();
                 let field = if path == "." { String::new() } else { path };
-                Fault { field, message: error.into_inner().to_string() }
+                Fault { field, message: unquoted(error.into_inner().to_string()) }
             })
         })
     }
@@ -156,6 +156,15 @@ impl<'a> Reader<'a> {
             }
             taken_out.push(take_out(&mut value, &fault.field)?);
         }
+    }
+}
+
+/// The same without a text that stands in the wrong place: it may be a secret, and the line is told.
+fn unquoted(message: String) -> String {
+    let rest = message.strip_prefix("invalid type: string \"");
+    match rest.and_then(|rest| Some(&rest[rest.rfind("\", expected ")? + 1..])) {
+        Some(expected) => format!("invalid type: a string{expected}"),
+        None => message,
     }
 }
 
@@ -221,7 +230,7 @@ mod tests {
                 "[part]\nsize = \"x\"\nnames = [\"a\", 2]\nsiez = 1\ncolour = 2\n[part.inner.a]\non = 1\n\
                  [part.inner.b]\noff = 1\n[[part.list]]\non = true\n[[part.list]]\non = 3\n"
             ),
-            "x.toml:2: part.size: invalid type: string \"x\", expected u32\n\
+            "x.toml:2: part.size: invalid type: a string, expected u32\n\
              x.toml:3: part.names[1]: invalid type: integer `2`, expected a string\n\
              x.toml:4: part.siez: unknown field `siez`, expected one of `size`, `names`, `inner`, `list`; \
              did you mean `size`?\n\

@@ -117,7 +117,7 @@ async fn a_job_is_given_the_engines_name_of_the_one_that_its_caller_names() {
         );
     }
     let without = client.call("perhaps", json!({})).await.unwrap();
-    assert_eq!((text(&without).as_str(), &without["_meta"]), ("about nothing", &Value::Null));
+    assert_eq!((text(&without).as_str(), &without["_meta"][KEY]), ("about nothing", &Value::Null));
 }
 
 #[tokio::test]

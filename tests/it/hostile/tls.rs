@@ -103,15 +103,18 @@ async fn a_server_with_tls_is_reached_by_it_and_by_nothing_else() {
     let answer = plain.get("/healthz").await.unwrap();
     assert_eq!((answer.status, answer.body.contains("speaks TLS")), (400, true), "{answer:?}");
 
-    // A ClientHello of TLS 1.1 with one cipher of its time. The answer is an alert: protocol_version.
+    // A ClientHello of TLS 1.1 with one cipher of its time, and signatures that are spoken today. The answer is a fatal alert:
+    // protocol_version or handshake_failure.
     let mut old = Raw::open(app.server.url()).await;
-    let mut hello = vec![0x16, 3, 1, 0, 45, 1, 0, 0, 41, 3, 2];
+    let mut hello = vec![0x16, 3, 1, 0, 55, 1, 0, 0, 51, 3, 2];
     hello.extend([7; 32]);
     hello.extend([0, 0, 2, 0, 0x2f, 1, 0]);
+    hello.extend([0, 8, 0, 0x0d, 0, 4, 0, 2, 4, 1]);
     old.send(hello).await;
     let mut alert = [0; 7];
     old.stream.read_exact(&mut alert).await.unwrap();
-    assert_eq!((alert[0], alert[6]), (0x15, 70), "{alert:?}");
+    assert_eq!((alert[0], alert[5]), (0x15, 2), "{alert:?}");
+    assert!([70, 40].contains(&alert[6]), "{alert:?}");
 
     let mut garbage = Raw::open(app.server.url()).await;
     garbage.send(b"\x16\x03\x01\xff\xff\xff\xff\xff\xff\xff").await;

@@ -213,11 +213,11 @@ async fn what_keeps_a_server_from_its_database_is_said_without_the_password() {
     std::fs::write(place.config(), &config).unwrap();
     let migrated = place.run(place.command("migrate")).await;
     assert_eq!(migrated.code, Some(0), "{}", migrated.stderr);
-    let made = "0001_tasks, 0002_history, 0003_notices, 0004_of_backend, 0005_followed_logs";
-    let says = format!("(schema {schema}): from version 0 to 5: {made}\n");
+    let made = "0001_tasks, 0002_history, 0003_notices, 0004_of_backend, 0005_followed_logs, 0006_audit";
+    let says = format!("(schema {schema}): from version 0 to 6: {made}\n");
     assert!(migrated.stdout.ends_with(&says), "{}", migrated.stdout);
     let migrated = place.run(place.command("migrate")).await;
-    assert!(migrated.stdout.ends_with("up to date, version 5\n"), "{}", migrated.stdout);
+    assert!(migrated.stdout.ends_with("up to date, version 6\n"), "{}", migrated.stdout);
     let client = shared().client(&schema).await;
     client.batch_execute("UPDATE taskbridge_schema SET steps = 7, oldest = 7").await.unwrap();
     refused("", "", &["version 7", "newer taskbridge", "name another `schema`"]).await;
