@@ -152,7 +152,7 @@ async fn the_parameter_decides_whatever_the_metadata_says() {
     let params = json!({"taskId": one, "_meta": meta, "task": {"ttl": 5}});
     assert_eq!(client.get("tasks/get", params.clone()).await["taskId"], *one);
     let result = client.get("tasks/result", params.clone()).await;
-    assert_eq!(result["_meta"], json!({RELATED: {"taskId": one}}));
+    assert_eq!(result["_meta"][RELATED], json!({"taskId": one}));
     let (_, message) = client.refused("tasks/cancel", params).await;
     assert_eq!(message, "Cannot cancel task: already in terminal status 'completed'");
 }
@@ -170,7 +170,7 @@ async fn a_result_is_waited_for_and_can_be_had_again() {
     let result = waiting.end().await.unwrap();
     assert_eq!(result["content"][0], json!({"type": "text", "text": "done"}));
     assert_eq!(result["isError"], false);
-    assert_eq!(result["_meta"], json!({RELATED: {"taskId": id}}));
+    assert_eq!(result["_meta"], json!({RELATED: {"taskId": id}, "io.taskbridge/untrusted": ["/content/0"]}));
     assert_eq!(client.result(&id).await.unwrap(), result);
 }
 
