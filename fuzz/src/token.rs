@@ -22,7 +22,7 @@ pub fn target(_: &Endpoint, bytes: &[u8]) {
     let header = match draw.below(3) {
         0 => draw.rest().to_vec(),
         1 => [b"Bearer ".as_slice(), draw.rest()].concat(),
-        _ => made_up(&mut draw),
+        _ => made_up(draw),
     };
     thread_local! {
         static SHOWN: OnceCell<(Runtime, Authenticator)> = const { OnceCell::new() };
@@ -37,7 +37,7 @@ pub fn target(_: &Endpoint, bytes: &[u8]) {
 }
 
 /// A token with a head, claims and a signature of its form.
-fn made_up(draw: &mut Draw<'_>) -> Vec<u8> {
+fn made_up(mut draw: Draw<'_>) -> Vec<u8> {
     let algorithms = ["RS256", "ES256", "EdDSA", "HS256", "none", "None", ""];
     let mut head = json!({"alg": draw.one_of(&algorithms), "typ": "at+jwt", "kid": draw.word()});
     let mut claims = json!({"iss": ISSUER, "aud": "https://bridge.example/mcp", "sub": draw.word(), "exp": 4_000_000_000_u64});
