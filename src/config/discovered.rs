@@ -186,11 +186,14 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::access::{Rule, Who};
     use crate::{adapters, config};
 
     fn rules() -> ToolRules {
         let text = "[backends.sim]\nkind = \"sim\"\nmax_running = 3\n[backends.sim.discover]\nprefix = \"sim-\"\n\
-                    every = \"1h\"\nstarting_with = \"night\"\naccess = { see = { everybody = true } }";
+                    every = \"1h\"\nstarting_with = \"night\"\naccess = { call = { principals = [\"ann\"] } }\n\
+                    [auth]\nmode = \"api_keys\"\n[[auth.keys]]\nprincipal = \"ann\"\n\
+                    sha256 = \"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"";
         let at = Path::new("/");
         let config = config::parse(Path::new("x.toml"), at, text, &adapters::all(), Some(at)).unwrap();
         config.tool_rules
@@ -215,10 +218,11 @@ mod tests {
         assert_eq!((definition.name.as_str(), definition.backend.as_str()), ("sim-nightly", "sim"));
         assert_eq!(definition.terms.max_runtime, Duration::from_secs(3600));
         assert_eq!(slots, [("backend:sim".to_owned(), 3)]);
-        let see = crate::access::Rule::everybody();
+        let who = Who { principals: ["ann".to_owned()].into(), ..Who::default() };
+        let call = Rule { who: Some(who), ..Rule::default() };
         assert_eq!(
             definition.access,
-            Rules { see, ..Rules::default() },
+            Rules { call, ..Rules::default() },
             "the backend's, and nothing of the engine's"
         );
     }
