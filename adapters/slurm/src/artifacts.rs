@@ -146,7 +146,7 @@ fn read(plan: &Plan, name: &str, max: u64) -> Result<Option<ArtifactData>> {
 #[async_trait]
 impl Artifacts for Slurm {
     async fn read(&self, handle: &JobHandle, name: &str, max_bytes: u64) -> Result<Option<ArtifactData>> {
-        let Some(place) = self.parse(handle) else { return Ok(None) };
+        let Some(place) = self.parse(handle)? else { return Ok(None) };
         let (folder, name) = (self.folder(&place.key), name.to_owned());
         disk(move || match folder.read_json::<Plan>(PLAN) {
             Ok(Some(plan)) => read(&plan, &name, max_bytes),

@@ -172,10 +172,13 @@ impl Slurm {
         Place { cluster: cluster.to_owned(), job, key: key.to_owned(), user }
     }
 
-    /// Reads which job a handle means. One of another user is none of ours.
-    pub(crate) fn parse(&self, handle: &JobHandle) -> Option<Place> {
+    /// Reads which job a handle means, if any. One of another user is not for us to say anything about.
+    pub(crate) fn parse(&self, handle: &JobHandle) -> Result<Option<Place>> {
         let own = self.setup.user.as_ref().map(|user| user.name.as_str());
-        Place::parse(handle).filter(|place| place.user.as_deref() == own)
+        match Place::parse(handle) {
+            Some(place) if place.user.as_deref() != own => Err(not_named(place.user.as_deref())),
+            place => Ok(place),
+        }
     }
 
     /// What is to be known of a job, from memory; it never changes.
@@ -192,6 +195,13 @@ impl Slurm {
         plans.insert(key.to_owned(), Arc::clone(&plan));
         plan
     }
+}
+
+/// A job of a user as whom the config has nobody's jobs run any more. It is left as it is.
+pub(crate) fn not_named(user: Option<&str>) -> Error {
+    let user =
+        user.map_or_else(|| "the server's own user".to_owned(), |user| format!("the Unix user `{user}`"));
+    Error::config(format!("the job is one of {user}, whom `run_as` does not name"))
 }
 
 /// Makes the folder, and sees to it that other users can go through it if their jobs are to.
@@ -238,7 +248,7 @@ impl Backend for Slurm {
     }
 
     async fn cancel(&self, handle: &JobHandle) -> Result<()> {
-        match self.parse(handle) {
+        match self.parse(handle)? {
             Some(place) => self.stop(&place).await,
             None => Ok(()),
         }

@@ -10,7 +10,7 @@ use taskbridge_sdk::{
     Subject, Taken, ToolTarget, async_trait,
 };
 
-use crate::backend::Slurm;
+use crate::backend::{Slurm, not_named};
 use crate::config::{Config, Person};
 use crate::handle::Place;
 use crate::unix::UnixUser;
@@ -77,9 +77,7 @@ impl Callers {
     fn of_user(&self, user: Option<&str>) -> Result<&Slurm> {
         let Some(user) = user else { return Ok(&self.own) };
         let slurm = self.users.get(user).map(Arc::as_ref);
-        slurm.ok_or_else(|| {
-            Error::config(format!("the job is the Unix user `{user}`'s, whom `run_as` no longer names"))
-        })
+        slurm.ok_or_else(|| not_named(Some(user)))
     }
 
     fn of_job(&self, handle: &JobHandle) -> Result<&Slurm> {

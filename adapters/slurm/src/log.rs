@@ -150,7 +150,7 @@ fn read(folder: &Folder, request: &LogRequest) -> io::Result<LogText> {
 #[async_trait]
 impl Logs for Slurm {
     async fn tail(&self, handle: &JobHandle, request: &LogRequest) -> Result<LogText> {
-        let Some(place) = self.parse(handle) else { return Ok(LogText::default()) };
+        let Some(place) = self.parse(handle)? else { return Ok(LogText::default()) };
         let (folder, request) = (self.folder(&place.key), request.clone());
         disk(move || read(&folder, &request))
             .await?

@@ -61,9 +61,10 @@ struct Marks {
 
 impl Slurm {
     pub(crate) async fn look(&self, jobs: &[Subject]) -> Vec<Result<Observation>> {
-        let places: Vec<Option<Place>> = jobs.iter().map(|job| self.parse(&job.handle)).collect();
+        let places: Vec<Result<Option<Place>>> = jobs.iter().map(|job| self.parse(&job.handle)).collect();
+        let ours = places.iter().zip(jobs);
         let known: Vec<(Place, bool)> =
-            places.iter().zip(jobs).filter_map(|(place, job)| Some((place.clone()?, job.watched))).collect();
+            ours.filter_map(|(place, job)| Some((place.as_ref().ok()?.clone()?, job.watched))).collect();
         let mut answers: HashMap<String, Result<Observation>> = HashMap::new();
         match self.look_at(known).await {
             Ok(seen) => answers.extend(seen),
@@ -71,12 +72,13 @@ impl Slurm {
                 let again = |place: &Place| {
                     (place.handle().to_string(), Err(Error::new(error.kind(), error.to_string())))
                 };
-                answers.extend(places.iter().flatten().map(again));
+                answers.extend(places.iter().flatten().flatten().map(again));
             }
         }
-        let mut answer = |(job, place): (&Subject, &Option<Place>)| match place {
-            None => Ok(Observation::new(JobState::Gone).with_message("it is no job of this backend")),
-            Some(_) => match answers.get(job.handle.as_str()) {
+        let mut answer = |(job, place): (&Subject, Result<Option<Place>>)| match place {
+            Err(error) => Err(error),
+            Ok(None) => Ok(Observation::new(JobState::Gone).with_message("it is no job of this backend")),
+            Ok(Some(_)) => match answers.get(job.handle.as_str()) {
                 // The same handle may be asked for twice.
                 Some(Ok(seen)) => Ok(seen.clone()),
                 _ => answers
@@ -84,7 +86,7 @@ impl Slurm {
                     .unwrap_or_else(|| Err(Error::unavailable("it was not looked at"))),
             },
         };
-        jobs.iter().zip(&places).map(&mut answer).collect()
+        jobs.iter().zip(places).map(&mut answer).collect()
     }
 
     async fn look_at(&self, places: Vec<(Place, bool)>) -> Result<Vec<(String, Result<Observation>)>> {

@@ -16,7 +16,7 @@ const NO: &[u8] = b"no";
 #[async_trait]
 impl Questions for Slurm {
     async fn answer(&self, handle: &JobHandle, question: &str, answer: &Answer) -> Result<Taken> {
-        let Some(place) = self.parse(handle).filter(|_| question == APPROVAL) else {
+        let Some(place) = self.parse(handle)?.filter(|_| question == APPROVAL) else {
             return Ok(Taken::TooLate);
         };
         let word = if is_yes(answer) { YES } else { NO };

@@ -6,12 +6,15 @@ what the calls mean.
 import os
 import random
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 # How often the calls that were made are read, in seconds.
 OFTEN = 0.01
+# Longer than the bridge lets a command take, in seconds.
+LONGEST = 5
 
 
 class Shims:
@@ -66,10 +69,20 @@ class Shims:
                 return False
             try:
                 (self._faults / f"{self._strike[0]}.000000").unlink()
+                self._strike = None
+                return True
             except FileNotFoundError:
-                return False
-            self._strike = None
-            return True
+                pass
+        # A command took it. If it was ended before it had its reply, as one that takes too long is, the moment does not come.
+        end = time.monotonic() + LONGEST
+        while time.monotonic() < end:
+            with self._lock:
+                if not self._strike:
+                    return False
+            time.sleep(OFTEN)
+        with self._lock:
+            missed, self._strike = self._strike is not None, None
+            return missed
 
     def _plant(self, name: str, text: str) -> None:
         """A fault is there as a whole or not at all."""

@@ -15,11 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+from callers import SECONDS as PATIENCE
 from callers import UNCERTAIN
 from jobs import Job
 from peer import SECONDS, Failed, Peer
 from shims import Shims
-from workflows import cancelled
+from workflows import TERMINAL
 
 SERVE = Path(__file__).resolve().parents[2] / "slurm/serve.py"
 # How likely the reply to a command is lost, by what it does to lose it.
@@ -32,7 +33,7 @@ KILLED_EVERY = 12
 # For how long it is stopped once.
 AWAY = int(os.environ.get("TASKBRIDGE_SLURM_AWAY", "15"))
 # What is told of a job that the controller forgot in a crash, before it wrote down anything of its end, or then cancelled by itself.
-FORGOTTEN = ("no longer knows the job", "Slurm itself cancelled it")
+FORGOTTEN = ("no longer knows the job", "Slurm itself cancelled it", "how the first run ended is not known")
 # What is told of those among them that no run may ever belong to.
 NEVER = "its script never began and cannot any more"
 
@@ -48,6 +49,17 @@ ended() {{ {{ echo "$1"; said; }} >"$run.new" && mv "$run.new" "$run"; }}
 {body}
 """
 HAND_BACK = "said >out.json; ended SUCCEEDED"
+
+
+def until(peer: Peer, task: str, words: str = "") -> dict[str, Any]:
+    """Looks until the task has ended, or this is said of it. A controller that is killed all the time lets it take a while."""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        seen: dict[str, Any] = peer.ask("look", task=task)
+        if seen["status"] in TERMINAL or words and words in (seen.get("message") or ""):
+            return seen
+        time.sleep(0.3)
+    raise Failed(f"neither {words!r} nor an end was seen: {seen}")
 
 
 def was_forgotten(said: str) -> bool:
@@ -89,12 +101,20 @@ class Script:
 
     def finish(self, peer: Peer, task: str) -> dict[str, Any]:
         try:
-            return cancelled(peer, task) if self.status == "CANCELLED" else peer.ask("result", task=task)
+            return self.cancelled(peer, task) if self.status == "CANCELLED" else peer.ask("result", task=task)
         except Failed as failure:
             # Some libraries make an error of a task that broke.
             if was_forgotten(str(failure)):
                 return {"text": str(failure), "structured": None, "error": True, "status": "failed"}
             raise
+
+    def cancelled(self, peer: Peer, task: str, when: str = "running") -> dict[str, Any]:
+        """Cancels a task once this is said of it. Whoever does it again, because the bridge was killed, finds what there is."""
+        seen = until(peer, task, when)
+        if seen["status"] not in TERMINAL:
+            peer.ask("cancel", task=task)
+            seen = until(peer, task)
+        return {"text": seen.get("message") or "", "structured": None, "error": True, "status": seen["status"]}
 
     def check(self, got: dict[str, Any], label: str, number: int) -> None:
         """Fails unless this is what a call with this label must come to."""

@@ -10,8 +10,7 @@ from typing import Any
 
 from jobs import Job
 from peer import Failed, Peer
-from slurm import HAND_BACK, Script, Slurm
-from workflows import look
+from slurm import HAND_BACK, Script, Slurm, until
 
 # Limits of memory as the kernel keeps them, where this machine can.
 HAS_CGROUPS = os.access("/sys/fs/cgroup/memory/tasks", os.W_OK)
@@ -34,8 +33,8 @@ class End(Script):
 
     def finish(self, peer: Peer, task: str) -> dict[str, Any]:
         if not self.cancelled_when:
-            # Libraries wait for a result for a minute, and these take longer.
-            look(peer, task, "an end", lambda seen: False)
+            # Libraries wait for a result for a minute, and some of these take longer.
+            until(peer, task)
             try:
                 return super().finish(peer, task)
             except Failed as failure:
@@ -43,10 +42,7 @@ class End(Script):
                 if self.begins or self.says not in str(failure):
                     raise
                 return {"text": str(failure), "structured": None, "error": True}
-        look(peer, task, self.cancelled_when, lambda seen: self.cancelled_when in (seen.get("message") or ""))
-        peer.ask("cancel", task=task)
-        seen = look(peer, task, "an end", lambda seen: False)
-        return {"text": seen.get("message") or "", "structured": None, "error": True, "status": seen["status"]}
+        return self.cancelled(peer, task, self.cancelled_when)
 
     def check(self, got: dict[str, Any], label: str, number: int) -> None:
         if not self.cancelled_when:

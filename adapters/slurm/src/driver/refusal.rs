@@ -15,6 +15,8 @@ fn kind(words: &str) -> ErrorKind {
         "Connection refused",
         "Connection timed out",
         "Connection reset",
+        "Transport endpoint is not connected",
+        "Software caused connection abort",
         "Unable to establish controller machine",
         "Slurm backup controller in standby mode",
         "Socket timed out",
@@ -87,6 +89,8 @@ pub(crate) fn may_have_arrived(printed: &str) -> bool {
         "Socket timed out",
         "Zero Bytes were transmitted",
         "Connection reset",
+        "Transport endpoint is not connected",
+        "Software caused connection abort",
         "Broken pipe",
         "closed by remote host",
         "slurm_msg_sendto",
@@ -172,6 +176,8 @@ mod tests {
         ));
         let killed = "sbatch: error: slurm_msg_sendto: address:port=127.0.0.1:27817 msg_type=4003: Unexpected missing socket error";
         assert!(may_have_arrived(killed) && error("sbatch", killed).kind() == ErrorKind::Unavailable);
+        let gone = "sbatch: error: Batch job submission failed: Transport endpoint is not connected";
+        assert!(may_have_arrived(gone) && error("sbatch", gone).kind() == ErrorKind::Unavailable);
         assert!(!may_have_arrived("Unable to contact slurm controller (connect failure)"));
     }
 }

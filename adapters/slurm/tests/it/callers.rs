@@ -84,6 +84,9 @@ async fn every_command_of_a_job_is_run_as_the_caller() {
     let gone = JobHandle::new(handle.as_str().replace("/daemon", "/mail"));
     assert_eq!(backend.observe(&gone).await.unwrap_err().kind(), ErrorKind::Config);
     assert_eq!(backend.cancel(&gone).await.unwrap_err().kind(), ErrorKind::Config);
+    // Nor is such a job told as lost by a server whose config has no `run_as` any more.
+    assert_eq!(world.backend.observe(&handle).await.unwrap_err().kind(), ErrorKind::Config);
+    assert_eq!(world.backend.cancel(&handle).await.unwrap_err().kind(), ErrorKind::Config);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,14 +6,15 @@ use std::fs;
 use std::time::Duration;
 
 use serde_json::json;
-use taskbridge_sdk::{Backend, JobSpec, JobState};
+use taskbridge_sdk::{Backend, JobHandle, JobSpec, JobState};
 
 use crate::world::{Held, PATIENCE, World};
 
-const KILLS: usize = 24;
+/// Of each of the two kinds: 24 in all.
+const KILLS: usize = 12;
 
 /// Starts a job as the server does: again with `may_exist`, until it is accepted.
-async fn insist(backend: &dyn Backend, job: &JobSpec) -> taskbridge_sdk::JobHandle {
+async fn insist(backend: &dyn Backend, job: &JobSpec) -> JobHandle {
     let began = std::time::Instant::now();
     let mut job = job.clone();
     loop {
@@ -29,7 +30,36 @@ async fn insist(backend: &dyn Backend, job: &JobSpec) -> taskbridge_sdk::JobHand
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn over_24_kills_of_the_controller_each_script_runs_once() {
+async fn over_12_kills_of_the_controller_as_it_takes_a_job_each_script_runs_once() {
+    each_script_runs_once(async |world, job, number| {
+        let (handle, ()) = tokio::join!(insist(&*world.backend, job), async {
+            tokio::time::sleep(Duration::from_millis(u64::try_from(number).unwrap() * 16)).await;
+            kill(world);
+        });
+        handle
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn over_12_kills_of_the_controller_after_it_took_a_job_each_script_runs_once() {
+    each_script_runs_once(async |world, job, _| {
+        let handle = insist(&*world.backend, job).await;
+        kill(world);
+        handle
+    })
+    .await;
+}
+
+/// The controller is killed, and begins again.
+fn kill(world: &World) {
+    tokio::task::block_in_place(|| {
+        world.cluster.order("kill slurmctld");
+        world.cluster.order("start slurmctld");
+    });
+}
+
+async fn each_script_runs_once(start: impl AsyncFn(&World, &JobSpec, usize) -> JobHandle) {
     let world = World::on(Held::own(&[]), json!({"command_timeout": "4s"})).await;
     let count = world.folder().join("count");
     fs::create_dir(&count).unwrap();
@@ -37,23 +67,7 @@ async fn over_24_kills_of_the_controller_each_script_runs_once() {
     for number in 0..KILLS {
         let lines = format!("echo ran >>{}/{number}; sleep 0.{}; echo done", count.display(), number % 4);
         let job = world.job(&format!("job-{number}"), &lines);
-        // Half of them are killed in the very moment, half a little later.
-        let (handle, ()) = tokio::join!(insist(&*world.backend, &job), async {
-            if number % 2 == 0 {
-                tokio::time::sleep(Duration::from_millis(u64::try_from(number).unwrap() * 8)).await;
-                tokio::task::block_in_place(|| {
-                    world.cluster.order("kill slurmctld");
-                    world.cluster.order("start slurmctld");
-                });
-            }
-        });
-        if number % 2 == 1 {
-            tokio::task::block_in_place(|| {
-                world.cluster.order("kill slurmctld");
-                world.cluster.order("start slurmctld");
-            });
-        }
-        handles.push(handle);
+        handles.push(start(&world, &job, number).await);
     }
     let mut ends: BTreeMap<&str, usize> = BTreeMap::new();
     for (number, handle) in handles.iter().enumerate() {
