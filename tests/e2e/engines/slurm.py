@@ -62,6 +62,18 @@ def until(peer: Peer, task: str, words: str = "") -> dict[str, Any]:
     raise Failed(f"neither {words!r} nor an end was seen: {seen}")
 
 
+def result(peer: Peer, task: str) -> dict[str, Any]:
+    """What came of a task. Some libraries wait for a minute at most, which is less than the controller is away: then they are asked again."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        try:
+            got: dict[str, Any] = peer.ask("result", task=task)
+            return got
+        except Failed as failure:
+            if "Request timed out" not in str(failure) or time.monotonic() > end:
+                raise
+
+
 def was_forgotten(said: str) -> bool:
     return any(words in said for words in FORGOTTEN)
 
@@ -101,7 +113,7 @@ class Script:
 
     def finish(self, peer: Peer, task: str) -> dict[str, Any]:
         try:
-            return self.cancelled(peer, task) if self.status == "CANCELLED" else peer.ask("result", task=task)
+            return self.cancelled(peer, task) if self.status == "CANCELLED" else result(peer, task)
         except Failed as failure:
             # Some libraries make an error of a task that broke.
             if was_forgotten(str(failure)):
