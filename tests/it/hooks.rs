@@ -47,10 +47,14 @@ fn about(id: &str, engine: &SimProcess) -> String {
     json!({"id": id, "jobs": jobs}).to_string()
 }
 
-/// Waits until the engine's jobs have ended.
-async fn ends(engine: &SimProcess) {
+/// Waits until the engine has had so many jobs, and they have ended.
+async fn ends(engine: &SimProcess, jobs: usize) {
     let control = SimClient::new(engine.address.parse().unwrap());
-    let ended = async { while control.counts(None).await.unwrap().running > 0 {} };
+    let ended = async {
+        while engine.journal().len() < jobs || control.counts(None).await.unwrap().running > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
     tokio::time::timeout(PATIENCE, ended).await.expect("the job ends");
 }
 
@@ -70,7 +74,7 @@ async fn a_hint_brings_the_look_forward() {
     let server = place.serve();
     let client = Client::open(server.url()).await.unwrap();
     let first = client.start("job", json!({ "delay_ms": LONG })).await.unwrap();
-    ends(&engine).await;
+    ends(&engine, 1).await;
     assert_eq!(client.get(&first).await.unwrap()["status"], "working");
     let accepted = (StatusCode::ACCEPTED, String::new());
     assert_eq!(post(&server, "forge", Some(SECRET), about("1", &engine)).await, accepted);
@@ -82,7 +86,7 @@ async fn a_hint_brings_the_look_forward() {
     for body in [about("1", &engine), nobody, "{}".to_owned(), "no JSON".to_owned(), String::new()] {
         assert_eq!(post(&server, "forge", Some(SECRET), body).await, accepted);
     }
-    ends(&engine).await;
+    ends(&engine, 2).await;
     assert_eq!(client.get(&second).await.unwrap()["status"], "working");
     assert_eq!(post(&server, "forge", Some(SECRET), about("3", &engine)).await, accepted);
     assert_eq!(result(&client, &second).await, "all done");
@@ -96,7 +100,7 @@ async fn nobody_else_is_believed_or_told_why() {
     let server = place.serve();
     let client = Client::open(server.url()).await.unwrap();
     let task = client.start("job", json!({ "delay_ms": LONG })).await.unwrap();
-    ends(&engine).await;
+    ends(&engine, 1).await;
     let body = about("1", &engine);
     for (backend, secret, status) in [
         ("nowhere", Some(SECRET), StatusCode::NOT_FOUND),
@@ -135,7 +139,7 @@ async fn a_hint_at_one_replica_reaches_the_one_that_watches() {
     let task = client.start("job", json!({ "delay_ms": LONG })).await.unwrap();
     let other = Place::new(&config(&store, &engine));
     let hinted = other.serve();
-    ends(&engine).await;
+    ends(&engine, 1).await;
     assert_eq!(client.get(&task).await.unwrap()["status"], "working");
     let (status, _) = post(&hinted, "forge", Some(SECRET), about("1", &engine)).await;
     assert_eq!(status, StatusCode::ACCEPTED);

@@ -15,9 +15,6 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(3);
 /// The largest answer that is read, in bytes.
 const LARGEST: usize = 512 * 1024;
 
-/// Connections that are kept for a while where nothing is asked.
-const KEPT: usize = 2;
-
 /// By what an issuer is reached.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Way {
@@ -54,7 +51,8 @@ impl Line {
             .timeout(PATIENCE)
             .connect_timeout(CONNECT_WITHIN)
             .redirect(redirect::Policy::none())
-            .pool_max_idle_per_host(KEPT)
+            // An issuer closes what is kept open when it likes, and a question that crosses that would have no answer.
+            .pool_max_idle_per_host(0)
             .no_proxy();
         if let Some(proxy) = &way.proxy {
             client = client.proxy(Proxy::all(proxy.clone()).map_err(|error| innermost(&error))?);
