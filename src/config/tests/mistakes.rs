@@ -1,0 +1,239 @@
+//! What a config says wrongly of backends and tools, with the exact words that are told. It must not read the server's own tables.
+
+use super::*;
+
+#[test]
+fn mistakes_in_backends() {
+    for (text, expected) in [
+        ("[backends.here]\n", "x.toml:1: backends.here: missing field `kind`: one of `sim`"),
+        (
+            "[backends.here]\nkind = \"slrum\"\n",
+            "x.toml:2: backends.here.kind: unknown kind `slrum` (known: `sim`)",
+        ),
+        (
+            "[backends.here]\nkind = \"sims\"\n",
+            "x.toml:2: backends.here.kind: unknown kind `sims`; did you mean `sim`? (known: `sim`)",
+        ),
+        (
+            "[backends.here]\nkind = \"sim\"\nmax_running = -1\n",
+            "x.toml:3: backends.here.max_running: invalid value: integer `-1`, expected a nonzero u32",
+        ),
+        (
+            "[backends.here]\nkind = \"sim\"\nsede = 1\n",
+            "x.toml:3: backends.here.sede: unknown field `sede`, expected one of `address`, `mode`, `remember`, `seed`, `faults`, `hook_secret`, `discover`; did you mean `seed`?",
+        ),
+        (
+            "[backends.here]\nkind = \"sim\"\ndiscover = { every = \"0s\" }\n",
+            "x.toml:3: backends.here.discover.every: it is zero: say how often, such as \"5m\"",
+        ),
+        (
+            "[backends.here]\nkind = \"sim\"\ndiscover = { prefix = \"a b\" }\n",
+            "x.toml:3: backends.here.discover.prefix: a tool's name begins with it: at most 32 letters, digits, `_`, `-` or `.`",
+        ),
+        (
+            "[backends.here]\nkind = \"sim\"\ndiscover = true\n",
+            "x.toml:3: backends.here.discover: invalid type: boolean `true`, expected struct Discover",
+        ),
+        (
+            "[backends.here]\nkind = \"sim\"\nfaults = { outage = 2.0 }\n",
+            "x.toml:3: backends.here.faults.outage: 2 is not a probability: give a number from 0 to 1",
+        ),
+        (
+            "[backends.\"a b\"]\nkind = \"sim\"\n",
+            "x.toml:1: backends.\"a b\": a backend's name has letters, digits, `_` and `-` only",
+        ),
+        ("backends = 3\n", "x.toml:1: backends: 3 is not a table: write [backends] above its fields"),
+    ] {
+        assert_eq!(words(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn mistakes_in_tools() {
+    for (text, expected) in [
+        (
+            "backed = 1\n",
+            "x.toml:6: tools.t.backed: unknown field `backed`, expected one of `title`, `description`, `annotations`, `backend`, `target`, `parameters`, `input_schema`, `sensitive`, `output_schema`, `task_support`, `confirm`, `confirm_default`, `ask`, `max_running`, `when_full`, `concurrency_group`, `max_runtime`, `on_expiry`, `keep_result`, `start_within`, `settle_window`, `on_decline`, `on_dismiss`, `on_abandon`, `answer_by_model`, `access`; did you mean `backend`?",
+        ),
+        (
+            "annotations = { readonly = true }\n",
+            "x.toml:6: tools.t.annotations.readonly: unknown field `readonly`, expected one of `read_only`, `destructive`, `idempotent`, `open_world`; did you mean `read_only`?",
+        ),
+        (
+            "task_support = \"requird\"\n",
+            "x.toml:6: tools.t.task_support: unknown variant `requird`, expected one of `required`, `optional`, `forbidden`; did you mean `required`?",
+        ),
+        ("max_runtime = \"0s\"\n", "x.toml:6: tools.t.max_runtime: it is zero: nothing could ever run"),
+        (
+            "confirm = \"\"\n",
+            "x.toml:6: tools.t.confirm: it is empty: say what is asked, such as \"Really delete {{ path }}?\"",
+        ),
+        (
+            "confirm = \"Delete {{ pth }}?\"\nparameters = { path = { type = \"string\" } }\n",
+            "x.toml:6: tools.t.confirm: unknown parameter `pth`; did you mean `path`? (known: `path`)",
+        ),
+        (
+            "confirm = \"Use {{ key }}?\"\nparameters = { key = { type = \"string\", sensitive = true } }\n",
+            "x.toml:6: tools.t.confirm: it must not name `key`: secrets and files are not shown",
+        ),
+        (
+            "confirm_default = \"accept\"\n",
+            "x.toml:6: tools.t.confirm_default: it goes with `confirm`: say what is asked there, or remove this",
+        ),
+        (
+            "input_schema = { type = \"array\" }\n",
+            "x.toml:6: tools.t.input_schema: the schema's own `type` must be \"object\"",
+        ),
+        (
+            "input_schema = 3\n",
+            "x.toml:6: tools.t.input_schema: a JSON Schema (a table) or the path of a .json file",
+        ),
+        (
+            "input_schema = \"none.json\"\n",
+            "x.toml:6: tools.t.input_schema: /etc/bridge/none.json cannot be read: No such file or directory (os error 2)",
+        ),
+        (
+            "input_schema = { type = \"object\" }\nparameters = { a = { type = \"string\" } }\n",
+            "x.toml:7: tools.t.parameters: a tool has either `parameters` or `input_schema`: remove one of the two",
+        ),
+        (
+            "input_schema = { type = \"object\", properties = { a = {} } }\nsensitive = [\"b\"]\n",
+            "x.toml:7: tools.t.sensitive[0]: unknown property `b`; did you mean `a`? (known: `a`)",
+        ),
+        (
+            "[tools.t.output_schema]\ntype = \"object\"\n[tools.t.output_schema.properties.a]\n\"$ref\" = \"https://example.com/a\"\n",
+            "x.toml:6: tools.t.output_schema: it refers to https://example.com/a, and nothing is fetched: copy what is there into `$defs` and refer to that",
+        ),
+    ] {
+        assert_eq!(with_tool(text), expected, "{text}");
+    }
+    assert_eq!(with_backend("[tools.t]\nbackend = \"hre\"\n"), "x.toml:3: tools.t: missing field `target`");
+    assert_eq!(
+        with_backend("[tools.t]\nbackend = \"hre\"\ntarget = {}\n"),
+        "x.toml:4: tools.t.backend: unknown backend `hre`; did you mean `here`? (known: `here`)"
+    );
+    assert_eq!(
+        with_backend("[tools.t]\nbackend = \"here\"\ntarget = { delay = 1, outcome = \"fial\" }\n"),
+        "x.toml:5: tools.t.target.delay: unknown field `delay`, expected one of `delay_ms`, `steps`, `outcome`, `text`, `structured`, `question`, `ignore_cancel`, `lines`, `notes`, `files`\n\
+         x.toml:5: tools.t.target.outcome: unknown variant `fial`, expected one of `succeed`, `fail`, `gone`, `refuse`; did you mean `fail`?"
+    );
+    assert_eq!(
+        with_backend(
+            "[tools.t]\nbackend = \"here\"\n[tools.t.target]\nquestion = { message = \"?\", schema = {} }\n"
+        ),
+        "x.toml:6: tools.t.target.question.schema: must be a JSON Schema with \"type\": \"object\", not {}"
+    );
+    assert_eq!(
+        with_backend(
+            "[tools.\"a b\"]\nbackend = \"here\"\ntarget = {}\n[tools.task_wait]\nbackend = \"here\"\ntarget = {}\n"
+        ),
+        "x.toml:3: tools.\"a b\": a tool's name has 1 to 128 letters, digits, `_`, `-` or `.`\n\
+         x.toml:6: tools.task_wait: the server has a tool of this name itself: choose another"
+    );
+}
+
+#[test]
+fn mistakes_in_parameters() {
+    for (text, expected) in [
+        (
+            "{}",
+            "x.toml:7: tools.t.parameters.p: missing field `type`: \"string\", \"integer\", \"number\", \"boolean\", \"array\", \"file\" or \"task\" (or list its values in `enum`)",
+        ),
+        (
+            "{ type = \"int\" }",
+            "x.toml:7: tools.t.parameters.p.type: unknown variant `int`, expected one of `string`, `integer`, `number`, `boolean`, `array`, `file`, `task`",
+        ),
+        (
+            "{ type = \"string\", minimum = 1 }",
+            "x.toml:7: tools.t.parameters.p.minimum: it does not go with type = \"string\", only with \"integer\", \"number\"",
+        ),
+        (
+            "{ type = \"integer\", default = \"x\" }",
+            "x.toml:7: tools.t.parameters.p.default: it does not fit the parameter: `value`: \"x\" is not of type \"integer\" (rule `type`)",
+        ),
+        (
+            "{ type = \"integer\", default = 1, required = true }",
+            "x.toml:7: tools.t.parameters.p.default: a required parameter needs no default: remove one of the two",
+        ),
+        (
+            "{ type = \"string\", default = \"hush\", sensitive = true }",
+            "x.toml:7: tools.t.parameters.p.default: a sensitive parameter has no default: it would stand here for all to read",
+        ),
+        ("{ enum = [] }", "x.toml:7: tools.t.parameters.p.enum: it is empty: list at least one value"),
+        (
+            "{ type = \"array\" }",
+            "x.toml:7: tools.t.parameters.p: missing field `items`, such as items = { type = \"string\" }",
+        ),
+        (
+            "{ type = \"array\", items = { type = \"file\" } }",
+            "x.toml:7: tools.t.parameters.p.items.type: items cannot be of type \"file\": write the tool's `input_schema` instead",
+        ),
+        (
+            "{ type = \"array\", items = { type = \"string\", required = true } }",
+            "x.toml:7: tools.t.parameters.p.items.required: it belongs to the parameter, not to its items",
+        ),
+        (
+            "{ type = \"task\", sensitive = true }",
+            "x.toml:7: tools.t.parameters.p.sensitive: the id of a task is no secret to its owner: remove it",
+        ),
+        (
+            "{ type = \"task\", pattern = \"x\" }",
+            "x.toml:7: tools.t.parameters.p.pattern: it does not go with type = \"task\", only with \"string\"",
+        ),
+        (
+            "{ type = \"string\", roots = [\"/\"] }",
+            "x.toml:7: tools.t.parameters.p.roots: it does not go with type = \"string\", only with \"file\"",
+        ),
+    ] {
+        assert_eq!(with_tool(&format!("[tools.t.parameters]\np = {text}\n")), expected, "{text}");
+    }
+    let pattern = with_tool("[tools.t.parameters]\np = { type = \"string\", pattern = \"(\" }\n");
+    assert!(
+        pattern.starts_with("x.toml:7: tools.t.parameters.p: not a valid JSON Schema: `pattern`: "),
+        "{pattern}"
+    );
+}
+
+#[test]
+fn what_is_asked_and_what_stands_in_headers_is_checked() {
+    let parameters = "[tools.t.parameters]\n\
+        a = { type = \"string\" }\n\
+        secret = { type = \"string\", sensitive = true }\n\
+        list = { type = \"array\", items = { type = \"string\" } }\n";
+    let sampling = "sampling = { messages = [{ role = \"user\", content = { type = \"text\", text = \"?\" } }], maxTokens = 9 }";
+    for (ask, expected) in [
+        ("", "say what is wanted: one of `parameters` (a form), `url`, `sampling` and `roots = true`"),
+        ("parameters = [\"a\"]\nroots = true", "say what is wanted: one of"),
+        ("parameters = [\"b\"]", "unknown parameter `b`"),
+        ("parameters = [\"secret\"]", "`secret` is a secret or a file"),
+        ("parameters = [\"list\"]", "`list` is of type array"),
+        ("url = \"http://example.com/\"", "is not the address of a page"),
+        ("roots = true", "name the parameter that takes the answer"),
+        ("roots = true\nparameter = \"a\"", "`a` is of type string"),
+        (sampling, "name the parameter that takes the answer"),
+        ("sampling = {}\nparameter = \"a\"", "missing field `messages`"),
+        ("parameters = [\"a\"]\nparameter = \"a\"", "it goes with `sampling` or `roots`"),
+    ] {
+        let told = with_tool(&format!("{parameters}[tools.t.ask.k]\nmessage = \"?\"\n{ask}\n"));
+        assert!(told.contains("tools.t.ask.k") && told.contains(expected), "{ask}: {told}");
+    }
+    for (parameter, expected) in [
+        ("{ type = \"string\", sensitive = true, ask = \"?\" }", "p.ask: a secret must not be asked for"),
+        (
+            "{ type = \"string\", sensitive = true, header = \"P\" }",
+            "p.header: a secret must not be asked for",
+        ),
+        ("{ type = \"string\", default = \"x\", ask = \"?\" }", "p.ask: a parameter with a default"),
+        ("{ type = \"string\", header = \"a b\" }", "is not the name of a header"),
+        ("{ type = \"number\", header = \"P\" }", "p.header: it does not go with type = \"number\""),
+    ] {
+        let told = with_tool(&format!("[tools.t.parameters]\np = {parameter}\n"));
+        assert!(told.contains(expected), "{parameter}: {told}");
+    }
+    let twice = format!("{parameters}[tools.t.ask.k]\nmessage = \"?\"\nparameters = [\"a\"]\n");
+    let twice = twice.replace("a = { type = \"string\" }", "a = { type = \"string\", ask = \"?\" }");
+    assert!(with_tool(&twice).contains("the parameter `a` is asked for twice"));
+    let schema = "sensitive = [\"key\"]\n[tools.t.input_schema]\ntype = \"object\"\n\
+        properties.key = { type = \"string\", x-mcp-header = \"Key\" }\n";
+    assert!(with_tool(schema).contains("`key` is a secret, and must not stand in a header"));
+}
