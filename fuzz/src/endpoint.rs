@@ -405,6 +405,7 @@ fn bridge(dir: &Path, seal: &Seal, entropy: &Arc<dyn Entropy>) -> Bridge {
         max_body_bytes: MAX_BODY,
         max_polls_per_second: u32::MAX,
         limits: taskbridge::mcp::limits::Limits::default(),
+        max_calls_per_minute: u32::MAX,
     };
     let service = Service::new(ledger, Arc::clone(entropy), holder, Duration::from_secs(30), pace, outbox);
     let replica = "fuzz".to_owned();

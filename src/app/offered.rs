@@ -92,5 +92,6 @@ fn protocol_settings(config: &Config) -> mcp::Settings {
         max_body_bytes: server.max_body_bytes.get(),
         max_polls_per_second: server.max_polls_per_second.get(),
         limits: config.bounds.of_messages(),
+        max_calls_per_minute: config.bounds.owner.max_calls_per_minute.get(),
     }
 }

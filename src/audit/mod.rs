@@ -150,7 +150,7 @@ impl Auditor {
     pub fn denied(&self, tool: Option<&str>, why: &str) {
         let mut entry = self.entry(Kind::CallDenied, "denied");
         entry.tool = tool.map(capped);
-        entry.detail = json!({"why": capped(why)});
+        entry.detail = json!({"verb": "call", "why": capped(why)});
         self.tell_of_asker(Kind::CallDenied, entry);
     }
 
@@ -343,6 +343,11 @@ impl Audit for Auditor {
                 let mut entry = self.entry(Kind::LookupFailed, "not_found");
                 entry.task = Some(self.named(id));
                 self.tell_of_asker(Kind::LookupFailed, entry);
+            }
+            Event::Denied { task, deed, why } => {
+                let mut entry = self.about(Kind::CallDenied, "denied", task);
+                entry.detail = json!({"verb": deed, "why": capped(why)});
+                self.tell_of_asker(Kind::CallDenied, entry);
             }
             Event::ClientTask { held: Held { of, stage, .. }, .. } => {
                 let mut entry = self.entry(Kind::ClientTask, "ok");

@@ -53,6 +53,10 @@ pub struct Definition {
     pub mirrored: Vec<Mirrored>,
     /// The slots that a job takes.
     pub slots: Vec<String>,
+    /// The slots that a job takes in its owner's name, up to that name.
+    pub owner_slots: Vec<String>,
+    /// The most tasks that are kept for one owner.
+    pub most_kept: Option<u32>,
     /// What happens to a call when one of them is taken up.
     pub when_full: WhenFull,
     /// The deadlines of its tasks.

@@ -23,7 +23,7 @@ pub use definition::{COMPANIONS, ConfirmDefault, Definition, OnAbandon, TaskSupp
 pub use files::FileRule;
 pub use inquiry::{Inquiry, Wants};
 pub use mirrored::{KEYWORD as HEADER_KEYWORD, Mirrored, all as mirrored};
-pub use prepare::{Consent, MAX_KEY, Refused, Request};
+pub use prepare::{Consent, MAX_KEY, Refused, Request, is_somebody};
 pub use prompt::{Filled, Message, Part, Prompt, Prompts, Says};
 pub use resource::{Annotations, Body, Card, Readable, Resource, ResourceTemplate, Resources, Role};
 pub use schema::Schema;
@@ -38,6 +38,7 @@ use taskbridge_sdk::Output;
 use crate::access::{Rule, Rules};
 use crate::current::Current;
 use crate::seal::Seal;
+use crate::tasks::service::{OF_OWNER, OF_OWNER_BY_TOOL};
 use crate::tasks::store::SlotLimit;
 use crate::tasks::task::Spec;
 use crate::tasks::tools::{Opened, Tools};
@@ -54,6 +55,8 @@ pub struct Catalog {
     limits: BTreeMap<String, Option<u32>>,
     elsewhere: Arc<[String]>,
     access: Rules,
+    /// The tools whose tasks are not for their owners alone.
+    shared: Vec<(String, Rules)>,
     seal: Seal,
 }
 
@@ -96,8 +99,8 @@ impl Catalog {
         };
         let tools = definitions.into_iter().map(tool).collect();
         let (resources, prompts) = Default::default();
-        let (elsewhere, access) = (Arc::new([]) as _, Rules::default());
-        Self { tools, resources, prompts, limits, elsewhere, access, seal: seal.clone() }
+        let (elsewhere, access, shared) = (Arc::new([]) as _, Rules::default(), shared(&tools));
+        Self { tools, resources, prompts, limits, elsewhere, access, shared, seal: seal.clone() }
     }
 
     /// The same, where these are the rules for tasks of tools that are not offered any more.
@@ -137,6 +140,7 @@ impl Catalog {
         let mut all_limits = self.limits.clone();
         all_limits.extend(limits);
         Self {
+            shared: shared(&tools),
             tools,
             resources: Arc::clone(&self.resources),
             prompts: Arc::clone(&self.prompts),
@@ -177,10 +181,29 @@ impl Catalog {
         self.tools.values()
     }
 
+    /// The tools with tasks that somebody else than their owner may do something with, and the rules for that.
+    pub fn shared(&self) -> &[(String, Rules)] {
+        &self.shared
+    }
+
     /// Who may do what with tasks of a tool of this name, whether it is offered still or not.
     pub fn rules_of(&self, tool: &str) -> &Rules {
         self.tools.get(tool).map_or(&self.access, |tool| &tool.access)
     }
+}
+
+/// What a slot in an owner's name is called up to that name.
+fn of_owner(slot: &str) -> Option<&str> {
+    if slot.starts_with(OF_OWNER) {
+        return Some(OF_OWNER);
+    }
+    let at = slot.strip_prefix("tool:").and_then(|_| slot.find(OF_OWNER_BY_TOOL))?;
+    slot.get(..at + OF_OWNER_BY_TOOL.len())
+}
+
+fn shared(tools: &BTreeMap<String, Arc<Tool>>) -> Vec<(String, Rules)> {
+    let shared = tools.values().filter(|tool| tool.access.are_shared());
+    shared.map(|tool| (tool.name.clone(), tool.access.clone())).collect()
 }
 
 impl Tool {
@@ -222,8 +245,11 @@ impl Tools for Catalog {
 
     fn limits(&self, slots: &[String]) -> Vec<SlotLimit> {
         let limit = |slot: &String| {
-            // What is gone from the config had a limit, and nobody has said that it may be exceeded.
-            let limit = self.limits.get(slot).copied().unwrap_or(Some(LIMIT_OF_WHAT_IS_GONE))?;
+            let limit = match of_owner(slot) {
+                Some(kind) => self.limits.get(kind).copied().flatten()?,
+                // What is gone from the config had a limit, and nobody has said that it may be exceeded.
+                None => self.limits.get(slot).copied().unwrap_or(Some(LIMIT_OF_WHAT_IS_GONE))?,
+            };
             Some(SlotLimit { slot: slot.clone(), limit })
         };
         slots.iter().filter_map(limit).collect()

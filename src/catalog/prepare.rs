@@ -113,8 +113,13 @@ impl Tool {
             _ => None,
         };
         let references = tool.tasks.iter().filter_map(named).collect();
+        let (slots, most_kept) = match is_somebody(&request.principal) {
+            true => (self.slots_of(&request.principal), tool.most_kept),
+            false => (tool.slots.clone(), None),
+        };
         Ok(Call {
             references,
+            most_kept,
             owner: request.principal.owner,
             origin: Origin { on_behalf_of, ..request.origin },
             tool: tool.name.clone(),
@@ -124,13 +129,20 @@ impl Tool {
                 arguments: Value::Object(arguments),
                 sealed: sealed.seal(&self.seal),
             },
-            terms: tool.terms.for_ttl(request.ttl),
-            slots: tool.slots.clone(),
+            terms: Terms { four_eyes: tool.access.answer.not_caller, ..tool.terms.for_ttl(request.ttl) },
+            slots,
             when_full: tool.when_full,
             confirm,
             once,
             plain,
         })
+    }
+
+    /// The slots of a job of theirs. Their own come first: who has used those up is told so, and not that others have.
+    fn slots_of(&self, principal: &Principal) -> Vec<String> {
+        let own =
+            self.definition.owner_slots.iter().map(|slot| format!("{slot}{}", principal.owner.as_str()));
+        own.chain(self.definition.slots.iter().cloned()).collect()
     }
 
     /// The arguments with defaults, and apart from them what is sealed.
@@ -240,6 +252,7 @@ impl TermsRule {
             settle_window: self.settle_window,
             on_decline: self.on_decline,
             on_dismiss: self.on_dismiss,
+            four_eyes: false,
         }
     }
 }
@@ -253,6 +266,11 @@ fn on_behalf_of(principal: &Principal) -> Result<Option<OnBehalfOf>, String> {
     let name = if name.is_empty() { subject.clone().unwrap_or_default() } else { name.clone() };
     let (issuer, subject, tenant, groups) = (issuer.clone(), subject.clone(), tenant.clone(), groups.clone());
     OnBehalfOf { name, issuer, subject, tenant, groups }.checked().map(Some)
+}
+
+/// True if somebody was told from others by what they showed: what one owner may have is for those.
+pub fn is_somebody(principal: &Principal) -> bool {
+    principal.identified && *principal.who != Identity::default()
 }
 
 /// Whose call it is, as far as anybody can say: an owner, or one session of nobody in particular.

@@ -23,12 +23,12 @@ use crate::tasks::task::Owner;
 pub struct Access {
     /// Who may call the tool. Nobody else is told that there is one. Without a rule: everybody who is let in.
     pub call: Option<Rule>,
-    /// Not yet taken. Who may look at its tasks, with their results, logs and artifacts, beside their owner and those who
-    /// may cancel or answer. Without a rule: nobody.
+    /// Who may look at its tasks, with their results, logs and artifacts, beside their owner and those who may cancel or
+    /// answer. Without a rule: nobody.
     pub see: Option<Rule>,
-    /// Not yet taken. Who may cancel its tasks. Without a rule: their owner.
+    /// Who may cancel its tasks. Without a rule: their owner.
     pub cancel: Option<Rule>,
-    /// Not yet taken. Who may answer what its tasks ask, its `confirm` included. Without a rule: their owner.
+    /// Who may answer what its tasks ask, its `confirm` included. Without a rule: their owner.
     pub answer: Option<Rule>,
 }
 
@@ -122,14 +122,7 @@ pub(super) fn rules(
                     "nobody that [auth] lists could meet it: give a key the groups and scopes that this names"
                 }
             };
-            reader.problem(field.clone(), message);
-        }
-        // Nothing asks these rules yet, and a rule that is written down and not kept is worse than none.
-        if verb != Verb::Call && reader.is_clean(&field) {
-            reader.problem(
-                field,
-                "in this version the owner of a task alone may do that, and nobody else: remove it",
-            );
+            reader.problem(field, message);
         }
     }
     rules

@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use taskbridge_sdk::{DiscoveredTool, Registry};
 
 use super::access::{self, Access, Known};
+use super::owner_limits::OwnerLimits;
 use super::problem::Problems;
 use super::reader::Reader;
 use super::shape::{ConcurrencyGroup, Lifetime};
@@ -90,6 +91,7 @@ pub struct ToolRules {
     pub(super) lifetime: Lifetime,
     pub(super) access: Rules,
     pub(super) known: Known,
+    pub(super) owner: OwnerLimits,
 }
 
 impl ToolRules {
@@ -125,6 +127,7 @@ impl ToolRules {
             lifetime: &self.lifetime,
             access: &access,
             known: &self.known,
+            owner: &self.owner,
         };
         let field = join("tools", &name);
         if tool.more.get("output_schema").is_some_and(|schema| !schema.is_object()) {
@@ -217,7 +220,7 @@ mod tests {
             rules.read(&registry, "sim", &tool(json!({"max_runtime": "1h", "backend": "other", "access": {"call": {"everybody": true}, "see": {"x": 1}}}))).unwrap();
         assert_eq!((definition.name.as_str(), definition.backend.as_str()), ("sim-nightly", "sim"));
         assert_eq!(definition.terms.max_runtime, Duration::from_secs(3600));
-        assert_eq!(slots, [("backend:sim".to_owned(), 3)]);
+        assert_eq!(slots, [("backend:sim".to_owned(), 3), ("owner:".to_owned(), 500)]);
         let who = Who { principals: ["ann".to_owned()].into(), ..Who::default() };
         let call = Rule { who: Some(who), ..Rule::default() };
         assert_eq!(

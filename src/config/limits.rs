@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::duration;
+use super::owner_limits::OwnerLimits;
 use super::reader::Reader;
 use crate::mcp::http::{ConnectionLimits, PerAddress};
 use crate::mcp::jsonrpc::{Bounds, DEEPEST};
@@ -64,6 +65,8 @@ pub struct Limits {
     pub max_argument_bytes: NonZeroUsize,
     /// Streams and requests in hand of one owner at once; of one address, where callers are not told apart.
     pub max_streams_per_owner: NonZeroUsize,
+    /// How much one owner may have and do, where `[auth]` tells callers apart.
+    pub owner: OwnerLimits,
 }
 
 impl Default for Limits {
@@ -86,6 +89,7 @@ impl Default for Limits {
             max_json_elements: some(message.json.elements),
             max_argument_bytes: some(message.max_argument_bytes),
             max_streams_per_owner: some(message.max_streams_per_owner),
+            owner: OwnerLimits::default(),
         }
     }
 }

@@ -18,6 +18,7 @@ pub mod locate;
 mod metrics;
 mod notify;
 mod offer_shape;
+mod owner_limits;
 mod parameters;
 mod parts;
 mod problem;
@@ -42,6 +43,7 @@ pub use auth::{ApiKey, AuthMode, Authentication, Tokens};
 pub use discovered::{Discover, ToolRules, as_toml};
 pub use limits::Limits;
 pub use metrics::Page;
+pub use owner_limits::OwnerLimits;
 pub use parts::{Differences, Parts};
 pub use problem::{Problem, Problems};
 pub use shape::{CompanionTools, Log, LogFormat, Network, Reconciler, Server};
@@ -270,6 +272,7 @@ fn read_text(
         lifetime: &lifetime,
         access: &access,
         known: &known,
+        owner: &bounds.owner,
     };
     let tool_names: Vec<String> = tool_tables.keys().cloned().collect();
     let mut definitions = Vec::new();
@@ -294,9 +297,16 @@ fn read_text(
     let audit = audit::settings(&mut reader, audit, dir);
     let store = store::place(&mut reader, store, dir, state_home);
     sources.extend(reader.sources());
-    let rules = access.clone();
-    let tool_rules =
-        ToolRules { dir: dir.to_owned(), backends: backends.clone(), groups, lifetime, access: rules, known };
+    let (rules, owner) = (access.clone(), bounds.owner.clone());
+    let tool_rules = ToolRules {
+        dir: dir.to_owned(),
+        backends: backends.clone(),
+        groups,
+        lifetime,
+        access: rules,
+        known,
+        owner,
+    };
     let parts = Parts::of(&source.fields, reader.contents());
     reader.finish(Config {
         file: file.to_owned(),

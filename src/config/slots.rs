@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 use super::Backend;
+use super::owner_limits::OwnerLimits;
 use super::shape::ConcurrencyGroup;
 use super::tool_shape::Tool;
+use crate::tasks::service::{OF_OWNER, OF_OWNER_BY_TOOL};
 
 /// The slots of a tool's jobs, and the most jobs that may hold each of them.
 pub(super) fn of(
@@ -27,6 +29,13 @@ pub(super) fn of(
         slots.push((format!("group:{group}"), limit.get()));
     }
     slots
+}
+
+/// The slots of a tool's jobs in the name of their owner, up to that name, and the most jobs that may hold each.
+pub(super) fn of_owner(name: &str, tool: &Tool, owner: &OwnerLimits) -> Vec<(String, u32)> {
+    let by_tool =
+        tool.max_running_per_owner.map(|most| (format!("tool:{name}{OF_OWNER_BY_TOOL}"), most.get()));
+    std::iter::once((OF_OWNER.to_owned(), owner.max_running.get())).chain(by_tool).collect()
 }
 
 /// The limits of all that can have one, whether a tool uses it or not: a task may still hold or wait for a slot that its

@@ -167,7 +167,8 @@ fn limits_become_slots() {
     assert_eq!(config.tools[1].slots, ["backend:here", "group:other"]);
     let limits: Vec<_> =
         config.limits.iter().filter_map(|(slot, limit)| Some((slot.as_str(), (*limit)?))).collect();
-    assert_eq!(limits, [("backend:here", 9), ("group:other", 1), ("group:prod", 3), ("tool:a", 2)]);
+    let owner = ("owner:", 500);
+    assert_eq!(limits, [("backend:here", 9), ("group:other", 1), ("group:prod", 3), owner, ("tool:a", 2)]);
 }
 
 #[test]

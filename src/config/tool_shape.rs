@@ -54,6 +54,9 @@ pub(super) struct Tool {
     pub ask: BTreeMap<String, Asking>,
     /// The most jobs of this tool at the same time.
     pub max_running: Option<NonZeroU32>,
+    /// The most jobs of this tool of one owner at the same time; a call beyond it is refused. It holds where `[auth]` tells
+    /// callers apart.
+    pub max_running_per_owner: Option<NonZeroU32>,
     /// What happens to a call beyond a limit.
     #[serde(default)]
     pub when_full: WhenFull,

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use taskbridge_sdk::Registry;
 
 use super::access::{self, Known};
+use super::owner_limits::OwnerLimits;
 use super::parameters;
 use super::problem::unknown;
 use super::reader::{Fault, Reader};
@@ -36,6 +37,8 @@ pub(super) struct Context<'a> {
     pub(super) access: &'a Rules,
     /// Who there can be.
     pub(super) known: &'a Known,
+    /// How much one owner may have.
+    pub(super) owner: &'a OwnerLimits,
 }
 
 /// A tool with the slots of its jobs, and the most jobs that may hold each.
@@ -60,7 +63,8 @@ pub(super) fn read(reader: &mut Reader<'_>, context: &Context<'_>, name: &str, v
     let rules =
         access::rules(reader, &join(&field, "access"), tool.access.as_ref(), context.access, context.known);
     let input = input.filter(|_| reader.is_clean(&field))?;
-    let slots = slots::of(name, &tool, context.backends, context.groups);
+    let mut slots = slots::of(name, &tool, context.backends, context.groups);
+    let own = slots::of_owner(name, &tool, context.owner);
     let definition = Definition {
         name: name.to_owned(),
         title: tool.title,
@@ -79,6 +83,8 @@ pub(super) fn read(reader: &mut Reader<'_>, context: &Context<'_>, name: &str, v
         inquiries,
         mirrored,
         slots: slots.iter().map(|(slot, _)| slot.clone()).collect(),
+        owner_slots: own.iter().map(|(slot, _)| slot.clone()).collect(),
+        most_kept: Some(context.owner.max_kept.get()),
         when_full: match tool.when_full {
             WhenFull::Queue => service::WhenFull::Queue,
             WhenFull::Refuse => service::WhenFull::Refuse,
@@ -102,6 +108,7 @@ pub(super) fn read(reader: &mut Reader<'_>, context: &Context<'_>, name: &str, v
         answer_by_model: tool.answer_by_model,
         access: rules,
     };
+    slots.extend(own);
     Some((definition, slots))
 }
 

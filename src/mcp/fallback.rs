@@ -61,6 +61,7 @@ pub fn standing(bridge: &Bridge, view: &View, client: Abilities) -> Standing {
     match task.open_questions().next() {
         Some(asked) if !is_asked && task.state == TaskState::InputRequired => {
             let who = match &asked.question.ask {
+                _ if client.barred => "it is not yours to answer, but somebody else's",
                 _ if for_models(bridge, task, asked) => "answer it with task_answer",
                 Ask::Form(_) => {
                     "a person can answer it, in any client of the same owner that shows forms (elicitation)"
@@ -84,7 +85,7 @@ pub fn handle<'a>(bridge: &Bridge, view: &'a View, client: Abilities) -> Handle<
     let standing = standing(bridge, view, client);
     let questions: Vec<_> = task
         .open_questions()
-        .filter(|asked| for_models(bridge, task, asked))
+        .filter(|asked| for_models(bridge, task, asked) && !client.barred)
         .filter_map(|asked| {
             let schema = asked.question.ask.form()?;
             Some(OpenQuestion { question: &asked.key, message: &asked.question.message, schema })

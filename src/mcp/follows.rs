@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::Bridge;
 use super::offers::Edition;
-use super::permit::Permit;
+use super::permit::{Acting, Permit};
 use super::resources::{self, Subject};
 use crate::auth::Principal;
 use crate::catalog::Readable;
@@ -159,7 +159,7 @@ impl<'a> Follows<'a> {
                 followed.changed |= std::mem::replace(&mut followed.told, digest) != digest;
             }
         }
-        let now = self.bridge.clock.now();
+        let (now, by) = (self.bridge.clock.now(), Acting::new(self.bridge, self.caller));
         let logs = self.followed.values_mut().filter_map(|followed| match &followed.subject {
             Subject::Log(task) => Some((task.clone(), followed)),
             Subject::Artifact | Subject::Offered => None,
@@ -171,9 +171,9 @@ impl<'a> Follows<'a> {
             }
             let row = if renews {
                 followed.renew_at = now + LEASE / 2;
-                self.bridge.service.follow_log(&self.caller.owner, &task, LEASE).await?
+                self.bridge.service.follow_log(&by, &task, LEASE).await?
             } else {
-                self.bridge.service.get(&self.caller.owner, &task).await?.map(|view| view.task)
+                self.bridge.service.get(&by, &task).await?.map(|view| view.task)
             };
             self.behind.remove(&task);
             let printed = row.as_ref().and_then(|row| row.printed).map_or(0, |printed| printed.bytes);

@@ -25,6 +25,7 @@ pub mod permit;
 mod polls;
 pub mod progress;
 pub mod prompts;
+mod rates;
 pub mod resource_list;
 pub mod resources;
 pub mod session;
@@ -139,6 +140,8 @@ pub struct Settings {
     pub max_polls_per_second: u32,
     /// How much one message may ask.
     pub limits: limits::Limits,
+    /// Calls of tools of one owner in a minute.
+    pub max_calls_per_minute: u32,
 }
 
 /// When the companion tools are listed.

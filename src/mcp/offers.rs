@@ -266,6 +266,7 @@ mod tests {
             max_body_bytes: 1024,
             max_polls_per_second: 100,
             limits: crate::mcp::limits::Limits::default(),
+            max_calls_per_minute: 100,
         }
     }
 

@@ -1,5 +1,6 @@
-//! [`Permit`]: what a caller may do here, by the rules of the catalog in force. Every generation asks it before it calls,
-//! lists or reads; what it answers is decided by [`crate::access::may`]. It must not know how a generation says no.
+//! What a caller may do here, by the rules of the catalog in force: [`Permit`] with tools and what is tied to them,
+//! [`Acting`] with tasks. Every generation asks them before it calls, lists or reads; what they answer is decided by
+//! [`crate::access::may`]. They must not know how a generation says no.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,9 +8,12 @@ use std::sync::Arc;
 use super::Bridge;
 use super::jsonrpc::{Error, Request};
 use super::params;
-use crate::access::{Verb, Verdict, may};
+use super::session::Abilities;
+use crate::access::{Rules, Verb, Verdict, may};
 use crate::auth::Principal;
 use crate::catalog::{Argument, Catalog, Prompt, Readable, Tool};
+use crate::tasks::service::{Actor, Deed};
+use crate::tasks::task::{Owner, Task};
 
 /// The code of an error for a caller who lacks scopes: that of HTTP, for which JSON-RPC has none.
 const FORBIDDEN: i32 = 403;
@@ -18,6 +22,75 @@ const FORBIDDEN: i32 = 403;
 #[derive(Clone, Copy)]
 pub struct Permit<'a> {
     caller: &'a Principal,
+}
+
+/// Somebody who asks for tasks, under the rules in force.
+#[derive(Clone, Copy)]
+pub struct Acting<'a> {
+    bridge: &'a Bridge,
+    caller: &'a Principal,
+}
+
+impl<'a> Acting<'a> {
+    /// Who asks.
+    pub fn new(bridge: &'a Bridge, caller: &'a Principal) -> Self {
+        Self { bridge, caller }
+    }
+
+    /// What their client can be asked of this task, where it can do `client`: nothing that they may not answer.
+    pub fn answers(&self, task: &Task, client: Abilities) -> Abilities {
+        match self.may(Deed::Answer, task) {
+            Ok(()) => client,
+            Err(_) => client.barred(),
+        }
+    }
+}
+
+impl Actor for Acting<'_> {
+    fn owner(&self) -> &Owner {
+        &self.caller.owner
+    }
+
+    fn tools(&self) -> Vec<String> {
+        let catalog = self.bridge.catalog();
+        // Of a task of somebody's: their own they see without this.
+        let somebody = Owner::new("");
+        let sees = |(_, rules): &&(String, Rules)| {
+            may(rules, Verb::See, self.caller, Some(&somebody)) == Verdict::May
+        };
+        catalog.shared().iter().filter(sees).map(|(tool, _)| tool.clone()).collect()
+    }
+
+    fn may(&self, deed: Deed, task: &Task) -> Result<(), String> {
+        let (verb, what) = match deed {
+            Deed::Cancel => (Verb::Cancel, "cancel this task"),
+            Deed::Answer => (Verb::Answer, "answer what this task asks"),
+        };
+        let verdict = may(self.bridge.catalog().rules_of(&task.tool), verb, self.caller, Some(&task.owner));
+        match verdict {
+            // Also where the tool, and its rules with it, is gone.
+            Verdict::May
+                if deed == Deed::Answer && task.terms.four_eyes && task.owner == self.caller.owner =>
+            {
+                Err(four_eyes())
+            }
+            Verdict::May => Ok(()),
+            Verdict::Own => Err(four_eyes()),
+            Verdict::Lacks(scopes) => {
+                Err(format!("you may not {what} without the scope {:?}", listed(&scopes)))
+            }
+            Verdict::MayNot => Err(format!("you may look at this task, and not {what}: others may")),
+        }
+    }
+}
+
+fn four_eyes() -> String {
+    "the task is your own, and what it asks must be answered by somebody else".to_owned()
+}
+
+/// True if this caller may give the consent that a call of theirs needs; else somebody else is asked for it, in a task.
+pub fn may_consent(caller: &Principal, tool: &Tool) -> bool {
+    may(&tool.access, Verb::Answer, caller, Some(&caller.owner)) == Verdict::May
 }
 
 /// What becomes of a call.

@@ -1,6 +1,6 @@
 //! What there is to read: what the config gives, and what jobs print and leave behind, at
 //! `taskbridge://tasks/{id}/log` and `taskbridge://tasks/{id}/artifacts/{name}`. The latter is read through the
-//! backend's narrow ways, bounded in size and time, for the task's owner only. It must not change a row, and must not
+//! backend's narrow ways, bounded in size and time, for those who may look at the task only. It must not change a row, and must not
 //! know how a generation writes a resource.
 
 use std::cell::Cell;
@@ -13,7 +13,7 @@ use taskbridge_sdk::{
 };
 
 use super::Bridge;
-use super::permit::Permit;
+use super::permit::{Acting, Permit};
 use crate::auth::Principal;
 pub use crate::catalog::Body;
 use crate::catalog::{Readable, Resource};
@@ -133,7 +133,7 @@ pub async fn exists(bridge: &Bridge, caller: &Principal, uri: &str) -> Result<bo
         return Ok(true);
     }
     let Some((id, part)) = parse(uri) else { return Ok(false) };
-    let Some(view) = bridge.service.get(&caller.owner, &id).await? else {
+    let Some(view) = bridge.service.get(&Acting::new(bridge, caller), &id).await? else {
         bridge.not_found(&caller.owner, &id);
         return Ok(false);
     };
@@ -196,7 +196,7 @@ pub async fn read(bridge: &Bridge, caller: &Principal, uri: &str) -> Result<Cont
         return Ok(contents);
     }
     let (id, part) = parse(uri).ok_or(ReadError::NotFound)?;
-    let Some(view) = bridge.service.get(&caller.owner, &id).await? else {
+    let Some(view) = bridge.service.get(&Acting::new(bridge, caller), &id).await? else {
         bridge.not_found(&caller.owner, &id);
         return Err(ReadError::NotFound);
     };

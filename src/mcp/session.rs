@@ -55,6 +55,9 @@ pub struct Abilities {
     /// Its tasks can be cancelled (`tasks.cancel`).
     #[serde(rename = "tc", skip_serializing_if = "std::ops::Not::not")]
     pub cancels_tasks: bool,
+    /// Of the task in hand nothing can be asked here: whoever asks for it may not answer.
+    #[serde(skip)]
+    pub barred: bool,
 }
 
 impl Abilities {
@@ -76,6 +79,7 @@ impl Abilities {
             elicitation_tasks: has(&tasks["requests"]["elicitation"], "create"),
             sampling_tasks: has(&tasks["requests"]["sampling"], "createMessage"),
             cancels_tasks: has(tasks, "cancel"),
+            barred: false,
         }
     }
 
@@ -83,6 +87,12 @@ impl Abilities {
     #[must_use]
     pub fn without_tasks(self) -> Self {
         Self { elicitation_tasks: false, sampling_tasks: false, cancels_tasks: false, ..self }
+    }
+
+    /// The same for a task whose questions are for others.
+    #[must_use]
+    pub fn barred(self) -> Self {
+        Self { barred: true, ..self }
     }
 
     /// True if this client makes tasks of its own at all.
@@ -101,12 +111,13 @@ impl Abilities {
 
     /// True if this client can be asked for that.
     pub fn can_ask(&self, ask: &Ask) -> bool {
-        match ask {
+        let can = match ask {
             Ask::Form(_) => self.elicitation_form,
             Ask::Url(_) => self.elicitation_url,
             Ask::Sampling(request) => self.can_sample(request),
             Ask::Roots => self.roots,
-        }
+        };
+        can && !self.barred
     }
 
     fn can_sample(&self, request: &Map<String, Value>) -> bool {

@@ -14,8 +14,8 @@ use crate::tasks::history::Entry;
 use crate::tasks::notices::Notice;
 use crate::tasks::store::{
     Change, Counts, Durations, Forget, Group, Groups, Hint, Hints, History, Holder, Inserted, Keys, NewTask,
-    Notices, OpenJob, Owed, Position, Queue, Result, Sessions, Setting, Settings, Store, Tally, TaskStore,
-    Time, Updated,
+    Notices, OpenJob, Owed, Position, Queue, Reach, Result, Sessions, Setting, Settings, Store, Tally,
+    TaskStore, Time, Updated,
 };
 use crate::tasks::task::{Owner, Task, TaskId};
 
@@ -51,8 +51,8 @@ impl TaskStore for Measured {
         inserted
     }
 
-    async fn get(&self, id: &TaskId, owner: Option<&Owner>) -> Result<Option<Task>> {
-        self.timed("get", self.inner.get(id, owner)).await
+    async fn get(&self, id: &TaskId, within: Option<Reach<'_>>) -> Result<Option<Task>> {
+        self.timed("get", self.inner.get(id, within)).await
     }
 
     async fn output(&self, id: &TaskId) -> Result<Option<Output>> {

@@ -13,7 +13,8 @@ pub(super) enum Found {
     Nothing,
     Existing { task: Task, same: bool },
     Abandoned(Task),
-    NoSlot,
+    NoSlot { full: Option<String> },
+    TooMany,
 }
 
 /// All that an insert needs, without the task.
@@ -22,6 +23,7 @@ pub(super) struct Wish {
     /// The session that it is of, also once it has ended.
     pub(super) session: Option<String>,
     pub(super) limits: Vec<SlotLimit>,
+    pub(super) most_kept: Option<u32>,
     pub(super) once: Option<Once>,
     pub(super) attach: Option<Attach>,
     pub(super) lease: Option<(Holder, Duration)>,
@@ -32,11 +34,11 @@ pub(super) struct Wish {
 impl Wish {
     /// Splits the row to be written from the task to be handed back.
     pub(super) fn of(new: NewTask) -> Result<(Self, Task), serde_json::Error> {
-        let NewTask { task, limits, once, attach, lease, transition, notices } = new;
+        let NewTask { task, limits, most_kept, once, attach, lease, transition, notices } = new;
         let line = transition.as_ref().map(Line::of).transpose()?;
         let notices = NoticeRow::of_all(&notices)?;
         let (row, session) = (Row::of(&task)?, task.origin.session.clone());
-        Ok((Self { row, session, limits, once, attach, lease, line, notices }, task))
+        Ok((Self { row, session, limits, most_kept, once, attach, lease, line, notices }, task))
     }
 }
 
@@ -46,7 +48,8 @@ impl Found {
             Found::Nothing => Inserted::Created(Task { version: 1, ..task }),
             Found::Existing { task, same } => Inserted::Existing { task, same },
             Found::Abandoned(task) => Inserted::Abandoned(task),
-            Found::NoSlot => Inserted::NoSlot,
+            Found::NoSlot { full } => Inserted::NoSlot { full },
+            Found::TooMany => Inserted::TooMany,
         }
     }
 }

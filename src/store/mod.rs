@@ -13,3 +13,7 @@ mod row;
 pub mod sqlite;
 pub mod suite;
 pub mod survey;
+
+/// Among so many of the rows that are due longest a claim goes from owner to owner: enough that nobody waits behind what
+/// another one has piled up, and few enough to be put in order in a few milliseconds.
+const FAIR_AMONG: i64 = 4096;

@@ -41,6 +41,15 @@ pub enum Event<'a> {
         /// For which.
         id: &'a TaskId,
     },
+    /// Somebody may look at a task, and tried what they may not.
+    Denied {
+        /// The task.
+        task: &'a Task,
+        /// The verb.
+        deed: &'static str,
+        /// Why not.
+        why: &'a str,
+    },
     /// A client has made a task of its own of a question, or has said that it stands elsewhere now.
     ClientTask {
         /// Whose client.
@@ -151,6 +160,9 @@ pub fn log(event: Event<'_>) {
         }
         Event::NotFound { owner, id } => {
             tracing::info!(target: "audit", task = ?id, ?owner, "task not found");
+        }
+        Event::Denied { task, deed, why } => {
+            tracing::info!(target: "audit", task = ?task.id, owner = ?task.owner, deed, why, "denied");
         }
         Event::ClientTask { owner, held: Held { of, id, stage, .. } } => {
             tracing::info!(target: "audit", task = ?of.task, ?owner, question = of.key, theirs = ?id, ?stage, "client's task");

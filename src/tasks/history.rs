@@ -114,6 +114,9 @@ pub enum Fact {
         key: String,
         /// Whether they said anything, and never what.
         how: Said,
+        /// Who they are: the owner of their own tasks.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<Owner>,
     },
     /// The engine has the answer.
     AnswerTaken(String),
@@ -253,13 +256,13 @@ pub fn said(before: &Task, event: &Event) -> Option<Fact> {
             let times = before.cancel.as_ref().map_or(0, |cancel| cancel.attempts) + 1;
             return is_told(times).then(|| Fact::CancelFailed { times, kind: word(failure.kind) });
         }
-        Event::Answered { key, answer } => {
+        Event::Answered { key, answer, by } => {
             let how = match answer {
                 Answer::Accept(_) => Said::Accepted,
                 Answer::Decline => Said::Declined,
                 Answer::Cancel => Said::Dismissed,
             };
-            Fact::Answered { key: key.clone(), how }
+            Fact::Answered { key: key.clone(), how, by: Some(by.clone()) }
         }
         Event::AnswerTaken { key } => Fact::AnswerTaken(key.clone()),
         Event::AnswerTooLate { key } => Fact::AnswerTooLate(key.clone()),

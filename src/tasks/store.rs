@@ -45,6 +45,7 @@ pub trait TaskStore: Send + Sync {
     ///
     /// - If `once` names a key that a row of its scope already holds, nothing is written and that row comes back. A
     ///   row that has expired holds no key any more.
+    /// - If the owner has `most_kept` rows that are not deleted, nothing is written.
     /// - If the row holds slots of which one is taken up, or others queue for the same slots, nothing is written.
     /// - If `attach` names a digest under which an abandoned row is kept, that row comes back as it is, and nothing is
     ///   written but that the key of `once` stands for it.
@@ -53,9 +54,9 @@ pub trait TaskStore: Send + Sync {
     ///   this process begins later.
     async fn insert(&self, new: NewTask) -> Result<Inserted>;
 
-    /// One row, by id and owner in one query: somebody else's row, an expired one and none at all look the same.
-    /// Without an owner the row is found whoever owns it, expired or not (for the reconciler).
-    async fn get(&self, id: &TaskId, owner: Option<&Owner>) -> Result<Option<Task>>;
+    /// One row, by id and reach in one query: a row out of reach, an expired one and none at all look the same.
+    /// Without a reach the row is found whoever owns it, expired or not (for the reconciler).
+    async fn get(&self, id: &TaskId, within: Option<Reach<'_>>) -> Result<Option<Task>>;
 
     /// The result that was written with the row's end.
     async fn output(&self, id: &TaskId) -> Result<Option<Output>>;
@@ -74,8 +75,8 @@ pub trait TaskStore: Send + Sync {
     ///   and it is a conflict if somebody else has it. With `Lease::Keep` it stays as it was.
     async fn update(&self, change: Change<'_>) -> Result<Updated>;
 
-    /// Leases up to `limit` rows that are due and not leased, the longest due first; raises their versions. Rows of
-    /// backends that are `elsewhere` are left to others.
+    /// Leases up to `limit` rows that are due and not leased: owner after owner in turn, of each the longest due first (among
+    /// the first few thousand that are due); raises their versions. Rows of backends that are `elsewhere` are left to others.
     async fn claim(
         &self,
         holder: &Holder,
@@ -91,6 +92,22 @@ pub trait TaskStore: Send + Sync {
     /// The earliest moment at which an unleased row is due or a lease runs out on a row that is, but for rows of
     /// backends that are `elsewhere`.
     async fn next_due(&self, elsewhere: &[String]) -> Result<Option<Timestamp>>;
+}
+
+/// What somebody who asks for a row can get at: the rows of an owner, and those of these tools, whoever owns them.
+#[derive(Clone, Copy, Debug)]
+pub struct Reach<'a> {
+    /// The owner.
+    pub owner: &'a Owner,
+    /// The tools.
+    pub tools: &'a [String],
+}
+
+impl<'a> From<&'a Owner> for Reach<'a> {
+    /// No more than an owner's own.
+    fn from(owner: &'a Owner) -> Self {
+        Self { owner, tools: &[] }
+    }
 }
 
 /// The rows that wait for slots. A waiting line is all rows that wait for the same set of slots.
@@ -401,6 +418,8 @@ pub struct NewTask {
     pub task: Task,
     /// The most rows that may hold each of the row's slots at once.
     pub limits: Vec<SlotLimit>,
+    /// The most rows of its owner that are kept at once. Inserts at the same moment may exceed it by their number.
+    pub most_kept: Option<u32>,
     /// The idempotency key of the call, if it has one.
     pub once: Option<Once>,
     /// Whether an abandoned row with this digest serves as well.
@@ -457,7 +476,12 @@ pub enum Inserted {
     /// This abandoned row can be taken over; nothing was changed on it.
     Abandoned(Task),
     /// A slot is taken up, or others queue for it. Nothing was written.
-    NoSlot,
+    NoSlot {
+        /// The first slot that is taken up, if one is.
+        full: Option<String>,
+    },
+    /// The owner keeps as many rows as they may. Nothing was written.
+    TooMany,
 }
 
 /// A change of a row.

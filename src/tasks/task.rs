@@ -210,6 +210,9 @@ pub struct Terms {
     /// What happens when somebody closes a question of the job without a choice.
     #[serde(default, skip_serializing_if = "OnRefusal::is_tell")]
     pub on_dismiss: OnRefusal,
+    /// True if somebody else than the owner must answer what the task asks, whatever becomes of its tool's rules.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub four_eyes: bool,
 }
 
 /// What happens to a job that outlives its task's `max_runtime`.
@@ -367,6 +370,9 @@ pub struct Asked {
     /// The newest message that carried it to a client, so that it is on one stream at a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivery: Option<Delivery>,
+    /// Whose answer stands: the owner of their own tasks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answered_by: Option<Owner>,
 }
 
 /// Who asks a question.

@@ -141,7 +141,10 @@ pub(super) fn task(view: &View, now: Timestamp) -> String {
         line("cancel", format!("wished {}; {taken}; failed {} times", at(cancel.at), cancel.failed));
     }
     for question in &view.questions {
-        let words = format!("{}, asked by the {} {}", question.status, question.asker, at(question.at));
+        let mut words = format!("{}, asked by the {} {}", question.status, question.asker, at(question.at));
+        if let Some(by) = &question.answered_by {
+            words.push_str(&format!(", answered by {by}"));
+        }
         line(&format!("question {}", question.key), words);
     }
     if let Some(lease) = &view.lease {
@@ -207,13 +210,16 @@ fn fact(fact: &Fact) -> String {
         Fact::LooksAgain => "the job can be looked at again".to_owned(),
         Fact::Asked(key) => format!("question {key} asked"),
         Fact::Sent(key) => format!("question {key} sent to a client"),
-        Fact::Answered { key, how } => {
+        Fact::Answered { key, how, by } => {
             let how = match how {
                 Said::Accepted => "answered",
                 Said::Declined => "declined",
                 Said::Dismissed => "dismissed",
             };
-            format!("question {key} {how}")
+            match by {
+                Some(by) => format!("question {key} {how} by {}", by.as_str()),
+                None => format!("question {key} {how}"),
+            }
         }
         Fact::AnswerTaken(key) => format!("the engine has the answer to {key}"),
         Fact::AnswerTooLate(key) => format!("the answer to {key} came too late"),

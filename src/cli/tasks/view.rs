@@ -63,6 +63,9 @@ pub(super) struct QuestionView {
     pub(super) at: Timestamp,
     /// `open`, `answered`, `visiting` or `closed`.
     pub(super) status: &'static str,
+    /// Whose answer stands.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) answered_by: Option<String>,
 }
 
 /// Why the engine does not serve it.
@@ -157,6 +160,7 @@ impl View {
                 AskedStatus::Visiting => "visiting",
                 AskedStatus::Closed => "closed",
             },
+            answered_by: asked.answered_by.as_ref().map(|by| by.as_str().to_owned()),
         });
         let lease = row.holder.clone().zip(row.lease_until);
         Self {

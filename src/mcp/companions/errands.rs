@@ -8,12 +8,13 @@ use super::orders::Errand;
 use super::{Companion, Said};
 use crate::auth::Principal;
 use crate::mcp::fallback::{self, Handle};
+use crate::mcp::permit::Acting;
 use crate::mcp::resources::{self, ReadError};
 use crate::mcp::session::Abilities;
 use crate::mcp::{Bridge, cursor};
 use crate::tasks::audit::{Audit as _, Event as Told, Part};
 use crate::tasks::machine::Cancel;
-use crate::tasks::service::{AnswerError, Cancelled, View};
+use crate::tasks::service::{AnswerError, Cancelled, Deed, View};
 use crate::tasks::store::StoreError;
 use crate::tasks::task::{Asked, Task, TaskId};
 
@@ -55,11 +56,12 @@ async fn cancel(
     client: Abilities,
     id: &TaskId,
 ) -> Result<Said, StoreError> {
-    match bridge.service.cancel(&caller.owner, id, Cancel::Settle).await? {
+    match bridge.service.cancel(&Acting::new(bridge, caller), id, Cancel::Settle).await? {
         Cancelled::Done(task) => {
             let text = format!("Task {id} is cancelled. {}", fallback::job_of_cancelled(&task));
-            told(bridge, client, task, text).await
+            told(bridge, caller, client, task, text).await
         }
+        Cancelled::Refused(why) => Ok(Said::refusal(format!("{why}."))),
         Cancelled::AlreadyEnded(task) => Ok(Said::refusal(format!(
             "Task {id} had already ended ({}). Call {} for its result.",
             fallback::word(task.state),
@@ -77,18 +79,22 @@ async fn answer_question(
     question: Option<String>,
     answer: Answer,
 ) -> Result<Said, StoreError> {
-    let Some(view) = bridge.service.get(&caller.owner, id).await? else {
+    let by = Acting::new(bridge, caller);
+    let Some(view) = bridge.service.get(&by, id).await? else {
         return Ok(super::no_task(bridge, &caller.owner, id));
     };
+    if let Err(why) = bridge.service.permits(&by, Deed::Answer, &view.task) {
+        return Ok(Said::refusal(format!("{why}.")));
+    }
     let key = match pick(bridge, &view, question.as_deref()) {
         Ok(asked) => asked.key.clone(),
         Err(problem) => return Ok(Said::refusal(problem)),
     };
-    match bridge.service.answer(&caller.owner, id, &key, answer).await {
+    match bridge.service.answer(&by, id, &key, answer).await {
         Ok(task) => {
             let next = Companion::Wait.name();
             let text = format!("The answer to {key:?} is on its way to the job. Call {next} for the result.");
-            told(bridge, client, task, text).await
+            told(bridge, caller, client, task, text).await
         }
         Err(AnswerError::Store(error)) => Err(error),
         Err(problem) => Ok(Said::refusal(format!("{problem}."))),
@@ -126,6 +132,7 @@ async fn list(
             None => return Ok(Said::refusal("`cursor` is not one that this tool gave you; leave it out.")),
         },
     };
+    let by = Acting::new(bridge, caller);
     let size = bridge.settings().page_size;
     let mut views = bridge.service.list(&caller.owner, after.as_ref(), size + 1).await?;
     let more = views.len() > size;
@@ -135,7 +142,7 @@ async fn list(
     let tasks: Vec<Listed<'_>> = views
         .iter()
         .map(|view| Listed {
-            handle: fallback::handle(bridge, view, client),
+            handle: fallback::handle(bridge, view, by.answers(&view.task, client)),
             tool: &view.task.tool,
             created_at: view.task.created_at.to_string(),
         })
@@ -166,7 +173,7 @@ async fn logs(
     search: Option<String>,
     max_bytes: Option<usize>,
 ) -> Result<Said, StoreError> {
-    let Some(view) = bridge.service.get(&caller.owner, id).await? else {
+    let Some(view) = bridge.service.get(&Acting::new(bridge, caller), id).await? else {
         return Ok(super::no_task(bridge, &caller.owner, id));
     };
     let searched = search.clone();
@@ -199,7 +206,14 @@ async fn logs(
     }
 }
 
-async fn told(bridge: &Bridge, client: Abilities, task: Task, text: String) -> Result<Said, StoreError> {
+async fn told(
+    bridge: &Bridge,
+    caller: &Principal,
+    client: Abilities,
+    task: Task,
+    text: String,
+) -> Result<Said, StoreError> {
     let view = bridge.service.view(task).await?;
+    let client = Acting::new(bridge, caller).answers(&view.task, client);
     Ok(Said::about(text, &fallback::handle(bridge, &view, client)))
 }

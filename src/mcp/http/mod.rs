@@ -47,6 +47,7 @@ pub use self::tls::{ClientCertificates, Tls, TlsError};
 use super::Bridge;
 use super::live::Live;
 use super::polls::Polls;
+use super::rates::Rates;
 use super::session::{Opened, Session};
 use crate::auth::{Peer, Presented};
 
@@ -62,6 +63,7 @@ struct Http {
     opened: Opened,
     live: Live,
     polls: Polls,
+    calls: Rates,
     shares: Shares,
     shutdown: CancellationToken,
 }
@@ -76,10 +78,12 @@ pub fn router(
     shutdown: CancellationToken,
 ) -> (Router, BoxFuture<'static, Infallible>) {
     bridge.service.stops_with(shutdown.clone());
-    let (opened, live, polls) = (Opened::default(), Live::default(), Polls::default());
+    let (opened, live) = (Opened::default(), Live::default());
+    let (polls, calls) = (Polls::default(), Rates::default());
     let open = live.clone();
     bridge.metrics.counts_sessions_by(move || open.sessions());
-    let http = Arc::new(Http { bridge, entrance, opened, live, polls, shares: Shares::default(), shutdown });
+    let shares = Shares::default();
+    let http = Arc::new(Http { bridge, entrance, opened, live, polls, calls, shares, shutdown });
     let hears = elsewhere::follow(Arc::clone(&http)).boxed();
     let metadata = well_known::routes(Arc::clone(&http.entrance));
     (Router::new().route("/mcp", any(endpoint)).with_state(http).merge(metadata), hears)

@@ -13,7 +13,9 @@ use super::exchange::Exchange;
 use super::refusal::Refusal;
 use super::{Http, Result, body, elsewhere, gate};
 use crate::auth::Principal;
+use crate::catalog::is_somebody;
 use crate::mcp::asking;
+use crate::mcp::companions::Companion;
 use crate::mcp::generation::{Generation, Replied};
 use crate::mcp::jsonrpc::{self, Id, Message, Outcome, Request};
 use crate::mcp::permit;
@@ -104,6 +106,7 @@ async fn alone(
         gate::share(http, &asker.principal).map_err(|refusal| refusal.to(Some(request.id.clone())))?;
     hold_polls(http, &asker.principal, counted, &request).await?;
     check_scopes(http, &asker.principal, &request)?;
+    count_calls(http, &asker.principal, &request)?;
     Ok(Exchange::handle_alone(http, share, asker, request).await)
 }
 
@@ -133,6 +136,7 @@ async fn request_of(http: &Arc<Http>, caller: Caller, request: Request) -> Resul
         gate::share(http, &caller.principal).map_err(|refusal| refusal.to(Some(request.id.clone())))?;
     hold_polls(http, &caller.principal, counted_as(&caller), &request).await?;
     check_scopes(http, &caller.principal, &request)?;
+    count_calls(http, &caller.principal, &request)?;
     Ok(Exchange::handle(http, share, caller, request).await)
 }
 
@@ -169,6 +173,22 @@ fn check_scopes(http: &Http, caller: &Principal, request: &Request) -> Result<()
             Err(refusal.to(Some(request.id.clone())))
         }
     }
+}
+
+/// Refuses, for a while, whoever calls tools faster than one owner may. The server's own tools only look, or act on what is
+/// there.
+fn count_calls(http: &Http, caller: &Principal, request: &Request) -> Result<()> {
+    let is_call = request.method == "tools/call"
+        && request.params["name"].as_str().is_some_and(|name| Companion::named(name).is_none());
+    if !is_call || !is_somebody(caller) {
+        return Ok(());
+    }
+    let most = http.bridge.settings().max_calls_per_minute;
+    http.calls.take(caller.owner.as_str(), most, Instant::now()).map_err(|pause| {
+        let asking = Arc::new(asking::by(caller, request));
+        asking.while_doing(|| http.bridge.audit.exceeded("max_calls_per_minute"));
+        Refusal::too_many_calls(most, pause).to(Some(request.id.clone()))
+    })
 }
 
 /// Whose polls these are. Callers who are not told apart are counted by session: one must not slow down all.

@@ -1,6 +1,8 @@
 //! [`Refusal`]: why the transport does not take a message. It becomes an HTTP error status with a JSON-RPC error as
 //! its body, which says what to do about it.
 
+use std::time::Duration;
+
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
@@ -145,6 +147,16 @@ impl Refusal {
             "{most} streams and requests of yours are open here already, and there may be no more: close some, or wait"
         );
         Self::refused(StatusCode::TOO_MANY_REQUESTS, message).with(header::RETRY_AFTER, "1")
+    }
+
+    /// 429: calls in a minute.
+    pub(super) fn too_many_calls(most: u32, pause: Duration) -> Box<Self> {
+        let seconds = pause.as_secs() + u64::from(pause.subsec_nanos() > 0);
+        let message =
+            format!("more than {most} calls a minute: call again in {seconds} s; nothing was started");
+        let mut refusal = Self::refused(StatusCode::TOO_MANY_REQUESTS, message);
+        refusal.header = Some((header::RETRY_AFTER, HeaderValue::from(seconds)));
+        refusal
     }
 
     /// 503, or 200 as an answer to a request: the store does not work. The reason is the operator's.

@@ -272,7 +272,7 @@ impl Speaker<'_> {
 
     /// Tells what is new of a task.
     async fn catch_up(&mut self, id: &TaskId) -> Result<(), StoreError> {
-        let Some(view) = self.call.bridge.service.get(self.call.owner(), id).await? else {
+        let Some(view) = self.call.bridge.service.get(&self.call.actor(), id).await? else {
             self.turn.told(|told| told.remove(id));
             self.looks.remove(id);
             return Ok(());
@@ -281,7 +281,7 @@ impl Speaker<'_> {
         // Nor is there more to say of one whose end was told, however many hints of it are still on their way.
         if self.call.has_tasks() && view.task.undelivered.is_none() && !self.turn.was_over(id) {
             let mut heard = self.turn.heard(&view.task);
-            let standing = fallback::standing(self.call.bridge, &view, self.call.client());
+            let standing = fallback::standing(self.call.bridge, &view, self.call.client_for(&view.task));
             // Read after the row: what another process has said of it since then, this one does not know of.
             let (may, told) = match heard.is_behind(&view.task) || self.is_news(&view.task, &standing) {
                 true => Box::pin(self.may_speak(Some(id))).await?,
@@ -336,7 +336,7 @@ impl Speaker<'_> {
         }
         self.remember(task, now);
         if now.words != before.words {
-            let told = to_wire::task(self.call.bridge, view, self.call.client());
+            let told = to_wire::task(self.call.bridge, view, self.call.client_for(&view.task));
             self.outlet.send(to_wire::notification("notifications/tasks/status", told)).await;
         }
     }

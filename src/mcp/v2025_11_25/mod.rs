@@ -27,6 +27,7 @@ use super::generation::{Replied, Revision};
 use super::jsonrpc::{self, INVALID_REQUEST, Id, METHOD_NOT_FOUND, Outcome, Request};
 use super::offers::Edition;
 use super::outlet::{Outlet, Resume};
+use super::permit::Acting;
 use super::session::{Abilities, Caller, Session};
 use super::spans;
 use crate::auth::Principal;
@@ -107,7 +108,7 @@ async fn answer(bridge: &Bridge, caller: &Caller, request: Request, outlet: &dyn
 pub async fn notified(bridge: &Bridge, caller: &Caller, method: &str, params: &Value) {
     tracing::trace!(method, "notified");
     if let ("notifications/tasks/status", Some(session)) = (method, &caller.session) {
-        asking::of(caller, method).within(questions::told(bridge, session, params)).await;
+        asking::of(caller, method).within(questions::told(bridge, caller, session, params)).await;
     }
 }
 
@@ -200,6 +201,16 @@ impl Call<'_> {
     /// What this client can do.
     fn client(&self) -> Abilities {
         self.session.client
+    }
+
+    /// Who asks for tasks.
+    fn actor(&self) -> Acting<'_> {
+        Acting::new(self.bridge, &self.caller.principal)
+    }
+
+    /// What the client can be asked of this task.
+    fn client_for(&self, task: &Task) -> Abilities {
+        self.actor().answers(task, self.client())
     }
 
     fn is_offered(&self, companion: Companion) -> bool {

@@ -19,16 +19,16 @@ const LIST: &str = "tasks/list";
 /// `tasks/get`: answers from the row, and never waits.
 pub(super) async fn get(call: &Call<'_>, params: &Value) -> Outcome {
     let id = from_wire::task_id(params)?;
-    let view = call.bridge.service.get(call.owner(), &id).await.map_err(|error| call.fault(&error))?;
+    let view = call.bridge.service.get(&call.actor(), &id).await.map_err(|error| call.fault(&error))?;
     let view = view.ok_or_else(|| not_found(call, &id))?;
-    Ok(to_wire::value(&to_wire::task(call.bridge, &view, call.client())))
+    Ok(to_wire::value(&to_wire::task(call.bridge, &view, call.client_for(&view.task))))
 }
 
 /// `tasks/result`: waits until the task has ended, however long that takes.
 pub(super) async fn result(call: &Call<'_>, request: Id, params: &Value, outlet: &dyn Outlet) -> Outcome {
     let id = from_wire::task_id(params)?;
     from_wire::progress_token(params)?;
-    let view = call.bridge.service.get(call.owner(), &id).await.map_err(|error| call.fault(&error))?;
+    let view = call.bridge.service.get(&call.actor(), &id).await.map_err(|error| call.fault(&error))?;
     let view = view.ok_or_else(|| not_found(call, &id))?;
     if view.task.has_ended() {
         return give(call, &view).await;
@@ -76,7 +76,7 @@ pub(super) async fn list(call: &Call<'_>, params: &Value) -> Outcome {
     let more = views.len() > size;
     views.truncate(size);
     let next_cursor = views.last().filter(|_| more).map(|view| cursor::after(&bridge.seal, LIST, &view.task));
-    let tasks = views.iter().map(|view| to_wire::task(bridge, view, call.client())).collect();
+    let tasks = views.iter().map(|view| to_wire::task(bridge, view, call.client_for(&view.task))).collect();
     Ok(to_wire::value(&wire::ListTasksResult { tasks, next_cursor }))
 }
 
@@ -84,16 +84,17 @@ pub(super) async fn list(call: &Call<'_>, params: &Value) -> Outcome {
 pub(super) async fn cancel(call: &Call<'_>, params: &Value) -> Outcome {
     let id = from_wire::task_id(params)?;
     let service = &call.bridge.service;
-    let cancelled = service.cancel(call.owner(), &id, Cancel::Settle).await;
+    let cancelled = service.cancel(&call.actor(), &id, Cancel::Settle).await;
     match cancelled.map_err(|error| call.fault(&error))? {
         Cancelled::Done(task) => {
             let view = service.view(task).await.map_err(|error| call.fault(&error))?;
-            Ok(to_wire::value(&to_wire::task(call.bridge, &view, call.client())))
+            Ok(to_wire::value(&to_wire::task(call.bridge, &view, call.client_for(&view.task))))
         }
         Cancelled::AlreadyEnded(task) => Err(from_wire::invalid(format!(
             "Cannot cancel task: already in terminal status '{}'",
             crate::mcp::fallback::word(task.state)
         ))),
+        Cancelled::Refused(why) => Err(from_wire::invalid(why)),
         Cancelled::NotFound => Err(not_found(call, &id)),
     }
 }

@@ -103,7 +103,7 @@ async fn call_as_task(call: &Call<'_>, tool: &Tool, wanted: from_wire::Call) -> 
             call.note_delivered(&task).await;
             let view = call.bridge.service.view(task).await;
             let view = view.map_err(|error| call.fault(&error))?;
-            Ok(to_wire::created(call.bridge, &view, is_new, call.client()))
+            Ok(to_wire::created(call.bridge, &view, is_new, call.client_for(&view.task)))
         }
         // There is no task, and so no result that a client which expects one could read.
         Err(Unmade::ForTheModel(message)) => Err(from_wire::invalid(message)),
@@ -177,7 +177,12 @@ async fn make(call: &Call<'_>, tool: &Tool, wanted: from_wire::Call) -> Result<C
         idempotency_key,
         nonce: None,
         waits,
-        consent: if call.client().elicitation_form { Consent::Ask } else { Consent::Impossible },
+        consent: match call.client().elicitation_form {
+            true => Consent::Ask,
+            // It is not this client that is asked.
+            false if !permit::may_consent(&call.caller.principal, tool) => Consent::Ask,
+            false => Consent::Impossible,
+        },
     });
     let prepared = prepared.map_err(|refused| match refused {
         refused @ (Refused::Arguments(_) | Refused::CannotAsk(_) | Refused::Caller(_)) => {
@@ -186,9 +191,9 @@ async fn make(call: &Call<'_>, tool: &Tool, wanted: from_wire::Call) -> Result<C
     })?;
     match call.bridge.service.call(prepared).await {
         Ok(called) => Ok(called),
-        Err(full @ CallError::Full { .. }) => {
-            call.bridge.audit.exceeded("max_running");
-            Err(Unmade::Busy(full.to_string()))
+        Err(CallError::Over(over)) => {
+            call.bridge.audit.exceeded(over.setting());
+            Err(Unmade::Busy(over.to_string()))
         }
         Err(wrong @ CallError::Reference { .. }) => Err(Unmade::ForTheModel(wrong.to_string())),
         Err(reused @ CallError::KeyReused { .. }) => {
@@ -289,7 +294,7 @@ fn answer(call: &Call<'_>, view: &View, output: Option<Output>, preface: Option<
     let style = to_wire::Style { revision: call.revision(), related: false, preface };
     if !view.task.has_ended() {
         let companions = call.is_offered(Companion::Wait);
-        let handle = ToolResult::handle(call.bridge, view, call.client(), companions, preface);
+        let handle = ToolResult::handle(call.bridge, view, call.client_for(&view.task), companions, preface);
         return Ok(to_wire::tool_result(call.revision(), handle, None));
     }
     call.bridge.audit.note(Told::Read { task: &view.task, part: Part::Result });
@@ -310,7 +315,7 @@ async fn run_companion(
             done.map_err(|error| call.fault(&error))?
         }
         Ok(Order::Wait(WaitOrder { id, patience })) => {
-            let found = call.bridge.service.get(call.owner(), &id).await;
+            let found = call.bridge.service.get(&call.actor(), &id).await;
             if found.map_err(|error| call.fault(&error))?.is_none() {
                 companions::no_task(call.bridge, call.owner(), &id)
             } else {

@@ -52,7 +52,8 @@ pub(super) async fn wait(
     loop {
         let wake = [until, attend_at, heart.as_ref().map(Heart::look_at)].into_iter().flatten().min();
         let at_most = wake.map(|wake| wake.saturating_duration_since(Instant::now()));
-        let news = bridge.service.wait(call.owner(), id, at_most, |task| {
+        let actor = call.actor();
+        let news = bridge.service.wait(&actor, id, at_most, |task| {
             task.has_ended()
                 || carrier.is_behind(task)
                 || heart.as_ref().is_some_and(|heart| heart.is_due(task))
@@ -61,7 +62,7 @@ pub(super) async fn wait(
         let view = tokio::select! {
             biased;
             view = news => view?,
-            () = others(changes.as_mut()) => bridge.service.get(call.owner(), id).await?,
+            () = others(changes.as_mut()) => bridge.service.get(&call.actor(), id).await?,
         };
         let Some(view) = view else { return Ok(None) };
         let look = carrier.attend(&view.task).await?.into_iter().chain(carrier.collect().await?).min();

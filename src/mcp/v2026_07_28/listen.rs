@@ -64,7 +64,7 @@ async fn grant(call: &Call<'_>, wanted: Filter) -> Result<Filter, StoreError> {
         let mut known = Vec::new();
         for id in ids {
             let task = TaskId::from_wire(&*id);
-            match call.bridge.service.get(call.owner(), &task).await? {
+            match call.bridge.service.get(&call.actor(), &task).await? {
                 Some(_) => known.push(id),
                 None => call.bridge.not_found(call.owner(), &task),
             }
@@ -152,7 +152,9 @@ impl<'a> Speaker<'a> {
 
     /// Tells where a task stands, if that is news. False once there is nothing more to tell of it.
     async fn tell(&mut self, id: &TaskId) -> Result<bool, StoreError> {
-        let Some(view) = self.call.bridge.service.get(self.call.owner(), id).await? else { return Ok(false) };
+        let Some(view) = self.call.bridge.service.get(&self.call.actor(), id).await? else {
+            return Ok(false);
+        };
         let task = to_wire::value(&detailed(self.call, &view).await?);
         let digest = digest(&task);
         if self.told.insert(id.clone(), Some(digest)) != Some(Some(digest)) {

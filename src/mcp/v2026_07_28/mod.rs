@@ -29,7 +29,7 @@ use super::companions::Companion;
 use super::generation;
 use super::jsonrpc::{self, METHOD_NOT_FOUND, Outcome, Request};
 use super::outlet::Outlet;
-use super::permit::{Callable, Permit};
+use super::permit::{Acting, Callable, Permit};
 use super::session::Abilities;
 use super::spans;
 use taskbridge_sdk::Level;
@@ -146,6 +146,16 @@ impl Call<'_> {
     /// What the client can be asked for.
     fn client(&self) -> Abilities {
         self.asker.client
+    }
+
+    /// Who asks for tasks.
+    fn actor(&self) -> Acting<'_> {
+        Acting::new(self.bridge, &self.asker.principal)
+    }
+
+    /// What the client can be asked of this task.
+    fn client_for(&self, task: &Task) -> Abilities {
+        self.actor().answers(task, self.client())
     }
 
     /// True if the client holds tasks by the extension.

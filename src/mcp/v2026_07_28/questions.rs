@@ -19,7 +19,7 @@ pub(super) fn asks(call: &Call<'_>, task: &Task) -> bool {
 }
 
 fn for_client<'a>(call: &Call<'_>, task: &'a Task) -> impl Iterator<Item = &'a Asked> {
-    let client = call.client();
+    let client = call.client_for(task);
     task.open_questions().filter(move |asked| client.can_ask(&asked.question.ask))
 }
 
@@ -35,5 +35,5 @@ pub(super) async fn answer(
 ) -> Result<(), AnswerError> {
     let asked = task.questions.iter().find(|asked| asked.key == key).ok_or(AnswerError::NotFound)?;
     let answer = params::answer(&asked.question.ask, response).map_err(AnswerError::Invalid)?;
-    call.bridge.service.answer(call.owner(), &task.id, key, answer).await.map(|_| ())
+    call.bridge.service.answer(&call.actor(), &task.id, key, answer).await.map(|_| ())
 }

@@ -13,7 +13,7 @@ use super::from_wire::{Retry, invalid};
 use super::{Call, errors, to_wire, wire};
 use crate::catalog::{ConfirmDefault, Inquiry, Tool};
 use crate::mcp::jsonrpc::Error;
-use crate::mcp::{heard, params};
+use crate::mcp::{heard, params, permit};
 use crate::seal::Purpose;
 use crate::tasks::asking;
 use crate::tasks::task::{Owner, Task, TaskId};
@@ -191,6 +191,7 @@ impl<'a> Round<'a> {
             return Ok(self.ask(now.map(|inquiry| inquiry.question(&arguments)).collect()));
         }
         if let Some(tool) = tool
+            && permit::may_consent(&self.call.asker.principal, tool)
             && let Some(next) = self.consent(tool, responses)?
         {
             return Ok(next);

@@ -16,7 +16,7 @@ use crate::tasks::task::{Task, TaskId};
 pub(super) async fn get(call: &Call<'_>, params: &Value) -> Outcome {
     require_tasks(call, "tasks/get")?;
     let id = from_wire::task_id(params)?;
-    let view = call.bridge.service.get(call.owner(), &id).await.map_err(|error| call.fault(&error))?;
+    let view = call.bridge.service.get(&call.actor(), &id).await.map_err(|error| call.fault(&error))?;
     let view = view.ok_or_else(|| not_found(call, &id))?;
     let detailed = detailed(call, &view).await.map_err(|error| call.fault(&error))?;
     Ok(to_wire::complete(detailed))
@@ -27,7 +27,7 @@ pub(super) async fn update(call: &Call<'_>, params: &Value) -> Outcome {
     require_tasks(call, "tasks/update")?;
     let id = from_wire::task_id(params)?;
     let responses = from_wire::input_responses(params)?;
-    let view = call.bridge.service.get(call.owner(), &id).await.map_err(|error| call.fault(&error))?;
+    let view = call.bridge.service.get(&call.actor(), &id).await.map_err(|error| call.fault(&error))?;
     let view = view.ok_or_else(|| not_found(call, &id))?;
     give(call, &view.task, &responses).await?;
     Ok(to_wire::complete(wire::Empty {}))
@@ -43,6 +43,7 @@ pub(super) async fn give(call: &Call<'_>, task: &Task, responses: &Map<String, V
         match questions::answer(call, task, key, response).await {
             Ok(()) | Err(AnswerError::NotFound | AnswerError::Closed) => {}
             Err(AnswerError::Store(error)) => return Err(call.fault(&error)),
+            Err(AnswerError::Refused(why)) => return Err(from_wire::invalid(why)),
             Err(problem) => unfit.push(format!("`inputResponses[{key:?}]`: {problem}")),
         }
     }
@@ -56,9 +57,10 @@ pub(super) async fn give(call: &Call<'_>, task: &Task, responses: &Map<String, V
 pub(super) async fn cancel(call: &Call<'_>, params: &Value) -> Outcome {
     require_tasks(call, "tasks/cancel")?;
     let id = from_wire::task_id(params)?;
-    let cancelled = call.bridge.service.cancel(call.owner(), &id, Cancel::Request).await;
+    let cancelled = call.bridge.service.cancel(&call.actor(), &id, Cancel::Request).await;
     match cancelled.map_err(|error| call.fault(&error))? {
         Cancelled::Done(_) | Cancelled::AlreadyEnded(_) => Ok(to_wire::complete(wire::Empty {})),
+        Cancelled::Refused(why) => Err(from_wire::invalid(why)),
         Cancelled::NotFound => Err(not_found(call, &id)),
     }
 }
@@ -76,7 +78,7 @@ pub(super) async fn detailed<'a>(
     call: &Call<'_>,
     view: &'a View,
 ) -> Result<wire::DetailedTask<'a>, StoreError> {
-    let task = to_wire::task(call.bridge, view, call.client());
+    let task = to_wire::task(call.bridge, view, call.client_for(&view.task));
     let mut detailed = wire::DetailedTask { task, input_requests: None, result: None, error: None };
     match detailed.task.status {
         wire::TaskStatus::Working | wire::TaskStatus::Cancelled => {}

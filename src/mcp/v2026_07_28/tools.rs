@@ -123,7 +123,12 @@ async fn make(
         idempotency_key: wanted.idempotency_key,
         nonce,
         waits: (!as_task).then_some(call.bridge.settings().call_budget),
-        consent: if consented { Consent::Given } else { Consent::Impossible },
+        consent: match consented {
+            true => Consent::Given,
+            // Nobody was asked yet: those who may give it are, when there is a task.
+            false if !permit::may_consent(&call.asker.principal, tool) => Consent::Ask,
+            false => Consent::Impossible,
+        },
     });
     let prepared = prepared.map_err(|refused| match refused {
         refused @ (Refused::Arguments(_) | Refused::CannotAsk(_) | Refused::Caller(_)) => {
@@ -132,9 +137,9 @@ async fn make(
     })?;
     match call.bridge.service.call(prepared).await {
         Ok(called) => Ok(called),
-        Err(full @ CallError::Full { .. }) => {
-            call.bridge.audit.exceeded("max_running");
-            Err(Unmade::ForTheModel(full.to_string()))
+        Err(CallError::Over(over)) => {
+            call.bridge.audit.exceeded(over.setting());
+            Err(Unmade::ForTheModel(over.to_string()))
         }
         Err(wrong @ CallError::Reference { .. }) => Err(Unmade::ForTheModel(wrong.to_string())),
         Err(CallError::KeyReused { .. }) if by_state => Err(Unmade::Error(from_wire::invalid(
@@ -156,11 +161,11 @@ async fn answer_with_task(call: &Call<'_>, called: Called, outlet: &dyn Outlet) 
     call.note_delivered(&task).await;
     let patience = Some(call.bridge.settings().quick_wait);
     let enough = |task: &Task| task.has_ended() || questions::asks(call, task);
-    let view = service.wait(call.owner(), &task.id, patience, enough).await;
+    let view = service.wait(&call.actor(), &task.id, patience, enough).await;
     let view = view.map_err(|error| call.fault(&error))?;
     let view = view.ok_or_else(|| tasks::not_found(call, &task.id))?;
     if !view.task.has_ended() {
-        let task = to_wire::task(call.bridge, &view, call.client());
+        let task = to_wire::task(call.bridge, &view, call.client_for(&view.task));
         return Ok(to_wire::created(task, &view.task.refers_to));
     }
     let output = service.output(&view.task).await.map_err(|error| call.fault(&error))?;
@@ -217,7 +222,7 @@ async fn go_on(
     outlet: &dyn Outlet,
 ) -> Outcome {
     let Begun { task: id, heard: hears_since } = begun;
-    let view = call.bridge.service.get(call.owner(), &id).await.map_err(|error| call.fault(&error))?;
+    let view = call.bridge.service.get(&call.actor(), &id).await.map_err(|error| call.fault(&error))?;
     let view = view.ok_or_else(|| tasks::not_found(call, &id))?;
     tasks::give(call, &view.task, &wanted.retry.responses.unwrap_or_default()).await?;
     let cancels = tool.on_abandon == OnAbandon::Cancel;
@@ -291,7 +296,7 @@ async fn reach(
 fn finished(call: &Call<'_>, view: &View, output: Option<Output>, preface: Option<&str>) -> Outcome {
     if !view.task.has_ended() {
         let companions = call.is_offered(Companion::Wait);
-        let handle = ToolResult::handle(call.bridge, view, call.client(), companions, preface);
+        let handle = ToolResult::handle(call.bridge, view, call.client_for(&view.task), companions, preface);
         return Ok(to_wire::tool_result(handle));
     }
     call.bridge.audit.note(Told::Read { task: &view.task, part: Part::Result });
@@ -312,7 +317,7 @@ async fn run_companion(
             done.map_err(|error| call.fault(&error))?
         }
         Ok(Order::Wait(WaitOrder { id, patience })) => {
-            let found = call.bridge.service.get(call.owner(), &id).await;
+            let found = call.bridge.service.get(&call.actor(), &id).await;
             if let Some(view) = found.map_err(|error| call.fault(&error))? {
                 let budget = call.bridge.settings().call_budget;
                 let now = call.bridge.clock.now();

@@ -60,6 +60,7 @@ pub(super) async fn wait(
                 || heart.as_ref().is_some_and(|heart| heart.is_due(task))
                 || heard.as_ref().is_some_and(|heard| heard.is_behind(task))
         };
+        let actor = call.actor();
         let view = tokio::select! {
             biased;
             () = &mut stopping, if !stops => {
@@ -67,7 +68,7 @@ pub(super) async fn wait(
                 until = until.min(Instant::now() + GRACE);
                 continue;
             }
-            view = bridge.service.wait(call.owner(), id, Some(at_most), settled) => view?,
+            view = bridge.service.wait(&actor, id, Some(at_most), settled) => view?,
         };
         let Some(view) = view else { return Ok(None) };
         if let Some(heard) = &mut heard {

@@ -112,6 +112,7 @@ async fn task(
 ) -> Result<(), Fault> {
     let new = NewTask {
         task: kept.task.clone(),
+        most_kept: None,
         limits: Vec::new(),
         once: None,
         attach: None,

@@ -23,7 +23,8 @@ impl Write for Wish {
 
     async fn write(&self, db: &Db, again: bool) -> Result<Found, Fault> {
         let (insert, owing) = statement(self);
-        if self.once.is_none() && self.attach.is_none() && !matches!(self.row.slots, Slots::Held(_)) {
+        let depends = self.once.is_some() || self.attach.is_some() || self.most_kept.is_some();
+        if !depends && !matches!(self.row.slots, Slots::Held(_)) {
             return match db.all(insert, &Columns::of(self, 1).params_with(&db.now, &owing)).await {
                 Err(fault) if again && fault.is_there_already("tasks_pkey") => Ok(Found::Nothing),
                 made => made.map(|_| Found::Nothing),
@@ -59,11 +60,14 @@ impl Write for Wish {
 /// All that an insert must know, in the columns of one row.
 const LOOK: &str = "
     SELECT known.version, known.body, known.n, known.digest, left_over.version, left_over.body, left_over.n,
-           EXISTS (SELECT 1 FROM unnest($8::text[], $9::bigint[]) AS limits (slot, most)
-                   WHERE (SELECT count(*) FROM (SELECT 1 FROM slots WHERE slots.slot = limits.slot LIMIT limits.most)
-                                               AS taken) >= limits.most),
+           (SELECT place FROM unnest($8::text[], $9::bigint[]) WITH ORDINALITY AS limits (slot, most, place)
+            WHERE (SELECT count(*) FROM (SELECT 1 FROM slots WHERE slots.slot = limits.slot LIMIT limits.most)
+                                        AS taken) >= limits.most
+            ORDER BY place LIMIT 1),
            EXISTS (SELECT 1 FROM tasks WHERE line = $10),
-           EXISTS (SELECT 1 FROM tasks WHERE id = $11)
+           EXISTS (SELECT 1 FROM tasks WHERE id = $11),
+           (SELECT count(*) FROM (SELECT 1 FROM tasks WHERE owner = $6 LIMIT $12::bigint)
+                                 AS kept) >= $12::bigint
     FROM (VALUES (1)) AS one
     LEFT JOIN LATERAL (
         SELECT t.version, t.body, t.n, o.digest FROM once o JOIN tasks t ON t.id = o.task
@@ -141,8 +145,9 @@ async fn look(db: &Db, wish: &Wish) -> Result<Row, Fault> {
     let digest = wish.attach.as_ref().map(|attach| column::key(&attach.digest));
     let within = wish.attach.as_ref().map(|attach| millis(attach.within));
     let (owner, id) = (column::key(&wish.row.owner), column::text(&wish.row.id));
-    let params: [Param<'_>; 11] =
-        [&db.now, &scope, &key, &digest, &within, &owner, &digest.is_some(), &names, &most, &waiting, &id];
+    let (attaches, kept) = (digest.is_some(), wish.most_kept.map(i64::from));
+    let params: [Param<'_>; 12] =
+        [&db.now, &scope, &key, &digest, &within, &owner, &attaches, &names, &most, &waiting, &id, &kept];
     let seen = db.begin(locks, LOOK, &params).await?;
     seen.ok_or_else(|| Fault::Row("the database answered with nothing".to_owned()))
 }
@@ -167,10 +172,16 @@ fn serves(seen: &Row, wish: &Wish) -> Result<Option<Found>, Fault> {
     if seen.try_get::<_, Option<i64>>(4)?.is_some() {
         return Ok(Some(Found::Abandoned(row::task_at(seen, 4)?)));
     }
-    let full: bool = seen.try_get(7)?;
+    // Without a limit the comparison is with nothing.
+    if seen.try_get::<_, Option<bool>>(10)?.unwrap_or_default() {
+        return Ok(Some(Found::TooMany));
+    }
+    let full: Option<i64> = seen.try_get(7)?;
+    let place = full.and_then(|place| usize::try_from(place - 1).ok());
+    let slot = place.and_then(|place| wish.limits.get(place)).map(|limit| limit.slot.clone());
     let somebody_waits: bool = seen.try_get(8)?;
     let takes = matches!(wish.row.slots, Slots::Held(_));
-    Ok((takes && (full || somebody_waits)).then_some(Found::NoSlot))
+    Ok((takes && (full.is_some() || somebody_waits)).then_some(Found::NoSlot { full: slot }))
 }
 
 /// What is bound to [`INSERT`].

@@ -8,9 +8,10 @@ use taskbridge_sdk::{Output, Timestamp};
 use super::desk::{Db, Door, Param, Write};
 use super::fault::Fault;
 use super::{PostgresStore, column, row};
+use crate::store::FAIR_AMONG;
 use crate::store::change::{Amend, Wish};
 use crate::tasks::store::{
-    Change, Holder, Inserted, NewTask, Position, Result, StoreError, TaskStore, Updated,
+    Change, Holder, Inserted, NewTask, Position, Reach, Result, StoreError, TaskStore, Updated,
 };
 use crate::tasks::task::{Owner, Task, TaskId};
 
@@ -22,14 +23,15 @@ impl TaskStore for PostgresStore {
         Ok(found.with(task))
     }
 
-    async fn get(&self, id: &TaskId, owner: Option<&Owner>) -> Result<Option<Task>> {
+    async fn get(&self, id: &TaskId, within: Option<Reach<'_>>) -> Result<Option<Task>> {
         let id = column::text(id.as_str());
-        let rows = match owner {
-            Some(owner) => {
+        let rows = match within {
+            Some(reach) => {
                 let sql = "SELECT version, body, n FROM tasks
-                           WHERE id = $1 AND owner = $2 AND expires_at > moment($3)";
-                let owner = column::key(owner.as_str());
-                self.desk.read(Door::Request, sql, &[&id, &owner, &self.desk.now()]).await?
+                           WHERE id = $1 AND (owner = $2 OR tool = ANY($4)) AND expires_at > moment($3)";
+                let owner = column::key(reach.owner.as_str());
+                let tools: Vec<_> = reach.tools.iter().map(|tool| column::text(tool)).collect();
+                self.desk.read(Door::Request, sql, &[&id, &owner, &self.desk.now(), &tools]).await?
             }
             None => {
                 self.desk
@@ -141,16 +143,25 @@ impl Write for Claim {
     type Done = Vec<Task>;
 
     async fn write(&self, db: &Db, _again: bool) -> Result<Vec<Task>, Fault> {
-        let sql = "WITH due AS (SELECT id FROM tasks
-                                WHERE due_at <= moment($1) AND (lease_until IS NULL OR lease_until <= moment($1))
-                                    AND ($5::text[] = '{}' OR of_backend <> ALL ($5))
-                                ORDER BY due_at LIMIT $4 FOR NO KEY UPDATE SKIP LOCKED)
+        let sql = "WITH fair AS (SELECT id, due_at, row_number() OVER (PARTITION BY owner ORDER BY due_at) AS turn
+                                 FROM (SELECT id, owner, due_at FROM tasks
+                                       WHERE due_at <= moment($1) AND (lease_until IS NULL OR lease_until <= moment($1))
+                                           AND ($5::text[] = '{}' OR of_backend <> ALL ($5))
+                                       ORDER BY due_at LIMIT $6) AS first),
+                        due AS (SELECT tasks.id, fair.turn FROM fair JOIN tasks ON tasks.id = fair.id
+                                WHERE tasks.due_at <= moment($1)
+                                    AND (tasks.lease_until IS NULL OR tasks.lease_until <= moment($1))
+                                ORDER BY fair.turn, fair.due_at LIMIT $4 FOR NO KEY UPDATE OF tasks SKIP LOCKED)
                    UPDATE tasks SET version = version + 1, lease_holder = $2, lease_until = moment($1) + $3
                    FROM due WHERE tasks.id = due.id
-                   RETURNING tasks.version, tasks.body, tasks.n, tasks.due_at";
-        let params: [Param<'_>; 5] = [&db.now, &self.holder, &self.lease, &self.limit, &self.elsewhere];
+                   RETURNING tasks.version, tasks.body, tasks.n, due.turn, tasks.due_at";
+        let params: [Param<'_>; 6] =
+            [&db.now, &self.holder, &self.lease, &self.limit, &self.elsewhere, &FAIR_AMONG];
         let mut rows = db.all(sql, &params).await?;
-        rows.sort_by_key(|row| row.try_get::<_, i64>(3).unwrap_or(i64::MAX));
+        let place = |row: &tokio_postgres::Row| {
+            Some((row.try_get::<_, i64>(3).ok()?, row.try_get::<_, i64>(4).ok()?))
+        };
+        rows.sort_by_key(|row| place(row).unwrap_or((i64::MAX, i64::MAX)));
         // One that cannot be understood is leased as well: it would be the first in every claim.
         row::tasks(&rows)
     }

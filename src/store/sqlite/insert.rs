@@ -24,10 +24,16 @@ pub(super) fn insert(db: &Db<'_>, wish: &Wish) -> Result<Found, Fault> {
         note_key(db, wish.once.as_ref(), task.id.as_str())?;
         return Ok(Found::Abandoned(task));
     }
-    if let Slots::Held(slots) = &wish.row.slots
-        && (taken_up(db, &wish.limits)? || somebody_waits(db, &line(slots))?)
+    if let Some(most) = wish.most_kept
+        && keeps(db, &wish.row.owner, most)?
     {
-        return Ok(Found::NoSlot);
+        return Ok(Found::TooMany);
+    }
+    if let Slots::Held(slots) = &wish.row.slots {
+        let full = taken_up(db, &wish.limits)?;
+        if full.is_some() || somebody_waits(db, &line(slots))? {
+            return Ok(Found::NoSlot { full: full.map(str::to_owned) });
+        }
     }
     write(db, wish)?;
     notices::owe(db, &wish.notices)?;
@@ -59,16 +65,24 @@ fn abandoned(db: &Db<'_>, attach: &Attach, owner: &str) -> Result<Option<Task>, 
     rows.next()?.map(row::task).transpose()
 }
 
-/// True if one of these slots has no place left.
-pub(super) fn taken_up(db: &Db<'_>, limits: &[SlotLimit]) -> Result<bool, Fault> {
+/// True if an owner has so many rows. What has expired goes within moments, and is counted until then: the index alone
+/// tells.
+fn keeps(db: &Db<'_>, owner: &str, most: u32) -> Result<bool, Fault> {
+    let mut statement =
+        db.sql("SELECT count(*) >= ?2 FROM (SELECT 1 FROM tasks WHERE owner = ?1 LIMIT ?2)")?;
+    Ok(statement.query_row(params![owner, most], |row| row.get(0))?)
+}
+
+/// The first of these slots that has no place left.
+pub(super) fn taken_up<'l>(db: &Db<'_>, limits: &'l [SlotLimit]) -> Result<Option<&'l str>, Fault> {
     for SlotLimit { slot, limit } in limits {
         let mut statement =
             db.sql("SELECT count(*) >= ?2 FROM (SELECT 1 FROM slots WHERE slot = ?1 LIMIT ?2)")?;
         if statement.query_row(params![slot, limit], |row| row.get(0))? {
-            return Ok(true);
+            return Ok(Some(slot));
         }
     }
-    Ok(false)
+    Ok(None)
 }
 
 fn somebody_waits(db: &Db<'_>, line: &str) -> Result<bool, Fault> {

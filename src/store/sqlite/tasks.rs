@@ -1,5 +1,6 @@
 //! [`TaskStore`] over SQLite.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -12,9 +13,10 @@ use super::polled::Polled;
 use super::row;
 use super::update;
 use super::{Db, SqliteStore};
+use crate::store::FAIR_AMONG;
 use crate::store::change::{Amend, Wish};
 use crate::tasks::store::{
-    Change, Holder, Inserted, NewTask, Position, Result, StoreError, TaskStore, Updated,
+    Change, Holder, Inserted, NewTask, Position, Reach, Result, StoreError, TaskStore, Updated,
 };
 use crate::tasks::task::{Owner, Task, TaskId};
 
@@ -26,9 +28,9 @@ impl TaskStore for SqliteStore {
         Ok(found.with(task))
     }
 
-    async fn get(&self, id: &TaskId, owner: Option<&Owner>) -> Result<Option<Task>> {
-        self.read(|db| match owner {
-            Some(owner) => poll(db, &self.polled, id, owner),
+    async fn get(&self, id: &TaskId, within: Option<Reach<'_>>) -> Result<Option<Task>> {
+        self.read(|db| match within {
+            Some(reach) => poll(db, &self.polled, id, reach),
             None => get(db, id),
         })
     }
@@ -115,11 +117,14 @@ fn get(db: &Db<'_>, id: &TaskId) -> Result<Option<Task>, Fault> {
     statement.query([id.as_str()])?.next()?.map(row::task).transpose()
 }
 
-/// The row of a task of this owner, unless it has expired. Clients poll it again and again, and mostly it is as it was.
-fn poll(db: &Db<'_>, polled: &Polled, id: &TaskId, owner: &Owner) -> Result<Option<Task>, Fault> {
-    let mut statement =
-        db.sql("SELECT version, body, n FROM tasks WHERE id = ?1 AND owner = ?2 AND expires_at > ?3")?;
-    let mut rows = statement.query(params![id.as_str(), owner.as_str(), db.now_ms()])?;
+/// The row of a task within this reach, unless it has expired. Clients poll it again and again, and mostly it is as it was.
+fn poll(db: &Db<'_>, polled: &Polled, id: &TaskId, reach: Reach<'_>) -> Result<Option<Task>, Fault> {
+    let mut statement = db.sql(
+        "SELECT version, body, n FROM tasks
+         WHERE id = ?1 AND (owner = ?2 OR tool IN (SELECT value FROM json_each(?4))) AND expires_at > ?3",
+    )?;
+    let tools = if reach.tools.is_empty() { Cow::Borrowed("[]") } else { Cow::Owned(names(reach.tools)) };
+    let mut rows = statement.query(params![id.as_str(), reach.owner.as_str(), db.now_ms(), tools])?;
     let Some(row) = rows.next()? else { return Ok(None) };
     let body = row.get_ref(1)?.as_bytes().map_err(rusqlite::Error::from)?;
     if let Some(task) = polled.known(id, body) {
@@ -164,12 +169,16 @@ fn claim(
     elsewhere: &str,
 ) -> Result<Vec<Task>, Fault> {
     let mut statement = db.sql(
-        "SELECT version, body, n FROM tasks
-         WHERE due_at <= ?1 AND (lease_until IS NULL OR lease_until <= ?1) AND
-             NOT EXISTS (SELECT 1 FROM json_each(?3) WHERE value = json_extract(tasks.body, '$.backend'))
-         ORDER BY due_at LIMIT ?2",
+        "SELECT t.version, t.body, t.n FROM (
+             SELECT n, due_at, row_number() OVER (PARTITION BY owner ORDER BY due_at) AS turn
+             FROM (SELECT n, owner, due_at FROM tasks
+                   WHERE due_at <= ?1 AND (lease_until IS NULL OR lease_until <= ?1) AND
+                       (?3 = '[]' OR NOT EXISTS
+                           (SELECT 1 FROM json_each(?3) WHERE value = json_extract(tasks.body, '$.backend')))
+                   ORDER BY due_at LIMIT ?4)) AS fair
+         JOIN tasks AS t ON t.n = fair.n ORDER BY fair.turn, fair.due_at LIMIT ?2",
     )?;
-    let mut rows = statement.query(params![db.now_ms(), limit, elsewhere])?;
+    let mut rows = statement.query(params![db.now_ms(), limit, elsewhere, FAIR_AMONG])?;
     let mut due = Vec::new();
     while let Some(next) = rows.next()? {
         // One that cannot be understood is leased as well: it would be the first in every claim.

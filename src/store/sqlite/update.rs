@@ -12,7 +12,7 @@ use crate::tasks::store::Updated;
 pub(super) fn update(db: &Db<'_>, amend: &Amend) -> Result<Updated, Fault> {
     if let Slots::Held(_) = &amend.row.slots
         && !holds_already(db, amend)?
-        && insert::taken_up(db, &amend.limits)?
+        && insert::taken_up(db, &amend.limits)?.is_some()
     {
         return Ok(if is_current(db, amend)? { Updated::NoSlot } else { Updated::Conflict });
     }

@@ -87,6 +87,7 @@ impl Bench {
                 settle_window: Duration::from_secs(120),
                 on_decline: OnRefusal::Tell,
                 on_dismiss: OnRefusal::Tell,
+                four_eyes: false,
             },
             slots: Vec::new(),
             refused_when_full: false,
@@ -214,6 +215,7 @@ pub(super) fn waiting(task: Task, digest: &str, waiting_until: Timestamp) -> Tas
 /// A row to be added with nothing special about it.
 pub(super) fn new(task: Task) -> NewTask {
     NewTask {
+        most_kept: None,
         task,
         limits: Vec::new(),
         once: None,
@@ -248,7 +250,8 @@ pub(super) fn verdict(inserted: &Result<Inserted, StoreError>) -> &'static str {
         Ok(Inserted::Existing { same: true, .. }) => "existing",
         Ok(Inserted::Existing { same: false, .. }) => "other",
         Ok(Inserted::Abandoned(_)) => "abandoned",
-        Ok(Inserted::NoSlot) => "no slot",
+        Ok(Inserted::NoSlot { .. }) => "no slot",
+        Ok(Inserted::TooMany) => "too many",
         Err(_) => "error",
     }
 }

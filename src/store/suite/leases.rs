@@ -8,7 +8,7 @@ use super::Bench;
 use super::bench::{LEASE, closed, holder, new};
 use crate::clock::Clock;
 use crate::tasks::store::{Inserted, Lease, NewTask, Updated};
-use crate::tasks::task::Task;
+use crate::tasks::task::{Owner, Task};
 
 pub async fn a_claim_leases_what_is_due(bench: &Bench) {
     let due = bench.add(bench.task()).await;
@@ -40,6 +40,23 @@ pub async fn a_claim_begins_with_what_is_due_longest(bench: &Bench) {
     let ids = |rows: &[Task]| rows.iter().map(|task| task.id.clone()).collect::<Vec<_>>();
     assert_eq!(ids(&claimed), ids(&rows[..2]));
     assert_eq!(bench.claim("b").await, ids(&rows[2..]));
+}
+
+pub async fn a_claim_takes_owners_in_turn(bench: &Bench) {
+    let row = |owner: &str, due: u64| {
+        let due_at = Some(bench.clock.now() + Duration::from_millis(due));
+        Task { due_at, owner: Owner::new(owner), ..bench.task() }
+    };
+    for due in 0..2_000 {
+        bench.add(row("noisy", due)).await;
+    }
+    let quiet = [bench.add(row("quiet", 2_500)).await, bench.add(row("quiet", 2_501)).await];
+    bench.clock.advance(Duration::from_secs(10));
+    let claimed = bench.store.claim(&holder("a"), LEASE, 5, &[]).await.expect("rows can be claimed");
+    let owners: Vec<_> = claimed.iter().map(|task| task.owner.as_str()).collect();
+    assert_eq!(owners, ["noisy", "quiet", "noisy", "quiet", "noisy"]);
+    assert_eq!((&claimed[1].id, &claimed[3].id), (&quiet[0].id, &quiet[1].id));
+    assert!(claimed[0].due_at < claimed[2].due_at && claimed[2].due_at < claimed[4].due_at);
 }
 
 pub async fn rows_are_claimed_once_when_many_claim(bench: &Bench) {

@@ -52,6 +52,7 @@ macro_rules! store_suite {
             a_row_can_be_born_leased
 
             a_row_is_found_by_its_owner_only_and_until_it_expires
+            a_row_is_found_by_those_who_see_its_tool_too
             a_list_has_an_owners_rows_newest_first
             a_list_goes_on_after_a_position
             a_session_has_its_unended_rows_oldest_first
@@ -64,6 +65,7 @@ macro_rules! store_suite {
 
             a_claim_leases_what_is_due
             a_claim_begins_with_what_is_due_longest
+            a_claim_takes_owners_in_turn
             rows_are_claimed_once_when_many_claim
             a_lease_that_ran_out_is_claimed_by_another
             what_is_elsewhere_is_left_to_others

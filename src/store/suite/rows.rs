@@ -8,13 +8,32 @@ use taskbridge_sdk::Output;
 use super::Bench;
 use super::bench::{closed, limits, new, once, starting, verdict, with_slots};
 use crate::clock::Clock;
-use crate::tasks::store::{Change, Lease, NewTask, Position, Updated};
+use crate::tasks::store::{Change, Lease, NewTask, Position, Reach, Updated};
 use crate::tasks::task::{Origin, Owner, Task, TaskId};
+
+pub async fn a_row_is_found_by_those_who_see_its_tool_too(bench: &Bench) {
+    let task = bench.add(bench.closed_task()).await;
+    let bob = Owner::new("bob");
+    let get = async |id: &TaskId, tools: &[&str]| {
+        let tools: Vec<String> = tools.iter().map(|tool| (*tool).to_owned()).collect();
+        let reach = Reach { owner: &bob, tools: &tools };
+        bench.store.get(id, Some(reach)).await.expect("the store can be read")
+    };
+    let tool = task.tool.as_str();
+    assert_eq!(get(&task.id, &[tool]).await, Some(task.clone()));
+    assert_eq!(get(&task.id, &["x", tool, "' OR 1 = 1 --"]).await, Some(task.clone()));
+    for others in [&[][..], &["x"], &["' OR 1 = 1 --"], &[""]] {
+        assert_eq!(get(&task.id, others).await, None, "{others:?}");
+    }
+    assert_eq!(get(&bench.task().id, &[tool]).await, None);
+}
 
 pub async fn a_row_is_found_by_its_owner_only_and_until_it_expires(bench: &Bench) {
     let task = bench.add(bench.closed_task()).await;
     let (alice, bob) = (Owner::new("alice"), Owner::new("bob"));
-    let get = async |id: &TaskId, owner| bench.store.get(id, owner).await.expect("the store can be read");
+    let get = async |id: &TaskId, owner: Option<&Owner>| {
+        bench.store.get(id, owner.map(Reach::from)).await.expect("the store can be read")
+    };
     assert_eq!(get(&task.id, Some(&alice)).await, Some(task.clone()));
     assert_eq!(get(&task.id, Some(&bob)).await, None);
     assert_eq!(get(&bench.task().id, Some(&alice)).await, None);

@@ -86,8 +86,12 @@ fn a_life_is_told_in_its_order() {
     }
     let secret = json!({"password": "hunter2"});
     let answer = Answer::Accept(secret.as_object().unwrap().clone());
-    let answered = Event::Answered { key: key(), answer };
-    assert_eq!(told.now_hears(answered.clone()), [Fact::Answered { key: key(), how: Said::Accepted }]);
+    let ben = Owner::new("ben");
+    let answered = Event::Answered { key: key(), answer, by: ben.clone() };
+    assert_eq!(
+        told.now_hears(answered.clone()),
+        [Fact::Answered { key: key(), how: Said::Accepted, by: Some(ben) }]
+    );
     assert_eq!(told.now_hears(answered), [], "the first stands");
     assert_eq!(told.now_hears(Event::AnswerTaken { key: key() }), [Fact::AnswerTaken(key())]);
     assert_eq!(told.now_hears(Event::CancelRequested(Cancel::Request)), [Fact::CancelWished]);

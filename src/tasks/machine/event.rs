@@ -4,7 +4,7 @@ use taskbridge_sdk::{
     Answer, Error, ErrorKind, GroupKey, JobHandle, Observation, Output, Timestamp, harmless,
 };
 
-use crate::tasks::task::Task;
+use crate::tasks::task::{Owner, Task};
 
 /// Something that happened.
 #[derive(Clone, Debug)]
@@ -55,6 +55,8 @@ pub enum Event {
         key: String,
         /// What they said; it fits the question's schema.
         answer: Answer,
+        /// Who they are: the owner of their own tasks.
+        by: Owner,
     },
     /// The engine has the answer.
     AnswerTaken {

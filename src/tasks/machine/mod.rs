@@ -132,7 +132,7 @@ fn apply(step: &mut Step, event: Event, now: Timestamp) {
         Event::CancelTaken => engine::cancel_taken(&mut step.task, now),
         Event::CancelFailed(_) => engine::cancel_failed(&mut step.task, now),
         Event::CancelRequested(mode) => cancel_requested(&mut step.task, mode, now),
-        Event::Answered { key, answer } => questions::answered(&mut step.task, &key, answer, now),
+        Event::Answered { key, answer, by } => questions::answered(&mut step.task, &key, answer, by, now),
         Event::AnswerTaken { key } => questions::handed_over(&mut step.task, &key),
         Event::AnswerTooLate { key } => questions::too_late(&mut step.task, &key),
         Event::AnswerFailed { key, .. } => questions::hand_over_failed(&mut step.task, &key, now),

@@ -6,7 +6,7 @@ use taskbridge_sdk::{Answer, Ask, Question, Timestamp};
 
 use super::{backoff, end, wish_cancel};
 use crate::tasks::asking;
-use crate::tasks::task::{Asked, AskedStatus, Asker, Delivery, Job, OnRefusal, Outcome, Task};
+use crate::tasks::task::{Asked, AskedStatus, Asker, Delivery, Job, OnRefusal, Outcome, Owner, Task};
 
 /// The job's open questions, as the engine has them now.
 pub(super) fn seen(task: &mut Task, questions: Vec<Question>, now: Timestamp) {
@@ -38,6 +38,7 @@ pub(super) fn seen(task: &mut Task, questions: Vec<Question>, now: Timestamp) {
             at: now,
             status: AskedStatus::Open,
             delivery: None,
+            answered_by: None,
         });
     }
 }
@@ -50,7 +51,7 @@ pub(super) fn close_all(task: &mut Task) {
 
 /// The first answer to an open question stands; every other is without effect. The message that carries the question
 /// is over with it, while that of a question which is closed without an answer is still to be withdrawn.
-pub(super) fn answered(task: &mut Task, key: &str, answer: Answer, now: Timestamp) {
+pub(super) fn answered(task: &mut Task, key: &str, answer: Answer, by: Owner, now: Timestamp) {
     if task.has_ended() {
         return;
     }
@@ -66,6 +67,7 @@ pub(super) fn answered(task: &mut Task, key: &str, answer: Answer, now: Timestam
     if let Some(delivery) = &mut asked.delivery {
         end_delivery(delivery, true, now);
     }
+    asked.answered_by = Some(by);
     match asked.asker {
         Asker::Job => {
             let message = format!("the question {:?} {what}, so the job is stopped", asked.question.message);

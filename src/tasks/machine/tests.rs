@@ -14,6 +14,10 @@ use crate::tasks::task::{OnRefusal, Origin, Owner, Printed, Spec, TaskId, Terms}
 
 const START: Timestamp = Timestamp::from_millis(1_000_000);
 
+fn somebody() -> Owner {
+    Owner::new("somebody")
+}
+
 fn question(id: &str) -> Question {
     Question::form(id, format!("{id}?"), json!({"type": "object", "properties": {}}))
 }
@@ -26,6 +30,7 @@ fn row(confirm: bool, on_expiry: OnExpiry) -> Task {
         at: START,
         status: AskedStatus::Open,
         delivery: None,
+        answered_by: None,
     });
     born(Task {
         id: TaskId::from_bytes([1; 20]),
@@ -43,6 +48,7 @@ fn row(confirm: bool, on_expiry: OnExpiry) -> Task {
             settle_window: Duration::from_secs(120),
             on_decline: OnRefusal::Tell,
             on_dismiss: OnRefusal::Tell,
+            four_eyes: false,
         },
         slots: vec!["tool:deploy".to_owned()],
         refused_when_full: false,
@@ -146,7 +152,7 @@ fn events() -> impl Strategy<Value = Event> {
         failures().prop_map(Event::FindFailed),
         failures().prop_map(Event::LookFailed),
         observations().prop_map(Event::Observed),
-        (key(), answers).prop_map(|(key, answer)| Event::Answered { key, answer }),
+        (key(), answers).prop_map(|(key, answer)| Event::Answered { key, answer, by: somebody() }),
         key().prop_map(|key| Event::AnswerTaken { key }),
         key().prop_map(|key| Event::AnswerTooLate { key }),
         (key(), failures()).prop_map(|(key, failure)| Event::AnswerFailed { key, failure }),
@@ -283,7 +289,7 @@ proptest! {
                         task = next(&task, Event::CancelRequested(Cancel::Settle), now).task;
                     }
                     let key = "q1".to_owned();
-                    task = next(&task, Event::Answered { key, answer: Answer::Accept(Default::default()) }, now).task;
+                    task = next(&task, Event::Answered { key, answer: Answer::Accept(Default::default()), by: somebody() }, now).task;
                 }
             }
             sound(&task);
@@ -373,7 +379,7 @@ fn a_message_that_is_over_is_not_prolonged_and_an_answer_ends_it() {
     let again = Event::Delivering { key: "q1".to_owned(), n: 2, until };
     assert!(next(&ended, again, START).task.questions[0].is_out(START));
 
-    let answer = Event::Answered { key: "q1".to_owned(), answer: Answer::Decline };
+    let answer = Event::Answered { key: "q1".to_owned(), answer: Answer::Decline, by: somebody() };
     let answered = next(&asked, answer, START).task;
     assert!(answered.questions[0].delivery.as_ref().unwrap().over);
     // One that is closed without an answer is still in front of a person.
@@ -435,7 +441,7 @@ fn a_refusal_means_what_the_tool_said() {
                 first: Some(seen.clone()),
             };
             let task = next(&next(&task, Event::Intended, START).task, started, START).task;
-            let said = Event::Answered { key: "q1".to_owned(), answer: answer.clone() };
+            let said = Event::Answered { key: "q1".to_owned(), answer: answer.clone(), by: somebody() };
             let task = next(&task, said, START).task;
             assert_eq!(task.outcome(), outcome, "{rule:?}");
             if outcome.is_none() {
@@ -481,7 +487,8 @@ fn an_answer_is_offered_again_soon_however_often_the_engine_could_not_take_it() 
     let started = Event::Started { handle: JobHandle::new("h"), group: GroupKey::new(""), first: Some(asks) };
     let task = next(&next(&row(false, OnExpiry::Cancel), Event::Intended, START).task, started, START).task;
     let key = || "q1".to_owned();
-    let mut task = next(&task, Event::Answered { key: key(), answer: Answer::Decline }, START).task;
+    let mut task =
+        next(&task, Event::Answered { key: key(), answer: Answer::Decline, by: somebody() }, START).task;
     let (mut now, failure) =
         (START, Failure { kind: ErrorKind::Unavailable, message: "no token".to_owned() });
     for _ in 0..20 {

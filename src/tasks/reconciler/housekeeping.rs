@@ -1,6 +1,7 @@
-//! Housekeeping: queued rows are let into free slots in the order of their line, expired rows are deleted, and what
+//! Housekeeping: queued rows are let into free slots in the order of their line, one owner after the other, expired rows are deleted, and what
 //! dropped guards left is noted.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -12,12 +13,36 @@ use crate::tasks::ledger::Commit;
 use crate::tasks::machine::Event;
 use crate::tasks::service::{Afterwards, Fresh};
 use crate::tasks::store::{Lease, Result};
+use crate::tasks::task::{Owner, Task};
 
 /// Rows that are deleted in one transaction.
 const PURGE_BATCH: usize = 500;
 
 /// How often history is looked at for what is too old.
 const FORGET_EVERY: Duration = Duration::from_secs(60);
+
+/// Whose turn it is where rows of several owners wait: those who had none for longest, so that nobody waits behind all
+/// that another one has lined up. Only this process's own turns count; what it forgets costs somebody a turn.
+#[derive(Default)]
+struct Turns {
+    had: HashMap<Owner, u64>,
+    count: u64,
+}
+
+impl Turns {
+    /// These rows, in turn by owner. Those of one owner stay as they are.
+    fn in_turn(&mut self, mut heads: Vec<Task>) -> Vec<Task> {
+        self.had.retain(|owner, _| heads.iter().any(|head| head.owner == *owner));
+        heads.sort_by_key(|head| self.had.get(&head.owner).copied());
+        heads
+    }
+
+    /// A row of this owner was let in.
+    fn had(&mut self, owner: &Owner) {
+        self.count += 1;
+        self.had.insert(owner.clone(), self.count);
+    }
+}
 
 impl Core {
     /// Keeps house until `stop`.
@@ -30,8 +55,9 @@ impl Core {
     }
 
     async fn admit_loop(&self, stop: &CancellationToken) {
+        let mut turns = Turns::default();
         loop {
-            if let Err(error) = self.admit().await {
+            if let Err(error) = self.admit(&mut turns).await {
                 tracing::warn!(%error, "queued tasks cannot be let into free slots");
             }
             tokio::select! {
@@ -44,17 +70,18 @@ impl Core {
     }
 
     /// Lets the first rows of every line start, until every line's slots are taken up.
-    async fn admit(&self) -> Result<()> {
+    async fn admit(&self, turns: &mut Turns) -> Result<()> {
         loop {
             let mut admitted = false;
             let elsewhere = self.ledger.tools.elsewhere();
-            let heads = self.ledger.store.heads().await?;
+            let heads = turns.in_turn(self.ledger.store.heads().await?);
             for head in heads.into_iter().filter(|head| !elsewhere.contains(&head.backend)) {
                 // The row becomes ours with the same write that takes its slots, as if it were born now.
                 let Ok(place) = self.outbox.fresh.reserve().await else { return Ok(()) };
                 let since = Instant::now();
                 let hold = Lease::Hold(&self.holder, self.settings.lease);
                 if let Commit::Done(task) = self.ledger.commit(&head, Event::Intended, hold).await? {
+                    turns.had(&task.owner);
                     place.send(Fresh { task, since, orphan: None });
                     admitted = true;
                 }

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use taskbridge_sdk::Answer;
 
-use super::Service;
+use super::{Actor, Deed, Service};
 use crate::tasks::asking;
 use crate::tasks::audit::{Event as Told, Wish};
 use crate::tasks::ledger::Commit;
 use crate::tasks::machine::Event;
 use crate::tasks::store::{Lease, Result, StoreError};
-use crate::tasks::task::{Asked, AskedStatus, Owner, Task, TaskId};
+use crate::tasks::task::{Asked, AskedStatus, Task, TaskId};
 
 /// A question that this caller has claimed for one of its streams.
 #[derive(Clone, Debug)]
@@ -28,9 +28,12 @@ pub struct Carried {
 /// Why an answer was not taken.
 #[derive(Debug, thiserror::Error)]
 pub enum AnswerError {
-    /// The owner has no such task, or the task never asked this.
+    /// They have no such task, or the task never asked this.
     #[error("no such question")]
     NotFound,
+    /// They may look at the task, and not answer what it asks; the words are for them.
+    #[error("{0}")]
+    Refused(String),
     /// The question is over: it was answered, or the task no longer wants an answer. Nothing was changed.
     #[error("the question is no longer open")]
     Closed,
@@ -43,7 +46,7 @@ pub enum AnswerError {
 }
 
 impl Service {
-    /// Answers a question of this owner's task. The first valid answer stands; the job is given it with the defaults of
+    /// Answers a question of a task. The first valid answer stands; the job is given it with the defaults of
     /// what a form was left without.
     ///
     /// # Errors
@@ -51,12 +54,13 @@ impl Service {
     #[tracing::instrument(target = "spans", level = "trace", name = "verb", skip_all, fields(verb = "answer", task = ?id))]
     pub async fn answer(
         &self,
-        owner: &Owner,
+        by: &dyn Actor,
         id: &TaskId,
         key: &str,
         answer: Answer,
     ) -> Result<Task, AnswerError> {
-        let mut task = self.ledger.store.get(id, Some(owner)).await?.ok_or(AnswerError::NotFound)?;
+        let mut task = self.find(by, id).await?.ok_or(AnswerError::NotFound)?;
+        self.permits(by, Deed::Answer, &task).map_err(AnswerError::Refused)?;
         self.ledger.audit.announce(Wish::Answer(id)).await?;
         loop {
             let asked = task.questions.iter().find(|asked| asked.key == key).ok_or(AnswerError::NotFound)?;
@@ -64,14 +68,14 @@ impl Service {
                 return Err(AnswerError::Closed);
             }
             let answer = asking::fit(&asked.question, answer.clone()).map_err(AnswerError::Invalid)?;
-            let event = Event::Answered { key: key.to_owned(), answer };
+            let event = Event::Answered { key: key.to_owned(), answer, by: by.owner().clone() };
             match self.ledger.commit(&task, event, Lease::Keep).await? {
                 Commit::Done(after) => {
                     self.ledger.audit.note(Told::Answered { task: &after, question: key });
                     return Ok(after);
                 }
                 Commit::Conflict | Commit::NoSlot => {
-                    task = self.ledger.store.get(id, Some(owner)).await?.ok_or(AnswerError::NotFound)?;
+                    task = self.find(by, id).await?.ok_or(AnswerError::NotFound)?;
                 }
             }
         }

@@ -7,7 +7,8 @@ use taskbridge_sdk::{JobKey, Question};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::{Fresh, Orphan, Service};
+use super::over::is_of_owner;
+use super::{Fresh, Orphan, Over, Service};
 use crate::clock;
 use crate::tasks::audit::{Event as Told, Wish};
 use crate::tasks::machine::{self, Event};
@@ -36,8 +37,10 @@ pub struct Call {
     pub terms: Terms,
     /// The slots that the job takes.
     pub slots: Vec<String>,
-    /// What to do when one of them is taken up.
+    /// What to do when one of them is taken up. Those of its owner ([`OF_OWNER`]) refuse a call in any case.
     pub when_full: WhenFull,
+    /// The most tasks that are kept for its owner.
+    pub most_kept: Option<u32>,
     /// What to ask before the start.
     pub confirm: Option<Question>,
     /// The caller's idempotency key.
@@ -82,14 +85,9 @@ pub enum Called {
 /// Why a call made no task.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
-    /// A slot is taken up, and the tool refuses calls then.
-    #[error("tool {tool} refuses calls while `{}` is taken up: try again when a running task has ended", slots.join("`, `"))]
-    Full {
-        /// The tool.
-        tool: String,
-        /// Its slots.
-        slots: Vec<String>,
-    },
+    /// There is too much already.
+    #[error(transparent)]
+    Over(#[from] Over),
     /// The idempotency key stands for a call of another tool or with other arguments.
     #[error("idempotency key `{key}` was used before with another tool or other arguments: use a new key")]
     KeyReused {
@@ -185,10 +183,16 @@ impl Service {
             }
         };
         match inserted? {
-            Inserted::NoSlot if call.when_full == WhenFull::Refuse => {
-                Err(CallError::Full { tool: call.tool, slots: call.slots })
+            Inserted::TooMany => Err(Over::Kept { most: call.most_kept.unwrap_or_default() }.into()),
+            Inserted::NoSlot { full: Some(slot) } if is_of_owner(&slot) => {
+                let limits = self.ledger.tools.limits(std::slice::from_ref(&slot));
+                let most = limits.first().map_or(0, |limit| limit.limit);
+                Err(Over::of_slot(&slot, most, &call.tool).into())
             }
-            Inserted::NoSlot => {
+            Inserted::NoSlot { .. } if call.when_full == WhenFull::Refuse => {
+                Err(Over::Full { tool: call.tool, slots: call.slots }.into())
+            }
+            Inserted::NoSlot { .. } => {
                 let queued = machine::next(&pending, Event::NoSlot, pending.created_at).task;
                 let inserted = self.insert(&call, queued, None).await?;
                 self.called(&call, inserted, None)
@@ -201,7 +205,7 @@ impl Service {
     async fn refer(&self, call: &mut Call) -> Result<(), CallError> {
         for (parameter, id) in &call.references {
             let refused = |why: String| CallError::Reference { parameter: parameter.clone(), why };
-            let task = self.ledger.store.get(id, Some(&call.owner)).await?;
+            let task = self.ledger.store.get(id, Some((&call.owner).into())).await?;
             if task.is_none() {
                 self.ledger.audit.note(Told::NotFound { owner: &call.owner, id });
             }
@@ -242,7 +246,8 @@ impl Service {
         let transition = self.ledger.scribe.born(&task);
         let notices = notices::owed(None, &task, &*self.ledger.receivers);
         let (once, owes) = (call.once.clone(), !notices.is_empty());
-        let new = NewTask { task, limits, once, attach, lease, transition, notices };
+        let most_kept = call.most_kept;
+        let new = NewTask { task, limits, most_kept, once, attach, lease, transition, notices };
         let inserted = self.ledger.store.insert(new).await;
         if owes {
             self.ledger.nudge.owing.send_replace(());
@@ -268,7 +273,10 @@ impl Service {
             }),
             Inserted::Abandoned(task) => Ok(Called::Attached(task)),
             // A row that waits in line takes no slot, so the store cannot have found one taken up.
-            Inserted::NoSlot => Err(CallError::Full { tool: call.tool.clone(), slots: call.slots.clone() }),
+            Inserted::NoSlot { .. } => {
+                Err(Over::Full { tool: call.tool.clone(), slots: call.slots.clone() }.into())
+            }
+            Inserted::TooMany => Err(Over::Kept { most: call.most_kept.unwrap_or_default() }.into()),
         }
     }
 
@@ -282,6 +290,7 @@ impl Service {
             at: now,
             status: AskedStatus::Open,
             delivery: None,
+            answered_by: None,
         });
         let task = Task {
             id: TaskId::from_bytes(clock::random(&*self.entropy)),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::Service;
+use super::{Actor, Service};
 use crate::tasks::machine::Event;
 use crate::tasks::store::{Lease, Position, Result};
 use crate::tasks::task::{Job, NEWLY_STARTED, Owner, Task, TaskId};
@@ -40,12 +40,12 @@ impl View {
 }
 
 impl Service {
-    /// One task of this owner; `None` if the owner has no such task, or it has expired.
+    /// One task; `None` if there is none that they can look at, or it has expired.
     ///
     /// # Errors
     /// If the store cannot be used.
-    pub async fn get(&self, owner: &Owner, id: &TaskId) -> Result<Option<View>> {
-        match self.ledger.store.get(id, Some(owner)).await? {
+    pub async fn get(&self, by: &dyn Actor, id: &TaskId) -> Result<Option<View>> {
+        match self.find(by, id).await? {
             Some(task) => {
                 let task = self.is_watched(task).await;
                 self.view(task).await.map(Some)
@@ -73,13 +73,13 @@ impl Service {
 
     /// Waits until `enough` says so of the task, or `patience` is over (without one: for as long as it takes).
     ///
-    /// Returns what the task is then; `None` once the owner has no such task.
+    /// Returns what the task is then; `None` once there is none that they can look at.
     ///
     /// # Errors
     /// If the store cannot be used.
     pub async fn wait(
         &self,
-        owner: &Owner,
+        by: &dyn Actor,
         id: &TaskId,
         patience: Option<Duration>,
         enough: impl Fn(&Task) -> bool,
@@ -87,7 +87,7 @@ impl Service {
         let deadline = patience.map(|patience| Instant::now() + patience);
         let mut listener = self.listen(id);
         loop {
-            let Some(task) = self.ledger.store.get(id, Some(owner)).await? else { return Ok(None) };
+            let Some(task) = self.find(by, id).await? else { return Ok(None) };
             let task = self.is_watched(task).await;
             let out_of_time = deadline.is_some_and(|deadline| Instant::now() >= deadline);
             if out_of_time || enough(&task) {

@@ -1,15 +1,19 @@
 //! The verbs that every protocol generation speaks: call, get, wait, list, cancel, answer. It must not know a
 //! protocol, and a verb that only looks never reaches an engine.
 
+mod actor;
 mod answer;
 mod call;
 mod guard;
 mod look;
+mod over;
 
+pub use actor::{Actor, Deed};
 pub use answer::{AnswerError, Carried};
 pub use call::{Call, CallError, Called, Plain, WhenFull};
 pub use guard::{Afterwards, Carrying, Listening, Waiting};
 pub use look::{RENEW_WATCH, View};
+pub use over::{OF_OWNER, OF_OWNER_BY_TOOL, Over};
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -26,7 +30,7 @@ use super::ledger::Ledger;
 use super::machine::{Cancel, Event};
 use super::pace::Pace;
 use super::store::{Holder, Lease, Result};
-use super::task::{Outcome, Owner, Task, TaskId};
+use super::task::{Outcome, Task, TaskId};
 use crate::clock::Entropy;
 
 /// The verbs. Cheap to clone.
@@ -80,7 +84,9 @@ pub enum Cancelled {
     Done(Task),
     /// The task had ended before.
     AlreadyEnded(Task),
-    /// The owner has no such task.
+    /// They may look at it, and not do this, in words for them.
+    Refused(String),
+    /// They have no such task.
     NotFound,
 }
 
@@ -115,15 +121,18 @@ impl Service {
         self.stop.get().is_some_and(CancellationToken::is_cancelled)
     }
 
-    /// Cancels a task of this owner.
+    /// Cancels a task.
     ///
     /// # Errors
     /// If the store cannot be used.
     #[tracing::instrument(target = "spans", level = "trace", name = "verb", skip_all, fields(verb = "cancel", task = ?id))]
-    pub async fn cancel(&self, owner: &Owner, id: &TaskId, mode: Cancel) -> Result<Cancelled> {
-        let Some(task) = self.ledger.store.get(id, Some(owner)).await? else {
+    pub async fn cancel(&self, by: &dyn Actor, id: &TaskId, mode: Cancel) -> Result<Cancelled> {
+        let Some(task) = self.find(by, id).await? else {
             return Ok(Cancelled::NotFound);
         };
+        if let Err(why) = self.permits(by, Deed::Cancel, &task) {
+            return Ok(Cancelled::Refused(why));
+        }
         if task.has_ended() {
             return Ok(Cancelled::AlreadyEnded(task));
         }
@@ -140,12 +149,12 @@ impl Service {
     }
 
     /// Says that somebody wants to know, for so long, how much a task's job prints; [`Task::printed`] says it from now on.
-    /// `None` if the owner has no such task.
+    /// `None` if they have no such task.
     ///
     /// # Errors
     /// If the store cannot be used.
-    pub async fn follow_log(&self, owner: &Owner, id: &TaskId, lease: Duration) -> Result<Option<Task>> {
-        let Some(task) = self.ledger.store.get(id, Some(owner)).await? else { return Ok(None) };
+    pub async fn follow_log(&self, by: &dyn Actor, id: &TaskId, lease: Duration) -> Result<Option<Task>> {
+        let Some(task) = self.find(by, id).await? else { return Ok(None) };
         let until = self.ledger.now() + lease;
         self.ledger.apply(task, Event::LogFollowed { until }, Lease::Keep).await
     }

@@ -1,6 +1,9 @@
 //! Who may do what, and that nothing of one owner shows to another. Answers are compared as they are on the wire.
 
 mod calls;
+mod isolation;
+mod limits;
+mod questions;
 mod raw;
 
 use sha2::{Digest as _, Sha256};

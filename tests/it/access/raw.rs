@@ -122,6 +122,21 @@ impl Raw {
         read(request.send().await.unwrap()).await
     }
 
+    /// The id of an event of the session: the first that a listening stream has.
+    pub(super) async fn event(&self) -> String {
+        let mut request = self.http.get(&self.url).bearer_auth(&self.key);
+        request = request.header("accept", "text/event-stream").header("mcp-session-id", &self.session);
+        let (mut response, mut text) = (request.send().await.unwrap(), String::new());
+        loop {
+            let chunk = response.chunk().await.unwrap().expect("the stream ended without an event");
+            text.push_str(std::str::from_utf8(&chunk).unwrap());
+            let whole = text.lines().filter(|_| text.ends_with("\n\n"));
+            if let Some(id) = whole.filter_map(|line| line.strip_prefix("id: ")).next() {
+                return id.to_owned();
+            }
+        }
+    }
+
     /// The result of a request.
     pub(super) async fn get(&self, of: Of, method: &str, params: Value) -> Value {
         let Answer { mut body, .. } = self.ask(of, method, params).await;

@@ -125,6 +125,7 @@ impl Node {
             settle_window: Duration::from_secs(120),
             on_decline: OnRefusal::Tell,
             on_dismiss: OnRefusal::Tell,
+            four_eyes: false,
         };
         let spec = Spec {
             target: json!({"state_machine": machine}),
@@ -141,6 +142,7 @@ impl Node {
             terms,
             slots: Vec::new(),
             when_full: WhenFull::Queue,
+            most_kept: None,
             confirm: None,
             once: None,
             plain: None,

@@ -10,7 +10,7 @@ use taskbridge::store::suite::{Bench, ManualClock};
 use taskbridge::tasks::history::{CallTo, EngineCall, Fact, Transition};
 use taskbridge::tasks::notices::{News, Notice, What};
 use taskbridge::tasks::store::{
-    Attach, Change, Forget, Group, Holder, Inserted, Lease, NewTask, Once, Setting, SlotLimit, Store,
+    Attach, Change, Forget, Group, Holder, Inserted, Lease, NewTask, Once, Reach, Setting, SlotLimit, Store,
     StoreError, Updated,
 };
 use taskbridge::tasks::task::{Job, Origin, Outcome, Owner, Task, TaskId, TaskState, Undelivered};
@@ -49,7 +49,8 @@ fn inserted(inserted: Inserted) -> (&'static str, Option<Task>) {
         Inserted::Existing { task, same: true } => ("existing", Some(task)),
         Inserted::Existing { task, same: false } => ("other", Some(task)),
         Inserted::Abandoned(task) => ("abandoned", Some(task)),
-        Inserted::NoSlot => ("no slot", None),
+        Inserted::NoSlot { .. } => ("no slot", None),
+        Inserted::TooMany => ("too many", None),
     }
 }
 
@@ -206,7 +207,17 @@ impl World {
                 let attach = self.chance(30).then(|| Attach { digest: self.name(), within });
                 let lease = self.chance(50).then(|| (self.holder(), LEASE));
                 let (transition, notices) = (self.transition(40), self.owed(&task));
-                let new = NewTask { task: task.clone(), limits, once, attach, lease, transition, notices };
+                let most_kept = None;
+                let new = NewTask {
+                    task: task.clone(),
+                    limits,
+                    most_kept,
+                    once,
+                    attach,
+                    lease,
+                    transition,
+                    notices,
+                };
                 let (one, other) = (ok(a.insert(new.clone()).await), ok(b.insert(new).await));
                 let (one, other) = (inserted(one), inserted(other));
                 assert_eq!(one, other);
@@ -311,9 +322,13 @@ impl World {
         assert_eq!(ok(a.next_due(&[]).await), ok(b.next_due(&[]).await));
         assert_eq!(ok(a.heads().await), ok(b.heads().await));
         for task in &self.known {
-            let (id, owner) = (&task.id, Some(&task.owner));
+            let id = &task.id;
             assert_eq!(ok(a.get(id, None).await), ok(b.get(id, None).await));
-            assert_eq!(ok(a.get(id, owner).await), ok(b.get(id, owner).await));
+            let (own, tools) = (Reach::from(&task.owner), std::slice::from_ref(&task.tool));
+            let stranger = Owner::new("stranger");
+            for reach in [own, Reach::from(&stranger), Reach { owner: &stranger, tools }] {
+                assert_eq!(ok(a.get(id, Some(reach)).await), ok(b.get(id, Some(reach)).await));
+            }
             assert_eq!(ok(a.output(id).await), ok(b.output(id).await));
             assert_eq!(ok(a.entries(id).await), ok(b.entries(id).await));
             assert_eq!(ok(a.ahead(task).await), ok(b.ahead(task).await));

@@ -87,6 +87,7 @@ async fn write_all(bench: &Bench, cut: &Cut, after: i64) {
     let new = |task: Task| NewTask {
         task,
         limits: Vec::new(),
+        most_kept: None,
         once: None,
         attach: None,
         lease: None,

@@ -24,6 +24,7 @@ fn new(task: Task) -> NewTask {
     NewTask {
         task,
         limits: Vec::new(),
+        most_kept: None,
         once: None,
         attach: None,
         lease: None,

@@ -71,6 +71,7 @@ impl World {
                 Vec::new()
             },
             when_full: WhenFull::Queue,
+            most_kept: None,
             confirm: None,
             once: once.map(|key| Once { scope: owner.as_str().to_owned(), digest: key.clone(), key }),
             plain: None,

@@ -33,6 +33,7 @@ fn call(number: usize, delay_ms: u64, cancel_on_abandon: bool) -> Call {
         terms: terms(),
         slots: Vec::new(),
         when_full: WhenFull::Queue,
+        most_kept: None,
         confirm: None,
         once: None,
         // No call is equal to another, so none takes over what another left.

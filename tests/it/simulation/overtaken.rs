@@ -85,6 +85,7 @@ fn call() -> Call {
         terms: terms(),
         slots: Vec::new(),
         when_full: WhenFull::Queue,
+        most_kept: None,
         confirm: None,
         once: None,
         plain: None,

@@ -11,8 +11,8 @@ use taskbridge::tasks::history::Entry;
 use taskbridge::tasks::notices::Notice;
 use taskbridge::tasks::store::{
     Change, Counts, Durations, Forget, Group, Groups, Hint, Hints, History, Holder, Inserted, Keys, Lease,
-    NewTask, Notices, OpenJob, Owed, Position, Queue, Result, Sessions, Setting, Settings, Tally, TaskStore,
-    Time, Updated,
+    NewTask, Notices, OpenJob, Owed, Position, Queue, Reach, Result, Sessions, Setting, Settings, Tally,
+    TaskStore, Time, Updated,
 };
 use taskbridge::tasks::task::{Job, Owner, Task, TaskId};
 use taskbridge_sdk::{JobKey, Output, Timestamp};
@@ -102,9 +102,10 @@ impl TaskStore for PointedStore {
         }
     }
 
-    async fn get(&self, id: &TaskId, owner: Option<&Owner>) -> Result<Option<Task>> {
+    async fn get(&self, id: &TaskId, within: Option<Reach<'_>>) -> Result<Option<Task>> {
         let _connection = self.before_read().await?;
-        let asked_for = owner.filter(|_| !self.has(Bug::OwnerIgnored));
+        let owner = within.map(|reach| reach.owner);
+        let asked_for = within.filter(|_| !self.has(Bug::OwnerIgnored));
         let task = self.inner.get(id, asked_for).await;
         self.points.pass().await;
         Ok(self.sabotage.read(task?, owner))

@@ -326,6 +326,7 @@ pub(super) fn terms() -> Terms {
         settle_window: Duration::from_secs(120),
         on_decline: OnRefusal::Tell,
         on_dismiss: OnRefusal::Tell,
+        four_eyes: false,
     }
 }
 

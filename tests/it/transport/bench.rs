@@ -124,6 +124,7 @@ pub(super) fn bridge(dir: &Path, clock: Arc<dyn Clock>) -> Bridge {
         max_body_bytes: MAX_BODY,
         max_polls_per_second: MOST_POLLS,
         limits: taskbridge::mcp::limits::Limits::default(),
+        max_calls_per_minute: u32::MAX,
     };
     let replica = "test".to_owned();
     let means = Means { seal: seal.clone(), clock: Arc::clone(&clock), entropy: System::entropy(), replica };

@@ -12,7 +12,7 @@ use super::{Carrier, MOST_TIMES, Sent, What, message, visit};
 use crate::mcp::Bridge;
 use crate::mcp::session::Session;
 use crate::seal::Purpose;
-use crate::tasks::service::AnswerError;
+use crate::tasks::service::{Actor, AnswerError};
 use crate::tasks::store::{Held, Message, Setting, Stage, StoreError};
 use crate::tasks::task::{AskedStatus, Task, TaskId};
 use crate::tasks::watch::Changes;
@@ -142,13 +142,13 @@ impl Carrier<'_> {
 
     async fn see_to(&mut self, held: &Held, now: Timestamp) -> Result<Option<Timestamp>, StoreError> {
         let Held { of, stage, .. } = held;
-        let view = self.bridge.service.get(&self.session.owner, &of.task).await?;
+        let view = self.bridge.service.get(&self.actor, &of.task).await?;
         let task = view.map(|view| view.task);
         let wanted = task.as_ref().is_some_and(|task| is_open(task, &of.key));
         match stage {
             Stage::Cancelled if wanted => {
                 // Whoever heard of it has gone away before all was written.
-                dismiss(self.bridge, self.session, of).await?;
+                dismiss(self.bridge, &self.actor, self.session, of).await?;
                 Ok(None)
             }
             Stage::Ended | Stage::Cancelled if !wanted => {
@@ -238,7 +238,7 @@ impl Carrier<'_> {
         if !self.collects() {
             return Ok(());
         }
-        let Some(view) = self.bridge.service.get(&self.session.owner, &of.task).await? else { return Ok(()) };
+        let Some(view) = self.bridge.service.get(&self.actor, &of.task).await? else { return Ok(()) };
         let Some(asked) = view.task.questions.iter().find(|asked| asked.key == of.key) else { return Ok(()) };
         if asked.status == AskedStatus::Open {
             let did_not_fit = asked.delivery.as_ref().is_some_and(|delivery| delivery.problem.is_some());
@@ -266,8 +266,13 @@ fn is_open(task: &Task, key: &str) -> bool {
 ///
 /// # Errors
 /// If the store cannot be used.
-pub(super) async fn dismiss(bridge: &Bridge, session: &Session, of: &Message) -> Result<(), StoreError> {
-    match bridge.service.answer(&session.owner, &of.task, &of.key, Answer::Cancel).await {
+pub(super) async fn dismiss(
+    bridge: &Bridge,
+    by: &dyn Actor,
+    session: &Session,
+    of: &Message,
+) -> Result<(), StoreError> {
+    match bridge.service.answer(by, &of.task, &of.key, Answer::Cancel).await {
         Err(AnswerError::Store(error)) => Err(error),
         _ => let_go(bridge, session, of).await,
     }

@@ -19,6 +19,7 @@ use self::held::Holdings;
 use super::Call;
 use crate::mcp::Bridge;
 use crate::mcp::outlet::Outlet;
+use crate::mcp::permit::Acting;
 use crate::mcp::session::Session;
 use crate::seal::Purpose;
 use crate::tasks::service::{Carried, Carrying};
@@ -37,6 +38,8 @@ const LONGEST_TTL: Duration = Duration::from_millis(i32::MAX as u64);
 /// One stream's part in asking.
 pub(super) struct Carrier<'a> {
     bridge: &'a Bridge,
+    /// Who is asked.
+    actor: Acting<'a>,
     outlet: &'a dyn Outlet,
     session: &'a Session,
     /// How long a new question is left to streams that wait for its task.
@@ -112,6 +115,7 @@ impl<'a> Carrier<'a> {
         let makes_tasks = call.client().makes_tasks();
         Self {
             bridge: call.bridge,
+            actor: Acting::new(call.bridge, &call.caller.principal),
             outlet,
             session: call.session,
             grace,
@@ -131,7 +135,7 @@ impl<'a> Carrier<'a> {
         let now = self.bridge.clock.now();
         self.out.iter().any(|out| out.guard.carried().task == task.id && out.fate(task) != Fate::Stays)
             || self.visits.iter().any(|(id, key)| *id == task.id && is_visited(task, key))
-            || task.open_questions().any(|asked| self.wants(&task.id, asked, now))
+            || task.open_questions().any(|asked| self.wants(task, asked, now))
             || self.holds_in_vain(task)
             || self.next_look(task).is_some_and(|next| self.look_at.is_none_or(|known| next < known))
     }
@@ -152,7 +156,7 @@ impl<'a> Carrier<'a> {
         self.look_after(task).await?;
         while !self.closed {
             let now = self.bridge.clock.now();
-            let wanted = |asked: &Asked| self.wants(&task.id, asked, now);
+            let wanted = |asked: &Asked| self.wants(task, asked, now);
             if !task.open_questions().any(wanted) {
                 break;
             }
@@ -240,14 +244,15 @@ impl<'a> Carrier<'a> {
 
     /// A question is this stream's to ask if no open stream carries it. One that the client has dealt with goes out
     /// again only on a stream that was opened afterwards, or, where the answer did not fit, on the same.
-    fn wants(&self, id: &TaskId, asked: &Asked, now: Timestamp) -> bool {
+    fn wants(&self, task: &Task, asked: &Asked, now: Timestamp) -> bool {
+        let id = &task.id;
         let times = self.asked.get(&(id.clone(), asked.key.clone())).copied().unwrap_or(0);
         let free = match &asked.delivery {
             None => true,
             Some(delivery) if delivery.over => times > 0 || delivery.until <= self.opened,
             Some(_) => !asked.is_out(now),
         };
-        self.session.client.can_ask(&asked.question.ask)
+        self.actor.answers(task, self.session.client).can_ask(&asked.question.ask)
             && !self.closed
             && !self.is_held(id, &asked.key)
             && free

@@ -9,11 +9,12 @@ use super::held::{dismiss, let_go, note};
 use super::{Sent, What};
 use crate::mcp::generation::Replied;
 use crate::mcp::jsonrpc::{Error, INTERNAL_ERROR, Id, Outcome};
+use crate::mcp::permit::Acting;
 use crate::mcp::session::{Caller, Session};
 use crate::mcp::{Bridge, params};
 use crate::seal::Purpose;
 use crate::tasks::audit::{Audit as _, Event as Told};
-use crate::tasks::service::{AnswerError, Carried};
+use crate::tasks::service::{Actor as _, AnswerError, Carried, Deed};
 use crate::tasks::store::{Held, Message, Setting, Stage, StoreError};
 use crate::tasks::task::Asked;
 
@@ -33,7 +34,7 @@ pub(in crate::mcp::v2025_11_25) async fn replied(
     };
     let taken = match (what, &caller.session) {
         (What::Question, session) => asked(bridge, caller, session.as_ref(), of, outcome).await,
-        (What::Status, Some(session)) => looked(bridge, session, of, outcome).await,
+        (What::Status, Some(session)) => looked(bridge, caller, session, of, outcome).await,
         (What::Result, Some(session)) => fetched(bridge, caller, session, of, outcome).await,
         // Whatever it says, there is nothing more to be done about that task.
         (What::Cancel, Some(session)) => let_go(bridge, session, &of).await.map(|()| Replied::Taken),
@@ -46,7 +47,12 @@ pub(in crate::mcp::v2025_11_25) async fn replied(
 }
 
 /// Takes what a client tells of one of its tasks without being asked.
-pub(in crate::mcp::v2025_11_25) async fn told(bridge: &Bridge, session: &Session, params: &Value) {
+pub(in crate::mcp::v2025_11_25) async fn told(
+    bridge: &Bridge,
+    caller: &Caller,
+    session: &Session,
+    params: &Value,
+) {
     if !session.client.makes_tasks() {
         return;
     }
@@ -54,7 +60,7 @@ pub(in crate::mcp::v2025_11_25) async fn told(bridge: &Bridge, session: &Session
         let Ok(now) = from_wire::client_task(params) else { return Ok(()) };
         let held = bridge.store.settings(&session.nonce).await?.unwrap_or_default().held;
         match held.into_iter().find(|held| held.id == now.id) {
-            Some(held) => stands(bridge, session, held, now).await,
+            Some(held) => stands(bridge, caller, session, held, now).await,
             None => Ok(()),
         }
     };
@@ -75,7 +81,7 @@ async fn asked(
         && session.client.makes_tasks()
         && result["task"].is_object()
     {
-        let asked = find(bridge, session, &of).await?;
+        let asked = find(bridge, caller, &of).await?;
         // Of anything else it was not asked for a task, and cannot make one.
         let can = asked.as_ref().is_none_or(|asked| session.client.makes_task_of(&asked.question.ask));
         match from_wire::client_task(&result["task"]) {
@@ -110,13 +116,14 @@ async fn made(
 /// How a client's task stands.
 async fn looked(
     bridge: &Bridge,
+    caller: &Caller,
     session: &Session,
     of: Message,
     outcome: Outcome,
 ) -> Result<Replied, StoreError> {
     let Some(held) = held(bridge, session, &of).await? else { return Ok(Replied::Late) };
     match outcome.map(|task| from_wire::client_task(&task)) {
-        Ok(Ok(now)) => stands(bridge, session, held, now).await?,
+        Ok(Ok(now)) => stands(bridge, caller, session, held, now).await?,
         Ok(Err(why)) => tracing::debug!(task = ?of.task, key = of.key, why, "a client's task cannot be read"),
         // That is no word on the task.
         Err(error) if error.code == INTERNAL_ERROR => {
@@ -130,7 +137,13 @@ async fn looked(
     Ok(Replied::Taken)
 }
 
-async fn stands(bridge: &Bridge, session: &Session, held: Held, now: ClientTask) -> Result<(), StoreError> {
+async fn stands(
+    bridge: &Bridge,
+    caller: &Caller,
+    session: &Session,
+    held: Held,
+    now: ClientTask,
+) -> Result<(), StoreError> {
     let is_over = matches!(held.stage, Stage::Ended | Stage::Cancelled);
     // What is over stays so; an older word may come later.
     if is_over || (held.stage, held.every) == (now.stage, now.every) {
@@ -140,7 +153,10 @@ async fn stands(bridge: &Bridge, session: &Session, held: Held, now: ClientTask)
     bridge.audit.note(Told::ClientTask { owner: &session.owner, held: &held });
     note(bridge, session, Setting::Stands(held.of.clone(), held.stage, held.every)).await?;
     match held.stage {
-        Stage::Cancelled => dismiss(bridge, session, &held.of).await,
+        Stage::Cancelled => {
+            let by = Acting::new(bridge, &caller.principal);
+            dismiss(bridge, &by, session, &held.of).await
+        }
         Stage::Working | Stage::InputRequired | Stage::Ended => Ok(()),
     }
 }
@@ -167,9 +183,9 @@ async fn answered(
     of: Message,
     outcome: Outcome,
 ) -> Result<Replied, StoreError> {
-    let owner = &caller.principal.owner;
+    let by = Acting::new(bridge, &caller.principal);
     // We asked it, so a task that is gone by now, or not this caller's, is nothing that the client did wrong.
-    let Some(view) = bridge.service.get(owner, &of.task).await? else { return Ok(Replied::Late) };
+    let Some(view) = bridge.service.get(&by, &of.task).await? else { return Ok(Replied::Late) };
     let Some(asked) = view.task.questions.into_iter().find(|asked| asked.key == of.key) else {
         return Ok(Replied::Late);
     };
@@ -180,11 +196,16 @@ async fn answered(
     };
     let (why, problem) = match answer {
         Err(why) => (why, None),
-        Ok(answer) => match bridge.service.answer(owner, &of.task, &of.key, answer).await {
+        Ok(answer) => match bridge.service.answer(&by, &of.task, &of.key, answer).await {
             Ok(_) => return Ok(Replied::Taken),
             Err(AnswerError::Closed | AnswerError::NotFound) => return Ok(Replied::Late),
             Err(AnswerError::Store(error)) => return Err(error),
             Err(AnswerError::Invalid(problem)) => (problem.clone(), Some(problem)),
+            // It was asked of somebody else, who can still answer.
+            Err(AnswerError::Refused(why)) => {
+                tracing::debug!(task = ?of.task, key = of.key, why, "an answer was refused");
+                return Ok(Replied::Late);
+            }
         },
     };
     tracing::debug!(task = ?of.task, key = of.key, n = of.n, why, "an answer was not taken; the question stays open");
@@ -203,9 +224,12 @@ async fn dealt_with(
     bridge.service.carrying(Carried { task, key, n, asked }).over(problem).await
 }
 
-async fn find(bridge: &Bridge, session: &Session, of: &Message) -> Result<Option<Asked>, StoreError> {
-    let view = bridge.service.get(&session.owner, &of.task).await?;
-    Ok(view.and_then(|view| view.task.questions.into_iter().find(|asked| asked.key == of.key)))
+/// A question that this caller may answer.
+async fn find(bridge: &Bridge, caller: &Caller, of: &Message) -> Result<Option<Asked>, StoreError> {
+    let by = Acting::new(bridge, &caller.principal);
+    let view = bridge.service.get(&by, &of.task).await?;
+    let task = view.map(|view| view.task).filter(|task| by.may(Deed::Answer, task).is_ok());
+    Ok(task.and_then(|task| task.questions.into_iter().find(|asked| asked.key == of.key)))
 }
 
 /// The client's task that was made of this message, if it is held still.

@@ -34,6 +34,7 @@ impl Setup {
     async fn insert(&self, task: &Task) -> Result<Inserted> {
         let new = NewTask {
             task: task.clone(),
+            most_kept: None,
             limits: Vec::new(),
             once: None,
             attach: None,
@@ -247,6 +248,7 @@ async fn a_full_disk_is_said_and_leaves_nothing_half_written() {
     };
     let wish = || NewTask {
         task: big.clone(),
+        most_kept: None,
         limits: vec![SlotLimit { slot: "s".to_owned(), limit: 1 }],
         once: None,
         attach: None,

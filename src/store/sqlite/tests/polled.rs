@@ -7,8 +7,9 @@ use crate::tasks::task::Task;
 async fn what_is_polled_again_is_the_row_as_it_is_now() {
     let (here, there) = benches();
     let mut task = here.add(here.task()).await;
-    let poll =
-        async |task: &Task| here.store.get(&task.id, Some(&task.owner)).await.expect("it can be polled");
+    let poll = async |task: &Task| {
+        here.store.get(&task.id, Some((&task.owner).into())).await.expect("it can be polled")
+    };
     for said in [None, Some("begun"), Some("begun"), None] {
         // The third of these changes nothing but the row's version, the last makes it what it was at first.
         there.update(&Task { message: said.map(str::to_owned), ..task.clone() }).await;

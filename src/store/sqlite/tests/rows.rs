@@ -101,6 +101,7 @@ fn asked() -> impl Strategy<Value = Asked> {
     let delivery = of((any::<u32>(), moment(), any::<bool>(), of(text()))
         .prop_map(|(n, until, over, problem)| Delivery { n, until, over, problem }));
     (text(), ask(), moment(), status, delivery).prop_map(|(message, ask, at, status, delivery)| Asked {
+        answered_by: None,
         key: "q1".to_owned(),
         question: Question { id: message.clone(), message, ask },
         asker: Asker::Job,

@@ -1,0 +1,126 @@
+//! How much one owner may have and do, and that others go on meanwhile.
+
+use serde_json::json;
+
+use super::keys;
+use super::raw::{Of, Raw};
+use crate::v2025::bench::Server;
+
+const TWO: &str = r#"
+[tools.heavy]
+backend = "stage"
+target = {}
+input_schema = { type = "object" }
+max_running_per_owner = 1
+
+[tools.queued]
+backend = "stage"
+target = {}
+input_schema = { type = "object" }
+max_running = 3
+"#;
+
+async fn server(limits: &str) -> Server {
+    let keys = keys(&[("ann", ""), ("bob", "")]);
+    Server::with(&format!("{keys}{TWO}\n[limits.owner]\n{limits}\n")).await
+}
+
+fn call(tool: &str) -> serde_json::Value {
+    json!({"name": tool, "arguments": {}, "task": {}})
+}
+
+#[tokio::test]
+async fn an_owner_runs_so_many_jobs_at_once_and_the_next_is_refused() {
+    let server = server("max_running = 2").await;
+    let (ann, bob) = (Raw::of(&server.url, "ann").await, Raw::of(&server.url, "bob").await);
+    let first = ann.start(Of::Sessions, "heavy", json!({})).await;
+    server.stage.job(1).await;
+    let refused = ann.ask(Of::Sessions, "tools/call", call("heavy")).await.body;
+    let words = refused["error"]["message"].as_str().unwrap();
+    assert!(
+        words.contains("as many tasks of tool heavy of yours run as may run at once (1)")
+            && words.contains("call again when"),
+        "{words}"
+    );
+    ann.start(Of::Alone, "work", json!({})).await;
+    server.stage.job(2).await;
+    let refused = ann.get(Of::Alone, "tools/call", call("work")).await;
+    assert_eq!(refused["isError"], true);
+    assert!(refused.to_string().contains("as many tasks of yours run as may run at once (2)"), "{refused}");
+    assert_eq!(server.stage.starts(), 2, "nothing was started, and nothing waits");
+    bob.start(Of::Sessions, "heavy", json!({})).await;
+    bob.start(Of::Sessions, "work", json!({})).await;
+    server.stage.job(4).await;
+
+    ann.get(Of::Sessions, "tasks/cancel", json!({"taskId": first})).await;
+    server.stage.job(1).await.cancelled().await;
+    server.stage.job(1).await.succeed("over");
+    while ann.ask(Of::Sessions, "tools/call", call("heavy")).await.body.get("error").is_some() {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn an_owner_keeps_so_many_tasks() {
+    let server = server("max_kept = 2").await;
+    let (ann, bob) = (Raw::of(&server.url, "ann").await, Raw::of(&server.url, "bob").await);
+    for _ in 0..2 {
+        ann.start(Of::Sessions, "work", json!({})).await;
+    }
+    let refused = ann.ask(Of::Sessions, "tools/call", call("work")).await.body;
+    assert!(
+        refused["error"]["message"].as_str().unwrap().contains("you have 2 tasks that are kept"),
+        "{refused}"
+    );
+    bob.start(Of::Sessions, "work", json!({})).await;
+    server.stage.job(3).await;
+    assert_eq!(server.stage.starts(), 3);
+}
+
+#[tokio::test]
+async fn an_owner_calls_so_often_and_is_told_when_to_come_back() {
+    let server = server("max_calls_per_minute = 2").await;
+    let (ann, bob) = (Raw::of(&server.url, "ann").await, Raw::of(&server.url, "bob").await);
+    ann.start(Of::Sessions, "work", json!({})).await;
+    ann.start(Of::Alone, "work", json!({})).await;
+    for of in [Of::Sessions, Of::Alone] {
+        let refused = ann.ask(of, "tools/call", call("work")).await;
+        assert_eq!((refused.status, &refused.body["error"]["code"]), (429, &json!(429)), "{refused:?}");
+        let [(name, seconds)] = &refused.headers[..] else { panic!("{refused:?}") };
+        assert_eq!(name, "retry-after");
+        assert!((1..=30).contains(&seconds.parse::<u32>().unwrap()), "{seconds}");
+        ann.get(of, "tools/call", json!({"name": "task_list", "arguments": {}})).await;
+    }
+    bob.start(Of::Sessions, "work", json!({})).await;
+    server.stage.job(3).await;
+    assert_eq!(server.stage.starts(), 3);
+}
+
+#[tokio::test]
+async fn who_lines_up_much_does_not_keep_others_waiting() {
+    let server = server("max_running = 1000").await;
+    let (ann, bob) = (Raw::of(&server.url, "ann").await, Raw::of(&server.url, "bob").await);
+    // The tool has room for three: the fourth and all others wait.
+    for _ in 0..3 {
+        ann.start(Of::Sessions, "queued", json!({})).await;
+    }
+    server.stage.job(3).await;
+    for _ in 0..6 {
+        ann.start(Of::Sessions, "queued", json!({})).await;
+    }
+    let his = bob.start(Of::Sessions, "queued", json!({"of": "bob"})).await;
+    for n in 1..=2 {
+        server.stage.job(n).await.succeed("over");
+        server.stage.job(3 + n).await;
+    }
+    let begun = [4, 5];
+    let mut arguments = Vec::new();
+    for n in begun {
+        arguments.push(server.stage.job(n).await.arguments());
+    }
+    assert!(
+        arguments.contains(&json!({"of": "bob"})),
+        "he has had a turn among the first two: {arguments:?}"
+    );
+    assert_eq!(bob.get(Of::Sessions, "tasks/get", json!({"taskId": his})).await["status"], "working");
+}

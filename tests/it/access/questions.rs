@@ -1,0 +1,136 @@
+//! Looking at, cancelling and answering what is somebody else's, for those who may; and four eyes.
+
+use serde_json::{Value, json};
+use taskbridge_sdk::{JobState, Observation};
+
+use super::keys;
+use super::raw::{Of, Raw};
+use crate::v2025::bench::Server;
+
+/// One tool that takes two people, and one that its callers cannot cancel.
+const SHARED: &str = r#"
+[tools.deploy]
+backend = "stage"
+target = {}
+confirm = "Really deploy?"
+input_schema = { type = "object" }
+access.answer = { groups = ["approvers"], not_caller = true }
+access.see = { groups = ["ops"] }
+
+[tools.batch]
+backend = "stage"
+target = {}
+input_schema = { type = "object" }
+access.cancel = { groups = ["ops"] }
+"#;
+
+async fn server() -> Server {
+    let keys = keys(&[
+        ("ann", "groups = [\"approvers\"]"),
+        ("bob", "groups = [\"approvers\"]"),
+        ("cid", "groups = [\"ops\"]"),
+        ("dan", ""),
+    ]);
+    Server::with(&format!("{keys}{SHARED}")).await
+}
+
+fn yes() -> Value {
+    json!({"action": "accept", "content": {}})
+}
+
+async fn until(raw: &Raw, id: &str, enough: impl Fn(&Value) -> bool) -> Value {
+    loop {
+        let task = raw.get(Of::Alone, "tasks/get", json!({"taskId": id})).await;
+        if enough(&task) {
+            return task;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn four_eyes_take_somebody_else() {
+    let server = server().await;
+    let (ann, bob) = (Raw::of(&server.url, "ann").await, Raw::of(&server.url, "bob").await);
+    for (n, of) in [(1, Of::Alone), (2, Of::Sessions)] {
+        let id = ann.start(of, "deploy", json!({})).await;
+        let hers = ann.get(of, "tasks/get", json!({"taskId": id})).await;
+        assert_eq!(hers["status"], "working", "there is nothing for her to do: {hers}");
+        assert!(hers["statusMessage"].as_str().unwrap().contains("not yours to answer"), "{hers}");
+        let params = json!({"taskId": id, "inputResponses": {"q1": yes()}});
+        let refused = ann.ask(Of::Alone, "tasks/update", params.clone()).await.body;
+        assert!(refused["error"]["message"].as_str().unwrap().contains("by somebody else"), "{refused}");
+        let answer = json!({"name": "task_answer", "arguments": {"task_id": id, "content": {}}});
+        let refused = ann.get(Of::Sessions, "tools/call", answer).await;
+        assert!(refused.to_string().contains("by somebody else"), "{refused}");
+        assert_eq!(server.stage.starts(), n - 1, "nothing starts on one's own word");
+
+        let his = bob.get(Of::Alone, "tasks/get", json!({"taskId": id})).await;
+        assert_eq!(his["inputRequests"]["q1"]["params"]["message"], "Really deploy?", "{his}");
+        match of {
+            Of::Alone => {
+                bob.get(Of::Alone, "tasks/update", params).await;
+            }
+            Of::Sessions => {
+                let question = bob.first(of, "tasks/result", json!({"taskId": id})).await;
+                assert_eq!(question["method"], "elicitation/create", "{question}");
+                let stolen = ann.reply(question["id"].as_str().unwrap(), yes()).await;
+                assert_eq!(stolen.status, 202, "it is taken for nothing");
+                assert_eq!(server.stage.starts(), n - 1);
+                assert_eq!(bob.reply(question["id"].as_str().unwrap(), yes()).await.status, 202);
+            }
+        }
+        let job = server.stage.job(n).await;
+        job.ask("sure", "Sure?", json!({"type": "object", "properties": {}}));
+        let asked = until(&bob, &id, |task| task["inputRequests"].get("q2").is_some()).await;
+        assert_eq!(asked["status"], "input_required");
+        let params = json!({"taskId": id, "inputResponses": {"q2": yes()}});
+        assert!(ann.ask(Of::Alone, "tasks/update", params.clone()).await.body.get("error").is_some());
+        bob.get(Of::Alone, "tasks/update", params).await;
+        job.answered().await;
+    }
+}
+
+#[tokio::test]
+async fn who_may_look_looks_and_does_no_more() {
+    let server = server().await;
+    let (ann, bob) = (Raw::of(&server.url, "ann").await, Raw::of(&server.url, "bob").await);
+    let (cid, dan) = (Raw::of(&server.url, "cid").await, Raw::of(&server.url, "dan").await);
+    let id = ann.start(Of::Alone, "deploy", json!({})).await;
+    bob.get(Of::Alone, "tasks/update", json!({"taskId": id, "inputResponses": {"q1": yes()}})).await;
+    let job = server.stage.job(1).await;
+    job.show(Observation::new(JobState::Running).with_message("it runs"));
+    let seen = until(&cid, &id, |task| task["statusMessage"] == "it runs").await;
+    assert_eq!(seen["status"], "working");
+    let log = format!("taskbridge://tasks/{id}/log");
+    for of in [Of::Sessions, Of::Alone] {
+        cid.get(of, "resources/read", json!({ "uri": log })).await;
+        let refused = cid.ask(of, "tasks/cancel", json!({"taskId": id})).await.body;
+        assert!(refused["error"]["message"].as_str().unwrap().contains("not cancel this task"), "{refused}");
+        let unknown = dan.ask(of, "tasks/cancel", json!({"taskId": "never-was"})).await;
+        for method in ["tasks/get", "tasks/cancel"] {
+            assert_eq!(dan.ask(of, method, json!({"taskId": id})).await, unknown, "{method}");
+        }
+        assert_eq!(dan.ask(of, "resources/read", json!({ "uri": log })).await.body["result"], Value::Null);
+    }
+    let params = json!({"taskId": id, "inputResponses": {"q1": yes()}});
+    let refused = cid.ask(Of::Alone, "tasks/update", params).await.body;
+    assert!(refused.to_string().contains("not answer what this task asks"), "{refused}");
+    for raw in [&bob, &cid] {
+        let listed = raw.get(Of::Sessions, "tasks/list", json!({})).await;
+        assert_eq!(listed["tasks"], json!([]), "a list is of one's own");
+    }
+    assert_eq!(ann.get(Of::Alone, "tasks/get", json!({"taskId": id})).await["status"], "working");
+}
+
+#[tokio::test]
+async fn who_may_cancel_is_as_the_rule_says() {
+    let server = server().await;
+    let (ann, cid) = (Raw::of(&server.url, "ann").await, Raw::of(&server.url, "cid").await);
+    for of in [Of::Sessions, Of::Alone] {
+        let id = ann.start(of, "batch", json!({})).await;
+        let refused = ann.ask(of, "tasks/cancel", json!({"taskId": id})).await.body;
+        assert!(refused["error"]["message"].as_str().unwrap().contains("not cancel this task"), "{refused}");
+        cid.get(of, "tasks/cancel", json!({"taskId": id})).await;
+    }
+}
