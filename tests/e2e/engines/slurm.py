@@ -63,15 +63,16 @@ def until(peer: Peer, task: str, words: str = "") -> dict[str, Any]:
 
 
 def result(peer: Peer, task: str) -> dict[str, Any]:
-    """What came of a task. Some libraries wait for a minute at most, which is less than the controller is away: then they are asked again."""
-    end = time.monotonic() + PATIENCE
+    """What came of a task. Some libraries wait for a minute at most, which is less than the controller is away: then one looks
+    until the task has ended, and they are asked again."""
     while True:
         try:
             got: dict[str, Any] = peer.ask("result", task=task)
             return got
         except Failed as failure:
-            if "Request timed out" not in str(failure) or time.monotonic() > end:
+            if "Request timed out" not in str(failure):
                 raise
+            until(peer, task)
 
 
 def was_forgotten(said: str) -> bool:
