@@ -66,6 +66,29 @@ fn secrets_of_backends_are_found_and_never_shown() {
 }
 
 #[test]
+fn a_table_of_secrets_is_found_member_by_member() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("bob.token"), "hunter2\n").unwrap();
+    let registry = taskbridge_sdk::Registry::new().with::<taskbridge_github_actions::GithubActions>();
+    let read = |ann: &str| {
+        let text = format!(
+            "[backends.here]\nkind = \"github-actions\"\ntoken = \"own\"\n[backends.here.per_caller.tokens]\n\
+             bob = {{ file = \"bob.token\" }}\n\"https://id.example#7\" = {ann}\n"
+        );
+        parse(Path::new("x.toml"), folder.path(), &text, &registry, Some(Path::new("/state")))
+    };
+    let config = read("\"hunter3\"").unwrap();
+    let tokens = &config.backends["here"].fields["per_caller"]["tokens"];
+    assert_eq!((&tokens["bob"], &tokens["https://id.example#7"]), (&"hunter2".into(), &"hunter3".into()));
+    let shown = format!("{config:?}");
+    assert!(!shown.contains("hunter2") && !shown.contains("hunter3"), "{shown}");
+    let words = read("{ env = \"NOT_SET\" }").unwrap_err().to_string();
+    let field = "x.toml:6: backends.here.per_caller.tokens.\"https://id.example#7\": ";
+    assert!(words.starts_with(field) && words.contains("NOT_SET is not set"), "{words}");
+    assert_eq!(words.lines().count(), 1, "{words}");
+}
+
+#[test]
 fn an_empty_config_is_a_config() {
     let config = read("").unwrap();
     assert_eq!(config.server.listen.to_string(), "127.0.0.1:8808");

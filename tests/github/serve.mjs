@@ -88,23 +88,23 @@ const OPERATIONS = {
         if (artifact.expired) throw new Refusal(410, "Artifact has expired");
         return link(repo, artifact.bytes);
     },
-    "actions/cancel-workflow-run": ({ world, repo, parameters }) => {
+    "actions/cancel-workflow-run": ({ world, repo, parameters, login }) => {
         const run = world.run(repo, parameters.run_id);
         // A job that heeds no signal, as GitHub's runners have them.
         if (run.stuck && run.status !== "completed") return { status: 202, body: {} };
-        world.cancel(run);
+        world.cancel(run, login);
         return { status: 202, body: {} };
     },
-    "actions/force-cancel-workflow-run": ({ world, repo, parameters }) => {
-        world.cancel(world.run(repo, parameters.run_id));
+    "actions/force-cancel-workflow-run": ({ world, repo, parameters, login }) => {
+        world.cancel(world.run(repo, parameters.run_id), login);
         return { status: 202, body: {} };
     },
-    "actions/re-run-workflow": ({ world, repo, parameters }) => {
-        world.rerun(world.run(repo, parameters.run_id));
+    "actions/re-run-workflow": ({ world, repo, parameters, login }) => {
+        world.rerun(world.run(repo, parameters.run_id), login);
         return { status: 201, body: {} };
     },
-    "actions/re-run-workflow-failed-jobs": ({ world, repo, parameters }) => {
-        world.rerun(world.run(repo, parameters.run_id));
+    "actions/re-run-workflow-failed-jobs": ({ world, repo, parameters, login }) => {
+        world.rerun(world.run(repo, parameters.run_id), login);
         return { status: 201, body: {} };
     },
     "actions/get-pending-deployments-for-run": ({ world, repo, parameters, login }) => ({ status: 200, body: world.pendingBody(world.run(repo, parameters.run_id), login) }),
@@ -165,6 +165,8 @@ const CONTROLS = {
         apps.set(String(installation), { ...app, public_key: publicKey });
         return { private_key: privateKey };
     },
+    /** One more user of a repository; their token. */
+    "POST users": ({ repo, login }) => ({ token: world.addToken(world.repos.get(repo), login) }),
     "POST faults": ({ repo, ...fault }) => world.repos.get(repo).faults.push(fault) && {},
     "POST asked": ({ repo }) => world.repos.get(repo).asked.splice(0),
     /** Of what belongs to no repository, every test is told. */
@@ -208,7 +210,7 @@ const CONTROLS = {
     "POST review": ({ repo, id, login, ...review }) => world.review(world.run(world.repos.get(repo), String(id)), { environment_ids: world.run(world.repos.get(repo), String(id)).pending.map(({ id }) => id), comment: "", ...review }, login) ?? {},
     "POST rerun": ({ repo, id }) => world.rerun(world.run(world.repos.get(repo), String(id))) ?? {},
     /** All runs, with what each was given and handed back. */
-    "POST listed": ({ repo }) => world.repos.get(repo).runs.map(({ id, path: file, inputs, status, conclusion, output }) => ({ id, workflow: path.basename(file, ".yml"), inputs, status, conclusion, output: output ?? null })),
+    "POST listed": ({ repo }) => world.repos.get(repo).runs.map(({ id, path: file, inputs, status, conclusion, output, actor, triggering_actor, cancelled_by }) => ({ id, workflow: path.basename(file, ".yml"), inputs, status, conclusion, output: output ?? null, actor, triggering_actor: triggering_actor ?? actor, cancelled_by })),
     /** The runs whose title holds these words. */
     "POST count": ({ repo, title }) => world.repos.get(repo).runs.filter(({ display_title }) => display_title.includes(title)).length,
 };
@@ -292,7 +294,7 @@ async function exchange(request, response, url, text, { operation, parameters })
     answer.headers["x-github-media-type"] = "github.v3; format=json";
     const type = answer.body === undefined ? {} : { "content-type": "application/json" };
     if (fault?.kind !== "answer") told("answer", contract.answer(operation, { status: answer.status, headers: { ...type, ...answer.headers }, body: answer.body }));
-    repo?.asked.push({ operation: operation.id, method: request.method, status: answer.status, body: body ?? null });
+    repo?.asked.push({ operation: operation.id, method: request.method, status: answer.status, login: token?.login ?? null, body: body ?? null });
     if (fault?.kind === "reply_lost") return response.destroy();
     return give(response, answer);
 }

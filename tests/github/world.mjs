@@ -40,6 +40,13 @@ export class World {
         return { repo: name, token };
     }
 
+    /** A token of one more user, who may write to the repository. */
+    addToken(repo, login) {
+        const token = `ghp_${crypto.randomBytes(18).toString("hex")}`;
+        this.tokens.set(token, { repo: repo.name, login, remaining: 5000, reset: Math.floor(Date.now() / 1000) + 3600 });
+        return token;
+    }
+
     /** Changes a file, or deletes it. A run goes on with the files that it began with. */
     write(repo, path, text) {
         repo.files = new Map(repo.files);
@@ -113,9 +120,10 @@ export class World {
         run.jobs.set("work", job);
     }
 
-    cancel(run) {
+    cancel(run, login) {
         if (run.status === "completed") throw new Refusal(409, "Cannot cancel a workflow run that is completed.");
         run.cancelled = true;
+        run.cancelled_by = login;
         if (run.stop) run.stop();
         else Object.assign(run, { status: "completed", conclusion: "cancelled", pending: [] });
         this.touch(run);
@@ -135,9 +143,10 @@ export class World {
         this.touch(run);
     }
 
-    rerun(run) {
+    rerun(run, login) {
         if (run.status !== "completed") throw new Refusal(403, "This workflow is already running");
         run.past.push({ ...run });
+        run.triggering_actor = login ?? run.triggering_actor;
         Object.assign(run, { run_attempt: run.run_attempt + 1, status: "queued", conclusion: null, jobs: new Map(), artifacts: [], cancelled: false, stop: undefined });
         this.runner.start(run, () => this.touch(run));
         this.touch(run);
@@ -155,10 +164,12 @@ export class World {
         const url = `${this.base}/repos/${repo.name}/actions/runs/${run.id}`;
         const { id, run_attempt, status, conclusion, display_title, head_branch, created_at, updated_at, run_started_at, event, path } = run;
         const facts = { id, name: run.name ?? "run", run_attempt, status, conclusion, display_title, head_branch, created_at, updated_at, run_started_at, event, path };
+        const user = (login) => (login ? this.contract.shaped("simple-user", { login }) : undefined);
+        const users = run.actor ? { actor: user(run.actor), triggering_actor: user(run.triggering_actor ?? run.actor) } : {};
         const links = { url, html_url: `https://github.com/${repo.name}/actions/runs/${id}`, jobs_url: `${url}/jobs` };
         const [owner, name] = repo.name.split("/");
         return this.contract.shaped("workflow-run", {
-            ...facts, ...links, run_number: repo.runs.length - repo.runs.indexOf(run), workflow_id: run.workflow.id, head_sha: blob(repo.name),
+            ...facts, ...links, ...users, run_number: repo.runs.length - repo.runs.indexOf(run), workflow_id: run.workflow.id, head_sha: blob(repo.name),
             repository: { name, full_name: repo.name, owner: { login: owner } },
         });
     }

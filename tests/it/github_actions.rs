@@ -18,16 +18,16 @@ const WORKFLOW: &str = "name: Work\nrun-name: work ${{ inputs.taskbridge_job }}\
     steps:\n      - run: sleep 2; echo working on ${{ inputs.word }}\n";
 
 /// The test GitHub, running, and a repository in it. It stops when the input that is held here ends.
-struct Github {
+pub(crate) struct Github {
     http: reqwest::Client,
-    url: String,
-    repo: String,
-    token: String,
+    pub(crate) url: String,
+    pub(crate) repo: String,
+    pub(crate) token: String,
     _process: Child,
 }
 
 impl Github {
-    async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
         let installed = target.join("github");
         assert!(installed.join("node_modules").exists(), "it is not installed: run tests/run --only github");
@@ -49,10 +49,16 @@ impl Github {
     }
 
     /// Asks for something that is not GitHub's.
-    async fn control(&self, name: &str, mut body: Value) -> Value {
+    pub(crate) async fn control(&self, name: &str, mut body: Value) -> Value {
         body["repo"] = self.repo.as_str().into();
         let answer = self.http.post(format!("{}/_test/{name}", self.url)).body(body.to_string()).send().await;
         serde_json::from_str(&answer.unwrap().text().await.unwrap()).unwrap_or_default()
+    }
+
+    /// The token of one more user.
+    pub(crate) async fn user(&self, login: &str) -> String {
+        let made = self.control("users", json!({"login": login})).await;
+        made["token"].as_str().unwrap().to_owned()
     }
 
     /// Has it post what changes, in these ways one after the other.

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use crate::failure::{Failure, Repeat, unclear};
 use crate::kept::Kept;
-use crate::limits::Limits;
+use crate::persons::Hand;
 
 /// The longest answer that is read. A page of a hundred runs is about a megabyte.
 const LONGEST: usize = 16 * 1024 * 1024;
@@ -24,10 +24,10 @@ pub(crate) type Answer<T> = std::result::Result<T, Failure>;
 
 /// GitHub, as this adapter calls it.
 pub(crate) struct Api {
-    crab: Octocrab,
+    /// The backend's own credential.
+    pub(crate) own: Hand,
     call_timeout: Duration,
     kept: Kept,
-    pub(crate) limits: Limits,
 }
 
 /// An answer as it came.
@@ -39,7 +39,7 @@ struct Raw {
 
 impl Api {
     pub(crate) fn new(crab: Octocrab, call_timeout: Duration) -> Self {
-        Self { crab, call_timeout, kept: Kept::default(), limits: Limits::default() }
+        Self { own: Hand::new(crab), call_timeout, kept: Kept::default() }
     }
 
     /// What lies at a path. It is asked for under the tag that it had, and not sent again if it has not changed.
@@ -64,20 +64,22 @@ impl Api {
     /// What lies at a path now, with the headers of the answer.
     pub(crate) async fn get_anew<T: DeserializeOwned>(
         &self,
+        by: &Hand,
         what: &str,
         path: &str,
     ) -> Answer<(HeaderMap, T)> {
-        let answer = self.call(what, Repeat::Safe, self.crab._get(path)).await?;
+        let answer = self.call(by, what, Repeat::Safe, by.crab._get(path)).await?;
         match answer.status {
             200 => Ok((answer.headers, parsed(what, Repeat::Safe, &answer.body)?)),
-            _ => Err(self.refusal(what, Repeat::Safe, &answer)),
+            _ => Err(refusal(by, what, Repeat::Safe, &answer)),
         }
     }
 
     async fn get_bytes(&self, what: &str, path: &str) -> Answer<Bytes> {
         let tag = self.kept.tag(path).and_then(|tag| HeaderValue::from_str(&tag).ok());
         let headers = tag.map(|tag| HeaderMap::from_iter([(IF_NONE_MATCH, tag)]));
-        let answer = self.call(what, Repeat::Safe, self.crab._get_with_headers(path, headers)).await?;
+        let by = &self.own;
+        let answer = self.call(by, what, Repeat::Safe, by.crab._get_with_headers(path, headers)).await?;
         match answer.status {
             200 => {
                 if let Some(tag) = answer.headers.get(ETAG).and_then(|tag| tag.to_str().ok()) {
@@ -90,28 +92,29 @@ impl Api {
                 // It was forgotten between the question and the answer.
                 error: Error::unavailable(format!("{what}: the answer before was forgotten meanwhile")),
             }),
-            _ => Err(self.refusal(what, Repeat::Safe, &answer)),
+            _ => Err(refusal(&self.own, what, Repeat::Safe, &answer)),
         }
     }
 
-    /// Asks for something to be done; what GitHub says to it, and with which status.
+    /// Asks as somebody for something to be done; what GitHub says to it, and with which status.
     pub(crate) async fn post(
         &self,
+        by: &Hand,
         what: &str,
         repeat: Repeat,
         path: &str,
         body: Option<&Value>,
     ) -> Answer<(u16, Bytes)> {
-        let answer = self.call(what, repeat, self.crab._post(path, body)).await?;
+        let answer = self.call(by, what, repeat, by.crab._post(path, body)).await?;
         match answer.status {
             200..=299 => Ok((answer.status, answer.body)),
-            _ => Err(self.refusal(what, repeat, &answer)),
+            _ => Err(refusal(by, what, repeat, &answer)),
         }
     }
 
     /// Where a log or an artifact can be fetched without credentials, for a moment.
     pub(crate) async fn link(&self, what: &str, path: &str) -> Answer<String> {
-        let answer = self.call(what, Repeat::Safe, self.crab._get(path)).await?;
+        let answer = self.call(&self.own, what, Repeat::Safe, self.own.crab._get(path)).await?;
         let link = answer.headers.get(LOCATION).and_then(|link| link.to_str().ok());
         match (answer.status, link) {
             (302 | 307, Some(link)) => Ok(link.to_owned()),
@@ -119,12 +122,13 @@ impl Api {
                 status: Some(answer.status),
                 error: Error::unavailable(format!("{what}: GitHub gives no link")),
             }),
-            _ => Err(self.refusal(what, Repeat::Safe, &answer)),
+            _ => Err(refusal(&self.own, what, Repeat::Safe, &answer)),
         }
     }
 
     async fn call(
         &self,
+        by: &Hand,
         what: &str,
         repeat: Repeat,
         sent: impl Future<
@@ -133,7 +137,7 @@ impl Api {
             >,
         >,
     ) -> Answer<Raw> {
-        self.limits.check().map_err(|error| Failure { status: None, error })?;
+        by.limits.check().map_err(|error| Failure { status: None, error })?;
         let exchange = async {
             let answer = sent.await.map_err(|e| Failure::unanswered(what, repeat, e))?;
             let (parts, body) = answer.into_parts();
@@ -150,15 +154,15 @@ impl Api {
         let raw = timeout(self.call_timeout, exchange)
             .await
             .unwrap_or_else(|_| Err(Failure::late(what, repeat)))?;
-        self.limits.learn(&raw.headers);
+        by.limits.learn(&raw.headers);
         Ok(raw)
     }
+}
 
-    fn refusal(&self, what: &str, repeat: Repeat, answer: &Raw) -> Failure {
-        let failure = Failure::answered(what, repeat, answer.status, &answer.headers, &answer.body);
-        self.limits.refused(&failure.error);
-        failure
-    }
+fn refusal(by: &Hand, what: &str, repeat: Repeat, answer: &Raw) -> Failure {
+    let failure = Failure::answered(what, repeat, answer.status, &answer.headers, &answer.body);
+    by.limits.refused(&failure.error);
+    failure
 }
 
 /// An answer, understood.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use taskbridge_sdk::{
     Artifacts, Backend, Budget, Checkup, Connect, Discovery, Error, GroupKey, Hooks, JobHandle, JobSpec,
-    Logs, Observation, Questions, Result, Secret, Started, Subject, async_trait,
+    Logs, Observation, OnBehalfOf, Questions, Result, Secret, Started, Subject, async_trait,
 };
 use tokio::time::Instant;
 
@@ -19,6 +19,7 @@ use crate::failure::Repeat;
 use crate::handle::Place;
 use crate::links::Links;
 use crate::lists::Lists;
+use crate::persons::Persons;
 use crate::progress::Watch;
 
 /// For how long a run that was dispatched may not be known everywhere at GitHub.
@@ -32,6 +33,8 @@ pub(crate) struct Actions {
     /// The backend's name in the config.
     pub(crate) name: String,
     pub(crate) api: Api,
+    /// `None` if all is done with the backend's own credential.
+    pub(crate) persons: Option<Persons>,
     pub(crate) credential: Credential,
     pub(crate) webhook_secret: Option<Secret>,
     pub(crate) links: Links,
@@ -53,8 +56,8 @@ pub(crate) struct Actions {
     looked_at: Mutex<HashMap<u64, Vec<JobHandle>>>,
     /// The runs that this process dispatched lately, and when.
     started: Mutex<HashMap<u64, Instant>>,
-    /// The runs that this process asked to be cancelled, and when.
-    cancelled: Mutex<HashMap<u64, Instant>>,
+    /// The runs that this process asked to be cancelled, when, and on whose behalf.
+    cancelled: Mutex<HashMap<u64, (Instant, Option<OnBehalfOf>)>>,
 }
 
 impl Actions {
@@ -62,6 +65,7 @@ impl Actions {
         let backend = Self {
             name: context.name.clone(),
             credential: Credential::of(&config),
+            persons: Persons::of(&config)?,
             api: Api::new(client::connect(&config)?, config.call_timeout),
             links: Links::new()?,
             lists: Lists::default(),
@@ -106,15 +110,19 @@ impl Actions {
     pub(crate) async fn force_cancel_when_due(&self, place: &Place) {
         let due = {
             let mut cancelled = self.cancelled.lock();
-            let due = cancelled.get(&place.run).is_some_and(|at| at.elapsed() >= self.force_cancel_after);
-            if due {
-                cancelled.insert(place.run, Instant::now());
+            match cancelled.get_mut(&place.run) {
+                Some((at, whom)) if at.elapsed() >= self.force_cancel_after => {
+                    *at = Instant::now();
+                    Some(whom.clone())
+                }
+                _ => None,
             }
-            due
         };
-        if due {
+        if let Some(whom) = due
+            && let Ok(by) = self.hand(whom.as_ref())
+        {
             let path = format!("{}/force-cancel", place.path());
-            drop(self.api.post("force-cancel", Repeat::Safe, &path, None).await);
+            drop(self.api.post(by, "force-cancel", Repeat::Safe, &path, None).await);
         }
     }
 
@@ -163,12 +171,18 @@ impl Backend for Actions {
     }
 
     async fn cancel(&self, handle: &JobHandle) -> Result<()> {
+        self.cancel_for(handle, None).await
+    }
+
+    async fn cancel_for(&self, handle: &JobHandle, whom: Option<&OnBehalfOf>) -> Result<()> {
         let Some(place) = Place::parse(handle).filter(|place| !place.attached) else { return Ok(()) };
         let path = format!("{}/cancel", place.path());
-        match self.api.post("cancel", Repeat::Safe, &path, None).await {
+        let by = self.hand(whom)?;
+        match self.api.post(by, "cancel", Repeat::Safe, &path, None).await {
             Ok(_) => {
                 self.lists.stir(place.run, Instant::now());
-                self.cancelled.lock().entry(place.run).or_insert_with(Instant::now);
+                let now = Instant::now();
+                self.cancelled.lock().entry(place.run).or_insert_with(|| (now, whom.cloned()));
                 Ok(())
             }
             // It has ended.
@@ -211,7 +225,7 @@ impl Backend for Actions {
     }
 
     fn budgets(&self) -> Vec<Budget> {
-        self.api.limits.budget().into_iter().collect()
+        self.api.own.limits.budget().into_iter().collect()
     }
 
     fn hooks(&self) -> Option<&dyn Hooks> {

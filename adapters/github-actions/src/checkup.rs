@@ -18,6 +18,9 @@ use crate::workflow::{self, MARKER, Workflow};
 /// How far this machine's clock may be off: an App signs what it asks for with the time, and GitHub bears about a minute.
 const BORNE: Duration = Duration::from_secs(60);
 
+/// So many people's tokens are tried.
+const MOST_PERSONS: usize = 50;
+
 #[async_trait]
 impl Checkup for Actions {
     async fn check_up(&self, tools: &[ToolTarget]) -> Vec<Finding> {
@@ -33,7 +36,11 @@ impl Checkup for Actions {
         let mut seen = Vec::new();
         for repository in repositories {
             let path = format!("/repos/{repository}");
-            match self.api.get_anew::<Repository>(&format!("the repository {repository}"), &path).await {
+            match self
+                .api
+                .get_anew::<Repository>(&self.api.own, &format!("the repository {repository}"), &path)
+                .await
+            {
                 Ok((headers, answer)) => {
                     if seen.is_empty() {
                         found.extend(self.of_credential(&headers, &answer));
@@ -45,6 +52,9 @@ impl Checkup for Actions {
                     found.push(fault(format!("repository {repository}"), &failure.error));
                 }
             }
+        }
+        if let Some((repository, _)) = seen.first() {
+            found.extend(self.of_persons(repository).await);
         }
         for (tool, target) in &targets {
             let what = format!("tool `{tool}`");
@@ -98,6 +108,33 @@ impl Actions {
                     "see who else uses this credential, or give the server one of its own",
                 ),
             });
+        }
+        found
+    }
+
+    /// What each person's token says of a repository.
+    async fn of_persons(&self, repository: &str) -> Vec<Finding> {
+        let Some(persons) = &self.persons else { return Vec::new() };
+        let mut all: Vec<_> = persons.all().collect();
+        all.sort_by_key(|(id, ..)| *id);
+        let mut found = Vec::new();
+        for (id, hand, kind) in all.iter().take(MOST_PERSONS) {
+            let what = format!("token of `{id}`");
+            let path = format!("/repos/{repository}");
+            found.push(match self.api.get_anew::<Repository>(hand, &what, &path).await {
+                Ok((_, answer)) if answer.permissions.as_ref().is_some_and(|may| !may.push) => {
+                    Finding::fault(
+                        what,
+                        format!("its user may not write to {repository}, and so cannot start workflows"),
+                        "give the user the role Write, or take another user's token",
+                    )
+                }
+                Ok((headers, answer)) => Finding { what, ..kind.judge(&headers, answer.private) },
+                Err(failure) => fault(what, &failure.error),
+            });
+        }
+        if let Some(left) = all.len().checked_sub(MOST_PERSONS).filter(|left| *left > 0) {
+            found.push(Finding::ok("per_caller", format!("{left} more tokens were not tried")));
         }
         found
     }
@@ -163,11 +200,13 @@ impl Actions {
     async fn of_environment(&self, what: &str, repository: &str, name: &str) -> Option<Finding> {
         let path = workflow::environment_path(repository, name);
         match self.api.get::<Guarded>("the environment", &path).await {
-            Ok(found) if found.is_reviewed() && self.credential.is_no_user() => Some(Finding::warning(
-                what,
-                format!("its runs wait for a review of the environment {name}, which an App cannot give"),
-                "have it given at GitHub, or take a user's token",
-            )),
+            Ok(found) if found.is_reviewed() && self.credential.is_no_user() && self.persons.is_none() => {
+                Some(Finding::warning(
+                    what,
+                    format!("its runs wait for a review of the environment {name}, which an App cannot give"),
+                    "have it given at GitHub, or take a user's token",
+                ))
+            }
             Ok(found) if found.is_reviewed() => {
                 Some(Finding::ok(what, format!("its runs wait for a review of the environment {name}")))
             }

@@ -19,6 +19,9 @@ pub struct Config {
     pub token: Option<Secret>,
     /// A GitHub App to act as, in place of a token.
     pub app: Option<App>,
+    /// Dispatch, cancel, run again and review with a token of the person who asked, so that GitHub names them. Nothing is done for
+    /// callers of whom there is none.
+    pub per_caller: Option<PerCaller>,
     /// The secret of the webhooks that GitHub posts to `/hooks/NAME` of this server, NAME being this backend's: as it is,
     /// `{ env = "NAME" }`, or `{ file = "PATH" }`. Without it, nothing is taken there.
     pub webhook_secret: Option<Secret>,
@@ -54,6 +57,7 @@ impl Default for Config {
             repository: None,
             token: None,
             app: None,
+            per_caller: None,
             webhook_secret: None,
             api: "https://api.github.com".to_owned(),
             call_timeout: Duration::from_secs(6),
@@ -75,6 +79,17 @@ pub struct App {
     pub installation: u64,
     /// The App's private key in PEM: `{ file = "app.pem" }`.
     pub private_key: Secret,
+}
+
+/// The tokens of people.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "GithubActionsPerCaller")]
+pub struct PerCaller {
+    /// Each person's, such as `{ ann = { env = "GH_ANN" }, bob = { file = "bob.token" } }`. A person is known by the name of their API
+    /// key, or by `ISSUER#SUBJECT` of their token (`ISSUER#TENANT#SUBJECT` with a tenant), where `#` and `%` within a part are written
+    /// as `%23` and `%25`.
+    pub tokens: BTreeMap<String, Secret>,
 }
 
 /// The workflow that a tool starts, and what it is given.

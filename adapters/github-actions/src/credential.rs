@@ -31,7 +31,11 @@ impl Credential {
         if config.app.is_some() {
             return Self::App;
         }
-        let token = config.token.as_ref().map(|token| token.reveal().trim()).unwrap_or_default();
+        Self::of_token(config.token.as_ref().map(|token| token.reveal().trim()).unwrap_or_default())
+    }
+
+    /// The kind of a token.
+    pub(crate) fn of_token(token: &str) -> Self {
         let prefixes = [
             ("ghp_", Self::Classic),
             ("gho_", Self::OAuth),

@@ -48,6 +48,7 @@ impl Actions {
                 )
             });
         }
+        let by = self.starter(job)?;
         let Named { mut place, run, attempt } =
             self.named(job, target, repository, ("rerun", template)).await?;
         let (number, newest) = (place.run, place.attempt);
@@ -66,7 +67,7 @@ impl Actions {
         }
         let what = if target.only_failed { "rerun-failed-jobs" } else { "rerun" };
         let path = format!("{}/{what}", place.path());
-        self.api.post(what, Repeat::Unsafe, &path, None).await.map_err(refused)?;
+        self.api.post(by, what, Repeat::Unsafe, &path, None).await.map_err(refused)?;
         place.attempt = newest + 1;
         self.note_start(number);
         Ok(self.started(&place, None).await)

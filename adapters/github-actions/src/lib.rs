@@ -29,6 +29,7 @@ mod lists;
 mod log;
 mod look;
 mod order;
+mod persons;
 mod progress;
 mod questions;
 mod start;
@@ -38,7 +39,7 @@ mod template;
 mod wire;
 mod workflow;
 
-pub use config::{App, Config, Discover, Target};
+pub use config::{App, Config, Discover, PerCaller, Target};
 
 /// The adapter.
 #[derive(Debug)]
@@ -51,7 +52,8 @@ impl Adapter for GithubActions {
     type Config = Config;
     type Target = Target;
 
-    const SECRETS: &'static [&'static str] = &["token", "app.private_key", "webhook_secret"];
+    const SECRETS: &'static [&'static str] =
+        &["token", "app.private_key", "webhook_secret", "per_caller.tokens.*"];
 
     fn check(config: &Config, target: &Target, parameters: &[&str]) -> Vec<Problem> {
         check::check(config, target, parameters)

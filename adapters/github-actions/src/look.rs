@@ -76,7 +76,7 @@ impl Actions {
     /// How far a run is, as far as that may be asked now.
     async fn told(&self, place: &Place, watched: bool) -> Told {
         if watched
-            && self.api.limits.are_ample()
+            && self.api.own.limits.are_ample()
             && self.watch.may_read(place.run, Instant::now())
             && let Ok(jobs) = self.jobs(place).await
         {

@@ -155,7 +155,7 @@ impl Actions {
     /// Reads again what starts of a workflow need, before it is too old: its file at its default branch, and where it ran last.
     pub(crate) async fn keep_ready(&self, group: &GroupKey, ran_at: BTreeSet<String>) {
         let Some((repository, file)) = group.as_str().rsplit_once('/') else { return };
-        if !self.api.limits.are_ample() || !self.is_to_be_read(group) {
+        if !self.api.own.limits.are_ample() || !self.is_to_be_read(group) {
             return;
         }
         let reading = async {

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use taskbridge_sdk::{
-    Answer, JobHandle, JobState, Observation, Question, Questions, Result, Taken, async_trait,
+    Answer, JobHandle, JobState, Observation, OnBehalfOf, Question, Questions, Result, Taken, async_trait,
 };
 use tokio::time::Instant;
 
@@ -20,7 +20,7 @@ impl Actions {
     pub(crate) async fn waiting(&self, place: &Place, run: &Run) -> Result<Observation> {
         let pending = self.pending(place).await?;
         let link = run.html_url.as_deref().unwrap_or_default();
-        Ok(seen(place, &pending, link))
+        Ok(seen(place, &pending, link, self.persons.is_some()))
     }
 
     /// What was said of it lately is believed for as long as what a list says of the run.
@@ -31,8 +31,9 @@ impl Actions {
     }
 }
 
-/// What the environments that a run waits for make of it.
-fn seen(place: &Place, pending: &[Pending], link: &str) -> Observation {
+/// What the environments that a run waits for make of it. Where each person reviews as themselves, whether they may is seen when
+/// they do.
+fn seen(place: &Place, pending: &[Pending], link: &str, per_caller: bool) -> Observation {
     let mut seen = Observation::new(JobState::Running);
     let mut waits = Vec::new();
     for one in pending {
@@ -41,7 +42,7 @@ fn seen(place: &Place, pending: &[Pending], link: &str) -> Observation {
             let since =
                 one.wait_timer_started_at.as_deref().map(|at| format!(" from {at} on")).unwrap_or_default();
             waits.push(format!("`{name}` opens by itself after {} min{since}", one.wait_timer));
-        } else if one.current_user_can_approve {
+        } else if one.current_user_can_approve || per_caller {
             waits.push(format!("`{name}` waits for a review"));
             let message = format!("May the run go on to the environment `{name}`? {link}");
             seen.questions.push(Question::form(id(place, one.environment.id), message, form()));
@@ -79,6 +80,16 @@ fn who(pending: &Pending) -> String {
 #[async_trait]
 impl Questions for Actions {
     async fn answer(&self, handle: &JobHandle, question: &str, answer: &Answer) -> Result<Taken> {
+        self.answer_for(handle, question, answer, None).await
+    }
+
+    async fn answer_for(
+        &self,
+        handle: &JobHandle,
+        question: &str,
+        answer: &Answer,
+        whom: Option<&OnBehalfOf>,
+    ) -> Result<Taken> {
         let Some(place) = Place::parse(handle) else { return Ok(Taken::TooLate) };
         let environment =
             question.strip_prefix(&format!("{}.", place.attempt)).and_then(|id| id.parse::<u64>().ok());
@@ -92,18 +103,25 @@ impl Questions for Actions {
             Answer::Cancel => return Ok(Taken::Accepted),
         };
         let path = format!("{}/pending_deployments", place.path());
-        let pending: Vec<Pending> = match self.api.get("the pending deployments", &path).await {
-            Ok(pending) => pending,
+        let by = self.hand(whom)?;
+        let seen = self.api.get_anew::<Vec<Pending>>(by, "the pending deployments", &path).await;
+        let pending = match seen {
+            Ok((_, pending)) => pending,
             Err(failure) if failure.is(404) => return Ok(Taken::TooLate),
             Err(failure) => return Err(failure.into()),
         };
-        if pending.iter().any(|one| one.environment.id == environment) {
+        let waits = pending.iter().find(|one| one.environment.id == environment);
+        if self.persons.is_some() && waits.is_some_and(|one| !one.current_user_can_approve) {
+            // The run goes on waiting for somebody who may, and its message says who that is.
+            return Ok(Taken::TooLate);
+        }
+        if waits.is_some() {
             let comment: String = comment.chars().take(LONGEST).collect();
             let comment =
                 if comment.trim().is_empty() { "Reviewed through taskbridge.".to_owned() } else { comment };
             let review = json!({"environment_ids": [environment], "state": state, "comment": comment});
             self.lists.stir(place.run, Instant::now());
-            match self.api.post("review", Repeat::Safe, &path, Some(&review)).await {
+            match self.api.post(by, "review", Repeat::Safe, &path, Some(&review)).await {
                 Ok(_) => return Ok(Taken::Accepted),
                 // Somebody was quicker.
                 Err(failure) if failure.is(422) => {}
@@ -139,6 +157,7 @@ mod tests {
             &place,
             &serde_json::from_value::<Vec<Pending>>(value).unwrap(),
             "https://github.com/o/r/actions/runs/7",
+            false,
         )
     }
 

@@ -12,6 +12,7 @@ use crate::config::Target;
 use crate::failure::{Failure, Repeat};
 use crate::handle::{Place, runs_path};
 use crate::order::Order;
+use crate::persons::Hand;
 use crate::wire::{Dispatched, Run, Runs};
 use crate::workflow::MARKER;
 
@@ -35,8 +36,9 @@ impl Actions {
                 None => Err(self.not_found(job, &target, repository).await),
             };
         }
+        let by = self.starter(job)?;
         let order = self.order(job, &target, repository).await?;
-        match self.dispatch(&order).await {
+        match self.dispatch(by, &order).await {
             Ok(Some(run)) => {
                 self.note_start(run);
                 Ok(self.started(&order.place(run), None).await)
@@ -53,11 +55,16 @@ impl Actions {
         }
     }
 
+    /// Who starts a job. That a person may not is no fault of the backend.
+    pub(crate) fn starter(&self, job: &JobSpec) -> Result<&Hand> {
+        self.hand(job.on_behalf_of.as_ref()).map_err(|error| Error::rejected(error.to_string()))
+    }
+
     /// Dispatches; the run, where GitHub names it.
-    async fn dispatch(&self, order: &Order) -> Answer<Option<u64>> {
+    async fn dispatch(&self, by: &Hand, order: &Order) -> Answer<Option<u64>> {
         let what = format!("dispatch of {}", order.workflow);
         if !self.keeps_run_details.load(Ordering::Relaxed) {
-            match self.api.post(&what, Repeat::Unsafe, &order.path(), Some(&order.body(true))).await {
+            match self.api.post(by, &what, Repeat::Unsafe, &order.path(), Some(&order.body(true))).await {
                 Ok((200, body)) => {
                     let made: Dispatched = parsed(&what, Repeat::Unsafe, &body)?;
                     return Ok(Some(made.workflow_run_id));
@@ -80,7 +87,7 @@ impl Actions {
             ));
             return Err(Failure { status: None, error });
         }
-        let sent = self.api.post(&what, Repeat::Unsafe, &order.path(), Some(&order.body(false))).await;
+        let sent = self.api.post(by, &what, Repeat::Unsafe, &order.path(), Some(&order.body(false))).await;
         sent.map(|_| None)
     }
 

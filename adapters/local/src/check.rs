@@ -65,7 +65,7 @@ pub(crate) fn each_template(target: &Target) -> impl Iterator<Item = (String, &s
 fn unknown(name: &str, parameters: &[&str]) -> Option<String> {
     let (head, rest) = name.split_once('.').unwrap_or((name, ""));
     if head == OURS {
-        let ours: BTreeSet<&str> = job_dir::NAMES.into_iter().chain(["arguments"]).collect();
+        let ours: BTreeSet<&str> = job_dir::NAMES.into_iter().chain(["arguments", "caller"]).collect();
         let attribute = rest.split('.').next().unwrap_or_default();
         let listed = ours.iter().copied().collect::<Vec<_>>().join("`, `");
         return (!ours.contains(attribute)).then(|| format!("`{name}` is unknown: `{OURS}` has `{listed}`"));

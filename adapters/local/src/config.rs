@@ -56,7 +56,8 @@ impl Default for Config {
 ///
 /// Templates are Jinja (minijinja). They see the tool's parameters by name, and `taskbridge.job`,
 /// `taskbridge.artifacts`, `taskbridge.events`, `taskbridge.output`, `taskbridge.content` and `taskbridge.questions`,
-/// which are what the job sees as `$TASKBRIDGE_JOB` and so on. Text is rendered as it is, everything else as JSON.
+/// which are what the job sees as `$TASKBRIDGE_JOB` and so on, and `taskbridge.caller`, the name of whoever asked, if there is
+/// one. Text is rendered as it is, everything else as JSON.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "LocalTarget")]

@@ -46,7 +46,8 @@ impl Order {
         let target = Target::deserialize(&job.target)
             .map_err(|e| Error::config(format!("the tool's target is not understood: {e}")))?;
         let (arguments, files) = stage(job, dir)?;
-        let renderer = Renderer::new(&arguments, dir);
+        let renderer =
+            Renderer::new(&arguments, dir, job.on_behalf_of.as_ref().map(|whom| whom.name.as_str()));
         Ok(Self {
             command: command(&target, &renderer, &setup.config_dir)?,
             working_dir: working_dir(&target, &renderer, setup, dir)?,

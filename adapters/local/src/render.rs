@@ -20,12 +20,15 @@ pub(crate) struct Renderer<'a> {
 }
 
 impl<'a> Renderer<'a> {
-    pub(crate) fn new(arguments: &'a Map<String, Json>, dir: &JobDir) -> Self {
+    pub(crate) fn new(arguments: &'a Map<String, Json>, dir: &JobDir, caller: Option<&str>) -> Self {
         let mut ours = Map::new();
         for name in job_dir::NAMES {
             ours.insert(name.to_owned(), dir.told(name).to_string_lossy().into());
         }
         ours.insert("arguments".to_owned(), json!(arguments));
+        if let Some(caller) = caller {
+            ours.insert("caller".to_owned(), caller.into());
+        }
         let mut told = arguments.clone();
         told.insert(OURS.to_owned(), ours.into());
         let told = Json::from(told);
@@ -152,7 +155,7 @@ mod tests {
     fn command(arguments: Json, templates: Json) -> Result<Vec<String>, String> {
         let templates: Vec<Argument> = serde_json::from_value(templates).unwrap();
         let arguments = arguments.as_object().unwrap();
-        let renderer = Renderer::new(arguments, &JobDir::new("/jobs/tb-x"));
+        let renderer = Renderer::new(arguments, &JobDir::new("/jobs/tb-x"), None);
         renderer.command(&templates, false).map_err(|e| e.to_string())
     }
 
@@ -242,7 +245,7 @@ mod tests {
         let templates: Vec<Argument> =
             vec![Argument::One("x".to_owned()), Argument::One("{{ p }}".to_owned())];
         let arguments = Map::from_iter([("p".to_owned(), json!("-x"))]);
-        let renderer = Renderer::new(&arguments, &JobDir::new("/jobs/tb-x"));
+        let renderer = Renderer::new(&arguments, &JobDir::new("/jobs/tb-x"), None);
         assert_eq!(renderer.command(&templates, true).unwrap(), ["x", "-x"]);
     }
 }

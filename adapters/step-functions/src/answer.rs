@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use taskbridge_sdk::{Answer, Error, JobHandle, Questions, Result, Taken, async_trait};
+use taskbridge_sdk::{Answer, Error, JobHandle, OnBehalfOf, Questions, Result, Taken, async_trait};
 use tokio::time::Instant;
 
 use crate::arn::ExecutionArn;
@@ -41,6 +41,16 @@ impl Given {
 #[async_trait]
 impl Questions for StepFunctions {
     async fn answer(&self, handle: &JobHandle, question: &str, answer: &Answer) -> Result<Taken> {
+        self.answer_for(handle, question, answer, None).await
+    }
+
+    async fn answer_for(
+        &self,
+        handle: &JobHandle,
+        question: &str,
+        answer: &Answer,
+        whom: Option<&OnBehalfOf>,
+    ) -> Result<Taken> {
         let Some(arn) = ExecutionArn::parse(handle).filter(|arn| !arn.is_express()) else {
             return Ok(Taken::TooLate);
         };
@@ -65,7 +75,7 @@ impl Questions for StepFunctions {
                  message returns to the queue, or the heartbeat of the activity is missed",
             ));
         };
-        self.hand_over(&held, &outcome).await?;
+        self.hand_over(&held, &outcome, whom).await?;
         self.given.note(arn.as_str(), question, outcome);
         self.watch.has_news(arn.as_str());
         Ok(Taken::Accepted)
@@ -73,20 +83,21 @@ impl Questions for StepFunctions {
 }
 
 impl StepFunctions {
-    async fn hand_over(&self, held: &Held, outcome: &Outcome) -> Result<()> {
+    async fn hand_over(&self, held: &Held, outcome: &Outcome, whom: Option<&OnBehalfOf>) -> Result<()> {
+        let by = self.signer(whom).await?;
         let sent = match outcome {
-            Outcome::Given(said) => self.api.task_success(&held.token, &said.to_string()).await,
+            Outcome::Given(said) => self.api.task_success(&by, &held.token, &said.to_string()).await,
             Outcome::Refused(error) => {
                 let cause = match error.as_str() {
                     DECLINED => "The user was asked, and said no.",
                     _ => "The user was asked, and closed the question without an answer.",
                 };
-                self.api.task_failure(&held.token, error, cause).await
+                self.api.task_failure(&by, &held.token, error, cause).await
             }
             Outcome::Over => Ok(()),
         };
         let dead = |code: &str| ["InvalidToken", "TaskDoesNotExist", "TaskTimedOut"].contains(&code);
-        match sent {
+        match self.signed(&by, sent) {
             Ok(()) => {}
             // It is too late for this token. Whether that is so for the question, the history says at the next attempt:
             // the machine may hand the step out again.

@@ -23,6 +23,7 @@ use crate::budget::{Budget, Operation};
 use crate::client::timeouts;
 use crate::cloudwatch::Window;
 use crate::failure::{Failure, Repeat};
+use crate::persons::Signer;
 use crate::skew::{Listener, Times};
 use crate::tokens::Token;
 
@@ -62,19 +63,29 @@ impl Api {
         Self { client, logs, budget, own_address }
     }
 
-    pub(crate) async fn start(&self, order: &Order<'_>, repeat: Repeat) -> Answer<StartExecutionOutput> {
+    pub(crate) async fn start(
+        &self,
+        by: &Signer,
+        order: &Order<'_>,
+        repeat: Repeat,
+    ) -> Answer<StartExecutionOutput> {
         self.take(Operation::Start)?;
         let call = self.client.start_execution().state_machine_arn(order.machine).name(order.name);
         let call = call.input(order.input).set_trace_header(order.trace.clone());
-        call.send().await.map_err(|e| Failure::of(Operation::Start.name(), repeat, e))
+        let sent = call.customize().config_override(by.config()).send().await;
+        sent.map_err(|e| Failure::of(Operation::Start.name(), repeat, e))
     }
 
     /// Starts an Express execution and waits for its end.
-    pub(crate) async fn start_sync(&self, order: &Order<'_>) -> Answer<StartSyncExecutionOutput> {
+    pub(crate) async fn start_sync(
+        &self,
+        by: &Signer,
+        order: &Order<'_>,
+    ) -> Answer<StartSyncExecutionOutput> {
         self.take(Operation::StartSync)?;
         let call = self.client.start_sync_execution().state_machine_arn(order.machine).name(order.name);
         let call = call.input(order.input).set_trace_header(order.trace.clone());
-        let mut config = aws_sdk_sfn::Config::builder().timeout_config(timeouts(LONGEST_SYNC));
+        let mut config = by.config().timeout_config(timeouts(LONGEST_SYNC));
         if self.own_address {
             config = config.interceptor(AddressAsGiven);
         }
@@ -96,10 +107,10 @@ impl Api {
         call.send().await.map_err(|e| Failure::of(Operation::List.name(), Repeat::Safe, e))
     }
 
-    pub(crate) async fn stop(&self, arn: &str, error: &str, cause: &str) -> Answer<()> {
+    pub(crate) async fn stop(&self, by: &Signer, arn: &str, error: &str, cause: &str) -> Answer<()> {
         self.take(Operation::Stop)?;
         let call = self.client.stop_execution().execution_arn(arn).error(error).cause(cause);
-        let sent = call.send().await;
+        let sent = call.customize().config_override(by.config()).send().await;
         sent.map(drop).map_err(|e| Failure::of(Operation::Stop.name(), Repeat::Safe, e))
     }
 
@@ -182,16 +193,23 @@ impl Api {
         sent.map_err(|e| Failure::of(Operation::ActivityTask.name(), Repeat::Safe, e))
     }
 
-    pub(crate) async fn task_success(&self, token: &Token, output: &str) -> Answer<()> {
+    pub(crate) async fn task_success(&self, by: &Signer, token: &Token, output: &str) -> Answer<()> {
         self.take(Operation::TaskSuccess)?;
-        let sent = self.client.send_task_success().task_token(token.reveal()).output(output).send().await;
+        let call = self.client.send_task_success().task_token(token.reveal()).output(output);
+        let sent = call.customize().config_override(by.config()).send().await;
         sent.map(drop).map_err(|e| Failure::of(Operation::TaskSuccess.name(), Repeat::Safe, e))
     }
 
-    pub(crate) async fn task_failure(&self, token: &Token, error: &str, cause: &str) -> Answer<()> {
+    pub(crate) async fn task_failure(
+        &self,
+        by: &Signer,
+        token: &Token,
+        error: &str,
+        cause: &str,
+    ) -> Answer<()> {
         self.take(Operation::TaskFailure)?;
         let call = self.client.send_task_failure().task_token(token.reveal()).error(error).cause(cause);
-        let sent = call.send().await;
+        let sent = call.customize().config_override(by.config()).send().await;
         sent.map(drop).map_err(|e| Failure::of(Operation::TaskFailure.name(), Repeat::Safe, e))
     }
 

@@ -8,12 +8,12 @@ use aws_sdk_sfn::config::SharedCredentialsProvider;
 use parking_lot::Mutex;
 use taskbridge_sdk::{
     Backend, Checkup, Connect, Discovery, Error, GroupKey, Hooks, JobHandle, JobSpec, Logs, Observation,
-    Questions, Result, Started, Subject, Wakeups, async_trait,
+    OnBehalfOf, Questions, Result, Started, Subject, Wakeups, async_trait,
 };
 use tokio::time::Instant;
 
 use crate::answer::Given;
-use crate::api::Api;
+use crate::api::{Answer, Api};
 use crate::arn::ExecutionArn;
 use crate::asks::Ways;
 use crate::budget::Budget;
@@ -25,6 +25,7 @@ use crate::discovery::Offers;
 use crate::hooks::Hook;
 use crate::lists::Lists;
 use crate::machines::Machines;
+use crate::persons::{Persons, Signer};
 use crate::queue::Queue;
 use crate::reader::{Reader, Sources};
 use crate::state::{STOPPED_CAUSE, STOPPED_ERROR};
@@ -54,13 +55,16 @@ pub(crate) struct StepFunctions {
     hook: Option<Hook>,
     pub(crate) settings: Settings,
     pub(crate) credentials: SharedCredentialsProvider,
+    /// `None` if all is done with the bridge's own credentials.
+    pub(crate) persons: Option<Persons>,
     /// What this process asked to be started lately, and when.
     started: Mutex<HashMap<String, Instant>>,
 }
 
 impl StepFunctions {
     pub(crate) async fn connect(config: Config, context: &Connect) -> Result<Self> {
-        let Clients { steps, logs, queue, region, credentials } = client::connect(&config, context).await?;
+        let Clients { steps, logs, queue, region, credentials, persons } =
+            client::connect(&config, context).await?;
         if let Some(wrong) = check::ways(&config, &region).or_else(|| Budget::check(&config.quotas)) {
             return Err(Error::config(wrong));
         }
@@ -90,6 +94,7 @@ impl StepFunctions {
             hook: secret.map(|secret| Hook::new(secret, watch.clone())),
             settings,
             credentials,
+            persons,
             watch,
             lists,
             reader: reads.then(|| Reader::new(&sources)),
@@ -106,6 +111,27 @@ impl StepFunctions {
         let mut started = self.started.lock();
         started.retain(|_, at| now - *at < YOUNG);
         started.insert(arn.to_owned(), now);
+    }
+
+    /// Who signs what is done for somebody.
+    pub(crate) async fn signer(&self, whom: Option<&OnBehalfOf>) -> Result<Signer> {
+        match &self.persons {
+            Some(persons) => persons.signer(whom).await,
+            None => Ok(Signer::Own),
+        }
+    }
+
+    /// What came of a call that somebody signed. A session that AWS no longer takes is not used again; one that has merely ended
+    /// is no reason to give up.
+    pub(crate) fn signed<T>(&self, by: &Signer, answer: Answer<T>) -> Answer<T> {
+        let (Some(persons), Err(failure)) = (&self.persons, &answer) else { return answer };
+        if failure.is_of_credentials() {
+            persons.forget(by);
+        }
+        answer.map_err(|failure| match by {
+            Signer::Person(..) if failure.is_of_an_ended_session() => failure.until_the_next_session(),
+            _ => failure,
+        })
     }
 
     /// True if this process asked for it to be started a moment ago.
@@ -129,10 +155,16 @@ impl Backend for StepFunctions {
     }
 
     async fn cancel(&self, handle: &JobHandle) -> Result<()> {
+        self.cancel_for(handle, None).await
+    }
+
+    async fn cancel_for(&self, handle: &JobHandle, whom: Option<&OnBehalfOf>) -> Result<()> {
         let stoppable = |arn: &ExecutionArn<'_>| !arn.is_express() && !arn.is_attached();
         let Some(arn) = ExecutionArn::parse(handle).filter(stoppable) else { return Ok(()) };
+        let by = self.signer(whom).await?;
         self.lists.stir(arn.as_str(), Instant::now());
-        match self.api.stop(arn.as_str(), STOPPED_ERROR, STOPPED_CAUSE).await {
+        let asked = self.api.stop(&by, arn.as_str(), STOPPED_ERROR, STOPPED_CAUSE).await;
+        match self.signed(&by, asked) {
             Ok(()) => Ok(()),
             // What was started a moment ago need not be known everywhere at AWS.
             Err(failure) if failure.is("ExecutionDoesNotExist") && self.is_young(arn.as_str()) => {

@@ -12,7 +12,7 @@ use crate::config::{Config, Target};
 use crate::template::{OURS, Templates};
 
 /// What templates find under [`OURS`].
-const NAMES: [&str; 2] = ["arguments", "job"];
+const NAMES: [&str; 3] = ["arguments", "caller", "job"];
 
 /// All that is wrong with a target for a tool with these parameters.
 pub(crate) fn check(config: &Config, target: &Target, parameters: &[&str]) -> Vec<Problem> {
@@ -168,7 +168,7 @@ mod tests {
             (with(json!({"a": "{{ rows"})), "input.a", "syntax error"),
             (json!({"state_machine": "m", "attach": "{{ x }}"}), "attach", "`x` is unknown"),
             (json!({"state_machine": "m", "attach": "{{ note }}", "input": {}}), "input", "leave out"),
-            (with(json!({"a": "{{ taskbridge.artifacts }}"})), "input.a", "`arguments`, `job`"),
+            (with(json!({"a": "{{ taskbridge.artifacts }}"})), "input.a", "`arguments`, `caller`, `job`"),
         ] {
             let found = problems(target.clone());
             assert_eq!(found.len(), 1, "{target}: {found:?}");

@@ -20,6 +20,7 @@ use crate::needs::Used;
 use crate::offer::Wanted;
 use crate::permissions::{Attempt, Need};
 use crate::skew::{Times, now};
+use crate::trust;
 
 /// How far a clock may be off before AWS refuses what it signs.
 const SKEW: Duration = Duration::from_secs(300);
@@ -72,6 +73,12 @@ impl Checkup for StepFunctions {
         found.push(Finding::ok("Step Functions", format!("it answers in `{}`", self.region)));
         found.push(times.map_or_else(no_clock, clock));
         found.push(self.of_call_timeout());
+        let mut person = None;
+        if let Some(persons) = &self.persons {
+            let (findings, signer) = trust::of_role(persons).await;
+            found.extend(findings);
+            person = signer;
+        }
         let mut needs = Vec::new();
         let by_name =
             |tool: &ToolTarget| !tool.target["state_machine"].as_str().unwrap_or("arn:").starts_with("arn:");
@@ -90,7 +97,7 @@ impl Checkup for StepFunctions {
         }
         self.needs_of_discovery(&used, &mut needs);
         self.of_ways(&used, &mut found, &mut needs).await;
-        found.extend(self.try_all(needs).await);
+        found.extend(self.try_all(needs, person).await);
         found
     }
 }

@@ -15,6 +15,7 @@ use taskbridge_sdk::{Connect, Error, ErrorKind, Result};
 
 use crate::config::{AssumeRole, Config};
 use crate::failure::without_credentials;
+use crate::persons::Persons;
 
 /// How long a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(3);
@@ -27,6 +28,8 @@ pub(crate) struct Clients {
     pub(crate) queue: Option<aws_sdk_sqs::Client>,
     pub(crate) region: String,
     pub(crate) credentials: SharedCredentialsProvider,
+    /// `None` if all is done with the bridge's own credentials.
+    pub(crate) persons: Option<Persons>,
 }
 
 pub(crate) async fn connect(config: &Config, context: &Connect) -> Result<Clients> {
@@ -48,6 +51,14 @@ pub(crate) async fn connect(config: &Config, context: &Connect) -> Result<Client
             return Err(error);
         }
     }
+    let persons = config.per_caller.clone().map(|wanted| {
+        let builder = aws_sdk_sts::config::Builder::from(&found)
+            .region(Region::new(region.clone()))
+            .credentials_provider(provider.clone())
+            .retry_config(RetryConfig::disabled())
+            .timeout_config(timeouts(config.call_timeout));
+        Persons::new(aws_sdk_sts::Client::from_conf(builder.build()), wanted, config.call_timeout)
+    });
     let queue = config.queue.as_deref().and_then(origin).map(|origin| {
         let builder = aws_sdk_sqs::config::Builder::from(&found)
             .credentials_provider(provider.clone())
@@ -70,7 +81,7 @@ pub(crate) async fn connect(config: &Config, context: &Connect) -> Result<Client
         .timeout_config(timeouts(config.call_timeout));
     builder.set_endpoint_url(config.endpoint.clone().or_else(|| found.endpoint_url().map(str::to_owned)));
     let steps = aws_sdk_sfn::Client::from_conf(builder.build());
-    Ok(Clients { steps, logs, queue, region, credentials: provider })
+    Ok(Clients { steps, logs, queue, region, credentials: provider, persons })
 }
 
 /// Where a queue is: its URL without the account and the name.

@@ -6,9 +6,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer, de};
 use serde_json::{Map, Value};
 use taskbridge_sdk::Secret;
+
+use crate::session::TagValue;
 
 /// Starts executions of AWS Step Functions. Credentials are found as every AWS tool finds them: in the environment, in
 /// `~/.aws`, or from the container or machine that the server runs on.
@@ -31,6 +33,9 @@ pub struct Config {
     pub logs_endpoint: Option<String>,
     /// A role to be assumed with the credentials that were found.
     pub assume_role: Option<AssumeRole>,
+    /// Start, stop and answer in a session of the person who asked, so that CloudTrail names them. Nothing is done for callers
+    /// whom nobody knows.
+    pub per_caller: Option<PerCaller>,
     /// How long one call of AWS may take. It must be shorter than half of the server's `reconciler.lease`. An Express
     /// state machine may take as long as the server waits for a start, which is that half.
     #[serde(with = "humantime_serde")]
@@ -91,6 +96,7 @@ impl Default for Config {
             endpoint: None,
             logs_endpoint: None,
             assume_role: None,
+            per_caller: None,
             call_timeout: Duration::from_secs(6),
             activities: Vec::new(),
             queue: None,
@@ -129,6 +135,86 @@ pub struct AssumeRole {
     /// The external id that the role asks for, if it does.
     #[serde(default)]
     pub external_id: Option<String>,
+}
+
+/// The role that is assumed for each person, with the credentials that were found. Its sessions are called after the person, by
+/// name and, where a token's issuer vouches for the name, with a digest of issuer and subject after it.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "StepFunctionsPerCaller")]
+pub struct PerCaller {
+    /// The role's ARN.
+    #[serde(deserialize_with = "role")]
+    pub role_arn: String,
+    /// The external id that the role asks for, if it does.
+    #[serde(default)]
+    pub external_id: Option<String>,
+    /// The tags of the sessions, such as `{ user = "{{ name }}", team = "{{ groups }}" }`. Each is text with at most one of `name`, `id`
+    /// (as credentials are mapped by it), `issuer`, `subject`, `tenant` and `groups` (`:one:other:`); it is left out where that is
+    /// not known of a person.
+    #[serde(default, deserialize_with = "tags")]
+    #[schemars(with = "BTreeMap<String, String>")]
+    pub session_tags: BTreeMap<String, TagValue>,
+    /// Whether the session's name is its source identity, too, which stays with it through all further roles.
+    #[serde(default = "yes")]
+    pub source_identity: bool,
+    /// How long a session lasts: 15 minutes to an hour, which is the most that AWS allows where one role assumes another.
+    #[serde(default = "an_hour", deserialize_with = "duration")]
+    #[schemars(with = "String")]
+    pub session_duration: Duration,
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn an_hour() -> Duration {
+    Duration::from_secs(3600)
+}
+
+fn role<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    let arn = String::deserialize(from)?;
+    let parts: Vec<&str> = arn.split(':').collect();
+    let right = matches!(parts[..], ["arn", partition, "iam", "", account, role]
+        if !partition.is_empty() && !account.is_empty() && role.len() > "role/".len() && role.starts_with("role/"));
+    if right {
+        return Ok(arn);
+    }
+    let message =
+        format!("`{arn}` is not the ARN of a role, such as `arn:aws:iam::123456789012:role/people`");
+    Err(de::Error::custom(message))
+}
+
+fn tags<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, TagValue>, D::Error> {
+    let tags = BTreeMap::<String, TagValue>::deserialize(from)?;
+    let right = |key: &str| {
+        (1..=128).contains(&key.len())
+            && key.chars().all(|c| c.is_ascii_alphanumeric() || "_.:/=+-@ ".contains(c))
+            && !key.to_ascii_lowercase().starts_with("aws:")
+    };
+    if let Some(key) = tags.keys().find(|key| !right(key)) {
+        return Err(de::Error::custom(format!("`{key}` cannot be the key of a session tag")));
+    }
+    let mut keys: Vec<String> = tags.keys().map(|key| key.to_ascii_lowercase()).collect();
+    keys.sort();
+    if let Some(twice) = keys.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(de::Error::custom(format!(
+            "AWS takes `{}` in small and capital letters for one key",
+            twice[0]
+        )));
+    }
+    match tags.len() {
+        0..=50 => Ok(tags),
+        many => Err(de::Error::custom(format!("AWS takes 50 session tags, and these are {many}"))),
+    }
+}
+
+fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    let duration: Duration = humantime_serde::deserialize(from)?;
+    match (900..=3600).contains(&duration.as_secs()) {
+        true => Ok(duration),
+        false => Err(de::Error::custom("give a time between 15m and 1h")),
+    }
 }
 
 fn session_name() -> String {

@@ -170,6 +170,18 @@ impl Failure {
         }
     }
 
+    /// True if the credentials were right once, and their time is over.
+    pub(crate) fn is_of_an_ended_session(&self) -> bool {
+        self.is("ExpiredTokenException") || self.is("ExpiredToken")
+    }
+
+    /// The same, where another session is had for the asking: AWS looked at the credentials and at nothing else.
+    pub(crate) fn until_the_next_session(self) -> Self {
+        let error =
+            Error::unavailable("the session at AWS has ended, and the next attempt is made in another");
+        Self { error, ..self }
+    }
+
     /// True if AWS answered with this code.
     pub(crate) fn is(&self, code: &str) -> bool {
         self.code.as_deref() == Some(code)

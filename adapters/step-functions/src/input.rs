@@ -72,7 +72,11 @@ impl Renderer {
     fn of(job: &JobSpec) -> Self {
         let arguments = job.arguments.as_object().cloned().unwrap_or_default();
         let mut context = arguments.clone();
-        context.insert(OURS.to_owned(), json!({"arguments": arguments, "job": job.key.as_str()}));
+        let mut ours = json!({"arguments": arguments, "job": job.key.as_str()});
+        if let Some(whom) = &job.on_behalf_of {
+            ours["caller"] = whom.name.as_str().into();
+        }
+        context.insert(OURS.to_owned(), ours);
         Self { templates: Templates::new(), arguments, context: Value::from(Serde(&context)) }
     }
 
@@ -147,6 +151,16 @@ mod tests {
             json!({"rows": 3, "note": "3 rows", "fixed": [1, true, "t"], "all": {"n": 3, "s": "t"}});
         assert_eq!(found, Ok(expected));
         assert_eq!(input(json!({}), json!({})), Ok(json!({})));
+    }
+
+    #[test]
+    fn a_mapping_can_say_who_asked() {
+        let target = json!({"state_machine": "m", "input": {"by": "{{ taskbridge.caller }}", "n": 1}});
+        let parsed: Target = serde_json::from_value(target.clone()).unwrap();
+        let nobody = job(target, json!({}));
+        assert_eq!(of(&nobody, &parsed).unwrap(), r#"{"n":1}"#);
+        let ann = JobSpec { on_behalf_of: Some(taskbridge_sdk::OnBehalfOf::named("a\"n")), ..nobody };
+        assert_eq!(of(&ann, &parsed).unwrap(), r#"{"by":"a\"n","n":1}"#);
     }
 
     #[test]

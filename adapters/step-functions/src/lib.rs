@@ -5,8 +5,8 @@
 //! says what was seen, `steps` how far it is, `log` what happened in it, from its history or what `cloudwatch` has. What an execution asks is in `asks` and `content`, under
 //! which `tokens` it waits comes through `reader`, and `answer` hands over what was said. `discovery` finds
 //! what state machines there are, and `offer` makes tools of them; `checkup` looks all of it over, with `permissions` and the `policy` that grants them; `hooks` reads what
-//! EventBridge posts. Only `api` and `queue` talk to
-//! AWS, and only `failure` says what an error of it means. README.md tells users what a job can do, and what was tested against what.
+//! EventBridge posts. `persons` says with whose credentials something is done, `session` what AWS is told of a person, and `trust` who must let it.
+//! Only `api`, `queue`, `persons` and `trust` talk to AWS, and only `failure` says what an error of it means. README.md tells users what a job can do, and what was tested against what.
 //!
 //! It must not know the server: all that it is told arrives in [`taskbridge_sdk::Connect`]. Nothing is retried here, by
 //! the SDK of AWS either.
@@ -38,9 +38,11 @@ mod machines;
 mod needs;
 mod offer;
 mod permissions;
+mod persons;
 mod policy;
 mod queue;
 mod reader;
+mod session;
 mod skew;
 mod start;
 mod state;
@@ -48,12 +50,14 @@ mod steps;
 mod sweep;
 mod template;
 mod tokens;
+mod trust;
 
 use std::sync::Arc;
 
 use taskbridge_sdk::{Adapter, Backend, Connect, Problem, Result, async_trait};
 
-pub use config::{AssumeRole, Config, Discover, Quota, Target};
+pub use config::{AssumeRole, Config, Discover, PerCaller, Quota, Target};
+pub use session::TagValue;
 
 /// The adapter for AWS Step Functions.
 pub struct StepFunctions;

@@ -10,9 +10,11 @@ use crate::api::{Answer, Order};
 use crate::backend::StepFunctions;
 use crate::cloudwatch::Window;
 use crate::failure::{Failure, Repeat};
+use crate::persons::Signer;
 use crate::policy::Policy;
 use crate::skew;
 use crate::tokens::{Receipt, Token};
+use crate::trust;
 
 /// A name that no execution has, though a policy for those that are started here covers it; and a token and a receipt that
 /// are none.
@@ -21,6 +23,15 @@ const NOBODY: &str = "tb-doctor";
 const NO_VERSION: &str = "999999999";
 /// How many are tried at a time.
 const AT_A_TIME: usize = 8;
+
+/// What is done for people, with their credentials where `per_caller` says so.
+const FOR_PEOPLE: [&str; 5] = [
+    "states:StartExecution",
+    "states:StartSyncExecution",
+    "states:StopExecution",
+    "states:SendTaskSuccess",
+    "states:SendTaskFailure",
+];
 
 /// A permission that is needed.
 #[derive(Clone, Debug)]
@@ -69,12 +80,31 @@ enum Outcome {
 }
 
 impl StepFunctions {
-    /// Tries all of these: a finding for each action, and if anything is missing, the policy that has it all.
-    pub(crate) async fn try_all(&self, needs: Vec<Need>) -> Vec<Finding> {
+    /// Tries all of these, each with the credentials that it is done with: a finding for each action, and if anything is missing,
+    /// the policy that has it all. `person` is a session of the role that acts for people, where there is such a role and it can
+    /// be assumed.
+    pub(crate) async fn try_all(&self, needs: Vec<Need>, person: Option<Signer>) -> Vec<Finding> {
+        let Some(persons) = &self.persons else {
+            return self
+                .try_by(&Signer::Own, needs, Policy::default(), "whom the credentials belong to")
+                .await;
+        };
+        let (theirs, ours): (Vec<Need>, _) =
+            needs.into_iter().partition(|need| FOR_PEOPLE.contains(&need.action));
         let mut policy = Policy::default();
+        trust::allow(persons, &mut policy);
+        let mut found =
+            self.try_by(&Signer::Own, ours, policy, "whom the bridge's own credentials belong to").await;
+        if let Some(person) = person {
+            found.extend(self.try_by(&person, theirs, Policy::default(), "the role of `per_caller`").await);
+        }
+        found
+    }
+
+    async fn try_by(&self, by: &Signer, needs: Vec<Need>, mut policy: Policy, whose: &str) -> Vec<Finding> {
         needs.iter().for_each(|need| policy.allow(need.action, need.resource.as_str()));
         let tried = stream::iter(needs).map(|need| async move {
-            let outcome = self.outcome(&need.attempt).await;
+            let outcome = self.outcome(by, &need.attempt).await;
             (need, outcome)
         });
         let mut by_action: BTreeMap<&'static str, Vec<(Need, Outcome)>> = BTreeMap::new();
@@ -84,20 +114,19 @@ impl StepFunctions {
         let mut found: Vec<Finding> =
             by_action.into_iter().filter_map(|(action, tried)| judged(action, &tried)).collect();
         if found.iter().any(|finding| finding.verdict != Verdict::Ok) {
-            let says =
-                "this is all that the config needs, as an IAM policy for whom the credentials belong to";
+            let says = format!("this is all that the config needs, as an IAM policy for {whose}");
             let document = format!("{:#}", policy.document());
             found.push(Finding { fix: Some(document), ..Finding::ok("policy", says) });
         }
         found
     }
 
-    async fn outcome(&self, attempt: &Attempt) -> Outcome {
+    async fn outcome(&self, by: &Signer, attempt: &Attempt) -> Outcome {
         let answer = match attempt {
             Attempt::Made(None) => return Outcome::Allowed,
             Attempt::Made(Some(words)) => return Outcome::Denied(words.clone()),
             Attempt::None => return Outcome::NotTried,
-            attempt => self.attempt(attempt).await,
+            attempt => self.attempt(by, attempt).await,
         };
         match answer {
             Ok(()) => Outcome::Allowed,
@@ -110,7 +139,7 @@ impl StepFunctions {
         }
     }
 
-    async fn attempt(&self, attempt: &Attempt) -> Answer<()> {
+    async fn attempt(&self, by: &Signer, attempt: &Attempt) -> Answer<()> {
         let (token, receipt) = (Token::new(NOBODY), Receipt(NOBODY.to_owned()));
         let nothing = |machine: &str| format!("{machine}:{NO_VERSION}");
         match attempt {
@@ -118,16 +147,16 @@ impl StepFunctions {
             Attempt::Start(machine) => {
                 let machine = nothing(machine);
                 let order = Order { machine: &machine, name: NOBODY, input: "{}", trace: None };
-                self.api.start(&order, Repeat::Safe).await.map(drop)
+                self.api.start(by, &order, Repeat::Safe).await.map(drop)
             }
             Attempt::StartSync(machine) => {
                 let machine = nothing(machine);
                 let order = Order { machine: &machine, name: NOBODY, input: "{}", trace: None };
-                self.api.start_sync(&order).await.map(drop)
+                self.api.start_sync(by, &order).await.map(drop)
             }
             Attempt::ListExecutions(machine) => self.api.running(machine, None).await.map(drop),
             Attempt::Describe(machine) => self.api.describe(&execution(machine, NOBODY)).await.map(drop),
-            Attempt::Stop(machine) => self.api.stop(&execution(machine, NOBODY), NOBODY, NOBODY).await,
+            Attempt::Stop(machine) => self.api.stop(by, &execution(machine, NOBODY), NOBODY, NOBODY).await,
             Attempt::History(machine) => {
                 self.api.history(&execution(machine, NOBODY), 1, false, None).await.map(drop)
             }
@@ -136,8 +165,8 @@ impl StepFunctions {
                 let window = Window::of(Some(skew::now()), None);
                 self.api.log_events(group, NOBODY, window, None).await.map(drop)
             }
-            Attempt::Success => self.api.task_success(&token, "{}").await,
-            Attempt::Failure => self.api.task_failure(&token, NOBODY, NOBODY).await,
+            Attempt::Success => self.api.task_success(by, &token, "{}").await,
+            Attempt::Failure => self.api.task_failure(by, &token, NOBODY, NOBODY).await,
             Attempt::Heartbeat => self.api.task_heartbeat(&token).await,
             Attempt::Delete => match &self.sources.queue {
                 Some(queue) => queue.delete(&receipt).await,

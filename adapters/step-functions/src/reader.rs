@@ -20,6 +20,7 @@ use crate::asks::MISTAKEN;
 use crate::content::Content;
 use crate::failure::Failure;
 use crate::hooks::execution;
+use crate::persons::Signer;
 use crate::queue::Queue;
 use crate::steps::Watch;
 use crate::tokens::{Held, Receipt, Token, Tokens};
@@ -159,7 +160,7 @@ impl Sources {
             Err(why) => {
                 // Whoever wrote the state machine is told where they look.
                 let cause = format!("taskbridge cannot ask this: {why}");
-                let told = self.api.task_failure(&token, MISTAKEN, &cause).await;
+                let told = self.api.task_failure(&Signer::Own, &token, MISTAKEN, &cause).await;
                 if let (Ok(()), Some(queue), Some(receipt)) = (told, &self.queue, &receipt) {
                     // If that fails, it comes again, and is found to be settled.
                     let _ = queue.delete(receipt).await;

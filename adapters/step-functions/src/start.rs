@@ -17,6 +17,7 @@ use crate::failure::{Failure, Repeat, one_line};
 use crate::history::timestamp;
 use crate::input;
 use crate::machines::{Machine, is_gone};
+use crate::persons::Signer;
 use crate::state::Facts;
 
 impl StepFunctions {
@@ -26,6 +27,10 @@ impl StepFunctions {
             return self.attach(job, &target, template).await?.map_err(Error::rejected);
         }
         let input = input::of(job, &target)?;
+        let by = match self.signer(job.on_behalf_of.as_ref()).await {
+            Ok(by) => by,
+            Err(error) => return self.unsigned(job, error).await,
+        };
         let machine = match self.machines.named(&self.api, &self.region, &target.state_machine).await {
             Ok(machine) => machine,
             Err(error) => return self.orphan(job, &target, error).await,
@@ -37,10 +42,10 @@ impl StepFunctions {
             trace: job.trace.as_ref().and_then(input::trace_header),
         };
         let begun = match machine.express {
-            true => self.begin_express(job, &machine, &target, &order).await,
-            false => self.begin_standard(job, &machine, &order).await,
+            true => self.begin_express(&by, job, &machine, &target, &order).await,
+            false => self.begin_standard(&by, job, &machine, &order).await,
         };
-        match begun {
+        match self.signed(&by, begun) {
             Ok(started) => Ok(started),
             Err(failure) => {
                 if is_gone(&failure) || failure.is("StateMachineTypeNotSupported") {
@@ -48,6 +53,20 @@ impl StepFunctions {
                 }
                 self.orphan(job, &target, failure.into()).await
             }
+        }
+    }
+
+    /// What comes of a start that nobody may sign. What an earlier attempt may have started is looked for all the same.
+    async fn unsigned(&self, job: &JobSpec, error: Error) -> Result<Started> {
+        let passes = matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Limited { .. });
+        match job.may_exist {
+            false if job.on_behalf_of.is_none() => Err(Error::rejected(error.to_string())),
+            false => Err(error),
+            true => match self.look_for(job).await? {
+                Some(started) => Ok(started),
+                None if passes => Err(error),
+                None => Err(Error::uncertain(error.to_string())),
+            },
         }
     }
 
@@ -71,6 +90,7 @@ impl StepFunctions {
 
     async fn begin_standard(
         &self,
+        by: &Signer,
         job: &JobSpec,
         machine: &Machine,
         order: &Order<'_>,
@@ -79,7 +99,7 @@ impl StepFunctions {
         let arn = machine.arn.execution(order.name);
         // Noted before it is asked for: the answer may be lost.
         self.note_start(&arn);
-        match self.api.start(order, repeat).await {
+        match self.api.start(by, order, repeat).await {
             Ok(started) => Ok(Started { handle: JobHandle::new(started.execution_arn), first: None }),
             Err(failure) if failure.is("ExecutionAlreadyExists") => {
                 self.take_existing(&arn, order, repeat).await
@@ -121,6 +141,7 @@ impl StepFunctions {
     /// An Express execution is started and waited for in one call. Whether one was started before cannot be found out.
     async fn begin_express(
         &self,
+        by: &Signer,
         job: &JobSpec,
         machine: &Machine,
         target: &Target,
@@ -132,7 +153,7 @@ impl StepFunctions {
         if !target.unbounded {
             self.must_end_in_time(machine.arn.versioned()).await?;
         }
-        let ended = self.api.start_sync(order).await?;
+        let ended = self.api.start_sync(by, order).await?;
         let handle = express(&ended.execution_arn, timestamp(&ended.start_date));
         Ok(Started { handle, first: Some(Facts::from(ended).observation(None)) })
     }

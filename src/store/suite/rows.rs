@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use taskbridge_sdk::Output;
+use taskbridge_sdk::{OnBehalfOf, Output};
 
 use super::Bench;
 use super::bench::{closed, limits, new, once, starting, verdict, with_slots};
@@ -87,7 +87,11 @@ pub async fn a_list_goes_on_after_a_position(bench: &Bench) {
 
 pub async fn a_session_has_its_unended_rows_oldest_first(bench: &Bench) {
     let of = |session: &str, task: Task| Task {
-        origin: Origin { session: Some(session.to_owned()), ..Origin::default() },
+        origin: Origin {
+            session: Some(session.to_owned()),
+            on_behalf_of: Some(OnBehalfOf::named(session)),
+            ..Origin::default()
+        },
         ..task
     };
     let rows = async |session| bench.store.of_session(session).await.expect("the rows are listed");

@@ -2,5 +2,6 @@
 //! does with it is in `step_functions.rs`; `tests/e2e/engines` has real clients over it, at random.
 
 mod outage;
+pub(crate) mod recorder;
 mod replicas;
 pub(crate) mod standin;

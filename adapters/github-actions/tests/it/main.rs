@@ -8,6 +8,7 @@ mod doctor;
 mod ends;
 mod github;
 mod many;
+mod persons;
 mod reruns;
 mod reviews;
 mod starts;

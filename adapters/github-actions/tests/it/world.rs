@@ -95,6 +95,13 @@ impl World {
         asked.as_array().unwrap().iter().map(one).collect()
     }
 
+    /// What was asked since the last time, and by whom.
+    pub(crate) fn asked_by(&self) -> Vec<(String, String)> {
+        let asked = self.control("asked", json!({}));
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        asked.as_array().unwrap().iter().map(|one| (text(&one["operation"]), text(&one["login"]))).collect()
+    }
+
     /// How many runs were dispatched with this in their title.
     pub(crate) fn count(&self, title: &str) -> usize {
         let count = self.control("count", json!({"title": title}));

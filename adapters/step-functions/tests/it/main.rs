@@ -12,6 +12,7 @@ mod ends;
 mod express;
 mod logged;
 mod many;
+mod persons;
 mod proxy;
 mod standin;
 mod tells;

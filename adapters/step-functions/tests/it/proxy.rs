@@ -115,7 +115,15 @@ async fn serve(mut client: TcpStream, upstream: u16, seen: &Mutex<Seen>) -> io::
         _ => None,
     };
     if let Some((status, body)) = told {
-        let body = body.to_string();
+        // What has no target is the Security Token Service, which speaks XML.
+        let body = match operation {
+            "" => format!(
+                "<ErrorResponse><Error><Type>Sender</Type><Code>{}</Code><Message>{}</Message></Error></ErrorResponse>",
+                body["__type"].as_str().unwrap_or_default(),
+                body["message"].as_str().unwrap_or_default()
+            ),
+            _ => body.to_string(),
+        };
         let date = match fault {
             Some(Fault::Dated(date)) => format!("date: {date}\r\n"),
             _ => String::new(),

@@ -7,7 +7,7 @@ use proptest::option::of;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use taskbridge_sdk::{
-    Answer, Artifact, Ask, Content, GroupKey, JobHandle, Output, Progress, Question, Timestamp,
+    Answer, Artifact, Ask, Content, GroupKey, JobHandle, OnBehalfOf, Output, Progress, Question, Timestamp,
 };
 
 use super::super::Mode;
@@ -134,7 +134,12 @@ fn tasks(plain: Task) -> impl Strategy<Value = Task> {
             tool,
             backend,
             message: session.clone(),
-            origin: Origin { session, progress_token, ..Origin::default() },
+            origin: Origin {
+                on_behalf_of: session.clone().map(OnBehalfOf::named),
+                session,
+                progress_token,
+                ..Origin::default()
+            },
             slots,
             refused_when_full: false,
             ended_at,

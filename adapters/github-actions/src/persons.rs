@@ -1,0 +1,75 @@
+//! With whose credentials GitHub is asked. Where the config says so, what changes something is asked for with the token of the
+//! person on whose behalf it is done; looks are made with the backend's own, so that one list answers for the runs of many.
+//! Nothing is ever done with others' credentials in place of a person's.
+
+use std::collections::HashMap;
+
+use octocrab::Octocrab;
+use taskbridge_sdk::{Error, OnBehalfOf, Result};
+
+use crate::backend::Actions;
+use crate::client;
+use crate::config::Config;
+use crate::credential::Credential;
+use crate::failure::one_line;
+use crate::limits::Limits;
+
+/// One credential, and what GitHub lets it ask.
+pub(crate) struct Hand {
+    pub(crate) crab: Octocrab,
+    pub(crate) limits: Limits,
+}
+
+impl Hand {
+    pub(crate) fn new(crab: Octocrab) -> Self {
+        Self { crab, limits: Limits::default() }
+    }
+}
+
+/// The credentials of people, by what they are told apart by.
+pub(crate) struct Persons(HashMap<String, (Hand, Credential)>);
+
+impl Persons {
+    /// `None` if all is done with the backend's own credential.
+    pub(crate) fn of(config: &Config) -> Result<Option<Self>> {
+        let Some(wanted) = &config.per_caller else { return Ok(None) };
+        // Without a credential of its own, so that a request can hold the person's and no other.
+        let nobody = client::nobody(config)?;
+        let mut hands = HashMap::new();
+        for (id, token) in &wanted.tokens {
+            let token = client::token(&format!("per_caller.tokens.{id}"), token)?;
+            let kind = Credential::of_token(&token);
+            let crab = nobody.user_access_token(token).map_err(client::unusable)?;
+            hands.insert(id.clone(), (Hand::new(crab), kind));
+        }
+        Ok(Some(Self(hands)))
+    }
+
+    /// All of them, by their ids.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&String, &Hand, Credential)> {
+        self.0.iter().map(|(id, (hand, kind))| (id, hand, *kind))
+    }
+}
+
+impl Actions {
+    /// Who asks for what is done on somebody's behalf.
+    ///
+    /// # Errors
+    /// `Denied`, if there is nobody, or nobody whose token is known.
+    pub(crate) fn hand(&self, whom: Option<&OnBehalfOf>) -> Result<&Hand> {
+        let Some(persons) = &self.persons else { return Ok(&self.api.own) };
+        let whom = whom.ok_or_else(|| {
+            Error::denied(
+                "this backend acts with the GitHub token of whoever asks (`per_caller`), and nobody is named here: nothing was \
+                 done. Callers have to be known by an API key or a token",
+            )
+        })?;
+        let id = whom.id();
+        persons.0.get(&id).map(|(hand, _)| hand).ok_or_else(|| {
+            Error::denied(format!(
+                "there is no GitHub token for `{}` (`per_caller.tokens`), so nothing was done at GitHub",
+                one_line(&id)
+            ))
+        })
+    }
+}

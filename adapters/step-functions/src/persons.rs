@@ -1,0 +1,214 @@
+//! With whose credentials AWS is called. Where the config says so, what changes something is done in a session of the person
+//! who asked: one role, assumed with the bridge's own credentials under the person's name and tags. Looks are made with the
+//! bridge's own, so that one call answers for the executions of many. Nothing is ever done with others' credentials in place
+//! of a person's.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_credential_types::Credentials;
+use aws_sdk_sfn::config::Builder;
+use aws_sdk_sts::types::Tag;
+use parking_lot::Mutex;
+use taskbridge_sdk::{Error, ErrorKind, OnBehalfOf, Result};
+use tokio::time::{Instant, timeout};
+
+use crate::config::PerCaller;
+use crate::failure::{Failure, Repeat};
+use crate::session::Session;
+
+/// The most sessions that are kept; that which was not used for the longest time goes first.
+const MOST: usize = 1000;
+/// For so long before its end a session is replaced, while it can still be used if that fails.
+const AHEAD: Duration = Duration::from_secs(300);
+/// So long before its end a session is used no more.
+const MARGIN: Duration = Duration::from_secs(30);
+/// Who the check-up is, for AWS.
+const DOCTOR: &str = "taskbridge-doctor";
+
+/// Who signs a call.
+#[derive(Clone)]
+pub(crate) enum Signer {
+    /// The bridge.
+    Own,
+    /// A person, in this session.
+    Person(Session, Credentials),
+}
+
+impl Signer {
+    /// What a call is to be sent with in place of what its client has.
+    pub(crate) fn config(&self) -> Builder {
+        let config = aws_sdk_sfn::Config::builder();
+        match self {
+            Self::Own => config,
+            Self::Person(_, credentials) => config.credentials_provider(credentials.clone()),
+        }
+    }
+}
+
+/// The sessions of people.
+pub(crate) struct Persons {
+    pub(crate) sts: aws_sdk_sts::Client,
+    pub(crate) wanted: PerCaller,
+    /// How long a call waits while another asks for the same session.
+    within: Duration,
+    kept: Mutex<HashMap<Session, Kept>>,
+}
+
+struct Kept {
+    used: Instant,
+    /// Held while it is asked for, so that it is asked for once.
+    current: Arc<tokio::sync::Mutex<Option<Current>>>,
+}
+
+#[derive(Clone)]
+struct Current {
+    credentials: Credentials,
+    since: Instant,
+}
+
+/// What a session is still worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Worth {
+    /// It is used as it is.
+    Whole,
+    /// Another is asked for, and this one is used if none can be had just now.
+    Rest,
+    Nothing,
+}
+
+impl Worth {
+    fn of(lasts: Duration, age: Duration) -> Self {
+        match lasts.saturating_sub(age) {
+            left if left > AHEAD => Self::Whole,
+            left if left > MARGIN => Self::Rest,
+            _ => Self::Nothing,
+        }
+    }
+}
+
+impl Persons {
+    pub(crate) fn new(sts: aws_sdk_sts::Client, wanted: PerCaller, within: Duration) -> Self {
+        Self { sts, wanted, within, kept: Mutex::default() }
+    }
+
+    /// Who signs what is done for somebody.
+    ///
+    /// # Errors
+    /// `Denied` for nobody in particular; `Rejected` for somebody whom AWS cannot be told; otherwise what came of asking for the
+    /// role.
+    pub(crate) async fn signer(&self, whom: Option<&OnBehalfOf>) -> Result<Signer> {
+        let whom = whom.ok_or_else(|| {
+            Error::denied(
+                "this backend acts in the name of whoever asks (`per_caller`), and nobody is named here: nothing was done. \
+                 Callers have to be known by an API key or a token",
+            )
+        })?;
+        let session = Session::of(whom, &self.wanted.session_tags).map_err(Error::rejected)?;
+        let credentials = self.credentials(&session).await?;
+        Ok(Signer::Person(session, credentials))
+    }
+
+    /// The check-up's own session.
+    pub(crate) async fn doctor(&self) -> Result<Signer> {
+        self.signer(Some(&OnBehalfOf::named(DOCTOR))).await
+    }
+
+    /// Drops what AWS no longer takes.
+    pub(crate) fn forget(&self, signer: &Signer) {
+        if let Signer::Person(session, _) = signer {
+            self.kept.lock().remove(session);
+        }
+    }
+
+    async fn credentials(&self, session: &Session) -> Result<Credentials> {
+        let kept = self.kept(session);
+        let late = |_| {
+            Error::unavailable("AssumeRole: another call waits for this session, and has no answer in time")
+        };
+        let mut current = timeout(self.within, kept.lock()).await.map_err(late)?;
+        let lasts = self.wanted.session_duration;
+        let worth =
+            current.as_ref().map_or(Worth::Nothing, |current| Worth::of(lasts, current.since.elapsed()));
+        if let (Some(current), Worth::Whole) = (&*current, worth) {
+            return Ok(current.credentials.clone());
+        }
+        // By this machine's own time from the moment of asking, which needs no clock to be right.
+        let since = Instant::now();
+        let error = match self.assume(session).await {
+            Ok(credentials) => {
+                *current = Some(Current { credentials: credentials.clone(), since });
+                return Ok(credentials);
+            }
+            Err(error) => error,
+        };
+        let passes =
+            matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Uncertain | ErrorKind::Limited { .. });
+        match &*current {
+            Some(current) if passes && worth == Worth::Rest => Ok(current.credentials.clone()),
+            _ => Err(error),
+        }
+    }
+
+    fn kept(&self, session: &Session) -> Arc<tokio::sync::Mutex<Option<Current>>> {
+        let (mut kept, used) = (self.kept.lock(), Instant::now());
+        if let Some(known) = kept.get_mut(session) {
+            known.used = used;
+            return known.current.clone();
+        }
+        if kept.len() >= MOST {
+            let last = kept.iter().min_by_key(|(_, known)| known.used).map(|(session, _)| session.clone());
+            last.and_then(|session| kept.remove(&session));
+        }
+        let current = Arc::default();
+        kept.insert(session.clone(), Kept { used, current: Arc::clone(&current) });
+        current
+    }
+
+    async fn assume(&self, session: &Session) -> Result<Credentials> {
+        let Session { name, tags } = session;
+        let PerCaller { role_arn, external_id, source_identity, session_duration, .. } = &self.wanted;
+        let seconds = i32::try_from(session_duration.as_secs()).unwrap_or(i32::MAX);
+        let mut call = self.sts.assume_role().role_arn(role_arn).role_session_name(name);
+        call = call.set_external_id(external_id.clone()).duration_seconds(seconds);
+        if *source_identity {
+            call = call.source_identity(name);
+        }
+        for (key, value) in tags {
+            let tag = Tag::builder().key(key).value(value).build();
+            call = call.tags(tag.map_err(|e| Error::config(format!("per_caller.session_tags.{key}: {e}")))?);
+        }
+        let sent = call.send().await;
+        let said = sent.map_err(|e| Error::from(Failure::of("AssumeRole", Repeat::Safe, e)))?;
+        let made = said.credentials.ok_or_else(|| Error::unavailable("AssumeRole: no credentials came"))?;
+        // Without an expiry: how long they are used is decided here.
+        Ok(Credentials::new(
+            made.access_key_id,
+            made.secret_access_key,
+            Some(made.session_token),
+            None,
+            "per_caller",
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_is_replaced_before_its_end_and_not_used_up_to_it() {
+        let minutes = |n: u64| Duration::from_secs(60 * n);
+        for (age, worth) in [
+            (Duration::ZERO, Worth::Whole),
+            (minutes(9), Worth::Whole),
+            (minutes(10), Worth::Rest),
+            (minutes(14), Worth::Rest),
+            (minutes(15) - MARGIN, Worth::Nothing),
+            (minutes(16), Worth::Nothing),
+        ] {
+            assert_eq!(Worth::of(minutes(15), age), worth, "{age:?}");
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! What a person's session at AWS is called, and with what it is tagged. Pure. No two people may get one name or one tag, whatever
+//! they are called: rules at AWS go by them.
+
+use data_encoding::HEXLOWER;
+use serde::{Deserialize, Deserializer, de};
+use sha2::{Digest as _, Sha256};
+use taskbridge_sdk::OnBehalfOf;
+
+/// The longest name of a session, and the longest value of a tag.
+const LONGEST_NAME: usize = 64;
+const LONGEST_VALUE: usize = 256;
+/// So many hexadecimal digits tell what was changed to fit from everything else.
+const DIGITS: usize = 16;
+
+/// A session as AWS is asked for it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Session {
+    /// Its `RoleSessionName`, and its `SourceIdentity` where that is wanted.
+    pub(crate) name: String,
+    /// Its tags, in the order of their keys.
+    pub(crate) tags: Vec<(String, String)>,
+}
+
+impl Session {
+    /// The session of somebody.
+    ///
+    /// # Errors
+    /// Why AWS could not be told who it is.
+    pub(crate) fn of<'a>(
+        whom: &OnBehalfOf,
+        tags: impl IntoIterator<Item = (&'a String, &'a TagValue)>,
+    ) -> Result<Self, String> {
+        let mut made = Vec::new();
+        for (key, value) in tags {
+            if let Some(value) = value.of(whom).map_err(|why| format!("the session tag `{key}`: {why}"))? {
+                made.push((key.clone(), value));
+            }
+        }
+        Ok(Self { name: name(whom), tags: made })
+    }
+}
+
+/// What a session is called: the name, where it fits and nobody else can have it; otherwise with a digest of who it is.
+fn name(whom: &OnBehalfOf) -> String {
+    let (id, name) = (whom.id(), whom.name.as_str());
+    let fits = (2..=LONGEST_NAME).contains(&name.len()) && name.chars().all(is_of_name);
+    if id == name && fits && !has_digest(name) {
+        return name.to_owned();
+    }
+    with_digest(name, &id, LONGEST_NAME, is_of_name)
+}
+
+/// Text as it is, where it fits; otherwise what fits of it, with a digest of all of it.
+fn fitted(text: &str, longest: usize, is_fit: fn(char) -> bool) -> String {
+    if text.chars().count() <= longest && text.chars().all(is_fit) && !has_digest(text) {
+        return text.to_owned();
+    }
+    with_digest(text, text, longest, is_fit)
+}
+
+fn with_digest(shown: &str, whole: &str, longest: usize, is_fit: fn(char) -> bool) -> String {
+    let shown: String =
+        shown.chars().map(|c| if is_fit(c) { c } else { '-' }).take(longest - DIGITS - 1).collect();
+    let digest = HEXLOWER.encode(&Sha256::digest(whole));
+    format!("{shown}-{}", &digest[..DIGITS])
+}
+
+/// True for what could be taken for a text with a digest: it gets one of its own.
+fn has_digest(text: &str) -> bool {
+    let is_digit = |byte: &u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(byte);
+    let tail = text.len().checked_sub(DIGITS + 1).and_then(|at| text.as_bytes().get(at..));
+    tail.is_some_and(|tail| tail[0] == b'-' && tail[1..].iter().all(is_digit))
+}
+
+/// What `RoleSessionName` and `SourceIdentity` may hold.
+fn is_of_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "_+=,.@-".contains(c)
+}
+
+/// What a tag may hold, of which these letters are sure to be understood alike everywhere.
+fn is_of_tag(c: char) -> bool {
+    let is_latin = matches!(c, 'À'..='ɏ') && c != '×' && c != '÷';
+    c.is_ascii_alphanumeric() || is_latin || "_.:/=+-@ ".contains(c)
+}
+
+/// The same for one of several that are told apart by colons.
+fn is_of_group(c: char) -> bool {
+    c != ':' && is_of_tag(c)
+}
+
+/// What a tag says: text, and in it at most one thing of the person. Were there two, one could be written so that it looks like
+/// part of the other.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TagValue {
+    before: String,
+    field: Option<Field>,
+    after: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Field {
+    Name,
+    Id,
+    Issuer,
+    Subject,
+    Tenant,
+    Groups,
+}
+
+/// What a tag can say of a person.
+const FIELDS: [(&str, Field); 6] = [
+    ("name", Field::Name),
+    ("id", Field::Id),
+    ("issuer", Field::Issuer),
+    ("subject", Field::Subject),
+    ("tenant", Field::Tenant),
+    ("groups", Field::Groups),
+];
+
+impl TagValue {
+    fn parse(text: &str) -> Result<Self, String> {
+        let (before, rest) = text.split_once("{{").unwrap_or((text, ""));
+        let (field, after) = match rest {
+            "" if !text.contains("{{") => (None, ""),
+            rest => {
+                let (named, after) = rest.split_once("}}").ok_or("`{{` is not closed")?;
+                let known = FIELDS.iter().find(|(name, _)| *name == named.trim());
+                let (_, field) = known.ok_or_else(|| {
+                    let names: Vec<&str> = FIELDS.iter().map(|(name, _)| *name).collect();
+                    format!("`{}` is unknown: a tag can say `{}`", named.trim(), names.join("`, `"))
+                })?;
+                (Some(*field), after)
+            }
+        };
+        if after.contains("{{") {
+            return Err("it says two things of the person: make a tag of each".to_owned());
+        }
+        if !(before.chars().chain(after.chars())).all(is_of_tag) || before.len() + after.len() > 128 {
+            return Err(
+                "a tag may hold letters, digits, spaces and `_.:/=+-@`, 128 beside the person's".to_owned()
+            );
+        }
+        Ok(Self { before: before.to_owned(), field, after: after.to_owned() })
+    }
+
+    /// What it says of somebody; nothing, if that is not known of them.
+    fn of(&self, whom: &OnBehalfOf) -> Result<Option<String>, String> {
+        let Self { before, field, after } = self;
+        let longest = LONGEST_VALUE - before.chars().count() - after.chars().count();
+        let text = match field {
+            None => return Ok(Some(before.clone())),
+            Some(Field::Groups) if whom.groups.is_empty() => return Ok(None),
+            Some(Field::Groups) => {
+                let groups = whom.groups.iter().map(|group| fitted(group, LONGEST_VALUE, is_of_group) + ":");
+                let joined = format!(":{}", groups.collect::<String>());
+                if joined.chars().count() > longest {
+                    return Err(format!(
+                        "AWS takes {LONGEST_VALUE} characters, and your {} groups are longer together",
+                        whom.groups.len()
+                    ));
+                }
+                joined
+            }
+            Some(one) => {
+                let id;
+                let said = match one {
+                    Field::Issuer => whom.issuer.as_deref(),
+                    Field::Subject => whom.subject.as_deref(),
+                    Field::Tenant => whom.tenant.as_deref(),
+                    Field::Id => {
+                        id = whom.id();
+                        Some(id.as_str())
+                    }
+                    Field::Name | Field::Groups => Some(whom.name.as_str()),
+                };
+                match said.filter(|said| !said.is_empty()) {
+                    Some(said) => fitted(said, longest, is_of_tag),
+                    None => return Ok(None),
+                }
+            }
+        };
+        Ok(Some(format!("{before}{text}{after}")))
+    }
+}
+
+impl<'de> Deserialize<'de> for TagValue {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        Self::parse(&text).map_err(de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use super::*;
+
+    fn told(name: &str, subject: &str) -> OnBehalfOf {
+        let issuer = Some("https://id.example".to_owned());
+        OnBehalfOf { issuer, subject: Some(subject.to_owned()), ..OnBehalfOf::named(name) }
+    }
+
+    #[test]
+    fn a_session_is_called_after_one_person_and_no_other() {
+        for plain in ["ann", "ann@example.com", "o=x,cn+ann_b-1"] {
+            assert_eq!(name(&OnBehalfOf::named(plain)), plain);
+        }
+        let changed = name(&OnBehalfOf::named("ann b"));
+        assert!(changed.starts_with("ann-b-") && changed.len() == 6 + DIGITS, "{changed}");
+        let long = "x".repeat(65);
+        // Somebody is called what another's name becomes.
+        let people = [
+            OnBehalfOf::named("ann b"),
+            OnBehalfOf::named("ann-b"),
+            OnBehalfOf::named("ann/b"),
+            OnBehalfOf::named(changed.as_str()),
+            OnBehalfOf::named("a"),
+            OnBehalfOf::named("änn"),
+            OnBehalfOf::named(&long[..64]),
+            OnBehalfOf::named(long.as_str()),
+            told("ann-b", "1"),
+            told("ann-b", "2"),
+            told("ann b", "3"),
+        ];
+        let names: BTreeSet<String> = people.iter().map(name).collect();
+        assert_eq!(names.len(), people.len(), "{names:?}");
+        for name in names {
+            assert!((2..=64).contains(&name.len()) && name.chars().all(is_of_name), "{name}");
+        }
+    }
+
+    fn tags(pairs: &[(&str, &str)], whom: &OnBehalfOf) -> Result<Vec<(String, String)>, String> {
+        let tags: BTreeMap<String, TagValue> = pairs
+            .iter()
+            .map(|(key, value)| Ok(((*key).to_owned(), TagValue::parse(value)?)))
+            .collect::<Result<_, String>>()?;
+        Session::of(whom, &tags).map(|session| session.tags)
+    }
+
+    #[test]
+    fn a_name_cannot_be_written_so_that_a_tag_says_something_else() {
+        let said =
+            |whom: &OnBehalfOf, value: &str| tags(&[("t", value)], whom).unwrap().pop().map(|tag| tag.1);
+        let ann = told("Ann Ö.", "7");
+        assert_eq!(said(&ann, "{{ name }}").as_deref(), Some("Ann Ö."));
+        assert_eq!(said(&ann, "u={{subject}}.").as_deref(), Some("u=7."));
+        assert_eq!(said(&ann, "ours").as_deref(), Some("ours"));
+        assert_eq!((said(&ann, "{{ tenant }}"), said(&ann, "{{ groups }}")), (None, None));
+        let injected = said(&OnBehalfOf::named("bob&Tags.member.2.Key=team\"*"), "{{ name }}").unwrap();
+        assert!(injected.starts_with("bob-Tags.member.2.Key=team---"), "{injected}");
+
+        let grouped = |groups: &[&str]| OnBehalfOf {
+            groups: groups.iter().map(|group| (*group).to_owned()).collect(),
+            ..OnBehalfOf::named("ann")
+        };
+        assert_eq!(said(&grouped(&["data", "ml ops"]), "{{ groups }}").as_deref(), Some(":data:ml ops:"));
+        let one = said(&grouped(&["data:admins"]), "{{ groups }}").unwrap();
+        assert!(one.starts_with(":data-admins-") && !one.contains(":admins:"), "{one}");
+        let many = grouped(&["x".repeat(200).as_str(), "y".repeat(200).as_str()]);
+        let refused = tags(&[("team", "{{ groups }}")], &many).unwrap_err();
+        assert!(refused.contains("`team`") && refused.contains("your 2 groups"), "{refused}");
+    }
+
+    #[test]
+    fn what_no_tag_can_say_is_told_when_the_config_is_read() {
+        for (value, wrong) in [
+            ("{{ nmae }}", "`nmae` is unknown: a tag can say `name`, `id`"),
+            ("{{ name", "is not closed"),
+            ("{{ name }}/{{ tenant }}", "two things"),
+            ("a\u{7}", "a tag may hold"),
+            ("{{ name | upper }}", "is unknown"),
+        ] {
+            assert!(TagValue::parse(value).is_err_and(|e| e.contains(wrong)), "{value}");
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Whether the role of `per_caller` can be assumed, and what must be written at AWS so that it can: asked by a session of the
+//! check-up's own, which does nothing.
+
+use serde_json::{Value, json};
+use taskbridge_sdk::Finding;
+
+use crate::persons::{Persons, Signer};
+use crate::policy::Policy;
+
+/// What is found, and the session if there is one.
+pub(crate) async fn of_role(persons: &Persons) -> (Vec<Finding>, Option<Signer>) {
+    let (what, role) = ("per_caller", &persons.wanted.role_arn);
+    match persons.doctor().await {
+        Ok(signer) => {
+            let keys: Vec<&str> = persons.wanted.session_tags.keys().map(String::as_str).collect();
+            let tags = match keys.is_empty() {
+                true => "no tags".to_owned(),
+                false => format!("the tags `{}`", keys.join("`, `")),
+            };
+            let says = format!("`{role}` can be assumed, in sessions of each person, with {tags}");
+            (vec![Finding::ok(what, says)], Some(signer))
+        }
+        Err(error) => {
+            let says = format!("`{role}` cannot be assumed: {error}");
+            let fix = "create the role with the trust policy below, and allow the bridge's own credentials what it says";
+            let trust = format!("{:#}", trust_policy(&bridge(persons).await, &persons.wanted));
+            let asks = Finding {
+                fix: Some(trust),
+                ..Finding::ok("trust policy", format!("this is what `{role}` needs"))
+            };
+            (vec![Finding::fault(what, says, fix), asks], None)
+        }
+    }
+}
+
+/// Lets the bridge's own credentials assume the role, for the policy that they need.
+pub(crate) fn allow(persons: &Persons, policy: &mut Policy) {
+    for action in actions(&persons.wanted) {
+        policy.allow(action, persons.wanted.role_arn.as_str());
+    }
+}
+
+fn actions(wanted: &crate::config::PerCaller) -> Vec<&'static str> {
+    let mut actions = vec!["sts:AssumeRole"];
+    if !wanted.session_tags.is_empty() {
+        actions.push("sts:TagSession");
+    }
+    if wanted.source_identity {
+        actions.push("sts:SetSourceIdentity");
+    }
+    actions
+}
+
+fn trust_policy(bridge: &str, wanted: &crate::config::PerCaller) -> Value {
+    let mut statement = json!({"Effect": "Allow", "Principal": {"AWS": bridge}, "Action": actions(wanted)});
+    if let Some(id) = &wanted.external_id {
+        statement["Condition"] = json!({"StringEquals": {"sts:ExternalId": id}});
+    }
+    json!({"Version": "2012-10-17", "Statement": [statement]})
+}
+
+/// Who the bridge is, as a trust policy names it.
+async fn bridge(persons: &Persons) -> String {
+    let said = persons.sts.get_caller_identity().send().await.ok().and_then(|said| said.arn);
+    said.map_or_else(|| "THE ARN OF THE BRIDGE'S OWN USER OR ROLE".to_owned(), |arn| lasting(&arn))
+}
+
+/// The role that a session is of; anything else as it is.
+fn lasting(arn: &str) -> String {
+    let parts: Vec<&str> = arn.split([':', '/']).collect();
+    match parts[..] {
+        ["arn", partition, "sts", "", account, "assumed-role", role, _] => {
+            format!("arn:{partition}:iam::{account}:role/{role}")
+        }
+        _ => arn.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trust_policy_names_the_role_behind_a_session() {
+        let wanted = |more: Value| {
+            let mut config = json!({"role_arn": "arn:aws:iam::1:role/people"});
+            config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            serde_json::from_value(config).unwrap()
+        };
+        let bridge = lasting("arn:aws-cn:sts::12:assumed-role/bridge/i-07");
+        assert_eq!(bridge, "arn:aws-cn:iam::12:role/bridge");
+        assert_eq!(lasting("arn:aws:iam::12:user/bridge"), "arn:aws:iam::12:user/bridge");
+        let plain = trust_policy(&bridge, &wanted(json!({"source_identity": false})));
+        assert_eq!(plain["Statement"][0]["Action"], json!(["sts:AssumeRole"]));
+        let all = json!({"external_id": "x-7", "session_tags": {"user": "{{ name }}"}});
+        let all = &trust_policy(&bridge, &wanted(all))["Statement"][0];
+        assert_eq!(all["Action"], json!(["sts:AssumeRole", "sts:TagSession", "sts:SetSourceIdentity"]));
+        assert_eq!(all["Condition"]["StringEquals"]["sts:ExternalId"], "x-7");
+        assert_eq!(all["Principal"]["AWS"], bridge);
+    }
+}

@@ -1,0 +1,245 @@
+//! Engines that see the person who asked: two callers with API keys, and what each does arrives at the engine under their name,
+//! whoever carries it out and whenever. The stand-in for AWS and the test GitHub are installed by `tests/run`.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use crate::aws::recorder::Recorder;
+use crate::aws::standin::Standin;
+use crate::github_actions::Github;
+use crate::support::{BASICS, Client, PROGRAM, Place};
+
+/// Longer than anything here takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(180);
+const SECRET: &str = "s3cr3t-of-the-bridge";
+
+/// What lets these callers in, who have a key each; without any, one user whom nobody names. All that can be logged is.
+fn basics(names: &[&str]) -> String {
+    let keys = names.iter().map(|name| {
+        let digest = data_encoding::HEXLOWER.encode(&Sha256::digest(format!("key-of-{name}")));
+        format!("[[auth.keys]]\nprincipal = \"{name}\"\nsha256 = \"{digest}\"\ngroups = [\"data\"]\n")
+    });
+    let keys: String = keys.collect();
+    let basics = match names {
+        [] => BASICS.to_owned(),
+        _ => BASICS.replace("single_user = true", "mode = \"api_keys\""),
+    };
+    format!("{basics}{keys}[log]\nfilter = \"trace\"\n[reconciler]\nlease = \"10s\"\n")
+}
+
+async fn client(url: &str, name: &str) -> Client {
+    Client::open_with(url, &format!("key-of-{name}")).await.unwrap()
+}
+
+/// True if this text is in any file that a server left.
+fn is_kept(folder: &Path, text: &str) -> bool {
+    fs::read_dir(folder).unwrap().any(|entry| {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            return is_kept(&path, text);
+        }
+        let is_ours = path.extension().is_none_or(|kind| kind != "secret");
+        is_ours && fs::read(path).unwrap_or_default().windows(text.len()).any(|part| part == text.as_bytes())
+    })
+}
+
+/// Waits until the task has this status; what is said of it.
+async fn until(client: &Client, task: &str, status: &str) -> Value {
+    let begun = Instant::now();
+    loop {
+        let seen = client.get(task).await.unwrap();
+        if seen["status"] == status {
+            return seen;
+        }
+        assert!(begun.elapsed() < PATIENCE, "never {status}: {seen}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// AWS, as the server sees it, and a machine that waits.
+struct Aws {
+    standin: Standin,
+    recorder: Recorder,
+    place: Place,
+}
+
+impl Aws {
+    async fn with(names: &[&str]) -> Self {
+        let standin = tokio::task::block_in_place(|| Standin::start("ministack"));
+        let recorder = Recorder::before(&standin.url).await;
+        let waits = json!({"Type": "Wait", "Seconds": 600});
+        let machine = standin.one_state("waits", "Waits.", waits).await;
+        let config = format!(
+            "{}[backends.aws]\nkind = \"step-functions\"\nregion = \"us-east-1\"\nprofile = \"bridge\"\nconfig_file = \"aws.secret\"\n\
+             endpoint = \"{url}\"\ncall_timeout = \"4s\"\n[backends.aws.per_caller]\nrole_arn = \"arn:aws:iam::000000000000:role/people\"\n\
+             session_tags = {{ user = \"{{{{ name }}}}\", team = \"{{{{ groups }}}}\" }}\n\
+             [tools.waits]\ndescription = \"Waits.\"\nbackend = \"aws\"\nparameters = {{}}\ntarget = {{ state_machine = \"{machine}\" }}\n",
+            basics(names),
+            url = recorder.url,
+        );
+        let place = Place::new(&config);
+        let credentials = format!(
+            "[profile bridge]\naws_access_key_id = AKIABRIDGE\naws_secret_access_key = {SECRET}\nservices = here\n\n[services here]\n\
+             sts =\n  endpoint_url = {}\n",
+            recorder.url
+        );
+        fs::write(place.path("aws.secret"), credentials).unwrap();
+        Self { standin, recorder, place }
+    }
+
+    /// Waits until an operation was asked for as somebody; as whom it was asked for so far, without repetitions.
+    async fn seen(&self, operation: &str, person: &str) -> Vec<String> {
+        let begun = Instant::now();
+        loop {
+            let mut who = self.who(operation).await;
+            who.dedup();
+            if who.iter().any(|who| who == person) {
+                return who;
+            }
+            assert!(begun.elapsed() < PATIENCE, "{operation} was never asked for as {person}: {who:?}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// The sessions in which an operation was asked for, as the stand-in knows them; the bridge's own key is nobody's.
+    async fn who(&self, operation: &str) -> Vec<String> {
+        let mut who = Vec::new();
+        for asked in self.recorder.asked().into_iter().filter(|asked| asked.operation == operation) {
+            who.push(match asked.key.as_str() {
+                "AKIABRIDGE" => "the bridge".to_owned(),
+                key => self.session(key).await,
+            });
+        }
+        who
+    }
+
+    async fn session(&self, key: &str) -> String {
+        let credential = format!(
+            "AWS4-HMAC-SHA256 Credential={key}/20260101/us-east-1/sts/aws4_request, SignedHeaders=host, Signature=0"
+        );
+        let post = reqwest::Client::new().post(&self.standin.url).header("authorization", credential);
+        let post = post.header("content-type", "application/x-www-form-urlencoded");
+        let answer = post.body("Action=GetCallerIdentity&Version=2011-06-15").send().await.unwrap();
+        let answer = answer.text().await.unwrap();
+        let arn = answer.split_once("<Arn>").unwrap_or_else(|| panic!("{answer}")).1;
+        let arn = arn.split("</Arn>").next().unwrap();
+        arn.split_once(":assumed-role/people/").unwrap_or_else(|| panic!("{arn}")).1.to_owned()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn aws_sees_whoever_asked_also_when_an_operator_or_another_process_acts() {
+    let aws = Aws::with(&["ann", "bob"]).await;
+    // The first process dies while it asks for ann's session: the job is intended, and not started.
+    aws.recorder.hold(Some("AssumeRole"));
+    let mut server = aws.place.serve();
+    let (ann, bob) = (client(server.url(), "ann").await, client(server.url(), "bob").await);
+    let annas = ann.start("waits", json!({})).await.unwrap();
+    aws.recorder.until("AssumeRole", 1).await;
+    server.kill();
+    aws.recorder.hold(None);
+    assert_eq!(aws.who("StartExecution").await, [""; 0]);
+
+    let server = aws.place.serve();
+    let (ann, bob) = (ann.at(server.url()), bob.at(server.url()));
+    assert_eq!(aws.seen("StartExecution", "ann").await, ["ann"]);
+    let bobs = bob.start("waits", json!({})).await.unwrap();
+    assert_eq!(aws.seen("StartExecution", "bob").await, ["ann", "bob"]);
+
+    // Bob cancels his own, and an operator ann's.
+    bob.cancel(&bobs).await.unwrap();
+    until(&bob, &bobs, "cancelled").await;
+    assert_eq!(aws.seen("StopExecution", "bob").await, ["bob"]);
+    let mut command = std::process::Command::new(PROGRAM);
+    command.args(["tasks", "cancel", &annas]).arg("--config").arg(aws.place.config());
+    aws.place.settle(&mut command);
+    let said = aws.place.run(command).await;
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert_eq!(aws.seen("StopExecution", "ann").await, ["bob", "ann"]);
+    until(&ann, &annas, "cancelled").await;
+    for operation in ["DescribeExecution", "ListExecutions", "DescribeStateMachine", "AssumeRole"] {
+        assert!(aws.who(operation).await.iter().all(|who| who == "the bridge"), "{operation}");
+    }
+    drop(server);
+    let folder = aws.place.path("");
+    assert!(!is_kept(&folder, SECRET), "the bridge's secret is written down");
+    for asked in aws.recorder.asked().iter().filter(|asked| asked.key != "AKIABRIDGE") {
+        assert!(!is_kept(&folder, &asked.key), "a session is written down");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_nobody_is_named_nothing_is_sent_to_aws() {
+    let aws = Aws::with(&[]).await;
+    let server = aws.place.serve();
+    let client = Client::open(server.url()).await.unwrap();
+    let task = client.start("waits", json!({})).await.unwrap();
+    let failed = until(&client, &task, "failed").await;
+    assert!(failed["statusMessage"].as_str().unwrap().contains("`per_caller`"), "{failed}");
+    for operation in ["StartExecution", "AssumeRole"] {
+        assert_eq!(aws.who(operation).await, [""; 0], "{operation}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn github_sees_whoever_asked_and_who_has_no_token_starts_nothing() {
+    let github = Github::start().await;
+    let (ann_token, bob_token) = (github.user("ann").await, github.user("bob").await);
+    let config = |more: &str| {
+        format!(
+            "{}quickest_look = \"1s\"\nslowest_look = \"2s\"\n[backends.github]\nkind = \"github-actions\"\nrepository = \"{}\"\n\
+             token = {{ file = \"own.secret\" }}\napi = \"{}\"\n[backends.github.per_caller.tokens]\nann = {{ file = \"ann.secret\" }}\n\
+             {more}[tools.work]\nbackend = \"github\"\ndescription = \"Works.\"\ntarget = {{ workflow = \"work.yml\" }}\n\
+             parameters.word = {{ type = \"string\" }}\n",
+            basics(&["ann", "bob"]),
+            github.repo,
+            github.url,
+        )
+    };
+    let place = Place::new(&config(""));
+    for (name, token) in [("own", &github.token), ("ann", &ann_token), ("bob", &bob_token)] {
+        fs::write(place.path(&format!("{name}.secret")), token).unwrap();
+    }
+    let server = place.serve();
+    let (ann, bob) = (client(server.url(), "ann").await, client(server.url(), "bob").await);
+    let actors = async || -> Vec<String> {
+        let listed = github.control("listed", json!({})).await;
+        let mut actors: Vec<String> =
+            listed.as_array().unwrap().iter().map(|run| run["actor"].as_str().unwrap().to_owned()).collect();
+        actors.sort();
+        actors
+    };
+    let task = ann.start("work", json!({"word": "one"})).await.unwrap();
+    until(&ann, &task, "completed").await;
+    assert_eq!(actors().await, ["ann"]);
+
+    // Bob is not known to GitHub here, and does not act as somebody else.
+    let task = bob.start("work", json!({"word": "two"})).await.unwrap();
+    let failed = until(&bob, &task, "failed").await;
+    let why = failed["statusMessage"].as_str().unwrap();
+    assert_eq!(
+        why,
+        "there is no GitHub token for `bob` (`per_caller.tokens`), so nothing was done at GitHub"
+    );
+    assert_eq!(actors().await, ["ann"]);
+
+    // He is, from the moment on that the config says so.
+    fs::write(place.config(), config("bob = { file = \"bob.secret\" }\n")).unwrap();
+    let begun = Instant::now();
+    while actors().await != ["ann", "bob"] {
+        assert!(begun.elapsed() < PATIENCE, "bob's token is not used");
+        let task = bob.start("work", json!({"word": "three"})).await.unwrap();
+        while bob.get(&task).await.unwrap()["status"] == "working" {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+    drop(server);
+    for token in [&github.token, &ann_token, &bob_token] {
+        assert!(!is_kept(&place.path(""), token), "a token is written down");
+    }
+    assert_eq!(github.control("breaches", json!({})).await, json!([]));
+}
