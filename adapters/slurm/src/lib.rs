@@ -44,6 +44,7 @@ mod template;
 mod unix;
 mod usage;
 mod watch;
+mod wrapper;
 
 use std::sync::Arc;
 

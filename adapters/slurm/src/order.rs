@@ -15,6 +15,7 @@ use crate::folder::{Folder, Stream};
 use crate::plan::Plan;
 use crate::quote::line_word;
 use crate::template::{Context, Templates, head};
+use crate::wrapper::wrapper;
 use crate::{directives, settings};
 
 /// The size over which a file is no artifact, unless the target says otherwise.
@@ -144,12 +145,9 @@ fn submission(
     plan: &Plan,
     options: Options,
 ) -> Result<Submission> {
-    let restart = if target.requeue { "${SLURM_RESTART_COUNT:-0}" } else { "0" };
-    let script = include_str!("wrapper.sh")
-        .replace("@FOLDER@", &line_word(&text(folder.path())?))
-        .replace("@RESTART@", restart)
-        // What the script leaves there is for us to read, and to remove some day.
-        .replace("@SHARED@", if plan.user.is_some() && plan.root == folder.work() { "yes" } else { "" });
+    // What the script leaves there is for us to read, and to remove some day.
+    let shared = plan.user.is_some() && plan.root == folder.work();
+    let script = wrapper(&text(folder.path())?, target.requeue, shared);
     let in_array = options.contains_key("array");
     let log = |stream: Stream| {
         let path = text(&folder.log(stream, None))?;

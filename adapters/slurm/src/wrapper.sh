@@ -25,11 +25,18 @@ for signal in TERM INT HUP USR1 USR2 ALRM; do
     trap "pass_on $signal" "$signal"
 done
 code=98
-if . "$folder/parameters"; then
-    if [ -f "$folder/tasks" ]; then
-        eval "$(sed -n "$((SLURM_ARRAY_TASK_ID + 1))p" "$folder/tasks")"
-    fi
-    "$folder/script" "$@" <&0 &
+TASKBRIDGE_TASK=:
+if [ -f "$folder/tasks" ]; then
+    TASKBRIDGE_TASK=$(sed -n "$((SLURM_ARRAY_TASK_ID + 1))p" "$folder/tasks")
+fi
+if [ -n "$TASKBRIDGE_TASK" ]; then
+    # What the config sets is for the script alone, and may be called like any variable of ours: from where it is read, nothing
+    # goes by a name but what no config can set.
+    (
+        . "$folder/parameters" || exit 98
+        eval "$TASKBRIDGE_TASK"
+        exec @FOLDER@/script "$@"
+    ) <&0 &
     script=$!
     # A signal ends a wait before the script has ended.
     wait "$script"

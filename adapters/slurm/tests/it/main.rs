@@ -17,3 +17,4 @@ mod rest;
 mod ssh;
 mod stops;
 mod world;
+mod wrapper;

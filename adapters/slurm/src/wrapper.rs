@@ -1,0 +1,99 @@
+//! The batch script that Slurm is given: `wrapper.sh`, which runs the script of a job's folder once and writes down how that ended.
+//! What it reads and writes there keeps its form, since jobs outlive the server's version. Pure.
+
+use crate::quote::line_word;
+
+/// The wrapper of the job with this folder. With `requeue`, each run of the queue is one of its own; with `shared`, what the script
+/// leaves in its folder is opened to the group.
+pub(crate) fn wrapper(folder: &str, requeue: bool, shared: bool) -> String {
+    include_str!("wrapper.sh")
+        .replace("@FOLDER@", &line_word(folder))
+        .replace("@RESTART@", if requeue { "${SLURM_RESTART_COUNT:-0}" } else { "0" })
+        .replace("@SHARED@", if shared { "yes" } else { "" })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::process::{Command, Output};
+
+    use super::*;
+    use crate::end::{End, Run};
+    use crate::folder::Folder;
+
+    const ONCE: Run = Run { task: None, restart: 0 };
+
+    /// The folder of a job whose script has these lines, and finds these parameters.
+    fn folder(dir: &Path, lines: &str, parameters: &str) -> Folder {
+        let folder = Folder::new(dir, "it's a job");
+        folder.make(None).unwrap();
+        folder.write("script", format!("#!/bin/sh\n{lines}\n").as_bytes(), 0o700).unwrap();
+        folder.write("parameters", parameters.as_bytes(), 0o600).unwrap();
+        folder
+    }
+
+    fn command(folder: &Folder) -> Command {
+        let mut bash = Command::new("/bin/bash");
+        let script = wrapper(folder.path().to_str().unwrap(), false, false);
+        bash.args(["--noprofile", "--norc", "-c", &script]).env_clear().env("PATH", "/usr/bin:/bin");
+        bash
+    }
+
+    fn run(folder: &Folder, variables: &[(&str, &str)]) -> (Output, Option<End>) {
+        let done = command(folder).envs(variables.iter().copied()).output().unwrap();
+        let ends = folder.ends().unwrap();
+        assert!(ends.len() < 2, "{ends:?}");
+        (done, ends.into_values().next())
+    }
+
+    #[test]
+    fn what_the_config_sets_reaches_the_script_and_nothing_of_the_wrapper() {
+        let dir = tempfile::tempdir().unwrap();
+        let theirs = dir.path().join("dataset");
+        std::fs::create_dir_all(theirs.join("ran")).unwrap();
+        std::fs::write(theirs.join("script"), "#!/bin/sh\necho theirs\n").unwrap();
+        std::fs::set_permissions(theirs.join("script"), std::os::unix::fs::PermissionsExt::from_mode(0o700))
+            .unwrap();
+        let ours = ["run", "script", "code", "told", "began", "late", "marker", "shared", "signal", "IFS"];
+        let mut parameters = format!("export folder='{}'\nexport PATH=/nowhere\n", theirs.display());
+        for name in ours {
+            parameters.push_str(&format!("export {name}=x\n"));
+        }
+        parameters.push_str("set -- $'a b' $'c'\n");
+        let folder = folder(dir.path(), r#"echo "ours $folder $PATH $run $code $# $1"; exit 3"#, &parameters);
+        let (done, end) = run(&folder, &[]);
+        let printed = String::from_utf8_lossy(&done.stdout).into_owned();
+        assert_eq!(printed, format!("ours {} /nowhere x x 2 a b\n", theirs.display()), "{done:?}");
+        assert_eq!((end.map(|end| end.code), done.status.code()), (Some(3), Some(3)), "{done:?}");
+        assert_eq!(folder.ran().unwrap().into_iter().collect::<Vec<_>>(), [(ONCE, false)]);
+    }
+
+    #[test]
+    fn a_task_finds_its_own_line_whatever_the_config_sets() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = folder(
+            dir.path(),
+            r#"echo "$TASKBRIDGE_ELEMENT $1 $SLURM_ARRAY_TASK_ID""#,
+            "export PATH=/nowhere SLURM_ARRAY_TASK_ID=0\nset --\n",
+        );
+        let tasks =
+            "export TASKBRIDGE_ELEMENT=$'a'; set -- $'x'\nexport TASKBRIDGE_ELEMENT=$'b'; set -- $'y'\n";
+        folder.write("tasks", tasks.as_bytes(), 0o600).unwrap();
+        let (done, end) = run(&folder, &[("SLURM_ARRAY_TASK_ID", "1")]);
+        assert_eq!((String::from_utf8_lossy(&done.stdout).as_ref(), end.unwrap().code), ("b y 0\n", 0));
+        assert!(folder.ends().unwrap().contains_key(&Run { task: Some(1), restart: 0 }));
+    }
+
+    #[test]
+    fn without_what_it_is_to_be_told_no_script_begins() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = folder(dir.path(), "echo begun", "set --\n");
+        folder.write("tasks", b"set --\n", 0o600).unwrap();
+        let (done, end) = run(&folder, &[("SLURM_ARRAY_TASK_ID", "7")]);
+        assert_eq!((done.stdout.len(), end.unwrap().code), (0, crate::end::NO_FOLDER));
+        let other = self::folder(&dir.path().join("other"), "echo begun", "");
+        std::fs::remove_file(other.file("parameters")).unwrap();
+        let (done, end) = run(&other, &[]);
+        assert_eq!((done.stdout.len(), end.unwrap().code), (0, crate::end::NO_FOLDER));
+    }
+}
