@@ -212,7 +212,8 @@ fn by_marker(end: &End, slurms: Option<State>, cancelled: bool) -> Verdict {
     if end.was_stopped() {
         match slurms {
             Some(State::Cancelled) => return Verdict::Stopped("cancelled".to_owned()),
-            None if cancelled => return Verdict::Stopped("cancelled".to_owned()),
+            // A controller that was killed meanwhile may only have heard of the code that it ended with.
+            Some(State::Failed) | None if cancelled => return Verdict::Stopped("cancelled".to_owned()),
             // A node that was told to cancel another job of this number ends this one as well.
             None if end.told.is_some() && end.code != 0 => {
                 return Verdict::Bad(format!(
@@ -309,6 +310,10 @@ mod tests {
             );
             assert!(is_bad(&told(Some((State::Timeout, 0)), true, Some(end), 0), "time limit"));
         }
+        let end = End { code: 143, told: Some("TERM".to_owned()), ..End::default() };
+        let asked = |cancelled| by_marker(&end, Some(State::Failed), cancelled);
+        assert_eq!(asked(true), Verdict::Stopped("cancelled".to_owned()), "as a killed controller tells it");
+        assert_eq!(asked(false), Verdict::Bad("exit code 143: ended by SIGTERM".to_owned()));
         assert!(is_bad(&told(Some((State::OutOfMemory, 0)), true, Some((137, None)), 0), "more memory"));
         assert!(is_bad(
             &told(Some((State::OutOfMemory, 0)), true, Some((1, None)), 0),

@@ -25,9 +25,10 @@ CHOSEN = {
 SPEAKERS = [client for client in CLIENTS if (client.program, client.generation) in CHOSEN]
 # So many jobs of a client run at a time.
 AT_ONCE = 3
-# For how long a client waits for a result while the bridge lives. An answer that cannot be handed over at once, because its token went
-# away with the last bridge, waits until the engine hands the step out again.
-SECONDS = 180
+# For how long a client waits for a result while the bridge lives: it only ends what hangs. An answer that cannot be handed over at once,
+# because its token went away with the last bridge, waits until the engine hands the step out again; and an engine that is killed all
+# the time lets some jobs wait for minutes.
+SECONDS = 600
 # What a client is told of a job of which nobody knows whether it was started.
 UNCERTAIN = "it is uncertain whether the job started"
 # A call that does not come to its end in so many lives of the bridge never will.

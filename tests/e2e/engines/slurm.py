@@ -155,7 +155,7 @@ def scripts() -> list[Script]:
         Script("is_killed", "ended FAILED; kill -SEGV $$", status="FAILED", says="SIGSEGV"),
         Script("talks", big),
         Script("asks", HAND_BACK, target='approval = "Do you approve of this?"'),
-        Script("is_cancelled", "ended CANCELLED; sleep 300", status="CANCELLED"),
+        Script("is_cancelled", "ended CANCELLED; sleep 3600", status="CANCELLED"),
         Script("array", element, status="FAILED", says="no such molecule", children=3,
                target='array = { parameter = "molecules" }'),
     ]
