@@ -308,6 +308,7 @@ fn welcome(config: &Config, address: SocketAddr, numbers: Option<SocketAddr>) ->
     let tools = format!("{}{offered}", counted(config.tools.len(), "tool"));
     let (header, headers) = match config.auth.mode {
         AuthMode::None => (String::new(), String::new()),
+        AuthMode::Certificates => ("     --cert YOUR.pem --key YOUR.key \\\n".to_owned(), String::new()),
         AuthMode::ApiKeys => (
             "     -H 'Authorization: Bearer YOUR_KEY' \\\n".to_owned(),
             r#", "headers": { "Authorization": "Bearer YOUR_KEY" }"#.to_owned(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{AppError, connect};
 use crate::auth::oauth::OAuth;
-use crate::auth::{ApiKeys, Authenticator, Identity, Key};
+use crate::auth::{ApiKeys, Authenticator, Certificates, Identity, Key};
 use crate::catalog::Catalog;
 use crate::clock::System;
 use crate::config::{AuthMode, Authentication, Config, Tokens, ToolRules};
@@ -52,6 +52,16 @@ fn rules(config: &Config) -> Result<Rules, AppError> {
 
 fn authenticator(config: &Config) -> Result<Authenticator, AppError> {
     let auth = &config.auth;
+    let rules = || Certificates::new(auth.certificates.iter().map(|rule| (rule.says(), rule.identity())));
+    match auth.mode {
+        AuthMode::Certificates => Ok(Authenticator::Certificates(rules(), None)),
+        _ if auth.certificates.is_empty() => by_header(auth),
+        _ => Ok(Authenticator::Certificates(rules(), Some(Box::new(by_header(auth)?)))),
+    }
+}
+
+/// Who is asking, by what requests say of it.
+fn by_header(auth: &Authentication) -> Result<Authenticator, AppError> {
     match (auth.mode, &auth.tokens) {
         (AuthMode::None, _) => Ok(Authenticator::None { single_user: auth.single_user }),
         (AuthMode::ApiKeys, _) => keys(auth).map(Authenticator::ApiKeys),
@@ -61,6 +71,9 @@ fn authenticator(config: &Config) -> Result<Authenticator, AppError> {
             Ok(Authenticator::OAuth(Box::new(oauth), keys(auth)?))
         }
         (AuthMode::Oauth, None) => Err(AppError::Config("auth.issuers: no issuers are listed".to_owned())),
+        (AuthMode::Certificates, _) => {
+            Err(AppError::Config("auth.mode: requests say nothing of who sends them".to_owned()))
+        }
     }
 }
 

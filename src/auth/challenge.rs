@@ -8,7 +8,11 @@ impl Authenticator {
     /// The challenge to somebody who was turned away.
     pub fn challenge(&self, why: &Unauthorized) -> String {
         let (error, description) = match why {
-            Unauthorized::Missing | Unauthorized::Unavailable => (None, None),
+            Unauthorized::Missing
+            | Unauthorized::NoCertificate
+            | Unauthorized::UnknownCertificate
+            | Unauthorized::CertificateOver
+            | Unauthorized::Unavailable => (None, None),
             Unauthorized::Form => (Some("invalid_request"), None),
             Unauthorized::Unknown | Unauthorized::Over => (Some("invalid_token"), None),
             Unauthorized::Token(flaw) => (Some("invalid_token"), Some(flaw.to_string())),
@@ -38,9 +42,10 @@ impl Authenticator {
         self.oauth().map(|oauth| oauth.resource().metadata(oauth.issuers()))
     }
 
-    fn oauth(&self) -> Option<&OAuth> {
+    pub(super) fn oauth(&self) -> Option<&OAuth> {
         match self {
             Authenticator::OAuth(oauth, _) => Some(oauth),
+            Authenticator::Certificates(_, otherwise) => otherwise.as_ref()?.oauth(),
             Authenticator::None { .. } | Authenticator::ApiKeys(_) => None,
         }
     }

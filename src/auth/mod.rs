@@ -1,6 +1,7 @@
 //! Who is asking. It must not know what they ask for.
 
 mod certificate;
+mod certificates;
 mod challenge;
 mod identity;
 mod keys;
@@ -11,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use certificate::{Certificate, Name};
+pub use certificates::{Certificates, Says};
 pub use identity::{Identity, Peer, Presented};
 pub use keys::{ApiKeys, BadKey, Key, make as make_key};
 use oauth::{Flaw, OAuth};
@@ -38,14 +40,14 @@ pub struct Principal {
 }
 
 /// What a caller was let in by, and until when that is good.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Pass {
     by: By,
     until: Option<Timestamp>,
 }
 
 /// What a caller was let in by.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 enum By {
     /// Nothing was asked for.
     #[default]
@@ -56,6 +58,8 @@ enum By {
     Token,
     /// An issuer's word about a token.
     Word,
+    /// A client's certificate.
+    Certificate(Arc<Certificate>),
 }
 
 impl std::fmt::Debug for Pass {
@@ -74,6 +78,14 @@ impl Principal {
     pub fn anybody() -> Self {
         let (pass, who) = Default::default();
         Self { owner: Owner::new(EVERYONE), identified: false, pass, who, from: None }
+    }
+
+    /// The certificate that they were let in by, if it was one.
+    pub fn certificate(&self) -> Option<&Certificate> {
+        match &self.pass.by {
+            By::Certificate(shown) => Some(shown),
+            By::Nothing | By::Key(_) | By::Token | By::Word => None,
+        }
     }
 
     /// True if both are the same person, let in by the same: where a request came from does not matter.
@@ -95,6 +107,9 @@ pub enum Authenticator {
     ApiKeys(ApiKeys),
     /// `Authorization: Bearer TOKEN`, with tokens of issuers that the config names, or one of these keys.
     OAuth(Box<OAuth>, ApiKeys),
+    /// The certificate that was shown when the connection began. Who sends `Authorization` is let in by that alone, where
+    /// there is another way beside certificates.
+    Certificates(Certificates, Option<Box<Authenticator>>),
 }
 
 /// The caller is not let in.
@@ -120,6 +135,19 @@ pub enum Unauthorized {
     /// The token is good, and grants too little: these are needed.
     #[error("the access token must grant the scopes {}", .0.join(", "))]
     Scope(Vec<String>),
+    /// A certificate was asked for, and none was shown.
+    #[error(
+        "this server lets in by client certificate (mTLS), and there is none here that counts: connect with one"
+    )]
+    NoCertificate,
+    /// One was shown that the config does not know.
+    #[error(
+        "the client certificate stands for nobody whom this server's config names ([[auth.certificates]])"
+    )]
+    UnknownCertificate,
+    /// One was shown whose time is over by now.
+    #[error("the client certificate has expired since the connection began: connect again with another")]
+    CertificateOver,
     /// It cannot be told now: the issuer is away.
     #[error("the access token cannot be checked now: its issuer does not answer; try again")]
     Unavailable,
@@ -142,6 +170,19 @@ impl Authenticator {
                 }
                 known => known?,
             },
+            Authenticator::Certificates(certificates, otherwise) => {
+                match (&presented.peer.certificate, presented.authorization, otherwise) {
+                    // Who sends a key or a token wants to be who that says.
+                    (_, Some(_), Some(otherwise)) => Box::pin(otherwise.authenticate(presented)).await?,
+                    (Some(shown), None, Some(_)) => match certificates.principal(shown) {
+                        Err(Unauthorized::UnknownCertificate) => return Err(Unauthorized::Missing),
+                        known => known?,
+                    },
+                    (None, None, Some(_)) => return Err(Unauthorized::Missing),
+                    (Some(shown), _, None) => certificates.principal(shown)?,
+                    (None, _, None) => return Err(Unauthorized::NoCertificate),
+                }
+            }
         };
         Ok(Principal { from: presented.peer.address.map(|address| address.ip()), ..principal })
     }
@@ -155,13 +196,19 @@ impl Authenticator {
     pub fn still_knows(&self, principal: &Principal) -> bool {
         let by_key =
             |keys: &ApiKeys, digest| keys.known(digest).is_some_and(|known| known.is_same(principal));
-        match (self, principal.pass.by) {
+        match (self, &principal.pass.by) {
             (Authenticator::None { single_user }, _) => Self::unnamed(*single_user).is_same(principal),
             (Authenticator::ApiKeys(keys) | Authenticator::OAuth(_, keys), By::Key(digest)) => {
-                by_key(keys, digest)
+                by_key(keys, *digest)
             }
             (Authenticator::OAuth(oauth, _), By::Token | By::Word) => oauth.still_knows(principal),
             (Authenticator::ApiKeys(_) | Authenticator::OAuth(..), _) => false,
+            (Authenticator::Certificates(certificates, _), By::Certificate(shown)) => {
+                certificates.known(shown).is_some_and(|known| known.is_same(principal))
+            }
+            (Authenticator::Certificates(_, otherwise), _) => {
+                otherwise.as_ref().is_some_and(|otherwise| otherwise.still_knows(principal))
+            }
         }
     }
 
@@ -171,14 +218,17 @@ impl Authenticator {
             Authenticator::None { .. } => return None,
             Authenticator::ApiKeys(keys) => keys.now(),
             Authenticator::OAuth(oauth, _) => oauth.now(),
+            Authenticator::Certificates(certificates, _) => certificates.now(),
         };
         principal.pass.until.map(|until| (until + grace).since(now))
     }
 
     /// Takes over what is known of issuers that are reached as before, so that other rules do not ask them anew.
     pub fn inherit(&mut self, old: &Authenticator) {
-        if let (Authenticator::OAuth(new, _), Authenticator::OAuth(old, _)) = (self, old) {
-            new.inherit(old);
+        match (self, old.oauth()) {
+            (Authenticator::OAuth(new, _), Some(old)) => new.inherit(old),
+            (Authenticator::Certificates(_, Some(new)), _) => new.inherit(old),
+            _ => {}
         }
     }
 }

@@ -12,9 +12,9 @@ use serde_json::Value;
 use super::problem::unknown;
 use super::reader::Reader;
 use super::source::join;
-use super::{ApiKey, AuthMode, Authentication};
+use super::{ApiKey, AuthMode, Authentication, CertificateRule};
 use crate::access::{self, Rules, Verb, Verdict, Who};
-use crate::auth::{Identity, Principal};
+use crate::auth::{Certificates, Identity, Principal};
 use crate::tasks::task::Owner;
 
 /// Who may do what with tools and their tasks. What a tool does not say itself is as `[access]` says.
@@ -79,7 +79,10 @@ impl Known {
     pub(super) fn of(auth: &Authentication) -> Self {
         match auth.mode {
             AuthMode::None => Self::Nobody,
-            AuthMode::ApiKeys => Self::These(auth.keys.iter().map(principal).collect()),
+            AuthMode::ApiKeys | AuthMode::Certificates => {
+                let keys = auth.keys.iter().map(principal);
+                Self::These(keys.chain(auth.certificates.iter().map(bearer)).collect())
+            }
             AuthMode::Oauth => Self::Others,
         }
     }
@@ -90,6 +93,12 @@ fn principal(key: &ApiKey) -> Principal {
     let (scopes, groups) = (key.scopes.iter().cloned().collect(), key.groups.iter().cloned().collect());
     let who = Arc::new(Identity { scopes, groups, ..Identity::named(&key.principal) });
     Principal { owner: Owner::new(&key.principal), identified: true, who, ..Principal::anybody() }
+}
+
+/// Whom certificates stand for.
+fn bearer(rule: &CertificateRule) -> Principal {
+    let (owner, who) = (Certificates::owner(&rule.principal), Arc::new(rule.identity()));
+    Principal { owner, identified: true, who, ..Principal::anybody() }
 }
 
 /// Makes rules of what stands at `field`, over those that hold without it.

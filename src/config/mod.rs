@@ -9,10 +9,12 @@ mod asking;
 mod audit;
 mod auth;
 mod backends;
+mod certificates;
 mod check;
 mod discovered;
 mod duration;
 mod files;
+mod issuers;
 mod limits;
 pub mod locate;
 mod metrics;
@@ -39,8 +41,10 @@ mod tool_shape;
 mod tools;
 mod values;
 
-pub use auth::{ApiKey, AuthMode, Authentication, Tokens};
+pub use auth::{ApiKey, AuthMode, Authentication};
+pub use certificates::CertificateRule;
 pub use discovered::{Discover, ToolRules, as_toml};
+pub use issuers::Tokens;
 pub use limits::Limits;
 pub use metrics::Page;
 pub use owner_limits::OwnerLimits;
@@ -250,7 +254,8 @@ fn read_text(
     let notify_tables = part("notify");
     reader.leftovers("", &fields, &TABLES);
 
-    let auth = auth::read(&mut reader, auth, dir);
+    let client_ca = server.tls.as_ref().is_some_and(tls::TlsTable::asks_clients);
+    let auth = auth::read(&mut reader, auth, dir, client_ca);
     check::all(&mut reader, &server, &auth, &reconciler, &lifetime);
     limits::check(&mut reader, &bounds);
     let known = access::Known::of(&auth);

@@ -21,7 +21,7 @@ pub(super) struct TlsTable {
     /// Its private key (PEM, unencrypted): `{ file = "PATH" }` or `{ env = "NAME" }`.
     key: Secret,
     /// Certificates of authorities (PEM) that clients' certificates are held against. Such a certificate lets somebody
-    /// connect; who they are is said by a key or a token (`[auth]`).
+    /// connect; whom it stands for is said by `[[auth.certificates]]`, or else by a key or a token.
     client_ca: Option<Secret>,
     /// Whether a client must show one.
     #[serde(default)]
@@ -37,6 +37,13 @@ enum Wanted {
     /// One that shows none is not served.
     #[default]
     Required,
+}
+
+impl TlsTable {
+    /// Whether clients' certificates are held against anything.
+    pub(super) fn asks_clients(&self) -> bool {
+        self.client_ca.is_some()
+    }
 }
 
 /// What connections are secured by.

@@ -134,7 +134,7 @@ impl OAuth {
         let of = |issuer: &&Issuer| principal.who.issuer.as_ref() == Some(&issuer.trusted.reading.issuer);
         let Some(issuer) = self.issuers.iter().find(of) else { return false };
         let (reading, claims) = (&issuer.trusted.reading, principal.who.claims.clone());
-        let bearer = match (principal.pass.by, &issuer.trusted.introspection) {
+        let bearer = match (&principal.pass.by, &issuer.trusted.introspection) {
             (By::Token, _) => reading.of_token(claims, now),
             (By::Word, Some(asks)) => reading.of_word(claims, now, asks.audience_implied),
             _ => return false,

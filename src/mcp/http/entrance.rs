@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use super::forwarded::Proxies;
 use super::limits::ConnectionLimits;
 use super::tls::Tls;
-use crate::auth::{Authenticator, Principal};
+use crate::auth::{Authenticator, Certificate, Peer, Presented, Principal, Unauthorized};
 use crate::mcp::origin::Doors;
 
 /// How long is waited at most before the clock is looked at again: it can be set.
@@ -38,6 +38,29 @@ impl Rules {
         let auth = Authenticator::None { single_user: false };
         let (doors, limits, proxies) = Default::default();
         Self { auth, doors, limits, tls: None, proxies }
+    }
+
+    /// Who sent a request that shows this. A certificate counts for as long as the authorities in force vouch for it, however
+    /// long its connection lasts.
+    ///
+    /// # Errors
+    /// See [`Unauthorized`].
+    pub(super) async fn authenticate(&self, presented: &Presented<'_>) -> Result<Principal, Unauthorized> {
+        let Presented { authorization, peer: &Peer { address, ref certificate } } = *presented;
+        if certificate.as_ref().is_none_or(|shown| self.vouch_for(shown)) {
+            return self.auth.authenticate(presented).await;
+        }
+        let peer = Peer { address, certificate: None };
+        self.auth.authenticate(&Presented { authorization, peer: &peer }).await
+    }
+
+    /// True if somebody who was let in before would be let in now as well, and be the same.
+    fn still_know(&self, principal: &Principal) -> bool {
+        principal.certificate().is_none_or(|shown| self.vouch_for(shown)) && self.auth.still_knows(principal)
+    }
+
+    fn vouch_for(&self, shown: &Certificate) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.vouches(shown))
     }
 }
 
@@ -69,7 +92,7 @@ impl Entrance {
         loop {
             let left = {
                 let rules = rules.borrow_and_update();
-                if !rules.auth.still_knows(principal) {
+                if !rules.still_know(principal) {
                     return;
                 }
                 match rules.auth.time_left(principal, grace) {

@@ -114,7 +114,7 @@ async fn answer(http: &Arc<Http>, rules: &Rules, request: Request) -> Result<Res
     let authorization = gate::held(&head.headers, header::AUTHORIZATION.as_str());
     let peer = head.extensions.get::<Peer>().unwrap_or(&NOWHERE);
     let presented = Presented { authorization: authorization.as_deref(), peer };
-    let principal = rules.auth.authenticate(&presented).await;
+    let principal = rules.authenticate(&presented).await;
     let principal = principal.map_err(|why| {
         let address = peer.address.map(|address| address.ip());
         http.bridge.audit.auth_failed(address, &why.to_string());

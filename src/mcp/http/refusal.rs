@@ -60,10 +60,17 @@ impl Refusal {
         Box::new(Self { status: StatusCode::BAD_REQUEST, id, error, header: None })
     }
 
-    /// 401 to somebody who is not let in; 403 if their token is good and grants too little; 503 if that cannot be told now.
+    /// 401 to somebody who is not let in; 403 if no header would change that, or if their token is good and grants too little;
+    /// 503 if it cannot be told now.
     pub(super) fn unauthorized(auth: &Authenticator, why: &Unauthorized) -> Box<Self> {
         let status = match why {
             Unauthorized::Scope(_) => StatusCode::FORBIDDEN,
+            // There is no challenge for certificates. They belong to the connection, and the next one can show another.
+            Unauthorized::NoCertificate
+            | Unauthorized::UnknownCertificate
+            | Unauthorized::CertificateOver => {
+                return Self::forbidden(why.to_string()).with(header::CONNECTION, "close");
+            }
             Unauthorized::Unavailable => {
                 return Self::refused(StatusCode::SERVICE_UNAVAILABLE, why.to_string())
                     .with(header::RETRY_AFTER, "5");

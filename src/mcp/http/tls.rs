@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::{RootCertStore, ServerConfig, version};
+use sha2::{Digest as _, Sha256};
 use taskbridge_sdk::Timestamp;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
@@ -19,6 +20,7 @@ use tokio_rustls::server::TlsStream;
 
 use super::patience::Patient;
 use crate::auth::Certificate;
+use crate::clock::{Clock as _, System};
 
 /// What a connection by TLS begins with: a record of a handshake (RFC 8446, section 5.1).
 const HANDSHAKE: u8 = 0x16;
@@ -35,6 +37,15 @@ const SOON: Duration = Duration::from_secs(14 * 86_400);
 pub struct Tls {
     config: Arc<ServerConfig>,
     certificate: Certificate,
+    clients: Option<Clients>,
+}
+
+/// Who vouches for clients.
+#[derive(Clone)]
+struct Clients {
+    verifier: Arc<dyn ClientCertVerifier>,
+    /// The digest of the authorities.
+    authorities: [u8; 32],
 }
 
 /// What is asked of clients.
@@ -92,17 +103,22 @@ impl Tls {
         let chain = read_all(certificates)?;
         let first = chain.first().ok_or(TlsError::NoCertificate)?;
         let certificate =
-            Certificate::read(first).map_err(|error| TlsError::BadCertificate(error.to_string()))?;
+            Certificate::read([&**first]).map_err(|error| TlsError::BadCertificate(error.to_string()))?;
         let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| TlsError::NoKey)?;
         let provider = Arc::new(aws_lc_rs::default_provider());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(&[&version::TLS13, &version::TLS12])
             .map_err(|error| TlsError::Other(error.to_string()))?;
-        let builder = match clients {
+        let clients = match clients {
+            None => None,
+            Some((authorities, wanted)) => Some(Clients {
+                verifier: verifier(authorities, wanted, provider)?,
+                authorities: Sha256::digest(authorities).into(),
+            }),
+        };
+        let builder = match &clients {
             None => builder.with_no_client_auth(),
-            Some((authorities, wanted)) => {
-                builder.with_client_cert_verifier(verifier(authorities, wanted, provider)?)
-            }
+            Some(clients) => builder.with_client_cert_verifier(Arc::clone(&clients.verifier)),
         };
         let mut config = builder.with_single_cert(chain, key).map_err(|error| match error {
             rustls::Error::InconsistentKeys(_) => TlsError::NotAPair,
@@ -111,7 +127,7 @@ impl Tls {
             other => TlsError::Other(other.to_string()),
         })?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(Self { config: Arc::new(config), certificate })
+        Ok(Self { config: Arc::new(config), certificate, clients })
     }
 
     /// What is wrong with the server's certificate, though it can be used: it is over, or will be soon.
@@ -151,9 +167,25 @@ impl Tls {
         socket: Patient<TcpStream>,
     ) -> io::Result<(TlsStream<Patient<TcpStream>>, Option<Certificate>)> {
         let stream = TlsAcceptor::from(Arc::clone(&self.config)).accept(socket).await?;
-        let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
-        let certificate = shown.map(|der| Certificate::read(der)).transpose().map_err(io::Error::other)?;
-        Ok((stream, certificate))
+        let shown = stream.get_ref().1.peer_certificates();
+        let read = shown.map(|chain| Certificate::read(chain.iter().map(|der| &**der)));
+        let certificate = read.transpose().map_err(io::Error::other)?;
+        let authorities = self.clients.as_ref().map(|clients| clients.authorities);
+        Ok((stream, certificate.map(|certificate| Certificate { authorities, ..certificate })))
+    }
+
+    /// Whether the authorities vouch for what a client showed, also on a connection that began under others.
+    pub(super) fn vouches(&self, shown: &Certificate) -> bool {
+        let Some(clients) = &self.clients else { return false };
+        if shown.authorities == Some(clients.authorities) {
+            return true;
+        }
+        let now = u64::try_from(System.now().as_millis()).unwrap_or_default();
+        let now = UnixTime::since_unix_epoch(Duration::from_millis(now));
+        let mut chain = shown.chain.iter().map(|der| CertificateDer::from(der.as_slice()));
+        let Some(first) = chain.next() else { return false };
+        let others: Vec<CertificateDer<'_>> = chain.collect();
+        clients.verifier.verify_client_cert(&first, &others, now).is_ok()
     }
 }
 

@@ -7,7 +7,7 @@ use crate::support::issuer::{Issuer, Signer, seconds};
 use crate::support::{PROGRAM, Place};
 
 /// A key that the program makes, and the lines of the config.
-async fn made(arguments: &[&str]) -> (String, String) {
+pub(super) async fn made(arguments: &[&str]) -> (String, String) {
     let place = Place::new("");
     let mut command = Command::new(PROGRAM);
     place.settle(command.args(["key", "new"]).args(arguments));

@@ -1,6 +1,7 @@
 //! Who is let in, through the front door of the real program: by access tokens of a small issuer with real keys, and by API
-//! keys beside them.
+//! keys beside them; and by client certificates.
 
+mod certificates;
 mod issuers;
 mod keys;
 mod metadata;

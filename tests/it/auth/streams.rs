@@ -6,7 +6,7 @@ use super::{PATIENCE, serve, trusting};
 use crate::support::issuer::{Issuer, Signer, seconds};
 use crate::support::{Client, Events, Modern, text};
 
-async fn ends(events: &mut Events) {
+pub(super) async fn ends(events: &mut Events) {
     let ended = async { while events.next().await.unwrap_or(None).is_some() {} };
     tokio::time::timeout(PATIENCE, ended).await.expect("the stream goes on");
 }

@@ -1,16 +1,16 @@
 //! TLS on the server's own port: who gets through, who does not, and certificates that change while it serves.
 
 use std::fs;
-use std::process::Command;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
-use reqwest::{Certificate, Client, Identity};
+use reqwest::Client;
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::{sleep, timeout};
 
 use super::raw::{PATIENCE, Raw};
+use crate::support::certificates::{self, openssl};
 use crate::support::{BASICS, Place, Server, TestApp};
 
 const SECURED: &str =
@@ -20,56 +20,21 @@ const SECURED: &str =
 fn place(more: &str) -> Place {
     let place = Place::new(&format!("{BASICS}\n{SECURED}{more}"));
     for name in ["ca", "other"] {
-        openssl(
-            &place,
-            &format!(
-                "req -x509 -nodes -days 2 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -subj /CN={name} -keyout {name}.key -out {name}.pem -addext basicConstraints=critical,CA:TRUE"
-            ),
-        );
+        certificates::authority(&place, name);
     }
     issue(&place, "ca", "server", 2);
     place
 }
 
-fn openssl(place: &Place, arguments: &str) {
-    let mut openssl = Command::new("openssl");
-    openssl.args(arguments.split(' '));
-    place.settle(&mut openssl);
-    let made = openssl.output().unwrap();
-    assert!(made.status.success(), "{arguments}: {}", String::from_utf8_lossy(&made.stderr));
-}
-
 /// Has an authority issue a certificate, good for so many days from now.
 fn issue(place: &Place, by: &str, name: &str, days: i32) {
-    fs::write(
-        place.path("names"),
-        "subjectAltName=IP:127.0.0.1,DNS:localhost\nbasicConstraints=critical,CA:FALSE\n",
-    )
-    .unwrap();
-    openssl(
-        place,
-        &format!(
-            "req -new -nodes -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -subj /O=Example/CN={name} -keyout {name}.key -out {name}.csr"
-        ),
-    );
-    openssl(
-        place,
-        &format!(
-            "x509 -req -in {name}.csr -CA {by}.pem -CAkey {by}.key -CAcreateserial -days {days} -extfile names -out {name}.pem"
-        ),
-    );
+    let subject = format!("/O=Example/CN={name}");
+    certificates::issue(place, by, name, &subject, "IP:127.0.0.1,DNS:localhost", days);
 }
 
 /// A client that trusts these authorities, keeps no connection, and shows this certificate.
 fn client(place: &Place, trusts: &[&str], shows: Option<&str>) -> Client {
-    let read = |name: String| fs::read(place.path(&name)).unwrap();
-    let all = trusts.iter().map(|name| Certificate::from_pem(&read(format!("{name}.pem"))).unwrap());
-    let mut client = Client::builder().no_proxy().tls_certs_only(all).pool_max_idle_per_host(0);
-    if let Some(name) = shows {
-        let both = [read(format!("{name}.pem")), read(format!("{name}.key"))].concat();
-        client = client.identity(Identity::from_pem(&both).unwrap());
-    }
-    client.build().unwrap()
+    certificates::client(place, trusts, shows).pool_max_idle_per_host(0).build().unwrap()
 }
 
 /// Whether a client is served.

@@ -45,21 +45,36 @@ impl Client {
 
     /// The same, for a client with these capabilities.
     pub(crate) async fn open_able(url: &str, able: Value) -> Result<Self, Fault> {
-        Self::begin(url, VERSION, able, None).await
+        Self::begin(connections(), url, VERSION, able, None).await
     }
 
     /// The same, of this revision.
     pub(crate) async fn open_of(url: &str, revision: &str) -> Result<Self, Fault> {
-        Self::begin(url, revision, shows_forms(), None).await
+        Self::begin(connections(), url, revision, shows_forms(), None).await
     }
 
     /// The same, with an API key.
     pub(crate) async fn open_with(url: &str, key: &str) -> Result<Self, Fault> {
-        Self::begin(url, VERSION, shows_forms(), Some(key.to_owned())).await
+        Self::begin(connections(), url, VERSION, shows_forms(), Some(key.to_owned())).await
     }
 
-    async fn begin(url: &str, revision: &str, able: Value, key: Option<String>) -> Result<Self, Fault> {
-        let (http, url, revision) = (connections(), url.to_owned(), revision.to_owned());
+    /// The same, over these connections.
+    pub(crate) async fn open_over(
+        http: reqwest::Client,
+        url: &str,
+        key: Option<&str>,
+    ) -> Result<Self, Fault> {
+        Self::begin(http, url, VERSION, shows_forms(), key.map(str::to_owned)).await
+    }
+
+    async fn begin(
+        http: reqwest::Client,
+        url: &str,
+        revision: &str,
+        able: Value,
+        key: Option<String>,
+    ) -> Result<Self, Fault> {
+        let (url, revision) = (url.to_owned(), revision.to_owned());
         let client = Self { http, url, revision, session: String::new(), key, next_id: Arc::default() };
         client.greet(able).await
     }
@@ -88,6 +103,11 @@ impl Client {
     /// The same session at another address: of the server that came after.
     pub(crate) fn at(&self, url: &str) -> Self {
         Self { url: url.to_owned(), ..self.clone() }
+    }
+
+    /// The same session over these connections.
+    pub(crate) fn over(&self, http: reqwest::Client) -> Self {
+        Self { http, ..self.clone() }
     }
 
     /// Its id.

@@ -8,6 +8,7 @@
 #![allow(dead_code, unused_imports, reason = "a kit: not every test needs every tool")]
 #![allow(clippy::print_stderr, reason = "a failing test shows what its server said")]
 
+pub(crate) mod certificates;
 mod client;
 mod events;
 mod front;

@@ -57,6 +57,11 @@ impl Modern {
         Self { key: Some(key.to_owned()), ..self }
     }
 
+    /// The same, over these connections.
+    pub(crate) fn over(self, http: reqwest::Client) -> Self {
+        Self { http, ..self }
+    }
+
     /// The same, with one more header.
     pub(crate) fn with_header(self, name: &'static str, value: &str) -> Self {
         Self { header: Some((name, value.to_owned())), ..self }

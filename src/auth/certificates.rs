@@ -1,0 +1,240 @@
+//! [`Certificates`]: whom a client's certificate stands for. Whether it is genuine was decided when the connection began; here
+//! it is looked up by the rules of the config, and nothing else of it is believed.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::json;
+use taskbridge_sdk::Timestamp;
+
+use super::{By, Certificate, Identity, Name, Pass, Principal, Unauthorized};
+use crate::clock::{Clock, System};
+use crate::tasks::task::Owner;
+
+/// Who vouches for those whom the config tells by their certificates. No issuer of tokens has such a name: it is no address.
+const VOUCHER: &str = "certificate";
+
+/// What a certificate must say: all that stands here.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Says {
+    /// The common name of whom it is for.
+    pub common_name: Option<String>,
+    /// One of its names: that of a machine.
+    pub dns: Option<String>,
+    /// One of its names: the address of a program, such as `spiffe://example.com/nightly`.
+    pub uri: Option<String>,
+    /// One of its names: an address of mail.
+    pub email: Option<String>,
+    /// It is this one, by its SHA-256.
+    pub sha256: Option<[u8; 32]>,
+    /// Who issued it, in the form of RFC 4514. That alone says of nobody who they are.
+    pub issuer: Option<String>,
+}
+
+impl Says {
+    /// True if it says who somebody is, and not at most who vouches for them.
+    pub fn names_somebody(&self) -> bool {
+        let Self { common_name, dns, uri, email, sha256, issuer: _ } = self;
+        [common_name, dns, uri, email].into_iter().any(Option::is_some) || sha256.is_some()
+    }
+
+    fn fits(&self, shown: &Certificate) -> bool {
+        let Self { common_name, dns, uri, email, sha256, issuer } = self;
+        // Names of machines are the same in any case (RFC 4343).
+        let is_dns = |wanted: &String| {
+            shown.names.iter().any(|name| matches!(name, Name::Dns(dns) if dns.eq_ignore_ascii_case(wanted)))
+        };
+        self.names_somebody()
+            && common_name.as_ref().is_none_or(|name| shown.common_name.as_ref() == Some(name))
+            && dns.as_ref().is_none_or(is_dns)
+            && uri.as_ref().is_none_or(|uri| shown.names.contains(&Name::Uri(uri.clone())))
+            && email.as_ref().is_none_or(|email| shown.names.contains(&Name::Email(email.clone())))
+            && sha256.is_none_or(|digest| shown.sha256 == digest)
+            && issuer.as_ref().is_none_or(|issuer| shown.issuer == *issuer)
+    }
+}
+
+/// Which certificates stand for whom. Of several rules that fit one the first counts.
+#[derive(Clone)]
+pub struct Certificates {
+    rules: Vec<(Says, Arc<Identity>)>,
+    clock: Arc<dyn Clock>,
+}
+
+impl fmt::Debug for Certificates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.rules.iter().map(|(_, who)| &who.name)).finish()
+    }
+}
+
+impl Certificates {
+    /// By these rules.
+    pub fn new(rules: impl IntoIterator<Item = (Says, Identity)>) -> Self {
+        let rules = rules.into_iter().map(|(says, who)| (says, Arc::new(who))).collect();
+        Self { rules, clock: System::clock() }
+    }
+
+    /// Somebody of this name in the config.
+    pub fn identity(principal: &str, groups: BTreeSet<String>, scopes: BTreeSet<String>) -> Identity {
+        let (issuer, subject) = (Some(VOUCHER.to_owned()), Some(principal.to_owned()));
+        Identity { issuer, subject, groups, scopes, ..Identity::named(principal) }
+    }
+
+    /// Whose tasks theirs are. It is written as owners by token are, so that no key has such a name, and goes by the name in
+    /// the config and not by what a certificate says: certificates are renewed, and tasks stay.
+    pub fn owner(principal: &str) -> Owner {
+        Owner::new(json!([VOUCHER, principal]).to_string())
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Whom a certificate stands for, now.
+    pub(super) fn principal(&self, shown: &Arc<Certificate>) -> Result<Principal, Unauthorized> {
+        let principal = self.known(shown).ok_or(Unauthorized::UnknownCertificate)?;
+        // Connections outlive certificates.
+        if shown.until() <= self.now() { Err(Unauthorized::CertificateOver) } else { Ok(principal) }
+    }
+
+    /// The same, whether its time is over or not.
+    pub(super) fn known(&self, shown: &Arc<Certificate>) -> Option<Principal> {
+        let (_, who) = self.rules.iter().find(|(says, _)| says.fits(shown))?;
+        let pass = Pass { by: By::Certificate(Arc::clone(shown)), until: Some(shown.until()) };
+        Some(Principal {
+            owner: Self::owner(&who.name),
+            identified: true,
+            pass,
+            who: Arc::clone(who),
+            from: None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::auth::{ApiKeys, Key};
+    use crate::auth::{Authenticator, Peer, Presented};
+
+    fn nightly() -> Certificate {
+        Certificate {
+            subject: "CN=nightly,O=Example".to_owned(),
+            common_name: Some("nightly".to_owned()),
+            issuer: "CN=authority".to_owned(),
+            names: vec![
+                Name::Uri("spiffe://example/nightly".to_owned()),
+                Name::Dns("build.example".to_owned()),
+                Name::Email("nightly@example".to_owned()),
+            ],
+            sha256: [7; 32],
+            good_until: u64::try_from(System.now().as_millis() / 1000).unwrap() + 3600,
+            chain: Vec::new(),
+            authorities: None,
+        }
+    }
+
+    fn rules(says: Says) -> Certificates {
+        Certificates::new([(says, Certificates::identity("night", BTreeSet::new(), BTreeSet::new()))])
+    }
+
+    fn says(change: impl FnOnce(&mut Says)) -> Says {
+        let mut says = Says::default();
+        change(&mut says);
+        says
+    }
+
+    #[test]
+    fn a_certificate_stands_for_whom_the_config_says() {
+        let text = |text: &str| Some(text.to_owned());
+        for (says, fits) in [
+            (says(|says| says.common_name = text("nightly")), true),
+            (says(|says| says.dns = text("BUILD.example")), true),
+            (says(|says| says.uri = text("spiffe://example/nightly")), true),
+            (says(|says| says.email = text("nightly@example")), true),
+            (says(|says| says.sha256 = Some([7; 32])), true),
+            (says(|says| (says.common_name, says.issuer) = (text("nightly"), text("CN=authority"))), true),
+            (says(|says| (says.dns, says.email) = (text("build.example"), text("nightly@example"))), true),
+            (says(|_| ()), false),
+            (says(|says| says.issuer = text("CN=authority")), false),
+            (says(|says| says.common_name = text("Nightly")), false),
+            (says(|says| says.common_name = text("CN=nightly,O=Example")), false),
+            (says(|says| says.dns = text("example")), false),
+            (says(|says| says.dns = text("spiffe://example/nightly")), false),
+            (says(|says| says.uri = text("spiffe://example/nightly/")), false),
+            (says(|says| says.uri = text("build.example")), false),
+            (says(|says| says.sha256 = Some([8; 32])), false),
+            (says(|says| (says.common_name, says.issuer) = (text("nightly"), text("CN=other"))), false),
+            (says(|says| (says.dns, says.email) = (text("build.example"), text("other@example"))), false),
+        ] {
+            let principal = rules(says.clone()).principal(&Arc::new(nightly()));
+            assert_eq!(principal.is_ok(), fits, "{says:?}");
+            if let Ok(principal) = principal {
+                assert_eq!(principal.owner.as_str(), r#"["certificate","night"]"#);
+                assert!(principal.identified);
+            }
+        }
+    }
+
+    #[test]
+    fn the_first_rule_that_fits_counts_and_one_that_changes_knows_nobody_again() {
+        let named = says(|says| says.common_name = Some("nightly".to_owned()));
+        let of = |name: &str| {
+            let who = Certificates::identity(name, ["release".to_owned()].into(), BTreeSet::new());
+            (named.clone(), who)
+        };
+        let auth = |rules: Certificates| Authenticator::Certificates(rules, None);
+        let (one, two) = (Certificates::new([of("one"), of("two")]), Certificates::new([of("two")]));
+        let principal = one.principal(&Arc::new(nightly())).unwrap();
+        assert_eq!(principal.who.name, "one");
+        assert!(auth(one).still_knows(&principal));
+        assert!(!auth(two).still_knows(&principal), "the certificate is another's now");
+        let elsewhere = says(|says| says.dns = Some("other.example".to_owned()));
+        let who = Certificates::identity("one", ["release".to_owned()].into(), BTreeSet::new());
+        assert!(!auth(Certificates::new([(elsewhere, who)])).still_knows(&principal));
+    }
+
+    #[test]
+    fn a_certificate_that_is_over_lets_nobody_in_on_a_connection_that_is_kept() {
+        let over = Arc::new(Certificate { good_until: 1, ..nightly() });
+        let rules = rules(says(|says| says.sha256 = Some([7; 32])));
+        assert_eq!(rules.principal(&over).unwrap_err(), Unauthorized::CertificateOver);
+        let principal = rules.known(&over).unwrap();
+        let auth = Authenticator::Certificates(rules, None);
+        assert!(auth.time_left(&principal, std::time::Duration::ZERO).unwrap().is_zero());
+    }
+
+    #[test]
+    fn who_sends_a_key_is_who_that_says_and_nobody_else() {
+        use sha2::{Digest as _, Sha256};
+        let key = data_encoding::HEXLOWER.encode(&Sha256::digest("a"));
+        let keys = || {
+            let keys = ApiKeys::new([Key::new(&key, Identity::named("night"))]).unwrap();
+            Some(Box::new(Authenticator::ApiKeys(keys)))
+        };
+        let named = || rules(says(|says| says.common_name = Some("nightly".to_owned())));
+        let (alone, beside) =
+            (Authenticator::Certificates(named(), None), Authenticator::Certificates(named(), keys()));
+        let stranger = Certificate { common_name: None, ..nightly() };
+        let (by_certificate, by_key) = (Ok(r#"["certificate","night"]"#), Ok("night"));
+        for (auth, shown, header, expected) in [
+            (&alone, Some(nightly()), None, by_certificate.clone()),
+            (&alone, Some(nightly()), Some("Bearer x"), by_certificate.clone()),
+            (&alone, Some(stranger.clone()), None, Err(Unauthorized::UnknownCertificate)),
+            (&alone, None, Some("Bearer a"), Err(Unauthorized::NoCertificate)),
+            (&beside, Some(nightly()), None, by_certificate),
+            (&beside, Some(nightly()), Some("Bearer a"), by_key.clone()),
+            (&beside, Some(nightly()), Some("Bearer x"), Err(Unauthorized::Unknown)),
+            (&beside, Some(stranger.clone()), Some("Bearer a"), by_key),
+            (&beside, Some(stranger), None, Err(Unauthorized::Missing)),
+            (&beside, None, None, Err(Unauthorized::Missing)),
+        ] {
+            let peer = Peer { address: None, certificate: shown.map(Arc::new) };
+            let presented = Presented { authorization: header.map(str::as_bytes), peer: &peer };
+            let principal = futures_util::FutureExt::now_or_never(auth.authenticate(&presented)).unwrap();
+            let owner = principal.as_ref().map(|principal| principal.owner.as_str());
+            assert_eq!(owner, expected.as_ref().map(|owner| *owner), "{auth:?} {header:?}");
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! `[[auth.certificates]]`: which client certificates stand for whom. It must not read a certificate.
+
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer};
+
+use super::reader::Reader;
+use crate::auth::{Certificates, Identity, Says};
+
+/// Client certificates that stand for somebody: those that say all that is named here. Where several of these fit, the first
+/// counts.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CertificateRule {
+    /// Whom they stand for: the owner of the tasks that are made with them.
+    pub principal: String,
+    /// The common name (`CN`) of their subject.
+    #[serde(default)]
+    pub common_name: Option<String>,
+    /// A name of a machine in them (subject alternative name, `DNS`).
+    #[serde(default)]
+    pub dns: Option<String>,
+    /// A URI in them (subject alternative name), such as `spiffe://example.com/nightly`.
+    #[serde(default)]
+    pub uri: Option<String>,
+    /// An address of mail in them (subject alternative name).
+    #[serde(default)]
+    pub email: Option<String>,
+    /// The one with this SHA-256, in hexadecimal: `openssl x509 -noout -fingerprint -sha256 -in FILE`.
+    #[serde(default, deserialize_with = "fingerprint")]
+    #[schemars(with = "Option<String>", regex(pattern = "^[0-9a-fA-F]{2}(:?[0-9a-fA-F]{2}){31}$"))]
+    pub sha256: Option<[u8; 32]>,
+    /// Those of this issuer only, where `client_ca` has several: `openssl x509 -noout -issuer -nameopt RFC2253 -in FILE`.
+    #[serde(default)]
+    pub issuer: Option<String>,
+    /// The groups that their principal is in.
+    #[serde(default)]
+    pub groups: BTreeSet<String>,
+    /// What they grant: their scopes.
+    #[serde(default)]
+    pub scopes: BTreeSet<String>,
+}
+
+impl CertificateRule {
+    /// What a certificate must say.
+    pub fn says(&self) -> Says {
+        let Self { principal: _, groups: _, scopes: _, common_name, dns, uri, email, sha256, issuer } =
+            self.clone();
+        Says { common_name, dns, uri, email, sha256, issuer }
+    }
+
+    /// Whom it stands for.
+    pub fn identity(&self) -> Identity {
+        Certificates::identity(&self.principal, self.groups.clone(), self.scopes.clone())
+    }
+
+    /// The texts that it holds a certificate against.
+    fn texts(&self) -> [(&'static str, Option<&str>); 5] {
+        let Self { common_name, dns, uri, email, issuer, .. } = self;
+        [("common_name", common_name), ("dns", dns), ("uri", uri), ("email", email), ("issuer", issuer)]
+            .map(|(name, text)| (name, text.as_deref()))
+    }
+}
+
+/// With or without the colons that are written between its bytes.
+fn fingerprint<'de, D: Deserializer<'de>>(from: D) -> Result<Option<[u8; 32]>, D::Error> {
+    let text = String::deserialize(from)?;
+    let digest = data_encoding::HEXLOWER_PERMISSIVE.decode(text.replace(':', "").as_bytes()).ok();
+    digest.and_then(|digest| digest.try_into().ok()).map(Some).ok_or_else(|| {
+        serde::de::Error::custom(format!(
+            "{text:?} is no SHA-256 in hexadecimal (64 digits): write what `openssl x509 -noout -fingerprint -sha256` prints"
+        ))
+    })
+}
+
+/// Checks them. `alone`: whether nobody is let in by anything else.
+pub(super) fn check(reader: &mut Reader<'_>, rules: &[CertificateRule], alone: bool, client_ca: bool) {
+    if !client_ca && (alone || !rules.is_empty()) {
+        let (field, given) = match alone {
+            true => ("auth.mode", "mode = \"certificates\""),
+            false => ("auth.certificates", "[[auth.certificates]]"),
+        };
+        let message = format!(
+            "{given} needs somebody to vouch for certificates, and no client would show one: add client_ca to [server.tls]"
+        );
+        reader.problem(field, message);
+    }
+    for (index, rule) in rules.iter().enumerate() {
+        let field = |name: &str| format!("auth.certificates[{index}].{name}");
+        if rule.principal.trim().is_empty() {
+            reader.problem(field("principal"), "it is empty: name whom the certificate stands for");
+        }
+        for (name, text) in rule.texts() {
+            let Some(text) = text else { continue };
+            let wrong = match name {
+                _ if text.trim().is_empty() => Some("it is empty, and no certificate says that"),
+                "uri" if !text.contains(':') => Some("it is no URI: write all of it, with `scheme:`"),
+                "email" if !text.contains('@') => Some("it is no address of mail: write all of it"),
+                "dns" if text.contains([':', '/', '@', ' ']) => Some("it is no name of a machine"),
+                "issuer" if !text.contains('=') => {
+                    Some("it is no name of an issuer (RFC 4514), such as CN=ca")
+                }
+                _ => None,
+            };
+            if let Some(wrong) = wrong {
+                reader.problem(field(name), format!("{text:?}: {wrong}, or remove it"));
+            }
+        }
+        let says = rule.says();
+        if !says.names_somebody() {
+            let message = format!(
+                "any certificate that `client_ca` vouches for would be {:?}: add `common_name`, `dns`, `uri`, `email` or `sha256`",
+                rule.principal
+            );
+            reader.problem(field("principal"), message);
+        }
+        if let Some(other) = rules[..index].iter().find(|other| other.says() == says) {
+            let message = format!(
+                "the same certificates are listed before, for {:?}, which counts: remove one of the two",
+                other.principal
+            );
+            reader.problem(field("principal"), message);
+        }
+    }
+}

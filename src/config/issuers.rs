@@ -1,0 +1,238 @@
+//! `[[auth.issuers]]`, and what goes with them in `[auth]`: whose access tokens are good here, and how they are read. It must
+//! not connect to anything, and repeats no secret.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use reqwest::Url;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::auth::Auth;
+use super::reader::Reader;
+use super::secret::Secret;
+use super::{duration, files};
+use crate::auth::oauth::{self, Algorithm, Claim, Reading, Resource, Source, Trusted, Way, is_safe};
+
+/// The longest that clocks may be apart.
+const MOST_LEEWAY: Duration = Duration::from_secs(5 * 60);
+
+/// The longest that the word of an issuer is kept.
+const MOST_KEPT: Duration = Duration::from_secs(10 * 60);
+
+/// Somebody whose access tokens are good here.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Issuer {
+    /// Its name, exactly as its tokens say it (`iss`), such as `https://login.example.com/realms/one`.
+    issuer: String,
+    /// Whom tokens may be meant for (`aud`), in place of `resource`: for issuers that know the server by another name.
+    #[serde(default)]
+    audiences: Option<Vec<String>>,
+    /// Where its keys are. Without it, the issuer's own metadata says where (RFC 8414, OpenID Connect Discovery).
+    #[serde(default)]
+    jwks_uri: Option<String>,
+    /// What its tokens may be signed by. Without this: RS256, PS256, ES256 and the like with SHA-384 and SHA-512, and EdDSA.
+    #[serde(default)]
+    algorithms: Option<Vec<Algorithm>>,
+    /// The claim that lists groups: its name, or a JSON Pointer such as `/realm_access/roles`.
+    #[serde(default = "groups_claim")]
+    groups_claim: String,
+    /// A claim by which owners are told apart as well: that of the tenant, where an issuer serves several.
+    #[serde(default)]
+    tenant_claim: Option<String>,
+    /// The claim that says what people are called. It is shown and logged, and nothing is decided by it.
+    #[serde(default = "name_claim")]
+    name_claim: String,
+    /// A file of certificates (PEM) of authorities to trust for it, in place of this machine's.
+    #[serde(default)]
+    ca_file: Option<PathBuf>,
+    /// A proxy that it is reached by. Proxies of the environment are not used.
+    #[serde(default)]
+    proxy: Option<String>,
+    /// How it is asked about tokens that only it can read (RFC 7662). One issuer at most can have this.
+    #[serde(default)]
+    introspection: Option<Introspection>,
+}
+
+/// How an issuer is asked about tokens.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Introspection {
+    /// Where it is asked.
+    endpoint: String,
+    /// As whom the server asks.
+    client_id: String,
+    /// By what it shows that: a text, `{ env = "NAME" }` or `{ file = "PATH" }`.
+    client_secret: Secret,
+    /// How long an answer is kept: a token that is revoked is good for so long.
+    #[serde(default = "cache_for", with = "duration")]
+    #[schemars(with = "String")]
+    cache_for: Duration,
+    /// Whether it answers only for tokens that are meant for this server, and so need not say that with each (`aud`).
+    #[serde(default)]
+    audience_implied: bool,
+}
+
+fn groups_claim() -> String {
+    "groups".to_owned()
+}
+
+fn name_claim() -> String {
+    "name".to_owned()
+}
+
+fn cache_for() -> Duration {
+    Duration::from_secs(60)
+}
+
+/// Whose tokens are good, and what they must grant.
+#[derive(Clone, Debug)]
+pub struct Tokens {
+    /// What the server is to clients.
+    pub resource: Resource,
+    /// The scopes that every token needs.
+    pub required: Vec<String>,
+    /// The issuers.
+    pub issuers: Vec<Trusted>,
+}
+
+/// Checks them, and makes of them what tokens are read by.
+pub(super) fn tokens(reader: &mut Reader<'_>, auth: &Auth, dir: &Path) -> Option<Tokens> {
+    if auth.issuers.is_empty() {
+        reader
+            .problem("auth.mode", "no issuers are listed, so nobody's tokens are good: add [[auth.issuers]]");
+    }
+    if auth.leeway > MOST_LEEWAY {
+        reader.problem("auth.leeway", "it lets tokens live on for too long: 5m at most");
+    }
+    for (field, scopes) in [
+        ("required_scopes", Some(&auth.required_scopes)),
+        ("scopes_supported", auth.scopes_supported.as_ref()),
+    ] {
+        for (index, scope) in scopes.into_iter().flatten().enumerate() {
+            check_scope(reader, &format!("auth.{field}[{index}]"), scope);
+        }
+    }
+    let resource = resource(reader, auth);
+    let mut issuers: Vec<Trusted> = Vec::new();
+    for (index, issuer) in auth.issuers.iter().enumerate() {
+        let field = format!("auth.issuers[{index}]");
+        let Some(trusted) = trusted(reader, &field, issuer, auth, dir) else { continue };
+        if issuers.iter().any(|other| other.reading.issuer == trusted.reading.issuer) {
+            reader.problem(format!("{field}.issuer"), "this issuer is listed before: list it once");
+        }
+        if trusted.introspection.is_some() && issuers.iter().any(|other| other.introspection.is_some()) {
+            let message = "another issuer has this: tokens that say nothing are asked about at one place only, so that \
+                           no issuer sees those of another";
+            reader.problem(format!("{field}.introspection"), message);
+        }
+        issuers.push(trusted);
+    }
+    Some(Tokens { resource: resource?, required: auth.required_scopes.clone(), issuers })
+}
+
+/// RFC 6749, section 3.3.
+fn check_scope(reader: &mut Reader<'_>, field: &str, scope: &str) {
+    let right = |c: char| matches!(c, '!'..='~') && !matches!(c, '"' | '\\');
+    if scope.is_empty() || !scope.chars().all(right) {
+        reader
+            .problem(field, format!("{scope:?} is no scope: write one word, without quotes and backslashes"));
+    }
+}
+
+fn resource(reader: &mut Reader<'_>, auth: &Auth) -> Option<Resource> {
+    let Some(id) = &auth.resource else {
+        let message = "`resource` is missing: write the address by which clients reach the server, such as \
+                       resource = \"https://bridge.example.com/mcp\"";
+        reader.problem("auth.mode", message);
+        return None;
+    };
+    let scopes = auth.scopes_supported.as_ref().unwrap_or(&auth.required_scopes).clone();
+    Resource::new(id, auth.resource_name.clone(), scopes)
+        .map_err(|message| reader.problem("auth.resource", message))
+        .ok()
+}
+
+fn trusted(
+    reader: &mut Reader<'_>,
+    field: &str,
+    issuer: &Issuer,
+    auth: &Auth,
+    dir: &Path,
+) -> Option<Trusted> {
+    let at = |name: &str| format!("{field}.{name}");
+    let url = address(reader, &at("issuer"), &issuer.issuer);
+    let keys = issuer.jwks_uri.as_ref().map(|uri| address(reader, &at("jwks_uri"), uri));
+    let authorities = issuer.ca_file.as_ref().map(|file| files::read(reader, &at("ca_file"), dir.join(file)));
+    let proxy = issuer.proxy.as_deref().map(|proxy| Url::parse(proxy).ok().filter(Url::has_host));
+    if proxy == Some(None) {
+        reader.problem(at("proxy"), "it is no address: write one such as http://proxy.example.com:3128");
+    }
+    let way = Way { authorities: authorities.flatten().map(|read| read.bytes), proxy: proxy.flatten() };
+    if issuer.algorithms.as_ref().is_some_and(Vec::is_empty) {
+        reader.problem(
+            at("algorithms"),
+            "it is empty, so that no token would be good: list some, or remove it",
+        );
+    }
+    if issuer.audiences.as_ref().is_some_and(|audiences| audiences.iter().all(String::is_empty)) {
+        reader
+            .problem(at("audiences"), "it is empty, so that no token would be good: list some, or remove it");
+    }
+    let asks = issuer.introspection.as_ref();
+    let asks = asks.map(|asks| introspection(reader, &at("introspection"), asks, &way, dir));
+    let audiences = issuer.audiences.clone().unwrap_or_else(|| auth.resource.clone().into_iter().collect());
+    let reading = Reading {
+        issuer: issuer.issuer.clone(),
+        audiences,
+        leeway: auth.leeway,
+        groups: Claim::new(&issuer.groups_claim),
+        tenant: issuer.tenant_claim.as_deref().map(Claim::new),
+        name: Claim::new(&issuer.name_claim),
+        implied: auth.implied_scopes.clone(),
+    };
+    let keys = match keys {
+        None => None,
+        Some(keys) => Some(keys?),
+    };
+    Some(Trusted {
+        source: Source { issuer: issuer.issuer.clone(), url: url?, keys, way },
+        algorithms: issuer.algorithms.clone().unwrap_or_else(Algorithm::all),
+        reading,
+        introspection: asks.flatten(),
+    })
+}
+
+fn introspection(
+    reader: &mut Reader<'_>,
+    field: &str,
+    asks: &Introspection,
+    way: &Way,
+    dir: &Path,
+) -> Option<oauth::Introspection> {
+    let at = |name: &str| format!("{field}.{name}");
+    if asks.cache_for > MOST_KEPT {
+        reader.problem(at("cache_for"), "a revoked token would be good for too long: 10m at most");
+    }
+    let endpoint = address(reader, &at("endpoint"), &asks.endpoint);
+    let secret = asks.client_secret.reveal(reader, &at("client_secret"), dir);
+    Some(oauth::Introspection {
+        endpoint: endpoint?,
+        client: asks.client_id.clone(),
+        secret: secret?.into(),
+        keep: asks.cache_for,
+        audience_implied: asks.audience_implied,
+        way: way.clone(),
+    })
+}
+
+/// An address that is asked over TLS, or on this machine.
+fn address(reader: &mut Reader<'_>, field: &str, text: &str) -> Option<Url> {
+    let url = Url::parse(text).ok().filter(is_safe);
+    if url.is_none() {
+        let message = "it is no address that can be asked: write one with https (http only for 127.0.0.1, ::1 and localhost)";
+        reader.problem(field, message);
+    }
+    url
+}

@@ -1,0 +1,112 @@
+//! What a config says wrongly of client certificates, with the exact words that are told. It must not read a certificate.
+
+use super::*;
+
+/// `[auth]` with this mode and these rules, each on lines of its own from the fourth on.
+fn told(mode: &str, rules: &str) -> String {
+    words(&format!("[auth]\nmode = \"{mode}\"\n[[auth.certificates]]\n{rules}"))
+}
+
+#[test]
+fn certificates_that_say_who_somebody_is_need_an_authority() {
+    let rule = "principal = \"ann\"\ncommon_name = \"Ann\"\n";
+    assert_eq!(
+        told("certificates", rule),
+        "x.toml:2: auth.mode: mode = \"certificates\" needs somebody to vouch for certificates, and no client would show one: \
+         add client_ca to [server.tls]"
+    );
+    let key = "[[auth.keys]]\nprincipal = \"bob\"\nsha256 = \"0000000000000000000000000000000000000000000000000000000000000000\"\n";
+    assert_eq!(
+        told("api_keys", &format!("{rule}{key}")),
+        "x.toml:3: auth.certificates: [[auth.certificates]] needs somebody to vouch for certificates, and no client would show \
+         one: add client_ca to [server.tls]"
+    );
+    assert_eq!(
+        words(&format!(
+            "[auth]\nmode = \"certificates\"\n[[auth.certificates]]\n{rule}[server.tls]\ncertificate = \"c\"\nkey = \"k\"\n"
+        )),
+        "x.toml:2: auth.mode: mode = \"certificates\" needs somebody to vouch for certificates, and no client would show one: \
+         add client_ca to [server.tls]\n\
+         x.toml:7: server.tls.certificate: there is no certificate in it: it must be PEM, with `-----BEGIN CERTIFICATE-----`"
+    );
+}
+
+#[test]
+fn mistakes_in_certificates() {
+    let ca = "[server.tls]\ncertificate = \"c\"\nkey = \"k\"\nclient_ca = \"a\"\n";
+    let zero = "0".repeat(64);
+    for (auth, expected) in [
+        (
+            "mode = \"certificates\"\n".to_owned(),
+            "x.toml:2: auth.mode: no certificates are listed, so nobody could call: add [[auth.certificates]]",
+        ),
+        (
+            "[[auth.certificates]]\nprincipal = \"ann\"\ndns = \"a.example\"\n".to_owned(),
+            "auth.mode: certificates are listed, and nobody would look at them: set mode = \"certificates\"",
+        ),
+        (
+            format!(
+                "mode = \"certificates\"\n[[auth.keys]]\nprincipal = \"bob\"\nsha256 = \"{zero}\"\n\
+                 [[auth.certificates]]\nprincipal = \"ann\"\ndns = \"a.example\"\n"
+            ),
+            "x.toml:2: auth.mode: keys are listed, and nobody would ask for them: set mode = \"api_keys\", beside which \
+             certificates count as well",
+        ),
+        (
+            "mode = \"certificates\"\n[[auth.certificates]]\nprincipal = \" \"\ndns = \"a.example\"\n".to_owned(),
+            "x.toml:4: auth.certificates[0].principal: it is empty: name whom the certificate stands for",
+        ),
+        (
+            "mode = \"certificates\"\n[[auth.certificates]]\nprincipal = \"ann\"\nissuer = \"CN=ca\"\n".to_owned(),
+            "x.toml:4: auth.certificates[0].principal: any certificate that `client_ca` vouches for would be \"ann\": add \
+             `common_name`, `dns`, `uri`, `email` or `sha256`",
+        ),
+        (
+            "mode = \"certificates\"\n[[auth.certificates]]\nprincipal = \"ann\"\nuri = \"ann\"\ndns = \"\"\nemail = \"ann\"\n\
+             issuer = \"ca\"\n"
+                .to_owned(),
+            "x.toml:5: auth.certificates[0].uri: \"ann\": it is no URI: write all of it, with `scheme:`, or remove it\n\
+             x.toml:6: auth.certificates[0].dns: \"\": it is empty, and no certificate says that, or remove it\n\
+             x.toml:7: auth.certificates[0].email: \"ann\": it is no address of mail: write all of it, or remove it\n\
+             x.toml:8: auth.certificates[0].issuer: \"ca\": it is no name of an issuer (RFC 4514), such as CN=ca, or remove it",
+        ),
+        (
+            "mode = \"certificates\"\n[[auth.certificates]]\nprincipal = \"ann\"\nsha256 = \"AB:CD\"\n".to_owned(),
+            "x.toml:5: auth.certificates[0].sha256: \"AB:CD\" is no SHA-256 in hexadecimal (64 digits): write what `openssl x509 \
+             -noout -fingerprint -sha256` prints",
+        ),
+        (
+            format!(
+                "mode = \"certificates\"\n[[auth.certificates]]\nprincipal = \"ann\"\nsha256 = \"{zero}\"\n\
+                 [[auth.certificates]]\nprincipal = \"bob\"\nsha256 = \"{}\"\n",
+                ["00"; 32].join(":")
+            ),
+            "x.toml:7: auth.certificates[1].principal: the same certificates are listed before, for \"ann\", which counts: remove \
+             one of the two",
+        ),
+    ] {
+        // That the certificate itself is none is told as well, where the tables can be read.
+        let said = words(&format!("[auth]\n{auth}{ca}"));
+        assert!(said.contains(expected), "{said}\n{expected}");
+    }
+}
+
+#[test]
+fn rules_name_those_who_have_certificates() {
+    let principals = |name: &str| {
+        words(&format!(
+            "[auth]\nmode = \"certificates\"\n[[auth.certificates]]\nprincipal = \"ann\"\ncommon_name = \"Ann\"\ngroups = [\"release\"]\n\
+             [access]\ncall = {{ groups = [\"release\"], principals = ['{name}'] }}\n"
+        ))
+    };
+    assert!(
+        !principals("[\"certificate\",\"ann\"]").contains("access"),
+        "{}",
+        principals("[\"certificate\",\"ann\"]")
+    );
+    assert!(
+        principals("ann").contains("access.call.principals[0]: unknown principal `ann`"),
+        "{}",
+        principals("ann")
+    );
+}
