@@ -20,7 +20,7 @@ struct Times {
     /// Since when nothing of it has been waiting or running.
     over: Option<Instant>,
     /// Since when all of its scripts have ended, while Slurm shows it as running.
-    marked: Option<Instant>,
+    scripts_ended: Option<Instant>,
     /// When a look last tried to release it.
     released: Option<Instant>,
 }
@@ -55,8 +55,8 @@ impl Known {
     }
 
     /// How long all of its scripts have ended, as far as this process saw, while Slurm shows it as running.
-    pub(crate) fn marked_for(&self, key: &str) -> Duration {
-        self.with(key, |times| times.marked.get_or_insert_with(Instant::now).elapsed())
+    pub(crate) fn scripts_ended_for(&self, key: &str) -> Duration {
+        self.with(key, |times| times.scripts_ended.get_or_insert_with(Instant::now).elapsed())
     }
 
     /// True once in a while, for a job that has yet to be released.

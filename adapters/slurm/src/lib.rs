@@ -10,6 +10,7 @@ mod amount;
 mod artifacts;
 mod backend;
 mod callers;
+mod case;
 mod check;
 mod checkup;
 mod config;
@@ -19,6 +20,8 @@ mod driver;
 mod end;
 mod environment;
 mod existing;
+#[cfg(test)]
+mod fake;
 mod fate;
 mod folder;
 mod handle;

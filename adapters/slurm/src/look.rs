@@ -2,24 +2,22 @@
 //! hold. How a job ended is written down once, so that it is seen the same ever after.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use taskbridge_sdk::{Error, JobState, Observation, Result, Subject, Timestamp};
 use tokio::time::Instant;
 
 use crate::backend::{Slurm, disk};
+use crate::case::{Case, marks};
 use crate::driver::{JobId, Row};
 use crate::end::Run;
-use crate::fate::Facts;
-use crate::folder::{ANSWER, CANCELLED, Folder, GO, OBSERVED, PLAN, RELEASED};
+use crate::folder::{Folder, OBSERVED, PLAN};
 use crate::handle::Place;
 use crate::live;
 use crate::log;
 use crate::plan::Plan;
 use crate::result::{self, Conclusion};
 use crate::start::{unreadable, unwritable};
-use crate::state::Phase;
 use crate::watch::{Need, Queue};
 
 /// How long after something was done about a job it counts as young.
@@ -34,30 +32,6 @@ const SHOWN_WITHIN: Duration = Duration::from_secs(45);
 
 /// How often a look tries to release a job whose release failed.
 const RELEASE_EVERY: Duration = Duration::from_secs(10);
-
-/// A job that is looked at.
-struct Case {
-    place: Place,
-    /// Somebody would notice how far it has come.
-    watched: bool,
-    folder: Folder,
-    plan: Option<Arc<Plan>>,
-    rows: Vec<Row>,
-    marks: Option<Marks>,
-    printed: Option<u64>,
-    /// All of its scripts have ended, though Slurm shows it as running.
-    marked: bool,
-}
-
-/// What a folder holds beside the plan.
-#[derive(Default)]
-struct Marks {
-    observed: Option<Observation>,
-    may_go: bool,
-    released: Option<Timestamp>,
-    answered: bool,
-    facts: Facts,
-}
 
 impl Slurm {
     pub(crate) async fn look(&self, jobs: &[Subject]) -> Vec<Result<Observation>> {
@@ -115,7 +89,7 @@ impl Slurm {
                 if case.needs_marks() {
                     case.marks = Some(marks(case)?);
                 } else {
-                    case.marked = case.is_marked()?;
+                    case.scripts_ended = case.scripts_have_ended()?;
                 }
             }
             Ok::<_, Error>(cases)
@@ -129,14 +103,15 @@ impl Slurm {
     async fn believe_markers(&self, mut cases: Vec<Case>) -> Result<Vec<Case>> {
         let mut any = false;
         for case in &mut cases {
-            case.marked = case.marked && self.known.marked_for(&case.place.key) >= SHOWN_WITHIN;
-            any |= case.marked;
+            case.scripts_ended =
+                case.scripts_ended && self.known.scripts_ended_for(&case.place.key) >= SHOWN_WITHIN;
+            any |= case.scripts_ended;
         }
         if !any {
             return Ok(cases);
         }
         disk(move || {
-            for case in cases.iter_mut().filter(|case| case.marked) {
+            for case in cases.iter_mut().filter(|case| case.scripts_ended) {
                 case.rows.retain(|row| row.state.has_ended());
                 case.marks = Some(marks(case)?);
             }
@@ -151,16 +126,7 @@ impl Slurm {
             .into_iter()
             .map(|(place, watched)| {
                 let (folder, plan) = (self.folder(&place.key), self.plan(&place.key));
-                Case {
-                    place,
-                    watched,
-                    folder,
-                    plan,
-                    rows: Vec::new(),
-                    marks: None,
-                    printed: None,
-                    marked: false,
-                }
+                Case::new(place, watched, folder, plan)
             })
             .collect();
         let unread: Vec<(usize, Folder)> = cases
@@ -319,170 +285,33 @@ fn keep(folder: &Folder, observation: &Observation) -> Result<Observation> {
     })
 }
 
-fn marks(case: &Case) -> Result<Marks> {
-    let (folder, over) = (&case.folder, !case.is_alive());
-    let read = || -> std::io::Result<Marks> {
-        let observed = if over { folder.read_json(OBSERVED)? } else { None };
-        let facts = if over && observed.is_none() {
-            Facts { ran: folder.ran()?, ends: folder.ends()?, ..Facts::default() }
-        } else {
-            Facts::default()
-        };
-        Ok(Marks {
-            observed,
-            may_go: folder.has(GO),
-            released: folder.written(RELEASED),
-            answered: folder.has(ANSWER),
-            facts: Facts { cancelled: folder.has(CANCELLED), ..facts },
-        })
-    };
-    read().map_err(|e| unreadable(folder, e))
-}
-
-impl Case {
-    /// The name that the job must carry.
-    fn name(&self) -> &str {
-        match self.plan.as_ref().and_then(|plan| plan.attached.as_ref()) {
-            Some(attached) => &attached.name,
-            None => &self.place.key,
-        }
-    }
-
-    /// Whether a row of this number is this job's: numbers are given again.
-    fn is_of(&self, row: &Row) -> bool {
-        let attached = self.plan.as_ref().and_then(|plan| plan.attached.as_ref());
-        row.name == self.name() && attached.is_none_or(|attached| attached.submitted == row.submitted)
-    }
-
-    fn is_alive(&self) -> bool {
-        self.rows.iter().any(|row| !row.state.has_ended())
-    }
-
-    fn is_running(&self) -> bool {
-        self.rows.iter().any(|row| row.state.phase() == Phase::Running)
-    }
-
-    /// True if Slurm shows it as running, and all of its scripts have written down how they ended. Of one that may be put back into
-    /// the queue, another run can follow.
-    fn is_marked(&self) -> Result<bool> {
-        let Some(plan) = self.plan.as_ref().filter(|plan| !plan.requeue && plan.attached.is_none()) else {
-            return Ok(false);
-        };
-        let runs = plan.tasks().map_or(1, |tasks| tasks.len());
-        let is_running = |row: &Row| row.state.has_ended() || row.state.phase() == Phase::Running;
-        if !self.rows.iter().all(is_running) {
-            return Ok(false);
-        }
-        let ended = self.folder.count_ends().map_err(|e| unreadable(&self.folder, e))?;
-        Ok(ended >= runs)
-    }
-
-    fn needs_marks(&self) -> bool {
-        !self.is_alive() || self.rows.iter().any(Row::is_held_by_user)
-    }
-
-    /// True if the accounting is to be asked about it.
-    fn is_over(&self) -> bool {
-        !self.is_alive()
-            && self.plan.is_some()
-            && self.marks.as_ref().is_some_and(|marks| marks.observed.is_none())
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicBool, Ordering};
-
-    use taskbridge_sdk::{JobHandle, async_trait};
+    use taskbridge_sdk::JobHandle;
 
     use super::*;
-    use crate::driver::site::{Partition, Rights};
-    use crate::driver::{Cluster, Driver, Record, Signal, Submission, Tasks, Waiting};
+    use crate::fake::{Fake, row};
+    use crate::folder::RELEASED;
     use crate::state::State;
-
-    /// A controller that shows one job as running, whatever became of it, until it forgets all.
-    struct Stuck(Arc<AtomicBool>);
-
-    fn not_asked<T>() -> Result<T> {
-        Err(Error::unavailable("a look does not ask for this"))
-    }
-
-    #[async_trait]
-    impl Driver for Stuck {
-        async fn cluster(&self) -> Result<Cluster> {
-            Ok(Cluster { name: "lab".to_owned(), ..Cluster::default() })
-        }
-        async fn queue(&self) -> Result<Vec<Row>> {
-            let running = Row {
-                job: 7,
-                tasks: Tasks::Single,
-                name: "tb-a".to_owned(),
-                state: State::Running,
-                reason: "None".to_owned(),
-                exit: None,
-                submitted: None,
-                start: None,
-                end: None,
-                limit: None,
-                restarts: 0,
-                partition: "main".to_owned(),
-                nodes: "n1".to_owned(),
-                comment: None,
-            };
-            Ok(if self.0.load(Ordering::Relaxed) { vec![running] } else { Vec::new() })
-        }
-        async fn submit(&self, _: &Submission) -> Result<JobId> {
-            not_asked()
-        }
-        async fn release(&self, _: JobId) -> Result<()> {
-            not_asked()
-        }
-        async fn named(&self, _: &str) -> Result<Vec<Row>> {
-            not_asked()
-        }
-        async fn job(&self, _: JobId) -> Result<Vec<Row>> {
-            not_asked()
-        }
-        async fn waiting(&self) -> Result<Vec<Waiting>> {
-            not_asked()
-        }
-        async fn accounted(&self, _: &[JobId]) -> Result<Vec<Record>> {
-            not_asked()
-        }
-        async fn cancel(&self, _: JobId, _: &str) -> Result<()> {
-            not_asked()
-        }
-        async fn signal(&self, _: JobId, _: &Signal) -> Result<()> {
-            not_asked()
-        }
-        async fn readiness(&self) -> Result<()> {
-            not_asked()
-        }
-        async fn partitions(&self) -> Result<Vec<Partition>> {
-            not_asked()
-        }
-        async fn rights(&self) -> Result<Rights> {
-            not_asked()
-        }
-    }
 
     struct World {
         slurm: Slurm,
         folder: Folder,
-        shown: Arc<AtomicBool>,
+        fake: Fake,
         _dir: tempfile::TempDir,
     }
 
     impl World {
         fn new() -> Self {
             let dir = tempfile::tempdir().unwrap();
-            let shown = Arc::new(AtomicBool::new(true));
-            let slurm = Slurm::with(Box::new(Stuck(Arc::clone(&shown))), dir.path());
+            let fake = Fake::default();
+            fake.knows().rows = vec![row(7, "tb-a", State::Running)];
+            let slurm = Slurm::with(Box::new(fake.clone()), dir.path());
             let folder = slurm.folder("tb-a");
             folder.make(None).unwrap();
             folder.write_json(PLAN, &Plan { root: folder.work(), ..Plan::default() }).unwrap();
             folder.write(RELEASED, b"", 0o600).unwrap();
-            Self { slurm, folder, shown, _dir: dir }
+            Self { slurm, folder, fake, _dir: dir }
         }
 
         async fn look(&self) -> Observation {
@@ -512,7 +341,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_job_that_is_lost_before_it_began_never_begins() {
         let world = World::new();
-        world.shown.store(false, Ordering::Relaxed);
+        world.fake.knows().rows.clear();
         assert_eq!(world.look().await.state, JobState::Running, "the accounting may be late");
         tokio::time::advance(Duration::from_secs(21)).await;
         let seen = world.look().await;

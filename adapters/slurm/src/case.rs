@@ -1,0 +1,121 @@
+//! What is believed of one job as it is looked at: what the queue shows of it, and what its folder holds. It asks Slurm nothing.
+
+use std::sync::Arc;
+
+use taskbridge_sdk::{Observation, Result, Timestamp};
+
+use crate::driver::Row;
+use crate::fate::Facts;
+use crate::folder::{ANSWER, CANCELLED, Folder, GO, OBSERVED, RELEASED};
+use crate::handle::Place;
+use crate::plan::Plan;
+use crate::start::unreadable;
+use crate::state::Phase;
+
+/// A job that is looked at.
+pub(crate) struct Case {
+    pub(crate) place: Place,
+    /// Somebody would notice how far it has come.
+    pub(crate) watched: bool,
+    pub(crate) folder: Folder,
+    pub(crate) plan: Option<Arc<Plan>>,
+    pub(crate) rows: Vec<Row>,
+    pub(crate) marks: Option<Marks>,
+    pub(crate) printed: Option<u64>,
+    /// All of its scripts have ended, though Slurm shows it as running.
+    pub(crate) scripts_ended: bool,
+}
+
+/// What a folder holds beside the plan.
+#[derive(Default)]
+pub(crate) struct Marks {
+    pub(crate) observed: Option<Observation>,
+    pub(crate) may_go: bool,
+    pub(crate) released: Option<Timestamp>,
+    pub(crate) answered: bool,
+    pub(crate) facts: Facts,
+}
+
+/// Reads what is needed of a folder: of a job that is over, all that tells how.
+pub(crate) fn marks(case: &Case) -> Result<Marks> {
+    let (folder, over) = (&case.folder, !case.is_alive());
+    let read = || -> std::io::Result<Marks> {
+        let observed = if over { folder.read_json(OBSERVED)? } else { None };
+        let facts = if over && observed.is_none() {
+            Facts { ran: folder.ran()?, ends: folder.ends()?, ..Facts::default() }
+        } else {
+            Facts::default()
+        };
+        Ok(Marks {
+            observed,
+            may_go: folder.has(GO),
+            released: folder.written(RELEASED),
+            answered: folder.has(ANSWER),
+            facts: Facts { cancelled: folder.has(CANCELLED), ..facts },
+        })
+    };
+    read().map_err(|e| unreadable(folder, e))
+}
+
+impl Case {
+    pub(crate) fn new(place: Place, watched: bool, folder: Folder, plan: Option<Arc<Plan>>) -> Self {
+        Self {
+            place,
+            watched,
+            folder,
+            plan,
+            rows: Vec::new(),
+            marks: None,
+            printed: None,
+            scripts_ended: false,
+        }
+    }
+
+    /// The name that the job must carry.
+    pub(crate) fn name(&self) -> &str {
+        match self.plan.as_ref().and_then(|plan| plan.attached.as_ref()) {
+            Some(attached) => &attached.name,
+            None => &self.place.key,
+        }
+    }
+
+    /// Whether a row of this number is this job's: numbers are given again.
+    pub(crate) fn is_of(&self, row: &Row) -> bool {
+        let attached = self.plan.as_ref().and_then(|plan| plan.attached.as_ref());
+        row.name == self.name() && attached.is_none_or(|attached| attached.submitted == row.submitted)
+    }
+
+    pub(crate) fn is_alive(&self) -> bool {
+        self.rows.iter().any(|row| !row.state.has_ended())
+    }
+
+    pub(crate) fn is_running(&self) -> bool {
+        self.rows.iter().any(|row| row.state.phase() == Phase::Running)
+    }
+
+    /// True if Slurm shows it as running, and all of its scripts have written down how they ended. Of one that may be put back into
+    /// the queue, another run can follow.
+    pub(crate) fn scripts_have_ended(&self) -> Result<bool> {
+        let Some(plan) = self.plan.as_ref().filter(|plan| !plan.requeue && plan.attached.is_none()) else {
+            return Ok(false);
+        };
+        let runs = plan.tasks().map_or(1, |tasks| tasks.len());
+        let is_running = |row: &Row| row.state.has_ended() || row.state.phase() == Phase::Running;
+        if !self.rows.iter().all(is_running) {
+            return Ok(false);
+        }
+        let ended = self.folder.count_ends().map_err(|e| unreadable(&self.folder, e))?;
+        Ok(ended >= runs)
+    }
+
+    pub(crate) fn needs_marks(&self) -> bool {
+        !self.is_alive() || self.rows.iter().any(Row::is_held_by_user)
+    }
+
+    /// True if the accounting is to be asked about it.
+    pub(crate) fn is_over(&self) -> bool {
+        !self.is_alive()
+            && self.plan.is_some()
+            && self.marks.as_ref().is_some_and(|marks| marks.observed.is_none())
+    }
+}

@@ -1,0 +1,126 @@
+//! A controller in memory, for tests of what is made of its answers: it shows the jobs that it is told to show, and writes down what
+//! it is asked to do about them. It must not decide anything.
+
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
+use taskbridge_sdk::{Error, ErrorKind, Result, Timestamp, async_trait};
+
+use crate::driver::site::{Partition, Rights};
+use crate::driver::{Cluster, Driver, JobId, Record, Row, Signal, Submission, Tasks, Waiting};
+use crate::state::State;
+
+/// One controller, in as many hands as want it.
+#[derive(Clone, Default)]
+pub(crate) struct Fake(Arc<Mutex<Known>>);
+
+/// What it shows, and what it was asked to do.
+#[derive(Default)]
+pub(crate) struct Known {
+    pub(crate) rows: Vec<Row>,
+    pub(crate) booted: Option<Timestamp>,
+    /// How it answers a submission; without this, by the number 7.
+    pub(crate) refusal: Option<ErrorKind>,
+    /// How often it was asked what it is.
+    pub(crate) asked: usize,
+    pub(crate) released: Vec<JobId>,
+    pub(crate) cancelled: Vec<JobId>,
+}
+
+impl Fake {
+    pub(crate) fn knows(&self) -> MutexGuard<'_, Known> {
+        self.0.lock()
+    }
+
+    fn rows(&self, wanted: impl Fn(&Row) -> bool) -> Vec<Row> {
+        self.knows().rows.iter().filter(|row| wanted(row)).cloned().collect()
+    }
+}
+
+/// A job that is no array.
+pub(crate) fn row(job: JobId, name: &str, state: State) -> Row {
+    Row {
+        job,
+        tasks: Tasks::Single,
+        name: name.to_owned(),
+        state,
+        reason: "None".to_owned(),
+        exit: None,
+        submitted: None,
+        start: None,
+        end: None,
+        limit: None,
+        restarts: 0,
+        partition: "main".to_owned(),
+        nodes: "n1".to_owned(),
+        comment: None,
+    }
+}
+
+/// One that is held, by whoever submitted it or by its user since.
+pub(crate) fn held(job: JobId, name: &str) -> Row {
+    Row { reason: "JobHeldUser".to_owned(), nodes: String::new(), ..row(job, name, State::Pending) }
+}
+
+fn not_asked<T>() -> Result<T> {
+    Err(Error::unavailable("the test does not ask for this"))
+}
+
+#[async_trait]
+impl Driver for Fake {
+    async fn cluster(&self) -> Result<Cluster> {
+        let mut known = self.knows();
+        known.asked += 1;
+        Ok(Cluster { name: "lab".to_owned(), booted: known.booted, ..Cluster::default() })
+    }
+
+    async fn submit(&self, _: &Submission) -> Result<JobId> {
+        self.knows().refusal.map_or(Ok(7), |kind| Err(Error::new(kind, "sbatch: error: refused")))
+    }
+
+    async fn release(&self, job: JobId) -> Result<()> {
+        self.knows().released.push(job);
+        Ok(())
+    }
+
+    async fn queue(&self) -> Result<Vec<Row>> {
+        Ok(self.rows(|_| true))
+    }
+
+    async fn named(&self, name: &str) -> Result<Vec<Row>> {
+        Ok(self.rows(|row| row.name == name))
+    }
+
+    async fn job(&self, job: JobId) -> Result<Vec<Row>> {
+        Ok(self.rows(|row| row.job == job))
+    }
+
+    async fn waiting(&self) -> Result<Vec<Waiting>> {
+        not_asked()
+    }
+
+    async fn accounted(&self, _: &[JobId]) -> Result<Vec<Record>> {
+        not_asked()
+    }
+
+    async fn cancel(&self, job: JobId, _: &str) -> Result<()> {
+        self.knows().cancelled.push(job);
+        Ok(())
+    }
+
+    async fn signal(&self, _: JobId, _: &Signal) -> Result<()> {
+        not_asked()
+    }
+
+    async fn readiness(&self) -> Result<()> {
+        not_asked()
+    }
+
+    async fn partitions(&self) -> Result<Vec<Partition>> {
+        not_asked()
+    }
+
+    async fn rights(&self) -> Result<Rights> {
+        not_asked()
+    }
+}
