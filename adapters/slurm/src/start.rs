@@ -146,13 +146,24 @@ impl Slurm {
     /// Lets a recorded job go on that an earlier start left held.
     async fn let_go_if_held(&self, key: &str, id: JobId) -> Result<()> {
         let folder = self.folder(key);
+        let shown = folder.file(PLAN);
         let (plan, is_settled) = disk(move || {
             let settled = folder.has(RELEASED) || folder.has(CANCELLED);
-            (folder.read_json::<Plan>(PLAN).ok().flatten(), settled)
+            let plan = folder.read_json::<Plan>(PLAN).map_err(|e| unreadable(&folder, e))?;
+            Ok::<_, Error>((plan, settled))
         })
-        .await?;
-        let waits = plan.as_ref().is_some_and(|plan| plan.approval.is_some() || plan.attached.is_some());
-        if is_settled || waits {
+        .await??;
+        if is_settled {
+            return Ok(());
+        }
+        // It stood there before the job was submitted, and says whether somebody must approve.
+        let Some(plan) = plan else {
+            let shown = shown.display();
+            return Err(Error::unavailable(format!(
+                "job {id} stays held: {shown}, which says whether it may begin, is gone"
+            )));
+        };
+        if plan.approval.is_some() || plan.attached.is_some() {
             return Ok(());
         }
         let rows = self.driver.job(id).await?;
@@ -197,4 +208,49 @@ pub(crate) fn unwritable(folder: &Folder, error: std::io::Error) -> Error {
 pub(crate) fn unreadable(folder: &Folder, error: std::io::Error) -> Error {
     Error::unavailable(format!("the job's folder {} cannot be read: {error}", folder.path().display()))
         .caused_by(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use taskbridge_sdk::suite;
+
+    use super::*;
+    use crate::fake::{Fake, held};
+
+    /// A backend over a controller in memory, and a batch script.
+    fn world() -> (tempfile::TempDir, Fake, Slurm) {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("job.sh"), "#!/bin/sh\ntrue\n").unwrap();
+        let fake = Fake::default();
+        let slurm = Slurm::with(Box::new(fake.clone()), dir.path());
+        (dir, fake, slurm)
+    }
+
+    #[tokio::test]
+    async fn a_recorded_job_is_not_released_before_its_plan_says_that_nobody_has_to_approve() {
+        let (_dir, fake, slurm) = world();
+        let target = json!({"script": "job.sh", "approval": "Shall this run?"});
+        let mut job = suite::job(target, json!({}));
+        slurm.begin(&job).await.unwrap();
+        let key = job.key.as_str();
+        fake.knows().rows = vec![held(7, key)];
+        job.may_exist = true;
+        let folder = slurm.folder(key);
+        let plan = folder.read(PLAN).unwrap().unwrap();
+        // A disk that fails, and one that lost the file.
+        for unread in [Some(&b"{\"array\":"[..]), None] {
+            match unread {
+                Some(bytes) => folder.write(PLAN, bytes, 0o600).unwrap(),
+                None => std::fs::remove_file(folder.file(PLAN)).unwrap(),
+            }
+            let error = slurm.begin(&job).await.expect_err("what it says is not known");
+            assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+            assert!(error.to_string().contains(key), "{error}");
+            assert!(fake.knows().released.is_empty(), "nobody has approved it");
+        }
+        folder.write(PLAN, &plan, 0o600).unwrap();
+        slurm.begin(&job).await.unwrap();
+        assert!(fake.knows().released.is_empty(), "nobody has approved it");
+    }
 }
