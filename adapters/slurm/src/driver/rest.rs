@@ -17,6 +17,8 @@ use crate::state::State;
 mod http;
 mod order;
 pub(crate) mod shape;
+#[cfg(test)]
+mod tests;
 
 /// Slurm by slurmrestd.
 pub(crate) struct Rest {
@@ -39,13 +41,15 @@ struct List {
 }
 
 impl List {
-    /// The controller's clock is known by the events that it tells of, and by nothing else. Until a list that was asked for later tells of
-    /// no newer event, one more could happen in the very second of the newest.
-    fn after(jobs: Arc<Vec<Value>>, before: Option<&List>, sent: Instant) -> Self {
+    /// From `v0.0.40` on it is told at which second of the controller's clock it was made. Before, that clock is known by the events
+    /// that it tells of, and by nothing else: until a list that was asked for later tells of no newer event, one more could happen in the
+    /// very second of the newest.
+    fn after(jobs: Arc<Vec<Value>>, made: Option<i64>, before: Option<&List>, sent: Instant) -> Self {
         let newest = jobs.iter().filter_map(shape::newest).max().unwrap_or(0);
         let known =
             before.filter(|before| before.newest == newest).map_or_else(Instant::now, |before| before.known);
-        let since = if sent.saturating_duration_since(known) > SECONDS { newest + 1 } else { newest };
+        let guessed = if sent.saturating_duration_since(known) > SECONDS { newest + 1 } else { newest };
+        let since = made.filter(|made| *made > 0).unwrap_or(guessed);
         Self { jobs, known, newest, since }
     }
 }
@@ -75,16 +79,17 @@ impl Rest {
         };
         let sent = Instant::now();
         let answer = self.http.get(&path).await?;
-        if let (304, Some((_, jobs))) = (answer.status, known) {
+        if let (true, Some((_, jobs))) = (is_unchanged(&answer), known) {
             return Ok(jobs);
         }
         let mut body = served(answer, "jobs")?;
+        let made = shape::number(&body["last_update"]);
         let jobs = match body["jobs"].take() {
             Value::Array(jobs) => Arc::new(jobs),
             _ => return Err(Error::unavailable("slurmrestd: its list of jobs is none")),
         };
         let mut list = self.list.lock();
-        *list = Some(List::after(jobs.clone(), list.as_ref(), sent));
+        *list = Some(List::after(jobs.clone(), made, list.as_ref(), sent));
         Ok(jobs)
     }
 
@@ -122,6 +127,18 @@ fn served(answer: Answer, what: &str) -> Result<Value> {
         200..=299 if refusal_of(&answer).is_empty() || has_jobs(&answer.body) => Ok(answer.body),
         _ => Err(failure(&answer, what)),
     }
+}
+
+/// True if a list is not sent since nothing changed. From `v0.0.39` on this looks like success with no jobs at all.
+fn is_unchanged(answer: &Answer) -> bool {
+    let says_so = || warnings(answer).any(|words| words.starts_with("No job changes"));
+    answer.status == 304 || (answer.status == 200 && !has_jobs(&answer.body) && says_so())
+}
+
+/// What is said beside an answer.
+fn warnings(answer: &Answer) -> impl Iterator<Item = &str> {
+    let warnings = answer.body["warnings"].as_array().into_iter().flatten();
+    warnings.filter_map(|warning| warning["description"].as_str())
 }
 
 /// An empty list beside an error says nothing.

@@ -1,0 +1,96 @@
+//! What later versions of slurmrestd answer, of which no real one runs here: recorded by hand from Slurm's source (`openapi/slurmctld/jobs.c`
+//! and the parsers of `data_parser`), and served over a real connection.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+
+use super::*;
+
+/// Answers requests one after the other, and keeps what they were.
+struct Recorded {
+    url: String,
+    seen: Arc<Mutex<Vec<(String, Value)>>>,
+    _running: JoinSet<()>,
+}
+
+impl Recorded {
+    async fn of(answers: &[(u16, Value)]) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let mut answers: VecDeque<(u16, Value)> = answers.to_vec().into();
+        let seen = Arc::<Mutex<Vec<(String, Value)>>>::default();
+        let (kept, mut running) = (seen.clone(), JoinSet::new());
+        running.spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let mut bytes = Vec::new();
+                let (line, body) = loop {
+                    stream.read_buf(&mut bytes).await.unwrap();
+                    let text = String::from_utf8_lossy(&bytes).into_owned();
+                    let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+                    let length = head
+                        .to_lowercase()
+                        .split_once("content-length: ")
+                        .map_or(0, |(_, rest)| rest.split("\r\n").next().unwrap().parse::<usize>().unwrap());
+                    if body.len() >= length {
+                        break (head.lines().next().unwrap().to_owned(), serde_json::from_str(body));
+                    }
+                };
+                kept.lock().unwrap().push((line, body.unwrap_or_default()));
+                let (status, answer) = answers.pop_front().expect("no more was to be asked");
+                let answer = answer.to_string();
+                let head =
+                    format!("HTTP/1.1 {status} x\r\ncontent-length: {}\r\nconnection: close", answer.len());
+                stream.write_all(format!("{head}\r\n\r\n{answer}").as_bytes()).await.unwrap();
+            }
+        });
+        Self { url, seen, _running: running }
+    }
+
+    /// A driver that has found out that this version is spoken.
+    async fn driver(version: u32, answers: &[(u16, Value)]) -> (Rest, Self) {
+        let path = format!("/slurm/v0.0.{version}/job/submit/");
+        let described = (200, json!({"paths": {path: {}}}));
+        let recorded = Self::of(&[&[described], answers].concat()).await;
+        let config = json!({"url": recorded.url, "user": "lab"});
+        let config: config::Rest = serde_json::from_value(config).unwrap();
+        (Rest::connect(&config, Duration::from_secs(20)).await.unwrap(), recorded)
+    }
+
+    /// The requests after the first, by their first lines.
+    fn lines(&self) -> Vec<String> {
+        self.seen.lock().unwrap().iter().skip(1).map(|(line, _)| line.clone()).collect()
+    }
+}
+
+fn set(number: i64) -> Value {
+    json!({"set": true, "infinite": false, "number": number})
+}
+
+fn runs() -> Value {
+    json!({"job_id": 7, "name": "tb-a", "user_name": "lab", "job_state": ["RUNNING"], "submit_time": set(100), "start_time": set(110)})
+}
+
+#[tokio::test]
+async fn that_nothing_changed_is_not_read_as_no_jobs() {
+    let list = json!({"jobs": [runs()], "last_update": set(500), "last_backfill": set(490), "errors": [], "warnings": []});
+    // `op_handler_jobs`, and `DUMP_FUNC(JOB_INFO_MSG)` of what was not loaded.
+    let unchanged = json!({"jobs": [], "last_update": set(0), "errors": [], "warnings": [
+        {"description": "No job changes since update_time[500]=2026-11-22T17:00:00", "source": "op_handler_jobs"},
+        {"description": "Zero jobs to dump", "source": "dump_JOB_INFO_MSG"},
+    ]});
+    let none = json!({"jobs": [], "last_update": set(600), "errors": [], "warnings": [
+        {"description": "Zero jobs to dump", "source": "dump_JOB_INFO_MSG"},
+    ]});
+    let (driver, recorded) = Recorded::driver(40, &[(200, list), (200, unchanged), (200, none)]).await;
+    assert_eq!(driver.queue().await.unwrap().len(), 1);
+    assert_eq!(driver.queue().await.unwrap().len(), 1, "nothing changed");
+    assert_eq!(driver.queue().await.unwrap(), [], "the controller has no jobs any more");
+    // By the controller's clock, as it told it.
+    let asked = ["jobs", "jobs?update_time=500", "jobs?update_time=500"];
+    assert_eq!(recorded.lines(), asked.map(|path| format!("GET /slurm/v0.0.40/{path} HTTP/1.1")));
+}
