@@ -209,7 +209,14 @@ impl Driver for Rest {
             shape::number(&answer.body["job_id"]).and_then(|id| JobId::try_from(id).ok()).filter(|id| *id > 0)
         {
             // Errors beside a number are warnings, such as that the job is held.
-            return Ok(id);
+            let Some(words) = warnings(&answer).find(|words| words.starts_with("Ignoring un")) else {
+                return Ok(id);
+            };
+            // If this fails, it stays held, and never runs.
+            drop(self.cancel(id, &order.name).await);
+            return Err(Error::rejected(format!(
+                "slurmrestd of this version leaves out a part of what the job asks for, so that it was taken back: {words}"
+            )));
         }
         let error = failure(&answer, "a submission");
         let lost = refusal::may_have_arrived(&refusal_of(&answer)) || (200..300).contains(&answer.status);

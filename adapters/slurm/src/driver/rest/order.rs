@@ -13,6 +13,8 @@ use crate::driver::Submission;
 enum As {
     Text,
     Number,
+    /// As sbatch takes it; in one version as seconds since 1970.
+    Moment,
     /// `1-02:00:00`, in newer versions as minutes.
     Minutes,
     /// `4G`, in newer versions as megabytes.
@@ -21,20 +23,33 @@ enum As {
     Range,
     /// An option without a value.
     Flag,
+    /// Whether others may be on its nodes, in the words of `exclusive` or those of `shared`.
+    Exclusive,
+    Shared,
+    /// `2` or `a100:2`, as the resource of that name for each of something.
+    Gpus,
+    /// `4G` for each GPU.
+    MegabytesOfGpu,
+    /// `gpu:2,shard:1`
+    Gres,
+    /// What becomes of a job that can never begin, among other flags.
+    Kill,
+    /// `BEGIN,TIME_LIMIT_80`, as a list in words of its own.
+    Mail,
 }
 
 /// The options of sbatch that slurmrestd has a field for.
 const FIELDS: [(&str, &str, As); 30] = [
     ("account", "account", As::Text),
     ("array", "array", As::Text),
-    ("begin", "begin_time", As::Number),
+    ("begin", "begin_time", As::Moment),
     ("constraint", "constraints", As::Text),
     ("cpus-per-gpu", "cpus_per_gpu", As::Text),
     ("cpus-per-task", "cpus_per_task", As::Number),
-    ("deadline", "deadline", As::Text),
+    ("deadline", "deadline", As::Moment),
     ("dependency", "dependency", As::Text),
     ("distribution", "distribution", As::Text),
-    ("exclusive", "exclusive", As::Flag),
+    ("exclusive", "exclusive", As::Exclusive),
     ("gpus", "gpus", As::Text),
     ("gpus-per-node", "gpus_per_node", As::Text),
     ("gpus-per-task", "gpus_per_task", As::Text),
@@ -57,8 +72,39 @@ const FIELDS: [(&str, &str, As); 30] = [
     ("time-min", "time_minimum", As::Minutes),
 ];
 
-/// From this version on, numbers that can be unset are objects, and the environment is a list.
-const OBJECTS: u32 = 39;
+/// The same from `PARSED` on, where they differ. What has no field there would be left out without a word in 0.0.39, and with a warning in
+/// later versions (`JOB_DESC_MSG` in `data_parser`).
+const PARSED_FIELDS: [(&str, &str, As); 9] = [
+    ("cpus-per-gpu", "cpus_per_tres", As::Gpus),
+    ("exclusive", "shared", As::Shared),
+    ("gpus", "tres_per_job", As::Gpus),
+    ("gpus-per-node", "tres_per_node", As::Gpus),
+    ("gpus-per-task", "tres_per_task", As::Gpus),
+    ("gres", "tres_per_node", As::Gres),
+    ("kill-on-invalid-dep", "flags", As::Kill),
+    ("mail-type", "mail_type", As::Mail),
+    ("mem-per-gpu", "memory_per_tres", As::MegabytesOfGpu),
+];
+
+/// From this version on, slurmrestd reads a job's description by parsers of its own, and no longer as options of sbatch: numbers that can
+/// be unset are objects, and the environment is a list.
+const PARSED: u32 = 39;
+
+/// The one version that takes moments as numbers alone, and calls resources `gres:gpu`, which are `gres/gpu` later.
+const FIRST_PARSED: u32 = 39;
+
+/// From this version on, the distribution of tasks can be said again.
+const DISTRIBUTES: u32 = 41;
+
+/// The field of an option, if this version has one.
+fn field(option: &str, version: u32) -> Option<(&'static str, As)> {
+    if option == "distribution" && (PARSED..DISTRIBUTES).contains(&version) {
+        return None;
+    }
+    let parsed = PARSED_FIELDS.iter().filter(|_| version >= PARSED);
+    let found = parsed.chain(&FIELDS).find(|(name, _, _)| *name == option);
+    found.map(|(_, field, kind)| (*field, *kind))
+}
 
 /// The environment of the batch script before Slurm adds its own: nothing of the server's. There must be something.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -67,16 +113,22 @@ const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 pub(super) fn submission(order: &Submission, version: u32) -> Result<Value> {
     let mut job = Map::new();
     for (name, value) in &order.options {
-        let field = FIELDS.iter().find(|(option, _, _)| option == name);
-        let Some((_, field, kind)) = field else {
+        let Some((field, kind)) = field(name, version) else {
             return Err(Error::rejected(format!(
                 "slurmrestd takes no option `{name}`: leave it out, or let this backend run Slurm's commands"
             )));
         };
-        let value = written(name, value.as_deref().unwrap_or_default(), *kind, version)?;
-        job.insert((*field).to_owned(), value);
+        let value = written(name, value.as_deref().unwrap_or_default(), kind, version)?;
+        match (job.get_mut(field), value) {
+            // Two options can name resources of one kind.
+            (Some(Value::String(before)), Value::String(value)) => {
+                before.push(',');
+                before.push_str(&value);
+            }
+            (_, value) => drop(job.insert(field.to_owned(), value)),
+        }
     }
-    let path = match version >= OBJECTS {
+    let path = match version >= PARSED {
         true => json!([format!("PATH={PATH}")]),
         false => json!({"PATH": PATH}),
     };
@@ -88,7 +140,7 @@ pub(super) fn submission(order: &Submission, version: u32) -> Result<Value> {
         "standard_output": order.output,
         "standard_error": order.error,
         "current_working_directory": order.working_dir,
-        "open_mode": if version >= OBJECTS { json!(["APPEND"]) } else { json!("append") },
+        "open_mode": if version >= PARSED { json!(["APPEND"]) } else { json!("append") },
         "environment": path,
     });
     // What is ours wins.
@@ -98,19 +150,30 @@ pub(super) fn submission(order: &Submission, version: u32) -> Result<Value> {
 
 fn written(name: &str, value: &str, kind: As, version: u32) -> Result<Value> {
     let wrong = || Error::rejected(format!("`{name}` cannot be `{value}`"));
-    let number = |number: u64| match version >= OBJECTS {
+    let number = |number: u64| match version >= PARSED {
         true => json!({"set": true, "infinite": false, "number": number}),
         false => json!(number),
     };
+    let megabytes = || Ok::<_, Error>(amount::size(value).ok_or_else(wrong)?.div_ceil(1 << 20));
+    let gres = if version > FIRST_PARSED { "gres/" } else { "gres:" };
     Ok(match kind {
         As::Text => json!(value),
-        As::Flag if name == "exclusive" => json!(if value.is_empty() { "true" } else { value }),
-        As::Flag => json!(!matches!(value, "no" | "false")),
         As::Number => json!(value.parse::<i64>().map_err(|_| wrong())?),
+        As::Moment if version == FIRST_PARSED => json!(value.parse::<i64>().map_err(|_| wrong())?),
+        As::Moment => json!(value),
+        As::Flag => json!(!is_no(value)),
+        As::Exclusive => json!(if value.is_empty() { "exclusive" } else { value }),
+        As::Shared => json!([if matches!(value, "" | "exclusive") { "none" } else { value }]),
+        As::Kill if is_no(value) => json!(["NO_KILL_INVALID_DEPENDENCY"]),
+        As::Kill => json!(["KILL_INVALID_DEPENDENCY"]),
+        As::Mail => json!(mail(value)),
+        As::Gpus => json!(prefixed(&format!("{gres}gpu:"), value)),
+        As::MegabytesOfGpu => json!(format!("{gres}gpu:{}", megabytes()?)),
+        As::Gres => json!(prefixed(gres, value)),
         As::Range => {
             let (least, most) = value.split_once('-').unwrap_or((value, value));
             let nodes = [least, most].map(str::parse::<u32>);
-            match (nodes, version >= OBJECTS) {
+            match (nodes, version >= PARSED) {
                 ([Ok(least), Ok(most)], false) => json!([least, most]),
                 ([Ok(_), Ok(_)], true) => json!(value),
                 _ => return Err(wrong()),
@@ -120,8 +183,38 @@ fn written(name: &str, value: &str, kind: As, version: u32) -> Result<Value> {
             let minutes = amount::time(value).ok_or_else(wrong)?;
             number(minutes.max(Duration::from_mins(1)).as_secs().div_ceil(60))
         }
-        As::Megabytes => number(amount::size(value).ok_or_else(wrong)?.div_ceil(1 << 20)),
+        As::Megabytes => number(megabytes()?),
     })
+}
+
+fn is_no(value: &str) -> bool {
+    matches!(value, "no" | "false")
+}
+
+/// Each of these resources with this before it, as sbatch writes them.
+fn prefixed(prefix: &str, value: &str) -> String {
+    let one = |part: &str| {
+        let bare = part.strip_prefix("gres:").or_else(|| part.strip_prefix("gres/")).unwrap_or(part);
+        format!("{prefix}{bare}")
+    };
+    value.split(',').map(one).collect::<Vec<_>>().join(",")
+}
+
+/// The events of `mail-type`, by the names that they have there.
+fn mail(value: &str) -> Vec<String> {
+    let event = |event: &str| match event.to_uppercase().as_str() {
+        "NONE" | "" => Vec::new(),
+        "ALL" => {
+            ["BEGIN", "END", "FAIL", "REQUEUE", "STAGE_OUT", "INVALID_DEPENDENCY"].map(str::to_owned).to_vec()
+        }
+        "INVALID_DEPEND" => vec!["INVALID_DEPENDENCY".to_owned()],
+        "TIME_LIMIT" => vec!["TIME=100%".to_owned()],
+        other => vec![match other.strip_prefix("TIME_LIMIT_") {
+            Some(part) => format!("TIME={part}%"),
+            None => other.to_owned(),
+        }],
+    };
+    value.split(',').flat_map(event).collect()
 }
 
 #[cfg(test)]
@@ -164,6 +257,61 @@ mod tests {
         let new = submission(&order(&asked), 40).unwrap();
         assert_eq!(new["job"]["time_limit"], json!({"set": true, "infinite": false, "number": 1470}));
         assert_eq!(new["job"]["environment"], json!([format!("PATH={PATH}")]));
+    }
+
+    /// The fields are those of `JOB_DESC_MSG` in Slurm's source, the words those that its sbatch of the time writes into them.
+    #[test]
+    fn resources_are_said_in_the_fields_of_each_version() {
+        let asked = [
+            ("gpus", "a100:2"),
+            ("gpus-per-node", "1"),
+            ("gpus-per-task", "1"),
+            ("gres", "shard:1,gres:lane:2"),
+            ("cpus-per-gpu", "4"),
+            ("mem-per-gpu", "2G"),
+            ("exclusive", ""),
+            ("kill-on-invalid-dep", "yes"),
+            ("mail-type", "END,TIME_LIMIT_80"),
+            ("begin", "1795340000"),
+        ];
+        let old = &submission(&order(&asked), 38).unwrap()["job"];
+        assert_eq!((&old["gpus"], &old["exclusive"]), (&json!("a100:2"), &json!("exclusive")));
+        assert_eq!(
+            (&old["kill_on_invalid_dependency"], &old["begin_time"]),
+            (&json!(true), &json!("1795340000"))
+        );
+        for (version, gres, begin) in [
+            (39, "gres:", json!(1_795_340_000)),
+            (40, "gres/", json!("1795340000")),
+            (45, "gres/", json!("1795340000")),
+        ] {
+            let body = submission(&order(&asked), version).unwrap();
+            let job = body["job"].as_object().unwrap();
+            for (name, wanted) in [
+                ("tres_per_job", json!(format!("{gres}gpu:a100:2"))),
+                ("tres_per_node", json!(format!("{gres}gpu:1,{gres}shard:1,{gres}lane:2"))),
+                ("tres_per_task", json!(format!("{gres}gpu:1"))),
+                ("cpus_per_tres", json!(format!("{gres}gpu:4"))),
+                ("memory_per_tres", json!(format!("{gres}gpu:2048"))),
+                ("shared", json!(["none"])),
+                ("flags", json!(["KILL_INVALID_DEPENDENCY"])),
+                ("mail_type", json!(["END", "TIME=80%"])),
+                ("begin_time", begin),
+            ] {
+                assert_eq!(job[name], wanted, "{name} of {version}");
+            }
+            let gone = |name: &&str| {
+                name.starts_with("gpus") || ["gres", "exclusive", "cpus_per_gpu"].contains(name)
+            };
+            assert_eq!(job.keys().map(String::as_str).filter(gone).count(), 0, "{version}: {job:?}");
+        }
+        let exclusive =
+            |value, version| submission(&order(&[("exclusive", value)]), version).unwrap()["job"].clone();
+        assert_eq!(exclusive("user", 43)["shared"], json!(["user"]));
+        let distributed = [("distribution", "block")];
+        assert!(
+            submission(&order(&distributed), 40).is_err() && submission(&order(&distributed), 41).is_ok()
+        );
     }
 
     #[test]

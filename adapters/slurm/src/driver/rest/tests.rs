@@ -94,3 +94,32 @@ async fn that_nothing_changed_is_not_read_as_no_jobs() {
     let asked = ["jobs", "jobs?update_time=500", "jobs?update_time=500"];
     assert_eq!(recorded.lines(), asked.map(|path| format!("GET /slurm/v0.0.40/{path} HTTP/1.1")));
 }
+
+#[tokio::test]
+async fn a_job_of_which_a_part_was_left_out_is_taken_back() {
+    // `_foreach_parse_marray` and `op_handler_submit_job`.
+    let taken = json!({"job_id": 7, "step_id": "batch", "job_submit_user_msg": "", "errors": [], "warnings": [
+        {"description": "Job submission resulted in non-zero return code: Job is in held state, pending scheduler release", "source": "slurm_submit_batch_job()"},
+        {"description": "Ignoring unknown field \"licenses\" of type string in DATA_PARSER_JOB_DESC_MSG", "source": "#/job/"},
+    ]});
+    let mut waits = runs();
+    waits["job_state"] = json!(["PENDING"]);
+    let one = json!({"jobs": [waits], "last_update": set(500), "errors": [], "warnings": []});
+    let done = json!({"errors": [], "warnings": []});
+    let order = Submission {
+        name: "tb-a".to_owned(),
+        comment: String::new(),
+        script: "#!/bin/sh\n".to_owned(),
+        output: "/j/out".to_owned(),
+        error: "/j/err".to_owned(),
+        working_dir: "/w".to_owned(),
+        requeue: false,
+        options: [("licenses".to_owned(), Some("dock".to_owned()))].into(),
+    };
+    let (driver, recorded) = Recorded::driver(46, &[(200, taken), (200, one), (200, done)]).await;
+    let error = driver.submit(&order).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Rejected);
+    assert!(error.to_string().contains("licenses"), "{error}");
+    let asked = ["POST /slurm/v0.0.46/job/submit", "GET /slurm/v0.0.46/job/7", "DELETE /slurm/v0.0.46/job/7"];
+    assert_eq!(recorded.lines(), asked.map(|line| format!("{line} HTTP/1.1")));
+}
