@@ -37,7 +37,7 @@ pub(crate) trait Driver: Send + Sync {
     /// All jobs of our user that the controller still knows, ended ones included.
     async fn queue(&self) -> Result<Vec<Row>>;
 
-    /// The jobs of this name that the controller still knows, ended ones included, whoever's they are.
+    /// The jobs of our user that have this name and that the controller still knows, ended ones included.
     async fn named(&self, name: &str) -> Result<Vec<Row>>;
 
     /// One job that the controller still knows, whoever's it is: a row for each of its tasks, none if it is unknown.

@@ -127,7 +127,7 @@ impl Driver for Commands {
     }
 
     async fn named(&self, name: &str) -> Result<Vec<Row>> {
-        self.squeue(&[format!("--name={name}")]).await
+        self.squeue(&["--me".to_owned(), format!("--name={name}")]).await
     }
 
     async fn job(&self, job: JobId) -> Result<Vec<Row>> {
@@ -228,6 +228,19 @@ fn submission(order: &Submission) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Others can give a job of theirs any name, and it must not be taken up.
+    #[tokio::test]
+    async fn a_job_is_looked_for_among_those_of_our_user() {
+        let dir = tempfile::tempdir().unwrap();
+        let asked = dir.path().join("asked");
+        let config = serde_json::json!({"sudo": ["sh", "-c", format!("echo \"$@\" >{}", asked.display())]});
+        let config = serde_json::from_value(config).unwrap();
+        let commands = Commands::new(&config, Duration::from_secs(20), Some("lab")).unwrap();
+        assert_eq!(commands.named("tb-a").await.unwrap(), []);
+        let asked = std::fs::read_to_string(asked).unwrap();
+        assert!(asked.contains(" --me ") && asked.contains(" --name=tb-a"), "{asked}");
+    }
 
     #[test]
     fn no_value_becomes_an_option() {

@@ -246,7 +246,7 @@ impl Driver for Rest {
     }
 
     async fn named(&self, name: &str) -> Result<Vec<Row>> {
-        self.rows(|job| job["name"] == name).await
+        self.rows(|job| self.user.has(job) && job["name"] == name).await
     }
 
     async fn job(&self, job: JobId) -> Result<Vec<Row>> {

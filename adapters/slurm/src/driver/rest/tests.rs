@@ -123,3 +123,13 @@ async fn a_job_of_which_a_part_was_left_out_is_taken_back() {
     let asked = ["POST /slurm/v0.0.46/job/submit", "GET /slurm/v0.0.46/job/7", "DELETE /slurm/v0.0.46/job/7"];
     assert_eq!(recorded.lines(), asked.map(|line| format!("{line} HTTP/1.1")));
 }
+
+#[tokio::test]
+async fn a_job_of_another_user_is_none_of_ours_whatever_its_name() {
+    let mut other = runs();
+    (other["job_id"], other["user_name"]) = (json!(6), json!("mallory"));
+    let list = json!({"jobs": [other, runs()], "last_update": set(500), "errors": [], "warnings": []});
+    let (driver, _recorded) = Recorded::driver(40, &[(200, list)]).await;
+    let found = driver.named("tb-a").await.unwrap();
+    assert_eq!(found.iter().map(|row| row.job).collect::<Vec<_>>(), [7]);
+}
