@@ -151,8 +151,15 @@ fn wrong_setting(kind: Kind, setting: &Setting) -> Option<String> {
                 if kind == Kind::Name {
                     return Some(format!("a name has no `{name}`: use `allowed`"));
                 }
-                if kind.amount(&bound).is_none() {
-                    return Some(wrong(name, &bound));
+                match kind.amount(&bound) {
+                    None => return Some(wrong(name, &bound)),
+                    Some(0) if name == "max" => {
+                        return Some(
+                            "`max` is zero, which Slurm takes for no limit, and nobody may ask for"
+                                .to_owned(),
+                        );
+                    }
+                    Some(_) => {}
                 }
             }
             let bounded_above = bounded.allowed.is_some() || (kind != Kind::Name && bounded.max.is_some());
@@ -269,6 +276,11 @@ mod tests {
                 json!({"script": "x", "resources": {"memory": {"value": "{{ hours }}", "max": "big"}}}),
                 "resources.memory",
                 "a size",
+            ),
+            (
+                json!({"script": "x", "resources": {"time": {"value": "{{ hours }}", "max": 0}}}),
+                "resources.time",
+                "`max` is zero",
             ),
             (json!({"script": "x", "array": {"parameter": "lst"}}), "array.parameter", "`lst` is unknown"),
             (json!({"script": "x", "array": {"parameter": "list", "max": 0}}), "array", "1 or more"),

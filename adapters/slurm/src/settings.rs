@@ -10,6 +10,9 @@ use crate::pattern::fits;
 use crate::template::{Context, Templates, sole_name};
 use crate::{amount, directives};
 
+/// What stands between names where Slurm takes several: partitions, reservations, features.
+const BETWEEN_NAMES: [char; 7] = [',', '&', '|', '(', ')', '[', ']'];
+
 /// What kind of thing a setting is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -50,6 +53,11 @@ impl Kind {
             Kind::Count => count(text),
             Kind::Gpus => count(text.rsplit(':').next().unwrap_or(text)),
         }
+    }
+
+    /// Whether Slurm takes zero for all that there is: `--time=0`, `--mem=0`.
+    pub(crate) fn zero_is_all(self) -> bool {
+        matches!(self, Kind::Time | Kind::Size)
     }
 
     /// What it must look like.
@@ -143,11 +151,15 @@ fn first_name(template: &str) -> Option<&str> {
 fn within(field: &str, kind: Kind, text: &str, bounded: &Bounded) -> Result<()> {
     let refused = |why: String| Err(Error::rejected(format!("`{field}` is `{}`, {why}", one_line(text))));
     if let Some(allowed) = &bounded.allowed
-        && !allowed.iter().any(|pattern| fits(pattern, text))
+        && !is_allowed(kind, text, allowed)
     {
         return refused(format!("and may be `{}`", allowed.join("`, `")));
     }
     let amount = kind.amount(text);
+    let in_words = bounded.allowed.iter().flatten().any(|allowed| allowed == text);
+    if kind.zero_is_all() && amount == Some(0) && !in_words {
+        return refused("by which Slurm understands no limit at all".to_owned());
+    }
     if let Some(max) = &bounded.max
         && amount > kind.amount(&max.text())
     {
@@ -159,6 +171,25 @@ fn within(field: &str, kind: Kind, text: &str, bounded: &Bounded) -> Result<()> 
         return refused(format!("under the least of `{}`", min.text()));
     }
     Ok(())
+}
+
+/// Whether a text is one of those allowed. Where Slurm takes several names at once, each of them must be: no `*` stands for what
+/// holds them together.
+fn is_allowed(kind: Kind, text: &str, allowed: &[String]) -> bool {
+    let fits_any = |text: &str| allowed.iter().any(|pattern| fits(pattern, text));
+    match kind {
+        Kind::Name => {
+            allowed.iter().any(|pattern| fits_name_by_name(pattern, text))
+                || text.split(BETWEEN_NAMES).all(fits_any)
+        }
+        _ => fits_any(text),
+    }
+}
+
+fn fits_name_by_name(pattern: &str, text: &str) -> bool {
+    let between = |text: &str| text.chars().filter(|c| BETWEEN_NAMES.contains(c)).collect::<String>();
+    between(pattern) == between(text)
+        && pattern.split(BETWEEN_NAMES).zip(text.split(BETWEEN_NAMES)).all(|(part, name)| fits(part, name))
 }
 
 /// A value in a message: one line, and not too long.
@@ -191,6 +222,7 @@ mod tests {
             "time": {"value": "{{ hours }}:00:00", "max": "1-00:00:00", "min": "5"},
             "memory": {"value": "{{ memory }}", "max": "64G"},
             "gpus": {"value": "{{ gpus }}", "max": 4},
+            "tasks": {"value": "{{ tasks }}", "max": 8, "min": 2},
             "cpus": 2,
         });
         let given = json!({"p": "gpu-a", "hours": 24, "memory": "64G", "gpus": "a100:4"});
@@ -202,7 +234,8 @@ mod tests {
             (json!({"p": "cpu", "hours": 1}), "`partition` is `cpu`, and may be `gpu*`, `debug`"),
             (json!({"p": "gpu --uid=0", "hours": 1}), "`partition` is `gpu --uid=0`, and must be letters"),
             (json!({"p": "debug", "hours": 25}), "`time` is `25:00:00`, over the limit of `1-00:00:00`"),
-            (json!({"p": "debug", "hours": 0}), "`time` is `0:00:00`, under the least of `5`"),
+            (json!({"p": "debug", "hours": 1, "tasks": 1}), "`tasks` is `1`, under the least of `2`"),
+            (json!({"p": "debug", "hours": 0}), "`time` is `0:00:00`, by which Slurm understands no limit"),
             (json!({"p": "debug", "hours": "-1"}), "must be a time"),
             (
                 json!({"p": "debug", "hours": 1, "memory": "65G"}),
@@ -212,9 +245,55 @@ mod tests {
             (json!({"p": "debug", "hours": 1, "gpus": 5}), "over the limit of `4`"),
             (json!({"p": "debug", "hours": 1, "gpus": 0}), "must be a number"),
             (json!({"p": "debug"}), "needs the parameter `hours`"),
+            (
+                json!({"p": "debug", "hours": 1, "memory": "0"}),
+                "`memory` is `0`, by which Slurm understands no",
+            ),
+            (json!({"p": "debug", "hours": 1, "memory": "0.0001K"}), "no limit at all"),
+            (json!({"p": "gpu-a,bigmem", "hours": 1}), "`partition` is `gpu-a,bigmem`, and may be"),
+            (json!({"p": "gpu-a|bigmem", "hours": 1}), "and may be"),
+            (json!({"p": "gpu-a,", "hours": 1}), "and may be"),
         ] {
             let error = asked(resources.clone(), arguments).unwrap_err();
             assert!(error.contains(part), "{error}");
         }
+    }
+
+    #[test]
+    fn nothing_that_means_all_there_is_gets_past_a_bound() {
+        let time = |bounds: Value| {
+            let mut setting = json!({"value": "{{ time }}"});
+            setting.as_object_mut().unwrap().extend(bounds.as_object().unwrap().clone());
+            json!({"time": setting})
+        };
+        for zero in ["0", "00", "0:00", "0-0", "0:0:0"] {
+            for bounds in [json!({"max": "1:00:00"}), json!({"allowed": ["*"]})] {
+                let error = asked(time(bounds), json!({"time": zero})).unwrap_err();
+                assert!(error.contains("no limit at all"), "{zero}: {error}");
+            }
+        }
+        // Who writes it down means it.
+        assert!(asked(time(json!({"allowed": ["0", "60"]})), json!({"time": "0"})).is_ok());
+        assert!(asked(json!({"time": "0", "memory": 0}), json!({})).is_ok());
+    }
+
+    #[test]
+    fn of_several_names_each_must_be_allowed() {
+        let features =
+            json!({"constraint": {"value": "{{ f }}", "allowed": ["ib*", "a100", "big|small", "[rack*]"]}});
+        for (names, allowed) in [
+            ("ib-hdr", true),
+            ("ib-hdr&a100", true),
+            ("ib-hdr&v100", false),
+            ("[rack1]", true),
+            ("[rack1|rack2]", false),
+            ("big|small", true),
+            ("big", false),
+            (",", false),
+        ] {
+            assert_eq!(asked(features.clone(), json!({"f": names})).is_ok(), allowed, "{names}");
+        }
+        let partitions = json!({"partition": {"value": "{{ p }}", "allowed": ["gpu*", "debug"]}});
+        assert!(asked(partitions, json!({"p": "gpu-a,debug"})).is_ok());
     }
 }

@@ -103,16 +103,25 @@ async fn what_is_wrong_is_refused_and_nothing_is_submitted() {
     let world = World::new().await;
     let bounded = json!({"resources": {"time": {"value": "{{ hours }}:00:00", "max": "10:00:00"}}});
     let chosen =
-        json!({"resources": {"partition": {"value": "{{ partition }}", "allowed": ["main", "short"]}}});
-    let rows: [(&str, Value, Value, &str); 9] = [
+        json!({"resources": {"partition": {"value": "{{ partition }}", "allowed": ["main*", "short"]}}});
+    let memory = json!({"resources": {"memory": {"value": "{{ memory }}", "max": "1G"}}});
+    let rows: [(&str, Value, Value, &str); 12] = [
         ("unknown partition", json!({}), json!({"resources": {"partition": "nowhere"}}), "partition"),
         ("bad account", json!({}), json!({"resources": {"account": "nobody"}}), "account"),
         ("unknown quality of service", json!({}), json!({"resources": {"qos": "gold"}}), "qos"),
         ("unknown feature", json!({}), json!({"resources": {"constraint": "amd"}}), "feature"),
         ("over the limit of the cluster", json!({}), json!({"resources": {"cpus": 100_000}}), "processors"),
         ("over a bound", json!({"hours": 11}), bounded.clone(), "10:00:00"),
+        ("no limit of time", json!({"hours": "0"}), bounded.clone(), "no limit at all"),
+        ("all memory", json!({"memory": "0"}), memory, "no limit at all"),
         ("no time", json!({"hours": "soon"}), bounded, "time"),
-        ("not among those allowed", json!({"partition": "closed"}), chosen, "partition"),
+        ("not among those allowed", json!({"partition": "closed"}), chosen.clone(), "partition"),
+        (
+            "behind one that is allowed",
+            json!({"partition": "main,closed"}),
+            chosen,
+            "`main,closed`, and may be",
+        ),
         ("a dash", json!({"name": "-rf"}), json!({"args": ["{{ name }}"]}), "dash"),
     ];
     for (what, arguments, target, words) in rows {
