@@ -37,6 +37,7 @@ mod questions;
 mod quote;
 mod reason;
 mod result;
+mod root;
 mod settings;
 mod start;
 mod state;

@@ -14,6 +14,7 @@ use crate::driver::{Options, Submission};
 use crate::folder::{Folder, Stream};
 use crate::plan::Plan;
 use crate::quote::line_word;
+use crate::root::root;
 use crate::template::{Context, Templates, head};
 use crate::wrapper::wrapper;
 use crate::{directives, settings};
@@ -72,20 +73,7 @@ impl Order {
             options.insert("kill-on-invalid-dep".to_owned(), Some("yes".to_owned()));
         }
 
-        let named = match &target.working_dir {
-            Some(template) => Some(templates.render("working_dir", template, &context)?),
-            None => directives.chdir,
-        };
-        let root = match named.map(PathBuf::from).or_else(|| setup.working_dir.clone()) {
-            Some(path) => setup.config_dir.join(path),
-            None => folder.work(),
-        };
-        // What another user may see, we need not.
-        let is_hidden = setup.user.is_some()
-            && std::fs::metadata(&root).is_err_and(|e| e.kind() == std::io::ErrorKind::PermissionDenied);
-        if root != folder.work() && !root.is_dir() && !is_hidden {
-            return Err(Error::rejected(format!("`working_dir` is {}, which is no folder", root.display())));
-        }
+        let root = root(target, setup, folder, directives.chdir, &templates, &context)?;
 
         if let Some(array) = &target.array {
             let elements = elements(&arguments, array, setup.max_array)?;

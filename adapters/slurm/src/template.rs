@@ -16,6 +16,7 @@ pub(crate) const OURS: &str = "taskbridge";
 pub(crate) struct Templates(Environment<'static>);
 
 /// What templates see.
+#[derive(Debug)]
 pub(crate) struct Context {
     names: Map<String, Json>,
     value: Value,
@@ -25,8 +26,31 @@ impl Context {
     pub(crate) fn new(arguments: &Map<String, Json>, ours: Json) -> Self {
         let mut names = arguments.clone();
         names.insert(OURS.to_owned(), ours);
+        Self::of(names)
+    }
+
+    fn of(names: Map<String, Json>) -> Self {
         let value = Value::from(Serde(&names));
         Self { names, value }
+    }
+
+    /// The same, but that callers' texts hold none of these characters and none of them is empty. What a template gives with this as
+    /// well is the config's doing, and not a caller's.
+    pub(crate) fn without(&self, characters: &[char]) -> Self {
+        let masked = self.names.iter().map(|(name, value)| {
+            let value = match value {
+                Json::Object(ours) if name == OURS => ours
+                    .iter()
+                    .map(|(name, value)| match name.as_str() {
+                        "job" => (name.clone(), value.clone()),
+                        _ => (name.clone(), mask(value, characters)),
+                    })
+                    .collect(),
+                value => mask(value, characters),
+            };
+            (name.clone(), value)
+        });
+        Self::of(masked.collect())
     }
 
     fn has(&self, name: &str) -> bool {
@@ -97,6 +121,27 @@ impl Templates {
     /// True if it names a parameter that was not given.
     pub(crate) fn lacks(&self, template: &str, context: &Context) -> bool {
         self.names(template).is_ok_and(|names| names.iter().any(|name| !context.has(head(name))))
+    }
+}
+
+/// A value whose texts have another character in place of each of these.
+fn mask(value: &Json, characters: &[char]) -> Json {
+    const OTHER: &str = "\u{fffd}";
+    match value {
+        Json::String(text) if text.is_empty() => OTHER.into(),
+        Json::String(text) => text.replace(characters, OTHER).into(),
+        Json::Array(items) => items.iter().map(|item| mask(item, characters)).collect(),
+        Json::Object(members) => {
+            // What a template can ask for by its name keeps it.
+            let plain = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
+            let is_name = |name: &str| name.chars().all(plain) && !name.starts_with('-');
+            let name = |name: &str| match is_name(name) {
+                true => name.to_owned(),
+                false => name.replace(characters, OTHER),
+            };
+            members.iter().map(|(key, value)| (name(key), mask(value, characters))).collect()
+        }
+        other => other.clone(),
     }
 }
 

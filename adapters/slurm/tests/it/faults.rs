@@ -104,8 +104,9 @@ async fn what_is_wrong_is_refused_and_nothing_is_submitted() {
     let bounded = json!({"resources": {"time": {"value": "{{ hours }}:00:00", "max": "10:00:00"}}});
     let chosen =
         json!({"resources": {"partition": {"value": "{{ partition }}", "allowed": ["main*", "short"]}}});
+    let below = json!({"working_dir": format!("{}/{{{{ project }}}}", world.folder().display())});
     let memory = json!({"resources": {"memory": {"value": "{{ memory }}", "max": "1G"}}});
-    let rows: [(&str, Value, Value, &str); 12] = [
+    let rows: [(&str, Value, Value, &str); 14] = [
         ("unknown partition", json!({}), json!({"resources": {"partition": "nowhere"}}), "partition"),
         ("bad account", json!({}), json!({"resources": {"account": "nobody"}}), "account"),
         ("unknown quality of service", json!({}), json!({"resources": {"qos": "gold"}}), "qos"),
@@ -121,6 +122,13 @@ async fn what_is_wrong_is_refused_and_nothing_is_submitted() {
             json!({"partition": "main,closed"}),
             chosen,
             "`main,closed`, and may be",
+        ),
+        ("a folder elsewhere", json!({"project": "../../etc"}), below, "`..`"),
+        (
+            "an absolute folder",
+            json!({"project": "/etc"}),
+            json!({"working_dir": "{{ project }}"}),
+            "absolute",
         ),
         ("a dash", json!({"name": "-rf"}), json!({"args": ["{{ name }}"]}), "dash"),
     ];

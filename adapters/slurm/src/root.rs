@@ -1,0 +1,102 @@
+//! Where a script runs. What a caller says of it may choose among what lies below the folder that the config names, and lead nowhere
+//! else.
+
+use std::path::PathBuf;
+
+use taskbridge_sdk::{Error, Result};
+
+use crate::backend::Setup;
+use crate::config::Target;
+use crate::folder::Folder;
+use crate::template::{Context, Templates};
+
+/// The folder in which the script of a job runs. `named` is what the script itself says.
+pub(crate) fn root(
+    target: &Target,
+    setup: &Setup,
+    folder: &Folder,
+    named: Option<String>,
+    templates: &Templates,
+    context: &Context,
+) -> Result<PathBuf> {
+    let named = match &target.working_dir {
+        Some(template) => Some(rendered(template, templates, context)?),
+        None => named,
+    };
+    let root = match named.map(PathBuf::from).or_else(|| setup.working_dir.clone()) {
+        Some(path) => setup.config_dir.join(path),
+        None => folder.work(),
+    };
+    // What another user may see, we need not.
+    let is_hidden = setup.user.is_some()
+        && std::fs::metadata(&root).is_err_and(|e| e.kind() == std::io::ErrorKind::PermissionDenied);
+    if root != folder.work() && !root.is_dir() && !is_hidden {
+        return Err(Error::rejected(format!("`working_dir` is {}, which is no folder", root.display())));
+    }
+    Ok(root)
+}
+
+/// What a template gives, unless a caller makes it begin elsewhere or go up from there.
+fn rendered(template: &str, templates: &Templates, context: &Context) -> Result<String> {
+    const FIELD: &str = "working_dir";
+    let path = templates.render(FIELD, template, context)?;
+    let ours = templates.render(FIELD, template, &context.without(&['/', '.'])).unwrap_or_default();
+    let ups = |path: &str| path.split('/').filter(|part| *part == "..").count();
+    if ups(&path) > ups(&ours) {
+        return Err(Error::rejected(format!(
+            "`{FIELD}` holds a `..` that an argument brought in: it must stay in the folder that the config names"
+        )));
+    }
+    if path.starts_with('/') && !ours.starts_with('/') {
+        return Err(Error::rejected(format!(
+            "`{FIELD}` is an absolute path that begins with an argument: in the config, let it begin with the folder in which callers \
+             may choose, such as `/data/{{{{ folder }}}}`"
+        )));
+    }
+    Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn no_argument_leads_out_of_the_folder_that_the_config_names() {
+        let templates = Templates::new();
+        let path = |template: &str, project: &str| {
+            let arguments = json!({"p": project, "o": {"p": project, project: 1}});
+            let ours = json!({"job": "/jobs/tb-a", "element": project});
+            let context = Context::new(arguments.as_object().unwrap(), ours);
+            rendered(template, &templates, &context).map_err(|e| e.to_string())
+        };
+        for template in [
+            "/home/lab/{{ p }}",
+            "{{ p }}",
+            "{{ p }}/x",
+            "runs/{{ o.p }}",
+            "{% if p %}/home/lab/{{ p }}{% endif %}",
+            "/home/{{ taskbridge.element }}",
+            "/home/{% for name in o %}{{ name }}/{% endfor %}",
+            "/home/{{ p | upper }}",
+        ] {
+            for project in ["../x", "..", "a/../../x", "x/.."] {
+                let error = path(template, project).unwrap_err();
+                assert!(error.contains("`..`") && !error.contains("/x"), "{template} {project}: {error}");
+            }
+            assert!(path(template, "a/b.c").is_ok(), "{template}");
+        }
+        for (template, project) in [("{{ p }}", "/etc"), ("{{ p }}/x", ""), ("{{ o.p }}{{ p }}", "/")] {
+            assert!(path(template, project).unwrap_err().contains("absolute"), "{template}");
+        }
+        for (template, wanted) in [
+            ("/home/lab/{{ p }}", "/home/lab/a..b"),
+            ("../runs/{{ p }}", "../runs/a..b"),
+            ("{{ taskbridge.job }}/work", "/jobs/tb-a/work"),
+            ("/{{ p }}", "/a..b"),
+        ] {
+            assert_eq!(path(template, "a..b").as_deref(), Ok(wanted));
+        }
+    }
+}
