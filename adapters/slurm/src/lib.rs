@@ -48,6 +48,7 @@ mod template;
 mod unix;
 mod usage;
 mod watch;
+mod words;
 mod wrapper;
 
 use std::sync::Arc;

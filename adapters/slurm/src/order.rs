@@ -9,13 +9,14 @@ use serde_json::{Map, Value, json};
 use taskbridge_sdk::{Error, FileContent, InputFile, JobSpec, Result};
 
 use crate::backend::Setup;
-use crate::config::{Argument, Array, Target};
+use crate::config::{Array, Target};
 use crate::driver::{Options, Submission};
 use crate::folder::{Folder, Stream};
 use crate::plan::Plan;
 use crate::quote::line_word;
 use crate::root::root;
-use crate::template::{Context, Templates, head};
+use crate::template::{Context, Templates};
+use crate::words::{set, words};
 use crate::wrapper::wrapper;
 use crate::{directives, settings};
 
@@ -199,60 +200,6 @@ fn tasks(
     Ok(lines.into_bytes())
 }
 
-/// The script's arguments.
-fn words(args: &[Argument], templates: &Templates, context: &Context) -> Result<Vec<String>> {
-    let mut words: Vec<String> = Vec::new();
-    for (at, argument) in args.iter().enumerate() {
-        match argument {
-            Argument::One(template) => {
-                let field = format!("args[{at}]");
-                let word = templates.render(&field, template, context)?;
-                no_option(&field, template, &word, &words, templates, context)?;
-                words.push(word);
-            }
-            Argument::Optional(group) if group.iter().any(|template| templates.lacks(template, context)) => {}
-            Argument::Optional(group) => {
-                let mut together = Vec::new();
-                for (inner, template) in group.iter().enumerate() {
-                    let field = format!("args[{at}][{inner}]");
-                    let word = templates.render(&field, template, context)?;
-                    // A value behind an option is that option's.
-                    if inner == 0 {
-                        no_option(&field, template, &word, &words, templates, context)?;
-                    }
-                    together.push(word);
-                }
-                if together.iter().all(|word| !word.is_empty()) {
-                    words.extend(together);
-                }
-            }
-        }
-    }
-    Ok(words)
-}
-
-/// An argument that a caller began with a dash would be an option of the script that nobody offered.
-fn no_option(
-    field: &str,
-    template: &str,
-    word: &str,
-    before: &[String],
-    templates: &Templates,
-    context: &Context,
-) -> Result<()> {
-    let theirs = template.starts_with("{{")
-        && templates.names(template).is_ok_and(|names| {
-            names.iter().any(|name| context.is_text(head(name)) || head(name) == crate::template::OURS)
-        });
-    if word.starts_with('-') && theirs && !before.iter().any(|word| word == "--") {
-        return Err(Error::rejected(format!(
-            "`{field}` begins with a dash, so that the script could take it for an option; `\"--\"` before it in the config's \
-             `args` lets it through"
-        )));
-    }
-    Ok(())
-}
-
 fn environment(
     job: &JobSpec,
     target: &Target,
@@ -289,15 +236,6 @@ fn parameters_file(environment: &BTreeMap<String, String>, words: &[String]) -> 
     lines.push_str(&set(words));
     lines.push('\n');
     lines.into_bytes()
-}
-
-fn set(words: &[String]) -> String {
-    let mut line = "set --".to_owned();
-    for word in words {
-        line.push(' ');
-        line.push_str(&line_word(word));
-    }
-    line
 }
 
 /// Puts a path in place of every argument that is a file, and collects the files that have yet to be written.

@@ -56,11 +56,6 @@ impl Context {
     fn has(&self, name: &str) -> bool {
         self.names.get(name).is_some_and(|value| !value.is_null())
     }
-
-    /// True if it is text: what a caller may have written.
-    pub(crate) fn is_text(&self, name: &str) -> bool {
-        self.names.get(name).is_some_and(Json::is_string)
-    }
 }
 
 impl Templates {
