@@ -142,6 +142,12 @@ impl Slurm {
         }
     }
 
+    /// As if there were an accounting, for tests.
+    #[cfg(test)]
+    pub(crate) fn believe_in_accounting(&mut self) {
+        self.accounting = Some(true);
+    }
+
     pub(crate) async fn cluster(&self) -> Result<&Cluster> {
         self.cluster.get_or_try_init(|| self.driver.cluster()).await
     }

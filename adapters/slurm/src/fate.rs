@@ -26,6 +26,8 @@ const NO_OUTPUT: u32 = 53;
 pub(crate) struct Facts {
     pub(crate) rows: Vec<Row>,
     pub(crate) records: Vec<Record>,
+    /// There is an accounting, and it was not heard: that it has no records means nothing.
+    pub(crate) unheard: bool,
     /// The runs that began, and whether a second one came to them.
     pub(crate) ran: BTreeMap<Run, bool>,
     pub(crate) ends: BTreeMap<Run, End>,
@@ -140,7 +142,7 @@ impl Fate {
             return Err("it has ended; its end marker is not seen yet");
         }
         if state == State::Cancelled && plan.attached.is_none() && self.was_cancelled_by_slurm(facts) {
-            return match over_for < SEEN_WITHIN {
+            return match over_for < SEEN_WITHIN || facts.unheard {
                 true => Err("it was cancelled; who did that is looked for"),
                 false => Ok(never_began(
                     "Slurm itself cancelled it on its node, as it does when it gave the job's number twice",
@@ -181,6 +183,9 @@ impl Fate {
 
     /// Neither the controller nor the accounting knows how it ended, and it left no marker.
     fn unknown(&self, plan: &Plan, facts: &Facts) -> Result<Verdict, &'static str> {
+        if facts.unheard {
+            return Err("Slurm's controller no longer knows it, and its accounting does not answer");
+        }
         if self.began {
             return match facts.over_for < HEARD_WITHIN {
                 true => Err("Slurm no longer knows it; its end marker is waited for"),
@@ -366,6 +371,31 @@ mod tests {
         // The node that cancels the one ends the other of that number, too, which the controller has forgotten.
         let end = Some((143, Some("TERM")));
         assert!(is_bad(&told(None, true, end, 0), "no longer knows the job"));
+    }
+
+    #[test]
+    fn what_the_accounting_may_know_is_not_lost_while_it_does_not_answer() {
+        let judged = |rows: Vec<Row>, began: bool, unheard: bool| {
+            let facts = Facts {
+                rows,
+                ran: began.then_some((Run { task: None, restart: 0 }, false)).into_iter().collect(),
+                unheard,
+                over_for: Duration::from_secs(86_400),
+                ..Facts::default()
+            };
+            let plan = Plan::default();
+            fates(&plan, &facts)[&None].verdict(&plan, &facts)
+        };
+        let cancelled = Row { nodes: "vm".to_owned(), ..row(State::Cancelled, 0) };
+        for (rows, began) in [(Vec::new(), false), (Vec::new(), true), (vec![cancelled], false)] {
+            assert!(judged(rows.clone(), began, true).is_err(), "{rows:?} {began}");
+            assert!(matches!(judged(rows, began, false), Ok(Verdict::Lost(_))));
+        }
+        assert_eq!(
+            judged(vec![row(State::Completed, 0)], true, true),
+            Ok(Verdict::Good),
+            "the controller knows"
+        );
     }
 
     #[test]

@@ -180,6 +180,7 @@ impl Slurm {
                 records.iter().filter(|record| record.name == case.name()).cloned().collect();
             if let Some(marks) = &mut case.marks {
                 marks.facts.records = records;
+                marks.facts.unheard = self.has_accounting() && !accounted.contains_key(&case.place.job);
             }
             let position = positions.as_ref().and_then(|places| places.get(&case.place.job).copied());
             let seen = match case.is_alive() {
@@ -336,6 +337,18 @@ mod tests {
         let seen = world.look().await;
         assert!(matches!(seen.state, JobState::Failed(_)), "{seen:?}");
         assert_eq!(seen.message.as_deref(), Some("exit code 3"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_job_is_not_lost_while_the_accounting_does_not_answer() {
+        let mut world = World::new();
+        world.slurm.believe_in_accounting();
+        world.fake.knows().rows.clear();
+        assert_eq!(world.look().await.state, JobState::Running);
+        tokio::time::advance(Duration::from_secs(86_400)).await;
+        let seen = world.look().await;
+        assert_eq!(seen.state, JobState::Running, "{seen:?}");
+        assert!(seen.message.as_ref().is_some_and(|words| words.contains("does not answer")), "{seen:?}");
     }
 
     #[tokio::test(start_paused = true)]

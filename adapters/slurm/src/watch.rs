@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex as SyncMutex;
@@ -20,6 +21,12 @@ const LONGEST: Duration = Duration::from_secs(60);
 
 /// The shortest time between two looks for jobs that are missing from the last.
 const SHORTEST: Duration = Duration::from_secs(1);
+
+/// For how many jobs the accounting is asked at a time. A system takes no argument above 128 KB, and a time limit is for each.
+const ASKED_AT_ONCE: usize = 500;
+
+/// How long one look goes on asking the accounting.
+const ASKED_WITHIN: Duration = Duration::from_secs(5);
 
 /// The queue, at one moment.
 #[derive(Debug, Default)]
@@ -60,6 +67,8 @@ pub(crate) struct Watch {
     queue: Mutex<Seen<Queue>>,
     positions: Mutex<Seen<HashMap<JobId, usize>>>,
     asked_accounting: SyncMutex<Option<Instant>>,
+    /// How many of the accounting's parts have been asked, so that one which is never answered does not keep others from it.
+    asked_parts: AtomicUsize,
 }
 
 struct Seen<T> {
@@ -111,6 +120,7 @@ impl Watch {
             queue: Mutex::default(),
             positions: Mutex::default(),
             asked_accounting: SyncMutex::default(),
+            asked_parts: AtomicUsize::default(),
         }
     }
 
@@ -159,14 +169,27 @@ impl Watch {
         }
     }
 
-    /// What the accounting has of these jobs; nothing if it was asked a moment ago, or does not answer.
+    /// What the accounting has of these jobs. One of which it has nothing is there, with no records; one that is missing was not asked
+    /// about, because the accounting was asked a moment ago, or was not answered.
     pub(crate) async fn accounted(&self, driver: &dyn Driver, jobs: &[JobId]) -> HashMap<JobId, Vec<Record>> {
         let mut found: HashMap<JobId, Vec<Record>> = HashMap::new();
         if jobs.is_empty() || !self.accounting_is_due() {
             return found;
         }
-        for record in driver.accounted(jobs).await.unwrap_or_default() {
-            found.entry(record.job).or_default().push(record);
+        let mut parts: Vec<&[JobId]> = jobs.chunks(ASKED_AT_ONCE).collect();
+        let first = self.asked_parts.load(Ordering::Relaxed) % parts.len();
+        parts.rotate_left(first);
+        let began = Instant::now();
+        for part in parts {
+            self.asked_parts.fetch_add(1, Ordering::Relaxed);
+            let Ok(records) = driver.accounted(part).await else { break };
+            found.extend(part.iter().map(|job| (*job, Vec::new())));
+            for record in records {
+                found.entry(record.job).or_default().push(record);
+            }
+            if began.elapsed() > ASKED_WITHIN {
+                break;
+            }
         }
         found
     }
@@ -198,6 +221,29 @@ fn places(mut waiting: Vec<crate::driver::Waiting>) -> HashMap<JobId, usize> {
 mod tests {
     use super::*;
     use crate::driver::Waiting;
+    use crate::driver::command::Commands;
+
+    #[tokio::test]
+    async fn what_the_accounting_was_not_heard_of_is_not_what_it_does_not_know() {
+        let dir = tempfile::tempdir().unwrap();
+        // In place of sacct: it knows job 1, and does not answer for job 600.
+        let says = format!(
+            "echo \"$@\" >>{}; case \"$*\" in *=1,*) echo '1|COMPLETED|0:0|1|1|2|1|60||00:00:01|1|1M|n1|tb-a' ;; *,600,*) exit 1 ;; esac",
+            dir.path().join("asked").display()
+        );
+        let config = serde_json::from_value(serde_json::json!({"sudo": ["sh", "-c", says]})).unwrap();
+        let driver = Commands::new(&config, Duration::from_secs(20), Some("lab")).unwrap();
+        let watch = Watch::new(Duration::ZERO, Duration::ZERO);
+        let jobs: Vec<JobId> = (1..=1200).collect();
+        let found = watch.accounted(&driver, &jobs).await;
+        assert_eq!((found.len(), found[&1].len(), found[&500].len()), (500, 1, 0));
+        assert!(!found.contains_key(&501), "it was not heard of");
+        // What is behind the part that fails has its turn as well.
+        let found = watch.accounted(&driver, &jobs).await;
+        assert_eq!((found.len(), found.contains_key(&1200), found.contains_key(&600)), (700, true, false));
+        let asked = std::fs::read_to_string(dir.path().join("asked")).unwrap();
+        assert!(asked.lines().all(|line| line.len() < 8192), "an argument has a largest length");
+    }
 
     #[test]
     fn a_place_is_told_by_priority_within_a_partition() {
