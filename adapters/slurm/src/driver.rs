@@ -111,14 +111,15 @@ pub(crate) struct Signal {
     pub(crate) batch: bool,
 }
 
-/// Which tasks of an array a row stands for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Which tasks of an array a row or a record stands for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Tasks {
-    /// It is no array.
+    /// It is no array; of an array, a record of all that never began.
+    #[default]
     Single,
     /// One of them.
     One(u32),
-    /// Those that wait and have no rows of their own yet.
+    /// Those that wait, or never began, and have none of their own.
     Many(Vec<u32>),
 }
 
@@ -163,9 +164,9 @@ pub(crate) struct Waiting {
 /// A job or a task of an array, as the accounting knows it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Record {
-    /// The job's number; for a task, that of the whole array.
+    /// The job's number; for tasks, that of the whole array.
     pub(crate) job: JobId,
-    pub(crate) task: Option<u32>,
+    pub(crate) tasks: Tasks,
     pub(crate) name: String,
     pub(crate) state: Option<State>,
     /// The number of the user who cancelled it, where that is told.

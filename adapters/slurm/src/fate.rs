@@ -84,19 +84,31 @@ pub(crate) fn fates(plan: &Plan, facts: &Facts) -> BTreeMap<Option<u32>, Fate> {
         }
     }
     for record in &facts.records {
-        // What is cancelled before any of it began is one record, which stands for all.
-        if record.task.is_none() && plan.array.is_some() {
-            for fate in fates.values_mut().filter(|fate| fate.state.is_none()) {
-                fate.state = record.state.filter(|state| state.has_ended());
-            }
-        }
-        let Some(fate) = fates.get_mut(&record.task) else { continue };
+        let key = match record.tasks {
+            Tasks::Single => None,
+            Tasks::One(task) => Some(task),
+            Tasks::Many(_) => continue,
+        };
+        let Some(fate) = fates.get_mut(&key) else { continue };
         // The controller's word is newer, where it has one.
         if fate.state.is_none_or(|state| !state.has_ended()) {
             fate.state = record.state;
         }
         fate.exit = record.exit.or(fate.exit);
         fate.record = Some(record.clone());
+    }
+    // What was cancelled before it began is one record, for many tasks or for the whole array. What began has one of its own.
+    for record in facts.records.iter().filter(|record| plan.array.is_some() && record.has_ended()) {
+        let tell = |fate: &mut Fate| {
+            if fate.record.is_none() && fate.state.is_none() {
+                fate.state = record.state;
+            }
+        };
+        match &record.tasks {
+            Tasks::One(_) => {}
+            Tasks::Single => fates.values_mut().for_each(tell),
+            Tasks::Many(tasks) => tasks.iter().for_each(|task| fates.get_mut(&Some(*task)).map_or((), tell)),
+        }
     }
     for (run, again) in &facts.ran {
         if let Some(fate) = fates.get_mut(&run.task) {
@@ -371,6 +383,29 @@ mod tests {
         // The node that cancels the one ends the other of that number, too, which the controller has forgotten.
         let end = Some((143, Some("TERM")));
         assert!(is_bad(&told(None, true, end, 0), "no longer knows the job"));
+    }
+
+    #[test]
+    fn tasks_that_were_cancelled_before_they_began_are_told_as_that() {
+        // As recorded from a 22.05: of ten tasks, two began.
+        let records = "\
+1_[2-9%2]|CANCELLED by 0|0:0|1795339653|Unknown|1795339656|0|UNLIMITED||00:00:00|1|10M|None assigned|tb-a
+1_0|COMPLETED|0:0|1795339653|1795339654|1795339655|1|UNLIMITED||00:00:00|1|10M|vm|tb-a
+1_1|FAILED|3:0|1795339653|1795339654|1795339655|1|UNLIMITED||00:00:00|1|10M|vm|tb-a
+";
+        let facts = Facts {
+            records: crate::driver::accounting_text::records(records),
+            over_for: Duration::from_secs(60),
+            ..Facts::default()
+        };
+        let plan = Plan { array: Some("0-9%2".to_owned()), ..Plan::default() };
+        let fates = fates(&plan, &facts);
+        let verdict = |task: u32| fates[&Some(task)].verdict(&plan, &facts).unwrap();
+        assert_eq!(verdict(0), Verdict::Good);
+        assert_eq!(verdict(1), Verdict::Bad("exit code 3".to_owned()));
+        for task in 2..10 {
+            assert_eq!(verdict(task), Verdict::Stopped("cancelled before it began".to_owned()), "{task}");
+        }
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! What sacct prints, as records. Pure: it must not run anything.
 
 use super::queue_text::moment;
-use super::{Exit, JobId, Record};
-use crate::amount;
+use super::{Exit, JobId, Record, Tasks};
 use crate::state::State;
+use crate::{amount, indices};
 
 /// The fields that are asked for, in this order; the name is last, since it may hold what separates them.
 pub(crate) const FIELDS: &str = "JobID,State,ExitCode,Submit,Start,End,ElapsedRaw,TimelimitRaw,MaxRSS,TotalCPU,AllocCPUS,ReqMem,NodeList,JobName";
@@ -19,11 +19,11 @@ pub(crate) fn records(text: &str) -> Vec<Record> {
             continue;
         };
         let (own, step) = id.split_once('.').map_or((id, None), |(own, step)| (own, Some(step)));
-        let Some((job, task)) = number(own) else { continue };
+        let Some((job, tasks)) = number(own) else { continue };
         if step.is_some() {
             // A step belongs to the record above it.
-            if let Some(record) = records.last_mut().filter(|record| (record.job, record.task) == (job, task))
-            {
+            let above = records.last_mut().filter(|record| record.job == job && record.tasks == tasks);
+            if let Some(record) = above {
                 record.max_memory =
                     record.max_memory.max(amount::size(memory).filter(|_| !memory.is_empty()));
             }
@@ -31,7 +31,7 @@ pub(crate) fn records(text: &str) -> Vec<Record> {
         }
         records.push(Record {
             job,
-            task,
+            tasks,
             name: name.to_owned(),
             state: Some(State::parse(state)),
             cancelled_by: state.strip_prefix("CANCELLED by ").and_then(|user| user.trim().parse().ok()),
@@ -51,11 +51,14 @@ pub(crate) fn records(text: &str) -> Vec<Record> {
     records
 }
 
-/// `4`, `4_2`, or `4_[5-9]` for tasks that have not begun, which have no record of their own.
-fn number(id: &str) -> Option<(JobId, Option<u32>)> {
+/// `4`, `4_2`, or `4_[5-9%2]` for tasks that never began, which have no record of their own.
+fn number(id: &str) -> Option<(JobId, Tasks)> {
     match id.split_once('_') {
-        Some((job, task)) => Some((job.parse().ok()?, Some(task.parse().ok()?))),
-        None => Some((id.split('+').next()?.parse().ok()?, None)),
+        Some((job, tasks)) if tasks.starts_with('[') => {
+            Some((job.parse().ok()?, Tasks::Many(indices::parse(tasks)?)))
+        }
+        Some((job, task)) => Some((job.parse().ok()?, Tasks::One(task.parse().ok()?))),
+        None => Some((id.split('+').next()?.parse().ok()?, Tasks::Single)),
     }
 }
 
@@ -84,7 +87,7 @@ mod tests {
 2_1|FAILED|1:0|1795339653|1795339673|1795339693|20|UNLIMITED||00:00.004|1|10M|vm|tb-arr
 ";
         let records = records(text);
-        assert_eq!(records.len(), 3);
+        assert_eq!(records.len(), 4);
         assert_eq!((records[0].state, records[0].start), (Some(State::Cancelled), None));
         assert_eq!((records[0].cancelled_by, records[1].cancelled_by), (Some(0), None));
         let timed_out = &records[1];
@@ -92,9 +95,10 @@ mod tests {
         assert_eq!(timed_out.max_memory, Some(9304 << 10), "the most of its steps");
         assert_eq!(timed_out.cpu_time, Some(Duration::from_millis(19_003)));
         assert_eq!(timed_out.limit, Some(Duration::from_secs(600)));
+        assert_eq!(records[2].tasks, Tasks::Many(vec![7, 8, 9]));
         assert_eq!(
-            (records[2].job, records[2].task, records[2].exit),
-            (2, Some(1), Some(Exit { code: 1, signal: 0 }))
+            (records[3].job, &records[3].tasks, records[3].exit),
+            (2, &Tasks::One(1), Some(Exit { code: 1, signal: 0 }))
         );
     }
 

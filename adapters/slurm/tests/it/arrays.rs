@@ -3,7 +3,8 @@
 use serde_json::json;
 use taskbridge_sdk::{ErrorKind, JobState};
 
-use crate::world::{World, assert_says, ended, until};
+use crate::cluster::Fault;
+use crate::world::{World, assert_says, ended, number, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_element_is_a_task_and_a_table_tells_which_failed() {
@@ -47,4 +48,18 @@ async fn an_array_of_200_000_elements_is_refused_and_nothing_submitted() {
     let error = world.backend.start(&job).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
     assert!(world.queue(&job).is_empty(), "{:?}", world.queue(&job));
+}
+
+/// By its accounting alone, which has one record for all tasks that never began.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_array_that_somebody_cancelled_before_it_began_is_told_as_cancelled() {
+    let world = World::new().await;
+    let target = json!({"array": {"parameter": "numbers"}, "resources": {"partition": "closed"}});
+    let job = world.job_with("waits", "true", json!({"numbers": [1, 2, 3, 4]}), target);
+    let handle = world.backend.start(&job).await.unwrap().handle;
+    world.cluster.run("scancel", &[&number(&handle)]);
+    // As when the controller has forgotten it.
+    world.commands.always("squeue", Fault::Says(""));
+    let seen = ended(&*world.backend, &handle).await;
+    assert!(matches!(seen.state, JobState::Cancelled(_)), "{seen:?}");
 }

@@ -142,7 +142,14 @@ pub(super) fn record(job: &Value) -> Option<Record> {
     let (array, time) = (&job["array"], &job["time"]);
     let own = id(&job["job_id"])?;
     let whole = id(&array["job_id"]);
+    // Tasks that never began are one record.
     let task = number(&array["task_id"]).or_else(|| number(&array["task"]));
+    let many = some_text(&array["task"]).and_then(|tasks| indices::parse(&tasks).or_else(|| masked(&tasks)));
+    let tasks = match (whole, task.and_then(|task| u32::try_from(task).ok()), many) {
+        (Some(_), Some(task), _) => Tasks::One(task),
+        (Some(_), None, Some(tasks)) => Tasks::Many(tasks),
+        _ => Tasks::Single,
+    };
     let seconds = |value: &Value| number(value).and_then(|seconds| u64::try_from(seconds).ok());
     let total = &time["total"];
     let micros = seconds(&total["microseconds"]).unwrap_or(0);
@@ -150,7 +157,7 @@ pub(super) fn record(job: &Value) -> Option<Record> {
     let memory = [("memory", "M"), ("memory_per_node", "M"), ("memory_per_cpu", "M per CPU")];
     Some(Record {
         job: whole.unwrap_or(own),
-        task: whole.and(task).and_then(|task| u32::try_from(task).ok()),
+        tasks,
         name: text(&job["name"]),
         state: Some(state(&job["state"]["current"])),
         // It has the name of a user there, and no number.
@@ -170,6 +177,16 @@ pub(super) fn record(job: &Value) -> Option<Record> {
         cpus: number(&asked["CPUs"]).and_then(|cpus| u32::try_from(cpus).ok()),
         nodes: text(&job["nodes"]),
     })
+}
+
+/// The tasks of a mask as slurmdbd keeps it: `0x3FC` for those from 2 to 9.
+fn masked(text: &str) -> Option<Vec<u32>> {
+    let mut tasks = Vec::new();
+    for (at, digit) in text.strip_prefix("0x")?.chars().rev().enumerate() {
+        let (bits, first) = (digit.to_digit(16)?, u32::try_from(at).ok()?.checked_mul(4)?);
+        tasks.extend((0..4).filter(|bit| bits >> bit & 1 == 1).map(|bit| first + bit));
+    }
+    Some(tasks)
 }
 
 /// The most memory that a task of this step used, in bytes.
@@ -233,8 +250,30 @@ mod tests {
             "steps": [{"tres": {"requested": {"max": [{"type": "mem", "count": 4096}]}}}], "nodes": "vm",
         });
         let read = record(&told).unwrap();
-        assert_eq!((read.job, read.task, read.exit, read.state), (1, Some(1), None, Some(State::Failed)));
+        assert_eq!(
+            (read.job, read.tasks, read.exit, read.state),
+            (1, Tasks::One(1), None, Some(State::Failed))
+        );
         assert_eq!((read.max_memory, read.cpu_time), (Some(4096), Some(Duration::from_millis(1500))));
         assert_eq!(read.asked_memory.as_deref(), Some("10M"));
+    }
+
+    #[test]
+    fn tasks_that_never_began_are_those_of_a_mask() {
+        // As recorded from a 22.05 of an array `2-9%2` that was cancelled.
+        let told = |task: &str| {
+            json!({
+                "job_id": 1, "name": "tb-a", "state": {"current": "CANCELLED", "reason": "JobHeldUser"},
+                "array": {"job_id": 1, "limits": {"max": {"running": {"tasks": 2}}}, "task": task, "task_id": null},
+            })
+        };
+        for task in ["0x3FC", "2-9%2"] {
+            assert_eq!(record(&told(task)).unwrap().tasks, Tasks::Many((2..10).collect()), "{task}");
+        }
+        assert_eq!(
+            record(&told("0x3FC...")).unwrap().tasks,
+            Tasks::Single,
+            "all that have none of their own"
+        );
     }
 }
