@@ -35,6 +35,8 @@ pub struct Asking {
     pub trace: Option<String>,
     /// Set once something of it was told.
     told: AtomicBool,
+    /// Set once something of it was told that there was no room for.
+    lost: AtomicBool,
 }
 
 impl Asking {
@@ -65,6 +67,15 @@ impl Asking {
 
     pub(super) fn has_told(&self) {
         self.told.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn has_lost(&self) {
+        self.lost.store(true, Ordering::Relaxed);
+    }
+
+    /// True if there was no room for something that was told of it since this was asked last.
+    pub(super) fn take_lost(&self) -> bool {
+        self.lost.swap(false, Ordering::Relaxed)
     }
 
     /// True if something of it was told since this was asked last.

@@ -1,9 +1,9 @@
 //! The log as a file: lines are put at its end, under a lock that whoever writes into the same log takes, too (a server and an
-//! operator's command), so that they make one chain. When it is full or old it is put aside under the number of its first line,
-//! and the chain goes on in a new one. It must not know what lines tell, and it blocks: its caller sees to that.
+//! operator's command), so that they make one chain. When it is full or old it is put aside, and the chain goes on in a new one.
+//! It must not know what lines tell, and it blocks: its caller sees to that.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,12 +13,11 @@ use rustix::fs::{FlockOperation, flock};
 use serde_json::{Value, json};
 use taskbridge_sdk::Timestamp;
 
+use super::aside;
 use super::chain::{self, Head, Key};
 use super::record::{Entry, Kind};
+use super::tail::{first_line, tail};
 use crate::clock::{self, Clock, Entropy};
-
-/// How much of a file's end is read to find its last line. Lines are far shorter.
-const TAIL: u64 = 1024 * 1024;
 
 /// Where the log is, and when another file is begun.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,8 +91,8 @@ struct Left {
     inode: u64,
     length: u64,
     head: Head,
-    /// The number of its first line, and when that was written.
-    first: Option<(u64, Timestamp)>,
+    /// When its first line was written.
+    first: Option<Timestamp>,
 }
 
 /// The log as a file.
@@ -133,8 +132,13 @@ impl FileLog {
 
     fn append_locked(&mut self, objects: &[String], is_file: bool) -> io::Result<()> {
         let (mut left, mut own) = self.open(is_file)?;
-        if is_file && self.is_over(&left) {
-            (left, own) = self.put_aside(left)?;
+        // Of each file all lines are of one key, so that `verify` can be given it. What has to be said of the end of this one
+        // is said in it, and it is put aside the next time.
+        let (is_torn, is_of_another) = (own.len() > 1, left.head.seq == 0 && left.length > 0);
+        if is_file && !is_torn && (is_of_another || self.is_over(&left)) {
+            let (next, rotated) = self.put_aside(left)?;
+            left = next;
+            own.extend(rotated);
         }
         let mut head = left.head.clone();
         let mut text = Vec::new();
@@ -156,7 +160,7 @@ impl FileLog {
             let _ = left.file.set_len(left.length);
             return Err(error);
         }
-        let first = left.first.or_else(|| Some((left.head.seq + 1, self.tools.clock.now())));
+        let first = left.first.or_else(|| Some(self.tools.clock.now()));
         let length = left.length + text.len() as u64;
         self.ours = Some(head.clone());
         self.left = Some(Left { head, length, first, ..left });
@@ -165,14 +169,17 @@ impl FileLog {
 
     /// Nobody else writes into this log as long as this is held.
     fn lock(&self) -> io::Result<File> {
-        let file =
-            private().create(true).truncate(false).write(true).open(beside(&self.place.path, "lock"))?;
+        let file = private()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(aside::beside(&self.place.path, "lock"))?;
         flock(&file, FlockOperation::LockExclusive)?;
         Ok(file)
     }
 
     fn is_over(&self, left: &Left) -> bool {
-        let Some((_, since)) = left.first else { return false };
+        let Some(since) = left.first else { return false };
         left.length >= self.place.max_bytes || self.tools.clock.now().since(since) >= self.place.max_age
     }
 
@@ -205,7 +212,7 @@ impl FileLog {
         let head = self.tools.goes_on(before.as_deref(), self.ours.as_ref(), &mut own);
         let first = match first_line(&mut file, length)? {
             Some(line) => chain::read(&self.tools.key, &line)
-                .map(|line| (line.at.seq, moment(&line.time).unwrap_or_else(|| self.tools.clock.now()))),
+                .map(|line| moment(&line.time).unwrap_or_else(|| self.tools.clock.now())),
             None => None,
         };
         Ok((left(file, head, first), own))
@@ -213,47 +220,22 @@ impl FileLog {
 
     /// Puts the file aside and begins another.
     fn put_aside(&self, left: Left) -> io::Result<(Left, Vec<String>)> {
-        let seq = left.first.map_or(left.head.seq, |(seq, _)| seq);
-        let aside = beside(&self.place.path, &format!("{seq:020}"));
-        std::fs::rename(&self.place.path, &aside)?;
+        let name = aside::put(&self.place.path)?;
         let file = private().read(true).append(true).create(true).open(&self.place.path)?;
         let inode = file.metadata()?.ino();
-        let name = aside.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let own = vec![self.tools.own(Kind::LogRotated, json!({"before": name}))];
-        let mut files = put_aside(&self.place.path)?;
-        let old = files.len().saturating_sub(self.place.keep_files);
-        for file in files.drain(..old) {
-            std::fs::remove_file(file)?;
-        }
+        let meant = self.place.max_age * u32::try_from(self.place.keep_files).unwrap_or(u32::MAX);
+        aside::keep(&self.place.path, self.place.keep_files, meant / 2)?;
         Ok((Left { file, is_file: true, inode, length: 0, head: left.head, first: None }, own))
     }
 
     /// The last line of the newest file that was put aside.
     fn newest_aside(&self) -> io::Result<Option<String>> {
-        let Some(newest) = put_aside(&self.place.path)?.pop() else { return Ok(None) };
+        let Some(newest) = aside::all(&self.place.path)?.pop() else { return Ok(None) };
         let mut file = File::open(newest)?;
         let length = file.metadata()?.len();
         Ok(tail(&mut file, length)?.last)
     }
-}
-
-/// The files of a log that were put aside, the oldest first.
-///
-/// # Errors
-/// If its folder cannot be read.
-pub fn put_aside(path: &Path) -> io::Result<Vec<PathBuf>> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let begins = format!("{}.", path.file_name().unwrap_or_default().to_string_lossy());
-    let is_number = |rest: &str| rest.len() == 20 && rest.bytes().all(|byte| byte.is_ascii_digit());
-    let mut files = Vec::new();
-    for entry in std::fs::read_dir(folder)? {
-        let entry = entry?;
-        if entry.file_name().to_string_lossy().strip_prefix(&begins).is_some_and(is_number) {
-            files.push(entry.path());
-        }
-    }
-    files.sort();
-    Ok(files)
 }
 
 /// For its user alone.
@@ -263,49 +245,14 @@ fn private() -> OpenOptions {
     options
 }
 
-fn beside(path: &Path, end: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".");
-    name.push(end);
-    PathBuf::from(name)
-}
-
 fn is_as_left(path: &Path, left: &Left) -> bool {
     std::fs::metadata(path).is_ok_and(|now| now.ino() == left.inode && now.len() == left.length)
-}
-
-/// The end of a file.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Tail {
-    /// The last line that has an end.
-    last: Option<String>,
-    /// What stands behind it.
-    torn: Option<Vec<u8>>,
-}
-
-fn tail(file: &mut File, length: u64) -> io::Result<Tail> {
-    let from = length.saturating_sub(TAIL);
-    file.seek(SeekFrom::Start(from))?;
-    let mut bytes = Vec::new();
-    file.take(TAIL).read_to_end(&mut bytes)?;
-    let mut lines = bytes.split(|byte| *byte == b'\n').rev();
-    let torn = lines.next().filter(|rest| !rest.is_empty()).map(<[u8]>::to_vec);
-    let last = lines.find(|line| !line.is_empty()).map(|line| String::from_utf8_lossy(line).into_owned());
-    Ok(Tail { last, torn })
 }
 
 /// The moment that a line names.
 fn moment(time: &str) -> Option<Timestamp> {
     let time: jiff::Timestamp = time.parse().ok()?;
     Some(Timestamp::from_millis(time.as_millisecond()))
-}
-
-fn first_line(file: &mut File, length: u64) -> io::Result<Option<String>> {
-    file.seek(SeekFrom::Start(0))?;
-    let mut bytes = Vec::new();
-    file.take(TAIL.min(length)).read_to_end(&mut bytes)?;
-    let line = bytes.split(|byte| *byte == b'\n').next().filter(|line| !line.is_empty());
-    Ok(line.map(|line| String::from_utf8_lossy(line).into_owned()))
 }
 
 #[cfg(test)]
@@ -340,7 +287,7 @@ mod tests {
     }
 
     fn verify(place: &Place) -> Report {
-        let mut files = put_aside(&place.path).unwrap();
+        let mut files = aside::all(&place.path).unwrap();
         files.push(place.path.clone());
         let mut verifier = Verifier::new(Key::default(), []);
         for file in files {
@@ -364,7 +311,7 @@ mod tests {
         }
         let report = verify(&place);
         assert_eq!((report.broken.as_slice(), report.heads.len()), ([].as_slice(), 1), "{report:?}");
-        assert_eq!(put_aside(&place.path).unwrap().len(), 3, "older files are deleted");
+        assert_eq!(aside::all(&place.path).unwrap().len(), 3, "older files are deleted");
         assert!(matches!(report.notes[0].what, What::BeginsAt(n) if n > 1));
         let mode = std::fs::metadata(&place.path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
@@ -408,8 +355,15 @@ mod tests {
         let keyed = Tools { key: Key::of("secret"), ..tools() };
         FileLog::new(place.clone(), keyed).append(&objects(1)).unwrap();
         let text = std::fs::read_to_string(&place.path).unwrap();
-        let began = text.lines().nth(2).unwrap();
+        let began = text.lines().next().unwrap();
         assert!(began.contains("log.began") && began.contains("\"after\":{"), "{began}");
+        // What was before is whole by itself, and stays: it is not taken for the oldest because its numbers are higher.
+        let [before] = &aside::all(&place.path).unwrap()[..] else { panic!("one file of each key") };
+        let mut verifier = Verifier::new(Key::default(), []);
+        for line in std::fs::read_to_string(before).unwrap().lines() {
+            verifier.line(line.to_owned(), line.as_bytes());
+        }
+        assert_eq!(verifier.finish(false).broken, []);
     }
 
     #[test]

@@ -3,12 +3,15 @@
 //! they hold. It must not change what happens, but for one thing: where the config says that nothing may be done untold,
 //! it says so before it is done.
 
+mod aside;
 mod asking;
 pub mod chain;
+mod events;
 mod file;
 pub mod record;
 mod stored;
 pub mod suspicion;
+mod tail;
 pub mod verify;
 mod writer;
 
@@ -22,24 +25,21 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 
+pub use aside::all as put_aside;
 pub use asking::Asking;
-pub use file::{FileLog, Place, Tools, put_aside};
+pub use file::{FileLog, Place, Tools};
 pub use stored::StoreLog;
 pub use writer::Writer;
 
-use self::record::{Engine, Entry, From, Kind, TaskName, capped, trace_id};
+use self::record::{Entry, From, Kind, capped};
 use self::suspicion::{Judged, Over, Pattern, Suspects};
 use self::writer::{Handed, MOST_WAITING, Shared, Sinks};
+use crate::auth::of_one_user;
 use crate::clock::{Clock, Entropy};
 use crate::seal::Seal;
-use crate::tasks::audit::{self as core, Audit, Event, Lines, Part, Wish};
-use crate::tasks::store::{Held, StoreError};
-use crate::tasks::task::{Job, Outcome, Owner, Task, TaskId};
-
-/// What tasks are named by in lines.
-const TASK: &str = "audit task";
-/// The same for arguments.
-const ARGUMENTS: &str = "audit arguments";
+use crate::tasks::audit::{self as core, Audit, Event, Lines, Wish};
+use crate::tasks::store::StoreError;
+use crate::tasks::task::{Owner, Task};
 
 /// What the config says of the audit log.
 #[derive(Clone, Debug, Default)]
@@ -132,9 +132,23 @@ impl Auditor {
     /// # Errors
     /// If it cannot be put on record.
     pub async fn answers(&self, asking: &Asking) -> Result<(), StoreError> {
+        if asking.take_lost() && self.refuses {
+            return Err(cannot());
+        }
         match self.refuses && asking.take_told() {
             true => self.settled().await,
             false => Ok(()),
+        }
+    }
+
+    /// Something is about to be handed to whoever asks here, before their request is answered; else as [`Self::answers`].
+    ///
+    /// # Errors
+    /// If what was told of it cannot be put on record.
+    pub async fn hands_over(&self) -> Result<(), StoreError> {
+        match Asking::here() {
+            Some(asking) => self.answers(&asking).await,
+            None => Ok(()),
         }
     }
 
@@ -151,14 +165,14 @@ impl Auditor {
         let mut entry = self.entry(Kind::CallDenied, "denied");
         entry.tool = tool.map(capped);
         entry.detail = json!({"verb": "call", "why": capped(why)});
-        self.tell_of_asker(Kind::CallDenied, entry);
+        self.tell_of_asker(Kind::CallDenied, entry, "");
     }
 
     /// Somebody asked for more than they may.
     pub fn exceeded(&self, limit: &str) {
         let mut entry = self.entry(Kind::LimitExceeded, "refused");
         entry.detail = json!({"limit": capped(limit)});
-        self.tell_of_asker(Kind::LimitExceeded, entry);
+        self.tell_of_asker(Kind::LimitExceeded, entry, "");
     }
 
     /// The process does something by itself.
@@ -188,13 +202,7 @@ impl Auditor {
         let Some(queue) = &self.queue else { return Ok(()) };
         let (told, hears) = oneshot::channel();
         let is_written = queue.send(Handed::Barrier(told)).is_ok() && hears.await.unwrap_or(false);
-        match is_written {
-            true => Ok(()),
-            false => Err(StoreError::Unavailable(
-                "the audit log cannot be written, and nothing may be done untold ([audit] on_failure)"
-                    .to_owned(),
-            )),
-        }
+        if is_written { Ok(()) } else { Err(cannot()) }
     }
 
     fn entry(&self, kind: Kind, outcome: &'static str) -> Entry {
@@ -207,18 +215,22 @@ impl Auditor {
         entry
     }
 
-    fn tell_of_asker(&self, kind: Kind, entry: Entry) {
+    /// Tells of what somebody does again and again, maybe. True if there was not too much of it to be told.
+    fn tell_of_asker(&self, kind: Kind, entry: Entry, what: &str) -> bool {
         let asking = Asking::here();
         let owner = asking.as_ref().and_then(|asking| asking.principal.as_ref()).filter(|by| by.identified);
         let address = asking.as_ref().and_then(|asking| asking.address());
         let subject = subject(owner.map(|by| &by.owner), address);
-        self.tell(kind, entry, &subject);
+        self.tell(kind, entry, format!("{subject} {what}").trim_end())
     }
 
-    /// Counts it, and hands it to the writer unless there was too much of the kind.
-    fn tell(&self, kind: Kind, entry: Entry, subject: &str) {
+    /// Counts it, and hands it to the writer unless there was too much of the kind: then it is false.
+    fn tell(&self, kind: Kind, entry: Entry, subject: &str) -> bool {
         self.count(kind);
-        let Some(pattern) = Pattern::of(kind) else { return self.write(entry) };
+        let Some(pattern) = Pattern::of(kind) else {
+            self.write(entry);
+            return true;
+        };
         let (Judged { writes, is_first }, over) =
             self.suspects.lock().count(pattern, subject, self.means.clock.now());
         for Over { pattern, subject, count } in over {
@@ -231,6 +243,7 @@ impl Auditor {
         if writes {
             self.write(entry);
         }
+        writes
     }
 
     fn suspicious(&self, pattern: Pattern, subject: &str, count: u32, outcome: &'static str) {
@@ -263,98 +276,20 @@ impl Auditor {
         {
             self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
             self.shared.lost.fetch_add(1, Ordering::Relaxed);
+            if let Some(asking) = Asking::here() {
+                asking.has_lost();
+            }
         }
-    }
-
-    fn named(&self, id: &TaskId) -> TaskName {
-        let beginning = format!("{id:?}");
-        TaskName {
-            id: capped(beginning.trim_end_matches('.')),
-            digest: self.means.seal.digest(&[TASK, id.as_str()]),
-            owner: None,
-        }
-    }
-
-    fn task_of(&self, task: &Task) -> TaskName {
-        TaskName { owner: Some(capped(task.owner.as_str())), ..self.named(&task.id) }
-    }
-
-    fn arguments(&self, arguments: &Value) -> String {
-        self.means.seal.digest(&[ARGUMENTS, &arguments.to_string()])
-    }
-
-    /// What is told of a task.
-    fn about(&self, kind: Kind, outcome: &'static str, task: &Task) -> Entry {
-        let mut entry = self.entry(kind, outcome);
-        entry.task = Some(self.task_of(task));
-        entry.tool = Some(capped(&task.tool));
-        let handle = task.handle().map(|handle| capped(handle.as_str()));
-        entry.engine = Some(Engine { backend: capped(&task.backend), handle });
-        if let Some(trace) = &task.origin.trace {
-            entry.request.get_or_insert_default().trace.get_or_insert_with(|| trace_id(&trace.parent));
-        }
-        entry
     }
 }
 
 #[async_trait]
 impl Audit for Auditor {
     fn note(&self, event: Event<'_>) {
-        core::log(event);
-        match event {
-            Event::Created(task) => {
-                let mut entry = self.about(Kind::TaskCreated, "ok", task);
-                if let Job::Pending { spec, .. } | Job::Starting { spec, .. } = &task.job {
-                    entry.arguments = Some(self.arguments(&spec.arguments));
-                }
-                self.tell(Kind::TaskCreated, entry, "");
-            }
-            Event::Started(task) => {
-                self.tell(Kind::TaskStarted, self.about(Kind::TaskStarted, "ok", task), "");
-            }
-            Event::Ended(task) => {
-                let outcome = match task.outcome() {
-                    Some(Outcome::Succeeded) | None => "ok",
-                    Some(Outcome::Failed) => "failed",
-                    Some(Outcome::Cancelled) => "cancelled",
-                    Some(Outcome::Broken) => "broken",
-                };
-                self.tell(Kind::TaskEnded, self.about(Kind::TaskEnded, outcome, task), "");
-            }
-            Event::CancelAsked(task) => {
-                self.tell(Kind::TaskCancelled, self.about(Kind::TaskCancelled, "ok", task), "");
-            }
-            Event::Answered { task, question } => {
-                let mut entry = self.about(Kind::QuestionAnswered, "ok", task);
-                entry.detail = json!({"question": capped(question)});
-                self.tell(Kind::QuestionAnswered, entry, "");
-            }
-            Event::Read { task, part } => {
-                let (kind, detail) = match part {
-                    Part::Result => (Kind::ResultRead, Value::Null),
-                    Part::Log => (Kind::LogRead, Value::Null),
-                    Part::Artifact(name) => (Kind::ArtifactRead, json!({"name": capped(name)})),
-                };
-                let mut entry = self.about(kind, "ok", task);
-                entry.detail = detail;
-                self.tell(kind, entry, "");
-            }
-            Event::NotFound { id, .. } => {
-                let mut entry = self.entry(Kind::LookupFailed, "not_found");
-                entry.task = Some(self.named(id));
-                self.tell_of_asker(Kind::LookupFailed, entry);
-            }
-            Event::Denied { task, deed, why } => {
-                let mut entry = self.about(Kind::CallDenied, "denied", task);
-                entry.detail = json!({"verb": deed, "why": capped(why)});
-                self.tell_of_asker(Kind::CallDenied, entry);
-            }
-            Event::ClientTask { held: Held { of, stage, .. }, .. } => {
-                let mut entry = self.entry(Kind::ClientTask, "ok");
-                entry.task = Some(self.named(&of.task));
-                entry.detail = json!({"question": capped(&of.key), "stage": capped(&format!("{stage:?}"))});
-                self.tell(Kind::ClientTask, entry, "");
-            }
+        let is_told = self.told(&event);
+        // What goes on and on fills the log of the server no more than this one.
+        if is_told {
+            core::log(event);
         }
     }
 
@@ -384,11 +319,17 @@ impl Audit for Auditor {
     }
 }
 
+/// Why nothing is done.
+fn cannot() -> StoreError {
+    let why = "the audit log cannot be written, and nothing may be done untold ([audit] on_failure)";
+    StoreError::Unavailable(why.to_owned())
+}
+
 /// Whose events are counted together.
 fn subject(owner: Option<&Owner>, address: Option<IpAddr>) -> String {
     match (owner, address) {
         (Some(owner), _) => format!("owner {}", owner.as_str()),
-        (None, Some(address)) => format!("address {address}"),
+        (None, Some(address)) => format!("address {}", of_one_user(address)),
         (None, None) => "this machine".to_owned(),
     }
 }

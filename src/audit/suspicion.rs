@@ -1,6 +1,6 @@
 //! What looks like guessing: one owner or one address that does again and again what should be rare. It is told once for
-//! each pattern and window, and what goes on beyond is counted and not written, so that nobody fills the log. Pure: it is
-//! handed the time, and forgets what is past.
+//! each pattern and window, and what goes on beyond is counted and not written, so that nobody fills the log. Each pattern has
+//! a table of its own: who fills one hides nothing of the others. Pure: it is handed the time, and forgets what is past.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -15,8 +15,13 @@ pub const WINDOW: Duration = Duration::from_secs(60);
 pub const SUSPICIOUS: u32 = 20;
 /// So many lines of one pattern and subject are written within a window.
 pub const WRITTEN: u32 = 100;
-/// The most subjects that are counted at a time. Beyond that, new ones are one and the same.
+/// So many lines are written of one caller who reads one and the same thing.
+const READ_AGAIN: u32 = 10;
+/// The most subjects of a pattern that are counted at a time. Beyond that, new ones are one and the same.
 const MOST: usize = 4_096;
+
+/// Stands for all for whom there is no room.
+const REST: &str = "all others";
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -29,6 +34,8 @@ pub enum Pattern {
     Excess,
     /// Calls of what one may not call.
     Denials,
+    /// Reads of what the same caller has read within the window: of these, the subject is the caller and what they read.
+    Reads,
 }
 
 impl Pattern {
@@ -39,6 +46,7 @@ impl Pattern {
             Pattern::Authentications => "many failed authentications",
             Pattern::Excess => "many requests beyond a limit",
             Pattern::Denials => "many denied calls",
+            Pattern::Reads => "many reads of one and the same",
         }
     }
 
@@ -49,8 +57,22 @@ impl Pattern {
             Kind::AuthFailed => Some(Pattern::Authentications),
             Kind::LimitExceeded => Some(Pattern::Excess),
             Kind::CallDenied => Some(Pattern::Denials),
+            Kind::ResultRead | Kind::LogRead | Kind::ArtifactRead => Some(Pattern::Reads),
             _ => None,
         }
+    }
+
+    /// So many lines of one subject are written within a window.
+    const fn written(self) -> u32 {
+        match self {
+            Pattern::Reads => READ_AGAIN,
+            Pattern::Lookups | Pattern::Authentications | Pattern::Excess | Pattern::Denials => WRITTEN,
+        }
+    }
+
+    /// True if those for whom there is no room are counted together. Who reads many things is no suspect: all that is written.
+    const fn has_rest(self) -> bool {
+        !matches!(self, Pattern::Reads)
     }
 }
 
@@ -77,34 +99,41 @@ pub struct Over {
 /// Who does what how often.
 #[derive(Debug, Default)]
 pub struct Suspects {
-    counts: HashMap<(Pattern, String), (Timestamp, u32)>,
+    counts: HashMap<Pattern, HashMap<String, (Timestamp, u32)>>,
 }
 
 impl Suspects {
     /// Counts one event.
     pub fn count(&mut self, pattern: Pattern, subject: &str, now: Timestamp) -> (Judged, Vec<Over>) {
         let mut over = Vec::new();
-        let key = (pattern, subject.to_owned());
-        let is_known = self.counts.get(&key).is_some_and(|(since, _)| now.since(*since) < WINDOW);
+        let known = self.counts.get(&pattern).and_then(|subjects| subjects.get(subject));
+        let is_known = known.is_some_and(|(since, _)| now.since(*since) < WINDOW);
         if !is_known {
             over = self.over(now);
         }
-        let key = if is_known || self.counts.len() < MOST { key } else { (pattern, String::new()) };
-        let (_, count) = self.counts.entry(key).or_insert((now, 0));
+        let subjects = self.counts.entry(pattern).or_default();
+        let is_full = !is_known && subjects.len() >= MOST;
+        if is_full && !pattern.has_rest() {
+            return (Judged { writes: true, is_first: false }, over);
+        }
+        let subject = if is_full { REST } else { subject };
+        let (_, count) = subjects.entry(subject.to_owned()).or_insert((now, 0));
         *count = count.saturating_add(1);
-        (Judged { writes: *count <= WRITTEN, is_first: *count == SUSPICIOUS }, over)
+        (Judged { writes: *count <= pattern.written(), is_first: *count == SUSPICIOUS }, over)
     }
 
     /// Forgets the windows that are over. Those of which something was not written come back.
     pub fn over(&mut self, now: Timestamp) -> Vec<Over> {
         let mut over = Vec::new();
-        self.counts.retain(|(pattern, subject), (since, count)| {
-            let lasts = now.since(*since) < WINDOW;
-            if !lasts && *count > WRITTEN {
-                over.push(Over { pattern: *pattern, subject: subject.clone(), count: *count });
-            }
-            lasts
-        });
+        for (pattern, subjects) in &mut self.counts {
+            subjects.retain(|subject, (since, count)| {
+                let lasts = now.since(*since) < WINDOW;
+                if !lasts && *count > pattern.written() {
+                    over.push(Over { pattern: *pattern, subject: subject.clone(), count: *count });
+                }
+                lasts
+            });
+        }
         over
     }
 }
@@ -130,7 +159,21 @@ mod tests {
         assert!(ann.writes && !ann.is_first, "another window");
         assert_eq!(over, [Over { pattern: Pattern::Lookups, subject: "ann".to_owned(), count: 200 }]);
         assert_eq!(suspects.over(at(1000)), []);
-        assert!(suspects.counts.is_empty(), "what is past is forgotten");
+        assert!(suspects.counts[&Pattern::Lookups].is_empty(), "what is past is forgotten");
+    }
+
+    #[test]
+    fn reads_are_all_written_but_those_of_the_same_again() {
+        let mut suspects = Suspects::default();
+        let things = 2 * MOST;
+        let written = (0..things)
+            .filter(|n| suspects.count(Pattern::Reads, &format!("ann {n}"), at(0)).0.writes)
+            .count();
+        assert_eq!(written, things);
+        let again = (0..1_000).filter(|_| suspects.count(Pattern::Reads, "ann 1", at(1)).0.writes).count();
+        assert_eq!(again, READ_AGAIN as usize - 1, "one was before");
+        let over = suspects.over(at(60));
+        assert_eq!(over, [Over { pattern: Pattern::Reads, subject: "ann 1".to_owned(), count: 1_001 }]);
     }
 
     #[test]
@@ -139,7 +182,9 @@ mod tests {
         let firsts = (0..3 * MOST)
             .filter(|n| suspects.count(Pattern::Authentications, &n.to_string(), at(0)).0.is_first)
             .count();
-        assert_eq!(suspects.counts.len(), MOST + 1);
+        assert_eq!(suspects.counts[&Pattern::Authentications].len(), MOST + 1);
         assert_eq!(firsts, 1, "all that have no room of their own are one");
+        let (ann, _) = suspects.count(Pattern::Lookups, "ann", at(0));
+        assert!(ann.writes, "who fills one table hides nothing of another");
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::io::{self, Write as _};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
@@ -40,8 +40,6 @@ pub(super) struct Shared {
     pub(super) lost: AtomicU64,
     /// How often a place could not be written to.
     pub(super) failures: AtomicU64,
-    /// True while one cannot.
-    pub(super) failing: AtomicBool,
 }
 
 /// The places that keep lines.
@@ -140,13 +138,17 @@ impl Writer {
         }
         let lost = self.shared.lost.swap(0, Ordering::Relaxed);
         let count = lines.len();
-        let mut is_written = true;
+        // Whoever waits is told no as well if there was no room for a line, whosever it was.
+        let mut is_written = lost == 0;
         for lane in &mut self.lanes {
             lane.lost += lost;
             for line in &lines {
                 match lane.unwritten.len() < MOST_WAITING {
                     true => lane.unwritten.push_back(line.clone()),
-                    false => lane.lost += 1,
+                    false => {
+                        lane.lost += 1;
+                        is_written = false;
+                    }
                 }
             }
             match lane.flush(&self.tools).await {
@@ -159,7 +161,6 @@ impl Writer {
             }
         }
         self.shared.waiting.fetch_sub(count, Ordering::Relaxed);
-        self.shared.failing.store(!is_written, Ordering::Relaxed);
         for told in barriers {
             // Who waited may have gone away.
             let _ = told.send(is_written);

@@ -5,6 +5,7 @@ mod certificates;
 mod challenge;
 mod identity;
 mod keys;
+mod network;
 pub mod oauth;
 
 use std::net::IpAddr;
@@ -15,6 +16,7 @@ pub use certificate::{Certificate, Name};
 pub use certificates::{Certificates, Says};
 pub use identity::{Identity, Peer, Presented};
 pub use keys::{ApiKeys, BadKey, Key, make as make_key};
+pub use network::of_one_user;
 use oauth::{Flaw, OAuth};
 use taskbridge_sdk::Timestamp;
 

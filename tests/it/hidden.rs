@@ -20,10 +20,14 @@ const WRONG_ARGUMENT: &str = "misfit-hidden-argument-0123456789";
 const PASSWORD: &str = "hidden-password-0123456789";
 const TOKEN: &str = "hidden-token-0123456789";
 const WEBHOOK: &str = "hidden-webhook-0123456789";
+const METRICS: &str = "hidden-metrics-0123456789-0123456789";
+const AUDIT: &str = "hidden-audit-0123456789-0123456789";
+const COLLECTOR: &str = "hidden-collector-0123456789";
 
 fn all() -> Vec<String> {
-    let told = [KEY, WRONG_KEY, SEAL, HOOK, WRONG_HOOK, ARGUMENT, WRONG_ARGUMENT, PASSWORD, TOKEN, WEBHOOK];
-    let mut all: Vec<String> = told.map(str::to_owned).into();
+    let known = [KEY, SEAL, HOOK, ARGUMENT, PASSWORD, TOKEN, WEBHOOK, METRICS, AUDIT, COLLECTOR];
+    let wrong = [WRONG_KEY, WRONG_HOOK, WRONG_ARGUMENT];
+    let mut all: Vec<String> = known.iter().chain(&wrong).map(|secret| (*secret).to_owned()).collect();
     all.extend([
         NOTIFY.to_owned(),
         STANDARD.encode(NOTIFY),
@@ -62,6 +66,19 @@ path = "state/taskbridge.db"
 [seal]
 keys = [{{ env = "SEAL" }}]
 
+[metrics]
+listen = "127.0.0.1:0"
+token = "{METRICS}"
+
+[audit]
+to = ["file"]
+path = "audit.jsonl"
+key = "{AUDIT}"
+
+[telemetry]
+otlp = "http://127.0.0.1:9"
+headers = {{ authorization = "{COLLECTOR}" }}
+
 [[notify]]
 url = "http://127.0.0.1:9/events"
 secret = "whsec_{notify}"
@@ -85,7 +102,7 @@ target = {{ command = ["sh", "-c", "test -n \"$T\" && sleep \"$1\" && echo done"
 }
 
 /// All that a client is told, when it does what it should and when it does not.
-async fn told(server: &Server) -> Vec<(&'static str, String)> {
+async fn told(server: &Server, metrics: &str) -> Vec<(&'static str, String)> {
     let client = Client::open_with(server.url(), KEY).await.unwrap();
     let task = client.start("deploy", json!({"token": ARGUMENT})).await.unwrap();
     let result = client.result(&task).await.unwrap();
@@ -107,13 +124,14 @@ async fn told(server: &Server) -> Vec<(&'static str, String)> {
     ];
     let http = reqwest::Client::builder().no_proxy().build().unwrap();
     let beside = |path: &str| server.url().replace("/mcp", path);
-    for path in ["/healthz", "/readyz", "/metrics"] {
+    for path in ["/healthz", "/readyz"] {
         let answer = http.get(beside(path)).bearer_auth(KEY).send().await.unwrap();
-        told.push((
-            if path == "/metrics" { "the metrics" } else { "the health" },
-            answer.text().await.unwrap(),
-        ));
+        told.push(("the health", answer.text().await.unwrap()));
     }
+    let numbers = http.get(metrics).bearer_auth(METRICS).send().await.unwrap().text().await.unwrap();
+    assert!(numbers.contains("tool=\"deploy\""), "{numbers}");
+    told.push(("the metrics", numbers));
+    told.push(("no metrics", http.get(metrics).bearer_auth(KEY).send().await.unwrap().text().await.unwrap()));
     for secret in [HOOK, WRONG_HOOK] {
         let post = http.post(beside("/hooks/forge")).header("x-sim-secret", secret).body("{}");
         told.push(("an answer to a delivery", post.send().await.unwrap().text().await.unwrap()));
@@ -133,7 +151,8 @@ async fn no_secret_is_in_anything_that_is_said() {
     serve.env("TASKBRIDGE_LOG", "trace").env("SEAL", SEAL);
     let mut server = Server::spawn(serve, &place.path("server.log"));
     server.wait_until_it_listens();
-    for (what, said) in told(&server).await {
+    let metrics = server.metrics_url();
+    for (what, said) in told(&server, &metrics).await {
         holds_none(what, &said);
     }
     let beside = |words: &[&str]| {
@@ -157,8 +176,9 @@ async fn no_secret_is_in_anything_that_is_said() {
     let log = std::fs::read_to_string(place.path("server.log")).unwrap();
     assert!(log.contains("TRACE") && log.contains("deploy"), "all of the log is on");
     holds_none("the log", &log);
-    // Nor does the store hold what is sensitive, in clear or in base64.
-    for file in ["state/taskbridge.db", "state/taskbridge.db-wal"] {
+    // Nor does the store hold what is sensitive, in clear or in base64, or the audit log.
+    assert!(std::fs::read_to_string(place.path("audit.jsonl")).unwrap().contains("task.created"));
+    for file in ["state/taskbridge.db", "state/taskbridge.db-wal", "audit.jsonl"] {
         let bytes = std::fs::read(place.path(file)).unwrap_or_default();
         holds_none("the store", &String::from_utf8_lossy(&bytes));
     }

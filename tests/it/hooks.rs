@@ -83,11 +83,14 @@ async fn a_hint_brings_the_look_forward() {
     // What says the same again, or nothing, or something about jobs of nobody is taken and changes nothing.
     let second = client.start("job", json!({"delay_ms": 300})).await.unwrap();
     let nobody = json!({"id": "2", "jobs": ["nobody's"]}).to_string();
+    // Once it has ended, so that a look would show.
+    ends(&engine, 2).await;
     for body in [about("1", &engine), nobody, "{}".to_owned(), "no JSON".to_owned(), String::new()] {
         assert_eq!(post(&server, "forge", Some(SECRET), body).await, accepted);
     }
-    ends(&engine, 2).await;
-    assert_eq!(client.get(&second).await.unwrap()["status"], "working");
+    for _ in 0..50 {
+        assert_eq!(client.get(&second).await.unwrap()["status"], "working");
+    }
     assert_eq!(post(&server, "forge", Some(SECRET), about("3", &engine)).await, accepted);
     assert_eq!(result(&client, &second).await, "all done");
 }

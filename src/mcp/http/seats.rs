@@ -2,13 +2,14 @@
 //! them all. It must not refuse anybody by itself.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
 use super::limits::PerAddress;
+use crate::auth::of_one_user;
 
 /// How often it is told that somebody has too many connections.
 const TELL_EVERY: Duration = Duration::from_secs(60);
@@ -34,7 +35,7 @@ pub(super) struct Seat {
 impl Seats {
     /// A seat for one more connection of this address. `None` if it has as many as it may.
     pub(super) fn take(&self, address: IpAddr, most: PerAddress) -> Option<Seat> {
-        let address = counted(address);
+        let address = of_one_user(address);
         let most = match most {
             PerAddress::Others(_) if address.is_loopback() => usize::MAX,
             PerAddress::Others(most) | PerAddress::Each(most) => most,
@@ -74,17 +75,6 @@ impl Drop for Seat {
                 state.taken.remove(&self.address);
             }
         }
-    }
-}
-
-/// What connections are counted by: an address, or the network of one that a single user has whole (RFC 4291).
-fn counted(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) if !address.is_loopback() => {
-            let [a, b, c, d, ..] = address.segments();
-            IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))
-        }
-        address => address,
     }
 }
 

@@ -2,10 +2,11 @@
 
 use std::fs;
 
+use futures_util::FutureExt as _;
 use serde_json::json;
 
 use super::{KEYS, log, of_event, place, stopped, to_file};
-use crate::support::{Client, Fault};
+use crate::support::{Client, Fault, Modern, Place};
 
 const FULL: &str = "to = [\"file\"]\npath = \"/dev/full\"\n";
 
@@ -44,14 +45,11 @@ async fn a_log_that_can_be_written_again_has_all_of_it() {
     let ann = Client::open_with(server.url(), KEYS[0].1).await.unwrap();
     let first = ann.start("job", json!({})).await.unwrap();
     ann.result(&first).await.unwrap();
-    // Something else stands in the file's place, which cannot be written to.
-    fs::rename(place.path("audit.jsonl"), place.path("kept")).unwrap();
-    fs::create_dir(place.path("audit.jsonl")).unwrap();
+    breaks(&place);
     ann.start("job", json!({})).await.unwrap_err();
     ann.cancel(&first).await.unwrap_err();
     assert_eq!(ann.list().await.unwrap().len(), 1, "nothing was started");
-    fs::remove_dir(place.path("audit.jsonl")).unwrap();
-    fs::rename(place.path("kept"), place.path("audit.jsonl")).unwrap();
+    works_again(&place);
     let second = ann.start("job", json!({})).await.unwrap();
     ann.result(&second).await.unwrap();
     stopped(&place, server).await;
@@ -62,4 +60,47 @@ async fn a_log_that_can_be_written_again_has_all_of_it() {
     assert_eq!(wished, vec![json!({"verb": "call"}); 3], "one of them came to nothing");
     let at = |event: &str| lines.iter().position(|line| line["event"] == event).unwrap();
     assert!(at("call.received") < at("task.created"));
+}
+
+/// Breaks the log: something else stands in the file's place, which cannot be written to.
+fn breaks(place: &Place) {
+    fs::rename(place.path("audit.jsonl"), place.path("kept")).unwrap();
+    fs::create_dir(place.path("audit.jsonl")).unwrap();
+}
+
+fn works_again(place: &Place) {
+    fs::remove_dir(place.path("audit.jsonl")).unwrap();
+    fs::rename(place.path("kept"), place.path("audit.jsonl")).unwrap();
+}
+
+#[tokio::test]
+async fn nothing_is_handed_out_untold_neither_as_an_answer_nor_on_a_stream() {
+    let place = to_file("on_failure = \"refuse\"\n");
+    let server = place.serve();
+    let ann = Client::open_with(server.url(), KEYS[0].1).await.unwrap();
+    let modern = Modern::with_tasks(server.url()).with_key(KEYS[0].1);
+    let task = ann.start("job", json!({})).await.unwrap();
+    ann.result(&task).await.unwrap();
+    breaks(&place);
+    ann.result(&task).await.unwrap_err();
+    modern.request("tasks/get", json!({"taskId": task})).await.unwrap_err();
+    for part in ["log", "artifacts/a.txt"] {
+        let uri = format!("taskbridge://tasks/{task}/{part}");
+        ann.request("resources/read", json!({ "uri": uri })).await.unwrap_err();
+    }
+    let mut events = modern.follow(std::slice::from_ref(&task)).await.unwrap();
+    while !fs::read_to_string(place.path("server.log")).unwrap().contains("a subscription cannot read") {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    assert!(events.next().now_or_never().is_none(), "the result would have come by now");
+    works_again(&place);
+    let told = events.next().await.unwrap().expect("the stream goes on");
+    assert_eq!(told["params"]["status"], "completed", "{told}");
+    stopped(&place, server).await;
+    let reads = log(&place);
+    let reads = of_event(&reads, "result.read");
+    assert!(
+        reads.len() >= 3,
+        "the first, what was asked for in vain, and what the stream handed out: {reads:?}"
+    );
 }

@@ -33,6 +33,23 @@ async fn who_guesses_is_told_of_once_and_cannot_fill_the_disk() {
 }
 
 #[tokio::test]
+async fn who_reads_the_same_again_and_again_does_not_fill_the_disk() {
+    let place = to_file("");
+    let server = place.serve();
+    let ann = Client::open_with(server.url(), KEYS[0].1).await.unwrap();
+    let tasks = [ann.start("job", json!({})).await.unwrap(), ann.start("job", json!({})).await.unwrap()];
+    for task in &tasks {
+        for _ in 0..40 {
+            ann.result(task).await.unwrap();
+        }
+    }
+    stopped(&place, server).await;
+    let lines = log(&place);
+    assert_eq!(of_event(&lines, "result.read").len(), 2 * 10, "ten of each");
+    assert_eq!(of_event(&lines, "suspicion").len(), 2);
+}
+
+#[tokio::test]
 async fn who_tries_keys_is_told_of_once_by_address() {
     let place = to_file("");
     let server = place.serve();

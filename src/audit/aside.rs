@@ -1,0 +1,95 @@
+//! Files of the log that are put aside: their names, and how many are kept. Each has a number higher than those before, whatever
+//! is in it. It must not read them.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How many digits a number has, so that names are in the order of numbers.
+const DIGITS: usize = 20;
+
+/// The files of a log that were put aside, the oldest first.
+///
+/// # Errors
+/// If its folder cannot be read.
+pub fn all(path: &Path) -> io::Result<Vec<PathBuf>> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let file = entry?.path();
+        if number(path, &file).is_some() {
+            files.push(file);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// Puts the file aside, and says under which name. Whoever calls it holds the log's lock, so that nobody takes the number first.
+///
+/// # Errors
+/// If it cannot be moved.
+pub(super) fn put(path: &Path) -> io::Result<String> {
+    let last = all(path)?.last().and_then(|file| number(path, file)).unwrap_or(0);
+    let aside = beside(path, &format!("{:0DIGITS$}", last.saturating_add(1)));
+    std::fs::rename(path, &aside)?;
+    Ok(aside.file_name().unwrap_or_default().to_string_lossy().into_owned())
+}
+
+/// Deletes the oldest, so that so many are left. That one goes which was written to within `meant` is told the log: somebody fills it.
+///
+/// # Errors
+/// If one cannot be deleted.
+pub(super) fn keep(path: &Path, most: usize, meant: Duration) -> io::Result<()> {
+    let files = all(path)?;
+    let old = files.len().saturating_sub(most);
+    for file in files.iter().take(old) {
+        let age = std::fs::metadata(file)?.modified()?.elapsed().unwrap_or_default();
+        if age < meant {
+            tracing::warn!(
+                file = %file.display(),
+                hours = age.as_secs() / 3600,
+                "a file of the audit log is deleted much sooner than `max_age` and `keep_files` in [audit] mean it: it grows fast"
+            );
+        }
+        std::fs::remove_file(file)?;
+    }
+    Ok(())
+}
+
+/// A file beside the log.
+pub(super) fn beside(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".");
+    name.push(end);
+    PathBuf::from(name)
+}
+
+/// The number that a file of this log was put aside under.
+fn number(log: &Path, file: &Path) -> Option<u64> {
+    let begins = format!("{}.", log.file_name()?.to_str()?);
+    let digits = file.file_name()?.to_str()?.strip_prefix(&begins)?;
+    (digits.len() == DIGITS).then(|| digits.parse().ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_rise_whatever_was_deleted_and_nothing_is_written_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("audit.jsonl");
+        let name = |n: u64| format!("audit.jsonl.{n:020}");
+        std::fs::write(folder.path().join(name(700)), "old").unwrap();
+        std::fs::write(folder.path().join("audit.jsonl.lock"), "").unwrap();
+        for n in 701..=703 {
+            std::fs::write(&log, n.to_string()).unwrap();
+            assert_eq!(put(&log).unwrap(), name(n));
+        }
+        keep(&log, 2, Duration::ZERO).unwrap();
+        let left: Vec<PathBuf> = all(&log).unwrap();
+        assert_eq!(left, [folder.path().join(name(702)), folder.path().join(name(703))], "the newest stay");
+        assert_eq!(std::fs::read_to_string(&left[1]).unwrap(), "703");
+    }
+}

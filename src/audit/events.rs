@@ -1,0 +1,105 @@
+//! What is told of tasks, as lines: which fields say it. It must not know where lines go, nor how many are too many.
+
+use serde_json::{Value, json};
+
+use super::Auditor;
+use super::record::{Engine, Entry, Kind, TaskName, capped, trace_id};
+use crate::tasks::audit::{Event, Part};
+use crate::tasks::store::Held;
+use crate::tasks::task::{Job, Outcome, Task, TaskId};
+
+/// Digests of ids of tasks, and of arguments, are of a kind of their own.
+const TASK: &str = "audit task";
+const ARGUMENTS: &str = "audit arguments";
+
+impl Auditor {
+    /// Tells of something. False if there was too much of it.
+    pub(super) fn told(&self, event: &Event<'_>) -> bool {
+        match *event {
+            Event::Created(task) => {
+                let mut entry = self.about(Kind::TaskCreated, "ok", task);
+                if let Job::Pending { spec, .. } | Job::Starting { spec, .. } = &task.job {
+                    entry.arguments = Some(self.arguments(&spec.arguments));
+                }
+                self.tell(Kind::TaskCreated, entry, "")
+            }
+            Event::Started(task) => {
+                self.tell(Kind::TaskStarted, self.about(Kind::TaskStarted, "ok", task), "")
+            }
+            Event::Ended(task) => {
+                let outcome = match task.outcome() {
+                    Some(Outcome::Succeeded) | None => "ok",
+                    Some(Outcome::Failed) => "failed",
+                    Some(Outcome::Cancelled) => "cancelled",
+                    Some(Outcome::Broken) => "broken",
+                };
+                self.tell(Kind::TaskEnded, self.about(Kind::TaskEnded, outcome, task), "")
+            }
+            Event::CancelAsked(task) => {
+                self.tell(Kind::TaskCancelled, self.about(Kind::TaskCancelled, "ok", task), "")
+            }
+            Event::Answered { task, question } => {
+                let mut entry = self.about(Kind::QuestionAnswered, "ok", task);
+                entry.detail = json!({"question": capped(question)});
+                self.tell(Kind::QuestionAnswered, entry, "")
+            }
+            Event::Read { task, part } => {
+                let (kind, detail) = match part {
+                    Part::Result => (Kind::ResultRead, Value::Null),
+                    Part::Log => (Kind::LogRead, Value::Null),
+                    Part::Artifact(name) => (Kind::ArtifactRead, json!({"name": capped(name)})),
+                };
+                let mut entry = self.about(kind, "ok", task);
+                let what = format!("{} {part:?}", self.named(&task.id).digest);
+                entry.detail = detail;
+                self.tell_of_asker(kind, entry, &what)
+            }
+            Event::NotFound { id, .. } => {
+                let mut entry = self.entry(Kind::LookupFailed, "not_found");
+                entry.task = Some(self.named(id));
+                self.tell_of_asker(Kind::LookupFailed, entry, "")
+            }
+            Event::Denied { task, deed, why } => {
+                let mut entry = self.about(Kind::CallDenied, "denied", task);
+                entry.detail = json!({"verb": deed, "why": capped(why)});
+                self.tell_of_asker(Kind::CallDenied, entry, "")
+            }
+            Event::ClientTask { held: Held { of, stage, .. }, .. } => {
+                let mut entry = self.entry(Kind::ClientTask, "ok");
+                entry.task = Some(self.named(&of.task));
+                entry.detail = json!({"question": capped(&of.key), "stage": capped(&format!("{stage:?}"))});
+                self.tell(Kind::ClientTask, entry, "")
+            }
+        }
+    }
+
+    pub(super) fn named(&self, id: &TaskId) -> TaskName {
+        let beginning = format!("{id:?}");
+        TaskName {
+            id: capped(beginning.trim_end_matches('.')),
+            digest: self.means.seal.digest(&[TASK, id.as_str()]),
+            owner: None,
+        }
+    }
+
+    pub(super) fn task_of(&self, task: &Task) -> TaskName {
+        TaskName { owner: Some(capped(task.owner.as_str())), ..self.named(&task.id) }
+    }
+
+    pub(super) fn arguments(&self, arguments: &Value) -> String {
+        self.means.seal.digest(&[ARGUMENTS, &arguments.to_string()])
+    }
+
+    /// What is told of a task.
+    fn about(&self, kind: Kind, outcome: &'static str, task: &Task) -> Entry {
+        let mut entry = self.entry(kind, outcome);
+        entry.task = Some(self.task_of(task));
+        entry.tool = Some(capped(&task.tool));
+        let handle = task.handle().map(|handle| capped(handle.as_str()));
+        entry.engine = Some(Engine { backend: capped(&task.backend), handle });
+        if let Some(trace) = &task.origin.trace {
+            entry.request.get_or_insert_default().trace.get_or_insert_with(|| trace_id(&trace.parent));
+        }
+        entry
+    }
+}
