@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use taskbridge_sdk::{Observation, Result, Timestamp};
+use taskbridge_sdk::{Error, Observation, Result, Timestamp};
 
 use crate::driver::Row;
 use crate::fate::Facts;
 use crate::folder::{ANSWER, CANCELLED, Folder, GO, OBSERVED, RELEASED};
 use crate::handle::Place;
+use crate::log;
 use crate::plan::Plan;
 use crate::start::unreadable;
 use crate::state::Phase;
@@ -24,6 +25,8 @@ pub(crate) struct Case {
     pub(crate) printed: Option<u64>,
     /// All of its scripts have ended, though Slurm shows it as running.
     pub(crate) scripts_ended: bool,
+    /// Why nothing can be said of it: what its folder holds cannot be read.
+    pub(crate) wrong: Option<Error>,
 }
 
 /// What a folder holds beside the plan.
@@ -34,27 +37,6 @@ pub(crate) struct Marks {
     pub(crate) released: Option<Timestamp>,
     pub(crate) answered: bool,
     pub(crate) facts: Facts,
-}
-
-/// Reads what is needed of a folder: of a job that is over, all that tells how.
-pub(crate) fn marks(case: &Case) -> Result<Marks> {
-    let (folder, over) = (&case.folder, !case.is_alive());
-    let read = || -> std::io::Result<Marks> {
-        let observed = if over { folder.read_json(OBSERVED)? } else { None };
-        let facts = if over && observed.is_none() {
-            Facts { ran: folder.ran()?, ends: folder.ends()?, ..Facts::default() }
-        } else {
-            Facts::default()
-        };
-        Ok(Marks {
-            observed,
-            may_go: folder.has(GO),
-            released: folder.written(RELEASED),
-            answered: folder.has(ANSWER),
-            facts: Facts { cancelled: folder.has(CANCELLED), ..facts },
-        })
-    };
-    read().map_err(|e| unreadable(folder, e))
 }
 
 impl Case {
@@ -68,6 +50,50 @@ impl Case {
             marks: None,
             printed: None,
             scripts_ended: false,
+            wrong: None,
+        }
+    }
+
+    /// Reads of its folder what a look needs. What cannot be read is this job's trouble, and no other's.
+    pub(crate) fn read(&mut self) {
+        if self.wrong.is_some() {
+            return;
+        }
+        // A shared file system is not asked for what nobody wants to know.
+        if self.watched && self.is_running() {
+            self.printed = log::printed(&self.folder);
+        }
+        if self.needs_marks() {
+            self.read_marks();
+        } else {
+            match self.scripts_have_ended() {
+                Ok(ended) => self.scripts_ended = ended,
+                Err(error) => self.wrong = Some(error),
+            }
+        }
+    }
+
+    /// Reads what its folder holds beside the plan: of a job that is over, all that tells how.
+    pub(crate) fn read_marks(&mut self) {
+        let (folder, over) = (&self.folder, !self.is_alive());
+        let read = || -> std::io::Result<Marks> {
+            let observed = if over { folder.read_json(OBSERVED)? } else { None };
+            let facts = if over && observed.is_none() {
+                Facts { ran: folder.ran()?, ends: folder.ends()?, ..Facts::default() }
+            } else {
+                Facts::default()
+            };
+            Ok(Marks {
+                observed,
+                may_go: folder.has(GO),
+                released: folder.written(RELEASED),
+                answered: folder.has(ANSWER),
+                facts: Facts { cancelled: folder.has(CANCELLED), ..facts },
+            })
+        };
+        match read() {
+            Ok(marks) => self.marks = Some(marks),
+            Err(error) => self.wrong = Some(unreadable(folder, error)),
         }
     }
 
@@ -95,7 +121,7 @@ impl Case {
 
     /// True if Slurm shows it as running, and all of its scripts have written down how they ended. Of one that may be put back into
     /// the queue, another run can follow.
-    pub(crate) fn scripts_have_ended(&self) -> Result<bool> {
+    fn scripts_have_ended(&self) -> Result<bool> {
         let Some(plan) = self.plan.as_ref().filter(|plan| !plan.requeue && plan.attached.is_none()) else {
             return Ok(false);
         };
@@ -108,7 +134,7 @@ impl Case {
         Ok(ended >= runs)
     }
 
-    pub(crate) fn needs_marks(&self) -> bool {
+    fn needs_marks(&self) -> bool {
         !self.is_alive() || self.rows.iter().any(Row::is_held_by_user)
     }
 

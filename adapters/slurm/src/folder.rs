@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::SystemTime;
 
 use rustix::fs::{Gid, OFlags, chown};
+use rustix::io::Errno;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use taskbridge_sdk::Timestamp;
@@ -162,9 +163,12 @@ impl Folder {
         let mut found = BTreeMap::new();
         for (name, path) in entries(&self.0.join(ENDS))? {
             let Some(run) = Run::parse(&name) else { continue };
-            if let Some(end) =
-                read(&path, 4096)?.and_then(|bytes| End::parse(&String::from_utf8_lossy(&bytes)))
-            {
+            let bytes = match read(&path, 4096) {
+                // Scripts can write there, and put up what no wrapper does.
+                Err(e) if e.kind() == io::ErrorKind::InvalidData => continue,
+                bytes => bytes?,
+            };
+            if let Some(end) = bytes.and_then(|bytes| End::parse(&String::from_utf8_lossy(&bytes))) {
                 found.insert(run, end);
             }
         }
@@ -203,11 +207,16 @@ fn entries(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
     Ok(found)
 }
 
-/// Opens a regular file. A FIFO, a device, a folder or a symbolic link in its place is an error, and never blocks.
+/// Opens a regular file. A FIFO, a device, a folder or a symbolic link in its place is invalid data, and never blocks.
 pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
+    let invalid = || io::Error::new(io::ErrorKind::InvalidData, "it is not a regular file");
     let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a regular file")) }
+    let opened = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path);
+    let file = opened.map_err(|e| match Errno::from_io_error(&e) {
+        Some(Errno::LOOP | Errno::NXIO) => invalid(),
+        _ => e,
+    })?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(invalid()) }
 }
 
 fn read(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
@@ -219,7 +228,7 @@ fn read(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most {
-        return Err(io::Error::other(format!("it is larger than {most} bytes")));
+        return Err(io::Error::new(io::ErrorKind::InvalidData, format!("it is larger than {most} bytes")));
     }
     Ok(Some(bytes))
 }

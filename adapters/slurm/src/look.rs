@@ -8,13 +8,12 @@ use taskbridge_sdk::{Error, JobState, Observation, Result, Subject, Timestamp};
 use tokio::time::Instant;
 
 use crate::backend::{Slurm, disk};
-use crate::case::{Case, marks};
+use crate::case::Case;
 use crate::driver::{JobId, Row};
 use crate::end::Run;
 use crate::folder::{Folder, OBSERVED, PLAN};
 use crate::handle::Place;
 use crate::live;
-use crate::log;
 use crate::plan::Plan;
 use crate::result::{self, Conclusion};
 use crate::start::{unreadable, unwritable};
@@ -81,20 +80,10 @@ impl Slurm {
             case.rows = queue.of(case.place.job).iter().filter(|row| case.is_of(row)).cloned().collect();
         }
         let cases = disk(move || {
-            for case in &mut cases {
-                // A shared file system is not asked for what nobody wants to know.
-                if case.watched && case.is_running() {
-                    case.printed = log::printed(&case.folder);
-                }
-                if case.needs_marks() {
-                    case.marks = Some(marks(case)?);
-                } else {
-                    case.scripts_ended = case.scripts_have_ended()?;
-                }
-            }
-            Ok::<_, Error>(cases)
+            cases.iter_mut().for_each(Case::read);
+            cases
         })
-        .await??;
+        .await?;
         let cases = self.believe_markers(cases).await?;
         self.answer(cases, began).await
     }
@@ -113,11 +102,11 @@ impl Slurm {
         disk(move || {
             for case in cases.iter_mut().filter(|case| case.scripts_ended) {
                 case.rows.retain(|row| row.state.has_ended());
-                case.marks = Some(marks(case)?);
+                case.read_marks();
             }
-            Ok(cases)
+            cases
         })
-        .await?
+        .await
     }
 
     /// The jobs with their plans, which are read once.
@@ -139,17 +128,22 @@ impl Slurm {
             return Ok(cases);
         }
         let read = disk(move || {
-            let read = |(at, folder): (usize, Folder)| match folder.read_json::<Plan>(PLAN) {
-                Ok(plan) => Ok((at, plan)),
-                Err(e) => Err(unreadable(&folder, e)),
+            let read = |(at, folder): (usize, Folder)| {
+                (at, folder.read_json::<Plan>(PLAN).map_err(|e| unreadable(&folder, e)))
             };
-            unread.into_iter().map(read).collect::<Result<Vec<_>>>()
+            unread.into_iter().map(read).collect::<Vec<_>>()
         })
-        .await??;
+        .await?;
         for (at, plan) in read {
-            // The job of another user is none of ours.
-            let ours = plan.filter(|plan| plan.user == self.setup.user);
-            cases[at].plan = ours.map(|plan| self.keep_plan(&cases[at].place.key, plan));
+            let case = &mut cases[at];
+            match plan {
+                // The job of another user is none of ours.
+                Ok(plan) => {
+                    let ours = plan.filter(|plan| plan.user == self.setup.user);
+                    case.plan = ours.map(|plan| self.keep_plan(&case.place.key, plan));
+                }
+                Err(error) => case.wrong = Some(error),
+            }
         }
         Ok(cases)
     }
@@ -175,6 +169,10 @@ impl Slurm {
         let mut answers = Vec::with_capacity(cases.len());
         for mut case in cases {
             let name = case.place.handle().to_string();
+            if let Some(error) = case.wrong.take() {
+                answers.push((name, Err(error)));
+                continue;
+            }
             let records = accounted.get(&case.place.job).map(Vec::as_slice).unwrap_or_default();
             let records: Vec<_> =
                 records.iter().filter(|record| record.name == case.name()).cloned().collect();
@@ -363,5 +361,38 @@ mod tests {
         // Were it started now, its wrapper would find the fence.
         assert!(world.folder.file("ran/job.0").is_dir());
         assert_eq!(world.look().await, seen);
+    }
+
+    #[tokio::test]
+    async fn a_job_whose_folder_cannot_be_read_keeps_no_other_from_being_seen() {
+        let world = World::new();
+        for (job, key) in [(8, "tb-plan"), (9, "tb-end")] {
+            let folder = world.slurm.folder(key);
+            folder.make(None).unwrap();
+            folder.write_json(PLAN, &Plan { root: folder.work(), ..Plan::default() }).unwrap();
+            world.fake.knows().rows.push(row(job, key, State::Completed));
+        }
+        // One half written by another hand, and what a script put where how it ended would be written down.
+        std::fs::write(world.slurm.folder("tb-plan").file(PLAN), "{").unwrap();
+        std::fs::create_dir(world.slurm.folder("tb-end").file("ran/job.0")).unwrap();
+        std::fs::create_dir(world.slurm.folder("tb-end").file(OBSERVED)).unwrap();
+        let handles = ["lab/7/tb-a", "lab/8/tb-plan", "lab/9/tb-end"].map(JobHandle::new);
+        let seen = world.slurm.look(&Subject::watched(&handles)).await;
+        assert_eq!(seen[0].as_ref().unwrap().state, JobState::Running);
+        for (seen, key) in seen[1..].iter().zip(["tb-plan", "tb-end"]) {
+            let error = seen.as_ref().unwrap_err().to_string();
+            assert!(error.contains(key), "{error}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_script_puts_in_the_place_of_its_end_is_none() {
+        let world = World::new();
+        world.fake.knows().rows = vec![row(7, "tb-a", State::Completed)];
+        std::fs::create_dir(world.folder.file("ran/job.0")).unwrap();
+        std::fs::create_dir(world.folder.file("ends/job.0")).unwrap();
+        assert_eq!(world.look().await.state, JobState::Running, "its end may be on its way");
+        tokio::time::advance(Duration::from_secs(6)).await;
+        assert!(matches!(world.look().await.state, JobState::Succeeded(_)), "as Slurm says");
     }
 }
