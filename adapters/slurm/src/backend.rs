@@ -1,8 +1,7 @@
 //! The connected backend: what the server calls. All that it keeps about jobs may be lost: it stands in their folders.
 
 use std::collections::{BTreeMap, HashMap};
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +21,7 @@ use crate::driver::{Cluster, Driver, JobId};
 use crate::environment::VariableName;
 use crate::folder::Folder;
 use crate::handle::Place;
+use crate::jobs_folder;
 use crate::known::Known;
 use crate::plan::Plan;
 use crate::sweep;
@@ -74,7 +74,7 @@ impl Slurm {
             Some(path) => context.config_dir.join(path),
             None => context.state_dir.join("jobs"),
         };
-        make_jobs_folder(&jobs, person.is_some())?;
+        jobs_folder::make(&jobs, &context.state_dir, person.is_some())?;
         // A start is up to three commands, one after the other.
         let limit = config.command_timeout.min(context.call_limit / 3);
         let driver: Box<dyn Driver> = match (&config.rest, &person) {
@@ -118,7 +118,8 @@ impl Slurm {
 
     /// Over this driver, for tests.
     #[cfg(test)]
-    pub(crate) fn with(driver: Box<dyn Driver>, jobs: &Path) -> Self {
+    pub(crate) fn with(driver: Box<dyn Driver>, jobs: &std::path::Path) -> Self {
+        jobs_folder::make(jobs, &jobs.join("state"), false).expect("the test's folder is its own");
         let setup = Setup {
             config_dir: jobs.to_owned(),
             working_dir: None,
@@ -208,29 +209,6 @@ pub(crate) fn not_named(user: Option<&str>) -> Error {
     let user =
         user.map_or_else(|| "the server's own user".to_owned(), |user| format!("the Unix user `{user}`"));
     Error::config(format!("the job is one of {user}, whom `run_as` does not name"))
-}
-
-/// Makes the folder, and sees to it that other users can go through it if their jobs are to.
-fn make_jobs_folder(jobs: &Path, for_others: bool) -> Result<()> {
-    let shown = jobs.display();
-    let text = jobs.to_str().unwrap_or_default();
-    // Slurm reads `%` and `\` in the names of output files as its own.
-    if text.is_empty() || text.contains(['%', '\\', '\n']) {
-        return Err(Error::config(format!(
-            "`jobs_dir` is {shown}, and must hold no `%`, no `\\` and no line break"
-        )));
-    }
-    let made = std::fs::create_dir_all(jobs).and_then(|()| std::fs::metadata(jobs));
-    let metadata = made.map_err(|e| {
-        Error::config(format!("`jobs_dir`: the folder {shown} cannot be made: {e}")).caused_by(e)
-    })?;
-    if for_others && metadata.permissions().mode() & 0o001 == 0 {
-        return Err(Error::config(format!(
-            "`jobs_dir`: with `run_as`, the jobs of other users go through the folder {shown}, and may not: `chmod o+x` lets them, without \
-             showing them what is there"
-        )));
-    }
-    Ok(())
 }
 
 pub(crate) fn may_pass(error: &Error) -> bool {

@@ -26,6 +26,7 @@ mod fate;
 mod folder;
 mod handle;
 mod indices;
+mod jobs_folder;
 mod known;
 mod live;
 mod log;

@@ -13,6 +13,7 @@ use crate::driver::{JobId, Row};
 use crate::end::Run;
 use crate::folder::{Folder, OBSERVED, PLAN};
 use crate::handle::Place;
+use crate::jobs_folder::is_mounted;
 use crate::live;
 use crate::plan::Plan;
 use crate::result::{self, Conclusion};
@@ -127,9 +128,14 @@ impl Slurm {
         if unread.is_empty() {
             return Ok(cases);
         }
+        let jobs = self.jobs.clone();
         let read = disk(move || {
             let read = |(at, folder): (usize, Folder)| {
-                (at, folder.read_json::<Plan>(PLAN).map_err(|e| unreadable(&folder, e)))
+                let plan = match folder.read_json::<Plan>(PLAN) {
+                    Ok(None) => is_mounted(&jobs).map(|()| None),
+                    plan => plan.map_err(|e| unreadable(&folder, e)),
+                };
+                (at, plan)
             };
             unread.into_iter().map(read).collect::<Vec<_>>()
         })

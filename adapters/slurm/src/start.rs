@@ -10,6 +10,7 @@ use taskbridge_sdk::{Error, ErrorKind, JobSpec, Result, Started};
 use crate::backend::{Slurm, disk};
 use crate::driver::{JobId, Row};
 use crate::folder::{CANCELLED, Folder, GO, ID, PLAN, RELEASED};
+use crate::jobs_folder::is_mounted;
 use crate::order::{self, Order};
 use crate::plan::Plan;
 
@@ -81,9 +82,11 @@ impl Slurm {
 
     /// The job that stands in the folder.
     async fn recorded(&self, key: &str) -> Result<Option<JobId>> {
-        let folder = self.folder(key);
+        let (folder, jobs) = (self.folder(key), self.jobs.clone());
         disk(move || match folder.read(ID) {
-            Ok(content) => Ok(content.and_then(|bytes| read_id(&bytes))),
+            Ok(Some(bytes)) => Ok(read_id(&bytes)),
+            // One that is not there says nothing unless all the others would be.
+            Ok(None) => is_mounted(&jobs).map(|()| None),
             Err(e) => Err(unreadable(&folder, e)),
         })
         .await?

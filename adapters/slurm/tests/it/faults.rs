@@ -1,11 +1,12 @@
 //! What goes wrong between the backend and its cluster: replies that are lost, commands that hang, a controller that is away, and
 //! what must be refused before anything is submitted.
 
+use std::fs;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use taskbridge_sdk::suite::job;
-use taskbridge_sdk::{ErrorKind, JobSpec, JobState};
+use taskbridge_sdk::{ErrorKind, JobHandle, JobSpec, JobState};
 
 use crate::cluster::Fault;
 use crate::world::{Held, PATIENCE, World, ended, number, runs};
@@ -95,6 +96,36 @@ async fn while_the_controller_is_away_nothing_is_concluded() {
     assert_eq!(seen.state, JobState::Running);
     world.backend.cancel(&handle).await.unwrap();
     ended(&*world.backend, &handle).await;
+}
+
+/// As it is found where a shared file system is not mounted: an empty folder.
+#[tokio::test(flavor = "multi_thread")]
+async fn while_the_jobs_folder_is_not_mounted_nothing_is_concluded_and_nothing_submitted() {
+    let world = World::new().await;
+    let (handle, seen) = world.run(&world.job("ends", "echo well")).await;
+    let (jobs, away) = (world.folder().join("jobs"), world.folder().join("away"));
+    fs::rename(&jobs, &away).unwrap();
+    fs::create_dir(&jobs).unwrap();
+    let unknown = JobHandle::new("lab/999999/tb-aaaaaaaaaaaaaaaaaaaaaaaaaa");
+    let other = world.job("other", "echo it runs");
+    // As before, and as a server finds it that begins now.
+    let began = world.another(json!({})).await.unwrap();
+    for backend in [&world.backend, &began] {
+        let error = backend.start(&other).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        assert!(backend.find(&other).await.is_err());
+        let error = backend.observe(&unknown).await.unwrap_err();
+        assert!(error.to_string().contains("mounted"), "{error}");
+        assert!(world.queue(&other).is_empty(), "{:?}", world.queue(&other));
+    }
+    let error = began.observe(&handle).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    fs::rename(&jobs, world.folder().join("empty")).unwrap();
+    fs::rename(&away, &jobs).unwrap();
+    for backend in [&world.backend, &began] {
+        assert_eq!(backend.observe(&handle).await.unwrap(), seen);
+        assert_eq!(backend.observe(&unknown).await.unwrap().state, JobState::Gone);
+    }
 }
 
 /// Each must be refused with words that name what is wrong, and nothing may be submitted.
