@@ -21,8 +21,8 @@ struct Times {
     over: Option<Instant>,
     /// Since when all of its scripts have ended, while Slurm shows it as running.
     scripts_ended: Option<Instant>,
-    /// When a look last tried to release it.
-    released: Option<Instant>,
+    /// When a look last tried to release it, or to cancel it.
+    acted: Option<Instant>,
 }
 
 impl Known {
@@ -59,12 +59,13 @@ impl Known {
         self.with(key, |times| times.scripts_ended.get_or_insert_with(Instant::now).elapsed())
     }
 
-    /// True once in a while, for a job that has yet to be released.
-    pub(crate) fn may_release(&self, key: &str, every: Duration) -> bool {
+    /// True once in a while: what a look does about a job is not done by every look. A job that is held under another's key is
+    /// known by both.
+    pub(crate) fn is_due(&self, key: &str, every: Duration) -> bool {
         self.with(key, |times| {
-            let due = times.released.is_none_or(|at| at.elapsed() >= every);
+            let due = times.acted.is_none_or(|at| at.elapsed() >= every);
             if due {
-                times.released = Some(Instant::now());
+                times.acted = Some(Instant::now());
             }
             due
         })

@@ -1,7 +1,7 @@
 //! A look at many jobs: one squeue answers for all that wait or run; for those that have left it, one sacct and what their folders
 //! hold. How a job ended is written down once, so that it is seen the same ever after.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use taskbridge_sdk::{Error, JobState, Observation, Result, Subject, Timestamp};
@@ -11,13 +11,13 @@ use crate::backend::{Slurm, disk};
 use crate::case::Case;
 use crate::driver::{JobId, Row};
 use crate::end::Run;
-use crate::folder::{Folder, OBSERVED, PLAN};
-use crate::handle::Place;
+use crate::folder::{Folder, ID, OBSERVED, PLAN};
+use crate::handle::{Place, is_key};
 use crate::jobs_folder::is_mounted;
 use crate::live;
 use crate::plan::Plan;
 use crate::result::{self, Conclusion};
-use crate::start::{unreadable, unwritable};
+use crate::start::{read_id, unreadable, unwritable};
 use crate::watch::{Need, Queue};
 
 /// How long after something was done about a job it counts as young.
@@ -30,8 +30,8 @@ const CLOCKS_DIFFER: Duration = Duration::from_secs(60);
 /// the job's time limit.
 const SHOWN_WITHIN: Duration = Duration::from_secs(45);
 
-/// How often a look tries to release a job whose release failed.
-const RELEASE_EVERY: Duration = Duration::from_secs(10);
+/// How often a look tries to release a job whose release failed, or to cancel one that is one too many.
+const TRY_EVERY: Duration = Duration::from_secs(10);
 
 impl Slurm {
     pub(crate) async fn look(&self, jobs: &[Subject]) -> Vec<Result<Observation>> {
@@ -77,6 +77,7 @@ impl Slurm {
         if cases.iter().any(|case| !has(&queue, case) && self.is_seen_since(&case.place.key, began)) {
             (queue, began) = self.watch.queue(&*self.driver, Need::Missing(began)).await?;
         }
+        self.cancel_duplicates(&queue, &cases).await?;
         for case in &mut cases {
             case.rows = queue.of(case.place.job).iter().filter(|row| case.is_of(row)).cloned().collect();
         }
@@ -87,6 +88,36 @@ impl Slurm {
         .await?;
         let cases = self.believe_markers(cases).await?;
         self.answer(cases, began).await
+    }
+
+    /// Cancels jobs that are held under a key which has another job. A submission can leave one long after it was given up, and nobody
+    /// else would ever look at it.
+    async fn cancel_duplicates(&self, queue: &Queue, cases: &[Case]) -> Result<()> {
+        let own: HashSet<JobId> = cases.iter().map(|case| case.place.job).collect();
+        let held: Vec<(JobId, String, Folder)> = queue
+            .held()
+            .filter(|row| is_key(&row.name) && !own.contains(&row.job))
+            .map(|row| (row.job, row.name.clone(), self.folder(&row.name)))
+            .collect();
+        if held.is_empty() {
+            return Ok(());
+        }
+        let duplicates = disk(move || {
+            let is_other = |(job, _, folder): &(JobId, String, Folder)| {
+                // Without a record it is a start under way, or a job of somebody else's folder.
+                let recorded = folder.read(ID).ok().flatten().and_then(|bytes| read_id(&bytes));
+                recorded.is_some_and(|recorded| recorded != *job)
+            };
+            held.into_iter().filter(is_other).collect::<Vec<_>>()
+        })
+        .await?;
+        for (job, key, _) in duplicates {
+            if self.known.is_due(&format!("{key}/{job}"), TRY_EVERY) {
+                // It is held: if this fails, the next look tries again.
+                drop(self.driver.cancel(job, &key).await);
+            }
+        }
+        Ok(())
     }
 
     /// Takes jobs whose scripts ended a while ago for ended, whatever Slurm still shows.
@@ -207,7 +238,7 @@ impl Slurm {
             seen.log_bytes = case.printed;
             return seen;
         };
-        let may_go = marks.may_go && !marks.facts.cancelled && self.known.may_release(key, RELEASE_EVERY);
+        let may_go = marks.may_go && !marks.facts.cancelled && self.known.is_due(key, TRY_EVERY);
         if may_go && self.is_to_be_released(marks.released).await {
             self.release(key, case.place.job).await;
         }
@@ -295,7 +326,7 @@ mod tests {
     use taskbridge_sdk::JobHandle;
 
     use super::*;
-    use crate::fake::{Fake, row};
+    use crate::fake::{Fake, held, row};
     use crate::folder::RELEASED;
     use crate::state::State;
 
@@ -400,5 +431,31 @@ mod tests {
         assert_eq!(world.look().await.state, JobState::Running, "its end may be on its way");
         tokio::time::advance(Duration::from_secs(6)).await;
         assert!(matches!(world.look().await.state, JobState::Succeeded(_)), "as Slurm says");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_job_that_a_late_submission_leaves_under_a_key_is_cancelled() {
+        let world = World::new();
+        world.folder.write_first(ID, b"7").unwrap();
+        let beginning = world.slurm.folder("tb-begins");
+        beginning.make(None).unwrap();
+        let ended = world.slurm.folder("tb-ended");
+        ended.make(None).unwrap();
+        ended.write_first(ID, b"3").unwrap();
+        let rows =
+            [(9, "tb-a"), (10, "tb-begins"), (11, "tb-ended"), (12, "tb-elsewhere"), (13, "simulation")];
+        world.fake.knows().rows.extend(rows.map(|(job, name)| held(job, name)));
+        let cancelled = || {
+            let mut cancelled = std::mem::take(&mut world.fake.knows().cancelled);
+            cancelled.sort_unstable();
+            cancelled
+        };
+        assert_eq!(world.look().await.state, JobState::Running);
+        assert_eq!(cancelled(), [9, 11], "the recorded jobs are others");
+        assert_eq!(world.look().await.state, JobState::Running);
+        assert!(cancelled().is_empty(), "it was asked just now");
+        tokio::time::advance(TRY_EVERY).await;
+        world.look().await;
+        assert_eq!(cancelled(), [9, 11], "it did not help");
     }
 }

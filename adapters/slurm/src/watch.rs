@@ -38,6 +38,11 @@ impl Queue {
     pub(crate) fn of(&self, job: JobId) -> &[Row] {
         self.rows.get(&job).map_or(&[], Vec::as_slice)
     }
+
+    /// Those that are held, and could be released.
+    pub(crate) fn held(&self) -> impl Iterator<Item = &Row> {
+        self.rows.values().flatten().filter(|row| row.is_held_by_user())
+    }
 }
 
 impl From<Vec<Row>> for Queue {

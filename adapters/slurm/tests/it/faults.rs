@@ -9,7 +9,7 @@ use taskbridge_sdk::suite::job;
 use taskbridge_sdk::{ErrorKind, JobHandle, JobSpec, JobState};
 
 use crate::cluster::Fault;
-use crate::world::{Held, PATIENCE, World, ended, number, runs};
+use crate::world::{Held, PATIENCE, World, ended, number, runs, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_that_hangs_costs_its_limit_and_no_more() {
@@ -55,6 +55,14 @@ async fn a_second_job_under_the_key_that_is_held_is_removed() {
     assert_eq!(all.len(), 2, "{all:?}");
     let left: Vec<_> = all.iter().filter(|row| !row.contains("CANCELLED")).collect();
     assert!(left.len() == 1 && left[0].starts_with(&number(&handle)), "{all:?}");
+    // One that comes after the job was recorded, as that of a command which had been given up.
+    submit_held(&world, &job);
+    until(&*world.backend, &handle, "that it is removed", |_| {
+        let all = world.queue(&job);
+        let left: Vec<_> = all.iter().filter(|row| !row.contains("CANCELLED")).collect();
+        (all.len() == 3 && left.len() == 1 && left[0].starts_with(&number(&handle))).then_some(())
+    })
+    .await;
     world.backend.cancel(&handle).await.unwrap();
 }
 
