@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use taskbridge_sdk::{Error, JobState, Observation, Result, Subject, Timestamp};
+use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
 use crate::backend::{Slurm, disk};
@@ -26,12 +27,18 @@ const YOUNG: Duration = Duration::from_secs(60);
 /// By how much the clocks of a controller and a file system may differ.
 const CLOCKS_DIFFER: Duration = Duration::from_secs(60);
 
+/// For how long a controller that crashed may have been away. What is held after one of a longer time was held by its user since.
+const AWAY_FOR: Duration = Duration::from_secs(600);
+
 /// For how long Slurm may show a job as running whose scripts have all ended. A controller that crashed as one ended can do so until
 /// the job's time limit.
 const SHOWN_WITHIN: Duration = Duration::from_secs(45);
 
 /// How often a look tries to release a job whose release failed, or to cancel one that is one too many.
 const TRY_EVERY: Duration = Duration::from_secs(10);
+
+/// When the controller began, where it says so: asked for once in a look, and only if it matters.
+type Booted = OnceCell<Option<Timestamp>>;
 
 impl Slurm {
     pub(crate) async fn look(&self, jobs: &[Subject]) -> Vec<Result<Observation>> {
@@ -204,6 +211,7 @@ impl Slurm {
         let waiting = cases.iter().any(|case| case.watched && case.rows.iter().any(live::has_position));
         let positions = if waiting { self.watch.positions(&*self.driver).await } else { None };
         let mut answers = Vec::with_capacity(cases.len());
+        let booted = OnceCell::new();
         for mut case in cases {
             let name = case.place.handle().to_string();
             if let Some(error) = case.wrong.take() {
@@ -219,7 +227,7 @@ impl Slurm {
             }
             let position = positions.as_ref().and_then(|places| places.get(&case.place.job).copied());
             let seen = match case.is_alive() {
-                true => Ok(self.alive(&case, position).await),
+                true => Ok(self.alive(&case, position, &booted).await),
                 false => self.over(case, began).await,
             };
             answers.push((name, seen));
@@ -228,7 +236,7 @@ impl Slurm {
     }
 
     /// One that waits or runs. One that waits for its release, which failed before, is released.
-    async fn alive(&self, case: &Case, position: Option<usize>) -> Observation {
+    async fn alive(&self, case: &Case, position: Option<usize>, booted: &Booted) -> Observation {
         let key = &case.place.key;
         self.known.goes_on(key);
         let plan = case.plan.clone().unwrap_or_default();
@@ -239,7 +247,7 @@ impl Slurm {
             return seen;
         };
         let may_go = marks.may_go && !marks.facts.cancelled && self.known.is_due(key, TRY_EVERY);
-        if may_go && self.is_to_be_released(marks.released).await {
+        if may_go && self.is_to_be_released(marks.released, booted).await {
             self.release(key, case.place.job).await;
         }
         match &plan.approval {
@@ -249,11 +257,14 @@ impl Slurm {
     }
 
     /// A job that is held although it was released has been held by its user since, who may have reasons; unless the controller
-    /// began anew about when it was released, and has forgotten that.
-    async fn is_to_be_released(&self, released: Option<Timestamp>) -> bool {
+    /// began anew soon after it was released, and has forgotten that.
+    async fn is_to_be_released(&self, released: Option<Timestamp>, booted: &Booted) -> bool {
         let Some(released) = released else { return true };
-        let booted = self.driver.cluster().await.ok().and_then(|cluster| cluster.booted);
-        booted.is_some_and(|booted| booted + CLOCKS_DIFFER > released)
+        let ask = async || self.driver.cluster().await.ok().and_then(|cluster| cluster.booted);
+        let booted = booted.get_or_init(ask).await;
+        booted.is_some_and(|booted| {
+            booted + CLOCKS_DIFFER > released && released + AWAY_FOR + CLOCKS_DIFFER > booted
+        })
     }
 
     /// One of which nothing waits or runs any more.
@@ -327,7 +338,7 @@ mod tests {
 
     use super::*;
     use crate::fake::{Fake, held, row};
-    use crate::folder::RELEASED;
+    use crate::folder::{GO, RELEASED};
     use crate::state::State;
 
     struct World {
@@ -457,5 +468,36 @@ mod tests {
         tokio::time::advance(TRY_EVERY).await;
         world.look().await;
         assert_eq!(cancelled(), [9, 11], "it did not help");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_job_that_its_user_holds_stays_held_over_a_later_restart_of_the_controller() {
+        let world = World::new();
+        let handles = ["lab/7/tb-a", "lab/8/tb-b"].map(JobHandle::new);
+        let other = world.slurm.folder("tb-b");
+        other.make(None).unwrap();
+        other.write_json(PLAN, &Plan::default()).unwrap();
+        other.write(RELEASED, b"", 0o600).unwrap();
+        for folder in [&world.folder, &other] {
+            folder.write(GO, b"", 0o600).unwrap();
+        }
+        world.fake.knows().rows = vec![held(7, "tb-a"), held(8, "tb-b")];
+        world.look().await;
+        let at = other.written(RELEASED).unwrap();
+        let before = Timestamp::from_millis(at.as_millis() - 3_600_000);
+        for (booted, released) in [
+            (before, &[][..]),
+            (at + AWAY_FOR * 2, &[]),
+            // It forgot the releases as it crashed, and was away for a moment.
+            (at + AWAY_FOR / 2, &[7, 8]),
+        ] {
+            tokio::time::advance(TRY_EVERY).await;
+            (world.fake.knows().booted, world.fake.knows().asked) = (Some(booted), 0);
+            for seen in world.slurm.look(&Subject::watched(&handles)).await {
+                assert_eq!(seen.unwrap().state, JobState::Queued);
+            }
+            assert_eq!(world.fake.knows().released, released);
+            assert_eq!(world.fake.knows().asked, 1, "once for all that are held");
+        }
     }
 }
