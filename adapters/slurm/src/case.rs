@@ -105,10 +105,13 @@ impl Case {
         }
     }
 
-    /// Whether a row of this number is this job's: numbers are given again.
+    /// Whether a row of this number is this job's: numbers are given again. One that is put back into the queue counts as submitted
+    /// anew.
     pub(crate) fn is_of(&self, row: &Row) -> bool {
         let attached = self.plan.as_ref().and_then(|plan| plan.attached.as_ref());
-        row.name == self.name() && attached.is_none_or(|attached| attached.submitted == row.submitted)
+        let is_same =
+            |submitted| row.submitted == submitted || (row.restarts > 0 && row.submitted > submitted);
+        row.name == self.name() && attached.is_none_or(|attached| is_same(attached.submitted))
     }
 
     pub(crate) fn is_alive(&self) -> bool {

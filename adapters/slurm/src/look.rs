@@ -339,6 +339,7 @@ mod tests {
     use super::*;
     use crate::fake::{Fake, held, row};
     use crate::folder::{GO, RELEASED};
+    use crate::plan::Attached;
     use crate::state::State;
 
     struct World {
@@ -498,6 +499,26 @@ mod tests {
             }
             assert_eq!(world.fake.knows().released, released);
             assert_eq!(world.fake.knows().asked, 1, "once for all that are held");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_job_that_is_followed_stays_itself_as_it_is_put_back_into_the_queue() {
+        let world = World::new();
+        let at = |seconds: i64| Some(Timestamp::from_millis(seconds * 1000));
+        let attached = Attached { job: 8, name: "relax".to_owned(), submitted: at(100) };
+        let folder = world.slurm.folder("tb-follows");
+        folder.make(None).unwrap();
+        folder.write_json(PLAN, &Plan { attached: Some(attached), ..Plan::default() }).unwrap();
+        let handle = [JobHandle::new("lab/8/tb-follows")];
+        // The number was given to another job of that name, which was never put back.
+        for (submitted, restarts, is_it) in [(100, 0, true), (160, 1, true), (160, 0, false), (40, 1, false)]
+        {
+            let submitted = at(submitted);
+            world.fake.knows().rows = vec![Row { submitted, restarts, ..row(8, "relax", State::Running) }];
+            let seen = world.slurm.look(&Subject::watched(&handle)).await.remove(0).unwrap();
+            let message = seen.message.unwrap_or_default();
+            assert_eq!(message.contains("job 8"), is_it, "{submitted:?} {restarts}: {message}");
         }
     }
 }
