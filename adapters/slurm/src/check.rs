@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 
 use taskbridge_sdk::Problem;
 
-use crate::config::{Argument, Config, Setting, Target};
+use crate::config::{Argument, Config, Setting, SignalTo, Target};
 use crate::handle::is_user;
 use crate::pattern::wrong_path;
 use crate::settings::Kind;
 use crate::template::{OURS, Templates};
+use crate::wrapper::PASSED_ON;
 use crate::{directives, live};
 
 /// All that is wrong with a target for a tool with these parameters.
@@ -82,10 +83,8 @@ pub(crate) fn check(config: &Config, target: &Target, parameters: &[&str]) -> Ve
             problem(field, message);
         }
     }
-    if let Some(signal) = &target.signal
-        && (signal.name.is_empty() || !signal.name.bytes().all(|b| b.is_ascii_alphanumeric()))
-    {
-        problem("signal.name", "it must be a signal's name, such as `USR1`".to_owned());
+    if let Some(message) = target.signal.as_ref().and_then(wrong_signal) {
+        problem("signal.name", message);
     }
     if config
         .ssh
@@ -101,6 +100,28 @@ pub(crate) fn check(config: &Config, target: &Target, parameters: &[&str]) -> Ve
         problem("", message);
     }
     problems
+}
+
+/// Signals that Slurm knows by name and that only steps can be sent: for the script, they would end or stop what runs it, and not
+/// itself.
+const FOR_STEPS: [&str; 6] = ["KILL", "STOP", "CONT", "TSTP", "TTIN", "TTOU"];
+
+fn wrong_signal(signal: &SignalTo) -> Option<String> {
+    let name = signal.name.as_str();
+    let (to_script, to_steps) = (PASSED_ON.contains(&name), FOR_STEPS.contains(&name));
+    if to_script || (to_steps && signal.steps) {
+        return None;
+    }
+    let known = PASSED_ON.join("`, `");
+    Some(match to_steps {
+        true => format!(
+            "`{name}` does not reach a script, but only its steps (`steps = true`): a script can be sent `{known}`"
+        ),
+        false if signal.steps => {
+            format!("`{name}` is no signal that Slurm sends: `{known}`, `{}` are", FOR_STEPS.join("`, `"))
+        }
+        false => format!("`{name}` is no signal that a script can be sent: `{known}` are"),
+    })
 }
 
 /// What is wrong with the users as whom callers' jobs run.
@@ -241,6 +262,7 @@ mod tests {
         assert_eq!(problems(target), []);
         assert_eq!(problems(json!({"attach": "{{ hours }}"})), []);
         assert_eq!(problems(json!({"signal": {"job": "{{ hours }}", "name": "USR1"}})), []);
+        assert_eq!(problems(json!({"signal": {"job": "{{ hours }}", "name": "STOP", "steps": true}})), []);
     }
 
     #[test]
@@ -288,7 +310,14 @@ mod tests {
             (json!({"script": "x", "options": {"--x": ""}}), "options.--x", "long name"),
             (json!({"script": "x", "result": "../x"}), "result", "`..`"),
             (json!({"script": "x", "artifacts": ["/etc/*"]}), "artifacts", "relative"),
-            (json!({"signal": {"job": "{{ hours }}", "name": "USR1 "}}), "signal.name", "name"),
+            (json!({"signal": {"job": "{{ hours }}", "name": "USR1 "}}), "signal.name", "`USR1`, `USR2`"),
+            (
+                json!({"signal": {"job": "{{ hours }}", "name": "WINCH"}}),
+                "signal.name",
+                "no signal that a script",
+            ),
+            (json!({"signal": {"job": "{{ hours }}", "name": "KILL"}}), "signal.name", "`steps = true`"),
+            (json!({"signal": {"job": "{{ hours }}", "name": "X", "steps": true}}), "signal.name", "`KILL`"),
         ] {
             let found = problems(target.clone());
             assert_eq!(found.len(), 1, "{target}: {found:?}");

@@ -3,11 +3,16 @@
 
 use crate::quote::line_word;
 
+/// The signals that the wrapper passes on to the script. Slurm sends what is for the script to the wrapper alone. Those that stop a
+/// process, and let it go on, or kill it, would reach the wrapper and leave the script behind.
+pub(crate) const PASSED_ON: [&str; 9] = ["TERM", "INT", "HUP", "QUIT", "USR1", "USR2", "ALRM", "ABRT", "URG"];
+
 /// The wrapper of the job with this folder. With `requeue`, each run of the queue is one of its own; with `shared`, what the script
 /// leaves in its folder is opened to the group.
 pub(crate) fn wrapper(folder: &str, requeue: bool, shared: bool) -> String {
     include_str!("wrapper.sh")
         .replace("@FOLDER@", &line_word(folder))
+        .replace("@SIGNALS@", &PASSED_ON.join(" "))
         .replace("@RESTART@", if requeue { "${SLURM_RESTART_COUNT:-0}" } else { "0" })
         .replace("@SHARED@", if shared { "yes" } else { "" })
 }
@@ -20,6 +25,9 @@ mod tests {
     use super::*;
     use crate::end::{End, Run};
     use crate::folder::Folder;
+
+    /// Waits for a signal, and not for ever.
+    const WAIT: &str = "for i in $(seq 1200); do sleep 0.05; done";
 
     const ONCE: Run = Run { task: None, restart: 0 };
 
@@ -82,6 +90,30 @@ mod tests {
         let (done, end) = run(&folder, &[("SLURM_ARRAY_TASK_ID", "1")]);
         assert_eq!((String::from_utf8_lossy(&done.stdout).as_ref(), end.unwrap().code), ("b y 0\n", 0));
         assert!(folder.ends().unwrap().contains_key(&Run { task: Some(1), restart: 0 }));
+    }
+
+    #[test]
+    fn each_signal_that_is_passed_on_reaches_the_script() {
+        let dir = tempfile::tempdir().unwrap();
+        for signal in PASSED_ON {
+            // The wrapper is the parent of the script.
+            let lines = format!("trap 'echo got {signal}; exit 7' {signal}\nkill -s {signal} $PPID\n{WAIT}");
+            let folder = folder(&dir.path().join(signal), &lines, "set --\n");
+            let (done, end) = run(&folder, &[]);
+            let printed = String::from_utf8_lossy(&done.stdout).into_owned();
+            assert_eq!((printed, end.unwrap().code), (format!("got {signal}\n"), 7), "{done:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_script_does_not_catch_ends_it() {
+        let dir = tempfile::tempdir().unwrap();
+        for (signal, number) in [("INT", 2), ("QUIT", 3), ("TERM", 15)] {
+            let lines = format!("ulimit -c 0; kill -s {signal} $PPID; {WAIT}");
+            let folder = folder(&dir.path().join(signal), &lines, "set --\n");
+            let (done, end) = run(&folder, &[]);
+            assert_eq!(end.unwrap().signal(), Some(number), "{done:?}");
+        }
     }
 
     #[test]

@@ -16,12 +16,12 @@ fi
 # What the adapter told Slurm's commands, and meant for them alone.
 unset LC_ALL SLURM_TIME_FORMAT SLURM_BITSTR_LEN SUDO_COMMAND SUDO_USER SUDO_UID SUDO_GID
 began=$(date +%s)
-script= told=
+script= told= early=
 pass_on() {
     case $1 in TERM | INT | HUP) told=$1 ;; esac
-    [ -n "$script" ] && kill -s "$1" "$script" 2>/dev/null
+    if [ -n "$script" ]; then kill -s "$1" "$script" 2>/dev/null; else early="$early $1"; fi
 }
-for signal in TERM INT HUP USR1 USR2 ALRM; do
+for signal in @SIGNALS@; do
     trap "pass_on $signal" "$signal"
 done
 code=98
@@ -33,11 +33,16 @@ if [ -n "$TASKBRIDGE_TASK" ]; then
     # What the config sets is for the script alone, and may be called like any variable of ours: from where it is read, nothing
     # goes by a name but what no config can set.
     (
+        # A shell has what it runs beside itself ignore these two.
+        trap - INT QUIT
         . "$folder/parameters" || exit 98
         eval "$TASKBRIDGE_TASK"
         exec @FOLDER@/script "$@"
     ) <&0 &
     script=$!
+    for signal in $early; do
+        kill -s "$signal" "$script" 2>/dev/null
+    done
     # A signal ends a wait before the script has ended.
     wait "$script"
     code=$?

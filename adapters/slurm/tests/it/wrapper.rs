@@ -2,8 +2,9 @@
 
 use serde_json::json;
 use taskbridge_sdk::JobState;
+use taskbridge_sdk::suite::job;
 
-use crate::world::{World, assert_says};
+use crate::world::{World, assert_says, ended, eventually, number};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_variable_of_the_config_changes_nothing_but_the_scripts_environment() {
@@ -17,4 +18,23 @@ async fn a_variable_of_the_config_changes_nothing_but_the_scripts_environment() 
     assert!(matches!(seen.state, JobState::Succeeded(_)), "{seen:?}");
     let dataset = arguments["dataset"].as_str().unwrap();
     assert_says(&seen, &[&format!("ours ran, with {dataset}, 1 and /nowhere")]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_script_hears_the_signals_that_it_is_sent() {
+    let world = World::new().await;
+    for signal in ["INT", "QUIT", "URG"] {
+        let begun = world.folder().join(signal);
+        let lines = format!(
+            "trap 'echo heard {signal}; exit 0' {signal}; touch {}; while :; do sleep 0.1; done",
+            begun.display()
+        );
+        let handle = world.backend.start(&world.job("hears", &lines)).await.unwrap().handle;
+        eventually("it listens", || begun.exists()).await;
+        let target = json!({"signal": {"job": "{{ job }}", "name": signal}});
+        world.backend.start(&job(target, json!({"job": number(&handle)}))).await.unwrap();
+        let seen = ended(&*world.backend, &handle).await;
+        assert!(matches!(seen.state, JobState::Succeeded(_)), "{signal}: {seen:?}");
+        assert_says(&seen, &[&format!("heard {signal}")]);
+    }
 }
