@@ -21,7 +21,7 @@ use crate::mcp::Bridge;
 use crate::mcp::http::Entrance;
 use crate::mcp::offers::Offers;
 use crate::mcp::speakers::Speakers;
-use crate::metrics::{Metrics, Scraper};
+use crate::metrics::{Accounts, Metrics, Scraper};
 use crate::notify::{Http, Notifier, Receivers};
 use crate::seal::Seal;
 use crate::store::postgres::{PostgresStore, StoreClock};
@@ -85,6 +85,11 @@ impl App {
         };
         let (audit, writer) = Auditor::new(&audit, means, lines);
         let audit = Arc::new(audit);
+        let told = Arc::clone(&audit);
+        metrics.accounts_by(move || Accounts {
+            events: told.counts().map(|(kind, count)| (kind.name(), count)).collect(),
+            failures: told.failures(),
+        });
         let receivers = Receivers::new(notify);
         let ledger = Ledger {
             store: Arc::clone(&store),

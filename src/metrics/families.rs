@@ -47,6 +47,8 @@ pub(super) struct Families {
     pub(super) owed: Gauge,
     pub(super) owed_oldest: Real,
     pub(super) deliveries: Family<Labels<1>, Counter>,
+    pub(super) audit_events: Family<Labels<1>, Counter>,
+    pub(super) audit_failures: Counter,
 }
 
 /// Of jobs, from a moment to a day.
@@ -97,6 +99,8 @@ impl Families {
             owed: Gauge::default(),
             owed_oldest: Real::default(),
             deliveries: Family::default(),
+            audit_events: Family::default(),
+            audit_failures: Counter::default(),
         };
         let to = to.sub_registry_with_prefix("taskbridge");
         to.register("build", "The program that runs", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
@@ -134,6 +138,9 @@ impl Families {
         to.register("notices_owed", "Notices that receivers are owed; the same from every replica", all.owed.clone());
         to.register_with_unit("notices_oldest", "For how long the notice is owed that is owed longest; 0 if none is; the same from every replica", Unit::Seconds, all.owed_oldest.clone());
         to.register("notices", "What came of notices, by outcome (delivered, put_off, dropped)", all.deliveries.clone());
+
+        to.register("audit_events", "Events of the audit log, whether it is kept or not, by their names in docs/audit.md", all.audit_events.clone());
+        to.register("audit_failures", "How often the audit log could not be written to one of its places; it is tried again every second", all.audit_failures.clone());
 
         for reason in ["unauthenticated", "forbidden", "not_found", "too_many"] {
             drop(all.refused.get_or_create(&[("reason", reason.into())]));

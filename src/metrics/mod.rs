@@ -41,6 +41,15 @@ pub struct Metrics {
     /// The backends, to ask for their budgets.
     engines: Mutex<Vec<Engine>>,
     sessions: OnceLock<Box<dyn Fn() -> usize + Send + Sync>>,
+    accounts: OnceLock<Box<dyn Fn() -> Accounts + Send + Sync>>,
+}
+
+/// What became of the audit log since the process began.
+pub struct Accounts {
+    /// How often each kind of event was.
+    pub events: Vec<(&'static str, u64)>,
+    /// How often a place could not be written to.
+    pub failures: u64,
 }
 
 /// A backend, for what is only looked up when somebody wants to read it.
@@ -75,6 +84,7 @@ impl Default for Metrics {
             tools: RwLock::default(),
             engines: Mutex::default(),
             sessions: OnceLock::new(),
+            accounts: OnceLock::new(),
         }
     }
 }
@@ -130,6 +140,11 @@ impl Metrics {
     /// How the sessions can be counted in which something is open now. The first that is given is asked.
     pub fn counts_sessions_by(&self, count: impl Fn() -> usize + Send + Sync + 'static) {
         let _ = self.sessions.set(Box::new(count));
+    }
+
+    /// How to find out what became of the audit log. The first that is given is asked.
+    pub fn accounts_by(&self, accounts: impl Fn() -> Accounts + Send + Sync + 'static) {
+        let _ = self.accounts.set(Box::new(accounts));
     }
 
     /// A stream was opened: one that listens for whatever there is, or one that waits for an answer.

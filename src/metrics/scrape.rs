@@ -3,13 +3,14 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use taskbridge_sdk::Timestamp;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use super::{Engine, Metrics};
+use super::{Accounts, Engine, Metrics};
 use crate::clock::Clock;
 use crate::tasks::meter::Phase;
 use crate::tasks::store::{Result, Store};
@@ -99,6 +100,14 @@ impl Metrics {
         self.process.lock().refresh();
         if let Some(count) = self.sessions.get() {
             self.families.sessions.set(i64::try_from(count()).unwrap_or(i64::MAX));
+        }
+        if let Some(accounts) = self.accounts.get() {
+            let Accounts { events, failures } = accounts();
+            for (event, count) in events {
+                let counter = self.families.audit_events.get_or_create(&[("event", event.into())]);
+                counter.inner().store(count, Ordering::Relaxed);
+            }
+            self.families.audit_failures.inner().store(failures, Ordering::Relaxed);
         }
         for Engine { name, backend, pause } in &*self.engines.lock() {
             let labels = [("backend", name.clone().into())];

@@ -114,6 +114,10 @@ async fn calls_of_both_generations_are_counted_from_the_request_to_the_engine() 
             "{operation}"
         );
     }
+    for (event, times) in [("task.created", 4.0), ("task.ended", 4.0), ("auth.failed", 0.0)] {
+        assert_eq!(count("audit_events_total", &[("event", event)]), times, "{event}");
+    }
+    assert_eq!(count("audit_failures_total", &[]), 0.0);
     assert_eq!(count("store_errors_total", &[]) + count("store_tally_errors_total", &[]), 0.0);
     assert_eq!(count("build_info", &[("version", env!("CARGO_PKG_VERSION"))]), 1.0);
     for fact in ["cpu_seconds_total", "resident_memory_bytes", "open_fds", "max_fds", "start_time_seconds"] {

@@ -6,13 +6,13 @@ use futures_util::FutureExt as _;
 use serde_json::json;
 
 use super::{KEYS, log, of_event, place, stopped, to_file};
-use crate::support::{Client, Fault, Modern, Place};
+use crate::support::{Client, Fault, Modern, Numbers, Place};
 
 const FULL: &str = "to = [\"file\"]\npath = \"/dev/full\"\n";
 
 #[tokio::test]
 async fn nothing_is_done_untold_where_the_config_says_so() {
-    let place = place(&format!("{FULL}on_failure = \"refuse\"\n"));
+    let place = place(&format!("{FULL}on_failure = \"refuse\"\n[metrics]\nlisten = \"127.0.0.1:0\"\n"));
     let mut server = place.serve();
     let ann = Client::open_with(server.url(), KEYS[0].1).await.unwrap();
     let Fault::Refused { code, .. } = ann.start("job", json!({})).await.unwrap_err() else {
@@ -20,6 +20,10 @@ async fn nothing_is_done_untold_where_the_config_says_so() {
     };
     assert_eq!(code, -32603);
     assert_eq!(ann.list().await.unwrap().len(), 0, "nothing was started");
+    let numbers = Numbers::read(&server.metrics_url()).await;
+    assert!(numbers.sum("taskbridge_audit_failures_total", &[]) >= 1.0);
+    let told = |event| numbers.sum("taskbridge_audit_events_total", &[("event", event)]);
+    assert_eq!((told("call.received"), told("task.created")), (1.0, 0.0));
     server.stop();
     let log = fs::read_to_string(place.path("server.log")).unwrap();
     assert!(log.contains("nothing may be done untold"), "{log}");

@@ -234,3 +234,25 @@ async fn standard_output_is_a_log_of_its_own_but_not_where_it_is_the_clients() {
     let refused = place.run(command).await;
     assert!(refused.code == Some(1) && refused.stderr.contains("audit.to"), "{refused:?}");
 }
+
+#[tokio::test]
+async fn behind_a_proxy_of_the_config_the_address_is_the_clients() {
+    for (proxies, expected) in [("trusted_proxies = [\"127.0.0.0/8\"]\n", "203.0.113.9"), ("", "127.0.0.1")] {
+        let place = to_file("");
+        let text = std::fs::read_to_string(place.config()).unwrap();
+        std::fs::write(place.config(), text.replace("[server]\n", &format!("[server]\n{proxies}"))).unwrap();
+        let server = place.serve();
+        let from = |key| {
+            let modern = Modern::with_tasks(server.url()).with_key(key);
+            modern.with_header("x-forwarded-for", "198.51.100.7, 203.0.113.9")
+        };
+        from(KEYS[0].1).call("job", &json!({}), json!({})).await.unwrap();
+        from("no key").request("tools/list", json!({})).await.unwrap_err();
+        stopped(&place, server).await;
+        let lines = log(&place);
+        for event in ["task.created", "auth.failed"] {
+            let from = &of_event(&lines, event)[0]["from"];
+            assert_eq!(*from, json!({"by": "http", "address": expected}), "{event} {proxies}");
+        }
+    }
+}
