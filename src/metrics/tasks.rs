@@ -23,10 +23,18 @@ impl Meter for Metrics {
         if before.is_queued() && !after.is_queued() {
             took(Phase::Queued.as_str(), before.created_at, now);
         }
-        if let (Job::Pending { .. } | Job::Starting { .. }, Job::Open { started_at, .. }) =
-            (&before.job, &after.job)
-        {
-            took(Phase::Starting.as_str(), before.created_at, *started_at);
+        if let Job::Pending { .. } | Job::Starting { .. } = &before.job {
+            match &after.job {
+                Job::Open { started_at, .. } => {
+                    took(Phase::Starting.as_str(), before.created_at, *started_at);
+                }
+                // What told that it has begun told its end as well: it was over at once.
+                Job::Closed { handle: Some(_) } => {
+                    took(Phase::Starting.as_str(), before.created_at, now);
+                    took(Phase::Running.as_str(), now, now);
+                }
+                Job::Pending { .. } | Job::Starting { .. } | Job::Closed { handle: None } => {}
+            }
         }
         if before.state == TaskState::InputRequired && after.state != TaskState::InputRequired {
             let asked = before.questions.iter().filter(|asked| asked.status == AskedStatus::Open);

@@ -156,6 +156,7 @@ async fn the_dashboard_and_the_alerts_name_only_what_there_is() {
     let counted = Counted::start(CONFIG);
     let client = counted.app.client().await;
     client.call("hello", json!({})).await.unwrap();
+    counted.looks(&client).await;
     let far = client.start("far", json!({})).await.unwrap();
     client.cancel(&far).await.unwrap();
     let kept = |numbers: &Numbers| numbers.sum("taskbridge_tasks_kept", &[]) >= 1.0;
