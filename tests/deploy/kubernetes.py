@@ -2,6 +2,7 @@
 
 import pathlib
 import sys
+import tomllib
 
 import yaml
 
@@ -39,10 +40,20 @@ def main():
         for probe, path in (("startupProbe", "/healthz"), ("livenessProbe", "/healthz"), ("readinessProbe", "/readyz")):
             asked = container[probe]["httpGet"]
             assert asked["path"] == path and asked["port"] in ports, probe
+    text = manifests["ConfigMap"]["data"]["taskbridge.toml"]
+    listens = tomllib.loads(text)["metrics"]["listen"].rsplit(":", 1)[1]
+    numbered = {port["name"]: str(port["containerPort"]) for container in pod["containers"] for port in container["ports"]}
+    notes = deployment["template"]["metadata"]["annotations"]
+    assert numbered["metrics"] == notes["prometheus.io/port"] == listens, "the metrics are at another port"
+    assert notes["prometheus.io/scrape"] == "true" and notes["prometheus.io/path"] == "/metrics"
+    public = [port["targetPort"] for port in manifests["Service"]["spec"]["ports"]]
+    assert public == ["http"], "clients are given more than the port for clients"
+    opened = {rule["ports"][0]["port"]: rule["from"] for rule in manifests["NetworkPolicy"]["spec"]["ingress"]}
+    assert set(opened) == {"http", "metrics"} and opened["http"] != opened["metrics"], "whoever may call may read the metrics"
     assert "Secret" not in manifests, "no secret belongs into a repository"
     maps = [volume["configMap"]["name"] for volume in pod["volumes"] if "configMap" in volume]
     assert maps == [manifests["ConfigMap"]["metadata"]["name"]]
-    config.write_text(manifests["ConfigMap"]["data"]["taskbridge.toml"])
+    config.write_text(text)
     print(f"{len(by_name)} manifests agree with each other")
 
 
