@@ -26,10 +26,12 @@ impl Authenticator {
         self.render(error, scopes, description.as_deref())
     }
 
-    /// The challenge to somebody who is known and whose token grants too little for what they ask: all of these scopes
-    /// are needed for it.
-    pub fn scope_challenge(&self, needed: &[String]) -> String {
-        self.render(Some("insufficient_scope"), needed, None)
+    /// The scopes that a token needs for what takes these: with those without which none is good for anything here, so
+    /// that whoever asks for a token with just them has one that is.
+    pub fn scopes_for(&self, needed: &[String]) -> Vec<String> {
+        let required = self.oauth().map(OAuth::required).unwrap_or_default();
+        let others = required.iter().filter(|scope| !needed.contains(scope));
+        needed.iter().chain(others).cloned().collect()
     }
 
     /// Where somebody who looks for a token finds out about this server, if it takes tokens.
@@ -102,7 +104,8 @@ mod tests {
         ] {
             assert_eq!(oauth.challenge(&why), challenge);
         }
-        assert_eq!(oauth.scope_challenge(&needed), oauth.challenge(&Unauthorized::Scope(needed)));
+        assert_eq!(oauth.scopes_for(&needed), needed);
+        assert_eq!(oauth.scopes_for(&["deploy".to_owned()]), ["deploy", "run"]);
         let keys = Authenticator::ApiKeys(ApiKeys::default());
         assert_eq!(keys.challenge(&Unauthorized::Missing), "Bearer");
         assert_eq!(keys.challenge(&Unauthorized::Unknown), "Bearer error=\"invalid_token\"");

@@ -80,10 +80,9 @@ impl Refusal {
         Self::refused(status, why.to_string()).challenging(&auth.challenge(why))
     }
 
-    /// 403: the token is good, and all of these scopes are needed for what is asked.
+    /// 403: the token is good, and all of these scopes are needed for what is asked, beside those that every token needs.
     pub(super) fn insufficient_scope(auth: &Authenticator, needed: &[String]) -> Box<Self> {
-        let why = Unauthorized::Scope(needed.to_vec());
-        Self::refused(StatusCode::FORBIDDEN, why.to_string()).challenging(&auth.scope_challenge(needed))
+        Self::unauthorized(auth, &Unauthorized::Scope(auth.scopes_for(needed)))
     }
 
     fn challenging(mut self: Box<Self>, challenge: &str) -> Box<Self> {

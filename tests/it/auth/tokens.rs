@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{answered, begin, challenge, shown, trusting};
 use crate::support::issuer::{Issuer, Signer, seconds};
-use crate::support::{Client, Modern, text};
+use crate::support::{Client, Modern, Place, text};
 
 fn part(value: &Value) -> String {
     BASE64URL_NOPAD.encode(value.to_string().as_bytes())
@@ -201,6 +201,30 @@ async fn a_token_that_grants_too_little_is_told_what_it_needs() {
         challenge(&nothing),
         "Bearer scope=\"run see\", resource_metadata=\"http://127.0.0.1:8808/.well-known/oauth-protected-resource/mcp\""
     );
+}
+
+#[tokio::test]
+async fn who_lacks_a_scope_for_a_tool_is_told_all_that_a_token_needs() {
+    let key = Signer::ed("one");
+    let issuer = Issuer::with(&[&key]).await;
+    let auth = issuer.config().replace("[[auth.issuers]]", "required_scopes = [\"mcp\"]\n[[auth.issuers]]");
+    let place = Place::new(&format!(
+        "{}\n[tools.deploy]\nbackend = \"here\"\ntarget.command = [\"echo\", \"deployed\"]\naccess.call = {{ scopes = [\"deploy\"] }}\n",
+        super::config(&auth)
+    ));
+    let server = place.serve();
+    let with = |scope: &str| key.sign(&json!({}), &issuer.claims("ann", &json!({"scope": scope})));
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "deploy", "arguments": {}}});
+    let client = Client::open_with(server.url(), &with("mcp")).await.unwrap();
+    let refused = begin(&server).body(call.to_string()).header("Mcp-Session-Id", client.session());
+    let refused = refused.bearer_auth(with("mcp")).send().await.unwrap();
+    assert_eq!(refused.status(), 403);
+    let challenge = challenge(&refused);
+    let asked = challenge.split_once("scope=\"").and_then(|(_, rest)| rest.split_once('"')).unwrap().0;
+    assert_eq!(asked, "deploy mcp", "{challenge}");
+    // Whoever asks for just that has enough.
+    let client = Client::open_with(server.url(), &with(asked)).await.unwrap();
+    assert_eq!(text(&client.call("deploy", json!({})).await.unwrap()), "deployed\n");
 }
 
 #[tokio::test]
