@@ -17,7 +17,7 @@ pub use certificates::{Certificates, Says};
 pub use identity::{Identity, Peer, Presented};
 pub use keys::{ApiKeys, BadKey, Key, make as make_key};
 pub use network::of_one_user;
-use oauth::{Flaw, OAuth};
+use oauth::{Flaw, OAuth, Signed};
 use taskbridge_sdk::Timestamp;
 
 use crate::tasks::task::Owner;
@@ -56,8 +56,8 @@ enum By {
     Nothing,
     /// A key, in the form in which the config has it.
     Key([u8; 32]),
-    /// A signed token.
-    Token,
+    /// A token that was signed like this.
+    Token(Arc<Signed>),
     /// An issuer's word about a token.
     Word,
     /// A client's certificate.
@@ -86,7 +86,7 @@ impl Principal {
     pub fn certificate(&self) -> Option<&Certificate> {
         match &self.pass.by {
             By::Certificate(shown) => Some(shown),
-            By::Nothing | By::Key(_) | By::Token | By::Word => None,
+            By::Nothing | By::Key(_) | By::Token(_) | By::Word => None,
         }
     }
 
@@ -203,7 +203,7 @@ impl Authenticator {
             (Authenticator::ApiKeys(keys) | Authenticator::OAuth(_, keys), By::Key(digest)) => {
                 by_key(keys, *digest)
             }
-            (Authenticator::OAuth(oauth, _), By::Token | By::Word) => oauth.still_knows(principal),
+            (Authenticator::OAuth(oauth, _), By::Token(_) | By::Word) => oauth.still_knows(principal),
             (Authenticator::ApiKeys(_) | Authenticator::OAuth(..), _) => false,
             (Authenticator::Certificates(certificates, _), By::Certificate(shown)) => {
                 certificates.known(shown).is_some_and(|known| known.is_same(principal))

@@ -59,8 +59,8 @@ impl KeySet {
         self.0.len()
     }
 
-    /// Checks a token's signature.
-    pub(super) fn check(&self, token: &Jwt<'_>) -> Result<(), Flaw> {
+    /// Checks a token's signature, and says by which key it is.
+    pub(super) fn check(&self, token: &Jwt<'_>) -> Result<&PublicKey, Flaw> {
         let named = |key: &&Key| token.key_id().is_none() || key.id.as_deref() == token.key_id();
         let fits = |key: &&Key| {
             key.public.fits(token.algorithm)
@@ -70,9 +70,13 @@ impl KeySet {
         if candidates.peek().is_none() {
             return Err(Flaw::Key);
         }
-        let verified =
-            candidates.any(|key| key.public.verifies(token.algorithm, token.signed, &token.signature));
-        if verified { Ok(()) } else { Err(Flaw::Signature) }
+        let by = candidates.find(|key| key.public.verifies(token.algorithm, token.signed, &token.signature));
+        by.map(|key| &key.public).ok_or(Flaw::Signature)
+    }
+
+    /// True if a key is among them that checks signatures by this algorithm.
+    pub(super) fn has(&self, public: &PublicKey, algorithm: Algorithm) -> bool {
+        self.0.iter().any(|key| key.public == *public && key.algorithm.is_none_or(|own| own == algorithm))
     }
 }
 

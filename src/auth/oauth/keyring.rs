@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use reqwest::Url;
 use tokio::time::Instant;
 
+use super::algorithm::{Algorithm, PublicKey};
 use super::discovery;
 use super::fetch::{Line, Way};
 use super::flaw::Flaw;
@@ -119,8 +120,14 @@ impl Keyring {
         self.fetched().await.map(|keys| keys.len())
     }
 
-    /// Checks by whom a token is signed.
-    pub(super) async fn check(self: &Arc<Self>, token: &Jwt<'_>) -> Result<(), Refused> {
+    /// True if tokens that are signed by this key are good now, as far as is known without asking anybody.
+    pub(super) fn has(&self, key: &PublicKey, algorithm: Algorithm) -> bool {
+        let usable = self.kept.lock().usable(Instant::now());
+        usable.is_some_and(|keys| keys.has(key, algorithm))
+    }
+
+    /// Checks by whom a token is signed, and says by which key.
+    pub(super) async fn check(self: &Arc<Self>, token: &Jwt<'_>) -> Result<PublicKey, Refused> {
         let due = self.kept.lock().is_due(Instant::now());
         let fetch = if due { self.fetch() } else { None };
         let mut usable = self.kept.lock().usable(Instant::now());
@@ -132,7 +139,7 @@ impl Keyring {
         }
         let keys = usable.ok_or(Refused::Unknown)?;
         match keys.check(token) {
-            Ok(()) => Ok(()),
+            Ok(key) => Ok(key.clone()),
             // Without a key id, a wrong signature may be a right one by a key that is new.
             Err(flaw) if flaw == Flaw::Key || token.key_id().is_none() => {
                 self.check_anew(token, &keys, flaw).await
@@ -147,7 +154,7 @@ impl Keyring {
         token: &Jwt<'_>,
         known: &Arc<KeySet>,
         flaw: Flaw,
-    ) -> Result<(), Refused> {
+    ) -> Result<PublicKey, Refused> {
         if let Some(fetch) = self.fetch() {
             fetch.await;
         }
@@ -156,7 +163,7 @@ impl Keyring {
             (kept.usable(Instant::now()), kept.failed)
         };
         match keys {
-            Some(keys) if !Arc::ptr_eq(&keys, known) => keys.check(token).map_err(Refused::Flawed),
+            Some(keys) if !Arc::ptr_eq(&keys, known) => keys.check(token).cloned().map_err(Refused::Flawed),
             // It may be signed by a key that the issuer would show if it could be asked.
             _ if failed => Err(Refused::Unknown),
             _ => Err(Refused::Flawed(flaw)),

@@ -20,6 +20,7 @@ use std::time::Duration;
 use taskbridge_sdk::Timestamp;
 
 pub use algorithm::Algorithm;
+use algorithm::PublicKey;
 pub use claims::{Claim, Reading};
 pub use fetch::{Way, is_safe};
 pub use flaw::Flaw;
@@ -37,9 +38,9 @@ use keyring::{Keyring, Refused};
 /// The largest token, in bytes.
 const LARGEST: usize = 16 * 1024;
 
-/// The longest that somebody is let in for by the word of an issuer, which it may take back at any time. Who only listens
-/// shows the token again after that.
-const WORD_HOLDS: Duration = Duration::from_secs(15 * 60);
+/// The longest that somebody is let in for by one look at a token, whatever end it names: an issuer may take back its word,
+/// and whoever stole a key names the end that they like. Who only listens shows the token again after that.
+const HOLDS: Duration = Duration::from_secs(15 * 60);
 
 /// An issuer, as the config has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,6 +69,13 @@ struct Issuer {
     trusted: Trusted,
     keyring: Arc<Keyring>,
     examiner: Option<Arc<Examiner>>,
+}
+
+/// How the token was signed that somebody was let in by.
+#[derive(PartialEq, Eq)]
+pub(super) struct Signed {
+    key: PublicKey,
+    algorithm: Algorithm,
 }
 
 impl fmt::Debug for OAuth {
@@ -116,11 +124,11 @@ impl OAuth {
         if token.len() > LARGEST {
             return Err(Unauthorized::Token(Flaw::Size));
         }
-        let (bearer, by) = match Jwt::parse(token) {
-            Some(jwt) => (self.signed(&jwt.map_err(Unauthorized::Token)?, now).await, By::Token),
-            None => (self.told(token, now).await, By::Word),
+        let known = match Jwt::parse(token) {
+            Some(jwt) => self.signed(&jwt.map_err(Unauthorized::Token)?, now).await,
+            None => self.told(token, now).await.map(|bearer| (bearer, By::Word)),
         };
-        let bearer = bearer.map_err(|refused| match refused {
+        let (bearer, by) = known.map_err(|refused| match refused {
             Refused::Flawed(flaw) => Unauthorized::Token(flaw),
             Refused::Unknown => Unauthorized::Unavailable,
         })?;
@@ -135,7 +143,7 @@ impl OAuth {
         let Some(issuer) = self.issuers.iter().find(of) else { return false };
         let (reading, claims) = (&issuer.trusted.reading, principal.who.claims.clone());
         let bearer = match (&principal.pass.by, &issuer.trusted.introspection) {
-            (By::Token, _) => reading.of_token(claims, now),
+            (By::Token(signed), _) if issuer.takes(signed) => reading.of_token(claims, now),
             (By::Word, Some(asks)) => reading.of_word(claims, now, asks.audience_implied),
             _ => return false,
         };
@@ -162,14 +170,15 @@ impl OAuth {
         }
     }
 
-    async fn signed(&self, token: &Jwt<'_>, now: Timestamp) -> Result<Bearer, Refused> {
+    async fn signed(&self, token: &Jwt<'_>, now: Timestamp) -> Result<(Bearer, By), Refused> {
         let by = |issuer: &&Issuer| token.issuer() == Some(&issuer.trusted.reading.issuer);
         let issuer = self.issuers.iter().find(by).ok_or(Refused::Flawed(Flaw::Issuer))?;
         if !issuer.trusted.algorithms.contains(&token.algorithm) {
             return Err(Refused::Flawed(Flaw::Algorithm));
         }
-        issuer.keyring.check(token).await?;
-        issuer.trusted.reading.of_token(token.claims.clone(), now).map_err(Refused::Flawed)
+        let key = issuer.keyring.check(token).await?;
+        let bearer = issuer.trusted.reading.of_token(token.claims.clone(), now).map_err(Refused::Flawed)?;
+        Ok((bearer, By::Token(Arc::new(Signed { key, algorithm: token.algorithm }))))
     }
 
     /// By the word of the issuer that is asked. There is one at most, so that no issuer sees the tokens of another.
@@ -184,10 +193,7 @@ impl OAuth {
         if !lacking.is_empty() {
             return Err(Unauthorized::Scope(self.required.clone()));
         }
-        let until = match by {
-            By::Word => bearer.until.into_iter().chain([now + WORD_HOLDS]).min(),
-            _ => bearer.until,
-        };
+        let until = bearer.until.into_iter().chain([now + HOLDS]).min();
         let pass = Pass { by, until };
         Ok(Principal { owner: bearer.owner, identified: true, pass, who: Arc::new(bearer.who), from: None })
     }
@@ -226,5 +232,36 @@ impl Issuer {
         let keyring = Keyring::new(trusted.source.clone()).map_err(named)?;
         let examiner = trusted.introspection.clone().map(Examiner::new).transpose().map_err(named)?;
         Ok(Self { keyring, examiner: examiner.map(Arc::new), trusted })
+    }
+
+    /// True if tokens that are signed like this are good here now.
+    fn takes(&self, Signed { key, algorithm }: &Signed) -> bool {
+        self.trusted.algorithms.contains(algorithm) && self.keyring.has(key, *algorithm)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::System;
+    use crate::tasks::task::Owner;
+
+    #[test]
+    fn nobody_is_let_in_for_longer_than_a_while_whatever_end_a_token_names() {
+        let resource = Resource::new("https://bridge.example/mcp", None, Vec::new()).unwrap();
+        let oauth = OAuth::new(resource, Vec::new(), [], System::clock()).unwrap();
+        let now = oauth.now();
+        let signed = Signed { key: PublicKey::Ed25519(Vec::new()), algorithm: Algorithm::EdDsa };
+        let by = By::Token(Arc::new(signed));
+        for (end, expected) in [
+            (Some(now + Duration::from_secs(60)), now + Duration::from_secs(60)),
+            (Some(now + Duration::from_secs(1_000_000_000)), now + HOLDS),
+            (None, now + HOLDS),
+        ] {
+            for by in [by.clone(), By::Word] {
+                let bearer = Bearer { owner: Owner::new("x"), who: Identity::default(), until: end };
+                assert_eq!(oauth.admit(bearer, by, now).unwrap().pass.until, Some(expected));
+            }
+        }
     }
 }

@@ -58,3 +58,45 @@ async fn an_answer_under_way_is_given_although_the_token_ends_meanwhile() {
     assert_eq!([text(&one.unwrap()), text(&two.unwrap())], ["late\n", "late\n"]);
     assert_eq!(super::answered(&server, &token).await.0, 401, "the next request needs another");
 }
+
+#[tokio::test]
+async fn a_stream_ends_when_its_token_is_signed_by_what_does_not_count_any_more() {
+    let (key, other) = (Signer::ec("one"), Signer::ed("two"));
+    let (issuer, foreign) = (Issuer::with(&[&key, &other]).await, Issuer::with(&[&other]).await);
+    let config = |more: &str| super::config(&format!("{}{more}", issuer.config()));
+    for (more, what) in [
+        ("algorithms = [\"EdDSA\"]\n".to_owned(), "its algorithm is not accepted"),
+        (format!("jwks_uri = \"{}/keys\"\n", foreign.url()), "keys come from elsewhere"),
+    ] {
+        let (place, server) = trusting(&issuer);
+        let claims = issuer.claims("ann", &json!({}));
+        let shows = async |signer: &Signer, typ: &str| {
+            let token = signer.sign(&json!({"typ": typ}), &claims);
+            Client::open_with(server.url(), &token).await.unwrap().listen().await.unwrap()
+        };
+        let (mut listening, mut kept) = (shows(&key, "JWT").await, shows(&other, "at+jwt").await);
+        std::fs::write(place.config(), config(&more)).unwrap();
+        ends(&mut listening).await;
+        if !more.contains("jwks_uri") {
+            let more = tokio::time::timeout(std::time::Duration::from_millis(200), kept.next()).await;
+            assert!(more.is_err(), "a stream goes on whose token is good, although {what}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_stream_ends_when_its_issuer_withdraws_the_key_of_its_token() {
+    let (key, next) = (Signer::ed("one"), Signer::ed("two"));
+    let issuer = Issuer::with(&[&key]).await;
+    let (place, server) = trusting(&issuer);
+    let token = |key: &Signer| key.sign(&json!({}), &issuer.claims("ann", &json!({})));
+    let client = Client::open_with(server.url(), &token(&key)).await.unwrap();
+    let mut listening = client.listen().await.unwrap();
+    issuer.publish(&[&next]);
+    assert_eq!(super::answered(&server, &token(&next)).await.0, 200);
+    assert_eq!(super::answered(&server, &token(&key)).await.0, 401);
+    // Streams are looked at once a minute, and whenever other rules come into force.
+    let renamed = issuer.config().replace("[[auth.issuers]]", "resource_name = \"x\"\n[[auth.issuers]]");
+    std::fs::write(place.config(), super::config(&renamed)).unwrap();
+    ends(&mut listening).await;
+}
