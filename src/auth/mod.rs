@@ -161,6 +161,7 @@ impl Authenticator {
     /// # Errors
     /// See [`Unauthorized`]. Never with [`Authenticator::None`], which looks at nothing.
     pub async fn authenticate(&self, presented: &Presented<'_>) -> Result<Principal, Unauthorized> {
+        let from = presented.peer.address.map(|address| address.ip());
         let shown = || bearer(presented.authorization.ok_or(Unauthorized::Missing)?);
         let principal = match self {
             Authenticator::None { single_user } => Self::unnamed(*single_user),
@@ -168,7 +169,7 @@ impl Authenticator {
             Authenticator::OAuth(oauth, keys) => match keys.principal(shown()?) {
                 // A key that was made here is nothing that an issuer should see.
                 Err(Unauthorized::Unknown) if !keys::looks_like_one(shown()?) => {
-                    oauth.principal(shown()?).await?
+                    oauth.principal(shown()?, from).await?
                 }
                 known => known?,
             },
@@ -186,7 +187,7 @@ impl Authenticator {
                 }
             }
         };
-        Ok(Principal { from: presented.peer.address.map(|address| address.ip()), ..principal })
+        Ok(Principal { from, ..principal })
     }
 
     fn unnamed(single_user: bool) -> Principal {

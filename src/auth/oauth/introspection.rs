@@ -1,9 +1,12 @@
 //! [`Examiner`]: asks an issuer what a token is that only the issuer can read (RFC 7662), and keeps its word for a moment.
-//! Tokens are kept as digests only. How many questions are under way is bounded, so that a flood of made-up tokens is not
-//! passed on whole; what is not answered is not known, which is something else than wrong.
+//! Tokens are kept as digests only. How many questions are under way is bounded, in all and by address, so that a flood of
+//! made-up tokens is not passed on whole, and keeps nobody waiting whose token was good before; what is not answered is not
+//! known, which is something else than wrong.
 
 use std::collections::HashMap;
 use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -12,7 +15,7 @@ use reqwest::Url;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 use taskbridge_sdk::Timestamp;
-use tokio::sync::Semaphore;
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout};
 use zeroize::Zeroizing;
 
@@ -20,6 +23,7 @@ use super::claims::{Bearer, Reading};
 use super::fetch::{Line, Way, form_encoded};
 use super::flaw::Flaw;
 use super::keyring::Refused;
+use crate::auth::of_one_user;
 
 /// Tokens that are known to be good, and as many that are known not to be.
 const MOST_KEPT: usize = 10_000;
@@ -28,7 +32,16 @@ const MOST_KEPT: usize = 10_000;
 const INACTIVE_KEPT: Duration = Duration::from_secs(10);
 
 /// Questions under way at the same time.
-const PLACES: usize = 16;
+const PLACES: usize = 12;
+
+/// Those of them that one address has about tokens that are new here.
+const PER_ADDRESS: usize = 4;
+
+/// Questions beside them, about tokens that were good before.
+const PLACES_OF_KNOWN: usize = 4;
+
+/// From how many addresses on it is looked which of them have no question under way.
+const MANY_ADDRESSES: usize = 1_000;
 
 /// How long a question waits for a place.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -63,28 +76,58 @@ pub(super) struct Examiner {
     line: Line,
     words: Mutex<Words>,
     places: Semaphore,
+    places_of_known: Semaphore,
+    by_address: Mutex<HashMap<Option<IpAddr>, Arc<Semaphore>>>,
     failed: AtomicBool,
+}
+
+/// Leave to ask, for as long as it is held.
+struct Place<'a> {
+    _one: SemaphorePermit<'a>,
+    _of_address: Option<OwnedSemaphorePermit>,
 }
 
 /// What was answered, by the digest of the token.
 #[derive(Debug, Default)]
 struct Words {
-    good: HashMap<[u8; 32], (Map<String, Value>, Instant)>,
+    good: HashMap<[u8; 32], Good>,
     bad: HashMap<[u8; 32], (Flaw, Instant)>,
+}
+
+/// A good answer. It stays for a while when it is over, so that its token is known again.
+#[derive(Debug)]
+struct Good {
+    claims: Map<String, Value>,
+    /// From when on the issuer is asked again.
+    renew: Instant,
+    until: Instant,
 }
 
 impl Words {
     fn of(&self, token: &[u8; 32], now: Instant) -> Option<Result<Map<String, Value>, Flaw>> {
         match (self.good.get(token), self.bad.get(token)) {
-            (Some((claims, until)), _) if now < *until => Some(Ok(claims.clone())),
+            (Some(good), _) if now < good.until => Some(Ok(good.claims.clone())),
             (_, Some((flaw, until))) if now < *until => Some(Err(*flaw)),
             _ => None,
         }
     }
 
-    fn good(&mut self, token: [u8; 32], claims: Map<String, Value>, until: Instant, now: Instant) {
+    /// True if a token was good when it was looked up last.
+    fn was_good(&self, token: &[u8; 32]) -> bool {
+        self.good.contains_key(token)
+    }
+
+    /// True if the issuer should be asked again about a token before its word is over. Only one request is told so, and the
+    /// next one after a moment.
+    fn is_due(&mut self, token: &[u8; 32], now: Instant) -> bool {
+        let due = self.good.get_mut(token).filter(|good| good.renew <= now && now < good.until);
+        due.map(|good| good.renew = now + PATIENCE).is_some()
+    }
+
+    fn good(&mut self, token: [u8; 32], claims: Map<String, Value>, keep_for: Duration, now: Instant) {
         self.bad.remove(&token);
-        keep(&mut self.good, token, (claims, until), |(_, until)| now < *until);
+        let good = Good { claims, renew: now + keep_for * 3 / 4, until: now + keep_for };
+        keep(&mut self.good, token, good, |good| now < good.until);
     }
 
     fn bad(&mut self, token: [u8; 32], flaw: Flaw, now: Instant) {
@@ -109,8 +152,9 @@ fn keep<T>(map: &mut HashMap<[u8; 32], T>, token: [u8; 32], word: T, counts: imp
 impl Examiner {
     pub(super) fn new(asks: Introspection) -> Result<Self, String> {
         let line = Line::new(&asks.way, asks.endpoint.scheme() == "http")?;
-        let places = Semaphore::new(PLACES);
-        Ok(Self { asks, line, words: Mutex::default(), places, failed: AtomicBool::new(false) })
+        let (places, places_of_known) = (Semaphore::new(PLACES), Semaphore::new(PLACES_OF_KNOWN));
+        let (words, by_address, failed) = Default::default();
+        Ok(Self { asks, line, words, places, places_of_known, by_address, failed })
     }
 
     pub(super) fn asks(&self) -> &Introspection {
@@ -126,26 +170,34 @@ impl Examiner {
         }
     }
 
-    /// Whom a token stands for.
+    /// Whom a token stands for that was shown from an address.
     pub(super) async fn examine(
         &self,
         token: &[u8],
+        from: Option<IpAddr>,
         reading: &Reading,
         now: Timestamp,
     ) -> Result<Bearer, Refused> {
         let digest: [u8; 32] = Sha256::digest(token).into();
         let read = |claims| reading.of_word(claims, now, self.asks.audience_implied);
-        let known = self.words.lock().of(&digest, Instant::now());
-        if let Some(word) = known {
-            return word.and_then(read).map_err(Refused::Flawed);
-        }
-        let claims = self.word_on(token).await.ok_or(Refused::Unknown)?;
+        let (known, was_good, due) = {
+            let (mut words, at) = (self.words.lock(), Instant::now());
+            (words.of(&digest, at), words.was_good(&digest), words.is_due(&digest, at))
+        };
+        let said = match &known {
+            Some(_) if !due => None,
+            _ => self.word_on(token, was_good, from).await,
+        };
+        let Some(claims) = said else {
+            // What was said before counts until its end, also if nothing more is said.
+            return known.ok_or(Refused::Unknown)?.and_then(read).map_err(Refused::Flawed);
+        };
         let bearer = read(claims.clone());
         let at = Instant::now();
         match &bearer {
             Ok(bearer) => {
                 let left = bearer.until.map_or(self.asks.keep, |until| until.since(now));
-                self.words.lock().good(digest, claims, at + left.min(self.asks.keep), at);
+                self.words.lock().good(digest, claims, left.min(self.asks.keep), at);
             }
             Err(flaw) => self.words.lock().bad(digest, *flaw, at),
         }
@@ -153,8 +205,13 @@ impl Examiner {
     }
 
     /// What the issuer says. `None` if it says nothing that can be understood; the log says why, once.
-    async fn word_on(&self, token: &[u8]) -> Option<Map<String, Value>> {
-        let word = match timeout(PATIENCE, self.places.acquire()).await {
+    async fn word_on(
+        &self,
+        token: &[u8],
+        was_good: bool,
+        from: Option<IpAddr>,
+    ) -> Option<Map<String, Value>> {
+        let word = match timeout(PATIENCE, self.place(was_good, from)).await {
             Ok(Ok(_place)) => self.asked(token).await,
             _ => Err("too many questions to it are under way".to_owned()),
         };
@@ -175,6 +232,29 @@ impl Examiner {
         }
     }
 
+    /// Waits for leave to ask.
+    async fn place(&self, was_good: bool, from: Option<IpAddr>) -> Result<Place<'_>, AcquireError> {
+        if was_good {
+            let place = tokio::select! {
+                place = self.places_of_known.acquire() => place?,
+                place = self.places.acquire() => place?,
+            };
+            return Ok(Place { _one: place, _of_address: None });
+        }
+        let of_address = self.places_of(from).acquire_owned().await?;
+        Ok(Place { _one: self.places.acquire().await?, _of_address: Some(of_address) })
+    }
+
+    /// The places of whoever has an address.
+    fn places_of(&self, from: Option<IpAddr>) -> Arc<Semaphore> {
+        let from = from.map(of_one_user);
+        let mut by_address = self.by_address.lock();
+        if by_address.len() >= MANY_ADDRESSES {
+            by_address.retain(|_, places| Arc::strong_count(places) > 1);
+        }
+        Arc::clone(by_address.entry(from).or_insert_with(|| Arc::new(Semaphore::new(PER_ADDRESS))))
+    }
+
     async fn asked(&self, token: &[u8]) -> Result<Map<String, Value>, String> {
         let token = str::from_utf8(token).map_err(|_| "a token is no text".to_owned())?;
         let form = format!("token={}&token_type_hint=access_token", form_encoded(token));
@@ -192,14 +272,15 @@ mod tests {
     #[test]
     fn words_are_kept_for_a_while_and_never_too_many() {
         let (mut words, now) = (Words::default(), Instant::now());
-        let later = now + Duration::from_secs(60);
+        let (minute, later) = (Duration::from_secs(60), now + Duration::from_secs(60));
         let token = |n: usize| <[u8; 32]>::from(Sha256::digest(n.to_string()));
-        words.good(token(0), Map::new(), later, now);
+        words.good(token(0), Map::new(), minute, now);
         words.bad(token(1), Flaw::Inactive, now);
         assert_eq!(words.of(&token(0), now), Some(Ok(Map::new())));
         assert_eq!(words.of(&token(1), now), Some(Err(Flaw::Inactive)));
         assert_eq!(words.of(&token(2), now), None);
         assert_eq!(words.of(&token(0), later), None, "it has to be asked again");
+        assert!(words.was_good(&token(0)) && !words.was_good(&token(1)) && !words.was_good(&token(2)));
         assert_eq!(words.of(&token(1), now + INACTIVE_KEPT), None);
 
         for n in 0..MOST_KEPT + 100 {
@@ -209,5 +290,37 @@ mod tests {
         assert_eq!(words.of(&token(0), now), Some(Ok(Map::new())), "bad ones do not push good ones out");
         words.bad(token(0), Flaw::Inactive, now);
         assert_eq!(words.of(&token(0), now), Some(Err(Flaw::Inactive)), "the last word counts");
+    }
+
+    #[test]
+    fn a_word_is_renewed_before_it_is_over_and_by_one_at_a_time() {
+        let (mut words, start) = (Words::default(), Instant::now());
+        let token = [7; 32];
+        words.good(token, Map::new(), Duration::from_secs(60), start);
+        for (after, due) in [(0, false), (44, false), (45, true), (46, false), (48, true), (60, false)] {
+            assert_eq!(words.is_due(&token, start + Duration::from_secs(after)), due, "after {after} s");
+        }
+        assert!(!words.is_due(&[8; 32], start));
+    }
+
+    #[test]
+    fn a_network_of_ipv6_has_the_places_of_one_address() {
+        let asks = Introspection {
+            endpoint: Url::parse("http://127.0.0.1:9").unwrap(),
+            client: String::new(),
+            secret: Zeroizing::default(),
+            keep: Duration::ZERO,
+            audience_implied: false,
+            way: Way::default(),
+        };
+        let examiner = Examiner::new(asks).unwrap();
+        let of = |address: &str| examiner.places_of(Some(address.parse().unwrap()));
+        let same = |one: &str, other: &str| Arc::ptr_eq(&of(one), &of(other));
+        assert!(same("2001:db8::1", "2001:db8::ffff:1") && same("192.0.2.1", "::ffff:192.0.2.1"));
+        assert!(!same("2001:db8::1", "2001:db8:0:1::1") && !same("192.0.2.1", "192.0.2.2"));
+        for n in 0..10_000_u32 {
+            drop(examiner.places_of(Some(IpAddr::from(n.to_be_bytes()))));
+        }
+        assert!(examiner.by_address.lock().len() <= MANY_ADDRESSES, "those of nobody go");
     }
 }

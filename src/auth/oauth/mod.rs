@@ -14,6 +14,7 @@ mod keyring;
 mod resource;
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -118,15 +119,19 @@ impl OAuth {
         self.issuers.iter().map(|issuer| issuer.trusted.reading.issuer.as_str())
     }
 
-    /// Whose token this is.
-    pub(super) async fn principal(&self, token: &[u8]) -> Result<Principal, Unauthorized> {
+    /// Whose token this is, that was shown from an address.
+    pub(super) async fn principal(
+        &self,
+        token: &[u8],
+        from: Option<IpAddr>,
+    ) -> Result<Principal, Unauthorized> {
         let now = self.now();
         if token.len() > LARGEST {
             return Err(Unauthorized::Token(Flaw::Size));
         }
         let known = match Jwt::parse(token) {
             Some(jwt) => self.signed(&jwt.map_err(Unauthorized::Token)?, now).await,
-            None => self.told(token, now).await.map(|bearer| (bearer, By::Word)),
+            None => self.told(token, from, now).await.map(|bearer| (bearer, By::Word)),
         };
         let (bearer, by) = known.map_err(|refused| match refused {
             Refused::Flawed(flaw) => Unauthorized::Token(flaw),
@@ -182,10 +187,10 @@ impl OAuth {
     }
 
     /// By the word of the issuer that is asked. There is one at most, so that no issuer sees the tokens of another.
-    async fn told(&self, token: &[u8], now: Timestamp) -> Result<Bearer, Refused> {
+    async fn told(&self, token: &[u8], from: Option<IpAddr>, now: Timestamp) -> Result<Bearer, Refused> {
         let asked = self.issuers.iter().find_map(|issuer| Some((issuer, issuer.examiner.as_ref()?)));
         let (issuer, examiner) = asked.ok_or(Refused::Flawed(Flaw::Opaque))?;
-        examiner.examine(token, &issuer.trusted.reading, now).await
+        examiner.examine(token, from, &issuer.trusted.reading, now).await
     }
 
     fn admit(&self, bearer: Bearer, by: By, now: Timestamp) -> Result<Principal, Unauthorized> {

@@ -1,9 +1,13 @@
 //! Tokens that only their issuer can read: it is asked, seldom, and believed for a while.
 
+use std::net::IpAddr;
+use std::time::Duration;
+
 use futures_util::future::join_all;
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
-use super::{answered, serve};
+use super::{PATIENCE, answered, begin, serve};
 use crate::support::issuer::{Issuer, Signer, seconds};
 use crate::support::{Client, text};
 
@@ -90,4 +94,38 @@ async fn made_up_tokens_do_not_shut_out_good_ones() {
         tokio::join!(join_all(flood.iter().map(|token| answered(&server, token))), answered(&server, "good"));
     assert!(refused.iter().all(|(status, _)| matches!(status, 401 | 503)));
     assert_eq!(good.0, 200);
+}
+
+#[tokio::test]
+async fn an_issuer_that_is_slow_about_made_up_tokens_shuts_out_nobody_else() {
+    let (_key, issuer, auth) = asked().await;
+    // Nothing is kept, so that the issuer is asked each time.
+    let (_place, server) = serve(&format!("{auth}cache_for = \"0s\"\n"));
+    issuer.says("known", issuer.claims("ann", &json!({"active": true})));
+    issuer.says("new", issuer.claims("bob", &json!({"active": true})));
+    assert_eq!(answered(&server, "known").await.0, 200);
+    issuer.ponders_strangers();
+    let strangers = reqwest::Client::builder().no_proxy().tls_certs_only([]);
+    let strangers = strangers.local_address(IpAddr::from([127, 0, 0, 2])).build().unwrap();
+    let made_up = |n| {
+        let request = begin(&server).bearer_auth(format!("made-up-{n}")).build().unwrap();
+        let strangers = strangers.clone();
+        async move { strangers.execute(request).await.unwrap().status().as_u16() }
+    };
+    let good = async {
+        let pondered = async {
+            while issuer.asked_about_tokens() < 4 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        timeout(PATIENCE, pondered).await.expect("made-up tokens are asked about");
+        // As many of the others as there are have come by then.
+        let _ = made_up(1_000).await;
+        tokio::join!(answered(&server, "known"), answered(&server, "new"))
+    };
+    let flood = join_all((0..100).map(made_up));
+    tokio::select! {
+        _ = async { flood.await; std::future::pending::<()>().await } => {}
+        (known, new) = good => assert_eq!((known.0, new.0), (200, 200), "{} {}", known.1, new.1),
+    }
 }

@@ -52,6 +52,8 @@ struct Inner {
     keys: Mutex<Vec<Value>>,
     words: Mutex<HashMap<String, Value>>,
     down: AtomicBool,
+    /// Says nothing of tokens of which it knows nothing.
+    ponders: AtomicBool,
     asked_for_keys: AtomicUsize,
     asked_about_tokens: AtomicUsize,
     /// Requests for anything that it does not have.
@@ -161,6 +163,11 @@ impl Issuer {
         self.state.down.store(down, Ordering::SeqCst);
     }
 
+    /// From now on answers nothing when it is asked about a token that it does not know.
+    pub(crate) fn ponders_strangers(&self) {
+        self.state.ponders.store(true, Ordering::SeqCst);
+    }
+
     /// From now on says this of a token.
     pub(crate) fn says(&self, token: &str, word: Value) {
         self.state.words.lock().insert(token.to_owned(), word);
@@ -257,5 +264,8 @@ async fn word(inner: &Inner, request: Request) -> Response {
         .collect();
     let token = form["token"].as_str().unwrap();
     let word = inner.words.lock().get(token).cloned();
+    if word.is_none() && inner.ponders.load(Ordering::SeqCst) {
+        std::future::pending::<()>().await;
+    }
     Json(word.unwrap_or(json!({"active": false}))).into_response()
 }
