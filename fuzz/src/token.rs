@@ -67,7 +67,8 @@ fn authenticator() -> Authenticator {
     let url = ISSUER.parse().unwrap();
     let source =
         Source { issuer: ISSUER.to_owned(), url, keys: Some(ISSUER.parse().unwrap()), way: Way::default() };
-    let trusted = Trusted { source, algorithms: Algorithm::all(), reading, introspection: None };
+    let trusted =
+        Trusted { source, algorithms: Algorithm::all(), require_at_jwt: false, reading, introspection: None };
     let oauth = OAuth::new(resource, Vec::new(), [trusted], System::clock()).unwrap();
     Authenticator::OAuth(Box::new(oauth), ApiKeys::default())
 }

@@ -35,6 +35,10 @@ pub(super) struct Issuer {
     /// What its tokens may be signed by. Without this: RS256, PS256, ES256 and the like with SHA-384 and SHA-512, and EdDSA.
     #[serde(default)]
     algorithms: Option<Vec<Algorithm>>,
+    /// Whether its tokens must say that they are access tokens (`typ` of `at+jwt`, RFC 9068). Set it where the issuer says so:
+    /// its ID tokens cannot be taken for access tokens then.
+    #[serde(default)]
+    require_at_jwt: bool,
     /// The claim that lists groups: its name, or a JSON Pointer such as `/realm_access/roles`.
     #[serde(default = "groups_claim")]
     groups_claim: String,
@@ -199,6 +203,7 @@ fn trusted(
     Some(Trusted {
         source: Source { issuer: issuer.issuer.clone(), url: url?, keys, way },
         algorithms: issuer.algorithms.clone().unwrap_or_else(Algorithm::all),
+        require_at_jwt: issuer.require_at_jwt,
         reading,
         introspection: asks.flatten(),
     })

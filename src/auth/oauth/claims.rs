@@ -69,8 +69,8 @@ impl Reading {
         if !claims.contains_key("exp") {
             return Err(Flaw::Lacks("exp"));
         }
-        // Digests of what is issued beside it: no access token has them, and every ID token of some flows does.
-        if claims.contains_key("at_hash") || claims.contains_key("c_hash") {
+        // Digests of what is issued beside it, and the client's own word: ID tokens have them, and access tokens do not.
+        if ["at_hash", "c_hash", "nonce"].iter().any(|name| claims.contains_key(*name)) {
             return Err(Flaw::Type);
         }
         self.of(claims, now, false)
@@ -289,6 +289,7 @@ mod tests {
             (json!({"sub": ""}), Flaw::Lacks("sub")),
             (json!({"sub": 7}), Flaw::Lacks("sub")),
             (json!({"at_hash": "x"}), Flaw::Type),
+            (json!({"nonce": "x"}), Flaw::Type),
             (json!({"cnf": {"jkt": "x"}}), Flaw::Bound),
         ] {
             assert_eq!(read(&more), Err(flaw), "{more}");

@@ -8,8 +8,11 @@ use serde_json::{Map, Value};
 use super::algorithm::Algorithm;
 use super::flaw::Flaw;
 
-/// The types that an access token may say that it has: of RFC 9068, and the usual one.
-const TYPES: [&str; 3] = ["at+jwt", "application/at+jwt", "jwt"];
+/// The types of an access token (RFC 9068).
+const ACCESS: [&str; 2] = ["at+jwt", "application/at+jwt"];
+
+/// The type that says nothing: ID tokens have it as well.
+const ANY: &str = "jwt";
 
 /// The longest key id that is looked for.
 const LONGEST_KEY_ID: usize = 512;
@@ -19,6 +22,8 @@ const LONGEST_KEY_ID: usize = 512;
 pub(super) struct Jwt<'a> {
     pub(super) algorithm: Algorithm,
     key_id: Option<String>,
+    /// True if its type says that it is an access token.
+    pub(super) says_access: bool,
     pub(super) claims: Map<String, Value>,
     /// What the signature is over.
     pub(super) signed: &'a [u8],
@@ -56,7 +61,9 @@ impl<'a> Jwt<'a> {
         if header.crit.is_some() {
             return Err(Flaw::Critical);
         }
-        if header.typ.is_some_and(|typ| !TYPES.contains(&typ.to_ascii_lowercase().as_str())) {
+        let typ = header.typ.map(|typ| typ.to_ascii_lowercase());
+        let says_access = typ.as_ref().is_some_and(|typ| ACCESS.contains(&typ.as_str()));
+        if !says_access && typ.is_some_and(|typ| typ != ANY) {
             return Err(Flaw::Type);
         }
         if header.kid.as_ref().is_some_and(|kid| kid.len() > LONGEST_KEY_ID) {
@@ -64,7 +71,7 @@ impl<'a> Jwt<'a> {
         }
         let claims = serde_json::from_slice(&part(&token[first + 1..second])?).map_err(|_| Flaw::Form)?;
         let signature = part(&token[second + 1..])?;
-        Ok(Self { algorithm, key_id: header.kid, claims, signed: &token[..second], signature })
+        Ok(Self { algorithm, key_id: header.kid, says_access, claims, signed: &token[..second], signature })
     }
 
     /// Which key of the issuer it says that it is signed with.

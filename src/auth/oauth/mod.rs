@@ -50,6 +50,8 @@ pub struct Trusted {
     pub source: Source,
     /// What its tokens may be signed by.
     pub algorithms: Vec<Algorithm>,
+    /// True if they must say that they are access tokens (RFC 9068).
+    pub require_at_jwt: bool,
     /// What they are read by.
     pub reading: Reading,
     /// How it is asked about tokens that only it can read.
@@ -77,6 +79,8 @@ struct Issuer {
 pub(super) struct Signed {
     key: PublicKey,
     algorithm: Algorithm,
+    /// True if it said that it is an access token.
+    says_access: bool,
 }
 
 impl fmt::Debug for OAuth {
@@ -181,9 +185,15 @@ impl OAuth {
         if !issuer.trusted.algorithms.contains(&token.algorithm) {
             return Err(Refused::Flawed(Flaw::Algorithm));
         }
+        if issuer.trusted.require_at_jwt && !token.says_access {
+            return Err(Refused::Flawed(Flaw::Type));
+        }
         let key = issuer.keyring.check(token).await?;
         let bearer = issuer.trusted.reading.of_token(token.claims.clone(), now).map_err(Refused::Flawed)?;
-        Ok((bearer, By::Token(Arc::new(Signed { key, algorithm: token.algorithm }))))
+        Ok((
+            bearer,
+            By::Token(Arc::new(Signed { key, algorithm: token.algorithm, says_access: token.says_access })),
+        ))
     }
 
     /// By the word of the issuer that is asked. There is one at most, so that no issuer sees the tokens of another.
@@ -240,8 +250,10 @@ impl Issuer {
     }
 
     /// True if tokens that are signed like this are good here now.
-    fn takes(&self, Signed { key, algorithm }: &Signed) -> bool {
-        self.trusted.algorithms.contains(algorithm) && self.keyring.has(key, *algorithm)
+    fn takes(&self, Signed { key, algorithm, says_access }: &Signed) -> bool {
+        self.trusted.algorithms.contains(algorithm)
+            && (*says_access || !self.trusted.require_at_jwt)
+            && self.keyring.has(key, *algorithm)
     }
 }
 
@@ -256,7 +268,8 @@ mod tests {
         let resource = Resource::new("https://bridge.example/mcp", None, Vec::new()).unwrap();
         let oauth = OAuth::new(resource, Vec::new(), [], System::clock()).unwrap();
         let now = oauth.now();
-        let signed = Signed { key: PublicKey::Ed25519(Vec::new()), algorithm: Algorithm::EdDsa };
+        let signed =
+            Signed { key: PublicKey::Ed25519(Vec::new()), algorithm: Algorithm::EdDsa, says_access: true };
         let by = By::Token(Arc::new(signed));
         for (end, expected) in [
             (Some(now + Duration::from_secs(60)), now + Duration::from_secs(60)),

@@ -67,6 +67,7 @@ async fn a_stream_ends_when_its_token_is_signed_by_what_does_not_count_any_more(
     for (more, what) in [
         ("algorithms = [\"EdDSA\"]\n".to_owned(), "its algorithm is not accepted"),
         (format!("jwks_uri = \"{}/keys\"\n", foreign.url()), "keys come from elsewhere"),
+        ("require_at_jwt = true\n".to_owned(), "it does not say that it is an access token"),
     ] {
         let (place, server) = trusting(&issuer);
         let claims = issuer.claims("ann", &json!({}));

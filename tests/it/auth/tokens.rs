@@ -92,8 +92,9 @@ async fn a_token_that_is_not_right_is_refused_and_said_why() {
         ("x5c", lured(json!({"x5c": ["AAAA"], "kid": "one"})), signature),
         ("crit", headed(json!({"crit": ["exp"]})), "must be understood"),
         ("another type", headed(json!({"typ": "dpop+jwt"})), "not an access token"),
-        ("an ID token", with(json!({"aud": "client-7", "nonce": "n"})), "another server"),
+        ("an ID token", with(json!({"aud": "client-7"})), "another server"),
         ("an ID token beside an access token", with(json!({"at_hash": "x"})), "not an access token"),
+        ("an ID token that a client asked for", with(json!({"nonce": "n"})), "not an access token"),
         ("expired", with(json!({"exp": seconds(-31)})), "expired"),
         ("without an end", with(json!({"exp": null})), "exp"),
         ("not yet valid", with(json!({"nbf": seconds(60)})), "not valid yet"),
@@ -225,6 +226,21 @@ async fn who_lacks_a_scope_for_a_tool_is_told_all_that_a_token_needs() {
     // Whoever asks for just that has enough.
     let client = Client::open_with(server.url(), &with(asked)).await.unwrap();
     assert_eq!(text(&client.call("deploy", json!({})).await.unwrap()), "deployed\n");
+}
+
+#[tokio::test]
+async fn an_issuer_can_be_held_to_say_of_access_tokens_that_they_are() {
+    let key = Signer::ed("one");
+    let issuer = Issuer::with(&[&key]).await;
+    let (_place, server) = super::serve(&format!("{}require_at_jwt = true\n", issuer.config()));
+    let claims = issuer.claims("ann", &json!({}));
+    for (typ, status) in
+        [(json!("at+jwt"), 200), (json!("application/AT+JWT"), 200), (json!("JWT"), 401), (json!(null), 401)]
+    {
+        let (answered, message) = answered(&server, &key.sign(&json!({"typ": typ}), &claims)).await;
+        assert_eq!(answered, status, "{typ}: {message}");
+        assert!(status == 200 || message.contains("not an access token"), "{typ}: {message}");
+    }
 }
 
 #[tokio::test]
