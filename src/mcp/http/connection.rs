@@ -19,7 +19,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::entrance::Rules;
+use super::entrance::{Entrance, Rules};
 use super::form;
 use super::lasting::{Events, Takeover, pour};
 use super::limits::ConnectionLimits;
@@ -39,6 +39,8 @@ pub(super) struct Connection {
     pub(super) peer: Peer,
     /// The rules that were in force when it was accepted.
     pub(super) rules: Arc<Rules>,
+    /// Where others are put in force.
+    pub(super) entrance: Arc<Entrance>,
     pub(super) router: Router,
     pub(super) shutdown: CancellationToken,
 }
@@ -61,10 +63,15 @@ impl Connection {
                 socket
             }
         };
+        let (peer, rules, entrance) =
+            (self.peer.clone(), Arc::clone(&self.rules), Arc::clone(&self.entrance));
         // In a box, so that a stream that lasts does not keep the room that the requests before it took.
         let ended = match Box::pin(self.requests(socket, heads)).await {
             Ok(None) => return,
-            Ok(Some((socket, events))) => pour(socket, events).await.map_err(|error| error.to_string()),
+            Ok(Some((socket, events))) => tokio::select! {
+                poured = pour(socket, events) => poured.map_err(|error| error.to_string()),
+                () = entrance.parts_with(&peer, &rules) => return,
+            },
             Err(error) => Err(error.to_string()),
         };
         if let Err(error) = ended {
@@ -92,11 +99,11 @@ impl Connection {
 
     /// Answers requests until the connection closes, or becomes a stream that lasts.
     async fn requests(self, socket: Socket, heads: Heads) -> hyper::Result<Option<(Socket, Events)>> {
-        let Self { peer, rules, router, shutdown } = self;
+        let Self { peer, rules, entrance, router, shutdown } = self;
         let takeover = Takeover::default();
         let service = {
             let (router, takeover) = (TowerToHyperService::new(router), takeover.clone());
-            let (heads, rules) = (heads.clone(), Arc::clone(&rules));
+            let (heads, rules, peer) = (heads.clone(), Arc::clone(&rules), peer.clone());
             service_fn(move |mut request: hyper::Request<Incoming>| {
                 let peer = from(&peer, &rules, request.headers());
                 request.extensions_mut().insert(peer);
@@ -119,7 +126,12 @@ impl Connection {
         };
         let socket = TokioIo::new(takeover.watch(socket));
         let mut connection = builder(&rules.limits).serve_connection(socket, service);
-        let mut stops = std::pin::pin!(shutdown.cancelled());
+        let mut stops = std::pin::pin!(async {
+            tokio::select! {
+                () = shutdown.cancelled() => {}
+                () = entrance.parts_with(&peer, &rules) => {}
+            }
+        });
         let mut stopping = false;
         let mut late = std::pin::pin!(sleep_until(Instant::now()));
         let events = poll_fn(|context| {

@@ -59,6 +59,17 @@ impl Rules {
         principal.certificate().is_none_or(|shown| self.vouch_for(shown)) && self.auth.still_knows(principal)
     }
 
+    /// True if a connection that began under others may go on under these: the same proxies are believed, and its client would
+    /// be served by what it showed.
+    fn go_on_with(&self, peer: &Peer, began: &Rules) -> bool {
+        let secured = match (&self.tls, &began.tls) {
+            (None, None) => true,
+            (Some(tls), Some(_)) => tls.serves(peer.certificate.as_deref()),
+            _ => false,
+        };
+        secured && self.proxies == began.proxies
+    }
+
     fn vouch_for(&self, shown: &Certificate) -> bool {
         self.tls.as_ref().is_some_and(|tls| tls.vouches(shown))
     }
@@ -83,6 +94,12 @@ impl Entrance {
     /// The rules in force.
     pub(super) fn rules(&self) -> Arc<Rules> {
         Arc::clone(&self.0.borrow())
+    }
+
+    /// Waits until a connection that began under some rules may not go on under those in force.
+    pub(super) async fn parts_with(&self, peer: &Peer, began: &Rules) {
+        // The sender lives in `self`, so this ends for no other reason.
+        drop(self.0.subscribe().wait_for(|rules| !rules.go_on_with(peer, began)).await);
     }
 
     /// Waits until somebody who was let in would no longer be, as who they were: by other rules at once, and if what they were

@@ -44,7 +44,8 @@ pub async fn serve(
                         continue;
                     }
                     let peer = Peer { address: Some(address), certificate: None };
-                    let connection = Connection { peer, rules, router: router.clone(), shutdown: shutdown.clone() };
+                    let (entrance, router, shutdown) = (Arc::clone(&entrance), router.clone(), shutdown.clone());
+                    let connection = Connection { peer, rules, entrance, router, shutdown };
                     connections.spawn(async move {
                         connection.serve(socket).await;
                         drop(seat);

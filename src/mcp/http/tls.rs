@@ -44,6 +44,7 @@ pub struct Tls {
 #[derive(Clone)]
 struct Clients {
     verifier: Arc<dyn ClientCertVerifier>,
+    wanted: ClientCertificates,
     /// The digest of the authorities.
     authorities: [u8; 32],
 }
@@ -113,6 +114,7 @@ impl Tls {
             None => None,
             Some((authorities, wanted)) => Some(Clients {
                 verifier: verifier(authorities, wanted, provider)?,
+                wanted,
                 authorities: Sha256::digest(authorities).into(),
             }),
         };
@@ -172,6 +174,15 @@ impl Tls {
         let certificate = read.transpose().map_err(io::Error::other)?;
         let authorities = self.clients.as_ref().map(|clients| clients.authorities);
         Ok((stream, certificate.map(|certificate| Certificate { authorities, ..certificate })))
+    }
+
+    /// Whether a client would be served that showed this.
+    pub(super) fn serves(&self, shown: Option<&Certificate>) -> bool {
+        match (&self.clients, shown) {
+            (None, _) => true,
+            (Some(clients), None) => clients.wanted == ClientCertificates::Optional,
+            (Some(_), Some(shown)) => self.vouches(shown),
+        }
     }
 
     /// Whether the authorities vouch for what a client showed, also on a connection that began under others.

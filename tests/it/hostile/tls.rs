@@ -164,6 +164,53 @@ async fn clients_are_held_against_the_authorities_of_the_config() {
 }
 
 #[tokio::test]
+async fn connections_of_clients_that_are_not_vouched_for_any_more_are_closed() {
+    let place = place("client_ca = { file = \"ca.pem\" }\n");
+    issue(&place, "ca", "good", 2);
+    let app = TestApp { server: place.serve(), place };
+    let keeping = || certificates::client(&app.place, &["ca"], Some("good")).build().unwrap();
+    let (idle, listener) = (keeping(), keeping());
+    let url = app.server.url();
+    let begin = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"},
+    }});
+    let begun = listener.post(url).header("accept", "application/json, text/event-stream").json(&begin);
+    let session = begun.send().await.unwrap().headers()["mcp-session-id"].clone();
+    let listen = listener.get(url).header("accept", "text/event-stream").header("mcp-session-id", &session);
+    let mut events = listen.send().await.unwrap().bytes_stream();
+    timeout(PATIENCE, events.next()).await.unwrap().unwrap().unwrap();
+    assert!(is_served(&idle, &app.server).await);
+
+    // Another certificate of the server's own is nothing to those who are connected.
+    issue(&app.place, "ca", "new", 2);
+    fs::rename(app.place.path("new.key"), app.place.path("server.key")).unwrap();
+    fs::rename(app.place.path("new.pem"), app.place.path("server.pem")).unwrap();
+    log_says(&app.place, "config applied: [server] tls").await;
+    assert!(timeout(Duration::from_millis(200), events.next()).await.is_err(), "the stream was cut");
+
+    fs::copy(app.place.path("other.pem"), app.place.path("ca.pem")).unwrap();
+    let ends = async { while let Some(Ok(_)) = events.next().await {} };
+    timeout(PATIENCE, ends).await.expect("the stream of a client goes on that may not connect any more");
+    let closes = async {
+        while is_served(&idle, &app.server).await {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(Duration::from_secs(10), closes).await.expect("an idle connection goes on");
+}
+
+#[tokio::test]
+async fn connections_end_that_were_counted_by_other_proxies() {
+    let config = |more: &str| BASICS.replace("[auth]", &format!("{more}\n[auth]"));
+    let place = Place::new(&config("trusted_proxies = [\"127.0.0.0/8\"]"));
+    let app = TestApp { server: place.serve(), place };
+    let mut kept = Raw::open(app.server.url()).await;
+    assert_eq!(kept.get("/healthz").await.unwrap().status, 200);
+    fs::write(app.place.config(), config("")).unwrap();
+    assert!(kept.closes_without_a_word().await);
+}
+
+#[tokio::test]
 async fn what_cannot_secure_a_connection_is_named_before_it_is_tried() {
     let place = place("");
     let check = async || {
