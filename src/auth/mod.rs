@@ -23,7 +23,7 @@ use taskbridge_sdk::Timestamp;
 use crate::tasks::task::Owner;
 
 /// Whose tasks are those of callers that nothing tells apart.
-const EVERYONE: &str = "everyone";
+pub const EVERYONE: &str = "everyone";
 
 /// Who is asking, as far as the server knows.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -16,7 +16,7 @@ pub(super) enum Command {
 #[derive(Args)]
 pub(super) struct New {
     /// Whose key it is: the owner of the tasks that it makes.
-    #[arg(long, value_name = "NAME", default_value = "NAME")]
+    #[arg(long, value_name = "NAME")]
     principal: String,
     /// A group that its principal is in.
     #[arg(long = "group", value_name = "GROUP")]

@@ -12,6 +12,10 @@ use super::certificates::{self, CertificateRule};
 use super::duration;
 use super::issuers::{self, Issuer, Tokens};
 use super::reader::Reader;
+use crate::auth::EVERYONE;
+
+/// What `taskbridge key new` wrote where nobody had said whose key it is.
+const PLACEHOLDER: &str = "NAME";
 
 /// Who may call.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -211,6 +215,13 @@ fn check_keys(reader: &mut Reader<'_>, keys: &[ApiKey]) {
         let field = |name: &str| format!("auth.keys[{index}].{name}");
         if key.principal.trim().is_empty() {
             reader.problem(field("principal"), "it is empty: name whose key it is");
+        }
+        if [EVERYONE, PLACEHOLDER].contains(&key.principal.as_str()) {
+            let message = format!(
+                "{:?} is a name that others have as well, who would share its tasks: name whose key it is",
+                key.principal
+            );
+            reader.problem(field("principal"), message);
         }
         if key.principal.starts_with('[') {
             let message = "it begins with `[`, as the names of owners by token do: begin it otherwise";

@@ -23,7 +23,7 @@ pub(super) async fn made(arguments: &[&str]) -> (String, String) {
 async fn a_key_that_was_made_is_let_in_by_the_lines_that_came_with_it() {
     let (key, lines) =
         made(&["--principal", "the \"nightly\" build", "--group", "data", "--scope", "run"]).await;
-    let (other, _) = made(&[]).await;
+    let (other, _) = made(&["--principal", "bob"]).await;
     assert_ne!(key, other);
     let (place, server) = serve(&format!("mode = \"api_keys\"\n{lines}"));
     assert_eq!(answered(&server, &key).await.0, 200);
@@ -42,10 +42,27 @@ async fn a_key_ends_when_the_config_says() {
     let (status, message) = answered(&server, &over).await;
     assert!(status == 401 && message.contains("expired"), "{status} {message}");
     assert_eq!(answered(&server, &good).await.0, 200);
-    let (_, wrong) = made(&["--expires", "tomorrow"]).await;
+    let (_, wrong) = made(&["--principal", "cid", "--expires", "tomorrow"]).await;
     let place = Place::new(&config(&format!("mode = \"api_keys\"\n{wrong}")));
     let refused = place.run(place.command("check")).await;
     assert!(refused.stderr.contains("\"tomorrow\" is no date"), "{}", refused.stderr);
+}
+
+#[tokio::test]
+async fn nobody_has_a_name_that_others_have_by_default() {
+    let place = Place::new("");
+    let mut command = Command::new(PROGRAM);
+    place.settle(command.args(["key", "new"]));
+    let refused = place.run(command).await;
+    assert!(refused.code == Some(2) && refused.stderr.contains("--principal"), "{refused:?}");
+    for name in ["everyone", "NAME"] {
+        let (_, lines) = made(&["--principal", name]).await;
+        let place = Place::new(&config(&format!("mode = \"api_keys\"\n{lines}")));
+        let refused = place.run(place.command("check")).await;
+        assert_eq!(refused.code, Some(1), "{name}");
+        let field = format!("auth.keys[0].principal: {name:?} ");
+        assert!(refused.stderr.contains(&field), "{}", refused.stderr);
+    }
 }
 
 #[tokio::test]
