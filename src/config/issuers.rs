@@ -235,9 +235,16 @@ fn introspection(
 /// An address that is asked over TLS, or on this machine.
 fn address(reader: &mut Reader<'_>, field: &str, text: &str) -> Option<Url> {
     let url = Url::parse(text).ok().filter(is_safe);
-    if url.is_none() {
-        let message = "it is no address that can be asked: write one with https (http only for 127.0.0.1, ::1 and localhost)";
-        reader.problem(field, message);
-    }
-    url
+    let message = match &url {
+        None => {
+            "it is no address that can be asked: write one with https (http only for 127.0.0.1, ::1 and localhost)"
+        }
+        // It would stand in the log, and is read by nobody.
+        Some(url) if !url.username().is_empty() || url.password().is_some() => {
+            "it has a name or a password in it (before an @), which nobody would be shown: take it out"
+        }
+        Some(_) => return url,
+    };
+    reader.problem(field, message);
+    None
 }

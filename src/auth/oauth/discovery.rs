@@ -4,7 +4,7 @@
 use reqwest::Url;
 use serde::Deserialize;
 
-use super::fetch::{Line, NoAnswer, is_loopback, is_safe};
+use super::fetch::{Line, NoAnswer, is_loopback, is_safe, told};
 
 const OAUTH: &str = "oauth-authorization-server";
 const OPENID: &str = "openid-configuration";
@@ -59,6 +59,7 @@ fn believed(issuer: &Url, name: &str, document: &[u8]) -> Result<Url, String> {
     let keys = Url::parse(&keys).map_err(|_| format!("its `jwks_uri` {keys:?} is no address"))?;
     // An issuer elsewhere must not send this server to what listens on its own machine only.
     if !is_safe(&keys) || (is_loopback(&keys) && !is_loopback(issuer)) {
+        let keys = told(&keys);
         return Err(format!("its `jwks_uri` {keys} is not asked: it must be https, and not on this machine"));
     }
     Ok(keys)

@@ -107,6 +107,11 @@ pub(super) fn form_encoded(text: &str) -> String {
     percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
 }
 
+/// An address, to be told: what stands behind its path, or before its host, may be a secret.
+pub(super) fn told(url: &Url) -> String {
+    format!("{}{}", url.origin().ascii_serialization(), url.path())
+}
+
 /// True if an address can be asked: over TLS, or on this machine, where nobody listens on the way.
 pub fn is_safe(url: &Url) -> bool {
     url.scheme() == "https" || (url.scheme() == "http" && is_loopback(url))

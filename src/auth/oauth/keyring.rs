@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::algorithm::{Algorithm, PublicKey};
 use super::discovery;
-use super::fetch::{Line, Way};
+use super::fetch::{Line, Way, told};
 use super::flaw::Flaw;
 use super::jwks::KeySet;
 use super::jwt::Jwt;
@@ -220,8 +220,9 @@ impl Keyring {
             Some(keys) => keys.clone(),
             None => discovery::keys_at(&self.line, url, issuer).await?,
         };
-        let document = self.line.get(at.clone()).await.map_err(|error| format!("{at}: {error}"))?;
-        KeySet::parse(&document).map_err(|why| format!("{at}: {why}"))
+        let told = told(&at);
+        let document = self.line.get(at).await.map_err(|error| format!("{told}: {error}"))?;
+        KeySet::parse(&document).map_err(|why| format!("{told}: {why}"))
     }
 }
 

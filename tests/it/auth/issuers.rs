@@ -98,3 +98,36 @@ async fn the_doctor_says_whether_an_issuer_can_be_used() {
     assert_eq!(ill.code, Some(1), "{}", ill.stdout);
     assert!(ill.stdout.contains("503"), "{}", ill.stdout);
 }
+
+#[tokio::test]
+async fn what_an_address_of_an_issuer_holds_beside_the_place_is_not_told() {
+    let key = Signer::ed("one");
+    let issuer = Issuer::with(&[&key]).await;
+    let keys_at = |uri: String| config(&format!("{}jwks_uri = \"{uri}\"\n", issuer.config()));
+    let place = Place::new(&keys_at(format!("{}/nothing?code=hush-hush", issuer.url())));
+    let server = place.serve();
+    let token = key.sign(&json!({}), &issuer.claims("ann", &json!({})));
+    assert_eq!(answered(&server, &token).await.0, 503);
+    let doctor = place.run(place.command("doctor")).await;
+    let log = std::fs::read_to_string(place.path("server.log")).unwrap();
+    for said in [&log, &doctor.stdout] {
+        assert!(said.contains(&format!("{}/nothing", issuer.url())), "{said}");
+        assert!(!said.contains("hush-hush"), "{said}");
+    }
+    let named = |text: &str| text.replace("127.0.0.1", "bridge:hush-hush@127.0.0.1");
+    let elsewhere = format!("issuer = \"{}\"", issuer.url());
+    for (field, text) in [
+        ("auth.issuers[0].jwks_uri", keys_at(named(issuer.url()))),
+        ("auth.issuers[0].issuer", config(&issuer.config().replace(&elsewhere, &named(&elsewhere)))),
+        (
+            "auth.issuers[0].introspection.endpoint",
+            config(&format!("{}{}", issuer.config(), named(&issuer.introspection()))),
+        ),
+    ] {
+        std::fs::write(place.config(), text).unwrap();
+        let refused = place.run(place.command("check")).await;
+        assert_eq!(refused.code, Some(1), "{field}: {}", refused.stdout);
+        assert!(refused.stderr.contains(&format!("{field}: ")), "{}", refused.stderr);
+        assert!(!refused.stderr.contains("hush-hush"), "{}", refused.stderr);
+    }
+}
