@@ -11,6 +11,7 @@ mod endpoint;
 pub mod envelope;
 pub mod forwarded;
 pub mod headers;
+pub mod issuer;
 pub mod key;
 pub mod session;
 pub mod state;
@@ -24,7 +25,7 @@ pub use endpoint::Endpoint;
 pub type Target = fn(&Endpoint, &[u8]);
 
 /// All of them, by name.
-pub const TARGETS: [(&str, Target); 9] = [
+pub const TARGETS: [(&str, Target); 10] = [
     ("envelope", envelope::target),
     ("headers", headers::target),
     ("session", session::target),
@@ -34,6 +35,7 @@ pub const TARGETS: [(&str, Target); 9] = [
     ("bounds", bounds::target),
     ("forwarded", forwarded::target),
     ("token", token::target),
+    ("issuer", issuer::target),
 ];
 
 /// After so many runs the endpoint is made anew: tasks that were called for lie on the disk.

@@ -82,4 +82,5 @@ targets! {
     no_message_has_more_than_it_may: "bounds",
     no_stranger_says_where_a_request_is_from: "forwarded",
     no_made_up_token_lets_anybody_in: "token",
+    nothing_that_an_issuer_answers_makes_somebody_of_nobody: "issuer",
 }

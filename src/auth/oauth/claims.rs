@@ -50,11 +50,13 @@ impl Claim {
 
 /// Whom a token stands for, and until when.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Bearer {
-    pub(super) owner: Owner,
-    pub(super) who: Identity,
-    /// `None`: it does not say so itself.
-    pub(super) until: Option<Timestamp>,
+pub struct Bearer {
+    /// Whose tasks are theirs.
+    pub owner: Owner,
+    /// Who they are.
+    pub who: Identity,
+    /// Until when, with the leeway. `None`: it does not say so itself.
+    pub until: Option<Timestamp>,
 }
 
 impl Reading {
@@ -78,12 +80,10 @@ impl Reading {
 
     /// Reads what an issuer says of a token that it was asked about (RFC 7662). `for_us` says whether it answers only for
     /// tokens that are meant for this server, and so need not say that.
-    pub(super) fn of_word(
-        &self,
-        claims: Map<String, Value>,
-        now: Timestamp,
-        for_us: bool,
-    ) -> Result<Bearer, Flaw> {
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn of_word(&self, claims: Map<String, Value>, now: Timestamp, for_us: bool) -> Result<Bearer, Flaw> {
         if claims.get("active") != Some(&Value::Bool(true)) {
             return Err(Flaw::Inactive);
         }

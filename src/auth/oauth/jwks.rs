@@ -16,7 +16,7 @@ const MOST_TRIED: usize = 8;
 
 /// The keys of an issuer.
 #[derive(Debug, Default)]
-pub(super) struct KeySet(Vec<Key>);
+pub struct KeySet(Vec<Key>);
 
 #[derive(Debug)]
 struct Key {
@@ -41,7 +41,7 @@ impl KeySet {
     ///
     /// # Errors
     /// Why there are none, in words.
-    pub(super) fn parse(document: &[u8]) -> Result<Self, String> {
+    pub fn parse(document: &[u8]) -> Result<Self, String> {
         let document: Value = serde_json::from_slice(document).map_err(|_| "it is no JSON".to_owned())?;
         let Some(listed) = document["keys"].as_array() else { return Err("it has no `keys`".to_owned()) };
         if listed.len() > MOST_KEYS {
@@ -54,8 +54,9 @@ impl KeySet {
         Ok(Self(keys))
     }
 
-    /// How many there are.
-    pub(super) fn len(&self) -> usize {
+    /// How many there are; at least one.
+    #[expect(clippy::len_without_is_empty, reason = "a set without keys is none")]
+    pub fn len(&self) -> usize {
         self.0.len()
     }
 

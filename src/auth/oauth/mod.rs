@@ -22,16 +22,16 @@ use taskbridge_sdk::Timestamp;
 
 pub use algorithm::Algorithm;
 use algorithm::PublicKey;
-pub use claims::{Claim, Reading};
+pub use claims::{Bearer, Claim, Reading};
 pub use fetch::{Way, is_safe};
 pub use flaw::Flaw;
 pub use introspection::Introspection;
+pub use jwks::KeySet;
 pub use keyring::Source;
 pub use resource::{Resource, WELL_KNOWN};
 
 use super::{By, Identity, Pass, Principal, Unauthorized};
 use crate::clock::Clock;
-use claims::Bearer;
 use introspection::Examiner;
 use jwt::Jwt;
 use keyring::{Keyring, Refused};

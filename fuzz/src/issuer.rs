@@ -1,0 +1,71 @@
+//! What an issuer answers: documents of its keys, and its word on a token. Whatever it says, a document has keys that tokens
+//! can be checked by or is refused, and nobody is who is not active, not of this issuer, or here for another server.
+
+use serde_json::{Value, json};
+use taskbridge::auth::oauth::KeySet;
+use taskbridge::clock::{Clock as _, System};
+
+use super::draw::Draw;
+use super::endpoint::Endpoint;
+use super::token::{AUDIENCE, ISSUER, bent, is_for_us, reading};
+
+/// The most keys in one document.
+const MOST_KEYS: usize = 100;
+
+/// Reads answers.
+pub fn target(_: &Endpoint, bytes: &[u8]) {
+    let mut draw = Draw::of(bytes);
+    match draw.below(3) {
+        0 => keys(draw.rest()),
+        1 => {
+            let mut document = document();
+            for _ in 0..draw.below(4) {
+                draw.bend(&mut document);
+            }
+            keys(document.to_string().as_bytes());
+        }
+        _ => {
+            let word = json!({
+                "active": true, "iss": ISSUER, "aud": AUDIENCE, "sub": "ann", "client_id": "c",
+                "exp": 4_000_000_000_u64, "scope": "run",
+            });
+            word_on(&bent(&mut draw, word), draw.once_in(2));
+        }
+    }
+}
+
+fn keys(document: &[u8]) {
+    if let Ok(keys) = KeySet::parse(document) {
+        assert!((1..=MOST_KEYS).contains(&keys.len()), "{} keys", keys.len());
+        let listed: Value = serde_json::from_slice(document).unwrap();
+        let usable = |key: &&Value| ["RSA", "EC", "OKP"].iter().any(|kind| key["kty"] == *kind);
+        assert!(keys.len() <= listed["keys"].as_array().unwrap().iter().filter(usable).count(), "{listed}");
+    }
+}
+
+/// Keys of each kind, and one that is a shared secret.
+fn document() -> Value {
+    let x = "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo";
+    json!({"keys": [
+        {"kty": "OKP", "crv": "Ed25519", "kid": "a", "use": "sig", "alg": "EdDSA", "key_ops": ["verify"], "x": x},
+        {"kty": "EC", "crv": "P-256", "kid": "b", "x": x, "y": x},
+        {"kty": "RSA", "kid": "c", "n": "x".repeat(342), "e": "AQAB"},
+        {"kty": "oct", "kid": "d", "k": x},
+    ]})
+}
+
+fn word_on(word: &Value, for_us: bool) {
+    let Some(said) = word.as_object() else { return };
+    let Ok(bearer) = reading().of_word(said.clone(), System.now(), for_us) else { return };
+    assert_eq!(said["active"], true);
+    assert!(said.get("iss").is_none_or(|issuer| issuer == ISSUER), "{word}");
+    match said.get("aud") {
+        Some(audience) => is_for_us(audience),
+        None => assert!(for_us, "{word}"),
+    }
+    assert!(!said.contains_key("cnf"), "{word}");
+    let owner: Value = serde_json::from_str(bearer.owner.as_str()).unwrap();
+    let named = said.get("sub").and_then(Value::as_str).filter(|sub| !sub.is_empty()).map(|sub| json!(sub));
+    let whose = named.unwrap_or_else(|| json!({"client_id": said["client_id"].as_str().unwrap()}));
+    assert_eq!(owner, json!([ISSUER, whose]), "{word}");
+}
