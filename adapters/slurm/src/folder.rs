@@ -242,7 +242,9 @@ fn draft(target: &Path, content: &[u8], mode: u32) -> io::Result<PathBuf> {
         let path = target.with_file_name(format!(".{name}.{}.{number}", std::process::id()));
         match OpenOptions::new().write(true).create_new(true).mode(mode).open(&path) {
             Ok(mut file) => {
-                let written = file.write_all(content).and_then(|()| file.sync_all());
+                // Whoever is to read it must not depend on the umask that the server happens to have.
+                let opened = file.set_permissions(Permissions::from_mode(mode));
+                let written = opened.and_then(|()| file.write_all(content)).and_then(|()| file.sync_all());
                 return written.map(|()| path.clone()).inspect_err(|_| drop(fs::remove_file(&path)));
             }
             // Another server, or one that died, has this name.
@@ -276,6 +278,18 @@ mod tests {
         let left: Vec<_> =
             entries(folder.path()).unwrap().into_iter().filter(|(name, _)| name.starts_with('.')).collect();
         assert!(left.is_empty(), "{left:?}");
+    }
+
+    #[test]
+    fn a_file_has_the_permissions_that_it_is_given() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::new(dir.path(), "tb-a");
+        folder.make(None).unwrap();
+        for mode in [0o666, 0o640, 0o600] {
+            folder.write("x", b"1", mode).unwrap();
+            let found = fs::metadata(folder.file("x")).unwrap().permissions().mode();
+            assert_eq!(found & 0o7777, mode, "whatever the umask");
+        }
     }
 
     #[test]
