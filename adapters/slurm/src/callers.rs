@@ -171,7 +171,8 @@ impl Discovery for Callers {
 #[async_trait]
 impl Checkup for Callers {
     async fn check_up(&self, tools: &[ToolTarget]) -> Vec<Finding> {
-        let mut found = self.own.check_up(tools).await;
+        let users: Vec<&str> = self.users.keys().map(String::as_str).collect();
+        let mut found = self.own.look_over(tools, Some(&users)).await;
         for (user, slurm) in &self.users {
             found.push(slurm.may_act(user).await);
         }

@@ -1,6 +1,8 @@
 //! What `taskbridge doctor` is told: whether the jobs' folder, the controller and the accounting are there, and whether the scripts,
 //! partitions and accounts that targets name are. It must not submit or change anything.
 
+use std::time::Duration;
+
 use rustix::fs::{Access, access};
 use serde::Deserialize as _;
 use taskbridge_sdk::{Checkup, Error, Finding, ToolTarget, async_trait};
@@ -15,6 +17,19 @@ use crate::driver::site::{Partition, Rights};
 #[async_trait]
 impl Checkup for Slurm {
     async fn check_up(&self, tools: &[ToolTarget]) -> Vec<Finding> {
+        self.look_over(tools, None).await
+    }
+}
+
+/// What is wrong, and how it is mended.
+type Wrong = (String, String);
+
+/// What somebody may use: a user other than ours, where jobs are theirs.
+type Whose<'a> = (Option<&'a str>, Rights);
+
+impl Slurm {
+    /// Looks at everything, and at the tools as the users whose the jobs are: these, or ours.
+    pub(crate) async fn look_over(&self, tools: &[ToolTarget], users: Option<&[&str]>) -> Vec<Finding> {
         let mut found = vec![self.folder_for_jobs().await];
         found.push(match self.driver.cluster().await {
             Ok(cluster) => {
@@ -32,18 +47,33 @@ impl Checkup for Slurm {
                 None
             }
         };
-        let rights = self.accounting_is_there(&mut found).await;
+        found.extend(self.scripts_that_are_no_tools().await);
+        let whose = match (self.accounting_is_there(&mut found).await, users) {
+            (None, _) => Vec::new(),
+            (Some(rights), None) => vec![(None, rights)],
+            (Some(_), Some(users)) => self.rights_of(users, &mut found).await,
+        };
         for tool in tools {
-            found.push(self.tool(tool, partitions.as_deref(), rights.as_ref()).await);
+            found.push(self.tool(tool, partitions.as_deref(), &whose).await);
         }
         found
     }
-}
 
-/// What is wrong, and how it is mended.
-type Wrong = (String, String);
+    async fn rights_of<'a>(&self, users: &[&'a str], found: &mut Vec<Finding>) -> Vec<Whose<'a>> {
+        let mut whose = Vec::with_capacity(users.len());
+        for user in users {
+            match self.driver.rights(Some(user)).await {
+                Ok(rights) => whose.push((Some(*user), rights)),
+                Err(error) => found.push(Finding::warning(
+                    format!("what the user {user} may use"),
+                    error.to_string(),
+                    "see that slurmdbd runs, and that the server's user may ask it for others",
+                )),
+            }
+        }
+        whose
+    }
 
-impl Slurm {
     async fn folder_for_jobs(&self) -> Finding {
         let jobs = self.jobs.clone();
         let looked = disk(move || access(&jobs, Access::WRITE_OK | Access::EXEC_OK)).await;
@@ -82,7 +112,7 @@ impl Slurm {
             ));
             return None;
         }
-        match self.driver.rights().await {
+        match self.driver.rights(None).await {
             Ok(rights) => {
                 let names: Vec<&str> = rights.accounts.keys().map(String::as_str).collect();
                 found.push(Finding::ok("accounting", format!("it answers; accounts: {}", listed(&names))));
@@ -103,7 +133,7 @@ impl Slurm {
         &self,
         tool: &ToolTarget,
         partitions: Option<&[Partition]>,
-        rights: Option<&Rights>,
+        whose: &[Whose<'_>],
     ) -> Finding {
         let what = format!("tool `{}`", tool.tool);
         let target = match Target::deserialize(&tool.target) {
@@ -143,7 +173,12 @@ impl Slurm {
                 );
             }
         };
-        match asked(&target.resources, &options, partitions, rights) {
+        let of_user = |(user, rights): &Whose<'_>| {
+            let (says, fix) = may_use(&target.resources, &options, rights).err()?;
+            Some((user.map_or_else(|| says.clone(), |user| format!("as the user {user}: {says}")), fix))
+        };
+        let wrong = asked(&target.resources, &options, partitions).err();
+        match wrong.or_else(|| whose.iter().find_map(of_user)).map_or(Ok(()), Err) {
             Ok(()) => Finding::ok(what, format!("it submits {shown}")),
             Err((says, fix)) => Finding::fault(what, says, fix),
         }
@@ -194,15 +229,14 @@ fn fixed(setting: Option<&Setting>, options: &Options, name: &str) -> Option<Str
     (!text.contains("{{") && !text.contains("{%")).then_some(text)
 }
 
+fn time(resources: &Resources, options: &Options) -> Option<Duration> {
+    fixed(resources.time.as_ref(), options, "time").and_then(|time| amount::time(&time))
+}
+
 /// Whether what a tool always asks for is there.
-fn asked(
-    resources: &Resources,
-    options: &Options,
-    partitions: Option<&[Partition]>,
-    rights: Option<&Rights>,
-) -> Result<(), Wrong> {
+fn asked(resources: &Resources, options: &Options, partitions: Option<&[Partition]>) -> Result<(), Wrong> {
     let partition = fixed(resources.partition.as_ref(), options, "partition");
-    let time = fixed(resources.time.as_ref(), options, "time").and_then(|time| amount::time(&time));
+    let time = time(resources, options);
     for name in partition.iter().flat_map(|names| names.split(',')) {
         let Some(partitions) = partitions else { break };
         let Some(known) = partitions.iter().find(|partition| partition.name == name) else {
@@ -221,22 +255,89 @@ fn asked(
             return Err((says, "ask for less time, or for another partition".to_owned()));
         }
     }
-    let Some(rights) = rights.filter(|rights| !rights.accounts.is_empty()) else { return Ok(()) };
+    Ok(())
+}
+
+/// Whether somebody may use what a tool always asks for.
+fn may_use(resources: &Resources, options: &Options, rights: &Rights) -> Result<(), Wrong> {
+    // None are told of where nobody is to know of others.
+    if rights.accounts.is_empty() {
+        return Ok(());
+    }
     let account = fixed(resources.account.as_ref(), options, "account");
-    if let Some(account) = account.filter(|account| !rights.accounts.contains_key(account)) {
+    if let Some(account) = account.as_ref().filter(|account| !rights.accounts.contains_key(*account)) {
         let names: Vec<&str> = rights.accounts.keys().map(String::as_str).collect();
         return Err((
             format!("this user has no account `{account}`"),
             format!("choose one of {}", listed(&names)),
         ));
     }
-    let qos = fixed(resources.qos.as_ref(), options, "qos");
-    if let Some(qos) = qos.filter(|qos| !rights.qos.contains_key(qos)) {
+    let Some(qos) = fixed(resources.qos.as_ref(), options, "qos") else { return Ok(()) };
+    let Some(limit) = rights.qos.get(&qos) else {
         let names: Vec<&str> = rights.qos.keys().map(String::as_str).collect();
         return Err((
             format!("there is no quality of service `{qos}`"),
             format!("choose one of {}", listed(&names)),
         ));
+    };
+    // Without an account, the default one is meant, which is one of them.
+    let mine = |name: &str| account.as_ref().is_none_or(|account| account == name);
+    let lists: Vec<&Vec<String>> =
+        rights.accounts.iter().filter(|(name, _)| mine(name)).map(|(_, list)| list).collect();
+    if !lists.iter().any(|list| list.is_empty() || list.contains(&qos)) {
+        let mut names: Vec<&str> = lists.into_iter().flatten().map(String::as_str).collect();
+        names.sort_unstable();
+        names.dedup();
+        let says = match account {
+            Some(account) => format!("the account `{account}` does not have the quality of service `{qos}`"),
+            None => format!("no account of this user has the quality of service `{qos}`"),
+        };
+        return Err((says, format!("choose one of {}, or have it added (`sacctmgr`)", listed(&names))));
+    }
+    if let Some((limit, time)) = limit.zip(time(resources, options)).filter(|(limit, time)| time > limit) {
+        let says = format!(
+            "it asks for {} with the quality of service `{qos}`, which allows {}",
+            amount::time_in_words(time),
+            amount::time_in_words(limit)
+        );
+        return Err((says, "ask for less time, or for another quality of service".to_owned()));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn a_quality_of_service_is_held_against_its_account_and_its_limit() {
+        let mut rights = Rights::default();
+        for (name, minutes) in [("normal", None), ("fast", Some(1)), ("gold", None)] {
+            rights.qos.insert(name.to_owned(), minutes.map(Duration::from_mins));
+        }
+        rights.accounts.insert("lab".to_owned(), ["fast", "normal"].map(str::to_owned).to_vec());
+        rights.accounts.insert("other".to_owned(), vec!["gold".to_owned()]);
+        let says = |resources: Value| {
+            let resources: Resources = serde_json::from_value(resources).unwrap();
+            may_use(&resources, &Options::new(), &rights).err().map(|(says, _)| says)
+        };
+        for (resources, part) in [
+            (json!({"account": "none"}), "no account `none`"),
+            (json!({"qos": "silver"}), "no quality of service `silver`"),
+            (json!({"qos": "gold", "account": "lab"}), "the account `lab` does not have"),
+            (json!({"qos": "fast", "account": "lab", "time": "2"}), "`fast`, which allows 00:01:00"),
+        ] {
+            let said = says(resources.clone());
+            assert!(said.as_ref().is_some_and(|said| said.contains(part)), "{resources}: {said:?}");
+        }
+        for resources in [
+            json!({"qos": "gold"}),
+            json!({"qos": "fast", "account": "lab", "time": "1"}),
+            json!({"qos": {"value": "{{ q }}", "allowed": ["silver"]}}),
+        ] {
+            assert_eq!(says(resources.clone()), None, "{resources}");
+        }
+    }
 }

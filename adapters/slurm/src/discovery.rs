@@ -4,15 +4,16 @@
 use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use taskbridge_sdk::{DiscoveredTool, Discovery, Error, Result, async_trait, tool_name};
+use taskbridge_sdk::{DiscoveredTool, Discovery, Error, Finding, Result, async_trait, tool_name};
 
 use crate::amount;
 use crate::backend::{Slurm, disk};
-use crate::driver::site::Partition;
+use crate::driver::site::{Partition, Rights};
 use crate::folder::open_regular;
 
 /// The most bytes of a script that are read for its lines.
@@ -32,6 +33,9 @@ pub struct Discover {
     /// The partitions that callers may choose. Without it, all that are up.
     #[serde(default)]
     pub partitions: Option<Vec<String>>,
+    /// The qualities of service that callers may choose, as far as the accounting has them for the server's user. Without it, none.
+    #[serde(default)]
+    pub qos: Option<Vec<String>>,
 }
 
 #[async_trait]
@@ -46,14 +50,64 @@ impl Discovery for Slurm {
         };
         let partitions: Vec<Partition> =
             partitions.into_iter().filter(|partition| partition.up && allowed(partition)).collect();
-        let folder = self.setup.config_dir.join(&wanted.scripts);
-        let scripts = disk(move || scripts(&folder)).await??;
-        scripts.iter().map(|(path, text)| tool(path, text, &partitions)).collect()
+        let qos = match &wanted.qos {
+            Some(wanted) if self.has_accounting() => usable(&self.driver.rights(None).await?, wanted),
+            _ => Vec::new(),
+        };
+        let found = self.scripts(wanted).await?;
+        // What is wrong with the others is the doctor's to say: one script must not take the others away.
+        Ok(found.iter().filter_map(|script| tool(script, &partitions, &qos).ok()).collect())
     }
 }
 
-/// The scripts of a folder with what they begin with, in the order of their names.
-fn scripts(folder: &Path) -> Result<Vec<(PathBuf, String)>> {
+impl Slurm {
+    async fn scripts(&self, wanted: &Discover) -> Result<Vec<Script>> {
+        let folder = self.setup.config_dir.join(&wanted.scripts);
+        disk(move || scripts(&folder)).await?
+    }
+
+    /// For the doctor: which scripts are no tools, and why.
+    pub(crate) async fn scripts_that_are_no_tools(&self) -> Vec<Finding> {
+        let Some(wanted) = &self.discover else { return Vec::new() };
+        let found = match self.scripts(wanted).await {
+            Ok(found) => found,
+            Err(error) => {
+                let fix = "make the folder of `discover.scripts`, and let the server's user read it";
+                return vec![Finding::fault("scripts", error.to_string(), fix)];
+            }
+        };
+        let wrong = |script: &Script| {
+            let why = tool(script, &[], &[]).err()?;
+            let what = format!("script {}", script.path.display());
+            Some(Finding::fault(
+                what,
+                format!("it is no tool: {why}"),
+                "mend it, or take it out of the folder",
+            ))
+        };
+        found.iter().filter_map(wrong).collect()
+    }
+}
+
+/// A batch script, and what it begins with, or why that cannot be read.
+struct Script {
+    path: PathBuf,
+    text: std::result::Result<String, String>,
+}
+
+/// A quality of service, with the longest that a job may run.
+type Qos = (String, Option<Duration>);
+
+/// The qualities of service that are wanted and to be had.
+fn usable(rights: &Rights, wanted: &[String]) -> Vec<Qos> {
+    let mine: Vec<&String> = rights.accounts.values().flatten().collect();
+    let is_ours = |name: &String| mine.is_empty() || mine.contains(&name);
+    let all = rights.qos.iter().filter(|(name, _)| wanted.contains(name) && is_ours(name));
+    all.map(|(name, time)| (name.clone(), *time)).collect()
+}
+
+/// The scripts of a folder, in the order of their names.
+fn scripts(folder: &Path) -> Result<Vec<Script>> {
     let fault = |path: &Path, e: std::io::Error| {
         Error::unavailable(format!("{} cannot be read: {e}", path.display()))
     };
@@ -69,16 +123,20 @@ fn scripts(folder: &Path) -> Result<Vec<(PathBuf, String)>> {
         let read = open_regular(&path).and_then(|file| file.take(HEAD).read_to_end(&mut head));
         match read {
             // It was taken away meanwhile.
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+            // That lasts, and is this script's alone; anything else is a fault of the file system's.
+            Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {
+                found.push(Script { path, text: Err(format!("it cannot be read: {e}")) });
+            }
             Err(e) => return Err(fault(&path, e)),
+            // sbatch takes nothing else.
+            Ok(_) if head.starts_with(b"#!") => {
+                found.push(Script { path, text: Ok(String::from_utf8_lossy(&head).into_owned()) });
+            }
             Ok(_) => {}
         }
-        // sbatch takes nothing else.
-        if head.starts_with(b"#!") {
-            found.push((path, String::from_utf8_lossy(&head).into_owned()));
-        }
     }
-    found.sort();
+    found.sort_by(|one, other| one.path.cmp(&other.path));
     Ok(found)
 }
 
@@ -154,9 +212,12 @@ fn parameter(text: &str, each: bool) -> Result<Parameter, String> {
     Ok(Parameter { name: name.to_owned(), schema, required, each })
 }
 
-fn tool(path: &Path, text: &str, partitions: &[Partition]) -> Result<DiscoveredTool> {
-    let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let said = said(text).map_err(|why| Error::config(format!("the script {}: {why}", path.display())))?;
+/// A script as a tool, or why it is none.
+fn tool(script: &Script, partitions: &[Partition], qos: &[Qos]) -> Result<DiscoveredTool, String> {
+    // The config's texts are UTF-8, and so are targets.
+    let path = script.path.to_str().ok_or("its path is not UTF-8")?;
+    let file = script.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let said = said(script.text.as_ref().map_err(Clone::clone)?)?;
     let mut properties = Map::new();
     let (mut args, mut required) = (Vec::new(), Vec::new());
     let mut target = json!({"script": path});
@@ -182,6 +243,7 @@ fn tool(path: &Path, text: &str, partitions: &[Partition]) -> Result<DiscoveredT
     target["artifacts"] = said.artifacts.into();
     let mut resources = Map::new();
     offer_partitions(partitions, &mut properties, &mut resources);
+    offer_qos(qos, &mut properties, &mut resources);
     target["resources"] = Value::Object(resources);
     let input_schema = Map::from_iter([
         ("type".to_owned(), json!("object")),
@@ -210,13 +272,11 @@ fn offer_partitions(
 ) {
     let names: Vec<&str> = partitions.iter().map(|partition| partition.name.as_str()).collect();
     if names.len() > 1 && !properties.contains_key("partition") {
-        let limit = |partition: &Partition| {
-            let time = partition.max_time.map_or("no limit of time".to_owned(), |time| {
-                format!("at most {}", amount::time_in_words(time))
-            });
-            format!("{} ({time}{})", partition.name, if partition.default { ", the default" } else { "" })
+        let shown = |partition: &Partition| {
+            let default = if partition.default { ", the default" } else { "" };
+            format!("{} ({}{default})", partition.name, limit(partition.max_time))
         };
-        let description = partitions.iter().map(limit).collect::<Vec<_>>().join(", ");
+        let description = partitions.iter().map(shown).collect::<Vec<_>>().join(", ");
         let schema =
             json!({"type": "string", "enum": names, "description": format!("Where it runs: {description}.")});
         properties.insert("partition".to_owned(), schema);
@@ -235,6 +295,23 @@ fn offer_partitions(
     }
 }
 
+/// Which quality of service, unless the script has a parameter of this name.
+fn offer_qos(qos: &[Qos], properties: &mut Map<String, Value>, resources: &mut Map<String, Value>) {
+    if qos.is_empty() || properties.contains_key("qos") {
+        return;
+    }
+    let names: Vec<&str> = qos.iter().map(|(name, _)| name.as_str()).collect();
+    let limits = qos.iter().map(|(name, time)| format!("{name} ({})", limit(*time)));
+    let description = format!("The quality of service: {}.", limits.collect::<Vec<_>>().join(", "));
+    properties.insert("qos".to_owned(), json!({"type": "string", "enum": names, "description": description}));
+    resources.insert("qos".to_owned(), json!({"value": "{{ qos }}", "allowed": names}));
+}
+
+/// The longest that a job may run, in words.
+fn limit(time: Option<Duration>) -> String {
+    time.map_or("no limit of time".to_owned(), |time| format!("at most {}", amount::time_in_words(time)))
+}
+
 /// `relax.sh` is `relax`, unless that could be the name of another file.
 fn name(file: &str) -> String {
     match file.strip_suffix(".sh") {
@@ -245,9 +322,14 @@ fn name(file: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::os::unix::ffi::OsStrExt as _;
+    use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
+
+    fn script(path: &str, text: &str) -> Script {
+        Script { path: path.into(), text: Ok(text.to_owned()) }
+    }
 
     fn partitions() -> Vec<Partition> {
         let named = |name: &str, hours| Partition {
@@ -264,7 +346,7 @@ mod tests {
         let text = "#!/bin/bash\n#SBATCH --mem=1G\n#TASKBRIDGE title Relax molecules\n#TASKBRIDGE each molecules string Formulas.\n\
                     #TASKBRIDGE parameter steps? integer How many.\n#TASKBRIDGE result out.json\n#TASKBRIDGE artifacts *.csv a/*\n\
                     echo\n#TASKBRIDGE nonsense is no header any more\n";
-        let found = tool(Path::new("/s/relax.sh"), text, &partitions()).unwrap();
+        let found = tool(&script("/s/relax.sh", text), &partitions(), &[]).unwrap();
         assert_eq!((found.name.as_str(), found.title.as_deref()), ("relax", Some("Relax molecules")));
         assert_eq!(found.input_schema["required"], json!(["molecules"]));
         let properties = &found.input_schema["properties"];
@@ -284,19 +366,68 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_said_with_its_file() {
-        for line in [
-            "nonsense",
-            "parameter",
-            "parameter 1x string",
-            "parameter x matrix",
-            "each x? string",
-            "each a string\n#TASKBRIDGE each b string",
+    fn what_a_script_says_wrongly_is_told() {
+        for (line, part) in [
+            ("nonsense", "`#TASKBRIDGE nonsense`"),
+            ("parameter", "cannot name a parameter"),
+            ("parameter 1x string", "`1x`"),
+            ("parameter x matrix", "`matrix`"),
+            ("each x? string", "`x` cannot be left out"),
+            ("each a string\n#TASKBRIDGE each b string", "more than one"),
         ] {
-            let error =
-                tool(Path::new("/s/a.sh"), &format!("#!/bin/sh\n#TASKBRIDGE {line}\n"), &[]).unwrap_err();
-            assert!(error.to_string().contains("/s/a.sh"), "{line}: {error}");
+            let text = format!("#!/bin/sh\n#TASKBRIDGE {line}\n");
+            let error = tool(&script("/s/a.sh", &text), &[], &[]).unwrap_err();
+            assert!(error.contains(part), "{line}: {error}");
         }
+    }
+
+    #[test]
+    fn a_script_that_is_no_tool_leaves_the_others_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let odd = std::ffi::OsStr::from_bytes(b"odd\xff.sh");
+        for name in [std::ffi::OsStr::new("a.sh"), odd, std::ffi::OsStr::new("shut.sh")] {
+            fs::write(dir.path().join(name), "#!/bin/sh\necho\n").unwrap();
+        }
+        fs::write(dir.path().join("b.sh"), "#!/bin/sh\n#TASKBRIDGE nonsense\n").unwrap();
+        fs::write(dir.path().join("note.sh"), "no script\n").unwrap();
+        fs::set_permissions(dir.path().join("shut.sh"), fs::Permissions::from_mode(0o0)).unwrap();
+        let found = scripts(dir.path()).unwrap();
+        let told: Vec<_> = found.iter().map(|script| tool(script, &[], &[]).map(|tool| tool.name)).collect();
+        let wrong: Vec<&str> =
+            told.iter().filter_map(|told| told.as_ref().err().map(String::as_str)).collect();
+        assert_eq!(told[0].as_deref(), Ok("a"));
+        assert!(
+            wrong.iter().any(|why| why.contains("not UTF-8"))
+                && wrong.iter().any(|why| why.contains("nonsense"))
+        );
+        // Root reads what is shut.
+        let shut = wrong.iter().any(|why| why.contains("cannot be read"));
+        assert!(shut || told.iter().any(|told| told.as_deref() == Ok("shut")), "{told:?}");
+        assert_eq!(told.len(), 4, "{told:?}");
+        assert!(scripts(&dir.path().join("nowhere")).is_err());
+    }
+
+    #[test]
+    fn a_quality_of_service_is_offered_as_far_as_it_is_to_be_had() {
+        let mut rights = Rights::default();
+        for (name, minutes) in [("normal", None), ("fast", Some(1)), ("gold", None)] {
+            rights.qos.insert(name.to_owned(), minutes.map(Duration::from_mins));
+        }
+        let wanted = ["fast", "normal", "silver"].map(str::to_owned);
+        let names =
+            |rights: &Rights| usable(rights, &wanted).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+        assert_eq!(names(&rights), ["fast", "normal"], "whose they are is not known");
+        rights.accounts.insert("lab".to_owned(), vec!["fast".to_owned(), "gold".to_owned()]);
+        assert_eq!(names(&rights), ["fast"]);
+        let qos = usable(&rights, &wanted);
+        let found = tool(&script("/s/a.sh", "#!/bin/sh\n"), &[], &qos).unwrap();
+        let offered = &found.input_schema["properties"]["qos"];
+        assert_eq!(offered["enum"], json!(["fast"]));
+        assert_eq!(offered["description"], "The quality of service: fast (at most 00:01:00).");
+        assert_eq!(found.target["resources"]["qos"], json!({"value": "{{ qos }}", "allowed": ["fast"]}));
+        let own = "#!/bin/sh\n#TASKBRIDGE parameter qos string Its own.\n";
+        let found = tool(&script("/s/a.sh", own), &[], &qos).unwrap();
+        assert_eq!(found.target["resources"].get("qos"), None);
     }
 
     #[test]
@@ -308,7 +439,7 @@ mod tests {
     fn a_partition_without_a_limit_leaves_the_time_alone() {
         let mut all = partitions();
         all[1].max_time = None;
-        let found = tool(Path::new("/s/a.sh"), "#!/bin/sh\n", &all).unwrap();
+        let found = tool(&script("/s/a.sh", "#!/bin/sh\n"), &all, &[]).unwrap();
         assert_eq!(found.input_schema["properties"].get("minutes"), None);
     }
 }

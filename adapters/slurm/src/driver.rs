@@ -61,8 +61,8 @@ pub(crate) trait Driver: Send + Sync {
     /// The partitions that there are.
     async fn partitions(&self) -> Result<Vec<Partition>>;
 
-    /// What the accounting lets us use.
-    async fn rights(&self) -> Result<Rights>;
+    /// What the accounting lets this user use, or ours.
+    async fn rights(&self, user: Option<&str>) -> Result<Rights>;
 }
 
 /// What a cluster says of itself.

@@ -120,7 +120,7 @@ impl Driver for Fake {
         not_asked()
     }
 
-    async fn rights(&self) -> Result<Rights> {
+    async fn rights(&self, _: Option<&str>) -> Result<Rights> {
         not_asked()
     }
 }

@@ -179,7 +179,7 @@ impl Driver for Commands {
         Ok(site::partitions(&text))
     }
 
-    async fn rights(&self) -> Result<Rights> {
+    async fn rights(&self, user: Option<&str>) -> Result<Rights> {
         // It asks the accounting and no cluster, so that it takes no `--clusters`.
         let ask = async |what: &[&str]| {
             let arguments = words(&["--noheader", "--parsable2", "--readonly", "show"])
@@ -191,7 +191,7 @@ impl Driver for Commands {
         };
         let associations = ask(&["associations", "format=user,account,qos"]).await?;
         let qos = ask(&["qos", "format=name,maxwall"]).await?;
-        Ok(site::rights(&associations, &qos, self.runner.user()))
+        Ok(site::rights(&associations, &qos, user.or(self.runner.user())))
     }
 }
 

@@ -310,7 +310,7 @@ impl Driver for Rest {
         Ok(site::partitions_of(&answer.body))
     }
 
-    async fn rights(&self) -> Result<Rights> {
+    async fn rights(&self, user: Option<&str>) -> Result<Rights> {
         let (associations, qos) =
             (self.http.accounting("associations").await?, self.http.accounting("qos").await?);
         for answer in [&associations, &qos] {
@@ -318,11 +318,11 @@ impl Driver for Rest {
                 return Err(failure(answer, "its accounting"));
             }
         }
-        let user = match &self.user {
+        let ours = match &self.user {
             shape::User::Name(name) => Some(name.as_str()),
             shape::User::Id(_) => None,
         };
-        Ok(site::rights_of(&associations.body, &qos.body, user))
+        Ok(site::rights_of(&associations.body, &qos.body, user.or(ours)))
     }
 }
 

@@ -1,0 +1,43 @@
+//! The batch scripts of a folder as tools, with the qualities of service of a real accounting, and what the doctor says of them.
+
+use serde_json::json;
+use taskbridge_sdk::suite::job;
+use taskbridge_sdk::{JobState, ToolTarget, Verdict};
+
+use crate::world::{Held, World, assert_says, ended};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_script_is_offered_with_its_quality_of_service_beside_one_that_is_wrong() {
+    let offered = json!({"discover": {"scripts": "tools", "qos": ["fast", "normal", "gold"]}});
+    let world = World::on(Held::shared(), offered).await;
+    world.script("tools/right.sh", "#SBATCH --time=1\necho with $SLURM_JOB_QOS");
+    world.script("tools/wrong.sh", "#TASKBRIDGE nonsense\necho");
+    let tools = world.backend.discovery().unwrap().discover().await.unwrap();
+    let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
+    assert_eq!(names, ["right"]);
+    let qos = &tools[0].input_schema["properties"]["qos"];
+    assert_eq!(qos["enum"], json!(["fast", "normal"]), "{qos}");
+    assert!(qos["description"].as_str().unwrap().contains("fast (at most 00:01:00)"), "{qos}");
+
+    let asked = job(tools[0].target.clone(), json!({"qos": "fast"}));
+    let handle = world.backend.start(&asked).await.unwrap().handle;
+    let seen = ended(&*world.backend, &handle).await;
+    assert!(matches!(seen.state, JobState::Succeeded(_)), "{seen:?}");
+    assert_says(&seen, &["with fast"]);
+
+    let tool = |name: &str, resources| {
+        let target = json!({"script": "tools/right.sh", "resources": resources});
+        ToolTarget { tool: name.to_owned(), target }
+    };
+    let tools = [
+        tool("slow", json!({"qos": "fast", "time": "2"})),
+        tool("quick", json!({"qos": "fast", "time": "1", "account": "lab"})),
+        tool("golden", json!({"qos": "gold"})),
+    ];
+    let found = world.backend.checkup().unwrap().check_up(&tools).await;
+    let about = |what: &str| found.iter().find(|finding| finding.what.contains(what)).unwrap();
+    assert!(about("wrong.sh").says.contains("`#TASKBRIDGE nonsense`"), "{found:?}");
+    assert!(about("`slow`").says.contains("`fast`, which allows 00:01:00"), "{found:?}");
+    assert!(about("`golden`").says.contains("no quality of service `gold`"), "{found:?}");
+    assert_eq!(about("`quick`").verdict, Verdict::Ok, "{found:?}");
+}
