@@ -23,7 +23,7 @@ pub use definition::{COMPANIONS, ConfirmDefault, Definition, OnAbandon, TaskSupp
 pub use files::FileRule;
 pub use inquiry::{Inquiry, Wants};
 pub use mirrored::{KEYWORD as HEADER_KEYWORD, Mirrored, all as mirrored};
-pub use prepare::{Consent, MAX_KEY, Refused, Request, is_somebody};
+pub use prepare::{Consent, MAX_KEY, Refused, Request, is_somebody, on_behalf_of};
 pub use prompt::{Filled, Message, Part, Prompt, Prompts, Says};
 pub use resource::{Annotations, Body, Card, Readable, Resource, ResourceTemplate, Resources, Role};
 pub use schema::Schema;

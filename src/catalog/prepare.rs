@@ -258,7 +258,10 @@ impl TermsRule {
 }
 
 /// Who calls, in the form in which adapters and rows have it; `None` if that is nobody in particular.
-fn on_behalf_of(principal: &Principal) -> Result<Option<OnBehalfOf>, String> {
+///
+/// # Errors
+/// If what is known of them is too much, in words for them.
+pub fn on_behalf_of(principal: &Principal) -> Result<Option<OnBehalfOf>, String> {
     let Identity { name, issuer, subject, tenant, groups, scopes: _, claims: _ } = &*principal.who;
     if *principal.who == Identity::default() {
         return Ok(None);

@@ -5,13 +5,15 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use taskbridge_sdk::OnBehalfOf;
+
 use super::Bridge;
 use super::jsonrpc::{Error, Request};
 use super::params;
 use super::session::Abilities;
 use crate::access::{Rules, Verb, Verdict, may};
 use crate::auth::Principal;
-use crate::catalog::{Argument, Catalog, Prompt, Readable, Tool};
+use crate::catalog::{Argument, Catalog, Prompt, Readable, Tool, on_behalf_of};
 use crate::tasks::service::{Actor, Deed};
 use crate::tasks::task::{Owner, Task};
 
@@ -59,6 +61,10 @@ impl Actor for Acting<'_> {
             may(rules, Verb::See, self.caller, Some(&somebody)) == Verdict::May
         };
         catalog.shared().iter().filter(sees).map(|(tool, _)| tool.clone()).collect()
+    }
+
+    fn person(&self) -> Result<Option<OnBehalfOf>, String> {
+        on_behalf_of(self.caller)
     }
 
     fn may(&self, deed: Deed, task: &Task) -> Result<(), String> {

@@ -262,7 +262,7 @@ pub fn said(before: &Task, event: &Event) -> Option<Fact> {
                 Answer::Decline => Said::Declined,
                 Answer::Cancel => Said::Dismissed,
             };
-            Fact::Answered { key: key.clone(), how, by: Some(by.clone()) }
+            Fact::Answered { key: key.clone(), how, by: Some(by.owner.clone()) }
         }
         Event::AnswerTaken { key } => Fact::AnswerTaken(key.clone()),
         Event::AnswerTooLate { key } => Fact::AnswerTooLate(key.clone()),

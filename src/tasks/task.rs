@@ -373,6 +373,9 @@ pub struct Asked {
     /// Whose answer stands: the owner of their own tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered_by: Option<Owner>,
+    /// The person who gave that answer, if it is not the owner's own: whose credentials it is handed over with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answered_as: Option<OnBehalfOf>,
 }
 
 /// Who asks a question.

@@ -12,8 +12,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use taskbridge_sdk::{
     Adapter, Answer, ArtifactData, Artifacts, Ask, Backend, Connect, Error, JobHandle, JobKey, JobSpec,
-    JobState, Level, LogRequest, LogText, Logs, Note, Observation, Output, Problem, Question, Questions,
-    Result, Started, Taken, Wakeups,
+    JobState, Level, LogRequest, LogText, Logs, Note, Observation, OnBehalfOf, Output, Problem, Question,
+    Questions, Result, Started, Taken, Wakeups,
 };
 use tokio::sync::{mpsc, watch};
 
@@ -42,7 +42,8 @@ struct Job {
     cancels: usize,
     log: String,
     files: BTreeMap<String, Vec<u8>>,
-    answers: Vec<Answer>,
+    /// With the name of whoever each is handed over as.
+    answers: Vec<(Answer, String)>,
 }
 
 /// One job, in a test's hand.
@@ -153,12 +154,17 @@ impl Handle {
 
     /// The answers that it was given.
     pub(crate) fn answers(&self) -> Vec<Answer> {
-        self.with(|job| job.answers.clone())
+        self.with(|job| job.answers.iter().map(|(answer, _)| answer.clone()).collect())
     }
 
     /// Waits until it was asked to stop.
     pub(crate) async fn cancelled(&self) {
         self.stage.wait(|_| self.with(|job| job.cancels > 0)).await;
+    }
+
+    /// As whom its answers were handed over, by name; of nobody in particular it is empty.
+    pub(crate) fn answered_as(&self) -> Vec<String> {
+        self.with(|job| job.answers.iter().map(|(_, name)| name.clone()).collect())
     }
 
     /// Waits until it was given an answer.
@@ -251,13 +257,24 @@ impl Backend for Played {
 #[async_trait]
 impl Questions for Played {
     async fn answer(&self, handle: &JobHandle, question: &str, answer: &Answer) -> Result<Taken> {
+        self.answer_for(handle, question, answer, None).await
+    }
+
+    async fn answer_for(
+        &self,
+        handle: &JobHandle,
+        question: &str,
+        answer: &Answer,
+        by: Option<&OnBehalfOf>,
+    ) -> Result<Taken> {
+        let name = by.map_or_else(String::new, |by| by.name.clone());
         let taken = self.with(handle, |job| {
             let asked = job.seen.questions.iter().any(|open| open.id == question);
             if asked {
                 // A page stays until the job says that it was visited.
                 let stays = |ask: &Ask| matches!((ask, answer), (Ask::Url(_), Answer::Accept(_)));
                 job.seen.questions.retain(|open| open.id != question || stays(&open.ask));
-                job.answers.push(answer.clone());
+                job.answers.push((answer.clone(), name.clone()));
             }
             asked
         });

@@ -87,7 +87,7 @@ fn a_life_is_told_in_its_order() {
     let secret = json!({"password": "hunter2"});
     let answer = Answer::Accept(secret.as_object().unwrap().clone());
     let ben = Owner::new("ben");
-    let answered = Event::Answered { key: key(), answer, by: ben.clone() };
+    let answered = Event::Answered { key: key(), answer, by: ben.clone().into() };
     assert_eq!(
         told.now_hears(answered.clone()),
         [Fact::Answered { key: key(), how: Said::Accepted, by: Some(ben) }]

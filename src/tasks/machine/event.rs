@@ -1,7 +1,7 @@
 //! What can happen to a task, and what comes of it. Plain data.
 
 use taskbridge_sdk::{
-    Answer, Error, ErrorKind, GroupKey, JobHandle, Observation, Output, Timestamp, harmless,
+    Answer, Error, ErrorKind, GroupKey, JobHandle, Observation, OnBehalfOf, Output, Timestamp, harmless,
 };
 
 use crate::tasks::task::{Owner, Task};
@@ -55,8 +55,8 @@ pub enum Event {
         key: String,
         /// What they said; it fits the question's schema.
         answer: Answer,
-        /// Who they are: the owner of their own tasks.
-        by: Owner,
+        /// Who they are.
+        by: Answerer,
     },
     /// The engine has the answer.
     AnswerTaken {
@@ -160,4 +160,20 @@ pub struct Step {
     pub task: Task,
     /// The result that is to be written with it, once and for all.
     pub output: Option<Output>,
+}
+
+/// Somebody who gave an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answerer {
+    /// The owner of their own tasks.
+    pub owner: Owner,
+    /// The person, where the task is somebody else's: the engine is told the answer as them.
+    pub person: Option<OnBehalfOf>,
+}
+
+impl From<Owner> for Answerer {
+    /// The owner of the task, or nobody in particular.
+    fn from(owner: Owner) -> Self {
+        Self { owner, person: None }
+    }
 }

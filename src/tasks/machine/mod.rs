@@ -13,7 +13,7 @@ mod event;
 mod notes;
 mod questions;
 
-pub use event::{Cancel, Event, Failure, Step};
+pub use event::{Answerer, Cancel, Event, Failure, Step};
 
 use std::time::Duration;
 

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use taskbridge_sdk::{Answer, Ask, Question, Timestamp};
 
-use super::{backoff, end, wish_cancel};
+use super::{Answerer, backoff, end, wish_cancel};
 use crate::tasks::asking;
-use crate::tasks::task::{Asked, AskedStatus, Asker, Delivery, Job, OnRefusal, Outcome, Owner, Task};
+use crate::tasks::task::{Asked, AskedStatus, Asker, Delivery, Job, OnRefusal, Outcome, Task};
 
 /// The job's open questions, as the engine has them now.
 pub(super) fn seen(task: &mut Task, questions: Vec<Question>, now: Timestamp) {
@@ -39,6 +39,7 @@ pub(super) fn seen(task: &mut Task, questions: Vec<Question>, now: Timestamp) {
             status: AskedStatus::Open,
             delivery: None,
             answered_by: None,
+            answered_as: None,
         });
     }
 }
@@ -51,7 +52,7 @@ pub(super) fn close_all(task: &mut Task) {
 
 /// The first answer to an open question stands; every other is without effect. The message that carries the question
 /// is over with it, while that of a question which is closed without an answer is still to be withdrawn.
-pub(super) fn answered(task: &mut Task, key: &str, answer: Answer, by: Owner, now: Timestamp) {
+pub(super) fn answered(task: &mut Task, key: &str, answer: Answer, by: Answerer, now: Timestamp) {
     if task.has_ended() {
         return;
     }
@@ -67,7 +68,7 @@ pub(super) fn answered(task: &mut Task, key: &str, answer: Answer, by: Owner, no
     if let Some(delivery) = &mut asked.delivery {
         end_delivery(delivery, true, now);
     }
-    asked.answered_by = Some(by);
+    (asked.answered_by, asked.answered_as) = (Some(by.owner), by.person);
     match asked.asker {
         Asker::Job => {
             let message = format!("the question {:?} {what}, so the job is stopped", asked.question.message);

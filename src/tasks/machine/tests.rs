@@ -31,6 +31,7 @@ fn row(confirm: bool, on_expiry: OnExpiry) -> Task {
         status: AskedStatus::Open,
         delivery: None,
         answered_by: None,
+        answered_as: None,
     });
     born(Task {
         id: TaskId::from_bytes([1; 20]),
@@ -152,7 +153,7 @@ fn events() -> impl Strategy<Value = Event> {
         failures().prop_map(Event::FindFailed),
         failures().prop_map(Event::LookFailed),
         observations().prop_map(Event::Observed),
-        (key(), answers).prop_map(|(key, answer)| Event::Answered { key, answer, by: somebody() }),
+        (key(), answers).prop_map(|(key, answer)| Event::Answered { key, answer, by: somebody().into() }),
         key().prop_map(|key| Event::AnswerTaken { key }),
         key().prop_map(|key| Event::AnswerTooLate { key }),
         (key(), failures()).prop_map(|(key, failure)| Event::AnswerFailed { key, failure }),
@@ -289,7 +290,7 @@ proptest! {
                         task = next(&task, Event::CancelRequested(Cancel::Settle), now).task;
                     }
                     let key = "q1".to_owned();
-                    task = next(&task, Event::Answered { key, answer: Answer::Accept(Default::default()), by: somebody() }, now).task;
+                    task = next(&task, Event::Answered { key, answer: Answer::Accept(Default::default()), by: somebody().into() }, now).task;
                 }
             }
             sound(&task);
@@ -379,7 +380,7 @@ fn a_message_that_is_over_is_not_prolonged_and_an_answer_ends_it() {
     let again = Event::Delivering { key: "q1".to_owned(), n: 2, until };
     assert!(next(&ended, again, START).task.questions[0].is_out(START));
 
-    let answer = Event::Answered { key: "q1".to_owned(), answer: Answer::Decline, by: somebody() };
+    let answer = Event::Answered { key: "q1".to_owned(), answer: Answer::Decline, by: somebody().into() };
     let answered = next(&asked, answer, START).task;
     assert!(answered.questions[0].delivery.as_ref().unwrap().over);
     // One that is closed without an answer is still in front of a person.
@@ -441,7 +442,8 @@ fn a_refusal_means_what_the_tool_said() {
                 first: Some(seen.clone()),
             };
             let task = next(&next(&task, Event::Intended, START).task, started, START).task;
-            let said = Event::Answered { key: "q1".to_owned(), answer: answer.clone(), by: somebody() };
+            let said =
+                Event::Answered { key: "q1".to_owned(), answer: answer.clone(), by: somebody().into() };
             let task = next(&task, said, START).task;
             assert_eq!(task.outcome(), outcome, "{rule:?}");
             if outcome.is_none() {
@@ -488,7 +490,8 @@ fn an_answer_is_offered_again_soon_however_often_the_engine_could_not_take_it() 
     let task = next(&next(&row(false, OnExpiry::Cancel), Event::Intended, START).task, started, START).task;
     let key = || "q1".to_owned();
     let mut task =
-        next(&task, Event::Answered { key: key(), answer: Answer::Decline, by: somebody() }, START).task;
+        next(&task, Event::Answered { key: key(), answer: Answer::Decline, by: somebody().into() }, START)
+            .task;
     let (mut now, failure) =
         (START, Failure { kind: ErrorKind::Unavailable, message: "no token".to_owned() });
     for _ in 0..20 {

@@ -18,7 +18,7 @@ use crate::tasks::ledger::{Commit, Look};
 use crate::tasks::machine::{self, Action, Event, Failure};
 use crate::tasks::service::{Afterwards, Fresh, Orphan};
 use crate::tasks::store::Lease;
-use crate::tasks::task::{AskedStatus, Job, Spec, Task};
+use crate::tasks::task::{Asked, AskedStatus, Job, Spec, Task};
 
 /// For so long a row is known that this process wrote: short beside any lease.
 const MOMENT: Duration = Duration::from_millis(20);
@@ -395,7 +395,7 @@ impl Core {
         let (Some(handle), Some(asked)) = (task.handle(), asked) else { return Event::Nothing };
         let AskedStatus::Answered { answer, .. } = &asked.status else { return Event::Nothing };
         let key = key.to_owned();
-        match self.hand_over(task, handle, &asked.question.id, answer).await {
+        match self.hand_over(task, handle, asked, answer).await {
             Ok(Taken::Accepted) => Event::AnswerTaken { key },
             Ok(Taken::TooLate) => Event::AnswerTooLate { key },
             Err(error) => {
@@ -409,13 +409,14 @@ impl Core {
         &self,
         task: &Task,
         handle: &taskbridge_sdk::JobHandle,
-        question: &str,
+        asked: &Asked,
         answer: &Answer,
     ) -> Result<Taken> {
-        let whom = task.origin.on_behalf_of.as_ref();
+        let by = asked.answered_as.as_ref().or(task.origin.on_behalf_of.as_ref());
+        let question = &asked.question.id;
         self.call(task, Error::unavailable, |backend| async move {
             match backend.questions() {
-                Some(questions) => questions.answer_for(handle, question, answer, whom).await,
+                Some(questions) => questions.answer_for(handle, question, answer, by).await,
                 // The backend was replaced by one whose jobs cannot be answered.
                 None => Ok(Taken::TooLate),
             }

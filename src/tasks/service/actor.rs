@@ -1,5 +1,7 @@
 //! [`Actor`]: who asks for a task, and what they may do with which. The verbs ask it; what it answers is decided elsewhere.
 
+use taskbridge_sdk::OnBehalfOf;
+
 use super::Service;
 use crate::tasks::audit::Event as Told;
 use crate::tasks::store::{Reach, Result};
@@ -32,6 +34,12 @@ pub trait Actor: Send + Sync {
     /// The tools whose tasks they can look at, whoever made them. It is asked anew for each look, since rules change.
     fn tools(&self) -> Vec<String>;
 
+    /// Who they are, for an engine that is told what they do as them; `None` for nobody in particular.
+    ///
+    /// # Errors
+    /// If they cannot be told to an engine, in words for them.
+    fn person(&self) -> std::result::Result<Option<OnBehalfOf>, String>;
+
     /// Whether they may do this with a task that they can look at.
     ///
     /// # Errors
@@ -47,6 +55,10 @@ impl Actor for Owner {
 
     fn tools(&self) -> Vec<String> {
         Vec::new()
+    }
+
+    fn person(&self) -> std::result::Result<Option<OnBehalfOf>, String> {
+        Ok(None)
     }
 
     fn may(&self, _: Deed, _: &Task) -> Result<(), String> {

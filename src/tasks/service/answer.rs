@@ -8,7 +8,7 @@ use super::{Actor, Deed, Service};
 use crate::tasks::asking;
 use crate::tasks::audit::{Event as Told, Wish};
 use crate::tasks::ledger::Commit;
-use crate::tasks::machine::Event;
+use crate::tasks::machine::{Answerer, Event};
 use crate::tasks::store::{Lease, Result, StoreError};
 use crate::tasks::task::{Asked, AskedStatus, Task, TaskId};
 
@@ -61,6 +61,12 @@ impl Service {
     ) -> Result<Task, AnswerError> {
         let mut task = self.find(by, id).await?.ok_or(AnswerError::NotFound)?;
         self.permits(by, Deed::Answer, &task).map_err(AnswerError::Refused)?;
+        // An answer to what one's own task asks is handed over as whom the job was started as.
+        let person = match *by.owner() == task.owner {
+            true => None,
+            false => by.person().map_err(AnswerError::Refused)?,
+        };
+        let answerer = Answerer { owner: by.owner().clone(), person };
         self.ledger.audit.announce(Wish::Answer(id)).await?;
         loop {
             let asked = task.questions.iter().find(|asked| asked.key == key).ok_or(AnswerError::NotFound)?;
@@ -68,7 +74,7 @@ impl Service {
                 return Err(AnswerError::Closed);
             }
             let answer = asking::fit(&asked.question, answer.clone()).map_err(AnswerError::Invalid)?;
-            let event = Event::Answered { key: key.to_owned(), answer, by: by.owner().clone() };
+            let event = Event::Answered { key: key.to_owned(), answer, by: answerer.clone() };
             match self.ledger.commit(&task, event, Lease::Keep).await? {
                 Commit::Done(after) => {
                     self.ledger.audit.note(Told::Answered { task: &after, question: key });

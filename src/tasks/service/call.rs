@@ -291,6 +291,7 @@ impl Service {
             status: AskedStatus::Open,
             delivery: None,
             answered_by: None,
+            answered_as: None,
         });
         let task = Task {
             id: TaskId::from_bytes(clock::random(&*self.entropy)),

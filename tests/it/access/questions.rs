@@ -88,7 +88,22 @@ async fn four_eyes_take_somebody_else() {
         assert!(ann.ask(Of::Alone, "tasks/update", params.clone()).await.body.get("error").is_some());
         bob.get(Of::Alone, "tasks/update", params).await;
         job.answered().await;
+        assert_eq!(job.answered_as(), ["bob"], "the engine hears it from him, though the task is hers");
     }
+}
+
+#[tokio::test]
+async fn an_answer_to_ones_own_task_is_handed_over_as_oneself() {
+    let server = server().await;
+    let ann = Raw::of(&server.url, "ann").await;
+    let id = ann.start(Of::Alone, "batch", json!({})).await;
+    let job = server.stage.job(1).await;
+    job.ask("sure", "Sure?", json!({"type": "object", "properties": {}}));
+    until(&ann, &id, |task| task["inputRequests"].get("q1").is_some()).await;
+    let params = json!({"taskId": id, "inputResponses": {"q1": yes()}});
+    ann.get(Of::Alone, "tasks/update", params).await;
+    job.answered().await;
+    assert_eq!(job.answered_as(), ["ann"]);
 }
 
 #[tokio::test]

@@ -102,6 +102,7 @@ fn asked() -> impl Strategy<Value = Asked> {
         .prop_map(|(n, until, over, problem)| Delivery { n, until, over, problem }));
     (text(), ask(), moment(), status, delivery).prop_map(|(message, ask, at, status, delivery)| Asked {
         answered_by: None,
+        answered_as: None,
         key: "q1".to_owned(),
         question: Question { id: message.clone(), message, ask },
         asker: Asker::Job,
