@@ -182,8 +182,8 @@ pub enum Commit {
     Done(Task),
     /// Somebody else wrote first.
     Conflict,
-    /// The row would need a slot that is taken up.
-    NoSlot,
+    /// The row would need this slot, which is taken up.
+    NoSlot(String),
 }
 
 impl Ledger {
@@ -223,7 +223,7 @@ impl Ledger {
         };
         match self.store.update(change).await? {
             Updated::Conflict => Ok(Commit::Conflict),
-            Updated::NoSlot => Ok(Commit::NoSlot),
+            Updated::NoSlot(full) => Ok(Commit::NoSlot(full)),
             Updated::Written(version) => {
                 let written = Task { version, ..step.task };
                 self.tell(task, &written);
@@ -251,7 +251,7 @@ impl Ledger {
             match self.commit(&task, happened.clone(), lease).await? {
                 Commit::Done(task) => return Ok(Some(task)),
                 // Only Event::Intended needs slots, and it is never applied blindly.
-                Commit::Conflict | Commit::NoSlot => match self.read(&task.id).await? {
+                Commit::Conflict | Commit::NoSlot(_) => match self.read(&task.id).await? {
                     Some(fresh) => task = fresh,
                     None => return Ok(None),
                 },

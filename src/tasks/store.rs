@@ -522,8 +522,8 @@ pub enum Updated {
     Written(u64),
     /// Somebody else wrote the row first, or it is gone. Nothing was written.
     Conflict,
-    /// A slot is taken up. Nothing was written.
-    NoSlot,
+    /// This slot is taken up. Nothing was written.
+    NoSlot(String),
 }
 
 /// A place in an owner's list, to go on from.

@@ -90,9 +90,10 @@ const UPDATE_OWING: &str = update_all!(
 /// What must be known before slots are taken.
 const LOOK: &str = "
     SELECT EXISTS (SELECT 1 FROM slots WHERE task = $1),
-           EXISTS (SELECT 1 FROM unnest($3::text[], $4::bigint[]) AS limits (slot, most)
-                   WHERE (SELECT count(*) FROM (SELECT 1 FROM slots WHERE slots.slot = limits.slot LIMIT limits.most)
-                                               AS taken) >= limits.most),
+           (SELECT place FROM unnest($3::text[], $4::bigint[]) WITH ORDINALITY AS limits (slot, most, place)
+            WHERE (SELECT count(*) FROM (SELECT 1 FROM slots WHERE slots.slot = limits.slot LIMIT limits.most)
+                                        AS taken) >= limits.most
+            ORDER BY place LIMIT 1),
            EXISTS (SELECT 1 FROM tasks WHERE id = $1 AND version = $2)";
 
 /// True if the row is as an attempt whose answer was lost would have left it.
@@ -119,7 +120,7 @@ impl Write for Amend {
                     match take(db, self, slots, &columns).await? {
                         Updated::Written(_) => true,
                         Updated::Conflict => false,
-                        Updated::NoSlot => return Ok(Updated::NoSlot),
+                        full @ Updated::NoSlot(_) => return Ok(full),
                     }
                 } else {
                     true
@@ -144,11 +145,19 @@ async fn take(db: &Db, amend: &Amend, slots: &[String], columns: &Columns<'_>) -
     let look: [Param<'_>; 4] = [&columns.id, &columns.version, &names, &most];
     let seen = db.begin(locks, LOOK, &look).await?;
     let seen = seen.ok_or_else(|| Fault::Row("the database answered with nothing".to_owned()))?;
-    let (holds, full, is_current): (bool, bool, bool) =
+    let (holds, full, is_current): (bool, Option<i64>, bool) =
         (seen.try_get(0)?, seen.try_get(1)?, seen.try_get(2)?);
-    if !is_current || (!holds && full) {
-        db.leave().await?;
-        return Ok(if is_current { Updated::NoSlot } else { Updated::Conflict });
+    let full = full.and_then(|place| amend.limits.get(usize::try_from(place - 1).ok()?));
+    match full.filter(|_| !holds) {
+        Some(full) if is_current => {
+            db.leave().await?;
+            return Ok(Updated::NoSlot(full.slot.clone()));
+        }
+        _ if !is_current => {
+            db.leave().await?;
+            return Ok(Updated::Conflict);
+        }
+        _ => {}
     }
     let (sql, owing) = columns.all();
     let written = db.finish(sql, &columns.params_with(db, &owing)).await?;

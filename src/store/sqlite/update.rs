@@ -12,9 +12,10 @@ use crate::tasks::store::Updated;
 pub(super) fn update(db: &Db<'_>, amend: &Amend) -> Result<Updated, Fault> {
     if let Slots::Held(_) = &amend.row.slots
         && !holds_already(db, amend)?
-        && insert::taken_up(db, &amend.limits)?.is_some()
+        && let Some(full) = insert::taken_up(db, &amend.limits)?
     {
-        return Ok(if is_current(db, amend)? { Updated::NoSlot } else { Updated::Conflict });
+        let full = Updated::NoSlot(full.to_owned());
+        return Ok(if is_current(db, amend)? { full } else { Updated::Conflict });
     }
     if write_row(db, amend)? == 0 {
         return Ok(Updated::Conflict);

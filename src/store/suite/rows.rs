@@ -154,7 +154,7 @@ pub async fn an_update_takes_slots_only_where_places_are_left(bench: &Bench) {
     let second = bench.add(with_slots(bench.task(), &["s"])).await;
     let taken = Task { version: 2, ..starting(first.clone()) };
     assert!(matches!(take(&starting(first.clone())).await, Updated::Written(2)));
-    assert!(matches!(take(&starting(second.clone())).await, Updated::NoSlot));
+    assert!(matches!(take(&starting(second.clone())).await, Updated::NoSlot(_)));
     assert!(matches!(take(&Task { version: 9, ..starting(second.clone()) }).await, Updated::Conflict));
     assert_eq!(bench.read(&second.id).await, Some(second.clone()), "nothing was written");
     assert!(matches!(take(&taken).await, Updated::Written(3)), "it has its place already");

@@ -167,7 +167,7 @@ impl Core {
         match self.ledger.commit(&leased.task, Event::Nothing, hold).await {
             Ok(Commit::Done(task)) => *leased = Leased::unsent(task, since),
             // There is none, or somebody has written it since: who holds the row looks at it anew anyway.
-            Ok(Commit::Conflict | Commit::NoSlot) => match self.ledger.read(&leased.task.id).await {
+            Ok(Commit::Conflict | Commit::NoSlot(_)) => match self.ledger.read(&leased.task.id).await {
                 Ok(Some(_)) => {}
                 Ok(None) => return false,
                 Err(error) => {
@@ -212,7 +212,7 @@ impl Core {
         let event = if leased.unsent { Event::Unsent } else { Event::NoPlace };
         match self.ledger.commit(&leased.task, event, Lease::Release(&self.holder)).await {
             Ok(Commit::Done(_)) => true,
-            Ok(Commit::Conflict | Commit::NoSlot) => false,
+            Ok(Commit::Conflict | Commit::NoSlot(_)) => false,
             Err(error) => {
                 tracing::warn!(%error, task = ?leased.task.id, "a row cannot be put back");
                 true
@@ -273,7 +273,7 @@ impl Core {
                 *leased = Leased { task, since, unsent, orphan: None };
                 true
             }
-            Ok(Commit::Conflict | Commit::NoSlot) => {
+            Ok(Commit::Conflict | Commit::NoSlot(_)) => {
                 tracing::debug!(task = ?row.id, "a leased row was changed before it was acted on");
                 self.give_back(&row).await;
                 false
@@ -300,7 +300,7 @@ impl Core {
                 *leased = Leased::unsent(task, since);
                 true
             }
-            Ok(Commit::NoSlot) => {
+            Ok(Commit::NoSlot(_)) => {
                 self.note(&leased.task, Event::NoSlot, Lease::Release(&self.holder)).await;
                 false
             }

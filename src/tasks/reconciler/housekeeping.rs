@@ -1,7 +1,7 @@
 //! Housekeeping: queued rows are let into free slots in the order of their line, one owner after the other, expired rows are deleted, and what
 //! dropped guards left is noted.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -75,15 +75,26 @@ impl Core {
             let mut admitted = false;
             let elsewhere = self.ledger.tools.elsewhere();
             let heads = turns.in_turn(self.ledger.store.heads().await?);
+            // A slot that becomes free while this goes on is for those whose turn it was: they are asked first the next time.
+            let mut full = BTreeSet::new();
             for head in heads.into_iter().filter(|head| !elsewhere.contains(&head.backend)) {
+                if head.slots.iter().any(|slot| full.contains(slot)) {
+                    continue;
+                }
                 // The row becomes ours with the same write that takes its slots, as if it were born now.
                 let Ok(place) = self.outbox.fresh.reserve().await else { return Ok(()) };
                 let since = Instant::now();
                 let hold = Lease::Hold(&self.holder, self.settings.lease);
-                if let Commit::Done(task) = self.ledger.commit(&head, Event::Intended, hold).await? {
-                    turns.had(&task.owner);
-                    place.send(Fresh { task, since, orphan: None });
-                    admitted = true;
+                match self.ledger.commit(&head, Event::Intended, hold).await? {
+                    Commit::Done(task) => {
+                        turns.had(&task.owner);
+                        place.send(Fresh { task, since, orphan: None });
+                        admitted = true;
+                    }
+                    Commit::NoSlot(slot) => {
+                        full.insert(slot);
+                    }
+                    Commit::Conflict => {}
                 }
             }
             if !admitted {

@@ -204,7 +204,7 @@ impl Core {
     ) -> Result<Option<Task>, StoreError> {
         match self.ledger.commit(task, look, lease).await? {
             Commit::Done(after) => Ok(Some(after)),
-            Commit::Conflict | Commit::NoSlot => Ok(None),
+            Commit::Conflict | Commit::NoSlot(_) => Ok(None),
         }
     }
 

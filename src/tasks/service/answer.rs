@@ -80,7 +80,7 @@ impl Service {
                     self.ledger.audit.note(Told::Answered { task: &after, question: key });
                     return Ok(after);
                 }
-                Commit::Conflict | Commit::NoSlot => {
+                Commit::Conflict | Commit::NoSlot(_) => {
                     task = self.find(by, id).await?.ok_or(AnswerError::NotFound)?;
                 }
             }
@@ -109,7 +109,7 @@ impl Service {
                 Commit::Done(after) => {
                     return Ok(Some(Carried { task: after.id, key: asked.key.clone(), n, asked }));
                 }
-                Commit::Conflict | Commit::NoSlot => match self.ledger.read(&task.id).await? {
+                Commit::Conflict | Commit::NoSlot(_) => match self.ledger.read(&task.id).await? {
                     Some(fresh) => task = fresh,
                     None => return Ok(None),
                 },

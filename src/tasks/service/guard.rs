@@ -226,7 +226,7 @@ async fn abandoned(ledger: &Ledger, id: &TaskId, until: Timestamp, cancel: bool)
                     row = Some(after);
                     break;
                 }
-                Commit::Conflict | Commit::NoSlot => row = ledger.read(id).await?,
+                Commit::Conflict | Commit::NoSlot(_) => row = ledger.read(id).await?,
             }
         }
     }

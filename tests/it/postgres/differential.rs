@@ -58,7 +58,7 @@ fn updated(updated: &Updated) -> (&'static str, u64) {
     match updated {
         Updated::Written(version) => ("written", *version),
         Updated::Conflict => ("conflict", 0),
-        Updated::NoSlot => ("no slot", 0),
+        Updated::NoSlot(_) => ("no slot", 0),
     }
 }
 

@@ -129,7 +129,7 @@ async fn connections_that_break_lose_nothing_and_make_nothing_twice() {
                         slots += usize::from(version == 2 && with_slot);
                         row.version = now;
                     }
-                    Updated::NoSlot if with_slot => break,
+                    Updated::NoSlot(_) if with_slot => break,
                     other => panic!("{other:?}"),
                 }
             }
