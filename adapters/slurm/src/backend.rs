@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use crate::config::{Config, Person};
 use crate::discovery::Discover;
 use crate::driver::command::Commands;
+use crate::driver::process::UMASK_OF_OTHERS;
 use crate::driver::rest::Rest;
 use crate::driver::{Cluster, Driver, JobId};
 use crate::environment::VariableName;
@@ -78,8 +79,10 @@ impl Slurm {
         // A start is up to three commands, one after the other.
         let limit = config.command_timeout.min(context.call_limit / 3);
         let driver: Box<dyn Driver> = match (&config.rest, &person) {
-            (Some(rest), None) => Box::new(Rest::connect(rest, limit).await?),
-            (Some(rest), Some((person, _))) => Box::new(Rest::connect(&rest.of(person)?, limit).await?),
+            (Some(rest), None) => Box::new(Rest::connect(rest, limit, None).await?),
+            (Some(rest), Some((person, _))) => {
+                Box::new(Rest::connect(&rest.of(person)?, limit, Some(UMASK_OF_OTHERS)).await?)
+            }
             (None, person) => {
                 let user = person.as_ref().map(|(person, _)| person.user.as_str());
                 Box::new(Commands::new(config, limit, user)?)

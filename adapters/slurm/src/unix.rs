@@ -1,6 +1,9 @@
 //! Unix users and groups by their names, as this machine knows them. It must not decide who may be whom.
 
-use nix::unistd::{Group, User};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use nix::unistd::{Group, Uid, User};
 use serde::{Deserialize, Serialize};
 use taskbridge_sdk::{Error, Result};
 
@@ -38,6 +41,20 @@ impl UnixUser {
     }
 }
 
+/// What a login gives a user of this name, or without one ourselves, as far as this machine knows them.
+pub(crate) fn variables(name: Option<&str>) -> BTreeMap<&'static str, String> {
+    let found = match name {
+        Some(name) => User::from_name(name),
+        None => User::from_uid(Uid::effective()),
+    };
+    let Ok(Some(user)) = found else {
+        return name.map(|name| ("USER", name.to_owned())).into_iter().collect();
+    };
+    let path = |path: &Path| path.to_string_lossy().into_owned();
+    let (home, shell) = (path(&user.dir), path(&user.shell));
+    BTreeMap::from([("HOME", home), ("LOGNAME", user.name.clone()), ("SHELL", shell), ("USER", user.name)])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -60,5 +77,13 @@ mod tests {
             let error = find(user, group).unwrap_err();
             assert!(error.contains(says) && error.contains("`run_as.\"ann\"`"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_user_is_told_who_they_are() {
+        assert_eq!(variables(Some("root"))["HOME"], "/root");
+        assert_eq!(variables(None)["USER"], User::from_uid(Uid::effective()).unwrap().unwrap().name);
+        let stranger = variables(Some("nobody-of-this-name"));
+        assert_eq!(stranger, BTreeMap::from([("USER", "nobody-of-this-name".to_owned())]));
     }
 }

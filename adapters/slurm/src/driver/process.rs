@@ -16,6 +16,9 @@ use crate::quote::word;
 /// The most that a command may print: 100,000 jobs take 20 MB.
 const MOST_BYTES: u64 = 256 * 1024 * 1024;
 
+/// The umask of other users' jobs. Of what such a job writes, we read what lies in its folder, by its group.
+pub(crate) const UMASK_OF_OTHERS: &str = "0027";
+
 /// How commands are run.
 pub(crate) struct Runner {
     /// What goes before a command that runs elsewhere: `ssh -o BatchMode=yes user@login1 --`.
@@ -69,8 +72,7 @@ impl Runner {
             given.insert("SLURM_CONF".to_owned(), path.to_string_lossy().into_owned());
         }
         if user.is_some() {
-            // Of what the job writes, we read what lies in its folder, by its group.
-            given.insert("SLURM_UMASK".to_owned(), "0027".to_owned());
+            given.insert("SLURM_UMASK".to_owned(), UMASK_OF_OTHERS.to_owned());
         }
         let as_user = match user {
             Some(user) => config.sudo.iter().cloned().chain(["-u", user, "--"].map(str::to_owned)).collect(),

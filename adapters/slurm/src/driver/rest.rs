@@ -1,7 +1,9 @@
 //! The driver over slurmrestd: its unix socket, or TCP with a JSON web token. Which version of its API is spoken is found out. Like
 //! every driver it makes one attempt at one thing and decides nothing.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -11,8 +13,8 @@ use taskbridge_sdk::{Error, ErrorKind, Result, Timestamp, async_trait};
 use self::http::{Answer, Http};
 use super::site::{self, Partition, Rights};
 use super::{Cluster, Driver, JobId, Record, Row, Signal, Submission, Waiting, refusal};
-use crate::config;
 use crate::state::State;
+use crate::{config, unix};
 
 mod http;
 mod order;
@@ -25,8 +27,12 @@ pub(crate) struct Rest {
     http: Http,
     /// Which jobs are ours, among all that the controller tells of.
     user: shape::User,
+    /// What jobs find in their environment before Slurm adds its own.
+    environment: BTreeMap<&'static str, String>,
     /// The last list of all jobs.
     list: Mutex<Option<List>>,
+    /// It is known to hear each of several equal parameters. The first 23.11 hear the last alone.
+    hears_all: AtomicBool,
 }
 
 /// All jobs of the cluster.
@@ -54,19 +60,28 @@ impl List {
     }
 }
 
+/// What Slurm sets a job's umask by, and takes away.
+pub(super) const UMASK: &str = "SLURM_UMASK";
+
+/// From this version on, several jobs are a parameter for each, and before it a list with commas.
+const REPEATS: u32 = 40;
+
 /// After so long, the controller's clock shows another second.
 const SECONDS: Duration = Duration::from_secs(2);
 
 impl Rest {
-    /// Finds out which API is spoken there.
-    pub(crate) async fn connect(config: &config::Rest, limit: Duration) -> Result<Self> {
+    /// Finds out which API is spoken there. With a umask, jobs begin with it.
+    pub(crate) async fn connect(config: &config::Rest, limit: Duration, umask: Option<&str>) -> Result<Self> {
         let http = Http::connect(config, limit).await?;
         let user = match &config.user {
             Some(name) => shape::User::Name(name.clone()),
             // By its socket it knows us as who we are.
             None => shape::User::Id(rustix::process::geteuid().as_raw()),
         };
-        Ok(Self { http, user, list: Mutex::new(None) })
+        let mut environment = unix::variables(config.user.as_deref());
+        environment.insert("PATH", order::PATH.to_owned());
+        environment.extend(umask.map(|umask| (UMASK, umask.to_owned())));
+        Ok(Self { http, user, environment, list: Mutex::new(None), hears_all: AtomicBool::default() })
     }
 
     /// All jobs that the controller still knows. It is asked for what changed since the last time, and the whole list is kept for the
@@ -96,6 +111,12 @@ impl Rest {
     async fn rows(&self, wanted: impl Fn(&Value) -> bool) -> Result<Vec<Row>> {
         let jobs = self.jobs().await?;
         Ok(jobs.iter().filter(|job| wanted(job)).filter_map(shape::row).collect())
+    }
+
+    /// What the accounting calls its cluster.
+    async fn accounted_name(&self) -> Option<String> {
+        let answer = self.http.accounting("clusters").await.ok()?;
+        answer.body["clusters"].get(0)?["name"].as_str().map(str::to_owned)
     }
 
     /// What the accounting has at this path.
@@ -177,23 +198,24 @@ fn uncertain(error: &Error) -> Error {
 impl Driver for Rest {
     async fn cluster(&self) -> Result<Cluster> {
         let answer = self.http.get("ping").await?;
-        let version = answer.body["meta"]["Slurm"]["release"]
-            .as_str()
-            .or(answer.body["meta"]["slurm"]["release"].as_str());
-        let version = version.unwrap_or_default().to_owned();
+        // It is written small from `v0.0.40` on, and has the name of the cluster there.
+        let (large, small) = (&answer.body["meta"]["Slurm"], &answer.body["meta"]["slurm"]);
+        let version = large["release"].as_str().or(small["release"].as_str()).unwrap_or_default().to_owned();
+        let name = small["cluster"].as_str().filter(|name| !name.is_empty()).map(str::to_owned);
         if self.http.has_token() && answer.status == 500 && refusal_of(&answer).starts_with(UNSPECIFIED) {
             return Err(Error::denied(failure(&answer, "ping").to_string()));
         }
         served(answer, "ping")?;
-        // It says nothing of the controller's config; the accounting knows its clusters.
-        let clusters = self.http.accounting("clusters").await.ok().filter(|answer| answer.status == 200);
-        let first = clusters.as_ref().and_then(|answer| answer.body["clusters"].get(0));
-        let name = first.and_then(|cluster| cluster["name"].as_str()).unwrap_or("slurm").to_owned();
-        // Nor when it began: a release that it forgot in a crash is not noticed here.
+        let name = match name {
+            None if self.http.has_accounting() => self.accounted_name().await,
+            name => name,
+        };
         Ok(Cluster {
-            name,
+            name: name.unwrap_or_else(|| "slurm".to_owned()),
             version,
-            accounting: first.is_some(),
+            // An accounting that is away for a moment is one all the same.
+            accounting: self.http.has_accounting(),
+            // It says nothing of when the controller began: a release that it forgot in a crash is not noticed here.
             booted: None,
             slurmd_user: None,
             max_array: None,
@@ -201,7 +223,7 @@ impl Driver for Rest {
     }
 
     async fn submit(&self, order: &Submission) -> Result<JobId> {
-        let body = order::submission(order, self.http.version())?;
+        let body = order::submission(order, self.http.version(), &self.environment)?;
         let answer = self.http.post("job/submit", &body).await;
         let answer =
             answer.map_err(|failed| if failed.sent { uncertain(&failed.error) } else { failed.error })?;
@@ -269,10 +291,20 @@ impl Driver for Rest {
     }
 
     async fn accounted(&self, jobs: &[JobId]) -> Result<Vec<Record>> {
-        let mut records = Vec::new();
-        // There is no call for several.
-        for job in jobs {
-            records.extend(self.records(&format!("job/{job}")).await?);
+        if jobs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let repeats = self.http.version() >= REPEATS;
+        let ids: Vec<String> = jobs.iter().map(JobId::to_string).collect();
+        let ids = ids.join(if repeats { "&step=" } else { "%2C" });
+        let mut records = self.records(&format!("jobs?step={ids}")).await?;
+        let told: BTreeSet<JobId> = records.iter().map(|record| record.job).collect();
+        let hears_all = !repeats || told.len() > 1 || self.hears_all.load(Ordering::Relaxed);
+        self.hears_all.store(hears_all, Ordering::Relaxed);
+        if !hears_all && jobs.len() > 1 {
+            for job in jobs.iter().filter(|job| !told.contains(job)) {
+                records.extend(self.records(&format!("job/{job}")).await?);
+            }
         }
         Ok(records)
     }

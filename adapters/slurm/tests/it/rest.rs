@@ -6,7 +6,7 @@ use serde_json::json;
 use taskbridge_sdk::{ErrorKind, JobState};
 
 use crate::proxy::{Fault, Proxy};
-use crate::world::{Held, World, ended, merge, runs};
+use crate::world::{Held, World, assert_says, ended, merge, runs};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_list_is_sent_again_only_when_something_changed() {
@@ -24,6 +24,21 @@ async fn a_list_is_sent_again_only_when_something_changed() {
     world.backend.cancel(&handle).await.unwrap();
     let seen = ended(&*world.backend, &handle).await;
     assert!(matches!(seen.state, JobState::Cancelled(_)), "the change was seen: {seen:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_accounting_that_is_away_at_first_is_asked_later() {
+    let cluster = Held::own(&["--rest", "--accounting"]);
+    let proxy = Proxy::on_tcp(&cluster.rest().address).await;
+    let rest = json!({"url": proxy.place, "user": cluster.user, "token": cluster.rest().token});
+    cluster.order("stop slurmdbd");
+    let world = World::on(cluster, json!({"rest": rest, "accounting_wait": "60s"})).await;
+    world.cluster.order("start slurmdbd");
+    let lines = "sleep 2; echo \"home $HOME user $USER\"";
+    let (_, seen) = world.run(&world.job("uses", lines)).await;
+    let asked = proxy.seen();
+    assert!(asked.iter().any(|(line, _)| line.contains("/slurmdb/v0.0.38/jobs?step=")), "{asked:?}");
+    assert_says(&seen, &["CPU efficiency", &format!("user {}", world.cluster.user), "home /"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -22,6 +22,8 @@ pub(super) struct Http {
     token: Option<taskbridge_sdk::Secret>,
     /// `38` for `v0.0.38`.
     version: u32,
+    /// It has an accounting to ask, whether that answers or not.
+    has_accounting: bool,
 }
 
 /// An answer. What is no JSON is null.
@@ -49,8 +51,14 @@ impl Http {
             _ => return Err(Error::config("`rest` needs `socket` or `url`, and not both")),
         };
         let client = client.build().map_err(|e| Error::config("no HTTP client can be made").caused_by(e))?;
-        let mut http =
-            Self { client, base, user: config.user.clone(), token: config.token.clone(), version: 0 };
+        let mut http = Self {
+            client,
+            base,
+            user: config.user.clone(),
+            token: config.token.clone(),
+            version: 0,
+            has_accounting: false,
+        };
         let answer = http.send(http.request(Method::GET, "/openapi")).await.map_err(|failed| failed.error)?;
         if answer.status != 200 {
             return Err(super::failure(&answer, "its own description"));
@@ -58,11 +66,16 @@ impl Http {
         http.version = newest(&answer.body).ok_or_else(|| {
             Error::config(format!("{} describes no API of Slurm: is it slurmrestd?", config.place()))
         })?;
+        http.has_accounting = describes_accounting(&answer.body, http.version);
         Ok(http)
     }
 
     pub(super) fn version(&self) -> u32 {
         self.version
+    }
+
+    pub(super) fn has_accounting(&self) -> bool {
+        self.has_accounting
     }
 
     pub(super) fn has_token(&self) -> bool {
@@ -140,6 +153,13 @@ fn newest(description: &Value) -> Option<u32> {
     paths.keys().filter_map(version).max()
 }
 
+/// Whether it has an accounting to ask: where Slurm has none, its description is without those paths.
+fn describes_accounting(description: &Value, version: u32) -> bool {
+    let paths = description["paths"].as_object();
+    let start = format!("/slurmdb/{VERSIONS}{version}/");
+    paths.is_some_and(|paths| paths.keys().any(|path| path.starts_with(&start)))
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -153,6 +173,7 @@ mod tests {
             "/slurmdb/v0.0.41/jobs": {}, "/slurm/v0.1/job/submit": {},
         }});
         assert_eq!(newest(&described), Some(38));
+        assert!(describes_accounting(&described, 41) && !describes_accounting(&described, 38));
         assert_eq!(newest(&json!({"paths": {"/pets": {}}})), None);
         assert_eq!(newest(&Value::Null), None);
     }

@@ -1,5 +1,6 @@
 //! A submission as slurmrestd takes it. Pure. What has no field there is refused, and not left out.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
@@ -106,11 +107,15 @@ fn field(option: &str, version: u32) -> Option<(&'static str, As)> {
     found.map(|(_, field, kind)| (*field, *kind))
 }
 
-/// The environment of the batch script before Slurm adds its own: nothing of the server's. There must be something.
-const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+/// Where programs are looked for by a batch script: nothing of the server's environment is sent.
+pub(super) const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// The body of a submission.
-pub(super) fn submission(order: &Submission, version: u32) -> Result<Value> {
+pub(super) fn submission(
+    order: &Submission,
+    version: u32,
+    environment: &BTreeMap<&'static str, String>,
+) -> Result<Value> {
     let mut job = Map::new();
     for (name, value) in &order.options {
         let Some((field, kind)) = field(name, version) else {
@@ -128,9 +133,10 @@ pub(super) fn submission(order: &Submission, version: u32) -> Result<Value> {
             (_, value) => drop(job.insert(field.to_owned(), value)),
         }
     }
-    let path = match version >= PARSED {
-        true => json!([format!("PATH={PATH}")]),
-        false => json!({"PATH": PATH}),
+    // There must be something in it.
+    let environment = match version >= PARSED {
+        true => json!(environment.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>()),
+        false => json!(environment),
     };
     let ours = json!({
         "name": order.name,
@@ -141,7 +147,7 @@ pub(super) fn submission(order: &Submission, version: u32) -> Result<Value> {
         "standard_error": order.error,
         "current_working_directory": order.working_dir,
         "open_mode": if version >= PARSED { json!(["APPEND"]) } else { json!("append") },
-        "environment": path,
+        "environment": environment,
     });
     // What is ours wins.
     job.extend(ours.as_object().cloned().unwrap_or_default());
@@ -221,6 +227,12 @@ fn mail(value: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
+    fn submission(order: &Submission, version: u32) -> Result<Value> {
+        let environment =
+            [("HOME", "/home/lab"), ("PATH", PATH)].map(|(name, value)| (name, value.to_owned()));
+        super::submission(order, version, &environment.into())
+    }
+
     fn order(options: &[(&str, &str)]) -> Submission {
         Submission {
             name: "tb-a".to_owned(),
@@ -253,10 +265,13 @@ mod tests {
             (&job["nodes"], &job["cpus_per_task"], &job["hold"]),
             (&json!([2, 4]), &json!(3), &json!(true))
         );
-        assert_eq!((&job["environment"], &old["script"]), (&json!({"PATH": PATH}), &json!("#!/bin/sh\n")));
+        assert_eq!(
+            (&job["environment"], &old["script"]),
+            (&json!({"HOME": "/home/lab", "PATH": PATH}), &json!("#!/bin/sh\n"))
+        );
         let new = submission(&order(&asked), 40).unwrap();
         assert_eq!(new["job"]["time_limit"], json!({"set": true, "infinite": false, "number": 1470}));
-        assert_eq!(new["job"]["environment"], json!([format!("PATH={PATH}")]));
+        assert_eq!(new["job"]["environment"], json!(["HOME=/home/lab".to_owned(), format!("PATH={PATH}")]));
     }
 
     /// The fields are those of `JOB_DESC_MSG` in Slurm's source, the words those that its sbatch of the time writes into them.

@@ -58,7 +58,7 @@ impl Recorded {
         let recorded = Self::of(&[&[described], answers].concat()).await;
         let config = json!({"url": recorded.url, "user": "lab"});
         let config: config::Rest = serde_json::from_value(config).unwrap();
-        (Rest::connect(&config, Duration::from_secs(20)).await.unwrap(), recorded)
+        (Rest::connect(&config, Duration::from_secs(20), None).await.unwrap(), recorded)
     }
 
     /// The requests after the first, by their first lines.
@@ -132,4 +132,25 @@ async fn a_job_of_another_user_is_none_of_ours_whatever_its_name() {
     let (driver, _recorded) = Recorded::driver(40, &[(200, list)]).await;
     let found = driver.named("tb-a").await.unwrap();
     assert_eq!(found.iter().map(|row| row.job).collect::<Vec<_>>(), [7]);
+}
+
+fn accounted(jobs: &[JobId]) -> (u16, Value) {
+    let job = |job: &JobId| json!({"job_id": job, "name": "tb-a", "state": {"current": ["COMPLETED"]}});
+    (200, json!({"jobs": jobs.iter().map(job).collect::<Vec<_>>(), "errors": [], "warnings": []}))
+}
+
+#[tokio::test]
+async fn the_accounting_is_asked_once_for_many_jobs() {
+    let numbers = |records: Vec<Record>| records.iter().map(|record| record.job).collect::<Vec<_>>();
+    let (driver, recorded) = Recorded::driver(38, &[accounted(&[5])]).await;
+    assert_eq!(numbers(driver.accounted(&[5, 7]).await.unwrap()), [5]);
+    assert_eq!(recorded.lines(), ["GET /slurmdb/v0.0.38/jobs?step=5%2C7 HTTP/1.1"]);
+    // One that may have heard the last of them alone, until it has answered for two.
+    let answers = [accounted(&[7]), accounted(&[5]), accounted(&[5, 7]), accounted(&[7])];
+    let (driver, recorded) = Recorded::driver(40, &answers).await;
+    assert_eq!(numbers(driver.accounted(&[5, 7]).await.unwrap()), [7, 5]);
+    assert_eq!(numbers(driver.accounted(&[5, 7]).await.unwrap()), [5, 7]);
+    assert_eq!(numbers(driver.accounted(&[5, 7]).await.unwrap()), [7]);
+    let asked = ["jobs?step=5&step=7", "job/5", "jobs?step=5&step=7", "jobs?step=5&step=7"];
+    assert_eq!(recorded.lines(), asked.map(|path| format!("GET /slurmdb/v0.0.40/{path} HTTP/1.1")));
 }
