@@ -502,7 +502,7 @@ mod tests {
         }
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_job_that_is_followed_stays_itself_as_it_is_put_back_into_the_queue() {
         let world = World::new();
         let at = |seconds: i64| Some(Timestamp::from_millis(seconds * 1000));

@@ -71,6 +71,19 @@ fn set(number: i64) -> Value {
     json!({"set": true, "infinite": false, "number": number})
 }
 
+fn order() -> Submission {
+    Submission {
+        name: "tb-a".to_owned(),
+        comment: String::new(),
+        script: "#!/bin/sh\n".to_owned(),
+        output: "/j/out".to_owned(),
+        error: "/j/err".to_owned(),
+        working_dir: "/w".to_owned(),
+        requeue: false,
+        options: [("licenses".to_owned(), Some("dock".to_owned()))].into(),
+    }
+}
+
 fn runs() -> Value {
     json!({"job_id": 7, "name": "tb-a", "user_name": "lab", "job_state": ["RUNNING"], "submit_time": set(100), "start_time": set(110)})
 }
@@ -106,18 +119,8 @@ async fn a_job_of_which_a_part_was_left_out_is_taken_back() {
     waits["job_state"] = json!(["PENDING"]);
     let one = json!({"jobs": [waits], "last_update": set(500), "errors": [], "warnings": []});
     let done = json!({"errors": [], "warnings": []});
-    let order = Submission {
-        name: "tb-a".to_owned(),
-        comment: String::new(),
-        script: "#!/bin/sh\n".to_owned(),
-        output: "/j/out".to_owned(),
-        error: "/j/err".to_owned(),
-        working_dir: "/w".to_owned(),
-        requeue: false,
-        options: [("licenses".to_owned(), Some("dock".to_owned()))].into(),
-    };
     let (driver, recorded) = Recorded::driver(46, &[(200, taken), (200, one), (200, done)]).await;
-    let error = driver.submit(&order).await.unwrap_err();
+    let error = driver.submit(&order()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Rejected);
     assert!(error.to_string().contains("licenses"), "{error}");
     let asked = ["POST /slurm/v0.0.46/job/submit", "GET /slurm/v0.0.46/job/7", "DELETE /slurm/v0.0.46/job/7"];
@@ -153,4 +156,18 @@ async fn the_accounting_is_asked_once_for_many_jobs() {
     assert_eq!(numbers(driver.accounted(&[5, 7]).await.unwrap()), [7]);
     let asked = ["jobs?step=5&step=7", "job/5", "jobs?step=5&step=7", "jobs?step=5&step=7"];
     assert_eq!(recorded.lines(), asked.map(|path| format!("GET /slurmdb/v0.0.40/{path} HTTP/1.1")));
+}
+
+#[tokio::test]
+async fn jobs_of_another_user_begin_with_the_umask_that_they_are_given() {
+    let taken = json!({"job_id": 7, "errors": [], "warnings": []});
+    let path = "/slurm/v0.0.40/job/submit/";
+    let recorded = Recorded::of(&[(200, json!({"paths": {path: {}}})), (200, taken)]).await;
+    let config = serde_json::from_value(json!({"url": recorded.url, "user": "daemon"})).unwrap();
+    let driver = Rest::connect(&config, Duration::from_secs(20), Some("0027")).await.unwrap();
+    assert_eq!(driver.submit(&order()).await.unwrap(), 7);
+    let sent = recorded.seen.lock().unwrap()[1].1["job"]["environment"].to_string();
+    for variable in ["SLURM_UMASK=0027", "USER=daemon", "HOME=/", "PATH=/"] {
+        assert!(sent.contains(variable), "{variable}: {sent}");
+    }
 }
