@@ -5,6 +5,7 @@ mod isolation;
 mod limits;
 mod questions;
 mod raw;
+mod reads;
 
 use sha2::{Digest as _, Sha256};
 
