@@ -253,7 +253,8 @@ async fn changed(
 async fn cancel(opened: &Opened, id: &str) -> Result<ExitCode, String> {
     let id = one(opened, id).await?;
     let Some((before, after)) =
-        change(opened, &id, ("cancel", Event::CancelRequested(Cancel::Settle))).await?
+        change(opened, &id, ("cancel", Event::CancelRequested { mode: Cancel::Settle, on_behalf_of: None }))
+            .await?
     else {
         return Err(gone(&id));
     };

@@ -250,7 +250,7 @@ pub fn said(before: &Task, event: &Event) -> Option<Fact> {
         Event::LookFailed(failure) if before.trouble.is_none() => {
             Fact::LooksFail { kind: word(failure.kind) }
         }
-        Event::CancelRequested(_) => Fact::CancelWished,
+        Event::CancelRequested { .. } => Fact::CancelWished,
         Event::CancelTaken if before.cancel.as_ref().is_some_and(|cancel| !cancel.taken) => Fact::CancelTaken,
         Event::CancelFailed(failure) => {
             let times = before.cancel.as_ref().map_or(0, |cancel| cancel.attempts) + 1;

@@ -183,8 +183,8 @@ pub struct Origin {
     /// The trace that the call belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Trace>,
-    /// Who asked for it: all that is done to the job is done on their behalf, whoever does it and whenever. `None` if that is
-    /// nobody in particular, and for tasks of versions that did not keep it.
+    /// Who asked for it: what is done to the job is done on their behalf, whoever does it and whenever, but for what somebody else
+    /// answers or cancels. `None` if that is nobody in particular, and for tasks of versions that did not keep it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_behalf_of: Option<OnBehalfOf>,
 }
@@ -352,6 +352,9 @@ pub struct Cancelling {
     pub attempts: u32,
     /// No request before this moment.
     pub not_before: Timestamp,
+    /// On whose behalf the engine is asked, if not on that of whoever asked for the task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_behalf_of: Option<OnBehalfOf>,
 }
 
 /// Something that was asked.

@@ -210,7 +210,7 @@ const CONTROLS = {
     "POST review": ({ repo, id, login, ...review }) => world.review(world.run(world.repos.get(repo), String(id)), { environment_ids: world.run(world.repos.get(repo), String(id)).pending.map(({ id }) => id), comment: "", ...review }, login) ?? {},
     "POST rerun": ({ repo, id }) => world.rerun(world.run(world.repos.get(repo), String(id))) ?? {},
     /** All runs, with what each was given and handed back. */
-    "POST listed": ({ repo }) => world.repos.get(repo).runs.map(({ id, path: file, inputs, status, conclusion, output, actor, triggering_actor, cancelled_by }) => ({ id, workflow: path.basename(file, ".yml"), inputs, status, conclusion, output: output ?? null, actor, triggering_actor: triggering_actor ?? actor, cancelled_by })),
+    "POST listed": ({ repo }) => world.repos.get(repo).runs.map(({ id, path: file, inputs, status, conclusion, output, actor, triggering_actor, cancelled_by, reviews }) => ({ id, workflow: path.basename(file, ".yml"), inputs, status, conclusion, output: output ?? null, actor, triggering_actor: triggering_actor ?? actor, cancelled_by, reviewed_by: reviews.map(({ login }) => login) })),
     /** The runs whose title holds these words. */
     "POST count": ({ repo, title }) => world.repos.get(repo).runs.filter(({ display_title }) => display_title.includes(title)).length,
 };

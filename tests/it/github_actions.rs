@@ -28,6 +28,11 @@ pub(crate) struct Github {
 
 impl Github {
     pub(crate) async fn start() -> Self {
+        Self::with(json!({"files": {".github/workflows/work.yml": WORKFLOW}})).await
+    }
+
+    /// The same with another repository.
+    pub(crate) async fn with(repository: Value) -> Self {
         let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
         let installed = target.join("github");
         assert!(installed.join("node_modules").exists(), "it is not installed: run tests/run --only github");
@@ -42,7 +47,7 @@ impl Github {
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
         let url = format!("http://127.0.0.1:{port}");
         let mut made = Self { http, url, repo: String::new(), token: String::new(), _process: process };
-        let answer = made.control("repos", json!({"files": {".github/workflows/work.yml": WORKFLOW}})).await;
+        let answer = made.control("repos", repository).await;
         made.repo = answer["repo"].as_str().unwrap().to_owned();
         made.token = answer["token"].as_str().unwrap().to_owned();
         made

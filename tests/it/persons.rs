@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 use crate::aws::recorder::Recorder;
 use crate::aws::standin::Standin;
 use crate::github_actions::Github;
-use crate::support::{BASICS, Client, PROGRAM, Place};
+use crate::support::{BASICS, Client, Fault, Modern, PROGRAM, Place, Server};
 
 /// Longer than anything here takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -242,4 +242,90 @@ async fn github_sees_whoever_asked_and_who_has_no_token_starts_nothing() {
         assert!(!is_kept(&place.path(""), token), "a token is written down");
     }
     assert_eq!(github.control("breaches", json!({})).await, json!([]));
+}
+
+/// Runs of bob's that wait for a review, which ann may give; whoever is not their caller may answer and cancel.
+struct Gated {
+    github: Github,
+    ann: Client,
+    bob: Client,
+    server: Server,
+    _place: Place,
+}
+
+impl Gated {
+    async fn start() -> Self {
+        let workflow = "name: Deploy\nrun-name: deploy ${{ inputs.taskbridge_job }}\non:\n  workflow_dispatch:\n    inputs:\n      \
+            taskbridge_job: {type: string}\njobs:\n  deploy:\n    environment: production\n    runs-on: ubuntu-latest\n    steps:\n      \
+            - run: echo deployed\n";
+        let environments = json!({"production": {"reviewers": ["ann"]}});
+        let files = json!({".github/workflows/deploy.yml": workflow});
+        let github = Github::with(json!({"files": files, "environments": environments})).await;
+        let config = format!(
+            "{}quickest_look = \"1s\"\nslowest_look = \"2s\"\n[backends.github]\nkind = \"github-actions\"\nrepository = \"{}\"\n\
+             token = \"{}\"\napi = \"{}\"\nper_caller.tokens = {{ ann = \"{}\", bob = \"{}\" }}\n[tools.deploy]\nbackend = \"github\"\n\
+             description = \"Deploys.\"\ntarget = {{ workflow = \"deploy.yml\" }}\nparameters = {{}}\n\
+             access.answer = {{ groups = [\"data\"], not_caller = true }}\naccess.cancel = {{ groups = [\"data\"] }}\n",
+            basics(&["ann", "bob"]),
+            github.repo,
+            github.token,
+            github.url,
+            github.user("ann").await,
+            github.user("bob").await,
+        );
+        let place = Place::new(&config);
+        let server = place.serve();
+        let (ann, bob) = (client(server.url(), "ann").await, client(server.url(), "bob").await);
+        Self { github, ann, bob, server, _place: place }
+    }
+
+    /// Bob's run, once there is a question.
+    async fn deploy(&self) -> String {
+        let task = self.bob.start("deploy", json!({})).await.unwrap();
+        let begun = Instant::now();
+        loop {
+            let seen = self.ann.get(&task).await.unwrap();
+            if seen.to_string().contains("production") {
+                return task;
+            }
+            assert!(begun.elapsed() < PATIENCE, "nothing is asked: {seen}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Answers the first question of a task as somebody.
+    async fn say_yes(&self, name: &str, task: &str) -> Result<Value, Fault> {
+        let client = Modern::with_tasks(self.server.url()).with_key(&format!("key-of-{name}"));
+        let yes = json!({"q1": {"action": "accept", "content": {}}});
+        client.request("tasks/update", json!({"taskId": task, "inputResponses": yes})).await
+    }
+
+    /// The newest run at GitHub.
+    async fn run(&self) -> Value {
+        self.github.control("listed", json!({})).await[0].clone()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_somebody_else_answers_or_cancels_is_done_as_them() {
+    let gated = Gated::start().await;
+    let task = gated.deploy().await;
+    let refused = gated.say_yes("bob", &task).await.unwrap_err();
+    assert!(format!("{refused:?}").contains("by somebody else"), "{refused:?}");
+    gated.say_yes("ann", &task).await.unwrap();
+    until(&gated.bob, &task, "completed").await;
+    let run = gated.run().await;
+    assert_eq!((&run["actor"], &run["reviewed_by"]), (&json!("bob"), &json!(["ann"])), "{run}");
+
+    let task = gated.deploy().await;
+    gated.ann.call("task_cancel", json!({"task_id": task})).await.unwrap();
+    until(&gated.bob, &task, "cancelled").await;
+    let begun = Instant::now();
+    while gated.run().await["status"] != "completed" {
+        assert!(begun.elapsed() < PATIENCE, "it is not cancelled");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let run = gated.run().await;
+    assert_eq!((&run["actor"], &run["cancelled_by"]), (&json!("bob"), &json!("ann")), "{run}");
+    assert_eq!(gated.github.control("breaches", json!({})).await, json!([]));
 }

@@ -87,8 +87,8 @@ pub struct App {
 #[schemars(rename = "GithubActionsPerCaller")]
 pub struct PerCaller {
     /// Each person's, such as `{ ann = { env = "GH_ANN" }, bob = { file = "bob.token" } }`. A person is known by the name of their API
-    /// key, or by `ISSUER#SUBJECT` of their token (`ISSUER#TENANT#SUBJECT` with a tenant), where `#` and `%` within a part are written
-    /// as `%23` and `%25`.
+    /// key, by `certificate#NAME` of their certificate, or by `ISSUER#SUBJECT` of their token (`ISSUER#TENANT#SUBJECT` with a tenant),
+    /// where `#` and `%` within a part are written as `%23` and `%25`.
     pub tokens: BTreeMap<String, Secret>,
 }
 

@@ -43,7 +43,8 @@ fn seen(place: &Place, pending: &[Pending], link: &str, per_caller: bool) -> Obs
                 one.wait_timer_started_at.as_deref().map(|at| format!(" from {at} on")).unwrap_or_default();
             waits.push(format!("`{name}` opens by itself after {} min{since}", one.wait_timer));
         } else if one.current_user_can_approve || per_caller {
-            waits.push(format!("`{name}` waits for a review"));
+            let by = if per_caller { format!(" by {}", who(one)) } else { String::new() };
+            waits.push(format!("`{name}` waits for a review{by}"));
             let message = format!("May the run go on to the environment `{name}`? {link}");
             seen.questions.push(Question::form(id(place, one.environment.id), message, form()));
         } else {

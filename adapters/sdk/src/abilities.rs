@@ -16,7 +16,7 @@ pub trait Questions: Send + Sync {
     ///   somebody agreed to visit may stay there, until the visit is over.
     async fn answer(&self, handle: &JobHandle, question: &str, answer: &Answer) -> Result<Taken>;
 
-    /// Hands an answer over as the person who gave it: mostly the one on whose behalf the job was started, but not where it takes two.
+    /// Hands an answer over on behalf of whoever gave it.
     ///
     /// - The default is [`Questions::answer`]; see [`crate::Backend::cancel_for`].
     async fn answer_for(

@@ -47,7 +47,8 @@ pub trait Backend: Send + Sync {
     /// - Asking twice is harmless.
     async fn cancel(&self, handle: &JobHandle) -> Result<()>;
 
-    /// Asks the engine to stop a job as the person on whose behalf it was started.
+    /// Asks the engine to stop a job on somebody's behalf: on that of whoever it was started for, unless somebody else wants it
+    /// stopped.
     ///
     /// - The default is [`Backend::cancel`]: the backend acts in its own name for everybody. One that acts with each
     ///   person's credentials takes theirs, and refuses (`Denied`) where it has none of theirs.

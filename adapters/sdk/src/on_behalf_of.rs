@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-/// Who asked for a job. It is kept with the task, so that what is done later (another attempt, their answer, a cancellation
-/// by anybody or by a deadline) is done as the same person. An answer that somebody else gave is given as them.
+/// Who asked for a job, or answers or cancels it. It is kept with the task, so that what is done later (another attempt, or a
+/// cancellation by an operator or by a deadline) is done as whoever asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OnBehalfOf {
     /// What people call them. Two people can have one name: see [`OnBehalfOf::id`].

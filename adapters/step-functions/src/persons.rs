@@ -1,5 +1,5 @@
 //! With whose credentials AWS is called. Where the config says so, what changes something is done in a session of the person
-//! who asked: one role, assumed with the bridge's own credentials under the person's name and tags. Looks are made with the
+//! it is done for: one role, assumed with the bridge's own credentials under the person's name and tags. Looks are made with the
 //! bridge's own, so that one call answers for the executions of many. Nothing is ever done with others' credentials in place
 //! of a person's.
 

@@ -94,7 +94,10 @@ fn a_life_is_told_in_its_order() {
     );
     assert_eq!(told.now_hears(answered), [], "the first stands");
     assert_eq!(told.now_hears(Event::AnswerTaken { key: key() }), [Fact::AnswerTaken(key())]);
-    assert_eq!(told.now_hears(Event::CancelRequested(Cancel::Request)), [Fact::CancelWished]);
+    assert_eq!(
+        told.now_hears(Event::CancelRequested { mode: Cancel::Request, on_behalf_of: None }),
+        [Fact::CancelWished]
+    );
     assert_eq!(told.now_hears(Event::CancelTaken), [Fact::CancelTaken]);
     assert_eq!(told.now_hears(Event::CancelTaken), [], "asked again ten minutes later");
     assert_eq!(
@@ -116,7 +119,7 @@ fn a_life_is_told_in_its_order() {
 fn a_job_that_outlives_its_task_is_told() {
     let mut told = Told::opened();
     assert_eq!(
-        told.now_hears(Event::CancelRequested(Cancel::Settle)),
+        told.now_hears(Event::CancelRequested { mode: Cancel::Settle, on_behalf_of: None }),
         [Fact::CancelWished, Fact::Ended(Outcome::Cancelled)]
     );
     assert_eq!(told.now_hears(seen(JobState::Gone)), [Fact::JobOver]);
@@ -145,7 +148,7 @@ fn progress_every_second_for_a_day_is_kept_in_some_twenty_entries() {
 #[test]
 fn what_fails_for_ever_is_kept_ever_less_often() {
     let mut told = Told::opened();
-    told.now_hears(Event::CancelRequested(Cancel::Settle));
+    told.now_hears(Event::CancelRequested { mode: Cancel::Settle, on_behalf_of: None });
     let before = told.kept.len();
     for _ in 0..100_000 {
         told.hears(Event::CancelFailed(failure()), Duration::from_secs(60));

@@ -48,7 +48,12 @@ pub enum Event {
     /// It did not.
     CancelFailed(Failure),
     /// A client wants the job stopped.
-    CancelRequested(Cancel),
+    CancelRequested {
+        /// When the client counts it as cancelled.
+        mode: Cancel,
+        /// On whose behalf the engine is asked, if not on that of whoever asked for the task.
+        on_behalf_of: Option<OnBehalfOf>,
+    },
     /// A person answered.
     Answered {
         /// Which question.

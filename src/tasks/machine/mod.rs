@@ -18,7 +18,7 @@ pub use event::{Answerer, Cancel, Event, Failure, Step};
 use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBuilder};
-use taskbridge_sdk::{ErrorKind, JobKey, Output, Timestamp};
+use taskbridge_sdk::{ErrorKind, JobKey, OnBehalfOf, Output, Timestamp};
 
 use super::task::{Asked, AskedStatus, Asker, Cancelling, Job, OnExpiry, Outcome, Task, TaskState};
 
@@ -131,7 +131,9 @@ fn apply(step: &mut Step, event: Event, now: Timestamp) {
         Event::LookFailed(failure) => engine::look_failed(&mut step.task, failure, now),
         Event::CancelTaken => engine::cancel_taken(&mut step.task, now),
         Event::CancelFailed(_) => engine::cancel_failed(&mut step.task, now),
-        Event::CancelRequested(mode) => cancel_requested(&mut step.task, mode, now),
+        Event::CancelRequested { mode, on_behalf_of } => {
+            cancel_requested(&mut step.task, mode, on_behalf_of, now);
+        }
         Event::Answered { key, answer, by } => questions::answered(&mut step.task, &key, answer, by, now),
         Event::AnswerTaken { key } => questions::handed_over(&mut step.task, &key),
         Event::AnswerTooLate { key } => questions::too_late(&mut step.task, &key),
@@ -161,7 +163,7 @@ fn apply(step: &mut Step, event: Event, now: Timestamp) {
 /// later changes nothing for the client; a task that has ended is not cancelled, and its client is told how it ended. With
 /// [`Cancel::Request`] only the wish is committed here, and the task ends as its job does. ARCHITECTURE.md, "A cancel",
 /// goes through it.
-fn cancel_requested(task: &mut Task, mode: Cancel, now: Timestamp) {
+fn cancel_requested(task: &mut Task, mode: Cancel, on_behalf_of: Option<OnBehalfOf>, now: Timestamp) {
     if task.has_ended() {
         return;
     }
@@ -170,7 +172,7 @@ fn cancel_requested(task: &mut Task, mode: Cancel, now: Timestamp) {
         end(task, Outcome::Cancelled, "cancelled before it was started", now);
         return;
     }
-    wish_cancel(task, now);
+    wish_cancel(task, on_behalf_of, now);
     match mode {
         Cancel::Settle => end(task, Outcome::Cancelled, "cancelled by request", now),
         Cancel::Request => task.message = Some("cancelling".to_owned()),
@@ -192,7 +194,7 @@ fn deadline_passed(task: &mut Task, now: Timestamp) {
         Job::Open { handle, .. } => {
             let handle = handle.clone();
             match task.terms.on_expiry {
-                OnExpiry::Cancel => wish_cancel(task, now),
+                OnExpiry::Cancel => wish_cancel(task, None, now),
                 OnExpiry::Abandon => task.job = Job::Closed { handle: Some(handle) },
             }
             let message = format!("ran longer than max_runtime ({})", in_words(task.terms.max_runtime));
@@ -223,8 +225,13 @@ fn retry_now(task: &mut Task, now: Timestamp) {
     }
 }
 
-fn wish_cancel(task: &mut Task, now: Timestamp) {
-    task.cancel.get_or_insert(Cancelling { at: now, taken: false, attempts: 0, not_before: now });
+/// Until the engine has heard of it, whoever wished last is who asks it: the one before may have nothing to ask it with.
+fn wish_cancel(task: &mut Task, on_behalf_of: Option<OnBehalfOf>, now: Timestamp) {
+    let first = Cancelling { at: now, taken: false, attempts: 0, not_before: now, on_behalf_of: None };
+    let cancel = task.cancel.get_or_insert(first);
+    if !cancel.taken {
+        cancel.on_behalf_of = on_behalf_of;
+    }
 }
 
 /// Makes the client's state final, unless it is already.

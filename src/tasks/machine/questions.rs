@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use taskbridge_sdk::{Answer, Ask, Question, Timestamp};
+use taskbridge_sdk::{Answer, Ask, OnBehalfOf, Question, Timestamp};
 
 use super::{Answerer, backoff, end, wish_cancel};
 use crate::tasks::asking;
@@ -28,7 +28,7 @@ pub(super) fn seen(task: &mut Task, questions: Vec<Question>, now: Timestamp) {
         if let Err(why) = asking::check(&question) {
             // Nobody could answer it, so nobody would ever know why the job waits.
             let message = format!("the job's question {:?} cannot be asked: {why}", question.id);
-            return stop(task, Outcome::Failed, message, now);
+            return stop(task, Outcome::Failed, None, message, now);
         }
         let key = format!("q{}", task.questions.len() + 1);
         task.questions.push(Asked {
@@ -68,7 +68,7 @@ pub(super) fn answered(task: &mut Task, key: &str, answer: Answer, by: Answerer,
     if let Some(delivery) = &mut asked.delivery {
         end_delivery(delivery, true, now);
     }
-    (asked.answered_by, asked.answered_as) = (Some(by.owner), by.person);
+    (asked.answered_by, asked.answered_as) = (Some(by.owner), by.person.clone());
     match asked.asker {
         Asker::Job => {
             let message = format!("the question {:?} {what}, so the job is stopped", asked.question.message);
@@ -76,8 +76,8 @@ pub(super) fn answered(task: &mut Task, key: &str, answer: Answer, by: Answerer,
                 OnRefusal::Tell => {
                     asked.status = AskedStatus::Answered { answer, attempts: 0, not_before: now };
                 }
-                OnRefusal::Fail => stop(task, Outcome::Failed, message, now),
-                OnRefusal::Cancel => stop(task, Outcome::Cancelled, message, now),
+                OnRefusal::Fail => stop(task, Outcome::Failed, by.person, message, now),
+                OnRefusal::Cancel => stop(task, Outcome::Cancelled, by.person, message, now),
             }
         }
         Asker::Confirm => {
@@ -90,7 +90,7 @@ pub(super) fn answered(task: &mut Task, key: &str, answer: Answer, by: Answerer,
             }
             match task.job {
                 Job::Pending { .. } => task.job = Job::Closed { handle: None },
-                _ => wish_cancel(task, now),
+                _ => wish_cancel(task, by.person, now),
             }
             end(task, Outcome::Cancelled, "declined: the job was not started", now);
         }
@@ -98,8 +98,14 @@ pub(super) fn answered(task: &mut Task, key: &str, answer: Answer, by: Answerer,
 }
 
 /// Ends the task, and stops the job that asked.
-fn stop(task: &mut Task, outcome: Outcome, message: String, now: Timestamp) {
-    wish_cancel(task, now);
+fn stop(
+    task: &mut Task,
+    outcome: Outcome,
+    on_behalf_of: Option<OnBehalfOf>,
+    message: String,
+    now: Timestamp,
+) {
+    wish_cancel(task, on_behalf_of, now);
     end(task, outcome, message, now);
 }
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use serde_json::json;
 use taskbridge_sdk::{
-    Answer, ErrorKind, GroupKey, JobHandle, JobKey, JobState, Observation, Output, Question, Timestamp,
+    Answer, ErrorKind, GroupKey, JobHandle, JobKey, JobState, Observation, OnBehalfOf, Output, Question,
+    Timestamp,
 };
 
 use super::*;
@@ -142,8 +143,8 @@ fn events() -> impl Strategy<Value = Event> {
         Just(Event::DeadlinePassed),
         Just(Event::RetryNow),
         (0..90u64).prop_map(|after| Event::Watched { until: START + Duration::from_secs(after) }),
-        Just(Event::CancelRequested(Cancel::Settle)),
-        Just(Event::CancelRequested(Cancel::Request)),
+        Just(Event::CancelRequested { mode: Cancel::Settle, on_behalf_of: None }),
+        Just(Event::CancelRequested { mode: Cancel::Request, on_behalf_of: None }),
         started,
         (1..4u32, any::<bool>(), failures()).prop_map(|(attempt, may_exist, failure)| Event::StartFailed {
             attempt,
@@ -287,7 +288,7 @@ proptest! {
                 Action::Cancel | Action::Look | Action::Answer { .. } => unreachable!("the job never started"),
                 Action::Rest => {
                     if choice == 9 {
-                        task = next(&task, Event::CancelRequested(Cancel::Settle), now).task;
+                        task = next(&task, Event::CancelRequested { mode: Cancel::Settle, on_behalf_of: None }, now).task;
                     }
                     let key = "q1".to_owned();
                     task = next(&task, Event::Answered { key, answer: Answer::Accept(Default::default()), by: somebody().into() }, now).task;
@@ -327,7 +328,7 @@ fn whatever_is_left_alone_comes_to_an_end() {
 #[test]
 fn a_cancelled_start_that_turns_up_later_is_cancelled_in_the_engine() {
     let task = next(&row(false, OnExpiry::Cancel), Event::Intended, START).task;
-    let task = next(&task, Event::CancelRequested(Cancel::Settle), START).task;
+    let task = next(&task, Event::CancelRequested { mode: Cancel::Settle, on_behalf_of: None }, START).task;
     assert_eq!(task.outcome(), Some(Outcome::Cancelled));
     assert_eq!(todo(&task, START), Action::Find);
     let event = Event::Started { handle: JobHandle::new("h"), group: GroupKey::new(""), first: None };
@@ -384,7 +385,8 @@ fn a_message_that_is_over_is_not_prolonged_and_an_answer_ends_it() {
     let answered = next(&asked, answer, START).task;
     assert!(answered.questions[0].delivery.as_ref().unwrap().over);
     // One that is closed without an answer is still in front of a person.
-    let cancelled = next(&asked, Event::CancelRequested(Cancel::Settle), START).task;
+    let cancelled =
+        next(&asked, Event::CancelRequested { mode: Cancel::Settle, on_behalf_of: None }, START).task;
     assert_eq!(cancelled.questions[0].status, AskedStatus::Closed);
     assert!(cancelled.questions[0].is_out(START));
 }
@@ -553,9 +555,48 @@ fn a_retry_is_due_at_once_and_attempts_are_counted_on() {
         let seen = next(&wished, seen, now).task;
         assert_eq!((todo(&seen, now), seen.look_at), (Action::Rest, None));
     }
-    let task = next(&task, Event::CancelRequested(Cancel::Settle), now).task;
+    let task = next(&task, Event::CancelRequested { mode: Cancel::Settle, on_behalf_of: None }, now).task;
     let task = next(&task, Event::CancelFailed(failure()), now).task;
     assert_eq!(todo(&task, now), Action::Rest);
     let task = next(&task, Event::RetryNow, now).task;
     assert_eq!(todo(&task, now), Action::Cancel);
+}
+
+#[test]
+fn whoever_answers_or_cancels_is_whom_the_engine_hears_it_from() {
+    let whom = |name: &str| Some(OnBehalfOf::named(name));
+    let asked = || {
+        let task = next(&row(false, OnExpiry::Cancel), Event::Intended, START).task;
+        let mut first = Observation::new(JobState::Running);
+        first.questions.push(question("x"));
+        let (handle, group) = (JobHandle::new("h"), GroupKey::new(""));
+        next(&task, Event::Started { handle, group, first: Some(first) }, START).task
+    };
+    let answered = |task: &Task, by: &str, answer| {
+        let by = Answerer { owner: Owner::new(by), person: whom(by) };
+        next(task, Event::Answered { key: "q1".to_owned(), answer, by }, START).task
+    };
+    let task = answered(&asked(), "ann", Answer::Accept(serde_json::Map::new()));
+    // The first answer stands, and so does whose it is.
+    let task = answered(&task, "bob", Answer::Accept(serde_json::Map::new()));
+    assert_eq!(task.questions[0].answered_as, whom("ann"));
+
+    let mut strict = asked();
+    strict.terms.on_decline = OnRefusal::Fail;
+    let stopped = answered(&strict, "ann", Answer::Decline).cancel.expect("it is stopped");
+    assert_eq!(stopped.on_behalf_of, whom("ann"), "by whoever said no");
+
+    let cancelled = |task: &Task, by: Option<OnBehalfOf>| {
+        let event = Event::CancelRequested { mode: Cancel::Request, on_behalf_of: by };
+        next(task, event, START).task
+    };
+    let by = |task: &Task| task.cancel.clone().expect("it is to be stopped").on_behalf_of;
+    let task = cancelled(&asked(), whom("ann"));
+    let failure = Failure { kind: ErrorKind::Denied, message: "no token".to_owned() };
+    let task = next(&task, Event::CancelFailed(failure), START).task;
+    assert_eq!(by(&task), whom("ann"));
+    let task = cancelled(&task, None);
+    assert_eq!(by(&task), None, "whoever asked for it can, where she could not");
+    let task = next(&task, Event::CancelTaken, START).task;
+    assert_eq!(by(&cancelled(&task, whom("bob"))), None);
 }

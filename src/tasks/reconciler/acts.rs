@@ -378,7 +378,8 @@ impl Core {
 
     async fn cancel(&self, task: &Task) -> Event {
         let Some(handle) = task.handle() else { return Event::Nothing };
-        let whom = task.origin.on_behalf_of.as_ref();
+        let other = task.cancel.as_ref().and_then(|cancel| cancel.on_behalf_of.as_ref());
+        let whom = other.or(task.origin.on_behalf_of.as_ref());
         let asked = self
             .call(task, Error::unavailable, |backend| async move { backend.cancel_for(handle, whom).await });
         match asked.await {

@@ -66,6 +66,17 @@ impl Actor for Owner {
     }
 }
 
+/// On whose behalf an engine is asked for what somebody does with a task; `None` if it is on that of whoever asked for it.
+fn instead(by: &dyn Actor, task: &Task) -> Result<Option<OnBehalfOf>, String> {
+    if *by.owner() == task.owner {
+        return Ok(None);
+    }
+    match (by.person()?, &task.origin.on_behalf_of) {
+        (None, Some(_)) => Err("nobody knows who you are, and this task is somebody's".to_owned()),
+        (them, _) => Ok(them),
+    }
+}
+
 impl Service {
     /// The one way to a task by its id, for whoever asks: one read, which finds what is within their reach. What is not
     /// theirs, what has expired and what never was come back alike.
@@ -74,12 +85,14 @@ impl Service {
         self.ledger.store.get(id, Some(Reach { owner: by.owner(), tools: &tools })).await
     }
 
-    /// Whether somebody may do this with a task that they can look at. That they tried to and may not is told of.
+    /// Whether somebody may do this with a task that they can look at, and on whose behalf an engine is asked for it, if not on
+    /// that of whoever asked for the task. That they tried to and may not is told of.
     ///
     /// # Errors
     /// Why not, in words for them.
-    pub fn permits(&self, by: &dyn Actor, deed: Deed, task: &Task) -> std::result::Result<(), String> {
+    pub fn permits(&self, by: &dyn Actor, deed: Deed, task: &Task) -> Result<Option<OnBehalfOf>, String> {
         by.may(deed, task)
+            .and_then(|()| instead(by, task))
             .inspect_err(|why| self.ledger.audit.note(Told::Denied { task, deed: deed.name(), why }))
     }
 }

@@ -60,12 +60,7 @@ impl Service {
         answer: Answer,
     ) -> Result<Task, AnswerError> {
         let mut task = self.find(by, id).await?.ok_or(AnswerError::NotFound)?;
-        self.permits(by, Deed::Answer, &task).map_err(AnswerError::Refused)?;
-        // An answer to what one's own task asks is handed over as whom the job was started as.
-        let person = match *by.owner() == task.owner {
-            true => None,
-            false => by.person().map_err(AnswerError::Refused)?,
-        };
+        let person = self.permits(by, Deed::Answer, &task).map_err(AnswerError::Refused)?;
         let answerer = Answerer { owner: by.owner().clone(), person };
         self.ledger.audit.announce(Wish::Answer(id)).await?;
         loop {

@@ -216,7 +216,7 @@ impl Afterwards {
 async fn abandoned(ledger: &Ledger, id: &TaskId, until: Timestamp, cancel: bool) -> Result<()> {
     let is_its = |task: &Task| task.undelivered.as_ref().is_some_and(|u| u.waiting_until == until);
     // Cancelled first: once the task counts as abandoned, an equal call can have it.
-    let stop = cancel.then_some(Event::CancelRequested(Cancel::Settle));
+    let stop = cancel.then_some(Event::CancelRequested { mode: Cancel::Settle, on_behalf_of: None });
     let mut row = ledger.read(id).await?;
     for event in stop.into_iter().chain([Event::Abandoned]) {
         loop {

@@ -130,15 +130,16 @@ impl Service {
         let Some(task) = self.find(by, id).await? else {
             return Ok(Cancelled::NotFound);
         };
-        if let Err(why) = self.permits(by, Deed::Cancel, &task) {
-            return Ok(Cancelled::Refused(why));
-        }
+        let on_behalf_of = match self.permits(by, Deed::Cancel, &task) {
+            Ok(on_behalf_of) => on_behalf_of,
+            Err(why) => return Ok(Cancelled::Refused(why)),
+        };
         if task.has_ended() {
             return Ok(Cancelled::AlreadyEnded(task));
         }
         self.ledger.audit.announce(Wish::Cancel(id)).await?;
         self.ledger.audit.note(Told::CancelAsked(&task));
-        match self.ledger.apply(task, Event::CancelRequested(mode), Lease::Keep).await? {
+        match self.ledger.apply(task, Event::CancelRequested { mode, on_behalf_of }, Lease::Keep).await? {
             // The job may have ended between the read and the write.
             Some(after) if after.outcome().is_some_and(|outcome| outcome != Outcome::Cancelled) => {
                 Ok(Cancelled::AlreadyEnded(after))

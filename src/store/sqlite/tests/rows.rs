@@ -130,13 +130,14 @@ fn tasks(plain: Task) -> impl Strategy<Value = Task> {
         let (owner, tool, backend, session, progress_token) = words;
         let (ended_at, due_at, progress, furthest, taken) = facts;
         let (job, questions, trouble, undelivered) = parts;
+        let on_behalf_of = session.clone().map(OnBehalfOf::named);
         Task {
             owner: Owner::new(owner),
             tool,
             backend,
             message: session.clone(),
             origin: Origin {
-                on_behalf_of: session.clone().map(OnBehalfOf::named),
+                on_behalf_of: on_behalf_of.clone(),
                 session,
                 progress_token,
                 ..Origin::default()
@@ -148,7 +149,13 @@ fn tasks(plain: Task) -> impl Strategy<Value = Task> {
             progress: progress.map(|(done, total)| Progress { done, total }),
             furthest,
             job,
-            cancel: due_at.map(|at| Cancelling { at, taken, attempts: 3, not_before: at }),
+            cancel: due_at.map(|at| Cancelling {
+                at,
+                taken,
+                attempts: 3,
+                not_before: at,
+                on_behalf_of: on_behalf_of.clone(),
+            }),
             questions,
             trouble: trouble.map(|(since, reason)| Trouble { since, reason }),
             undelivered: undelivered.map(|(waiting_until, digest)| Undelivered { digest, waiting_until }),
