@@ -421,6 +421,7 @@ fn bridge(dir: &Path, seal: &Seal, entropy: &Arc<dyn Entropy>) -> Bridge {
         clock,
         entropy: Arc::clone(entropy),
         speakers: Speakers::default(),
+        readings: taskbridge::mcp::Readings::default(),
         metrics: Arc::default(),
         audit,
     }

@@ -17,10 +17,10 @@ use crate::audit::{Auditor, Means};
 use crate::clock::{self, Clock, Entropy, System};
 use crate::config::{Config, Database};
 use crate::current::Current;
-use crate::mcp::Bridge;
 use crate::mcp::http::Entrance;
 use crate::mcp::offers::Offers;
 use crate::mcp::speakers::Speakers;
+use crate::mcp::{Bridge, Readings};
 use crate::metrics::{Accounts, Metrics, Scraper};
 use crate::notify::{Http, Notifier, Receivers};
 use crate::seal::Seal;
@@ -123,6 +123,7 @@ impl App {
             clock,
             entropy,
             speakers: Speakers::default(),
+            readings: Readings::default(),
             metrics,
             audit,
         };

@@ -51,6 +51,9 @@ pub struct Limits {
     #[serde(with = "duration")]
     #[schemars(with = "String")]
     pub stalled_for: Duration,
+    /// The fewest bytes in a second that a client may take of what waits to be sent to it, on average, once it has been behind
+    /// for as long as `stalled_for`.
+    pub min_answer_bytes_per_second: NonZeroU64,
     /// The largest head of a request (its first line and its headers), in bytes.
     pub max_head_bytes: NonZeroUsize,
     /// The most headers of a request.
@@ -65,6 +68,9 @@ pub struct Limits {
     pub max_argument_bytes: NonZeroUsize,
     /// Streams and requests in hand of one owner at once; of one address, where callers are not told apart.
     pub max_streams_per_owner: NonZeroUsize,
+    /// The bytes of bodies on their way in and of answers on their way out, all together, of those that are larger than 64 KiB.
+    /// One owner has a quarter of it (one address, where callers are not told apart), but one body or answer in any case.
+    pub max_bytes_in_hand: NonZeroUsize,
     /// How much one owner may have and do, where `[auth]` tells callers apart.
     pub owner: OwnerLimits,
 }
@@ -82,6 +88,7 @@ impl Default for Limits {
             body_within: connection.body_within,
             min_body_bytes_per_second: NonZeroU64::new(connection.body_rate).expect("it is not zero"),
             stalled_for: connection.stalled_for,
+            min_answer_bytes_per_second: NonZeroU64::new(connection.answer_rate).expect("it is not zero"),
             max_head_bytes: some(connection.head_bytes),
             max_headers: some(connection.headers),
             max_url_bytes: some(connection.url_bytes),
@@ -89,6 +96,7 @@ impl Default for Limits {
             max_json_elements: some(message.json.elements),
             max_argument_bytes: some(message.max_argument_bytes),
             max_streams_per_owner: some(message.max_streams_per_owner),
+            max_bytes_in_hand: some(message.max_bytes_in_hand),
             owner: OwnerLimits::default(),
         }
     }
@@ -109,6 +117,7 @@ impl Limits {
             body_within: self.body_within,
             body_rate: self.min_body_bytes_per_second.get(),
             stalled_for: self.stalled_for,
+            answer_rate: self.min_answer_bytes_per_second.get(),
             head_bytes: self.max_head_bytes.get(),
             headers: self.max_headers.get(),
             url_bytes: self.max_url_bytes.get(),
@@ -121,6 +130,7 @@ impl Limits {
             json: Bounds { depth: self.max_json_depth.get(), elements: self.max_json_elements.get() },
             max_argument_bytes: self.max_argument_bytes.get(),
             max_streams_per_owner: self.max_streams_per_owner.get(),
+            max_bytes_in_hand: self.max_bytes_in_hand.get(),
         }
     }
 }

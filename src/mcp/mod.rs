@@ -26,6 +26,7 @@ mod polls;
 pub mod progress;
 pub mod prompts;
 mod rates;
+mod readings;
 pub mod resource_list;
 pub mod resources;
 pub mod session;
@@ -37,6 +38,7 @@ pub mod tool_list;
 pub mod tool_result;
 pub mod v2025_11_25;
 pub mod v2026_07_28;
+mod whose;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -44,6 +46,7 @@ use std::time::Duration;
 
 use taskbridge_sdk::Backend;
 
+pub use self::readings::Readings;
 use crate::audit::{Asking, Auditor};
 use crate::catalog::Catalog;
 use crate::clock::{Clock, Entropy};
@@ -73,6 +76,8 @@ pub struct Bridge {
     pub entropy: Arc<dyn Entropy>,
     /// The streams that clients opened to listen.
     pub speakers: speakers::Speakers,
+    /// Whose turn it is to read an artifact.
+    pub readings: Readings,
     /// What is counted.
     pub metrics: Arc<Metrics>,
     /// Who is told what must be accounted for.

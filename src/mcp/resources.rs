@@ -209,7 +209,7 @@ pub async fn read(bridge: &Bridge, caller: &Principal, uri: &str) -> Result<Cont
             Ok(Contents { mime_type: Some("text/plain".to_owned()), body: Body::Text(text), shared: false })
         }
         Part::Artifact(name) => {
-            let contents = artifact(bridge, &view.task, &name).await?;
+            let contents = artifact(bridge, caller, &view.task, &name).await?;
             read(audit::Part::Artifact(&name));
             Ok(contents)
         }
@@ -261,12 +261,20 @@ fn backend(bridge: &Bridge, task: &Task) -> Result<Arc<dyn Backend>, ReadError> 
     })
 }
 
-async fn artifact(bridge: &Bridge, task: &Task, name: &str) -> Result<Contents, ReadError> {
+async fn artifact(
+    bridge: &Bridge,
+    caller: &Principal,
+    task: &Task,
+    name: &str,
+) -> Result<Contents, ReadError> {
     let backend = backend(bridge, task)?;
     let (Some(artifacts), Some(handle)) = (backend.artifacts(), task.handle()) else {
         return Err(ReadError::NotFound);
     };
-    let read = artifacts.read(handle, name, bridge.settings().max_artifact_bytes);
+    let read = async {
+        let _turn = bridge.readings.turn(caller).await;
+        artifacts.read(handle, name, bridge.settings().max_artifact_bytes).await
+    };
     let ArtifactData { bytes, mime_type } = in_time(read).await?.ok_or(ReadError::NotFound)?;
     let may_be_text = mime_type.as_deref().is_none_or(is_text);
     let body = match String::from_utf8(bytes) {

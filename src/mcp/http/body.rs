@@ -1,41 +1,89 @@
-//! Reads the body of a request: not more than is allowed. How slowly it may come is the connection's matter.
+//! Reads the body of a request: not more than is allowed, and not more of one caller's at once. How slowly it may come is the
+//! connection's matter.
 
 use axum::body::{Body, Bytes, HttpBody as _};
-use futures_util::StreamExt as _;
+use futures_util::{FutureExt as _, StreamExt as _};
 
-use super::Result;
 use super::patience::BodyError;
 use super::refusal::Refusal;
+use super::room::{SMALL, Spot};
+use super::shares::Share;
+use super::{Http, Result};
+use crate::auth::Principal;
 
 /// How much of a body that is too large is read and thrown away, so that the client gets to read why.
 const DISCARDED: usize = 64 * 1024 * 1024;
 
+/// A body that comes in.
+struct Coming<'a> {
+    http: &'a Http,
+    principal: &'a Principal,
+    chunks: axum::body::BodyDataStream,
+    /// As large as it can be.
+    most: usize,
+    received: usize,
+    share: Option<Share>,
+    spot: Option<Spot>,
+}
+
 /// The whole body, at most `limit` bytes.
-pub(super) async fn read(body: Body, limit: usize) -> Result<Bytes> {
-    let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
-    let mut chunks = body.into_data_stream();
+pub(super) async fn read(http: &Http, principal: &Principal, body: Body, limit: usize) -> Result<Bytes> {
+    let hint = body.size_hint();
+    let announced = usize::try_from(hint.lower()).unwrap_or(usize::MAX);
+    let most = hint.upper().and_then(|most| usize::try_from(most).ok()).unwrap_or(limit);
+    let chunks = body.into_data_stream();
+    let mut coming = Coming { http, principal, chunks, most, received: 0, share: None, spot: None };
     if announced > limit {
-        return Err(too_large(chunks, limit).await);
+        return Err(too_large(coming.chunks, limit).await);
     }
-    let Some(first) = chunks.next().await else { return Ok(Bytes::new()) };
-    let first = first.map_err(broken)?;
+    let Some(first) = coming.next().await? else { return Ok(Bytes::new()) };
     if first.len() > limit {
-        return Err(too_large(chunks, limit).await);
+        return Err(too_large(coming.chunks, limit).await);
     }
     // Nearly every message comes in one piece, which needs no copy.
-    let Some(second) = chunks.next().await else { return Ok(first) };
+    let Some(second) = coming.next().await? else { return Ok(first) };
     let mut whole = Vec::with_capacity(announced.max(first.len() * 2).min(limit));
     whole.extend_from_slice(&first);
     let mut next = Some(second);
     while let Some(chunk) = next {
-        let chunk = chunk.map_err(broken)?;
         if whole.len() + chunk.len() > limit {
-            return Err(too_large(chunks, limit).await);
+            return Err(too_large(coming.chunks, limit).await);
         }
         whole.extend_from_slice(&chunk);
-        next = chunks.next().await;
+        next = coming.next().await?;
     }
     Ok(whole.into())
+}
+
+impl Coming<'_> {
+    async fn next(&mut self) -> Result<Option<Bytes>> {
+        let chunk = match self.chunks.next().now_or_never() {
+            Some(chunk) => chunk,
+            // What has come whole already costs nothing; what is waited for is counted.
+            None => {
+                self.count()?;
+                self.chunks.next().await
+            }
+        };
+        let chunk = chunk.transpose().map_err(broken)?;
+        self.received += chunk.as_ref().map_or(0, Bytes::len);
+        Ok(chunk)
+    }
+
+    /// Counts it among those of its owner that are waited for.
+    fn count(&mut self) -> Result<()> {
+        let limits = &self.http.bridge.settings().limits;
+        if self.share.is_none() {
+            let most = limits.max_streams_per_owner;
+            let share = self.http.coming.take(self.principal, most);
+            self.share = Some(share.ok_or_else(|| Refusal::too_many_streams(most))?);
+        }
+        if self.spot.is_none() && self.received > SMALL {
+            let spot = self.http.room.take(self.principal, self.most, limits.max_bytes_in_hand);
+            self.spot = Some(spot.ok_or_else(Refusal::no_room)?);
+        }
+        Ok(())
+    }
 }
 
 async fn too_large(mut rest: axum::body::BodyDataStream, limit: usize) -> Box<Refusal> {

@@ -52,7 +52,7 @@ impl Connection {
         let _ = socket.set_nodelay(true);
         let heads = Heads::begin();
         let socket = match self.rules.tls.clone() {
-            None => Socket::Plain(Patient::new(socket, self.rules.limits.stalled_for, heads.clone())),
+            None => Socket::Plain(Patient::new(socket, &self.rules.limits, heads.clone())),
             Some(tls) => {
                 let within = self.rules.limits.handshake_within;
                 let Ok(Some(socket)) = timeout(within, Box::pin(self.secure(&tls, socket, &heads))).await
@@ -84,7 +84,7 @@ impl Connection {
         if !Tls::begins(&socket).await.ok()? {
             return None;
         }
-        let socket = Patient::new(socket, self.rules.limits.stalled_for, heads.clone());
+        let socket = Patient::new(socket, &self.rules.limits, heads.clone());
         match tls.accept(socket).await {
             Ok((stream, certificate)) => {
                 self.peer.certificate = certificate.map(Arc::new);

@@ -5,14 +5,16 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use taskbridge_sdk::Timestamp;
 
+use super::refusal::Refusal;
+use super::room::{self, Spot};
 use super::shares::Share;
-use super::{Http, elsewhere, post, stream};
+use super::{Http, Result, elsewhere, post, stream};
 use crate::auth::Principal;
 use crate::mcp::feed::Feed;
-use crate::mcp::jsonrpc::{Error, Id, Outcome, Request};
+use crate::mcp::jsonrpc::{self, Error, Id, Outcome, Request};
 use crate::mcp::live::{Open, Opening, Over};
 use crate::mcp::offers::Edition;
 use crate::mcp::outlet::Outlet as _;
@@ -192,12 +194,26 @@ impl Exchange {
         self.http.bridge.clock.now() < session.expires && elsewhere::look(&self.http, session, listens).await
     }
 
+    /// Room for an answer of so many bytes, if it takes any.
+    pub(super) fn room_for(&self, bytes: usize) -> Result<Option<Spot>> {
+        if bytes <= room::SMALL {
+            return Ok(None);
+        }
+        let most = self.http.bridge.settings().limits.max_bytes_in_hand;
+        self.http.room.take(&self.principal, bytes, most).map(Some).ok_or_else(Refusal::no_room)
+    }
+
     /// The handler is done before a stream was begun. One is needed still if it sent something before its answer.
     fn finish(self, ending: Ending) -> Response {
         match ending {
             Some((id, outcome)) if self.feed.is_empty() => {
                 let status = outcome.as_ref().err().map_or(200, self.status);
-                post::json(status, &id, &outcome)
+                let text = jsonrpc::response(&id, &outcome);
+                match self.room_for(text.len()) {
+                    Ok(None) => post::whole(status, text.into()),
+                    Ok(Some(spot)) => post::whole(status, spot.hold(text)),
+                    Err(refusal) => refusal.to(Some(id)).into_response(),
+                }
             }
             ending => stream::respond(self, Some(ending)),
         }

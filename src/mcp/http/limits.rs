@@ -22,6 +22,8 @@ pub struct ConnectionLimits {
     pub body_rate: u64,
     /// How long a client may take nothing of what is to be written to it.
     pub stalled_for: Duration,
+    /// The fewest bytes that it may take in a second, once it has had as long as that.
+    pub answer_rate: u64,
     /// The most bytes of a head.
     pub head_bytes: usize,
     /// The most headers.
@@ -51,6 +53,7 @@ impl Default for ConnectionLimits {
             body_within: Duration::from_secs(30),
             body_rate: 1024,
             stalled_for: Duration::from_secs(30),
+            answer_rate: 16 * 1024,
             head_bytes: 64 * 1024,
             headers: 100,
             url_bytes: 4096,

@@ -17,6 +17,7 @@ mod limits;
 mod patience;
 mod post;
 mod refusal;
+mod room;
 mod seats;
 mod serve;
 mod shares;
@@ -41,6 +42,7 @@ pub use self::entrance::{Entrance, Rules};
 pub use self::forwarded::Proxies;
 pub use self::limits::{ConnectionLimits, PerAddress};
 use self::refusal::Refusal;
+use self::room::Room;
 pub use self::serve::serve;
 use self::shares::Shares;
 pub use self::tls::{ClientCertificates, Tls, TlsError};
@@ -64,7 +66,11 @@ struct Http {
     live: Live,
     polls: Polls,
     calls: Rates,
+    /// Streams and requests in hand.
     shares: Shares,
+    /// Messages that are waited for.
+    coming: Shares,
+    room: Room,
     shutdown: CancellationToken,
 }
 
@@ -82,8 +88,9 @@ pub fn router(
     let (polls, calls) = (Polls::default(), Rates::default());
     let open = live.clone();
     bridge.metrics.counts_sessions_by(move || open.sessions());
-    let shares = Shares::default();
-    let http = Arc::new(Http { bridge, entrance, opened, live, polls, calls, shares, shutdown });
+    let (shares, coming, room) = (Shares::default(), Shares::default(), Room::default());
+    let http =
+        Arc::new(Http { bridge, entrance, opened, live, polls, calls, shares, coming, room, shutdown });
     let hears = elsewhere::follow(Arc::clone(&http)).boxed();
     let metadata = well_known::routes(Arc::clone(&http.entrance));
     (Router::new().route("/mcp", any(endpoint)).with_state(http).merge(metadata), hears)

@@ -1,4 +1,4 @@
-//! How long a client is waited for. [`Patient`] is a socket that breaks once its other end has taken nothing for too long;
+//! How long a client is waited for. [`Patient`] is a socket that breaks once its other end takes nothing, or too little;
 //! [`Heads`] tells how long the head of a request has been on its way, which the HTTP library does not tell apart from a
 //! connection that is not used; [`Paced`] is a body that breaks if it comes too slowly. It must not know what is sent.
 
@@ -24,14 +24,24 @@ const RUN_UP: Duration = Duration::from_secs(5);
 pub(super) struct Patient<S> {
     socket: S,
     stalled_for: Duration,
-    /// Set while something cannot be written.
-    stalled: Option<Pin<Box<Sleep>>>,
+    rate: u64,
+    /// Set from when something could not be written until all of it is.
+    behind: Option<Box<Behind>>,
     heads: Heads,
 }
 
+/// How a client takes what waits for it.
+struct Behind {
+    since: Instant,
+    taken: u64,
+    /// When it took something last.
+    last: Instant,
+    late: Pin<Box<Sleep>>,
+}
+
 impl<S> Patient<S> {
-    pub(super) fn new(socket: S, stalled_for: Duration, heads: Heads) -> Self {
-        Self { socket, stalled_for, stalled: None, heads }
+    pub(super) fn new(socket: S, limits: &ConnectionLimits, heads: Heads) -> Self {
+        Self { socket, stalled_for: limits.stalled_for, rate: limits.answer_rate, behind: None, heads }
     }
 
     /// What came of an attempt to write.
@@ -40,14 +50,28 @@ impl<S> Patient<S> {
         context: &mut Context<'_>,
         written: Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
+        if let Poll::Ready(Ok(taken)) = &written
+            && let Some(behind) = &mut self.behind
+        {
+            behind.taken += *taken as u64;
+            behind.last = Instant::now();
+        }
         if written.is_ready() {
-            self.stalled = None;
             return written;
         }
-        let until = Instant::now() + self.stalled_for;
-        let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep_until(until)));
-        ready!(stalled.as_mut().poll(context));
-        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client takes nothing")))
+        let behind = self.behind.get_or_insert_with(|| {
+            let now = Instant::now();
+            Box::new(Behind { since: now, taken: 0, last: now, late: Box::pin(sleep_until(now)) })
+        });
+        let due = behind.taken.checked_div(self.rate).map_or(Duration::MAX, Duration::from_secs);
+        let by_rate = behind.since.checked_add(due.saturating_add(self.stalled_for));
+        let stalled = behind.last + self.stalled_for;
+        let deadline = by_rate.map_or(stalled, |by_rate| by_rate.min(stalled));
+        if behind.late.deadline() != deadline {
+            behind.late.as_mut().reset(deadline);
+        }
+        ready!(behind.late.as_mut().poll(context));
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client takes too little")))
     }
 }
 
@@ -90,6 +114,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // Whoever writes here flushes when all that there was to write has been written.
+        self.behind = None;
         Pin::new(&mut self.socket).poll_flush(context)
     }
 
@@ -261,7 +287,7 @@ mod tests {
 
     use futures_util::StreamExt as _;
     use http_body_util::BodyExt as _;
-    use tokio::io::AsyncWriteExt as _;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::time::{Interval, interval, timeout};
 
     use super::*;
@@ -307,35 +333,76 @@ mod tests {
         assert!(took >= limits.body_within && read > 1_000, "{took:?} {read}");
     }
 
+    /// How long a client is written to that takes 16 bytes at a time, and whether it got all of it.
+    async fn takes(every: Duration, bytes: usize, limits: &ConnectionLimits) -> (Duration, bool) {
+        let (near, mut far) = tokio::io::duplex(16);
+        let mut patient = Patient::new(near, limits, Heads::begin());
+        let taking = async {
+            let mut beat = interval(every);
+            loop {
+                beat.tick().await;
+                far.read_exact(&mut [0; 16]).await.unwrap();
+            }
+        };
+        let began = Instant::now();
+        let writing = async {
+            let all = vec![0; bytes];
+            patient.write_all(&all).await?;
+            patient.flush().await
+        };
+        tokio::select! {
+            written = writing => {
+                let whole = written.map_err(|error| assert_eq!(error.kind(), io::ErrorKind::TimedOut)).is_ok();
+                (began.elapsed(), whole)
+            }
+            () = taking => unreachable!("it takes without end"),
+        }
+    }
+
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_takes_nothing_for_too_long_is_given_up_and_one_that_takes_a_little_is_not() {
+    async fn a_client_that_takes_nothing_for_too_long_or_too_little_is_given_up() {
         let patience = Duration::from_secs(5);
+        let limits = ConnectionLimits { stalled_for: patience, answer_rate: 100, ..Default::default() };
         let (near, far) = tokio::io::duplex(16);
-        let mut patient = Patient::new(near, patience, Heads::begin());
+        let mut patient = Patient::new(near, &limits, Heads::begin());
         let began = Instant::now();
         let error = patient.write_all(&[0; 64]).await.unwrap_err();
         assert_eq!((error.kind(), began.elapsed()), (io::ErrorKind::TimedOut, patience));
         drop(far);
 
+        // A little every four seconds is never nothing for five, and never a hundred bytes a second.
+        let (took, whole) = takes(Duration::from_secs(4), 10_000, &limits).await;
+        assert!(!whole && took < patience + Duration::from_secs(2), "{took:?}");
+        let (took, whole) = takes(Duration::from_millis(100), 10_000, &limits).await;
+        assert!(whole && took > patience * 2, "{took:?}");
+        // What is little in itself may take its time.
+        assert!(takes(Duration::from_secs(4), 32, &limits).await.1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_has_taken_all_owes_nothing_for_what_comes_later() {
+        let limits = ConnectionLimits { stalled_for: Duration::from_secs(5), ..Default::default() };
         let (near, mut far) = tokio::io::duplex(16);
-        let mut patient = Patient::new(near, patience, Heads::begin());
-        let takes = async {
-            let mut beat = interval(Duration::from_secs(4));
-            loop {
-                beat.tick().await;
-                tokio::io::AsyncReadExt::read_exact(&mut far, &mut [0; 4]).await.unwrap();
-            }
-        };
-        tokio::select! {
-            written = patient.write_all(&[0; 64]) => written.unwrap(),
-            () = takes => {}
+        let mut patient = Patient::new(near, &limits, Heads::begin());
+        for _ in 0..10 {
+            let writing = async {
+                patient.write_all(&[0; 32]).await?;
+                patient.flush().await
+            };
+            let taking = async {
+                tokio::time::sleep(Duration::from_secs(4)).await;
+                far.read_exact(&mut [0; 32]).await
+            };
+            let (written, _) = tokio::join!(writing, taking);
+            written.expect("it has taken all in time, each time");
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_stream_that_lasts_ends_for_a_client_that_takes_nothing() {
         let (near, _far) = tokio::io::duplex(16);
-        let patient = Patient::new(near, Duration::from_secs(5), Heads::begin());
+        let limits = ConnectionLimits { stalled_for: Duration::from_secs(5), ..Default::default() };
+        let patient = Patient::new(near, &limits, Heads::begin());
         let endless = futures_util::stream::repeat(bytes::Bytes::from_static(b": still here\n\n")).boxed();
         let poured = timeout(Duration::from_secs(60), super::super::lasting::pour(patient, endless)).await;
         assert_eq!(poured.expect("it ends").unwrap_err().kind(), io::ErrorKind::TimedOut);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use serde::Deserialize as _;
@@ -39,7 +39,7 @@ pub(super) async fn post(
     }
     gate::check_accept(headers, &[JSON, EVENTS])?;
     let settings = http.bridge.settings();
-    let body = body::read(body, settings.max_body_bytes).await?;
+    let body = body::read(http, &principal, body, settings.max_body_bytes).await?;
     let mut message = settings.limits.read(&body).map_err(Refusal::malformed)?;
     if let Message::Request(request) = &mut message {
         continue_trace(&mut request.params, headers);
@@ -225,10 +225,15 @@ async fn response_of(http: &Http, caller: &Caller, id: Option<Id>, outcome: Outc
 }
 
 /// One JSON-RPC response as a whole HTTP response.
-pub(super) fn json(status: u16, id: &Id, outcome: &Outcome) -> Response {
+fn json(status: u16, id: &Id, outcome: &Outcome) -> Response {
+    whole(status, jsonrpc::response(id, outcome).into())
+}
+
+/// A JSON-RPC response, in this text, as a whole HTTP response.
+pub(super) fn whole(status: u16, text: Bytes) -> Response {
     let json = HeaderValue::from_static(JSON);
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
-    (status, [(header::CONTENT_TYPE, json)], jsonrpc::response(id, outcome)).into_response()
+    (status, [(header::CONTENT_TYPE, json)], text).into_response()
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

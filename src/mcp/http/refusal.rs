@@ -49,6 +49,11 @@ impl Refusal {
         self
     }
 
+    /// The same as a message on a stream.
+    pub(super) fn message(&self) -> Vec<u8> {
+        jsonrpc::failure(self.id.as_ref(), &self.error)
+    }
+
     /// 400: a message or a header that cannot be acted on.
     pub(super) fn invalid(message: impl Into<String>) -> Box<Self> {
         Self::new(StatusCode::BAD_REQUEST, INVALID_REQUEST, message)
@@ -155,6 +160,13 @@ impl Refusal {
         Self::refused(StatusCode::TOO_MANY_REQUESTS, message).with(header::RETRY_AFTER, "1")
     }
 
+    /// 503, or 200 as an answer to a request: too much is on its way in or out.
+    pub(super) fn no_room() -> Box<Self> {
+        let message = "too much is on its way between you and this server, or between others and it: read what was answered, \
+                       and send this again in a moment";
+        Self::refused(StatusCode::SERVICE_UNAVAILABLE, message).with(header::RETRY_AFTER, "1")
+    }
+
     /// 429: calls in a minute.
     pub(super) fn too_many_calls(most: u32, pause: Duration) -> Box<Self> {
         let seconds = pause.as_secs() + u64::from(pause.subsec_nanos() > 0);
@@ -186,8 +198,7 @@ impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         tracing::debug!(status = self.status.as_u16(), message = self.error.message, "refused");
         let json = HeaderValue::from_static("application/json");
-        let body = jsonrpc::failure(self.id.as_ref(), &self.error);
-        let mut response = (self.status, [(header::CONTENT_TYPE, json)], body).into_response();
+        let mut response = (self.status, [(header::CONTENT_TYPE, json)], self.message()).into_response();
         if let Some((name, value)) = self.header {
             response.headers_mut().insert(name, value);
         }

@@ -2,24 +2,16 @@
 //! process does not know what another counted.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
 use crate::auth::Principal;
-use crate::tasks::task::Owner;
+use crate::mcp::whose::Whose;
 
 /// What everybody has in hand. Cheap to clone.
 #[derive(Clone, Default)]
 pub(super) struct Shares(Arc<Mutex<HashMap<Whose, usize>>>);
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Whose {
-    Owner(Owner),
-    /// Callers who are not told apart are counted by where they are: one must not shut out all.
-    Anybody(Option<IpAddr>),
-}
 
 /// One thing in hand. Dropped, it is not any more.
 pub(super) struct Share {
@@ -30,12 +22,9 @@ pub(super) struct Share {
 impl Shares {
     /// One more for this caller. `None` if they have as much in hand as one may.
     pub(super) fn take(&self, principal: &Principal, most: usize) -> Option<Share> {
-        let whose = match principal.identified {
-            true => Whose::Owner(principal.owner.clone()),
-            false => Whose::Anybody(principal.from),
-        };
+        let whose = Whose::of(principal);
         let mut taken = self.0.lock();
-        let count = taken.entry(whose.clone()).or_insert(0);
+        let count = taken.entry(whose).or_insert(0);
         if *count >= most {
             return None;
         }
@@ -59,6 +48,7 @@ impl Drop for Share {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tasks::task::Owner;
 
     #[test]
     fn each_owner_has_so_much_and_strangers_by_where_they_are() {

@@ -101,7 +101,12 @@ impl EventStream {
         if let Some(place) = &mut self.exchange.place {
             place.last = true;
         }
-        Some(self.message(&jsonrpc::response(&id, &outcome)))
+        let text = jsonrpc::response(&id, &outcome);
+        Some(match self.exchange.room_for(text.len()) {
+            Ok(None) => self.message(&text),
+            Ok(Some(spot)) => spot.hold(self.message(&text)),
+            Err(refusal) => self.message(&refusal.to(Some(id)).message()),
+        })
     }
 
     /// The next event of a handler at work. `None` once the stage is another.

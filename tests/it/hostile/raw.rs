@@ -44,6 +44,13 @@ impl Raw {
         Self { stream: socket.connect(address(url)).await.unwrap() }
     }
 
+    /// With little room for what the server sends.
+    pub(crate) async fn narrow(url: &str) -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_recv_buffer_size(64 * 1024).unwrap();
+        Self { stream: socket.connect(address(url)).await.unwrap() }
+    }
+
     pub(crate) async fn send(&mut self, bytes: impl AsRef<[u8]>) {
         self.stream.write_all(bytes.as_ref()).await.unwrap();
     }
@@ -118,8 +125,9 @@ impl Answer {
 pub(crate) fn post(message: &str) -> String {
     let parsed: Value = serde_json::from_str(message).unwrap_or_default();
     let method = parsed["method"].as_str().unwrap_or("tools/list");
-    let name =
-        parsed["params"]["name"].as_str().map(|name| format!("Mcp-Name: {name}\r\n")).unwrap_or_default();
+    let params = &parsed["params"];
+    let name = ["name", "uri", "taskId"].iter().find_map(|field| params[*field].as_str());
+    let name = name.map(|name| format!("Mcp-Name: {name}\r\n")).unwrap_or_default();
     format!(
         "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n\
          MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: {method}\r\n{name}Content-Length: {}\r\n\r\n{message}",

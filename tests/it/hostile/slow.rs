@@ -94,6 +94,87 @@ async fn a_reader_that_takes_nothing_is_cut_off() {
     assert_eq!(Raw::open(app.server.url()).await.get("/healthz").await.unwrap().status, 200);
 }
 
+/// How long the text of [`something_large`] is: far more than what waits between two sockets.
+const LARGE: usize = 24 * 1024 * 1024;
+
+fn something_large() -> String {
+    format!("[resources.large]\nuri = \"note:large\"\ntext = \"{}\"\n", "x".repeat(LARGE))
+}
+
+const READ: &str = r#"{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"note:large","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"raw","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}"#;
+
+#[tokio::test]
+async fn a_reader_that_takes_a_little_all_the_time_is_cut_off_too() {
+    let limits = "[limits]\nstalled_for = \"1s\"\nmin_answer_bytes_per_second = 1000000000\n";
+    let app = TestApp::start(&format!("{limits}{}", something_large()));
+    let mut raw = Raw::narrow(app.server.url()).await;
+    raw.send(post(READ)).await;
+    let (mut part, mut taken) = (vec![0; 64 * 1024], raw.stream.read(&mut [0; 1]).await.unwrap());
+    assert_eq!(taken, 1, "it is answered");
+    // It never takes nothing for a second, and far less than it should for two.
+    let mut beat = interval(Duration::from_millis(10));
+    for _ in 0..200 {
+        beat.tick().await;
+        taken += raw.stream.read(&mut part).await.unwrap_or(0);
+    }
+    taken += raw.closed().await.len();
+    assert!(taken < LARGE, "all of it was sent: {taken} bytes");
+}
+
+#[tokio::test]
+async fn one_owner_has_so_much_on_its_way_and_others_are_served() {
+    let app = TestApp::start(&format!("[limits]\nmax_bytes_in_hand = 67108864\n{}", something_large()));
+    let mut first = Raw::narrow(app.server.url()).await;
+    first.send(post(READ)).await;
+    assert_eq!(first.stream.read(&mut [0; 1]).await.unwrap(), 1, "it is on its way");
+    let mut second = Raw::narrow(app.server.url()).await;
+    second.send(post(READ)).await;
+    let (code, words) = second.answer().await.unwrap().error();
+    assert!(code == 503 && words.contains("on its way"), "{code} {words}");
+    assert_eq!(second.post(LIST).await.status, 200, "what is small is answered");
+    // Once it is taken there is room again.
+    assert!(first.answer().await.unwrap().body.len() > LARGE);
+    assert_eq!(first.post(LIST).await.status, 200, "what was before is over");
+    second.send(post(READ)).await;
+    assert!(second.answer().await.unwrap().body.len() > LARGE);
+}
+
+/// A message whose body is announced to be so long, as far as it is sent.
+fn begun(announced: usize, sent: usize) -> String {
+    format!(
+        "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {announced}\r\n\r\n{}",
+        " ".repeat(sent)
+    )
+}
+
+#[tokio::test]
+async fn messages_that_do_not_come_to_an_end_are_counted_while_they_are_waited_for() {
+    let answers = async |limit, announced, sent| {
+        let app = TestApp::start(&format!("[limits]\nbody_within = \"3s\"\n{limit}\n"));
+        let mut raws = Vec::new();
+        for _ in 0..3 {
+            let mut raw = Raw::open(app.server.url()).await;
+            raw.send(begun(announced, sent)).await;
+            raws.push(raw);
+        }
+        assert_eq!(
+            Raw::open(app.server.url()).await.post(LIST).await.status,
+            200,
+            "what comes whole is answered"
+        );
+        let mut found = Vec::new();
+        for mut raw in raws {
+            found.push(raw.answer().await.unwrap().status);
+        }
+        found.sort_unstable();
+        found
+    };
+    assert_eq!(answers("max_streams_per_owner = 2", 1_000, 1).await, [408, 408, 429], "two at once");
+    // One owner's part of it is 256 KiB.
+    let part = answers("max_bytes_in_hand = 1048576", 200 * 1024, 65 * 1024).await;
+    assert_eq!(part, [408, 503, 503], "so many bytes at once");
+}
+
 /// Tools whose list is long.
 fn many_tools() -> String {
     let long = "x".repeat(2_000);

@@ -138,6 +138,7 @@ pub(super) fn bridge(dir: &Path, clock: Arc<dyn Clock>) -> Bridge {
         clock,
         entropy: System::entropy(),
         speakers: Speakers::default(),
+        readings: taskbridge::mcp::Readings::default(),
         metrics: Arc::default(),
         audit,
     }
