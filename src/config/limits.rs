@@ -1,6 +1,6 @@
 //! `[limits]`: how much one caller, one connection and one message may ask of the server.
 
-use std::num::{NonZeroU64, NonZeroUsize};
+use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -68,6 +68,9 @@ pub struct Limits {
     pub max_argument_bytes: NonZeroUsize,
     /// Streams and requests in hand of one owner at once; of one address, where callers are not told apart.
     pub max_streams_per_owner: NonZeroUsize,
+    /// Sessions that one owner may end in a day, at each server (HTTP 429 beyond it; they are over when their time is); one address,
+    /// where callers are not told apart. A session that was ended is remembered until its time is over.
+    pub max_ended_sessions_per_day: NonZeroU32,
     /// The bytes of bodies on their way in and of answers on their way out, all together, of those that are larger than 64 KiB.
     /// One owner has a quarter of it (one address, where callers are not told apart), but one body or answer in any case.
     pub max_bytes_in_hand: NonZeroUsize,
@@ -96,6 +99,8 @@ impl Default for Limits {
             max_json_elements: some(message.json.elements),
             max_argument_bytes: some(message.max_argument_bytes),
             max_streams_per_owner: some(message.max_streams_per_owner),
+            max_ended_sessions_per_day: NonZeroU32::new(message.max_ended_sessions_per_day)
+                .expect("it is not zero"),
             max_bytes_in_hand: some(message.max_bytes_in_hand),
             owner: OwnerLimits::default(),
         }
@@ -130,6 +135,7 @@ impl Limits {
             json: Bounds { depth: self.max_json_depth.get(), elements: self.max_json_elements.get() },
             max_argument_bytes: self.max_argument_bytes.get(),
             max_streams_per_owner: self.max_streams_per_owner.get(),
+            max_ended_sessions_per_day: self.max_ended_sessions_per_day.get(),
             max_bytes_in_hand: self.max_bytes_in_hand.get(),
         }
     }

@@ -16,6 +16,8 @@ pub struct Limits {
     pub max_argument_bytes: usize,
     /// Streams and requests in hand of one owner at once.
     pub max_streams_per_owner: usize,
+    /// Sessions that one owner may end in a day.
+    pub max_ended_sessions_per_day: u32,
     /// Bytes of large bodies and answers that are on their way.
     pub max_bytes_in_hand: usize,
 }
@@ -27,6 +29,7 @@ impl Default for Limits {
             json: Bounds { depth: 64, elements: 100_000 },
             max_argument_bytes: 1024 * 1024,
             max_streams_per_owner: 1024,
+            max_ended_sessions_per_day: 10_000,
             max_bytes_in_hand: 256 * 1024 * 1024,
         }
     }

@@ -1,33 +1,42 @@
-//! Counts calls, so that a caller starts no more in a minute than the config lets them. One process does not know what
-//! another counted, and it forgets within a minute.
+//! Counts what a caller may do so often in a while: calls in a minute, sessions ended in a day. One process does not know what
+//! another counted, and it forgets within that while.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-const WINDOW: Duration = Duration::from_secs(60);
+use super::whose::Whose;
 
-/// By caller, until when what they called so far uses up what they may call, were it spread evenly.
-#[derive(Debug, Default)]
-pub(super) struct Rates(Mutex<HashMap<String, Instant>>);
+/// Counts by caller.
+#[derive(Debug)]
+pub(super) struct Rates {
+    window: Duration,
+    /// Until when what they did so far uses up what they may do, were it spread evenly.
+    used: Mutex<HashMap<Whose, Instant>>,
+}
 
 impl Rates {
-    /// Counts one call of a caller who may make `most` a minute.
+    /// So many may be done within each such while.
+    pub(super) fn within(window: Duration) -> Self {
+        Self { window, used: Mutex::default() }
+    }
+
+    /// Counts one more of a caller who may do `most` within the while.
     ///
     /// # Errors
-    /// How long it takes until they may call again; this call is not counted.
-    pub(super) fn take(&self, caller: &str, most: u32, now: Instant) -> Result<(), Duration> {
-        let mut used = self.0.lock();
-        if !used.contains_key(caller) {
+    /// How long it takes until they may again; this one is not counted.
+    pub(super) fn take(&self, caller: Whose, most: u32, now: Instant) -> Result<(), Duration> {
+        let mut used = self.used.lock();
+        if !used.contains_key(&caller) {
             // Callers come and go; those that fell silent are dropped when a new one comes.
             used.retain(|_, until| *until > now);
         }
-        let until = used.get(caller).copied().unwrap_or(now).max(now) + WINDOW / most.max(1);
-        match until.checked_duration_since(now + WINDOW) {
+        let until = used.get(&caller).copied().unwrap_or(now).max(now) + self.window / most.max(1);
+        match until.checked_duration_since(now + self.window) {
             Some(over) if !over.is_zero() => Err(over),
             _ => {
-                used.insert(caller.to_owned(), until);
+                used.insert(caller, until);
                 Ok(())
             }
         }
@@ -40,9 +49,9 @@ mod tests {
 
     #[test]
     fn so_many_may_come_at_once_and_then_one_after_the_other() {
-        let rates = Rates::default();
+        let rates = Rates::within(Duration::from_secs(60));
         let start = Instant::now();
-        let take = |caller, at| rates.take(caller, 6, start + Duration::from_secs(at));
+        let take = |caller, at| rates.take(Whose::named(caller), 6, start + Duration::from_secs(at));
         for _ in 0..6 {
             assert_eq!(take("ann", 0), Ok(()));
         }
@@ -55,6 +64,6 @@ mod tests {
             assert_eq!(take("ann", 200), Ok(()));
         }
         assert_eq!(take("cid", 400), Ok(()));
-        assert_eq!(rates.0.lock().len(), 1, "silent callers are forgotten");
+        assert_eq!(rates.used.lock().len(), 1, "silent callers are forgotten");
     }
 }

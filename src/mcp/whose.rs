@@ -22,4 +22,10 @@ impl Whose {
             false => KEYED.hash_one((2, principal.from.map(of_one_user))),
         })
     }
+
+    /// Somebody of this name.
+    #[cfg(test)]
+    pub(super) fn named(name: &str) -> Self {
+        Self(KEYED.hash_one((1, name)))
+    }
 }

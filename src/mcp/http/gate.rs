@@ -1,6 +1,8 @@
 //! What every request must pass, whatever it asks for: `Origin`, `Host`, `Accept`, the version header and the session;
 //! and what browsers need to be let in (CORS).
 
+use std::time::Instant;
+
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
@@ -13,6 +15,7 @@ use crate::mcp::generation::{self, Generation, Revision};
 use crate::mcp::jsonrpc::{Message, Request};
 use crate::mcp::origin::Doors;
 use crate::mcp::session::Session;
+use crate::mcp::whose::Whose;
 
 pub(super) static SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 static VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
@@ -151,6 +154,20 @@ fn accepts(headers: &HeaderMap, kind: &str) -> bool {
 pub(super) fn share(http: &Http, principal: &Principal) -> Result<Share> {
     let most = http.bridge.settings().limits.max_streams_per_owner;
     http.shares.take(principal, most).ok_or_else(|| Refusal::too_many_streams(most))
+}
+
+/// A message that is no request, or the end of a session: each may be written down, so that whoever sends them without pause is
+/// slowed down and in the end refused. They are not counted among streams and requests: with as many as there may be of these, one
+/// can still be cancelled or answered.
+pub(super) async fn unasked(http: &Http, principal: &Principal) -> Result<Share> {
+    let settings = http.bridge.settings();
+    let most = settings.limits.max_streams_per_owner;
+    let share = http.coming.take(principal, most).ok_or_else(|| Refusal::too_many_streams(most))?;
+    let most = settings.max_polls_per_second;
+    match http.unasked.turn(Whose::of(principal), most, Instant::now()).comes().await {
+        true => Ok(share),
+        false => Err(Refusal::too_many_messages(most)),
+    }
 }
 
 /// The session of a request.

@@ -28,6 +28,7 @@ mod well_known;
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::{Request, State};
@@ -51,7 +52,11 @@ use super::live::Live;
 use super::polls::Polls;
 use super::rates::Rates;
 use super::session::{Opened, Session};
-use crate::auth::{Peer, Presented};
+use super::whose::Whose;
+use crate::auth::{Peer, Presented, Principal};
+
+const MINUTE: Duration = Duration::from_secs(60);
+const DAY: Duration = Duration::from_secs(86_400);
 
 const METHODS: &str = "POST, GET, DELETE, OPTIONS";
 
@@ -65,7 +70,11 @@ struct Http {
     opened: Opened,
     live: Live,
     polls: Polls,
+    /// Messages that are no requests, and ends of sessions.
+    unasked: Polls,
     calls: Rates,
+    /// Sessions that were ended.
+    ends: Rates,
     /// Streams and requests in hand.
     shares: Shares,
     /// Messages that are waited for.
@@ -85,12 +94,25 @@ pub fn router(
 ) -> (Router, BoxFuture<'static, Infallible>) {
     bridge.service.stops_with(shutdown.clone());
     let (opened, live) = (Opened::default(), Live::default());
-    let (polls, calls) = (Polls::default(), Rates::default());
+    let (polls, unasked) = (Polls::default(), Polls::default());
+    let (calls, ends) = (Rates::within(MINUTE), Rates::within(DAY));
     let open = live.clone();
     bridge.metrics.counts_sessions_by(move || open.sessions());
     let (shares, coming, room) = (Shares::default(), Shares::default(), Room::default());
-    let http =
-        Arc::new(Http { bridge, entrance, opened, live, polls, calls, shares, coming, room, shutdown });
+    let http = Arc::new(Http {
+        bridge,
+        entrance,
+        opened,
+        live,
+        polls,
+        unasked,
+        calls,
+        ends,
+        shares,
+        coming,
+        room,
+        shutdown,
+    });
     let hears = elsewhere::follow(Arc::clone(&http)).boxed();
     let metadata = well_known::routes(Arc::clone(&http.entrance));
     (Router::new().route("/mcp", any(endpoint)).with_state(http).merge(metadata), hears)
@@ -132,15 +154,19 @@ async fn answer(http: &Arc<Http>, rules: &Rules, request: Request) -> Result<Res
         Method::GET => get::get(http, principal, &head.headers).await,
         Method::DELETE => {
             gate::check_version(&head.headers)?;
+            let _share = gate::unasked(http, &principal).await?;
             let session = gate::session(http, &principal, &head.headers).await?;
-            end_session(http, &session).await
+            end_session(http, &principal, &session).await
         }
         _ => Err(Refusal::method_not_allowed()),
     }
 }
 
 /// Ends a session: everywhere, and what is open of it here at once. Its tasks live on.
-async fn end_session(http: &Http, session: &Session) -> Result<Response> {
+async fn end_session(http: &Http, principal: &Principal, session: &Session) -> Result<Response> {
+    let most = http.bridge.settings().limits.max_ended_sessions_per_day;
+    let counted = http.ends.take(Whose::of(principal), most, Instant::now());
+    counted.map_err(|pause| Refusal::too_many_ends(most, pause))?;
     http.bridge.store.end(&session.nonce, session.expires).await.map_err(Refusal::store)?;
     http.live.end(&session.nonce);
     Ok(StatusCode::NO_CONTENT.into_response())

@@ -19,9 +19,9 @@ use crate::mcp::companions::Companion;
 use crate::mcp::generation::{Generation, Replied};
 use crate::mcp::jsonrpc::{self, Id, Message, Outcome, Request};
 use crate::mcp::permit;
-use crate::mcp::polls::Turn;
 use crate::mcp::session::Caller;
 use crate::mcp::v2026_07_28::Refused;
+use crate::mcp::whose::Whose;
 use crate::mcp::{v2025_11_25, v2026_07_28};
 
 const JSON: &str = "application/json";
@@ -59,10 +59,14 @@ pub(super) async fn post(
     match message {
         Message::Request(request) => request_of(http, caller, request).await,
         Message::Notification { method, params } => {
+            let _share = gate::unasked(http, &caller.principal).await?;
             notification_of(http, &caller, &method, &params).await;
             Ok(StatusCode::ACCEPTED.into_response())
         }
-        Message::Response { id, outcome } => response_of(http, &caller, id, outcome).await,
+        Message::Response { id, outcome } => {
+            let _share = gate::unasked(http, &caller.principal).await?;
+            response_of(http, &caller, id, outcome).await
+        }
     }
 }
 
@@ -97,14 +101,9 @@ async fn alone(
         Ok(asker) => asker,
         Err(Refused { error, status }) => return Ok(json(status, &request.id, &Err(error))),
     };
-    let counted = match asker.principal.identified {
-        true => asker.principal.owner.as_str(),
-        // Callers who are not told apart are counted by task: one must not slow down all.
-        false => request.params["taskId"].as_str().unwrap_or_default(),
-    };
     let share =
         gate::share(http, &asker.principal).map_err(|refusal| refusal.to(Some(request.id.clone())))?;
-    hold_polls(http, &asker.principal, counted, &request).await?;
+    hold_polls(http, &asker.principal, &request).await?;
     check_scopes(http, &asker.principal, &request)?;
     count_calls(http, &asker.principal, &request)?;
     Ok(Exchange::handle_alone(http, share, asker, request).await)
@@ -134,31 +133,25 @@ fn initialize(http: &Http, principal: &Principal, request: &Request) -> Response
 async fn request_of(http: &Arc<Http>, caller: Caller, request: Request) -> Result<Response> {
     let share =
         gate::share(http, &caller.principal).map_err(|refusal| refusal.to(Some(request.id.clone())))?;
-    hold_polls(http, &caller.principal, counted_as(&caller), &request).await?;
+    hold_polls(http, &caller.principal, &request).await?;
     check_scopes(http, &caller.principal, &request)?;
     count_calls(http, &caller.principal, &request)?;
     Ok(Exchange::handle(http, share, caller, request).await)
 }
 
 /// Slows down, and in the end refuses, whoever polls or completes without pause.
-async fn hold_polls(http: &Http, principal: &Principal, counted_as: &str, request: &Request) -> Result<()> {
+async fn hold_polls(http: &Http, principal: &Principal, request: &Request) -> Result<()> {
     // Clients ask for completions with every key that is pressed.
     if !matches!(request.method.as_str(), "tasks/get" | "completion/complete") {
         return Ok(());
     }
     let most = http.bridge.settings().max_polls_per_second;
-    match http.polls.turn(counted_as, most, Instant::now()) {
-        Turn::Now => Ok(()),
-        Turn::After(pause) => {
-            tokio::time::sleep(pause).await;
-            Ok(())
-        }
-        Turn::Never => {
-            let asking = Arc::new(asking::by(principal, request));
-            asking.while_doing(|| http.bridge.audit.exceeded("max_polls_per_second"));
-            Err(Refusal::too_many_polls(most).to(Some(request.id.clone())))
-        }
+    if http.polls.turn(Whose::of(principal), most, Instant::now()).comes().await {
+        return Ok(());
     }
+    let asking = Arc::new(asking::by(principal, request));
+    asking.while_doing(|| http.bridge.audit.exceeded("max_polls_per_second"));
+    Err(Refusal::too_many_polls(most).to(Some(request.id.clone())))
 }
 
 /// Tells a caller who lacks nothing but scopes which to ask for.
@@ -184,19 +177,11 @@ fn count_calls(http: &Http, caller: &Principal, request: &Request) -> Result<()>
         return Ok(());
     }
     let most = http.bridge.settings().max_calls_per_minute;
-    http.calls.take(caller.owner.as_str(), most, Instant::now()).map_err(|pause| {
+    http.calls.take(Whose::of(caller), most, Instant::now()).map_err(|pause| {
         let asking = Arc::new(asking::by(caller, request));
         asking.while_doing(|| http.bridge.audit.exceeded("max_calls_per_minute"));
         Refusal::too_many_calls(most, pause).to(Some(request.id.clone()))
     })
-}
-
-/// Whose polls these are. Callers who are not told apart are counted by session: one must not slow down all.
-fn counted_as(caller: &Caller) -> &str {
-    match &caller.session {
-        Some(session) if !caller.principal.identified => &session.nonce,
-        _ => caller.principal.owner.as_str(),
-    }
 }
 
 async fn notification_of(http: &Http, caller: &Caller, method: &str, params: &Value) {

@@ -38,6 +38,11 @@ impl Refusal {
         self
     }
 
+    fn after(mut self: Box<Self>, pause: Duration) -> Box<Self> {
+        self.header = Some((header::RETRY_AFTER, HeaderValue::from(whole_seconds(pause))));
+        self
+    }
+
     /// The same as an answer to the request of this id.
     pub(super) fn to(mut self: Box<Self>, id: Option<Id>) -> Box<Self> {
         // A request that is well formed is answered as one: to some clients any other status is the end of the session.
@@ -152,6 +157,21 @@ impl Refusal {
         Self::refused(StatusCode::TOO_MANY_REQUESTS, message).with(header::RETRY_AFTER, "1")
     }
 
+    /// 429: messages that are no requests.
+    pub(super) fn too_many_messages(most: u32) -> Box<Self> {
+        let message = format!("more than {most} notifications, responses and ends of sessions a second");
+        Self::refused(StatusCode::TOO_MANY_REQUESTS, message).with(header::RETRY_AFTER, "1")
+    }
+
+    /// 429: sessions ended in a day.
+    pub(super) fn too_many_ends(most: u32, pause: Duration) -> Box<Self> {
+        let message = format!(
+            "more than {most} sessions were ended here within a day: use one session for many requests; this one ends when its \
+             time is over"
+        );
+        Self::refused(StatusCode::TOO_MANY_REQUESTS, message).after(pause)
+    }
+
     /// 429: streams and requests in hand.
     pub(super) fn too_many_streams(most: usize) -> Box<Self> {
         let message = format!(
@@ -169,12 +189,10 @@ impl Refusal {
 
     /// 429: calls in a minute.
     pub(super) fn too_many_calls(most: u32, pause: Duration) -> Box<Self> {
-        let seconds = pause.as_secs() + u64::from(pause.subsec_nanos() > 0);
+        let seconds = whole_seconds(pause);
         let message =
             format!("more than {most} calls a minute: call again in {seconds} s; nothing was started");
-        let mut refusal = Self::refused(StatusCode::TOO_MANY_REQUESTS, message);
-        refusal.header = Some((header::RETRY_AFTER, HeaderValue::from(seconds)));
-        refusal
+        Self::refused(StatusCode::TOO_MANY_REQUESTS, message).after(pause)
     }
 
     /// 503, or 200 as an answer to a request: the store does not work. The reason is the operator's.
@@ -192,6 +210,10 @@ impl Refusal {
         )
         .with(header::RETRY_AFTER, "1")
     }
+}
+
+fn whole_seconds(pause: Duration) -> u64 {
+    pause.as_secs() + u64::from(pause.subsec_nanos() > 0)
 }
 
 impl IntoResponse for Refusal {

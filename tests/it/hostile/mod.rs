@@ -2,6 +2,7 @@
 //! send. docs/attacks.md has a row for each.
 
 mod connections;
+mod counted;
 mod forms;
 mod messages;
 mod raw;

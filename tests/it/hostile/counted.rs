@@ -1,0 +1,101 @@
+//! What is sent without end: by whom it is counted, and that nothing is uncounted because it is no call.
+
+use std::net::Ipv4Addr;
+
+use futures_util::future::join_all;
+use reqwest::{Client, RequestBuilder};
+use serde_json::{Value, json};
+
+use super::raw::{LIST, Raw};
+use crate::support::{Place, TestApp};
+
+/// A server that answers two polls of one caller a second, and holds eight more.
+fn app(auth: &str, more: &str) -> TestApp {
+    let place = Place::new(&format!(
+        "[server]\nlisten = \"127.0.0.1:0\"\nmax_polls_per_second = 2\n{auth}\n[store]\npath = \"state/t.db\"\n{more}"
+    ));
+    TestApp { server: place.serve(), place }
+}
+
+/// A session, as headers.
+struct Session {
+    http: Client,
+    url: String,
+    id: String,
+}
+
+impl Session {
+    async fn begin(app: &TestApp) -> Self {
+        let http = Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
+        let url = app.server.url().to_owned();
+        let begin = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+            "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"},
+        }});
+        let post = http.post(&url).header("accept", "application/json, text/event-stream");
+        let begun = post.json(&begin).send().await.unwrap();
+        let id = begun.headers()["mcp-session-id"].to_str().unwrap().to_owned();
+        Self { http, url, id }
+    }
+
+    fn of_it(&self, request: RequestBuilder) -> RequestBuilder {
+        request.header("accept", "application/json, text/event-stream").header("mcp-session-id", &self.id)
+    }
+
+    fn say(&self, message: &Value) -> RequestBuilder {
+        self.of_it(self.http.post(&self.url)).json(message)
+    }
+
+    fn end(&self) -> RequestBuilder {
+        self.of_it(self.http.delete(&self.url))
+    }
+}
+
+async fn status(request: RequestBuilder) -> u16 {
+    request.send().await.unwrap().status().as_u16()
+}
+
+#[tokio::test]
+async fn notifications_and_responses_without_pause_are_slowed_down_and_then_refused() {
+    let app = app("[auth]\nsingle_user = true", "");
+    let session = Session::begin(&app).await;
+    let nothing = json!({"jsonrpc": "2.0", "id": "never", "result": {}});
+    let cancelled =
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}});
+    let crowd = (0..40).map(|n| status(session.say(if n % 2 == 0 { &nothing } else { &cancelled })));
+    let refused = join_all(crowd).await.into_iter().filter(|status| *status == 429).count();
+    assert!(refused >= 20, "two at once, eight held, the others refused: {refused}");
+    let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+    assert_eq!(status(session.say(&ping)).await, 200, "requests are counted by themselves");
+}
+
+#[tokio::test]
+async fn ends_of_sessions_are_counted_since_each_is_kept() {
+    let app = app("[auth]\nsingle_user = true", "[limits]\nmax_ended_sessions_per_day = 2\n");
+    let (one, two, three) =
+        (Session::begin(&app).await, Session::begin(&app).await, Session::begin(&app).await);
+    assert_eq!([status(one.end()).await, status(two.end()).await], [204, 204]);
+    let refused = three.end().send().await.unwrap();
+    assert_eq!(refused.status(), 429);
+    assert!(refused.headers()["retry-after"].to_str().unwrap().parse::<u32>().unwrap() > 3_600);
+    let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+    assert_eq!([status(one.say(&ping)).await, status(three.say(&ping)).await], [404, 200], "it goes on");
+}
+
+#[tokio::test]
+async fn polls_of_nobody_in_particular_are_counted_by_where_they_are_from() {
+    let app = app("", "");
+    let url = app.server.url();
+    let poll = |n: usize| {
+        let mut poll: Value = serde_json::from_str(LIST).unwrap();
+        poll["method"] = "tasks/get".into();
+        poll["params"]["taskId"] = format!("made-up-{n}").into();
+        poll["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] =
+            json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
+        poll.to_string()
+    };
+    let crowd = (0..40).map(|n| async move { Raw::open(url).await.post(&poll(n)).await.status });
+    let refused = join_all(crowd).await.into_iter().filter(|status| *status == 429).count();
+    assert!(refused >= 20, "two at once, eight held, the others refused: {refused}");
+    let mut elsewhere = Raw::from(url, Ipv4Addr::new(127, 0, 0, 2)).await;
+    assert_ne!(elsewhere.post(&poll(0)).await.status, 429, "others are not slowed down");
+}
