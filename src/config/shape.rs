@@ -34,8 +34,8 @@ pub struct Server {
     /// Web pages that may call the server, beside those of this machine: their origins, such as
     /// `https://app.example.com`. A request from any other page is refused.
     pub allowed_origins: Vec<String>,
-    /// Names in `Host` headers that are accepted beside the loopback names, such as `bridge.example.com`. While the
-    /// server listens on loopback, any other is refused.
+    /// Names in `Host` headers that are accepted beside the loopback names, such as `bridge.example.com`. Any other is refused,
+    /// unless none is named here and the server listens on another address than loopback.
     pub allowed_hosts: Vec<String>,
     /// How long a plain call waits for its job before it answers with the task instead. Hosts give up after 30 to 60
     /// seconds.
@@ -65,7 +65,8 @@ pub struct Server {
     pub max_log_bytes: NonZeroUsize,
     /// The largest artifact that can be read through the server, in bytes.
     pub max_artifact_bytes: u64,
-    /// Polls and completions of one owner in a second, beyond which they are slowed down.
+    /// Polls and completions of one owner in a second, beyond which they are slowed down, and in the end refused (of one address,
+    /// where callers are not told apart). Messages that are no requests, and ends of sessions, are counted likewise, by themselves.
     pub max_polls_per_second: NonZeroU32,
     /// How long a server that was told to stop goes on as before, while `/readyz` says that it stops: a load balancer
     /// needs some seconds to send requests elsewhere.

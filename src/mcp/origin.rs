@@ -11,16 +11,16 @@ const OPAQUE: &str = "null";
 pub struct Doors {
     /// Origins of pages, beside those of this machine, in normal form.
     origins: Vec<String>,
-    /// Names, beside `localhost` and the loopback addresses; empty if any name does.
+    /// Names, beside `localhost` and the loopback addresses.
     hosts: Vec<String>,
     /// Whether names are checked at all.
     check_hosts: bool,
 }
 
 impl Doors {
-    /// Lets in pages of this machine and of `origins` (`scheme://host[:port]`, or `null`). Where the server is `bound` to a
-    /// loopback address it can be reached by the names of this machine and by `hosts` (`name` or `name:port`);
-    /// elsewhere by any name.
+    /// Lets in pages of this machine and of `origins` (`scheme://host[:port]`, or `null`). The server can be reached by the names of
+    /// this machine and by `hosts` (`name` or `name:port`); by any name if there are none and it is `bound` to an address that is
+    /// not a loopback one.
     ///
     /// # Errors
     /// The first origin that is none.
@@ -36,8 +36,9 @@ impl Doors {
             .map_err(|origin| {
                 format!("{origin:?} is no origin: write it as scheme://host or scheme://host:port")
             })?;
-        let hosts = hosts.into_iter().map(|host| host.to_ascii_lowercase()).collect();
-        Ok(Self { origins, hosts, check_hosts: bound.is_loopback() })
+        let hosts: Vec<String> = hosts.into_iter().map(|host| host.to_ascii_lowercase()).collect();
+        let check_hosts = bound.is_loopback() || !hosts.is_empty();
+        Ok(Self { origins, hosts, check_hosts })
     }
 
     /// True if pages of this origin may talk to the server.
@@ -60,6 +61,11 @@ impl Doors {
             is_this_machine(name) || self.hosts.iter().any(|known| *known == host || known == name)
         })
     }
+}
+
+/// True if this `Host` is a name of this machine.
+pub fn is_ours(host: &str) -> bool {
+    split(&host.to_ascii_lowercase()).is_some_and(|(name, _)| is_this_machine(name))
 }
 
 /// An origin in lower case and without its scheme's own port; `None` if it has another form.
@@ -143,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_to_its_own_names_where_only_this_machine_reaches_it() {
+    fn answers_to_its_own_names_and_to_those_that_are_said() {
         let local = doors("::1");
         for host in
             ["localhost:8808", "LOCALHOST", "127.0.0.1:1", "[::1]", "[::1]:2", "tasks.internal:5", "other:99"]
@@ -153,6 +159,9 @@ mod tests {
         for host in ["", "evil.example", "localhost.evil.example:80", "other:98", "10.0.0.1", "[::1]evil"] {
             assert!(!local.answers_to(host), "{host}");
         }
-        assert!(doors("0.0.0.0").answers_to("anything"));
+        let named = doors("0.0.0.0");
+        assert!(named.answers_to("tasks.internal") && named.answers_to("localhost"));
+        assert!(!named.answers_to("anything"), "names that are said hold wherever it listens");
+        assert!(Doors::new("0.0.0.0".parse().unwrap(), [], []).unwrap().answers_to("anything"));
     }
 }
