@@ -95,7 +95,7 @@ impl App {
         } = self;
         let audit = Arc::clone(&bridge.audit);
         let (store, engines, closing) = (bridge.store.clone(), in_force.engines, CancellationToken::new());
-        let health = Health { store, engines, stopping: stop.clone() };
+        let health = Health::new(store, engines, stop.clone());
         let hooks = hooks::routes(Hooks::new(Arc::clone(&bridge), nudge));
         let (router, hearing) = http::router(bridge, Arc::clone(&entrance), closing.clone());
         let router = router.merge(health::routes(health)).merge(hooks);

@@ -6,7 +6,7 @@ use reqwest::StatusCode;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{BASICS, Place, TestApp, text};
+use crate::support::{BASICS, Numbers, Place, TestApp, text};
 
 /// The longest that anything here may take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -104,4 +104,36 @@ async fn a_server_that_drains_is_unready_first_and_serves_until_then() {
     assert_eq!(text(&client.call("hello", json!({})).await.unwrap()), "hello\n");
     // A second signal waits for nothing.
     assert_eq!(app.server.stop(), Some(0));
+}
+
+#[tokio::test]
+async fn the_parts_are_named_to_this_machine_alone() {
+    let app = TestApp::start(HERE);
+    let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
+    let url = app.server.url().replace("/mcp", "/readyz");
+    for (header, value) in [
+        ("x-forwarded-for", "203.0.113.7"),
+        ("forwarded", "for=203.0.113.7"),
+        ("via", "1.1 x"),
+        ("host", "evil.example"),
+    ] {
+        let told: Value = client.get(&url).header(header, value).send().await.unwrap().json().await.unwrap();
+        assert_eq!(told, json!({"status": "ready", "store": {"status": "up"}}), "{header}");
+    }
+}
+
+#[tokio::test]
+async fn whoever_asks_without_pause_whether_it_is_ready_does_not_have_the_store_asked() {
+    let mut app = TestApp::start(&format!("{HERE}\n[metrics]\nlisten = \"127.0.0.1:0\"\n"));
+    let page = app.server.metrics_url();
+    let looks = async || {
+        let numbers = Numbers::read(&page).await;
+        let count = "taskbridge_store_operation_duration_seconds_count";
+        numbers.sum(count, &[("operation", "get")]) + numbers.sum(count, &[("operation", "next_due")])
+    };
+    let before = looks().await;
+    let asked = futures_util::future::join_all((0..400).map(|_| ask(&app, "/readyz"))).await;
+    assert!(asked.iter().all(|(status, _)| *status == StatusCode::OK));
+    let after = looks().await;
+    assert!(after - before < 200.0, "{before} and then {after}");
 }
