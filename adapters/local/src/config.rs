@@ -68,8 +68,8 @@ pub struct Target {
     /// program with a `/` in it starts at the folder of the config file; others are looked for on the job's `PATH`.
     #[schemars(length(min = 1))]
     pub command: Vec<Argument>,
-    /// Lets a caller's value begin an argument with a dash where no `--` stands before it. Without this such a call is
-    /// refused, since the program could take the value for an option.
+    /// Lets a caller's value begin an argument with a dash where no `--` stands right before it, or before the values that it
+    /// follows. Without this such a call is refused, since the program could take the value for an option.
     #[serde(default)]
     pub allow_leading_dash: bool,
     /// Where the command runs (a template); see the backend's `working_dir`.

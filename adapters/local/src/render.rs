@@ -65,45 +65,66 @@ impl<'a> Renderer<'a> {
     /// A whole command line. No caller makes an option of an argument, unless `dashes` lets them.
     pub(crate) fn command(&self, arguments: &[Argument], dashes: bool) -> Result<Vec<String>> {
         let mut command = Vec::with_capacity(arguments.len());
-        // Behind it no program takes anything for an option.
-        let mut options_over = dashes;
+        let mut options_over = false;
         for (i, argument) in arguments.iter().enumerate() {
             match argument {
                 Argument::One(template) => {
                     let field = format!("command[{i}]");
                     let word = self.word(&field, template)?;
-                    if !options_over {
+                    if !options_over && !dashes {
                         self.no_option(&field, template, &word)?;
                     }
-                    options_over |= i > 0 && template == "--";
+                    options_over = i > 0 && self.ends_options(template, options_over);
                     command.push(word);
                 }
-                Argument::Optional(group) => command.extend(self.optional(i, group, options_over)?),
+                Argument::Optional(group) => {
+                    command.extend(self.optional(i, group, options_over, dashes)?);
+                    // Whether it is left out or not: what stands in it may be a program of its own.
+                    let over = |over, template: &String| self.ends_options(template, over);
+                    options_over &= group.iter().fold(options_over, over);
+                }
             }
         }
         Ok(command)
     }
 
-    /// Arguments that are left out together.
-    fn optional(&self, i: usize, group: &[String], mut options_over: bool) -> Result<Vec<String>> {
+    /// Arguments that are left out together. What follows an option in its group may be that option's value, or the option may take
+    /// none: nobody but the program knows.
+    fn optional(
+        &self,
+        i: usize,
+        group: &[String],
+        mut options_over: bool,
+        dashes: bool,
+    ) -> Result<Vec<String>> {
         let mut words = Vec::with_capacity(group.len());
-        // What follows an option in its group is that option's.
-        let mut is_value = false;
         for (j, template) in group.iter().enumerate() {
             if !self.missing(template).is_empty() {
                 return Ok(Vec::new());
             }
             let field = format!("command[{i}][{j}]");
             let word = self.word(&field, template)?;
-            if !options_over && !is_value {
+            if !options_over && !dashes {
                 self.no_option(&field, template, &word)?;
             }
-            options_over |= template == "--";
-            is_value = template.starts_with('-') && !template.contains('=');
+            options_over = self.ends_options(template, options_over);
             words.push(word);
         }
         let complete = words.iter().all(|word| !word.is_empty());
         Ok(if complete { words } else { Vec::new() })
+    }
+
+    /// True if no program takes what comes behind this argument for an option: it is `--`, or a value of the caller's that stands
+    /// behind one. A word of the config's can be the name of a program that `--` was not meant for (`env -- tar`).
+    fn ends_options(&self, template: &str, over: bool) -> bool {
+        template == "--" || (over && self.names_of_callers(template).next().is_some())
+    }
+
+    /// The parameters that a template names.
+    fn names_of_callers(&self, template: &str) -> impl Iterator<Item = String> {
+        let names = self.templates.names(template).unwrap_or_default().into_iter();
+        let heads = names.map(|name| name.split('.').next().unwrap_or_default().to_owned());
+        heads.filter(|head| head != OURS)
     }
 
     /// A word whose first dash is a caller's could be taken for an option that nobody offered. Whose it is shows when the
@@ -123,16 +144,16 @@ impl<'a> Renderer<'a> {
             None => format!("`{field}`"),
         };
         Err(Error::rejected(format!(
-            "{whose} begins with a dash, so that the program could take it for an option: `\"--\"` before it in the \
-             config's `command` lets it through, where the program knows that, or `allow_leading_dash`"
+            "{whose} begins with a dash, so that the program could take it for an option: in the config's `command`, \
+             `--option={{{{ value }}}}` in one argument or `\"--\"` right before it lets it through, where the program knows \
+             that, or `allow_leading_dash`"
         )))
     }
 
     /// The parameters that a template names and the caller did not give (or gave as null).
     fn missing(&self, template: &str) -> Vec<String> {
-        let names = self.templates.names(template).unwrap_or_default().into_iter();
-        let heads = names.map(|name| name.split('.').next().unwrap_or_default().to_owned());
-        heads.filter(|head| head != OURS && self.arguments.get(head).is_none_or(Json::is_null)).collect()
+        let absent = |head: &String| self.arguments.get(head).is_none_or(Json::is_null);
+        self.names_of_callers(template).filter(absent).collect()
     }
 }
 
@@ -212,6 +233,12 @@ mod tests {
                 json!(["rm", "{% if p %}{{ p }}{% endif %}"]),
                 json!(["rm", ["{{ p }}"]]),
                 json!(["rm", ["--into=x", "{{ p }}"]]),
+                json!(["curl", ["-v", "{{ p }}"]]),
+                json!(["curl", ["--file", "{{ p }}"]]),
+                json!(["env", "--", "tar", "{{ p }}"]),
+                json!(["env", "--", "tar", ["{{ p }}"]]),
+                json!(["env", "--", ["{{ taskbridge.artifacts }}/run"], "{{ p }}"]),
+                json!(["env", ["--", "tar", "{{ p }}"]]),
                 json!(["{{ p }}"]),
             ] {
                 let error = command(json!({"p": value}), templates.clone()).unwrap_err();
@@ -222,10 +249,12 @@ mod tests {
             }
             for templates in [
                 json!(["rm", "--", "{{ p }}"]),
-                json!(["rm", "--", "x", ["{{ p }}"]]),
+                json!(["rm", "--", "{{ p }}x", ["{{ p }}"]]),
+                json!(["rm", ["-r", "--", "{{ p }}"]]),
+                json!(["env", "--", "tar", "--", "{{ p }}"]),
                 json!(["rm", "--file={{ p }}"]),
                 json!(["rm", "./{{ p }}"]),
-                json!(["rm", ["--file", "{{ p }}"]]),
+                json!(["rm", ["--file={{ p }}"]]),
             ] {
                 let found = command(json!({"p": value}), templates.clone()).unwrap();
                 assert!(found.iter().any(|word| word.ends_with(value)), "{templates}: {found:?}");
