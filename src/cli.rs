@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit};
 use taskbridge_sdk::Registry;
 
 use crate::app::{self, App, Origin, counted};
@@ -107,6 +107,9 @@ const LINGER: Duration = Duration::from_millis(200);
 /// The program, with these adapters: parses the command line and does what it says.
 pub fn main_with(registry: Registry) -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
+    // What this process holds and was started with is not for other processes of its user to read, such as local jobs. It fails
+    // where a filter of system calls forbids it, and then it is as it would be without.
+    let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
     // Before any thread exists: a helper may have to stay alone in its process.
     if arguments.get(1).is_some_and(|role| role == HELPER) {
         return help(&registry, &arguments[2..]);

@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
-use crate::support::{Client, Ended, Place, Server, SimProcess, text};
+use crate::support::{BASICS, Client, Ended, PROGRAM, Place, Server, SimProcess, text};
 
 /// Each place that takes a secret has one of its own, so that a failure says which got out.
 const KEY: &str = "hidden-key-of-ann-0123456789";
@@ -220,4 +220,39 @@ fn a_secret_would_be_found() {
     let told = json!({"a": [{"b": format!("x{TOKEN}y")}]});
     let found = std::panic::catch_unwind(|| holds_none("what holds one", &told.to_string()));
     assert!(found.is_err());
+}
+
+/// What looks for it in the server and in what watches over the job.
+const PEEK: &str = r#"
+[backends.here]
+kind = "local"
+
+[tools.peek]
+backend = "here"
+parameters.server = { type = "integer" }
+target.command = ["sh", "-c", "cd \"/proc/$1\" && cat environ mem 2>&1; cat \"/proc/$PPID/environ\" 2>&1; echo over", "sh", "{{ server }}"]
+"#;
+
+#[tokio::test]
+async fn a_local_job_cannot_read_what_the_server_was_started_with() {
+    let place = Place::new(&format!("{BASICS}{PEEK}"));
+    // Root may read everything, so that the server and its jobs are without the capabilities that make it root.
+    let mut serve = match rustix::process::geteuid().is_root() {
+        true => {
+            let mut command = std::process::Command::new("setpriv");
+            command.args(["--bounding-set=-all", "--inh-caps=-all", PROGRAM, "serve", "--config"]);
+            command.arg(place.config());
+            place.settle(&mut command);
+            command
+        }
+        false => place.command("serve"),
+    };
+    serve.env("SECRET", HOOK);
+    let mut server = Server::spawn(serve, &place.path("server.log"));
+    server.wait_until_it_listens();
+    let client = Client::open(server.url()).await.unwrap();
+    let said = text(&client.call("peek", json!({"server": server.pid()})).await.unwrap());
+    assert!(said.contains("over") && !said.contains(HOOK), "{said}");
+    assert_eq!(said.matches("denied").count(), 3, "none of it can be read: {said}");
+    assert_eq!(server.stop(), Some(0));
 }
