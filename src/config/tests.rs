@@ -1,6 +1,7 @@
 //! Every kind of mistake, with the exact words that lead to its mending.
 
 mod access;
+mod addresses;
 mod auth;
 mod mistakes;
 mod served;

@@ -106,18 +106,22 @@ impl Exporter {
         let body = body(&self.service, &self.batch).to_string();
         let request = self.client.post(self.to.clone()).headers(self.headers.clone());
         let sent = request.header("content-type", "application/json").body(body).send().await;
-        let sent = sent.and_then(reqwest::Response::error_for_status);
+        // A redirect is not followed, and so no answer either.
+        let sent = sent.map_err(|error| error.without_url().to_string());
+        let sent = sent.and_then(|answer| match answer.status() {
+            status if status.is_success() => Ok(()),
+            status => Err(format!("the collector answers {status}")),
+        });
         self.batch.clear();
         let lost = self.lost.swap(0, Ordering::Relaxed);
         if lost > 0 {
             tracing::warn!(lost, "spans were closed faster than they can be sent, and are lost");
         }
         match sent {
-            Ok(_) if std::mem::take(&mut self.failing) => tracing::info!("spans can be sent again"),
-            Ok(_) => {}
+            Ok(()) if std::mem::take(&mut self.failing) => tracing::info!("spans can be sent again"),
+            Ok(()) => {}
             Err(error) if !std::mem::replace(&mut self.failing, true) => {
-                let error = error.without_url();
-                tracing::warn!(%error, "spans cannot be sent, and are lost");
+                tracing::warn!(error, "spans cannot be sent, and are lost");
             }
             Err(_) => {}
         }

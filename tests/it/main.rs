@@ -25,6 +25,7 @@ mod kill;
 mod metrics;
 mod notify;
 mod operators;
+mod outbound;
 mod persons;
 mod postgres;
 mod readme;

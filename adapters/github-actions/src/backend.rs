@@ -67,7 +67,7 @@ impl Actions {
             credential: Credential::of(&config),
             persons: Persons::of(&config)?,
             api: Api::new(client::connect(&config)?, config.call_timeout),
-            links: Links::new()?,
+            links: Links::new(&config.api)?,
             lists: Lists::default(),
             watch: Watch::new(config.progress_calls_per_minute),
             webhook_secret: config.webhook_secret,

@@ -1,10 +1,12 @@
 //! Fetches logs and artifacts from where GitHub's links lead: other hosts, which must never be sent a credential. What is
 //! fetched is bounded, or given on as it comes.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::RANGE;
+use reqwest::{Url, redirect};
 use taskbridge_sdk::{Error, Result};
 
 use crate::api::Api;
@@ -13,16 +15,29 @@ use crate::failure::{Failure, innermost};
 /// How long a link may take in all.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
+/// The most redirects that a host behind a link may answer with.
+const REDIRECTS: usize = 3;
+
 pub(crate) struct Links {
     client: reqwest::Client,
+    api: Url,
 }
 
 impl Links {
-    pub(crate) fn new() -> Result<Self> {
-        let client = reqwest::Client::builder().timeout(TIMEOUT).user_agent("taskbridge").build();
+    /// For the links of the API at this address.
+    pub(crate) fn new(api: &str) -> Result<Self> {
+        let api = Url::parse(api).map_err(|_| Error::config(format!("`api`: {api:?} is no address")))?;
+        let from = api.clone();
+        let redirects = redirect::Policy::custom(move |attempt| {
+            match attempt.previous().len() <= REDIRECTS && may_lead(&from, attempt.url()) {
+                true => attempt.follow(),
+                false => attempt.stop(),
+            }
+        });
+        let client = reqwest::Client::builder().timeout(TIMEOUT).user_agent("taskbridge").redirect(redirects);
         let client =
-            client.map_err(|e| Error::config(format!("no client can be made: {}", innermost(&e))))?;
-        Ok(Self { client })
+            client.build().map_err(|e| Error::config(format!("no client can be made: {}", innermost(&e))))?;
+        Ok(Self { client, api })
     }
 
     /// What the link at a path of the API leads to; an error's status is GitHub's. A link that has expired meanwhile is asked
@@ -53,6 +68,9 @@ impl Links {
     async fn open_from(&self, api: &Api, what: &str, path: &str, from: Option<u64>) -> Result<Body, Failure> {
         for fresh in [true, false] {
             let link = api.link(what, path).await?;
+            let link = Url::parse(&link).ok().filter(|link| may_lead(&self.api, link)).ok_or_else(|| {
+                unavailable(format!("{what}: GitHub's link leads to where it is not followed"))
+            })?;
             let mut request = self.client.get(link);
             if let Some(from) = from {
                 request = request.header(RANGE, format!("bytes={from}-"));
@@ -71,6 +89,24 @@ impl Links {
             }
         }
         Err(unavailable(format!("{what}: every link has expired")))
+    }
+}
+
+/// Whether something may be fetched where this API sends us: over TLS, and neither from this machine nor from where machines are
+/// handed their credentials, unless the API itself is such a place.
+fn may_lead(api: &Url, to: &Url) -> bool {
+    let secured = to.scheme() == "https" || (to.scheme() == "http" && api.scheme() == "http");
+    secured && (!is_near(to) || is_near(api))
+}
+
+/// True if an address is this machine or its own network segment, by what it says: no name is looked up.
+fn is_near(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default().trim_end_matches('.');
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    match address.map(|address| address.to_canonical()) {
+        Ok(IpAddr::V4(four)) => four.is_loopback() || four.is_link_local() || four.is_unspecified(),
+        Ok(IpAddr::V6(six)) => six.is_loopback() || six.is_unicast_link_local() || six.is_unspecified(),
+        Err(_) => host == "localhost" || host.ends_with(".localhost"),
     }
 }
 
@@ -109,4 +145,41 @@ fn broken(what: &str, error: &reqwest::Error) -> Failure {
 
 fn unavailable(message: String) -> Failure {
     Failure { status: None, error: Error::unavailable(message) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_leads_neither_to_this_machine_nor_to_where_credentials_are_handed_out() {
+        let may = |api: &str, to: &str| may_lead(&Url::parse(api).unwrap(), &Url::parse(to).unwrap());
+        let github = "https://api.github.com";
+        for to in [
+            "https://productionresultssa0.blob.core.windows.net/x?sig=1",
+            "https://10.0.0.7/ghes/x",
+            "https://storage.example.com:8443/x",
+        ] {
+            assert!(may(github, to), "{to}");
+        }
+        for to in [
+            "http://productionresultssa0.blob.core.windows.net/x",
+            "http://169.254.169.254/latest/meta-data/",
+            "https://169.254.169.254/latest/meta-data/",
+            "https://127.0.0.1:2379/v3/kv",
+            "https://0x7f.1/",
+            "https://2130706433/",
+            "https://localhost./x",
+            "https://a.localhost/x",
+            "https://0.0.0.0/x",
+            "https://[::1]/x",
+            "https://[::ffff:127.0.0.1]/x",
+            "https://[fe80::1]/x",
+            "file:///etc/passwd",
+        ] {
+            assert!(!may(github, to), "{to}");
+        }
+        assert!(may("http://127.0.0.1:3000", "http://localhost:3000/_links/1"), "the API is here itself");
+        assert!(!may("http://ghes.example.com", "http://127.0.0.1/x"));
+    }
 }

@@ -1,0 +1,204 @@
+//! Where the server connects to by itself: where the config says and nowhere else, whoever wants it elsewhere: an issuer, a
+//! receiver, a collector or an engine that redirects, and a caller who names addresses wherever there is room for a text.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+use crate::support::issuer::{RESOURCE, Signer, seconds};
+use crate::support::{BASICS, Client, Fault, Modern, Place, text};
+
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
+
+const TOOLS: &str = r#"
+[backends.here]
+kind = "local"
+
+[tools.say]
+backend = "here"
+target.command = ["echo", "{{ what }}"]
+parameters.what.type = "string"
+
+[tools.read]
+backend = "here"
+target.command = ["cat", "{{ document }}"]
+parameters.document.type = "file"
+"#;
+
+/// Somebody who redirects all that is asked of them to a place where nobody may ever come.
+struct Lure {
+    url: String,
+    asked: Arc<Mutex<Vec<String>>>,
+    trap: String,
+    caught: Arc<AtomicUsize>,
+    serving: [JoinHandle<()>; 2],
+}
+
+impl Lure {
+    #[expect(clippy::disallowed_methods, reason = "it serves beside the test's own requests")]
+    async fn set() -> Self {
+        let caught = Arc::<AtomicUsize>::default();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let trap = format!("http://{}", listener.local_addr().unwrap());
+        let counts = Arc::clone(&caught);
+        let counting = tokio::spawn(async move {
+            while listener.accept().await.is_ok() {
+                counts.fetch_add(1, Ordering::SeqCst);
+            }
+        });
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let asked = Arc::<Mutex<Vec<String>>>::default();
+        let state = (trap.clone(), Arc::clone(&asked));
+        let router = Router::new().fallback(away).with_state(state);
+        let redirecting = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        Self { url, asked, trap, caught, serving: [counting, redirecting] }
+    }
+
+    /// That somebody came here, to this path, and was not led away.
+    fn leads_nobody_away_from(&self, path: &str) {
+        let asked = self.asked.lock();
+        assert!(asked.iter().any(|at| at == path), "nobody asked for {path}: {asked:?}");
+        assert_eq!(self.caught.load(Ordering::SeqCst), 0, "{asked:?}");
+    }
+}
+
+impl Drop for Lure {
+    fn drop(&mut self) {
+        self.serving.iter().for_each(JoinHandle::abort);
+    }
+}
+
+async fn away(State((trap, asked)): State<(String, Arc<Mutex<Vec<String>>>)>, request: Request) -> Response {
+    let path = request.uri().path().to_owned();
+    // It keeps the method and the body, whatever was sent.
+    let answer = (StatusCode::TEMPORARY_REDIRECT, [(header::LOCATION, format!("{trap}{path}"))]);
+    asked.lock().push(path);
+    answer.into_response()
+}
+
+#[tokio::test]
+async fn an_issuer_that_redirects_is_not_followed() {
+    let lure = Lure::set().await;
+    let url = &lure.url;
+    let issuer = format!("{url}/realm");
+    let signer = Signer::ed("one");
+    let claims =
+        json!({"iss": issuer, "aud": RESOURCE, "sub": "ann", "exp": seconds(3600), "iat": seconds(-1)});
+    let signed = signer.sign(&json!({}), &claims);
+    let introspection = format!(
+        "[auth.issuers.introspection]\nendpoint = \"{url}/introspect\"\nclient_id = \"a\"\nclient_secret = \"b\"\n"
+    );
+    for (more, token, path) in [
+        ("", &*signed, "/.well-known/openid-configuration/realm"),
+        (&*format!("jwks_uri = \"{url}/keys\"\n"), &*signed, "/keys"),
+        (&*introspection, "opaque", "/introspect"),
+    ] {
+        let auth = format!(
+            "mode = \"oauth\"\nresource = \"{RESOURCE}\"\n[[auth.issuers]]\nissuer = \"{issuer}\"\n{more}"
+        );
+        let place = Place::new(&format!("{}{TOOLS}", BASICS.replace("single_user = true", &auth)));
+        let server = place.serve();
+        match Client::open_with(server.url(), token).await.err() {
+            Some(Fault::Status(status, _)) => assert!([401, 503].contains(&status.as_u16()), "{status}"),
+            other => panic!("{path}: {other:?}"),
+        }
+        lure.leads_nobody_away_from(path);
+    }
+}
+
+#[tokio::test]
+async fn a_receiver_and_a_collector_that_redirect_are_not_followed() {
+    let lure = Lure::set().await;
+    let url = &lure.url;
+    let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+    let place = Place::new(&format!(
+        "{BASICS}{TOOLS}[[notify]]\nurl = \"{url}/hook\"\nsecret = \"{secret}\"\n[telemetry]\notlp = \"{url}\"\n"
+    ));
+    let server = place.serve();
+    let client = Client::open(server.url()).await.unwrap();
+    client.call("say", json!({"what": "x"})).await.unwrap();
+    let log = || std::fs::read_to_string(place.path("server.log")).unwrap();
+    let told = async {
+        let words = ["redirects are not followed", "spans cannot be sent, and are lost"];
+        while !words.iter().all(|words| log().contains(words)) {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, told).await.expect("the log says of both that they are not told");
+    lure.leads_nobody_away_from("/hook");
+    lure.leads_nobody_away_from("/v1/traces");
+}
+
+#[tokio::test]
+async fn an_engine_that_redirects_is_not_followed() {
+    let lure = Lure::set().await;
+    let url = &lure.url;
+    for (kind, fields, path) in [
+        (
+            "github-actions",
+            format!("repository = \"o/r\"\ntoken = \"ghp_x\"\napi = \"{url}\"\n"),
+            "/repos/o/r",
+        ),
+        (
+            "slurm",
+            format!("jobs_dir = \"jobs\"\nrest = {{ url = \"{url}\", user = \"u\", token = \"t\" }}\n"),
+            "/openapi",
+        ),
+    ] {
+        let place = Place::new(&format!("{BASICS}[backends.engine]\nkind = \"{kind}\"\n{fields}"));
+        let looked = place.run(place.command("doctor")).await;
+        assert_eq!(looked.code, Some(1), "{kind}: {looked:?}");
+        lure.leads_nobody_away_from(path);
+    }
+}
+
+#[tokio::test]
+async fn nothing_that_a_caller_names_is_asked() {
+    let lure = Lure::set().await;
+    let trap = &lure.trap;
+    let place = Place::new(&format!("{BASICS}{TOOLS}"));
+    let server = place.serve();
+    let client = Client::open(server.url()).await.unwrap();
+    let modern = Modern::able(
+        server.url(),
+        json!({"elicitation": {"url": {}}, "extensions": {trap.clone(): {"href": trap}}}),
+    );
+    let said = client.call("say", json!({"what": trap})).await.unwrap();
+    assert_eq!(text(&said), format!("{trap}\n"), "it is a text like any other");
+    let refused = client.call("read", json!({"document": trap})).await;
+    assert!(refused.map_or(true, |answer| answer["isError"] == true), "an address is no file");
+    let file = json!({"document": {"uri": trap, "name": trap}});
+    assert!(client.call("read", file).await.map_or(true, |answer| answer["isError"] == true));
+    for (method, params) in [
+        ("resources/read", json!({"uri": trap})),
+        ("resources/read", json!({"uri": format!("taskbridge://tasks/{trap}/log")})),
+        ("resources/subscribe", json!({"uri": trap})),
+        ("prompts/get", json!({"name": trap})),
+        (
+            "completion/complete",
+            json!({"ref": {"type": "ref/resource", "uri": trap}, "argument": {"name": "a", "value": trap}}),
+        ),
+    ] {
+        let _: Result<Value, Fault> = client.request(method, params).await;
+    }
+    let icon = json!([{"src": format!("{trap}/icon.png")}]);
+    let meta = json!({"_meta": {"io.modelcontextprotocol/clientInfo": {"name": "x", "version": "1", "websiteUrl": trap, "icons": icon}}});
+    let _ = modern.call("say", &json!({"what": trap}), meta).await;
+    for name in ["host", "origin", "referer", "x-forwarded-host", "forwarded"] {
+        let _ = Modern::without_tasks(server.url())
+            .with_header(name, trap)
+            .request("tools/list", json!({}))
+            .await;
+    }
+    assert_eq!(lure.caught.load(Ordering::SeqCst), 0);
+    assert!(lure.asked.lock().is_empty());
+}
