@@ -87,8 +87,23 @@ impl Folder {
 
     /// Writes a file in place of what was there; nobody ever sees half of it.
     pub(crate) fn write(&self, name: &str, content: &[u8], mode: u32) -> io::Result<()> {
+        self.replace(name, mode, |file| file.write_all(content))
+    }
+
+    /// Copies a file in place of what was there; a job that reads that goes on with what it had.
+    pub(crate) fn copy(&self, from: &Path, name: &str, mode: u32) -> io::Result<()> {
+        let mut source = open_regular(from)?;
+        self.replace(name, mode, |file| io::copy(&mut source, file).map(drop))
+    }
+
+    fn replace(
+        &self,
+        name: &str,
+        mode: u32,
+        fill: impl FnOnce(&mut File) -> io::Result<()>,
+    ) -> io::Result<()> {
         let target = self.0.join(name);
-        let draft = draft(&target, content, mode)?;
+        let draft = draft(&target, mode, fill)?;
         fs::rename(&draft, &target).inspect_err(|_| drop(fs::remove_file(&draft)))?;
         sync_parent(&target)
     }
@@ -96,7 +111,7 @@ impl Folder {
     /// Writes a file unless there is one, and gives what stands there.
     pub(crate) fn write_first(&self, name: &str, content: &[u8]) -> io::Result<Vec<u8>> {
         let target = self.0.join(name);
-        let draft = draft(&target, content, 0o600)?;
+        let draft = draft(&target, 0o600, |file| file.write_all(content))?;
         let linked = fs::hard_link(&draft, &target);
         drop(fs::remove_file(&draft));
         match linked {
@@ -234,24 +249,23 @@ fn read(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
 }
 
 /// A file's whole content under a name of its own beside its target, safely on disk.
-fn draft(target: &Path, content: &[u8], mode: u32) -> io::Result<PathBuf> {
+fn draft(target: &Path, mode: u32, fill: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<PathBuf> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let name = target.file_name().unwrap_or_default().to_string_lossy();
-    loop {
+    let (path, mut file) = loop {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let path = target.with_file_name(format!(".{name}.{}.{number}", std::process::id()));
         match OpenOptions::new().write(true).create_new(true).mode(mode).open(&path) {
-            Ok(mut file) => {
-                // Whoever is to read it must not depend on the umask that the server happens to have.
-                let opened = file.set_permissions(Permissions::from_mode(mode));
-                let written = opened.and_then(|()| file.write_all(content)).and_then(|()| file.sync_all());
-                return written.map(|()| path.clone()).inspect_err(|_| drop(fs::remove_file(&path)));
-            }
+            Ok(file) => break (path, file),
             // Another server, or one that died, has this name.
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
             Err(e) => return Err(e),
         }
-    }
+    };
+    // Whoever is to read it must not depend on the umask that the server happens to have.
+    let opened = file.set_permissions(Permissions::from_mode(mode));
+    let written = opened.and_then(|()| fill(&mut file)).and_then(|()| file.sync_all());
+    written.map(|()| path.clone()).inspect_err(|_| drop(fs::remove_file(&path)))
 }
 
 /// Makes a new name in a folder survive a power cut.
@@ -290,6 +304,25 @@ mod tests {
             let found = fs::metadata(folder.file("x")).unwrap().permissions().mode();
             assert_eq!(found & 0o7777, mode, "whatever the umask");
         }
+    }
+
+    #[test]
+    fn a_file_that_is_copied_again_is_not_cut_while_it_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::new(dir.path(), "tb-a");
+        folder.make(None).unwrap();
+        let from = dir.path().join("from");
+        fs::write(&from, "first").unwrap();
+        folder.copy(&from, "files/data", 0o640).unwrap();
+        let mut job = File::open(folder.file("files/data")).unwrap();
+        fs::write(&from, "2").unwrap();
+        folder.copy(&from, "files/data", 0o640).unwrap();
+        let mut read = String::new();
+        job.read_to_string(&mut read).unwrap();
+        assert_eq!(read, "first");
+        assert_eq!(fs::read_to_string(folder.file("files/data")).unwrap(), "2");
+        assert_eq!(fs::metadata(folder.file("files/data")).unwrap().permissions().mode() & 0o777, 0o640);
+        assert_eq!(entries(&folder.file("files")).unwrap().len(), 1, "no draft is left");
     }
 
     #[test]

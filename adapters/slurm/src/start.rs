@@ -1,10 +1,6 @@
 //! How a job begins: submitted and held, recorded in its folder, and only then released. A job that is not recorded was never
 //! released, so that a start can be repeated: whatever it left behind is held for ever, and is cancelled when it is found.
 
-use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
-
 use taskbridge_sdk::{Error, ErrorKind, JobSpec, Result, Started};
 
 use crate::backend::{Slurm, disk};
@@ -191,16 +187,9 @@ fn write(folder: &Folder, order: &Order) -> std::io::Result<()> {
         folder.write(name, content, readable(*mode))?;
     }
     for (from, name) in &order.copies {
-        copy(from, folder, name, readable(0o600))?;
+        folder.copy(from, name, readable(0o600))?;
     }
     folder.write_json(PLAN, &order.plan)
-}
-
-fn copy(from: &Path, folder: &Folder, name: &str, mode: u32) -> std::io::Result<()> {
-    let mut source = crate::folder::open_regular(from)?;
-    let mut target = std::fs::File::create(folder.file(name))?;
-    target.set_permissions(Permissions::from_mode(mode))?;
-    std::io::copy(&mut source, &mut target).map(drop)
 }
 
 pub(crate) fn unwritable(folder: &Folder, error: std::io::Error) -> Error {
