@@ -50,7 +50,14 @@ impl Slurm {
             Err(error) if error.kind() == ErrorKind::Uncertain && job.may_exist => {
                 return Err(Error::unavailable(error.to_string()));
             }
-            Err(error) => return Err(error),
+            Err(error) => {
+                // What came with the call is not kept for a job that was refused and never was.
+                if !job.may_exist && is_refusal(error.kind()) {
+                    let folder = self.folder(key);
+                    drop(disk(move || std::fs::remove_dir_all(folder.path())).await);
+                }
+                return Err(error);
+            }
         };
         let waits = plan.approval.is_some();
         self.keep_plan(key, plan);
@@ -173,6 +180,11 @@ impl Slurm {
     }
 }
 
+/// True of what Slurm understood and did not take.
+fn is_refusal(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::Rejected | ErrorKind::Denied | ErrorKind::Config)
+}
+
 /// Reads what `ID` holds.
 pub(crate) fn read_id(bytes: &[u8]) -> Option<JobId> {
     std::str::from_utf8(bytes).ok()?.trim().parse().ok()
@@ -244,5 +256,24 @@ mod tests {
         folder.write(PLAN, &plan, 0o600).unwrap();
         slurm.begin(&job).await.unwrap();
         assert!(fake.knows().released.is_empty(), "nobody has approved it");
+    }
+
+    #[tokio::test]
+    async fn a_call_that_is_refused_leaves_no_folder_and_one_that_may_have_arrived_does() {
+        let (_dir, fake, slurm) = world();
+        for (refusal, may_exist, is_left) in [
+            (ErrorKind::Rejected, false, false),
+            (ErrorKind::Denied, false, false),
+            (ErrorKind::Uncertain, false, true),
+            (ErrorKind::Unavailable, false, true),
+            (ErrorKind::Rejected, true, true),
+        ] {
+            let mut job = suite::job(json!({"script": "job.sh"}), json!({}));
+            job.may_exist = may_exist;
+            fake.knows().refusal = Some(refusal);
+            assert_eq!(slurm.begin(&job).await.unwrap_err().kind(), refusal);
+            let folder = slurm.folder(job.key.as_str());
+            assert_eq!(folder.path().exists(), is_left, "{refusal:?} {may_exist}");
+        }
     }
 }

@@ -1,14 +1,18 @@
-//! Removes the folders of jobs that ended long ago. A job of which it is not written down how it ended is never touched.
+//! Removes the folders of jobs that ended long ago, and of those that never were. A job that was recorded, and of which it is not
+//! written down how it ended, is never touched.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use crate::folder::OBSERVED;
+use crate::folder::{ID, OBSERVED};
 use crate::handle::is_key;
 
-/// Removes every folder whose job was seen to end longer ago than `keep`.
+/// Whoever repeats a start does so sooner than this.
+const STARTS_WITHIN: Duration = Duration::from_hours(24);
+
+/// Removes every folder whose job was seen to end longer ago than `keep`, or was not recorded for as long.
 pub(crate) fn sweep(jobs: &Path, keep: Duration) -> io::Result<()> {
     // The time comes from the clock that stamped the folders, which need not be this machine's.
     let mut stamp = File::create(jobs.join(".swept"))?;
@@ -16,16 +20,25 @@ pub(crate) fn sweep(jobs: &Path, keep: Duration) -> io::Result<()> {
     let now = stamp.metadata()?.modified()?;
     for entry in fs::read_dir(jobs)? {
         let entry = entry?;
-        let path = entry.path();
-        let ended = fs::metadata(path.join(OBSERVED)).and_then(|metadata| metadata.modified());
-        if entry.file_name().to_str().is_some_and(is_key)
-            && ended.is_ok_and(|ended| now.duration_since(ended).is_ok_and(|age| age >= keep))
-        {
+        if entry.file_name().to_str().is_some_and(is_key) && is_old(&entry.path(), now, keep) {
             // One that cannot be removed is tried again at the next sweep.
-            drop(fs::remove_dir_all(path));
+            drop(fs::remove_dir_all(entry.path()));
         }
     }
     Ok(())
+}
+
+fn is_old(folder: &Path, now: SystemTime, keep: Duration) -> bool {
+    let is_past = |path: &Path, age: Duration| {
+        let written = fs::metadata(path).and_then(|metadata| metadata.modified());
+        written.is_ok_and(|written| now.duration_since(written).is_ok_and(|past| past >= age))
+    };
+    let is_missing = |name: &str| folder.join(name).try_exists().is_ok_and(|is_there| !is_there);
+    match is_missing(OBSERVED) {
+        // A job that nobody recorded was never released. Such a folder changes when a start is repeated.
+        true => is_missing(ID) && is_past(folder, keep.max(STARTS_WITHIN)),
+        false => is_past(&folder.join(OBSERVED), keep),
+    }
 }
 
 #[cfg(test)]
@@ -35,17 +48,23 @@ mod tests {
     #[test]
     fn only_what_ended_long_ago_is_removed() {
         let dir = tempfile::tempdir().unwrap();
-        for name in ["tb-ended", "tb-runs", "theirs"] {
+        for name in ["tb-ended", "tb-runs", "tb-begins", "tb-never-was", "theirs"] {
             fs::create_dir(dir.path().join(name)).unwrap();
+        }
+        fs::write(dir.path().join("tb-runs").join(ID), "7").unwrap();
+        for name in ["tb-runs", "tb-never-was"] {
+            let folder = File::open(dir.path().join(name)).unwrap();
+            folder.set_modified(folder.metadata().unwrap().modified().unwrap() - STARTS_WITHIN).unwrap();
         }
         for name in ["tb-ended", "theirs"] {
             fs::write(dir.path().join(name).join(OBSERVED), "{}").unwrap();
         }
         sweep(dir.path(), Duration::from_secs(3600)).unwrap();
         assert!(dir.path().join("tb-ended").exists(), "it ended just now");
+        assert!(!dir.path().join("tb-never-was").exists());
         sweep(dir.path(), Duration::ZERO).unwrap();
         let mut left: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
         left.sort();
-        assert_eq!(left, [".swept", "tb-runs", "theirs"]);
+        assert_eq!(left, [".swept", "tb-begins", "tb-runs", "theirs"]);
     }
 }
