@@ -19,6 +19,7 @@ from callers import SECONDS as PATIENCE
 from callers import UNCERTAIN
 from jobs import Job
 from peer import SECONDS, Failed, Peer
+from proxy import Proxy
 from shims import Shims
 from workflows import TERMINAL
 
@@ -183,8 +184,10 @@ class Slurm:
         word, _, told = self._process.stdout.readline().strip().partition(" ")
         if word != "ready":
             raise Failed(f"the cluster did not start: {told}")
-        self._folder = Path(json.loads(told)["folder"])
-        self.proxies = {"slurm": Shims(self._folder, self.losses, seed, REFUSAL)}
+        self.told = json.loads(told)
+        self._folder = Path(self.told["folder"])
+        self._shims = Shims(self._folder, self.losses, seed, REFUSAL)
+        self.proxies: dict[str, Shims | Proxy] = {"slurm": self.between(seed)}
         self.works: list[Script] = self.scripts()
         self.killed = 0
         self._random = random.Random(seed)
@@ -195,6 +198,10 @@ class Slurm:
 
     def more_options(self) -> list[str]:
         return []
+
+    def between(self, _seed: int) -> "Shims | Proxy":
+        """What is between the bridge and the cluster."""
+        return self._shims
 
     def scripts(self) -> list[Script]:
         return scripts()
@@ -267,7 +274,8 @@ class Slurm:
         rows = [line.split("|") for line in text.splitlines()]
         begun = {(name, job.partition("_")[0]) for name, job, start, _ in rows if start not in ("Unknown", "None")}
         released = Counter(name for name, _ in begun if name.startswith("tb-"))
-        print(f"{self.killed:6} times the controller was killed (-9) and started again, once stopped for {AWAY} s")
+        if not self.peaceful:
+            print(f"{self.killed:6} times the controller was killed (-9) and started again, once stopped for {AWAY} s")
         forgotten = {label: never for script in self.works for label, never in script.forgotten.items()}
         print(f"{len(forgotten):6} jobs that the controller forgot in a crash, told as lost: {', '.join(forgotten)}")
         began = [label for label, never in forgotten.items() if never and (self._runs / label).exists()]
@@ -293,8 +301,7 @@ class Slurm:
     def stop(self) -> None:
         """The cluster ends with its input."""
         self._leave_in_peace()
-        for shims in self.proxies.values():
-            shims.stop()
+        self._shims.stop()
         assert self._process.stdin
         self._process.stdin.close()
         self._process.wait(SECONDS)

@@ -178,6 +178,10 @@ fn failure(answer: &Answer, what: &str) -> Error {
             answer.status
         )),
         (429, _) => Error::limited(None, "slurmrestd asks for patience: HTTP 429"),
+        // It has no such answers itself (its errors are 500): they are of what stands before it.
+        (status @ 502..=504, words) => {
+            Error::unavailable(format!("slurmrestd cannot be reached for {what}: HTTP {status} {words}"))
+        }
         (404, _) => Error::config(format!("slurmrestd has no {what} at this version of its API: HTTP 404")),
         (status, "") => {
             Error::unavailable(format!("slurmrestd answers {what} with HTTP {status} and no words"))
@@ -241,7 +245,8 @@ impl Driver for Rest {
             )));
         }
         let error = failure(&answer, "a submission");
-        let lost = refusal::may_have_arrived(&refusal_of(&answer)) || (200..300).contains(&answer.status);
+        let lost =
+            refusal::may_have_arrived(&refusal_of(&answer)) || matches!(answer.status, 200..=299 | 502..=504);
         Err(if lost { uncertain(&error) } else { error })
     }
 

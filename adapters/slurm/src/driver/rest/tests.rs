@@ -171,3 +171,14 @@ async fn jobs_of_another_user_begin_with_the_umask_that_they_are_given() {
         assert!(sent.contains(variable), "{variable}: {sent}");
     }
 }
+
+#[tokio::test]
+async fn what_a_gateway_says_in_its_place_is_no_word_of_slurm() {
+    let busy = || json!({"errors": [{"error": "upstream is busy", "error_number": 9001}]});
+    for status in 502..=504 {
+        let (driver, _recorded) = Recorded::driver(38, &[(status, busy()), (status, busy())]).await;
+        let submitted = driver.submit(&order()).await.unwrap_err();
+        assert!(matches!(submitted.kind(), ErrorKind::Uncertain), "it may have been handed on: {submitted}");
+        assert!(matches!(driver.queue().await.unwrap_err().kind(), ErrorKind::Unavailable));
+    }
+}

@@ -1,0 +1,305 @@
+//! Single steps of the machine and what comes of them. What holds of all steps is in the file above.
+
+use super::*;
+
+#[test]
+fn whatever_is_left_alone_comes_to_an_end() {
+    // Nobody answers, the engine never does: the deadlines alone bring every row to a state where nothing is owed.
+    for confirm in [false, true] {
+        let mut task = row(confirm, OnExpiry::Abandon);
+        let mut now = START;
+        for _ in 0..10_000 {
+            let Some(due) = task.due_at else { break };
+            now = now.max(due);
+            let event = match todo(&task, now) {
+                Action::Start { may_exist: false } => Event::Intended,
+                Action::Start { may_exist: true } => {
+                    let Job::Starting { attempts, .. } = task.job else { unreachable!() };
+                    let failure = Failure { kind: ErrorKind::Unavailable, message: "down".to_owned() };
+                    Event::StartFailed { attempt: attempts, may_exist: true, failure }
+                }
+                Action::Expire => Event::DeadlinePassed,
+                other => panic!("{other:?} is owed for {task:?}"),
+            };
+            task = next(&task, event, now).task;
+        }
+        assert_eq!(task.due_at, None, "{task:?}");
+        assert_eq!(task.outcome(), Some(Outcome::Broken));
+    }
+}
+
+#[test]
+fn a_cancelled_start_that_turns_up_later_is_cancelled_in_the_engine() {
+    let task = next(&row(false, OnExpiry::Cancel), Event::Intended, START).task;
+    let task = next(&task, Event::CancelRequested { mode: Cancel::Settle, on_behalf_of: None }, START).task;
+    assert_eq!(task.outcome(), Some(Outcome::Cancelled));
+    assert_eq!(todo(&task, START), Action::Find);
+    let event = Event::Started { handle: JobHandle::new("h"), group: GroupKey::new(""), first: None };
+    let task = next(&task, event, START).task;
+    assert_eq!(todo(&task, START), Action::Cancel);
+    let task = next(&task, Event::CancelTaken, START).task;
+    assert_eq!(todo(&task, START), Action::Rest);
+    assert!(task.due_at.is_some(), "it stays due until the job is known to have ended");
+    let ended = Observation::new(JobState::Succeeded(Output::text("too late")));
+    let step = next(&task, Event::Observed(ended), START);
+    assert_eq!(step.task.outcome(), Some(Outcome::Cancelled), "success after a cancellation changes nothing");
+    assert_eq!((step.task.due_at, step.output), (None, None));
+}
+
+#[test]
+fn an_outage_before_the_start_is_told_and_ends_after_start_within() {
+    let failure = Failure { kind: ErrorKind::Unavailable, message: "connection refused".to_owned() };
+    let mut task = row(false, OnExpiry::Cancel);
+    let mut now = START;
+    while !task.has_ended() {
+        now = now.max(task.due_at.unwrap());
+        assert_eq!(todo(&task, now), Action::Start { may_exist: false });
+        task = next(&task, Event::Intended, now).task;
+        let Job::Starting { attempts, .. } = task.job else { unreachable!() };
+        task = next(
+            &task,
+            Event::StartFailed { attempt: attempts, may_exist: false, failure: failure.clone() },
+            now,
+        )
+        .task;
+        if !task.has_ended() {
+            assert!(task.status_message().unwrap().starts_with("connection refused (since "));
+        }
+    }
+    assert_eq!(task.outcome(), Some(Outcome::Broken));
+    assert_eq!(task.status_message().unwrap(), "not started: connection refused");
+    assert!(now.since(START) >= task.terms.start_within && now.since(START) < task.terms.start_within * 2);
+}
+
+#[test]
+fn a_message_that_is_over_is_not_prolonged_and_an_answer_ends_it() {
+    let until = START + Duration::from_secs(30);
+    let out = Event::Delivering { key: "q1".to_owned(), n: 1, until };
+    let asked = next(&row(true, OnExpiry::Cancel), out.clone(), START).task;
+    assert!(asked.questions[0].is_out(START));
+
+    let ended = Event::DeliveryEnded { key: "q1".to_owned(), n: 1, over: false, problem: None };
+    let ended = next(&asked, ended, START).task;
+    assert!(!next(&ended, out, START).task.questions[0].is_out(START));
+    let again = Event::Delivering { key: "q1".to_owned(), n: 2, until };
+    assert!(next(&ended, again, START).task.questions[0].is_out(START));
+
+    let answer = Event::Answered { key: "q1".to_owned(), answer: Answer::Decline, by: somebody().into() };
+    let answered = next(&asked, answer, START).task;
+    assert!(answered.questions[0].delivery.as_ref().unwrap().over);
+    // One that is closed without an answer is still in front of a person.
+    let cancelled =
+        next(&asked, Event::CancelRequested { mode: Cancel::Settle, on_behalf_of: None }, START).task;
+    assert_eq!(cancelled.questions[0].status, AskedStatus::Closed);
+    assert!(cancelled.questions[0].is_out(START));
+}
+
+#[test]
+fn progress_that_steps_back_does_not_step_back_in_what_was_reached() {
+    let mut task = row(false, OnExpiry::Cancel);
+    task = next(&task, Event::Intended, START).task;
+    let started = Event::Started { handle: JobHandle::new("h"), group: GroupKey::new(""), first: None };
+    task = next(&task, started, START).task;
+    for done in [3.0, 7.0, 1.0] {
+        let seen = Observation::new(JobState::Running).with_progress(done, None);
+        task = next(&task, Event::Observed(seen), START).task;
+    }
+    assert_eq!(task.progress.map(|progress| progress.done), Some(1.0));
+    assert_eq!(task.furthest, Some(7.0));
+}
+
+#[test]
+fn the_reply_to_a_start_that_comes_after_looks_tells_only_of_an_end() {
+    let mut task = row(false, OnExpiry::Cancel);
+    task = next(&task, Event::Intended, START).task;
+    let started = |first| Event::Started { handle: JobHandle::new("h"), group: GroupKey::new(""), first };
+    task = next(&task, started(None), START).task;
+    let asks = Observation { questions: vec![question("go")], ..Observation::new(JobState::Running) };
+    task = next(&task, Event::Observed(asks), START).task;
+    let late = started(Some(Observation::new(JobState::Running).with_progress(1.0, None)));
+    assert_eq!(next(&task, late, START).task, task, "the question was asked since");
+    let over = started(Some(Observation::new(JobState::Succeeded(Output::text("done")))));
+    assert_eq!(next(&task, over, START).task.outcome(), Some(Outcome::Succeeded));
+}
+
+#[test]
+fn a_refusal_means_what_the_tool_said() {
+    let seen = Observation {
+        questions: vec![question("go"), question("on")],
+        ..Observation::new(JobState::Running)
+    };
+    for (answer, what) in
+        [(Answer::Decline, "was declined"), (Answer::Cancel, "was closed without an answer")]
+    {
+        for (rule, outcome) in [
+            (OnRefusal::Tell, None),
+            (OnRefusal::Fail, Some(Outcome::Failed)),
+            (OnRefusal::Cancel, Some(Outcome::Cancelled)),
+        ] {
+            let mut task = row(false, OnExpiry::Cancel);
+            match answer {
+                Answer::Decline => task.terms.on_decline = rule,
+                _ => task.terms.on_dismiss = rule,
+            }
+            let started = Event::Started {
+                handle: JobHandle::new("h"),
+                group: GroupKey::new(""),
+                first: Some(seen.clone()),
+            };
+            let task = next(&next(&task, Event::Intended, START).task, started, START).task;
+            let said =
+                Event::Answered { key: "q1".to_owned(), answer: answer.clone(), by: somebody().into() };
+            let task = next(&task, said, START).task;
+            assert_eq!(task.outcome(), outcome, "{rule:?}");
+            if outcome.is_none() {
+                assert_eq!(todo(&task, START), Action::Answer { key: "q1".to_owned() });
+                continue;
+            }
+            assert_eq!(
+                task.message.as_deref(),
+                Some(format!("the question \"go?\" {what}, so the job is stopped").as_str())
+            );
+            assert_eq!(todo(&task, START), Action::Cancel, "the job is stopped, and not told");
+            assert!(task.questions.iter().all(|asked| asked.status == AskedStatus::Closed));
+        }
+    }
+}
+
+#[test]
+fn a_question_that_nobody_could_answer_ends_the_task_and_says_why() {
+    let secret = json!({"type": "object", "properties": {"password": {"type": "string"}}});
+    let mut seen = Observation::new(JobState::Running);
+    seen.questions = vec![question("go"), Question::form("login", "Log in", secret)];
+    let started = Event::Started { handle: JobHandle::new("h"), group: GroupKey::new(""), first: None };
+    let task = next(&next(&row(false, OnExpiry::Abandon), Event::Intended, START).task, started, START).task;
+    let task = next(&task, Event::Observed(seen), START).task;
+    assert_eq!(task.outcome(), Some(Outcome::Failed));
+    let message = task.message.as_deref().unwrap();
+    assert!(
+        message.starts_with(
+            "the job's question \"login\" cannot be asked: its field `password` asks for a secret"
+        )
+    );
+    assert_eq!(todo(&task, START), Action::Cancel, "the job is stopped");
+    assert!(
+        task.questions.iter().all(|asked| asked.question.id != "login"),
+        "and the question never goes out"
+    );
+    sound(&task);
+}
+
+#[test]
+fn an_answer_is_offered_again_soon_however_often_the_engine_could_not_take_it() {
+    let asks = Observation { questions: vec![question("go")], ..Observation::new(JobState::Running) };
+    let started = Event::Started { handle: JobHandle::new("h"), group: GroupKey::new(""), first: Some(asks) };
+    let task = next(&next(&row(false, OnExpiry::Cancel), Event::Intended, START).task, started, START).task;
+    let key = || "q1".to_owned();
+    let mut task =
+        next(&task, Event::Answered { key: key(), answer: Answer::Decline, by: somebody().into() }, START)
+            .task;
+    let (mut now, failure) =
+        (START, Failure { kind: ErrorKind::Unavailable, message: "no token".to_owned() });
+    for _ in 0..20 {
+        task = next(&task, Event::AnswerFailed { key: key(), failure: failure.clone() }, now).task;
+        assert_eq!(todo(&task, now), Action::Rest);
+        now = now + Duration::from_secs(10);
+        assert_eq!(todo(&task, now), Action::Answer { key: key() });
+    }
+}
+
+#[test]
+fn a_log_that_grows_is_no_news_unless_somebody_follows_it() {
+    let printed = |bytes| Observation { log_bytes: Some(bytes), ..Observation::new(JobState::Running) };
+    let started = Event::Started { handle: JobHandle::new("h"), group: GroupKey::new(""), first: None };
+    let task = next(&next(&row(false, OnExpiry::Cancel), Event::Intended, START).task, started, START).task;
+    assert_eq!(next(&task, Event::Observed(printed(7)), START).task, task);
+    let until = START + Duration::from_secs(60);
+    let task = next(&task, Event::LogFollowed { until }, START).task;
+    let task = next(&task, Event::LogFollowed { until: START }, START).task;
+    let task = next(&task, Event::Observed(printed(7)), START).task;
+    assert_eq!(task.printed, Some(Printed { bytes: 7, wanted_until: until }));
+    let ended =
+        Observation { log_bytes: Some(9), ..Observation::new(JobState::Succeeded(Output::default())) };
+    let over = next(&task, Event::Observed(ended), START).task;
+    assert_eq!(over.printed.map(|printed| printed.bytes), Some(9));
+    assert_eq!(next(&over, Event::LogFollowed { until: until + Duration::from_secs(9) }, START).task, over);
+    assert_eq!(next(&task, Event::Observed(printed(8)), until).task.printed, None, "nobody asked again");
+}
+
+#[test]
+fn who_watches_is_known_for_a_while_and_changes_nothing_that_a_client_sees() {
+    let started = Event::Started { handle: JobHandle::new("h"), group: GroupKey::new(""), first: None };
+    let task = next(&next(&row(false, OnExpiry::Cancel), Event::Intended, START).task, started, START).task;
+    let (soon, late) = (START + Duration::from_secs(60), START + Duration::from_secs(90));
+    let watched = next(&task, Event::Watched { until: late }, soon).task;
+    let watched = next(&watched, Event::Watched { until: soon }, soon).task;
+    assert_eq!(watched, Task { watched_until: Some(late), ..task });
+    let over = next(&watched, Event::Observed(Observation::new(JobState::Gone)), late).task;
+    assert_eq!(next(&over, Event::Watched { until: late + Duration::from_secs(9) }, late).task, over);
+}
+
+#[test]
+fn a_retry_is_due_at_once_and_attempts_are_counted_on() {
+    let now = START + Duration::from_secs(1);
+    let failure = || Failure { kind: ErrorKind::Unavailable, message: "away".to_owned() };
+    let task = next(&row(false, OnExpiry::Cancel), Event::Intended, now).task;
+    let task = next(&task, Event::StartFailed { attempt: 1, may_exist: false, failure: failure() }, now).task;
+    assert_eq!(todo(&task, now), Action::Rest);
+    let task = next(&task, Event::RetryNow, now).task;
+    assert_eq!((todo(&task, now), task.due_at), (Action::Start { may_exist: false }, Some(now)));
+    let task = next(&task, Event::Intended, now).task;
+    assert!(matches!(task.job, Job::Starting { attempts: 2, .. }), "{task:?}");
+    let started = Event::Started { handle: JobHandle::new("h"), group: GroupKey::new(""), first: None };
+    let task = next(&task, started, now).task;
+    assert_eq!(todo(&task, now), Action::Rest);
+    for seen in [Event::Observed(Observation::new(JobState::Running)), Event::LookFailed(failure())] {
+        let wished = next(&task, Event::RetryNow, now).task;
+        assert_eq!((todo(&wished, now), wished.due_at), (Action::Look, Some(now)));
+        let seen = next(&wished, seen, now).task;
+        assert_eq!((todo(&seen, now), seen.look_at), (Action::Rest, None));
+    }
+    let task = next(&task, Event::CancelRequested { mode: Cancel::Settle, on_behalf_of: None }, now).task;
+    let task = next(&task, Event::CancelFailed(failure()), now).task;
+    assert_eq!(todo(&task, now), Action::Rest);
+    let task = next(&task, Event::RetryNow, now).task;
+    assert_eq!(todo(&task, now), Action::Cancel);
+}
+
+#[test]
+fn whoever_answers_or_cancels_is_whom_the_engine_hears_it_from() {
+    let whom = |name: &str| Some(OnBehalfOf::named(name));
+    let asked = || {
+        let task = next(&row(false, OnExpiry::Cancel), Event::Intended, START).task;
+        let mut first = Observation::new(JobState::Running);
+        first.questions.push(question("x"));
+        let (handle, group) = (JobHandle::new("h"), GroupKey::new(""));
+        next(&task, Event::Started { handle, group, first: Some(first) }, START).task
+    };
+    let answered = |task: &Task, by: &str, answer| {
+        let by = Answerer { owner: Owner::new(by), person: whom(by) };
+        next(task, Event::Answered { key: "q1".to_owned(), answer, by }, START).task
+    };
+    let task = answered(&asked(), "ann", Answer::Accept(serde_json::Map::new()));
+    // The first answer stands, and so does whose it is.
+    let task = answered(&task, "bob", Answer::Accept(serde_json::Map::new()));
+    assert_eq!(task.questions[0].answered_as, whom("ann"));
+
+    let mut strict = asked();
+    strict.terms.on_decline = OnRefusal::Fail;
+    let stopped = answered(&strict, "ann", Answer::Decline).cancel.expect("it is stopped");
+    assert_eq!(stopped.on_behalf_of, whom("ann"), "by whoever said no");
+
+    let cancelled = |task: &Task, by: Option<OnBehalfOf>| {
+        let event = Event::CancelRequested { mode: Cancel::Request, on_behalf_of: by };
+        next(task, event, START).task
+    };
+    let by = |task: &Task| task.cancel.clone().expect("it is to be stopped").on_behalf_of;
+    let task = cancelled(&asked(), whom("ann"));
+    let failure = Failure { kind: ErrorKind::Denied, message: "no token".to_owned() };
+    let task = next(&task, Event::CancelFailed(failure), START).task;
+    assert_eq!(by(&task), whom("ann"));
+    let task = cancelled(&task, None);
+    assert_eq!(by(&task), None, "whoever asked for it can, where she could not");
+    let task = next(&task, Event::CancelTaken, START).task;
+    assert_eq!(by(&cancelled(&task, whom("bob"))), None);
+}
