@@ -107,7 +107,7 @@ target = { outcome = "gone", delay_ms = 100 }
 
 [tools.stubborn]
 backend = "engine"
-target = { delay_ms = 1500, ignore_cancel = true }
+target = { delay_ms = 4000, ignore_cancel = true }
 
 [tools.typed]
 backend = "engine"

@@ -1,7 +1,7 @@
 //! How a job ended, for the client: whether it did well, why not and what to change, what it used, the ends of its logs, its result
 //! and its artifacts. It reads the job's folder and nothing else.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 use std::path::Path;
 use std::time::Duration;
@@ -128,12 +128,7 @@ fn array(
     }
     let overall = match () {
         () if good == total => Verdict::Good,
-        () if lost == total => {
-            let mut verdicts = verdicts.values();
-            // One reason for all, as after a crash of the controller, says more than their number.
-            let first = verdicts.next().filter(|first| verdicts.all(|other| other == *first));
-            first.cloned().unwrap_or_else(|| Verdict::Lost(format!("all of its {total} tasks are lost")))
-        }
+        () if lost == total => all_lost(verdicts.values()),
         () if stopped > 0 && bad == 0 && lost == 0 => Verdict::Stopped(words.clone()),
         () => Verdict::Bad(words.clone()),
     };
@@ -165,6 +160,21 @@ fn array(
     });
     let state = verdict_state(&overall);
     finish(plan, output, summary, state, message(&overall, advice), fate_since(fates))
+}
+
+/// Why all tasks of an array are lost. One reason for all, as after a crash of the controller, says more than their number.
+fn all_lost<'a>(verdicts: impl ExactSizeIterator<Item = &'a Verdict>) -> Verdict {
+    let total = verdicts.len();
+    let reasons: BTreeSet<&str> = verdicts
+        .filter_map(|verdict| match verdict {
+            Verdict::Lost(why) => Some(why.as_str()),
+            Verdict::Good | Verdict::Bad(_) | Verdict::Stopped(_) => None,
+        })
+        .collect();
+    match Vec::from_iter(reasons).as_slice() {
+        [one] => Verdict::Lost((*one).to_owned()),
+        several => Verdict::Lost(format!("all of its {total} tasks are lost: {}", several.join("; "))),
+    }
 }
 
 fn finish(
@@ -302,6 +312,14 @@ fn push_log(output: &mut Output, path: &Path, stream: Stream, task: Option<u32>)
 mod tests {
     use super::*;
     use crate::driver::accounting_text;
+
+    #[test]
+    fn why_an_array_is_lost_is_told_once_for_each_reason() {
+        let lost = |why: &str| Verdict::Lost(why.to_owned());
+        assert_eq!(all_lost([lost("a"), lost("a")].iter()), lost("a"));
+        let several = all_lost([lost("b"), lost("a"), lost("b")].iter());
+        assert_eq!(several, lost("all of its 3 tasks are lost: a; b"));
+    }
 
     #[test]
     fn out_of_memory_in_a_recorded_accounting_says_what_to_raise() {
