@@ -75,7 +75,7 @@ def ends() -> list[Script]:
 
 
 class SlurmEnds(Slurm):
-    options = ["--cpus", "100", "--min-job-age", "2"]
+    options = ["--cpus", "100", "--min-job-age", "10"]
     losses: dict[str, float] = {}
     peaceful = True
 
