@@ -32,6 +32,7 @@ const ASKED_WITHIN: Duration = Duration::from_secs(5);
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     rows: HashMap<JobId, Vec<Row>>,
+    held: Vec<Row>,
 }
 
 impl Queue {
@@ -40,18 +41,20 @@ impl Queue {
     }
 
     /// Those that are held, and could be released.
-    pub(crate) fn held(&self) -> impl Iterator<Item = &Row> {
-        self.rows.values().flatten().filter(|row| row.is_held_by_user())
+    pub(crate) fn held(&self) -> &[Row] {
+        &self.held
     }
 }
 
 impl From<Vec<Row>> for Queue {
     fn from(all: Vec<Row>) -> Self {
+        // They are few, and asked for with each batch of jobs that is looked at, which is far more often than the queue is read.
+        let held = all.iter().filter(|row| row.is_held_by_user()).cloned().collect();
         let mut rows: HashMap<JobId, Vec<Row>> = HashMap::new();
         for row in all {
             rows.entry(row.job).or_default().push(row);
         }
-        Self { rows }
+        Self { rows, held }
     }
 }
 

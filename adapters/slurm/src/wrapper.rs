@@ -41,9 +41,11 @@ mod tests {
     }
 
     fn command(folder: &Folder) -> Command {
-        let mut bash = Command::new("/bin/bash");
+        // Whoever runs the tests may ignore signals, as nohup does, and a shell cannot take back what it was started with.
+        let mut bash = Command::new("/usr/bin/env");
         let script = wrapper(folder.path().to_str().unwrap(), false, false);
-        bash.args(["--noprofile", "--norc", "-c", &script]).env_clear().env("PATH", "/usr/bin:/bin");
+        bash.args(["--default-signal", "/bin/bash", "--noprofile", "--norc", "-c", &script]);
+        bash.env_clear().env("PATH", "/usr/bin:/bin");
         bash
     }
 
