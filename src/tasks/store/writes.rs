@@ -1,0 +1,126 @@
+//! What is written into a store and what comes of it: new rows, changes of rows, and the limits and leases that they go by. It must
+//! not say how a store does it.
+
+use std::time::Duration;
+
+use taskbridge_sdk::Output;
+
+use super::Holder;
+use crate::tasks::history::Transition;
+use crate::tasks::notices::Notice;
+use crate::tasks::task::Task;
+
+/// A row to be added.
+#[derive(Clone, Debug)]
+pub struct NewTask {
+    /// The row.
+    pub task: Task,
+    /// The most rows that may hold each of the row's slots at once.
+    pub limits: Vec<SlotLimit>,
+    /// The most rows of its owner that are kept at once. Inserts at the same moment may exceed it by their number.
+    pub most_kept: Option<u32>,
+    /// The idempotency key of the call, if it has one.
+    pub once: Option<Once>,
+    /// Whether an abandoned row with this digest serves as well.
+    pub attach: Option<Attach>,
+    /// Who acts on the row at once, and for how long nobody else may.
+    pub lease: Option<(Holder, Duration)>,
+    /// What the history says of it, if the row is written.
+    pub transition: Option<Transition>,
+    /// What is owed to receivers once the row is there.
+    pub notices: Vec<Notice>,
+}
+
+/// A caller's idempotency key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Once {
+    /// Whose key it is: the owner, or the session where callers cannot be identified.
+    pub scope: String,
+    /// The key.
+    pub key: String,
+    /// Digest of the tool and its arguments.
+    pub digest: String,
+}
+
+/// The wish to take over a task that nobody was told of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attach {
+    /// [`super::task::Undelivered::digest`].
+    pub digest: String,
+    /// How long after its call went away a row can be taken over.
+    pub within: Duration,
+}
+
+/// The most rows that may hold a slot at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlotLimit {
+    /// The slot's name.
+    pub slot: String,
+    /// How many.
+    pub limit: u32,
+}
+
+/// What became of an insert.
+#[derive(Clone, Debug)]
+pub enum Inserted {
+    /// The row is there.
+    Created(Task),
+    /// The idempotency key already stands for this row.
+    Existing {
+        /// The row.
+        task: Task,
+        /// True if it was made with the same tool and arguments.
+        same: bool,
+    },
+    /// This abandoned row can be taken over; nothing was changed on it.
+    Abandoned(Task),
+    /// A slot is taken up, or others queue for it. Nothing was written.
+    NoSlot {
+        /// The first slot that is taken up, if one is.
+        full: Option<String>,
+    },
+    /// The owner keeps as many rows as they may. Nothing was written.
+    TooMany,
+}
+
+/// A change of a row.
+#[derive(Debug)]
+pub struct Change<'a> {
+    /// The row as it shall be; `version` is that of the row it was made from.
+    pub task: &'a Task,
+    /// Its result, if it has one now.
+    pub output: Option<&'a Output>,
+    /// The limits of its slots; read only if the row takes slots with this change.
+    pub limits: &'a [SlotLimit],
+    /// What happens to the lease.
+    pub lease: Lease<'a>,
+    /// What is owed to receivers from now on.
+    pub notices: &'a [Notice],
+    /// How long the write may be put off, to be made together with others. The method returns when it was made. A store
+    /// that gains nothing by that puts nothing off.
+    pub patience: Duration,
+    /// What the history says of it, if it is written.
+    pub transition: Option<&'a Transition>,
+}
+
+/// What a change does to a row's lease.
+#[derive(Clone, Copy, Debug)]
+pub enum Lease<'a> {
+    /// Nothing.
+    Keep,
+    /// It ends, if this holder has it.
+    Release(&'a Holder),
+    /// This holder has it for this long from now. If somebody else has it, that is a conflict.
+    Hold(&'a Holder, Duration),
+}
+
+/// What became of a change.
+#[derive(Clone, Debug)]
+pub enum Updated {
+    /// Written; the row's version now is this.
+    Written(u64),
+    /// Somebody else wrote the row first, or it is gone. Nothing was written.
+    Conflict,
+    /// This slot is taken up. Nothing was written.
+    NoSlot(String),
+}
