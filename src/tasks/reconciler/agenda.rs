@@ -27,6 +27,10 @@ const MISSED: u32 = 4;
 /// With this doubt, hints are not relied on.
 const DOUBTED: u32 = 8;
 
+/// A look may be early by the wait for it divided by this, where it saves a sweep of its own. The waits of jobs that were
+/// started together are spread as widely.
+const SLACK: u32 = 10;
+
 /// The digest of an observation that says only that the job runs.
 const BLANK: u64 = 0x626c_616e_6b00;
 
@@ -68,6 +72,8 @@ struct Entry {
     /// True once something happened to the job, so that its tool's usual duration tells nothing about its next event.
     stirred: bool,
     next: Instant,
+    /// How long after the last look that is; a tenth of it matters little either way.
+    wait: Duration,
     digest: Option<u64>,
     /// The newest version of the row that this process knows of.
     version: u64,
@@ -219,6 +225,7 @@ impl Agenda {
             since: started,
             stirred: false,
             next,
+            wait: Duration::ZERO,
             digest: None,
             version: job.version,
             blank,
@@ -241,15 +248,15 @@ impl Agenda {
         Some(self.paused_until.map_or(first, |until| first.max(until)))
     }
 
-    /// Takes up to `most` jobs that are due, if no sweep is under way; with them those that would be due a moment later,
-    /// so that many jobs make few sweeps.
+    /// Takes up to `most` jobs that are due, if no sweep is under way; with them those that would be due a moment later, by
+    /// the measure of how long they wait, so that many jobs make few sweeps.
     pub(super) fn begin_sweep(&mut self, now: Instant, most: usize) -> Option<Due> {
         let first = self.next_look().filter(|at| *at <= now)?;
-        let soon = now + self.pace().quickest / 4;
         let late = now.saturating_duration_since(first);
         let mut due = Due { subjects: Vec::new(), jobs: Vec::new(), late };
-        while due.jobs.len() < most && self.order.first().is_some_and(|(at, _)| *at <= soon) {
-            let Some((_, id)) = self.order.pop_first() else { break };
+        for place in self.due_soon(now, most) {
+            self.order.remove(&place);
+            let (_, id) = place;
             let Some(entry) = self.jobs.get(&id) else { continue };
             let wanted = self.wanted.contains(&id);
             let watched = wanted || entry.log_followed || now.duration_since(entry.started) < NEWLY_STARTED;
@@ -264,6 +271,17 @@ impl Agenda {
         }
         self.sweeping = !due.jobs.is_empty();
         self.sweeping.then_some(due)
+    }
+
+    /// Up to `most` places in the order of jobs that are due, or would be before long.
+    fn due_soon(&self, now: Instant, most: usize) -> Vec<(Instant, TaskId)> {
+        let pace = self.pace();
+        let soon = now + pace.quickest / 4;
+        let latest = now + (pace.slowest / SLACK).max(pace.quickest / 4);
+        let may_be_early =
+            |at: Instant, id| self.jobs.get(id).is_none_or(|entry| at <= now + entry.wait / SLACK);
+        let places = self.order.iter().take_while(|(at, _)| *at <= latest);
+        places.filter(|(at, id)| *at <= soon || may_be_early(*at, id)).take(most).cloned().collect()
     }
 
     /// The tools of some jobs, each once, of which it was not read lately how long their jobs usually take.
@@ -413,6 +431,7 @@ impl Agenda {
     }
 
     fn plan_one(order: &mut Order, entry: &mut Entry, id: TaskId, now: Instant, wait: Duration) {
+        entry.wait = wait;
         entry.next = if std::mem::take(&mut entry.again) { now } else { now + wait };
         order.insert((entry.next, id));
     }

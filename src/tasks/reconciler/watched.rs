@@ -256,4 +256,49 @@ mod tests {
         let due = agenda.begin_sweep(later, 10).expect("it is due again");
         assert!(due.jobs[0].ask_of_log, "the row says whether it is followed");
     }
+
+    /// Looks at everything that is due within `time`, and returns how many sweeps that took and when each job was looked at.
+    fn look_for(agenda: &mut Agenda, from: Instant, time: Duration) -> (usize, Vec<(TaskId, Instant)>) {
+        let (mut sweeps, mut looks) = (0, Vec::new());
+        while let Some(now) = agenda.next_look().filter(|at| *at <= from + time) {
+            let due = agenda.begin_sweep(now, 500).expect("a look is due");
+            sweeps += 1;
+            looks.extend(due.jobs.iter().map(|job| (job.id.clone(), now)));
+            let observed = |version| Seen::Observed { digest: 1, log_followed: false, version };
+            let seen = due.jobs.into_iter().map(|job| (job.id, observed(job.version))).collect();
+            agenda.end_sweep(seen, None, now);
+        }
+        (sweeps, looks)
+    }
+
+    #[tokio::test]
+    async fn many_jobs_that_wait_long_are_looked_at_together_and_no_other_job_is_looked_at_more_often() {
+        let began = Instant::now();
+        let mut agenda = Agenda::new(PACE, false, began);
+        let age = Duration::from_secs(86_400);
+        for n in 0..5_000 {
+            agenda.add(job(&format!("old {n}")), false, began, age);
+        }
+        let settled = began + Duration::from_secs(120);
+        look_for(&mut agenda, began, Duration::from_secs(120));
+        // A job that starts now waits a tenth of its age each time, and has no use for the company of the others.
+        agenda.add(job("new"), false, settled, Duration::ZERO);
+        let (sweeps, looks) = look_for(&mut agenda, settled, Duration::from_secs(60));
+        let of_new: Vec<_> = looks.iter().filter(|(id, _)| id.as_str() == "new").map(|(_, at)| *at).collect();
+        let mut alone = Agenda::new(PACE, false, settled);
+        alone.add(job("new"), false, settled, Duration::ZERO);
+        let (_, lonely) = look_for(&mut alone, settled, Duration::from_secs(60));
+        assert!(
+            of_new.len() <= lonely.len() * 10 / 9 + 1,
+            "{} looks at it, {} alone",
+            of_new.len(),
+            lonely.len()
+        );
+        assert!(sweeps <= of_new.len() + 30, "{sweeps} sweeps, {} for the new job", of_new.len());
+        assert!(
+            (9_000..=13_000).contains(&looks.len()),
+            "each is looked at about twice a minute: {}",
+            looks.len()
+        );
+    }
 }
