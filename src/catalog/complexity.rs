@@ -36,9 +36,16 @@ pub(super) fn check(schema: &Value) -> Result<(), String> {
     let mut all = Vec::new();
     gather(schema, 0, &mut all)?;
     let refers = |node: &&Map<String, Value>| REFERENCES.iter().any(|name| node.contains_key(*name));
-    let has_base = |node: &Map<String, Value>| node.get("$id").is_some_and(Value::is_string);
+    let base = base(schema);
+    let has_base = |node: &Map<String, Value>| node.get(base).is_some_and(Value::is_string);
     if all.iter().any(refers) && all.iter().skip(1).any(|node| has_base(node)) {
-        return Err("a schema within it has an `$id` of its own: refer by `#/$defs/...` alone".to_owned());
+        return Err(format!("a schema within it has an `{base}` of its own: refer by `#/$defs/...` alone"));
+    }
+    // By its own address it could refer to itself in more ways than are looked at here.
+    if let Some(name) = all.iter().find_map(|node| leads_out(node))
+        && all.first().is_some_and(|root| has_base(root))
+    {
+        return Err(format!("it refers to `{name}` and has an `{base}`: refer by `#/$defs/...` alone"));
     }
     let mut weigher = Weigher { root: schema, anchors: anchors(&all), known: HashMap::new() };
     for node in &all {
@@ -47,6 +54,19 @@ pub(super) fn check(schema: &Value) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// The keyword that gives a schema an address: draft 4 and those before it had another.
+fn base(schema: &Value) -> &'static str {
+    let draft = schema.get("$schema").and_then(Value::as_str).unwrap_or_default();
+    let is_old = ["/draft-03/", "/draft-04/"].iter().any(|old| draft.contains(old));
+    if is_old { "id" } else { "$id" }
+}
+
+/// A reference to something else than a part of the schema by its place or its name.
+fn leads_out(node: &Map<String, Value>) -> Option<&str> {
+    let references = REFERENCES.iter().filter_map(|name| node.get(*name)?.as_str());
+    references.into_iter().find(|reference| !reference.starts_with('#'))
 }
 
 /// All objects of a schema, the whole first.
@@ -198,5 +218,11 @@ mod tests {
         assert!(refused(json!({"enum": ["x".repeat(LARGEST)]})).contains("bytes"));
         let based = json!({"$defs": {"a": {"$id": "https://x.example/a", "$ref": "#"}}});
         assert!(refused(based).contains("`$id`"));
+        let by_address =
+            json!({"$id": "https://x.example/s", "$defs": {"a": {}}, "not": {"$ref": "s#/$defs/a"}});
+        assert!(refused(by_address).contains("`s#/$defs/a`"));
+        let old = "http://json-schema.org/draft-04/schema#";
+        let based = json!({"$schema": old, "definitions": {"a": {"id": "a", "$ref": "#"}}});
+        assert!(refused(based).contains("`id`"));
     }
 }
