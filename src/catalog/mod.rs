@@ -246,10 +246,15 @@ impl Tools for Catalog {
     fn limits(&self, slots: &[String]) -> Vec<SlotLimit> {
         let limit = |slot: &String| {
             let limit = match of_owner(slot) {
-                Some(kind) => self.limits.get(kind).copied().flatten()?,
-                // What is gone from the config had a limit, and nobody has said that it may be exceeded.
-                None => self.limits.get(slot).copied().unwrap_or(Some(LIMIT_OF_WHAT_IS_GONE))?,
+                // Beside the limit for all, a tool that is still there may have none for each owner any more.
+                Some(kind) => {
+                    let of_tool = || self.limits.get(kind.strip_suffix(OF_OWNER_BY_TOOL)?);
+                    self.limits.get(kind).or_else(of_tool)
+                }
+                None => self.limits.get(slot),
             };
+            // What is gone from the config had a limit, and nobody has said that it may be exceeded.
+            let limit = limit.copied().unwrap_or(Some(LIMIT_OF_WHAT_IS_GONE))?;
             Some(SlotLimit { slot: slot.clone(), limit })
         };
         slots.iter().filter_map(limit).collect()

@@ -303,6 +303,11 @@ fn tools_are_listed_by_name_and_limits_are_known() {
         limits.iter().map(|l| (l.slot.as_str(), l.limit)).collect::<Vec<_>>(),
         [("tool:plain", 2), ("tool:gone", 1)]
     );
+    let of_owner = ["owner:x", "tool:gone/owner:x", "tool:secret/owner:x"].map(str::to_owned);
+    assert_eq!(
+        catalog.limits(&of_owner).iter().map(|l| (l.slot.as_str(), l.limit)).collect::<Vec<_>>(),
+        [("owner:x", 500), ("tool:gone/owner:x", 1)]
+    );
     let published = &catalog.get("filed").unwrap().input_schema["properties"]["doc"];
     assert_eq!(published["oneOf"][1]["required"], json!(["uri"]));
 }
