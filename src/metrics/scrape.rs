@@ -64,12 +64,15 @@ impl Scraper {
     }
 
     async fn ask(&self) -> Result<()> {
-        let counts = self.store.tally().await?;
         let oldest = self.store.heads().await?.first().map(|task| task.created_at);
         let due = self.store.next_due(&self.tools.elsewhere()).await?;
         let now = self.clock.now();
         let since = |moment: Option<Timestamp>| moment.map_or(0.0, |moment| now.since(moment).as_secs_f64());
         let families = &self.metrics.families;
+        families.queue_oldest.set(since(oldest));
+        families.overdue.set(since(due));
+        // Last: a database may refuse to count for a row that somebody spoilt.
+        let counts = self.store.tally().await?;
         // A tool keeps its series when nothing of it is left.
         let tools: Vec<String> = self.metrics.tools.read().iter().cloned().collect();
         for tool in tools.into_iter().map(Cow::Owned).chain([Cow::Borrowed(super::OTHER)]) {
@@ -86,8 +89,6 @@ impl Scraper {
             families.tasks.get_or_create(&labels).inc_by(number(count));
         }
         families.kept.set(number(counts.kept));
-        families.queue_oldest.set(since(oldest));
-        families.overdue.set(since(due));
         families.owed.set(number(counts.owed));
         families.owed_oldest.set(since(counts.owed_since));
         Ok(())
