@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::entry::Line;
-use super::row::{NoticeRow, Row};
+use super::row::{self, NoticeRow, Row};
 use crate::tasks::store::{Attach, Change, Holder, Inserted, Lease, NewTask, Once, SlotLimit};
 use crate::tasks::task::Task;
 
@@ -23,6 +23,8 @@ pub(super) struct Wish {
     /// The session that it is of, also once it has ended.
     pub(super) session: Option<String>,
     pub(super) limits: Vec<SlotLimit>,
+    /// [`NewTask::behind`], each as it stands in the name of a line.
+    pub(super) behind: Vec<String>,
     pub(super) most_kept: Option<u32>,
     pub(super) once: Option<Once>,
     pub(super) attach: Option<Attach>,
@@ -34,11 +36,12 @@ pub(super) struct Wish {
 impl Wish {
     /// Splits the row to be written from the task to be handed back.
     pub(super) fn of(new: NewTask) -> Result<(Self, Task), serde_json::Error> {
-        let NewTask { task, limits, most_kept, once, attach, lease, transition, notices } = new;
+        let NewTask { task, limits, behind, most_kept, once, attach, lease, transition, notices } = new;
         let line = transition.as_ref().map(Line::of).transpose()?;
         let notices = NoticeRow::of_all(&notices)?;
+        let behind = behind.iter().map(|slot| row::in_line(slot)).collect();
         let (row, session) = (Row::of(&task)?, task.origin.session.clone());
-        Ok((Self { row, session, limits, most_kept, once, attach, lease, line, notices }, task))
+        Ok((Self { row, session, limits, behind, most_kept, once, attach, lease, line, notices }, task))
     }
 }
 

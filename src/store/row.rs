@@ -115,6 +115,12 @@ pub(super) fn notice(id: String, receiver: &str, body: &str) -> Result<Notice, S
     }
 }
 
+/// How a slot stands in the name of a line that it belongs to, and in no other: with the quotes, which would be escaped
+/// within the name of another slot.
+pub(super) fn in_line(slot: &str) -> String {
+    Value::from(slot).to_string()
+}
+
 /// The name of the waiting line of these slots: the set, sorted, as JSON.
 pub(super) fn line(slots: &[String]) -> String {
     let mut slots: Vec<&str> = slots.iter().map(String::as_str).collect();

@@ -114,6 +114,7 @@ async fn task(
         task: kept.task.clone(),
         most_kept: None,
         limits: Vec::new(),
+        behind: Vec::new(),
         once: None,
         attach: None,
         lease: None,

@@ -64,7 +64,12 @@ const LOOK: &str = "
             WHERE (SELECT count(*) FROM (SELECT 1 FROM slots WHERE slots.slot = limits.slot LIMIT limits.most)
                                         AS taken) >= limits.most
             ORDER BY place LIMIT 1),
-           EXISTS (SELECT 1 FROM tasks WHERE line = $10),
+           EXISTS (SELECT 1 FROM tasks WHERE line = $10) OR EXISTS (
+               WITH RECURSIVE lines (line) AS (
+                   SELECT min(line) FROM tasks WHERE line IS NOT NULL AND cardinality($13::text[]) > 0
+                   UNION ALL
+                   SELECT (SELECT min(line) FROM tasks WHERE line > lines.line) FROM lines WHERE lines.line IS NOT NULL)
+               SELECT 1 FROM lines, unnest($13::text[]) AS behind (slot) WHERE strpos(lines.line, behind.slot) > 0),
            EXISTS (SELECT 1 FROM tasks WHERE id = $11),
            (SELECT count(*) FROM (SELECT 1 FROM tasks WHERE owner = $6 LIMIT $12::bigint)
                                  AS kept) >= $12::bigint
@@ -146,8 +151,11 @@ async fn look(db: &Db, wish: &Wish) -> Result<Row, Fault> {
     let within = wish.attach.as_ref().map(|attach| millis(attach.within));
     let (owner, id) = (column::key(&wish.row.owner), column::text(&wish.row.id));
     let (attaches, kept) = (digest.is_some(), wish.most_kept.map(i64::from));
-    let params: [Param<'_>; 12] =
-        [&db.now, &scope, &key, &digest, &within, &owner, &attaches, &names, &most, &waiting, &id, &kept];
+    let behind: Vec<_> = wish.behind.iter().map(|slot| column::text(slot)).collect();
+    let params: [Param<'_>; 13] = [
+        &db.now, &scope, &key, &digest, &within, &owner, &attaches, &names, &most, &waiting, &id, &kept,
+        &behind,
+    ];
     let seen = db.begin(locks, LOOK, &params).await?;
     seen.ok_or_else(|| Fault::Row("the database answered with nothing".to_owned()))
 }

@@ -31,7 +31,7 @@ pub(super) fn insert(db: &Db<'_>, wish: &Wish) -> Result<Found, Fault> {
     }
     if let Slots::Held(slots) = &wish.row.slots {
         let full = taken_up(db, &wish.limits)?;
-        if full.is_some() || somebody_waits(db, &line(slots))? {
+        if full.is_some() || somebody_waits(db, &line(slots), &wish.behind)? {
             return Ok(Found::NoSlot { full: full.map(str::to_owned) });
         }
     }
@@ -85,9 +85,22 @@ pub(super) fn taken_up<'l>(db: &Db<'_>, limits: &'l [SlotLimit]) -> Result<Optio
     Ok(None)
 }
 
-fn somebody_waits(db: &Db<'_>, line: &str) -> Result<bool, Fault> {
+/// True if a row waits in this line, or in any that one of these slots belongs to. Goes from line to line, and along none.
+fn somebody_waits(db: &Db<'_>, line: &str, behind: &[String]) -> Result<bool, Fault> {
     let mut statement = db.sql("SELECT 1 FROM tasks WHERE line = ?1 LIMIT 1")?;
-    Ok(statement.query_row([line], |_| Ok(())).optional()?.is_some())
+    if statement.exists([line])? {
+        return Ok(true);
+    }
+    let mut next = db.sql("SELECT line FROM tasks WHERE line > ?1 ORDER BY line LIMIT 1")?;
+    let mut last = String::new();
+    while !behind.is_empty() {
+        let Some(line) = next.query_row([&last], |row| row.get::<_, String>(0)).optional()? else { break };
+        if behind.iter().any(|slot| line.contains(slot)) {
+            return Ok(true);
+        }
+        last = line;
+    }
+    Ok(false)
 }
 
 fn write(db: &Db<'_>, wish: &Wish) -> Result<(), Fault> {

@@ -218,6 +218,7 @@ pub(super) fn new(task: Task) -> NewTask {
         most_kept: None,
         task,
         limits: Vec::new(),
+        behind: Vec::new(),
         once: None,
         attach: None,
         lease: None,

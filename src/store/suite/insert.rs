@@ -91,6 +91,25 @@ pub async fn a_newcomer_does_not_overtake_those_who_wait(bench: &Bench) {
     assert_eq!(verdict(&insert(&["a", "b"]).await), "created");
 }
 
+pub async fn a_newcomer_stands_behind_other_lines_where_it_says_so(bench: &Bench) {
+    let insert = |behind: &[&str]| {
+        let task = with_slots(starting(bench.task()), &["a", "mine"]);
+        let behind = behind.iter().map(|slot| (*slot).to_owned()).collect();
+        bench.store.insert(NewTask { limits: limits(&["a", "mine"], 9), behind, ..new(task) })
+    };
+    let waits = |slots| Task { job: pending(true, bench.clock.now()), ..with_slots(bench.task(), slots) };
+    bench.add(waits(&["b", "c"])).await;
+    bench.add(waits(&[r#"say "a""#, "b"])).await;
+    assert_eq!(verdict(&insert(&["a"]).await), "created", "nobody waits for it");
+    let queued = bench.add(waits(&["yours", "b", "a"])).await;
+    assert_eq!(verdict(&insert(&["a"]).await), "no slot");
+    assert_eq!(verdict(&insert(&["mine", "b"]).await), "no slot");
+    assert_eq!(verdict(&insert(&["mine"]).await), "created", "nobody waits for that");
+    assert_eq!(verdict(&insert(&[]).await), "created");
+    bench.update(&closed(queued, bench.clock.now())).await;
+    assert_eq!(verdict(&insert(&["a"]).await), "created");
+}
+
 pub async fn slots_are_exact_when_many_want_them(bench: &Bench) {
     let inserted = join_all((0..30).map(|_| {
         let task = with_slots(starting(bench.task()), &["s"]);

@@ -46,6 +46,7 @@ macro_rules! store_suite {
             equal_keys_at_the_same_time_make_one_row
             a_row_that_holds_slots_is_refused_where_one_is_taken_up
             a_newcomer_does_not_overtake_those_who_wait
+            a_newcomer_stands_behind_other_lines_where_it_says_so
             slots_are_exact_when_many_want_them
             an_abandoned_row_is_found_by_its_digest
             a_key_goes_before_an_abandoned_row_and_that_before_slots

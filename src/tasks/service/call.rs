@@ -239,6 +239,10 @@ impl Service {
         lease: Option<(Holder, Duration)>,
     ) -> Result<Inserted, StoreError> {
         let limits = self.ledger.tools.limits(&task.slots);
+        // Lines are each owner's own, and whose turn it is the loop that goes along them decides. Whoever may not wait is spared
+        // that: in front of them may stand somebody who is held up by a limit of their own.
+        let waits = call.when_full == WhenFull::Queue;
+        let behind = task.slots.iter().filter(|slot| waits && !is_of_owner(slot)).cloned().collect();
         let attach = call
             .plain
             .as_ref()
@@ -247,7 +251,7 @@ impl Service {
         let notices = notices::owed(None, &task, &*self.ledger.receivers);
         let (once, owes) = (call.once.clone(), !notices.is_empty());
         let most_kept = call.most_kept;
-        let new = NewTask { task, limits, most_kept, once, attach, lease, transition, notices };
+        let new = NewTask { task, limits, behind, most_kept, once, attach, lease, transition, notices };
         let inserted = self.ledger.store.insert(new).await;
         if owes {
             self.ledger.nudge.owing.send_replace(());

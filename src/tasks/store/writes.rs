@@ -17,6 +17,9 @@ pub struct NewTask {
     pub task: Task,
     /// The most rows that may hold each of the row's slots at once.
     pub limits: Vec<SlotLimit>,
+    /// Slots that the row does not take while another row waits for one of them, in whatever line, even where there is room. Behind
+    /// those in a line of all its slots it stands in any case.
+    pub behind: Vec<String>,
     /// The most rows of its owner that are kept at once. Inserts at the same moment may exceed it by their number.
     pub most_kept: Option<u32>,
     /// The idempotency key of the call, if it has one.

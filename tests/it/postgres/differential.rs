@@ -208,9 +208,11 @@ impl World {
                 let lease = self.chance(50).then(|| (self.holder(), LEASE));
                 let (transition, notices) = (self.transition(40), self.owed(&task));
                 let most_kept = None;
+                let behind = if self.chance(30) { task.slots.clone() } else { Vec::new() };
                 let new = NewTask {
                     task: task.clone(),
                     limits,
+                    behind,
                     most_kept,
                     once,
                     attach,

@@ -88,6 +88,7 @@ async fn write_all(bench: &Bench, cut: &Cut, after: i64) {
         task,
         limits: Vec::new(),
         most_kept: None,
+        behind: Vec::new(),
         once: None,
         attach: None,
         lease: None,

@@ -25,6 +25,7 @@ fn new(task: Task) -> NewTask {
         task,
         limits: Vec::new(),
         most_kept: None,
+        behind: Vec::new(),
         once: None,
         attach: None,
         lease: None,
