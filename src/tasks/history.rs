@@ -266,6 +266,10 @@ pub fn said(before: &Task, event: &Event) -> Option<Fact> {
         }
         Event::AnswerTaken { key } => Fact::AnswerTaken(key.clone()),
         Event::AnswerTooLate { key } => Fact::AnswerTooLate(key.clone()),
+        Event::AnswerNotAllowed { key } => {
+            let (key, times, kind) = (key.clone(), hand_overs(before, key) + 1, word(ErrorKind::Denied));
+            Fact::AnswerFailed { key, times, kind }
+        }
         Event::AnswerFailed { key, failure } => {
             let times = hand_overs(before, key) + 1;
             let (key, kind) = (key.clone(), word(failure.kind));

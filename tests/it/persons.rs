@@ -244,7 +244,7 @@ async fn github_sees_whoever_asked_and_who_has_no_token_starts_nothing() {
     assert_eq!(github.control("breaches", json!({})).await, json!([]));
 }
 
-/// Runs of bob's that wait for a review, which ann may give; whoever is not their caller may answer and cancel.
+/// Runs of bob's that wait for a review, which ann may give, and eve may not; whoever is not their caller may answer and cancel.
 struct Gated {
     github: Github,
     ann: Client,
@@ -263,15 +263,16 @@ impl Gated {
         let github = Github::with(json!({"files": files, "environments": environments})).await;
         let config = format!(
             "{}quickest_look = \"1s\"\nslowest_look = \"2s\"\n[backends.github]\nkind = \"github-actions\"\nrepository = \"{}\"\n\
-             token = \"{}\"\napi = \"{}\"\nper_caller.tokens = {{ ann = \"{}\", bob = \"{}\" }}\n[tools.deploy]\nbackend = \"github\"\n\
+             token = \"{}\"\napi = \"{}\"\nper_caller.tokens = {{ ann = \"{}\", bob = \"{}\", eve = \"{}\" }}\n[tools.deploy]\nbackend = \"github\"\n\
              description = \"Deploys.\"\ntarget = {{ workflow = \"deploy.yml\" }}\nparameters = {{}}\n\
              access.answer = {{ groups = [\"data\"], not_caller = true }}\naccess.cancel = {{ groups = [\"data\"] }}\n",
-            basics(&["ann", "bob"]),
+            basics(&["ann", "bob", "eve"]),
             github.repo,
             github.token,
             github.url,
             github.user("ann").await,
             github.user("bob").await,
+            github.user("eve").await,
         );
         let place = Place::new(&config);
         let server = place.serve();
@@ -293,10 +294,10 @@ impl Gated {
         }
     }
 
-    /// Answers the first question of a task as somebody.
-    async fn say_yes(&self, name: &str, task: &str) -> Result<Value, Fault> {
+    /// Answers a question of a task as somebody.
+    async fn say_yes(&self, name: &str, task: &str, question: &str) -> Result<Value, Fault> {
         let client = Modern::with_tasks(self.server.url()).with_key(&format!("key-of-{name}"));
-        let yes = json!({"q1": {"action": "accept", "content": {}}});
+        let yes = json!({question: {"action": "accept", "content": {}}});
         client.request("tasks/update", json!({"taskId": task, "inputResponses": yes})).await
     }
 
@@ -310,9 +311,9 @@ impl Gated {
 async fn what_somebody_else_answers_or_cancels_is_done_as_them() {
     let gated = Gated::start().await;
     let task = gated.deploy().await;
-    let refused = gated.say_yes("bob", &task).await.unwrap_err();
+    let refused = gated.say_yes("bob", &task, "q1").await.unwrap_err();
     assert!(format!("{refused:?}").contains("by somebody else"), "{refused:?}");
-    gated.say_yes("ann", &task).await.unwrap();
+    gated.say_yes("ann", &task, "q1").await.unwrap();
     until(&gated.bob, &task, "completed").await;
     let run = gated.run().await;
     assert_eq!((&run["actor"], &run["reviewed_by"]), (&json!("bob"), &json!(["ann"])), "{run}");
@@ -327,5 +328,28 @@ async fn what_somebody_else_answers_or_cancels_is_done_as_them() {
     }
     let run = gated.run().await;
     assert_eq!((&run["actor"], &run["cancelled_by"]), (&json!("bob"), &json!("ann")), "{run}");
+    assert_eq!(gated.github.control("breaches", json!({})).await, json!([]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_of_somebody_whom_the_engine_does_not_take_it_from_leaves_the_question_to_others() {
+    let gated = Gated::start().await;
+    let task = gated.deploy().await;
+    gated.say_yes("eve", &task, "q1").await.unwrap();
+    let modern = Modern::with_tasks(gated.server.url()).with_key("key-of-ann");
+    let begun = Instant::now();
+    loop {
+        let seen = modern.request("tasks/get", json!({"taskId": task})).await.unwrap();
+        if seen["inputRequests"].get("q2").is_some() {
+            assert_eq!(seen["inputRequests"].get("q1"), None, "{seen}");
+            break;
+        }
+        assert!(begun.elapsed() < PATIENCE, "it is not asked again: {seen}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(gated.run().await["reviewed_by"], json!([]));
+    gated.say_yes("ann", &task, "q2").await.unwrap();
+    until(&gated.bob, &task, "completed").await;
+    assert_eq!(gated.run().await["reviewed_by"], json!(["ann"]));
     assert_eq!(gated.github.control("breaches", json!({})).await, json!([]));
 }

@@ -114,7 +114,7 @@ impl Questions for Actions {
         let waits = pending.iter().find(|one| one.environment.id == environment);
         if self.persons.is_some() && waits.is_some_and(|one| !one.current_user_can_approve) {
             // The run goes on waiting for somebody who may, and its message says who that is.
-            return Ok(Taken::TooLate);
+            return Ok(Taken::NotAllowed);
         }
         if waits.is_some() {
             let comment: String = comment.chars().take(LONGEST).collect();

@@ -38,6 +38,8 @@ pub enum Taken {
     Accepted,
     /// The job has ended, no longer asks, or never asked.
     TooLate,
+    /// Whoever gave it may not, by the engine's own rules, and the job goes on waiting for somebody who may: it is asked again.
+    NotAllowed,
 }
 
 /// What jobs print can be read.

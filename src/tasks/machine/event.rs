@@ -73,6 +73,11 @@ pub enum Event {
         /// To which question.
         key: String,
     },
+    /// The engine does not take the answer from whoever gave it, and waits for somebody else's.
+    AnswerNotAllowed {
+        /// To which question.
+        key: String,
+    },
     /// The answer could not be handed over.
     AnswerFailed {
         /// To which question.

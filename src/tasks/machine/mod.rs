@@ -137,6 +137,7 @@ fn apply(step: &mut Step, event: Event, now: Timestamp) {
         Event::Answered { key, answer, by } => questions::answered(&mut step.task, &key, answer, by, now),
         Event::AnswerTaken { key } => questions::handed_over(&mut step.task, &key),
         Event::AnswerTooLate { key } => questions::too_late(&mut step.task, &key),
+        Event::AnswerNotAllowed { key } => questions::not_allowed(&mut step.task, &key, now),
         Event::AnswerFailed { key, .. } => questions::hand_over_failed(&mut step.task, &key, now),
         Event::Delivering { key, n, until } => questions::delivering(&mut step.task, &key, n, until, now),
         Event::DeliveryEnded { key, n, over, problem } => {

@@ -131,6 +131,39 @@ pub(super) fn too_late(task: &mut Task, key: &str) {
     }
 }
 
+/// The most times that one question of a job is asked, each time after somebody answered it who may not.
+const ASKED_AGAIN: usize = 10;
+
+/// Asks the same anew. It has another key, since a client does not answer the same one twice.
+pub(super) fn not_allowed(task: &mut Task, key: &str, now: Timestamp) {
+    let count = task.questions.len();
+    let ended = task.has_ended();
+    let Some(asked) = find(task, key).filter(|asked| matches!(asked.status, AskedStatus::Answered { .. }))
+    else {
+        return;
+    };
+    asked.status = AskedStatus::Closed;
+    if ended {
+        return;
+    }
+    let again = Asked {
+        key: format!("q{}", count + 1),
+        at: now,
+        status: AskedStatus::Open,
+        delivery: None,
+        answered_by: None,
+        answered_as: None,
+        ..asked.clone()
+    };
+    let times = task.questions.iter().filter(|one| one.question.id == again.question.id).count();
+    let next = if times < ASKED_AGAIN { "it is asked again" } else { "it is asked here no more" };
+    task.message =
+        Some(format!("the answer was given by somebody who may not, and the job did not take it: {next}"));
+    if times < ASKED_AGAIN {
+        task.questions.push(again);
+    }
+}
+
 /// An answer is offered to the engine at least this often: whoever gave it waits for what comes of it, and what was
 /// missing (a token that comes by another way) may be there the next moment.
 const HAND_OVER_WITHIN: Duration = Duration::from_secs(10);

@@ -159,6 +159,7 @@ fn events() -> impl Strategy<Value = Event> {
         (key(), answers).prop_map(|(key, answer)| Event::Answered { key, answer, by: somebody().into() }),
         key().prop_map(|key| Event::AnswerTaken { key }),
         key().prop_map(|key| Event::AnswerTooLate { key }),
+        key().prop_map(|key| Event::AnswerNotAllowed { key }),
         (key(), failures()).prop_map(|(key, failure)| Event::AnswerFailed { key, failure }),
         (key(), 1..3u32).prop_map(|(key, n)| Event::Delivering {
             key,

@@ -399,6 +399,7 @@ impl Core {
         match self.hand_over(task, handle, asked, answer).await {
             Ok(Taken::Accepted) => Event::AnswerTaken { key },
             Ok(Taken::TooLate) => Event::AnswerTooLate { key },
+            Ok(Taken::NotAllowed) => Event::AnswerNotAllowed { key },
             Err(error) => {
                 self.tell_operator(task, &error, "an answer could not be handed over");
                 Event::AnswerFailed { key, failure: Failure::from(&error) }

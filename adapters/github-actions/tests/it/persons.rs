@@ -143,7 +143,7 @@ async fn a_review_is_given_by_the_person_who_may() {
     let refused = questions.answer(&handle, &question.id, &answer).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Denied, "{refused}");
     let taken = questions.answer_for(&handle, &question.id, &answer, Some(&bob())).await.unwrap();
-    assert_eq!(taken, Taken::TooLate, "bob may not");
+    assert_eq!(taken, Taken::NotAllowed, "bob may not");
     let ann = OnBehalfOf::named("ann");
     let taken = questions.answer_for(&handle, &question.id, &answer, Some(&ann)).await.unwrap();
     assert_eq!(taken, Taken::Accepted);

@@ -208,6 +208,36 @@ fn an_answer_is_offered_again_soon_however_often_the_engine_could_not_take_it() 
 }
 
 #[test]
+fn an_answer_that_the_engine_does_not_take_from_its_giver_leaves_the_question_to_others() {
+    let asks = Observation { questions: vec![question("go")], ..Observation::new(JobState::Running) };
+    let started =
+        Event::Started { handle: JobHandle::new("h"), group: GroupKey::new(""), first: Some(asks.clone()) };
+    let mut task =
+        next(&next(&row(false, OnExpiry::Cancel), Event::Intended, START).task, started, START).task;
+    let answered = |key: &str| Event::Answered {
+        key: key.to_owned(),
+        answer: Answer::Accept(serde_json::Map::new()),
+        by: somebody().into(),
+    };
+    let open = |task: &Task| task.open_questions().map(|asked| asked.key.clone()).collect::<Vec<_>>();
+    for n in 1..10 {
+        let key = format!("q{n}");
+        assert_eq!(open(&task), [key.clone()]);
+        task = next(&task, answered(&key), START).task;
+        task = next(&task, Event::AnswerNotAllowed { key: key.clone() }, START).task;
+        assert!(task.message.as_deref().unwrap().ends_with("asked again"));
+        assert_eq!(next(&task, Event::AnswerNotAllowed { key }, START).task, task, "it was heard already");
+        task = next(&task, Event::Observed(asks.clone()), START).task;
+        sound(&task);
+    }
+    task = next(&task, answered("q10"), START).task;
+    task = next(&task, Event::AnswerNotAllowed { key: "q10".to_owned() }, START).task;
+    task = next(&task, Event::Observed(asks), START).task;
+    assert_eq!(open(&task), [""; 0], "there is an end to it");
+    sound(&task);
+}
+
+#[test]
 fn a_log_that_grows_is_no_news_unless_somebody_follows_it() {
     let printed = |bytes| Observation { log_bytes: Some(bytes), ..Observation::new(JobState::Running) };
     let started = Event::Started { handle: JobHandle::new("h"), group: GroupKey::new(""), first: None };
