@@ -219,10 +219,11 @@ fn an_answer_that_the_engine_does_not_take_from_its_giver_leaves_the_question_to
         answer: Answer::Accept(serde_json::Map::new()),
         by: somebody().into(),
     };
-    let open = |task: &Task| task.open_questions().map(|asked| asked.key.clone()).collect::<Vec<_>>();
+    let open =
+        |task: &Task| task.open_questions().map(|asked| asked.key.clone()).collect::<Vec<_>>().join(" ");
     for n in 1..10 {
         let key = format!("q{n}");
-        assert_eq!(open(&task), [key.clone()]);
+        assert_eq!(open(&task), key);
         task = next(&task, answered(&key), START).task;
         task = next(&task, Event::AnswerNotAllowed { key: key.clone() }, START).task;
         assert!(task.message.as_deref().unwrap().ends_with("asked again"));
@@ -233,7 +234,7 @@ fn an_answer_that_the_engine_does_not_take_from_its_giver_leaves_the_question_to
     task = next(&task, answered("q10"), START).task;
     task = next(&task, Event::AnswerNotAllowed { key: "q10".to_owned() }, START).task;
     task = next(&task, Event::Observed(asks), START).task;
-    assert_eq!(open(&task), [""; 0], "there is an end to it");
+    assert_eq!(open(&task), "", "there is an end to it");
     sound(&task);
 }
 
