@@ -5,11 +5,12 @@ use taskbridge_sdk::{Error, JobSpec, JobState, Observation, Output, Result, Star
 use crate::after::{Named, named};
 use crate::backend::{Slurm, disk};
 use crate::config::SignalTo;
-use crate::driver::{Cluster, Signal};
+use crate::driver::{Cluster, JobId, Row, Signal};
 use crate::folder::{OBSERVED, PLAN};
 use crate::handle;
 use crate::plan::{Attached, Plan};
 use crate::start::{unreadable, unwritable};
+use crate::state::Phase;
 
 /// Says in a folder that a signal is on its way.
 const SENDING: &str = "sending";
@@ -76,20 +77,18 @@ impl Slurm {
         let wanted = given(job, "signal.job", &signal.job)?;
         let id = wanted.job;
         let rows = self.driver.job(id).await?;
-        let name = rows
+        let live: Vec<&Row> = rows
             .iter()
-            .find(|row| !row.state.has_ended() && wanted.key.as_ref().is_none_or(|key| row.name == *key))
-            .map(|row| row.name.clone())
-            .filter(|name| handle::is_key(name));
-        let is_ours = match &name {
+            .filter(|row| !row.state.has_ended() && wanted.key.as_ref().is_none_or(|key| row.name == *key))
+            .collect();
+        let is_ours = match live.first().map(|row| &row.name).filter(|name| handle::is_key(name)) {
             Some(name) => self.is_ours(name).await?,
             None => false,
         };
         if !is_ours {
-            return Err(Error::rejected(format!(
-                "{id} is no waiting or running job that was submitted here"
-            )));
+            return Err(Error::rejected(format!("{id} is no running job that was submitted here")));
         }
+        hears(id, &live)?;
         let folder = self.folder(key);
         disk(move || {
             let marked = folder.make(None).and_then(|()| folder.write(SENDING, b"", 0o600));
@@ -114,8 +113,97 @@ impl Slurm {
     }
 }
 
+/// Fails unless all of a job that has not ended runs. Slurm takes no signal for what waits: scancel tries for minutes, and each time
+/// sends it to those tasks of the array that run, and slurmrestd tells of a failure when it has sent it to them.
+fn hears(id: JobId, live: &[&Row]) -> Result<()> {
+    let waits = |row: &&&Row| row.state.phase() == Phase::Waiting;
+    match live.iter().filter(waits).count() {
+        0 => Ok(()),
+        all if all == live.len() => {
+            Err(Error::rejected(format!("job {id} has not begun, so that nothing of it hears a signal")))
+        }
+        _ => Err(Error::rejected(format!(
+            "some tasks of job {id} have not begun, and until they have, Slurm does not send a signal to the others just once"
+        ))),
+    }
+}
+
 /// The job that a template names.
 fn given(job: &JobSpec, field: &str, template: &str) -> Result<Named> {
     let named = named(job, field, template)?;
     named.ok_or_else(|| Error::rejected(format!("`{field}` names no job: its parameter was not given")))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use taskbridge_sdk::{ErrorKind, suite};
+
+    use super::*;
+    use crate::driver::Tasks;
+    use crate::fake::{Fake, held, row};
+    use crate::state::State;
+
+    struct World {
+        slurm: Slurm,
+        fake: Fake,
+        _dir: tempfile::TempDir,
+    }
+
+    impl World {
+        /// With a job 7 of these rows.
+        fn new(rows: Vec<Row>) -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            let fake = Fake::default();
+            fake.knows().rows = rows;
+            let slurm = Slurm::with(Box::new(fake.clone()), dir.path());
+            let folder = slurm.folder("tb-a");
+            folder.make(None).unwrap();
+            folder.write_json(PLAN, &Plan::default()).unwrap();
+            Self { slurm, fake, _dir: dir }
+        }
+
+        async fn send(&self, job: &JobSpec) -> Result<Started> {
+            self.slurm.begin(job).await
+        }
+    }
+
+    fn signal() -> JobSpec {
+        suite::job(json!({"signal": {"job": "{{ job }}", "name": "USR1"}}), json!({"job": 7}))
+    }
+
+    /// Some tasks of an array.
+    fn tasks(state: State, tasks: Tasks) -> Row {
+        Row { tasks, ..row(7, "tb-a", state) }
+    }
+
+    #[tokio::test]
+    async fn what_waits_is_sent_no_signal_and_neither_are_the_tasks_beside_it() {
+        let waiting = || tasks(State::Pending, Tasks::Many(vec![2, 3]));
+        let (one, other) = (Tasks::One(0), Tasks::One(1));
+        for (rows, refusal) in [
+            (vec![held(7, "tb-a")], Some("has not begun")),
+            (vec![waiting()], Some("has not begun")),
+            (vec![tasks(State::Completed, one.clone()), waiting()], Some("has not begun")),
+            (vec![waiting(), tasks(State::Running, one.clone())], Some("just once")),
+            (
+                vec![tasks(State::Running, one.clone()), tasks(State::Requeued, other.clone())],
+                Some("just once"),
+            ),
+            (vec![row(7, "tb-a", State::Completed)], Some("no running job")),
+            (vec![row(7, "tb-a", State::Running)], None),
+            (vec![tasks(State::Running, one), tasks(State::Completed, other)], None),
+        ] {
+            let world = World::new(rows.clone());
+            match (world.send(&signal()).await, refusal) {
+                (Ok(_), None) => assert_eq!(world.fake.knows().signals, [7]),
+                (Err(error), Some(words)) => {
+                    assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
+                    assert!(error.to_string().contains(words), "{error}");
+                    assert!(world.fake.knows().signals.is_empty(), "{rows:?}");
+                }
+                (sent, _) => panic!("{rows:?}: {sent:?}"),
+            }
+        }
+    }
 }

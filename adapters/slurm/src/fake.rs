@@ -25,6 +25,7 @@ pub(crate) struct Known {
     pub(crate) asked: usize,
     pub(crate) released: Vec<JobId>,
     pub(crate) cancelled: Vec<JobId>,
+    pub(crate) signals: Vec<JobId>,
 }
 
 impl Fake {
@@ -108,8 +109,9 @@ impl Driver for Fake {
         Ok(())
     }
 
-    async fn signal(&self, _: JobId, _: &Signal) -> Result<()> {
-        not_asked()
+    async fn signal(&self, job: JobId, _: &Signal) -> Result<()> {
+        self.knows().signals.push(job);
+        Ok(())
     }
 
     async fn readiness(&self) -> Result<()> {

@@ -1,7 +1,8 @@
 //! Jobs that are cancelled while they wait, run and end, that are held for an approval, and that get signals.
 
 use serde_json::{Map, json};
-use taskbridge_sdk::{Answer, JobState, Taken};
+use taskbridge_sdk::suite::job as call;
+use taskbridge_sdk::{Answer, ErrorKind, JobState, Taken};
 
 use crate::world::{World, ended, eventually, number, runs, until};
 
@@ -99,4 +100,41 @@ async fn a_job_of_another_name_under_the_same_number_is_left_alone() {
     assert_eq!(world.backend.observe(&handle).await.unwrap().state, JobState::Running);
     world.backend.cancel(&handle).await.unwrap();
     ended(&*world.backend, &handle).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_reaches_what_runs_once_and_nothing_of_what_waits() {
+    let world = World::new().await;
+    let heard = world.folder().join("heard");
+    let count = || std::fs::read_to_string(&heard).map_or(0, |text| text.lines().count());
+    let lines = format!(
+        "trap 'echo heard >>{}' USR1; touch {}.$TASKBRIDGE_INDEX; while :; do sleep 0.1; done",
+        heard.display(),
+        world.folder().join("begun").display()
+    );
+    let has_begun = |index: u32| world.folder().join(format!("begun.{index}")).exists();
+    let target = json!({"array": {"parameter": "numbers", "at_once": 1}});
+    let array = world.job_with("array", &lines, json!({"numbers": [1, 2]}), target);
+    let array = world.backend.start(&array).await.unwrap().handle;
+    eventually("its first task listens", || has_begun(0)).await;
+    let send = |handle| {
+        let target = json!({"signal": {"job": "{{ job }}", "name": "USR1"}});
+        call(target, json!({"job": number(handle)}))
+    };
+    let error = world.backend.start(&send(&array)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
+    world.cluster.run("scancel", &[&format!("{}_1", number(&array))]);
+    let waits = world.job_with("waits", "true", json!({}), json!({"resources": {"partition": "closed"}}));
+    let waits = world.backend.start(&waits).await.unwrap().handle;
+    let error = world.backend.start(&send(&waits)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
+    assert_eq!(count(), 0, "it was refused");
+    // Nothing of the array waits any more.
+    world.backend.start(&send(&array)).await.unwrap();
+    eventually("its first task heard it", || count() == 1).await;
+    for handle in [array, waits] {
+        world.backend.cancel(&handle).await.unwrap();
+        ended(&*world.backend, &handle).await;
+    }
+    assert_eq!(count(), 1);
 }
