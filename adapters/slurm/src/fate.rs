@@ -51,6 +51,7 @@ pub(crate) struct Fate {
     /// How often it was put back into the queue.
     pub(crate) restarts: u32,
     pub(crate) record: Option<Record>,
+    /// What the controller shows of it, whichever tasks that is for.
     pub(crate) row: Option<Row>,
 }
 
@@ -76,10 +77,12 @@ pub(crate) fn fates(plan: &Plan, facts: &Facts) -> BTreeMap<Option<u32>, Fate> {
             Tasks::One(task) => vec![Some(*task)],
             Tasks::Many(tasks) => tasks.iter().copied().map(Some).collect(),
         };
+        // The list of them would be as long as there are copies of it.
+        let bare = Row { tasks: Tasks::Single, ..row.clone() };
         for task in tasks {
             if let Some(fate) = fates.get_mut(&task) {
                 (fate.state, fate.exit, fate.restarts) = (Some(row.state), row.exit, row.restarts);
-                fate.row = Some(row.clone());
+                fate.row = Some(bare.clone());
             }
         }
     }
@@ -406,6 +409,18 @@ mod tests {
         for task in 2..10 {
             assert_eq!(verdict(task), Verdict::Stopped("cancelled before it began".to_owned()), "{task}");
         }
+    }
+
+    #[test]
+    fn the_tasks_of_a_large_array_that_never_began_take_little_memory_each() {
+        // squeue shows one row for all of them.
+        let tasks: Vec<u32> = (0..5_000).collect();
+        let mut all = row(State::Cancelled, 0);
+        all.tasks = Tasks::Many(tasks);
+        let facts = Facts { rows: vec![all], ..Facts::default() };
+        let fates = fates(&Plan { array: Some("0-4999%5".to_owned()), ..Plan::default() }, &facts);
+        let kept = |fate: &Fate| fate.row.as_ref().is_some_and(|row| row.count() == 1);
+        assert!(fates.len() == 5_000 && fates.values().all(kept), "none has a list of all");
     }
 
     #[test]
