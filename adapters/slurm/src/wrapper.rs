@@ -119,6 +119,29 @@ mod tests {
     }
 
     #[test]
+    fn standard_error_holds_the_scripts_own_words_whatever_kills_it() {
+        let dir = tempfile::tempdir().unwrap();
+        for (signal, number) in
+            [("KILL", 9), ("SEGV", 11), ("ILL", 4), ("XCPU", 24), ("TERM", 15), ("PIPE", 13)]
+        {
+            let lines = format!("ulimit -c 0; echo its own words >&2; kill -s {signal} $$");
+            let folder = folder(&dir.path().join(signal), &lines, "set --\n");
+            let (done, end) = run(&folder, &[]);
+            let printed = String::from_utf8_lossy(&done.stderr).into_owned();
+            assert_eq!(
+                (printed.as_str(), end.unwrap().signal()),
+                ("its own words\n", Some(number)),
+                "{signal}"
+            );
+        }
+        // What the wrapper itself has to say is still heard.
+        let folder = folder(dir.path(), "", "set --\n");
+        std::fs::remove_dir(folder.file("ends")).unwrap();
+        let done = command(&folder).output().unwrap();
+        assert!(String::from_utf8_lossy(&done.stderr).contains("/ends/"), "{done:?}");
+    }
+
+    #[test]
     fn without_what_it_is_to_be_told_no_script_begins() {
         let dir = tempfile::tempdir().unwrap();
         let folder = folder(dir.path(), "echo begun", "set --\n");

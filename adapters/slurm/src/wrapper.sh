@@ -30,6 +30,8 @@ if [ -f "$folder/tasks" ]; then
     TASKBRIDGE_TASK=$(sed -n "$((SLURM_ARRAY_TASK_ID + 1))p" "$folder/tasks")
 fi
 if [ -n "$TASKBRIDGE_TASK" ]; then
+    # This shell says what ended a script that a signal killed, in words that the script never wrote.
+    exec {stderr}>&2 2>/dev/null
     # What the config sets is for the script alone, and may be called like any variable of ours: from where it is read, nothing
     # goes by a name but what no config can set.
     (
@@ -38,7 +40,7 @@ if [ -n "$TASKBRIDGE_TASK" ]; then
         . "$folder/parameters" || exit 98
         eval "$TASKBRIDGE_TASK"
         exec @FOLDER@/script "$@"
-    ) <&0 &
+    ) <&0 2>&"$stderr" {stderr}>&- &
     script=$!
     for signal in $early; do
         kill -s "$signal" "$script" 2>/dev/null
@@ -54,6 +56,7 @@ if [ -n "$TASKBRIDGE_TASK" ]; then
     wait "$script" 2>/dev/null
     late=$?
     [ "$late" -ne 127 ] && code=$late
+    exec 2>&"$stderr"
 fi
 [ -n "$shared" ] && chmod -R g+rwX "$folder/work" 2>/dev/null
 marker=$folder/ends/.$run.$$
