@@ -3,7 +3,7 @@
 
 use taskbridge_sdk::{Error, JobHandle, JobSpec, JobState, Observation, Result};
 
-use crate::backend::{Slurm, disk};
+use crate::backend::Slurm;
 use crate::config::{After, When};
 use crate::driver::JobId;
 use crate::folder::{ID, OBSERVED, PLAN};
@@ -56,11 +56,14 @@ impl Slurm {
             return Err(unknown());
         }
         let folder = self.folder(&key);
-        let (recorded, ended) = disk(move || {
-            let read = || Ok((folder.read(ID)?, folder.read_json::<Observation>(OBSERVED)?));
-            read().map_err(|e| unreadable(&folder, e))
-        })
-        .await??;
+        let (recorded, ended) = self
+            .disks
+            .jobs
+            .run(move || {
+                let read = || Ok((folder.read(ID)?, folder.read_json::<Observation>(OBSERVED)?));
+                read().map_err(|e| unreadable(&folder, e))
+            })
+            .await??;
         if recorded.as_deref().and_then(read_id) != Some(number) {
             return Err(unknown());
         }
@@ -84,11 +87,13 @@ impl Slurm {
     /// True if the job of this key was submitted here, as this user.
     pub(crate) async fn is_ours(&self, key: &str) -> Result<bool> {
         let (folder, user) = (self.folder(key), self.setup.user.clone());
-        disk(move || {
-            let plan = folder.read_json::<Plan>(PLAN).map_err(|e| unreadable(&folder, e))?;
-            Ok(plan.is_some_and(|plan| plan.user == user))
-        })
-        .await?
+        self.disks
+            .jobs
+            .run(move || {
+                let plan = folder.read_json::<Plan>(PLAN).map_err(|e| unreadable(&folder, e))?;
+                Ok(plan.is_some_and(|plan| plan.user == user))
+            })
+            .await?
     }
 }
 

@@ -11,7 +11,8 @@ use rustix::io::Errno;
 use taskbridge_sdk::{Artifact, ArtifactData, Artifacts, Error, JobHandle, Result, async_trait, media_type};
 
 use crate::amount::size_in_words;
-use crate::backend::{Slurm, disk};
+use crate::backend::Slurm;
+use crate::disk::{self, Steps};
 use crate::folder::PLAN;
 use crate::pattern::fits_path;
 use crate::plan::Plan;
@@ -66,8 +67,10 @@ fn may_be_of(plan: &Plan, metadata: &Metadata) -> bool {
 }
 
 fn collect(plan: &Plan, folder: &Path, prefix: &str, depth: usize, found: &mut Found) {
+    disk::at(folder);
     let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
+        disk::at(folder);
         found.seen += 1;
         if found.seen > MOST_SEEN {
             found.more = true;
@@ -102,6 +105,7 @@ pub(crate) fn open_within(plan: &Plan, name: &str) -> io::Result<Option<File>> {
     if parts.iter().any(|part| matches!(*part, "" | "." | "..") || part.contains('\0')) {
         return Ok(None);
     }
+    disk::at(&plan.root);
     let walk = || {
         // The root is the config's, and may well be a link.
         let mut folder =
@@ -133,7 +137,7 @@ fn read(plan: &Plan, name: &str, max: u64) -> Result<Option<ArtifactData>> {
     let size = file.metadata().map_err(broken)?.len();
     let max = max.min(plan.max_artifact_bytes);
     let mut bytes = Vec::new();
-    file.take(max.saturating_add(1)).read_to_end(&mut bytes).map_err(broken)?;
+    Steps(file).take(max.saturating_add(1)).read_to_end(&mut bytes).map_err(broken)?;
     if bytes.len() as u64 > max {
         let size = size.max(bytes.len() as u64);
         return Err(Error::rejected(format!(
@@ -148,12 +152,12 @@ impl Artifacts for Slurm {
     async fn read(&self, handle: &JobHandle, name: &str, max_bytes: u64) -> Result<Option<ArtifactData>> {
         let Some(place) = self.parse(handle)? else { return Ok(None) };
         let (folder, name) = (self.folder(&place.key), name.to_owned());
-        disk(move || match folder.read_json::<Plan>(PLAN) {
-            Ok(Some(plan)) => read(&plan, &name, max_bytes),
-            Ok(None) => Ok(None),
-            Err(e) => Err(unreadable(&folder, e)),
-        })
-        .await?
+        let planned = folder.clone();
+        let plan = self.disks.jobs.run(move || planned.read_json::<Plan>(PLAN)).await?;
+        match plan.map_err(|e| unreadable(&folder, e))? {
+            Some(plan) => self.disk_of(&plan, &folder).run(move || read(&plan, &name, max_bytes)).await?,
+            None => Ok(None),
+        }
     }
 }
 

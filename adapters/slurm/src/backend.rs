@@ -15,6 +15,7 @@ use tokio::time::Instant;
 
 use crate::config::{Config, Person};
 use crate::discovery::Discover;
+use crate::disk::{Disk, Disks};
 use crate::driver::command::Commands;
 use crate::driver::process::UMASK_OF_OTHERS;
 use crate::driver::rest::Rest;
@@ -51,6 +52,11 @@ pub(crate) struct Setup {
 pub(crate) struct Slurm {
     pub(crate) setup: Setup,
     pub(crate) jobs: PathBuf,
+    pub(crate) disks: Disks,
+    /// Where this backend keeps what is its own.
+    state: PathBuf,
+    /// That the jobs' folder is there, as far as it has to be made.
+    made: OnceCell<()>,
     pub(crate) driver: Box<dyn Driver>,
     /// What it says of itself, once it has.
     cluster: OnceCell<Cluster>,
@@ -69,15 +75,14 @@ impl Slurm {
     pub(crate) async fn connect(
         config: &Config,
         context: &Connect,
+        disks: &Disks,
         person: Option<(&Person, UnixUser)>,
     ) -> Result<Self> {
         let jobs = match &config.jobs_dir {
             Some(path) => context.config_dir.join(path),
             None => context.state_dir.join("jobs"),
         };
-        jobs_folder::make(&jobs, &context.state_dir, person.is_some())?;
-        // A start is up to three commands, one after the other.
-        let limit = config.command_timeout.min(context.call_limit / 3);
+        let limit = limit(config, context);
         let driver: Box<dyn Driver> = match (&config.rest, &person) {
             (Some(rest), None) => Box::new(Rest::connect(rest, limit, None).await?),
             (Some(rest), Some((person, _))) => {
@@ -97,6 +102,9 @@ impl Slurm {
                 user: person.map(|(_, user)| user),
             },
             jobs,
+            disks: disks.clone(),
+            state: context.state_dir.clone(),
+            made: OnceCell::new(),
             driver,
             cluster: OnceCell::new(),
             accounting: config.accounting,
@@ -108,10 +116,14 @@ impl Slurm {
             known: Known::default(),
             plans: Mutex::default(),
         };
+        match backend.folder_is_made().await {
+            // What may pass does not keep the server from starting.
+            Err(error) if !may_pass(&error) => return Err(error),
+            _ => {}
+        }
         // What is wrong with one of several users is told to those whose jobs run as them, and by `taskbridge doctor`.
         if backend.setup.user.is_none() {
             match backend.cluster().await {
-                // What may pass does not keep the server from starting.
                 Err(error) if !may_pass(&error) => return Err(error),
                 _ => {}
             }
@@ -133,6 +145,9 @@ impl Slurm {
         Self {
             setup,
             jobs: jobs.to_owned(),
+            disks: Disks::new(Duration::from_secs(1)),
+            state: jobs.join("state"),
+            made: OnceCell::new(),
             driver,
             cluster: OnceCell::new(),
             accounting: Some(false),
@@ -156,6 +171,22 @@ impl Slurm {
         self.cluster.get_or_try_init(|| self.driver.cluster()).await
     }
 
+    /// Makes the jobs' folder and marks it, unless that was done.
+    pub(crate) async fn folder_is_made(&self) -> Result<()> {
+        let make = async || {
+            let (jobs, state, for_others) =
+                (self.jobs.clone(), self.state.clone(), self.setup.user.is_some());
+            self.disks.jobs.run(move || jobs_folder::make(&jobs, &state, for_others)).await?
+        };
+        self.made.get_or_try_init(make).await.copied()
+    }
+
+    /// Where a job's script runs, which need not be a folder of ours.
+    pub(crate) fn disk_of(&self, plan: &Plan, folder: &Folder) -> &Disk {
+        let is_elsewhere = plan.attached.is_none() && !plan.root.starts_with(folder.path());
+        if is_elsewhere { &self.disks.roots } else { &self.disks.jobs }
+    }
+
     /// Whether there is an accounting to ask, as far as that is known.
     pub(crate) fn has_accounting(&self) -> bool {
         self.accounting.unwrap_or_else(|| self.cluster.get().is_some_and(|cluster| cluster.accounting))
@@ -168,7 +199,7 @@ impl Slurm {
             *last = Some(Instant::now());
             let (jobs, keep) = (self.jobs.clone(), self.keep);
             // Nobody waits for it; what it leaves, the next one takes.
-            drop(tokio::task::spawn_blocking(move || sweep::sweep(&jobs, keep)));
+            self.disks.jobs.aside(move || drop(sweep::sweep(&jobs, keep)));
         }
     }
 
@@ -271,8 +302,7 @@ impl Backend for Slurm {
     }
 }
 
-/// Touches the disk, where that holds nobody up: a read takes microseconds, until a shared file system stalls.
-pub(crate) async fn disk<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|e| Error::unavailable("the look at the jobs' folder was cut short").caused_by(e))
+/// How long one command may take, or a step in the jobs' folder: a start is up to three commands, one after the other.
+pub(crate) fn limit(config: &Config, context: &Connect) -> Duration {
+    config.command_timeout.min(context.call_limit / 3)
 }

@@ -10,8 +10,9 @@ use taskbridge_sdk::{
     Subject, Taken, ToolTarget, async_trait,
 };
 
-use crate::backend::{Slurm, not_named};
+use crate::backend::{Slurm, limit, not_named};
 use crate::config::{Config, Person};
+use crate::disk::Disks;
 use crate::handle::Place;
 use crate::unix::UnixUser;
 
@@ -31,8 +32,10 @@ impl Callers {
         people: &BTreeMap<String, Person>,
         context: &Connect,
     ) -> Result<Self> {
+        // The folder is one for all of them.
+        let disks = Disks::new(limit(config, context));
         let mut callers = Self {
-            own: Slurm::connect(config, context, None).await?,
+            own: Slurm::connect(config, context, &disks, None).await?,
             users: BTreeMap::new(),
             people: BTreeMap::new(),
         };
@@ -49,7 +52,7 @@ impl Callers {
                 Some(slurm) => Arc::clone(slurm),
                 None => {
                     let user = UnixUser::find(caller, person)?;
-                    Arc::new(Slurm::connect(config, context, Some((person, user))).await?)
+                    Arc::new(Slurm::connect(config, context, &disks, Some((person, user))).await?)
                 }
             };
             callers.users.insert(person.user.clone(), Arc::clone(&slurm));

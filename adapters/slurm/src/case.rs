@@ -85,10 +85,10 @@ impl Case {
             };
             Ok(Marks {
                 observed,
-                may_go: folder.has(GO),
+                may_go: folder.has(GO)?,
                 released: folder.written(RELEASED),
-                answered: folder.has(ANSWER),
-                facts: Facts { cancelled: folder.has(CANCELLED), ..facts },
+                answered: folder.has(ANSWER)?,
+                facts: Facts { cancelled: folder.has(CANCELLED)?, ..facts },
             })
         };
         match read() {

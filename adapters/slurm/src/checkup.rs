@@ -8,11 +8,11 @@ use serde::Deserialize as _;
 use taskbridge_sdk::{Checkup, Error, Finding, ToolTarget, async_trait};
 
 use crate::amount;
-use crate::backend::{Slurm, disk};
+use crate::backend::Slurm;
 use crate::config::{Resources, Setting, Target};
-use crate::directives;
 use crate::driver::Options;
 use crate::driver::site::{Partition, Rights};
+use crate::{directives, disk};
 
 #[async_trait]
 impl Checkup for Slurm {
@@ -76,7 +76,11 @@ impl Slurm {
 
     async fn folder_for_jobs(&self) -> Finding {
         let jobs = self.jobs.clone();
-        let looked = disk(move || access(&jobs, Access::WRITE_OK | Access::EXEC_OK)).await;
+        let look = move || {
+            disk::at(&jobs);
+            access(&jobs, Access::WRITE_OK | Access::EXEC_OK)
+        };
+        let looked = self.disks.jobs.run(look).await;
         let shown = self.jobs.display();
         let fix = "let the server's user write there, or set another `jobs_dir`; the nodes must see it at the same path";
         match looked {
@@ -151,7 +155,11 @@ impl Slurm {
         };
         let path = self.setup.config_dir.join(script);
         let shown = path.display().to_string();
-        let read = disk(move || std::fs::read_to_string(path)).await;
+        let read = move || {
+            disk::at(&path);
+            std::fs::read_to_string(path)
+        };
+        let read = self.disks.sources.run(read).await;
         let text = match read {
             Ok(Ok(text)) => text,
             Ok(Err(error)) => {

@@ -43,8 +43,8 @@ pub struct Config {
     pub cluster: Option<String>,
     /// Whether the accounting (slurmdbd) is asked. Without it, that is as the cluster says.
     pub accounting: Option<bool>,
-    /// How long one command may take. All that a start needs must fit into half of the server's `reconciler.lease`, so that it is
-    /// a third of that at most, whatever is said here.
+    /// How long one command may take, or one step in the jobs' folder, whose file system may hang. All that a start needs must fit into
+    /// half of the server's `reconciler.lease`, so that it is a third of that at most, whatever is said here.
     #[serde(with = "humantime_serde")]
     #[schemars(with = "String")]
     pub command_timeout: Duration,

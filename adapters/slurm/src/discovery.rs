@@ -12,7 +12,8 @@ use serde_json::{Map, Value, json};
 use taskbridge_sdk::{DiscoveredTool, Discovery, Error, Finding, Result, async_trait, tool_name};
 
 use crate::amount;
-use crate::backend::{Slurm, disk};
+use crate::backend::Slurm;
+use crate::disk;
 use crate::driver::site::{Partition, Rights};
 use crate::folder::open_regular;
 
@@ -63,7 +64,7 @@ impl Discovery for Slurm {
 impl Slurm {
     async fn scripts(&self, wanted: &Discover) -> Result<Vec<Script>> {
         let folder = self.setup.config_dir.join(&wanted.scripts);
-        disk(move || scripts(&folder)).await?
+        self.disks.sources.run(move || scripts(&folder)).await?
     }
 
     /// For the doctor: which scripts are no tools, and why.
@@ -112,6 +113,7 @@ fn scripts(folder: &Path) -> Result<Vec<Script>> {
         Error::unavailable(format!("{} cannot be read: {e}", path.display()))
     };
     let mut found = Vec::new();
+    disk::at(folder);
     for entry in fs::read_dir(folder).map_err(|e| fault(folder, e))? {
         let entry = entry.map_err(|e| fault(folder, e))?;
         let path = entry.path();

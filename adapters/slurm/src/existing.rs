@@ -3,7 +3,7 @@
 use taskbridge_sdk::{Error, JobSpec, JobState, Observation, Output, Result, Started};
 
 use crate::after::{Named, named};
-use crate::backend::{Slurm, disk};
+use crate::backend::Slurm;
 use crate::config::SignalTo;
 use crate::driver::{Cluster, JobId, Row, Signal};
 use crate::folder::{OBSERVED, PLAN};
@@ -41,20 +41,24 @@ impl Slurm {
         let user = self.setup.user.clone();
         let plan = Plan { array, user, attached: Some(attached), ..Plan::default() };
         let (folder, written) = (self.folder(job.key.as_str()), plan.clone());
-        disk(move || {
-            let made = folder.make(None).and_then(|()| folder.write_json(PLAN, &written));
-            made.map_err(|e| unwritable(&folder, e))
-        })
-        .await??;
+        self.disks
+            .jobs
+            .run(move || {
+                let made = folder.make(None).and_then(|()| folder.write_json(PLAN, &written));
+                made.map_err(|e| unwritable(&folder, e))
+            })
+            .await??;
         let key = job.key.as_str();
         self.keep_plan(key, plan);
         let folder = self.folder(key);
-        disk(move || {
-            folder
-                .write_first(crate::folder::ID, id.to_string().as_bytes())
-                .map_err(|e| unwritable(&folder, e))
-        })
-        .await??;
+        self.disks
+            .jobs
+            .run(move || {
+                folder
+                    .write_first(crate::folder::ID, id.to_string().as_bytes())
+                    .map_err(|e| unwritable(&folder, e))
+            })
+            .await??;
         Ok(self.started(&cluster.name, key, id))
     }
 
@@ -64,11 +68,15 @@ impl Slurm {
         // Nothing of it stays to be looked at.
         let handle = self.place(&cluster.name, 0, key).handle();
         let folder = self.folder(key);
-        let before = disk(move || {
-            let sent = folder.read_json::<Observation>(OBSERVED).map_err(|e| unreadable(&folder, e))?;
-            Ok::<_, Error>((sent, folder.has(SENDING)))
-        })
-        .await??;
+        let before = self
+            .disks
+            .jobs
+            .run(move || {
+                let sent = folder.read_json::<Observation>(OBSERVED).map_err(|e| unreadable(&folder, e))?;
+                let sending = folder.has(SENDING).map_err(|e| unreadable(&folder, e))?;
+                Ok::<_, Error>((sent, sending))
+            })
+            .await??;
         match before {
             (Some(first), _) => return Ok(Started { handle, first: Some(first) }),
             (None, true) => return Err(Error::uncertain("whether the signal was sent is not known")),
@@ -90,11 +98,13 @@ impl Slurm {
         }
         hears(id, &live)?;
         let folder = self.folder(key);
-        disk(move || {
-            let marked = folder.make(None).and_then(|()| folder.write(SENDING, b"", 0o600));
-            marked.map_err(|e| unwritable(&folder, e))
-        })
-        .await??;
+        self.disks
+            .jobs
+            .run(move || {
+                let marked = folder.make(None).and_then(|()| folder.write(SENDING, b"", 0o600));
+                marked.map_err(|e| unwritable(&folder, e))
+            })
+            .await??;
         self.driver.signal(id, &Signal { name: signal.name.clone(), batch: !signal.steps }).await?;
         let first = Observation::new(JobState::Succeeded(Output::text(format!(
             "SIG{} was sent to job {id}.",
@@ -102,12 +112,14 @@ impl Slurm {
         ))));
         let (folder, written, user) = (self.folder(key), first.clone(), self.setup.user.clone());
         drop(
-            disk(move || {
-                folder
-                    .write_json(PLAN, &Plan { user, ..Plan::default() })
-                    .and_then(|()| folder.write_json(OBSERVED, &written))
-            })
-            .await,
+            self.disks
+                .jobs
+                .run(move || {
+                    folder
+                        .write_json(PLAN, &Plan { user, ..Plan::default() })
+                        .and_then(|()| folder.write_json(OBSERVED, &written))
+                })
+                .await,
         );
         Ok(Started { handle, first: Some(first) })
     }

@@ -15,11 +15,15 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use taskbridge_sdk::Timestamp;
 
+use crate::disk::{self, Steps, still_wanted};
 use crate::end::{End, Run};
 use crate::unix::UnixUser;
 
 /// The most bytes that a file of ours has.
 const MOST: u64 = 64 * 1024 * 1024;
+
+/// The most bytes that are copied before the file system must have taken them over.
+const COPIED_AT_ONCE: u64 = 16 * 1024 * 1024;
 
 /// The names within the folder.
 pub(crate) const PLAN: &str = "plan.json";
@@ -76,6 +80,7 @@ impl Folder {
             ("files", 0o2750),
         ] {
             let path = self.0.join(part);
+            disk::at(&path);
             builder.create(&path)?;
             if let Some(user) = user {
                 chown(&path, None, Some(Gid::from_raw(user.group)))?;
@@ -92,8 +97,8 @@ impl Folder {
 
     /// Copies a file in place of what was there; a job that reads that goes on with what it had.
     pub(crate) fn copy(&self, from: &Path, name: &str, mode: u32) -> io::Result<()> {
-        let mut source = open_regular(from)?;
-        self.replace(name, mode, |file| io::copy(&mut source, file).map(drop))
+        let mut source = Steps(open_regular(from)?);
+        self.replace(name, mode, |file| copy(&mut source, file))
     }
 
     fn replace(
@@ -104,7 +109,9 @@ impl Folder {
     ) -> io::Result<()> {
         let target = self.0.join(name);
         let draft = draft(&target, mode, fill)?;
-        fs::rename(&draft, &target).inspect_err(|_| drop(fs::remove_file(&draft)))?;
+        // What was given up was told as not done.
+        let put = still_wanted().and_then(|()| fs::rename(&draft, &target));
+        put.inspect_err(|_| drop(fs::remove_file(&draft)))?;
         sync_parent(&target)
     }
 
@@ -112,7 +119,8 @@ impl Folder {
     pub(crate) fn write_first(&self, name: &str, content: &[u8]) -> io::Result<Vec<u8>> {
         let target = self.0.join(name);
         let draft = draft(&target, 0o600, |file| file.write_all(content))?;
-        let linked = fs::hard_link(&draft, &target);
+        disk::at(&target);
+        let linked = still_wanted().and_then(|()| fs::hard_link(&draft, &target));
         drop(fs::remove_file(&draft));
         match linked {
             Ok(()) => sync_parent(&target)?,
@@ -136,13 +144,15 @@ impl Folder {
         self.write(name, &serde_json::to_vec(value).map_err(io::Error::other)?, 0o600)
     }
 
-    pub(crate) fn has(&self, name: &str) -> bool {
-        self.0.join(name).exists()
+    pub(crate) fn has(&self, name: &str) -> io::Result<bool> {
+        has(&self.0.join(name))
     }
 
     /// When a file was written last, by the clock of the file system; `None` if it is not there.
     pub(crate) fn written(&self, name: &str) -> Option<Timestamp> {
-        let modified = fs::metadata(self.0.join(name)).and_then(|metadata| metadata.modified()).ok()?;
+        let path = self.0.join(name);
+        disk::at(&path);
+        let modified = fs::metadata(path).and_then(|metadata| metadata.modified()).ok()?;
         let since = modified.duration_since(SystemTime::UNIX_EPOCH).ok()?;
         i64::try_from(since.as_millis()).ok().map(Timestamp::from_millis)
     }
@@ -150,9 +160,10 @@ impl Folder {
     /// Puts up the fence of a run that has not begun, so that it never will. False if it has begun after all.
     pub(crate) fn shut(&self, run: Run) -> io::Result<bool> {
         let fence = self.0.join(RAN).join(run.to_string());
+        disk::at(&fence);
         match fs::create_dir(&fence) {
             Ok(()) => File::create(fence.join(SHUT)).map(|_| true),
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(fence.join(SHUT).exists()),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => has(&fence.join(SHUT)),
             Err(e) => Err(e),
         }
     }
@@ -161,8 +172,10 @@ impl Folder {
     pub(crate) fn ran(&self) -> io::Result<BTreeMap<Run, bool>> {
         let mut found = BTreeMap::new();
         for (name, path) in entries(&self.0.join(RAN))? {
-            if let Some(run) = Run::parse(&name).filter(|_| !path.join(SHUT).exists()) {
-                found.insert(run, path.join("again").exists());
+            if let Some(run) = Run::parse(&name)
+                && !has(&path.join(SHUT))?
+            {
+                found.insert(run, has(&path.join("again"))?);
             }
         }
         Ok(found)
@@ -207,8 +220,27 @@ impl Stream {
     }
 }
 
+/// Whether it is there. What cannot be known is an error: that a mark is missing means something.
+fn has(path: &Path) -> io::Result<bool> {
+    disk::at(path);
+    path.try_exists().or_else(|e| match Errno::from_io_error(&e) {
+        // What a script has put in the way is none.
+        Some(Errno::NOTDIR | Errno::LOOP | Errno::ACCESS) => Ok(false),
+        _ => Err(e),
+    })
+}
+
+/// Copies to the end, and has the file system take over what was copied from time to time, so that each step of it is short.
+fn copy(from: &mut impl Read, to: &mut File) -> io::Result<()> {
+    while io::copy(&mut from.by_ref().take(COPIED_AT_ONCE), to)? == COPIED_AT_ONCE {
+        to.sync_data()?;
+    }
+    Ok(())
+}
+
 fn entries(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
     let mut found = Vec::new();
+    disk::at(folder);
     match fs::read_dir(folder) {
         Ok(entries) => {
             for entry in entries {
@@ -225,6 +257,7 @@ fn entries(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
 /// Opens a regular file. A FIFO, a device, a folder or a symbolic link in its place is invalid data, and never blocks.
 pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     let invalid = || io::Error::new(io::ErrorKind::InvalidData, "it is not a regular file");
+    disk::at(path);
     let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let opened = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path);
     let file = opened.map_err(|e| match Errno::from_io_error(&e) {
@@ -236,7 +269,7 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
 
 fn read(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
     let file = match open_regular(path) {
-        Ok(file) => file,
+        Ok(file) => Steps(file),
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(e),
     };
@@ -255,6 +288,7 @@ fn draft(target: &Path, mode: u32, fill: impl FnOnce(&mut File) -> io::Result<()
     let (path, mut file) = loop {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let path = target.with_file_name(format!(".{name}.{}.{number}", std::process::id()));
+        disk::at(&path);
         match OpenOptions::new().write(true).create_new(true).mode(mode).open(&path) {
             Ok(file) => break (path, file),
             // Another server, or one that died, has this name.
@@ -270,6 +304,7 @@ fn draft(target: &Path, mode: u32, fill: impl FnOnce(&mut File) -> io::Result<()
 
 /// Makes a new name in a folder survive a power cut.
 fn sync_parent(path: &Path) -> io::Result<()> {
+    disk::at(path);
     path.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())
 }
 

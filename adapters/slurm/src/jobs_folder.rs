@@ -9,6 +9,7 @@ use std::path::Path;
 
 use taskbridge_sdk::{Error, Result};
 
+use crate::disk;
 use crate::handle::is_key;
 
 /// The mark.
@@ -54,6 +55,7 @@ fn mark(jobs: &Path, state: &Path) -> io::Result<bool> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => false,
         Err(e) => return Err(e),
     };
+    disk::at(jobs);
     if !jobs.join(MARK).try_exists()? {
         if was_marked && !has_jobs(jobs)? {
             return Ok(false);
@@ -84,6 +86,7 @@ fn has_jobs(jobs: &Path) -> io::Result<bool> {
 /// An error unless the folder is there with its mark: what is missing from another one is not known to be gone.
 pub(crate) fn is_mounted(jobs: &Path) -> Result<()> {
     let shown = jobs.display();
+    disk::at(jobs);
     match jobs.join(MARK).try_exists() {
         Ok(true) => Ok(()),
         Ok(false) => Err(Error::unavailable(format!(

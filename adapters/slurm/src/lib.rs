@@ -16,6 +16,7 @@ mod checkup;
 mod config;
 mod directives;
 mod discovery;
+mod disk;
 mod driver;
 mod end;
 mod environment;
@@ -25,6 +26,8 @@ mod fake;
 mod fate;
 mod folder;
 mod handle;
+#[cfg(test)]
+mod hangs;
 mod indices;
 mod jobs_folder;
 mod known;
@@ -83,7 +86,10 @@ impl Adapter for Slurm {
     async fn connect(config: Config, context: &Connect) -> Result<Arc<dyn Backend>> {
         Ok(match &config.run_as {
             Some(people) => Arc::new(callers::Callers::connect(&config, people, context).await?),
-            None => Arc::new(backend::Slurm::connect(&config, context, None).await?),
+            None => {
+                let disks = disk::Disks::new(backend::limit(&config, context));
+                Arc::new(backend::Slurm::connect(&config, context, &disks, None).await?)
+            }
         })
     }
 }

@@ -6,7 +6,8 @@ use std::path::Path;
 
 use taskbridge_sdk::{Error, JobHandle, LogRequest, LogText, Logs, Result, async_trait};
 
-use crate::backend::{Slurm, disk};
+use crate::backend::Slurm;
+use crate::disk::{self, Steps};
 use crate::folder::{Folder, PLAN, Stream, open_regular};
 use crate::plan::Plan;
 
@@ -40,7 +41,7 @@ fn search(path: &Path, words: &str, most: usize) -> io::Result<LogText> {
     file.seek(SeekFrom::Start(from))?;
     let wanted = words.to_lowercase();
     let (mut found, mut length, mut cut) = (std::collections::VecDeque::new(), 0, from > 0);
-    let mut reader = BufReader::new(file.take(size - from));
+    let mut reader = BufReader::new(Steps(file).take(size - from));
     let mut line = Vec::new();
     loop {
         line.clear();
@@ -87,13 +88,18 @@ fn fitting(text: String, most: u64) -> String {
 
 /// How many bytes a job has printed by now.
 pub(crate) fn printed(folder: &Folder) -> Option<u64> {
-    let entries = std::fs::read_dir(folder.file("logs")).ok()?;
+    let logs = folder.file("logs");
+    disk::at(&logs);
+    let entries = std::fs::read_dir(logs).ok()?;
     Some(entries.flatten().filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.len()).sum())
 }
 
 /// The logs of a job: each file with its title. That of a job that prints to one file alone has none.
 fn files(folder: &Folder, plan: Option<&Plan>) -> Vec<(String, std::path::PathBuf)> {
-    let size = |path: &Path| std::fs::metadata(path).map_or(0, |metadata| metadata.len());
+    let size = |path: &Path| {
+        disk::at(path);
+        std::fs::metadata(path).map_or(0, |metadata| metadata.len())
+    };
     if plan.is_none_or(|plan| plan.array.is_none()) {
         // What is printed as it should be is last, as it is most of what is followed.
         let (err, out) = (folder.log(Stream::Err, None), folder.log(Stream::Out, None));
@@ -106,7 +112,9 @@ fn files(folder: &Folder, plan: Option<&Plan>) -> Vec<(String, std::path::PathBu
             ],
         };
     }
-    let mut found: Vec<_> = std::fs::read_dir(folder.file("logs"))
+    let logs = folder.file("logs");
+    disk::at(&logs);
+    let mut found: Vec<_> = std::fs::read_dir(logs)
         .into_iter()
         .flatten()
         .flatten()
@@ -152,9 +160,8 @@ impl Logs for Slurm {
     async fn tail(&self, handle: &JobHandle, request: &LogRequest) -> Result<LogText> {
         let Some(place) = self.parse(handle)? else { return Ok(LogText::default()) };
         let (folder, request) = (self.folder(&place.key), request.clone());
-        disk(move || read(&folder, &request))
-            .await?
-            .map_err(|e| Error::unavailable(format!("the job's log cannot be read: {e}")).caused_by(e))
+        let read = self.disks.jobs.run(move || read(&folder, &request));
+        read.await?.map_err(|e| Error::unavailable(format!("the job's log cannot be read: {e}")).caused_by(e))
     }
 }
 

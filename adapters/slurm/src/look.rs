@@ -4,12 +4,14 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
+use futures_util::{StreamExt as _, stream};
 use taskbridge_sdk::{Error, JobState, Observation, Result, Subject, Timestamp};
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
-use crate::backend::{Slurm, disk};
+use crate::backend::Slurm;
 use crate::case::Case;
+use crate::disk::{AT_ONCE, still_wanted};
 use crate::driver::{JobId, Row};
 use crate::end::Run;
 use crate::folder::{Folder, ID, OBSERVED, PLAN};
@@ -76,6 +78,7 @@ impl Slurm {
         }
         // Whether there is an accounting is learned here if the cluster was away at the start.
         self.cluster().await?;
+        self.folder_is_made().await?;
         let mut cases = self.cases(places).await?;
         let young = cases.iter().any(|case| self.is_young(&case.place.key));
         let (mut queue, mut began) =
@@ -88,11 +91,14 @@ impl Slurm {
         for case in &mut cases {
             case.rows = queue.of(case.place.job).iter().filter(|row| case.is_of(row)).cloned().collect();
         }
-        let cases = disk(move || {
-            cases.iter_mut().for_each(Case::read);
-            cases
-        })
-        .await?;
+        let cases = self
+            .disks
+            .jobs
+            .run(move || {
+                cases.iter_mut().for_each(Case::read);
+                cases
+            })
+            .await?;
         let cases = self.believe_markers(cases).await?;
         self.answer(cases, began).await
     }
@@ -113,15 +119,18 @@ impl Slurm {
         if held.is_empty() {
             return Ok(());
         }
-        let duplicates = disk(move || {
-            let is_other = |(job, _, folder): &(JobId, String, Folder)| {
-                // Without a record it is a start under way, or a job of somebody else's folder.
-                let recorded = folder.read(ID).ok().flatten().and_then(|bytes| read_id(&bytes));
-                recorded.is_some_and(|recorded| recorded != *job)
-            };
-            held.into_iter().filter(is_other).collect::<Vec<_>>()
-        })
-        .await?;
+        let duplicates = self
+            .disks
+            .jobs
+            .run(move || {
+                let is_other = |(job, _, folder): &(JobId, String, Folder)| {
+                    // Without a record it is a start under way, or a job of somebody else's folder.
+                    let recorded = folder.read(ID).ok().flatten().and_then(|bytes| read_id(&bytes));
+                    recorded.is_some_and(|recorded| recorded != *job)
+                };
+                held.into_iter().filter(is_other).collect::<Vec<_>>()
+            })
+            .await?;
         for (job, key, _) in duplicates {
             if self.known.is_due(&format!("{key}/{job}"), TRY_EVERY) {
                 // It is held: if this fails, the next look tries again.
@@ -142,14 +151,16 @@ impl Slurm {
         if !any {
             return Ok(cases);
         }
-        disk(move || {
-            for case in cases.iter_mut().filter(|case| case.scripts_ended) {
-                case.rows.retain(|row| row.state.has_ended());
-                case.read_marks();
-            }
-            cases
-        })
-        .await
+        self.disks
+            .jobs
+            .run(move || {
+                for case in cases.iter_mut().filter(|case| case.scripts_ended) {
+                    case.rows.retain(|row| row.state.has_ended());
+                    case.read_marks();
+                }
+                cases
+            })
+            .await
     }
 
     /// The jobs with their plans, which are read once.
@@ -171,17 +182,20 @@ impl Slurm {
             return Ok(cases);
         }
         let jobs = self.jobs.clone();
-        let read = disk(move || {
-            let read = |(at, folder): (usize, Folder)| {
-                let plan = match folder.read_json::<Plan>(PLAN) {
-                    Ok(None) => is_mounted(&jobs).map(|()| None),
-                    plan => plan.map_err(|e| unreadable(&folder, e)),
+        let read = self
+            .disks
+            .jobs
+            .run(move || {
+                let read = |(at, folder): (usize, Folder)| {
+                    let plan = match folder.read_json::<Plan>(PLAN) {
+                        Ok(None) => is_mounted(&jobs).map(|()| None),
+                        plan => plan.map_err(|e| unreadable(&folder, e)),
+                    };
+                    (at, plan)
                 };
-                (at, plan)
-            };
-            unread.into_iter().map(read).collect::<Vec<_>>()
-        })
-        .await?;
+                unread.into_iter().map(read).collect::<Vec<_>>()
+            })
+            .await?;
         for (at, plan) in read {
             let case = &mut cases[at];
             match plan {
@@ -206,15 +220,16 @@ impl Slurm {
     }
 
     async fn answer(&self, cases: Vec<Case>, began: Instant) -> Result<Vec<(String, Result<Observation>)>> {
-        let over: Vec<JobId> =
+        let ended: Vec<JobId> =
             cases.iter().filter(|case| case.is_over()).map(|case| case.place.job).collect();
         let accounted = match self.has_accounting() {
-            true => self.watch.accounted(&*self.driver, &over).await,
+            true => self.watch.accounted(&*self.driver, &ended).await,
             false => HashMap::new(),
         };
         let waiting = cases.iter().any(|case| case.watched && case.rows.iter().any(live::has_position));
         let positions = if waiting { self.watch.positions(&*self.driver).await } else { None };
         let mut answers = Vec::with_capacity(cases.len());
+        let mut over = Vec::new();
         let booted = OnceCell::new();
         for mut case in cases {
             let name = case.place.handle().to_string();
@@ -230,12 +245,13 @@ impl Slurm {
                 marks.facts.unheard = self.has_accounting() && !accounted.contains_key(&case.place.job);
             }
             let position = positions.as_ref().and_then(|places| places.get(&case.place.job).copied());
-            let seen = match case.is_alive() {
-                true => Ok(self.alive(&case, position, &booted).await),
-                false => self.over(case, began).await,
-            };
-            answers.push((name, seen));
+            match case.is_alive() {
+                true => answers.push((name, Ok(self.alive(&case, position, &booted).await))),
+                false => over.push(async { (name, self.over(case, began).await) }),
+            }
         }
+        // Side by side: where a folder of the user's hangs, one is waited for no longer than all of them.
+        answers.extend(stream::iter(over).buffered(AT_ONCE).collect::<Vec<_>>().await);
         Ok(answers)
     }
 
@@ -288,21 +304,25 @@ impl Slurm {
         if case.rows.is_empty() && !self.is_seen_since(&key, began) {
             return Ok(Observation::new(JobState::Queued).with_message("submitted"));
         }
-        marks.facts.over_for = self.known.over_for(&key);
+        // While the folder does not answer, the job's nodes cannot write into it either.
+        marks.facts.over_for = self.known.over_for(&key).min(self.disks.jobs.answers_for());
         marks.facts.rows = case.rows;
         marks.facts.slurmd_user = self.cluster().await?.slurmd_user;
         let patience = if self.has_accounting() { self.accounting_wait } else { Duration::ZERO };
         let (folder, facts, job) = (case.folder, marks.facts, case.place.job);
-        let concluded = disk(move || match result::conclude(&plan, &facts, &folder, job, patience) {
-            Conclusion::NotYet(observation) => Ok((observation, false)),
-            Conclusion::Ended(observation, never_began) => {
-                if plan.attached.is_none() && !shut(&folder, never_began)? {
-                    return Ok((beginning(), false));
+        let disk = self.disk_of(&plan, &folder);
+        let concluded = disk
+            .run(move || match result::conclude(&plan, &facts, &folder, job, patience) {
+                Conclusion::NotYet(observation) => Ok((observation, false)),
+                Conclusion::Ended(observation, never_began) => {
+                    still_wanted().map_err(|e| unwritable(&folder, e))?;
+                    if plan.attached.is_none() && !shut(&folder, never_began)? {
+                        return Ok((beginning(), false));
+                    }
+                    keep(&folder, &observation).map(|kept| (kept, true))
                 }
-                keep(&folder, &observation).map(|kept| (kept, true))
-            }
-        })
-        .await?;
+            })
+            .await?;
         let (observation, ended) = concluded?;
         if ended {
             self.known.forget(&key);

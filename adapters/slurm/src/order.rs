@@ -10,6 +10,7 @@ use taskbridge_sdk::{Error, FileContent, InputFile, JobSpec, Result};
 
 use crate::backend::Setup;
 use crate::config::{Array, Target};
+use crate::disk;
 use crate::driver::{Options, Submission};
 use crate::folder::{Folder, Stream};
 use crate::plan::Plan;
@@ -49,6 +50,7 @@ impl Order {
         let script_path =
             target.script.as_ref().ok_or_else(|| Error::config("the tool's target has no `script`"))?;
         let script_path = setup.config_dir.join(script_path);
+        disk::at(&script_path);
         let script = std::fs::read_to_string(&script_path).map_err(|e| {
             Error::config(format!("the script {} cannot be read: {e}", script_path.display()))
         })?;

@@ -3,7 +3,7 @@
 
 use taskbridge_sdk::{Answer, Error, JobHandle, Questions, Result, Taken, async_trait};
 
-use crate::backend::{Slurm, disk};
+use crate::backend::Slurm;
 use crate::folder::{ANSWER, CANCELLED, PLAN};
 use crate::handle::Place;
 use crate::live::APPROVAL;
@@ -29,8 +29,11 @@ impl Questions for Slurm {
                 return Ok(Taken::TooLate);
             }
             let folder = self.folder(&place.key);
-            let stands =
-                disk(move || folder.write_first(ANSWER, word).map_err(|e| unwritable(&folder, e))).await??;
+            let stands = self
+                .disks
+                .jobs
+                .run(move || folder.write_first(ANSWER, word).map_err(|e| unwritable(&folder, e)))
+                .await??;
             if stands != word {
                 return Ok(Taken::TooLate);
             }
@@ -51,17 +54,21 @@ fn is_yes(answer: &Answer) -> bool {
 impl Slurm {
     async fn answered(&self, place: &Place) -> Result<Option<Vec<u8>>> {
         let folder = self.folder(&place.key);
-        disk(move || folder.read(ANSWER).map_err(|e| unreadable(&folder, e))).await?
+        self.disks.jobs.run(move || folder.read(ANSWER).map_err(|e| unreadable(&folder, e))).await?
     }
 
     /// True if the job is held and waits for an approval.
     async fn asks(&self, place: &Place) -> Result<bool> {
         let folder = self.folder(&place.key);
-        let waits = disk(move || {
-            let plan = folder.read_json::<Plan>(PLAN).map_err(|e| unreadable(&folder, e))?;
-            Ok::<_, Error>(plan.is_some_and(|plan| plan.approval.is_some()) && !folder.has(CANCELLED))
-        })
-        .await??;
+        let waits = self
+            .disks
+            .jobs
+            .run(move || {
+                let plan = folder.read_json::<Plan>(PLAN).map_err(|e| unreadable(&folder, e))?;
+                let cancelled = folder.has(CANCELLED).map_err(|e| unreadable(&folder, e))?;
+                Ok::<_, Error>(plan.is_some_and(|plan| plan.approval.is_some()) && !cancelled)
+            })
+            .await??;
         if !waits {
             return Ok(false);
         }

@@ -7,6 +7,7 @@ use taskbridge_sdk::{Error, Result};
 
 use crate::backend::Setup;
 use crate::config::Target;
+use crate::disk;
 use crate::folder::Folder;
 use crate::template::{Context, Templates};
 
@@ -27,6 +28,7 @@ pub(crate) fn root(
         Some(path) => setup.config_dir.join(path),
         None => folder.work(),
     };
+    disk::at(&root);
     // What another user may see, we need not.
     let is_hidden = setup.user.is_some()
         && std::fs::metadata(&root).is_err_and(|e| e.kind() == std::io::ErrorKind::PermissionDenied);

@@ -3,7 +3,7 @@
 
 use taskbridge_sdk::{Error, ErrorKind, JobSpec, Result, Started};
 
-use crate::backend::{Slurm, disk};
+use crate::backend::Slurm;
 use crate::driver::{JobId, Row};
 use crate::folder::{CANCELLED, Folder, GO, ID, PLAN, RELEASED};
 use crate::jobs_folder::is_mounted;
@@ -14,6 +14,7 @@ impl Slurm {
     pub(crate) async fn begin(&self, job: &JobSpec) -> Result<Started> {
         let target = order::target(job)?;
         let key = job.key.as_str();
+        self.folder_is_made().await?;
         let cluster = self.cluster().await?;
         if let Some(id) = self.recorded(key).await? {
             self.let_go_if_held(key, id).await?;
@@ -38,12 +39,15 @@ impl Slurm {
         let folder = self.folder(key);
         let (spec, mut setup, at) = (job.clone(), self.setup.clone(), folder.clone());
         setup.max_array = cluster.max_array;
-        let (plan, submission) = disk(move || {
-            let order = Order::new(&spec, &target, &setup, &at, dependency)?;
-            write(&at, &order).map_err(|e| unwritable(&at, e))?;
-            Ok::<_, Error>((order.plan, order.submission))
-        })
-        .await??;
+        let (plan, submission) = self
+            .disks
+            .sources
+            .run(move || {
+                let order = Order::new(&spec, &target, &setup, &at, dependency)?;
+                write(&at, &order).map_err(|e| unwritable(&at, e))?;
+                Ok::<_, Error>((order.plan, order.submission))
+            })
+            .await??;
         let id = match self.driver.submit(&submission).await {
             Ok(id) => id,
             // A repeated start that fails leaves what is known as it was.
@@ -54,7 +58,7 @@ impl Slurm {
                 // What came with the call is not kept for a job that was refused and never was.
                 if !job.may_exist && is_refusal(error.kind()) {
                     let folder = self.folder(key);
-                    drop(disk(move || std::fs::remove_dir_all(folder.path())).await);
+                    drop(self.disks.jobs.run(move || std::fs::remove_dir_all(folder.path())).await);
                 }
                 return Err(error);
             }
@@ -86,25 +90,30 @@ impl Slurm {
     /// The job that stands in the folder.
     async fn recorded(&self, key: &str) -> Result<Option<JobId>> {
         let (folder, jobs) = (self.folder(key), self.jobs.clone());
-        disk(move || match folder.read(ID) {
-            Ok(Some(bytes)) => Ok(read_id(&bytes)),
-            // One that is not there says nothing unless all the others would be.
-            Ok(None) => is_mounted(&jobs).map(|()| None),
-            Err(e) => Err(unreadable(&folder, e)),
-        })
-        .await?
+        self.disks
+            .jobs
+            .run(move || match folder.read(ID) {
+                Ok(Some(bytes)) => Ok(read_id(&bytes)),
+                // One that is not there says nothing unless all the others would be.
+                Ok(None) => is_mounted(&jobs).map(|()| None),
+                Err(e) => Err(unreadable(&folder, e)),
+            })
+            .await?
     }
 
     /// Writes down which job it is, unless another start was first: then this one's job is cancelled, which was never released.
     pub(crate) async fn record(&self, key: &str, id: JobId) -> Result<JobId> {
         let folder = self.folder(key);
-        let written = disk(move || {
-            let stands =
-                folder.write_first(ID, id.to_string().as_bytes()).map_err(|e| unwritable(&folder, e))?;
-            read_id(&stands)
-                .ok_or_else(|| Error::config(format!("{} holds no job id", folder.file(ID).display())))
-        })
-        .await?;
+        let written = self
+            .disks
+            .jobs
+            .run(move || {
+                let stands =
+                    folder.write_first(ID, id.to_string().as_bytes()).map_err(|e| unwritable(&folder, e))?;
+                read_id(&stands)
+                    .ok_or_else(|| Error::config(format!("{} holds no job id", folder.file(ID).display())))
+            })
+            .await?;
         let stands = *written.as_ref().unwrap_or(&0);
         if stands != id {
             // If this fails, it stays held, and never runs.
@@ -123,7 +132,7 @@ impl Slurm {
         let Some(first) = rows.first() else { return Ok(None) };
         let (folder, id) = (self.folder(key), first.job);
         let user = self.setup.user.clone();
-        disk(move || folder.make(user.as_ref()).map_err(|e| unwritable(&folder, e))).await??;
+        self.disks.jobs.run(move || folder.make(user.as_ref()).map_err(|e| unwritable(&folder, e))).await??;
         let recorded = self.record(key, id).await?;
         for other in rows.iter().filter(|row| row.job != recorded && row.job != id && row.is_held_by_user()) {
             drop(self.driver.cancel(other.job, key).await);
@@ -134,7 +143,11 @@ impl Slurm {
     /// Permits the release, and releases. If that fails, a later look does it.
     pub(crate) async fn let_go(&self, key: &str, id: JobId) -> Result<()> {
         let folder = self.folder(key);
-        let going = disk(move || folder.write(GO, b"", 0o600).map_err(|e| unwritable(&folder, e))).await?;
+        let going = self
+            .disks
+            .jobs
+            .run(move || folder.write(GO, b"", 0o600).map_err(|e| unwritable(&folder, e)))
+            .await?;
         going?;
         self.release(key, id).await;
         Ok(())
@@ -144,7 +157,7 @@ impl Slurm {
     pub(crate) async fn release(&self, key: &str, id: JobId) {
         if self.driver.release(id).await.is_ok() {
             let folder = self.folder(key);
-            drop(disk(move || folder.write(RELEASED, b"", 0o600)).await);
+            drop(self.disks.jobs.run(move || folder.write(RELEASED, b"", 0o600)).await);
         }
         self.known.touch(key);
     }
@@ -153,12 +166,17 @@ impl Slurm {
     async fn let_go_if_held(&self, key: &str, id: JobId) -> Result<()> {
         let folder = self.folder(key);
         let shown = folder.file(PLAN);
-        let (plan, is_settled) = disk(move || {
-            let settled = folder.has(RELEASED) || folder.has(CANCELLED);
-            let plan = folder.read_json::<Plan>(PLAN).map_err(|e| unreadable(&folder, e))?;
-            Ok::<_, Error>((plan, settled))
-        })
-        .await??;
+        let (plan, is_settled) = self
+            .disks
+            .jobs
+            .run(move || {
+                let read = || {
+                    let settled = folder.has(RELEASED)? || folder.has(CANCELLED)?;
+                    Ok((folder.read_json::<Plan>(PLAN)?, settled))
+                };
+                read().map_err(|e| unreadable(&folder, e))
+            })
+            .await??;
         if is_settled {
             return Ok(());
         }

@@ -2,7 +2,7 @@
 
 use taskbridge_sdk::{Error, Result};
 
-use crate::backend::{Slurm, disk};
+use crate::backend::Slurm;
 use crate::driver::{JobId, Row};
 use crate::folder::{CANCELLED, PLAN};
 use crate::handle::Place;
@@ -16,17 +16,20 @@ impl Slurm {
             return Ok(());
         }
         let (folder, user) = (self.folder(&place.key), self.setup.user.clone());
-        let is_ours = disk(move || {
-            let plan = folder.read_json::<Plan>(PLAN).map_err(|e| unreadable(&folder, e))?;
-            // Somebody else's job is followed, and left alone.
-            if plan.is_some_and(|plan| plan.attached.is_some() || plan.user != user) {
-                return Ok(false);
-            }
-            // Without accounting, this is what tells later that it was cancelled.
-            folder.write(CANCELLED, b"", 0o600).map_err(|e| unwritable(&folder, e))?;
-            Ok::<_, Error>(true)
-        })
-        .await??;
+        let is_ours = self
+            .disks
+            .jobs
+            .run(move || {
+                let plan = folder.read_json::<Plan>(PLAN).map_err(|e| unreadable(&folder, e))?;
+                // Somebody else's job is followed, and left alone.
+                if plan.is_some_and(|plan| plan.attached.is_some() || plan.user != user) {
+                    return Ok(false);
+                }
+                // Without accounting, this is what tells later that it was cancelled.
+                folder.write(CANCELLED, b"", 0o600).map_err(|e| unwritable(&folder, e))?;
+                Ok::<_, Error>(true)
+            })
+            .await??;
         if !is_ours {
             return Ok(());
         }

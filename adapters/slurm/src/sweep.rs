@@ -6,6 +6,7 @@ use std::io::{self, Write as _};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use crate::disk;
 use crate::folder::{ID, OBSERVED};
 use crate::handle::is_key;
 
@@ -14,12 +15,14 @@ const STARTS_WITHIN: Duration = Duration::from_hours(24);
 
 /// Removes every folder whose job was seen to end longer ago than `keep`, or was not recorded for as long.
 pub(crate) fn sweep(jobs: &Path, keep: Duration) -> io::Result<()> {
+    disk::at(jobs);
     // The time comes from the clock that stamped the folders, which need not be this machine's.
     let mut stamp = File::create(jobs.join(".swept"))?;
     stamp.write_all(b"\n")?;
     let now = stamp.metadata()?.modified()?;
     for entry in fs::read_dir(jobs)? {
         let entry = entry?;
+        disk::at(&entry.path());
         if entry.file_name().to_str().is_some_and(is_key) && is_old(&entry.path(), now, keep) {
             // One that cannot be removed is tried again at the next sweep.
             drop(fs::remove_dir_all(entry.path()));

@@ -1,0 +1,403 @@
+//! Work on file systems that may hang. One whose server is away blocks whoever reads or writes there, and nothing breaks that off: so
+//! each piece of work must come further within a time limit or is given up, though its thread waits on, and only so many are under way
+//! at once. It must not know what the work is.
+
+use std::cell::RefCell;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use taskbridge_sdk::{Error, Result};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout, timeout_at};
+
+/// The most pieces of work that are under way at once in one kind of place. All that blocks in this process shares 512 threads.
+pub(crate) const AT_ONCE: usize = 16;
+
+/// The places of one cluster's jobs. Those that hang keep nobody from the others.
+#[derive(Clone)]
+pub(crate) struct Disks {
+    /// The folder of all jobs.
+    pub(crate) jobs: Disk,
+    /// What is read for a start: scripts, and files of callers'.
+    pub(crate) sources: Disk,
+    /// Where scripts run, if not in the folders of their jobs.
+    pub(crate) roots: Disk,
+}
+
+impl Disks {
+    pub(crate) fn new(limit: Duration) -> Self {
+        Self { jobs: Disk::new(limit), sources: Disk::new(limit), roots: Disk::new(limit) }
+    }
+}
+
+/// One kind of place. Its clones share their limits.
+#[derive(Clone)]
+pub(crate) struct Disk(Arc<Shared>);
+
+struct Shared {
+    /// Within this, a piece of work must come further.
+    limit: Duration,
+    room: Arc<Semaphore>,
+    under_way: Mutex<Vec<Arc<Piece>>>,
+    /// When it last kept somebody waiting for longer than the limit.
+    hung: Mutex<Option<Instant>>,
+}
+
+/// A piece of work on its thread.
+struct Piece {
+    at: Mutex<At>,
+    given_up: AtomicBool,
+}
+
+/// What it works on, and since when.
+struct At {
+    path: PathBuf,
+    since: Instant,
+}
+
+thread_local! {
+    /// The piece of work that this thread does.
+    static OURS: RefCell<Option<Arc<Piece>>> = const { RefCell::new(None) };
+}
+
+/// Says what is worked on from now on. Work that goes from one thing to the next does not hang, however long it takes.
+pub(crate) fn at(path: &Path) {
+    OURS.with_borrow(|ours| {
+        if let Some(piece) = ours {
+            *piece.at.lock() = At { path: path.to_owned(), since: Instant::now() };
+        }
+    });
+    #[cfg(test)]
+    hanging::wait(path);
+}
+
+/// Says that the same thing has come further.
+fn goes_on() {
+    OURS.with_borrow(|ours| {
+        if let Some(piece) = ours {
+            piece.at.lock().since = Instant::now();
+        }
+    });
+}
+
+/// True of work that hung, and that nobody waits for any more: what it knew may be old, and is not to be acted on.
+pub(crate) fn is_given_up() -> bool {
+    OURS.with_borrow(|ours| ours.as_ref().is_some_and(|piece| piece.given_up.load(Ordering::Acquire)))
+}
+
+/// An error if nobody waits any more.
+pub(crate) fn still_wanted() -> io::Result<()> {
+    match is_given_up() {
+        true => Err(io::Error::new(io::ErrorKind::TimedOut, "it took too long, and was given up")),
+        false => Ok(()),
+    }
+}
+
+/// Reads a file of any length: each step of it counts.
+pub(crate) struct Steps<R>(pub(crate) R);
+
+impl<R: Read> Read for Steps<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.0.read(into)?;
+        goes_on();
+        Ok(read)
+    }
+}
+
+impl Disk {
+    fn new(limit: Duration) -> Self {
+        Self(Arc::new(Shared {
+            limit,
+            room: Arc::new(Semaphore::new(AT_ONCE)),
+            under_way: Mutex::default(),
+            hung: Mutex::default(),
+        }))
+    }
+
+    /// Does a piece of work on a thread of its own. It is `Unavailable` if it hangs, or if so much hangs already that nothing is begun.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T> {
+        let room = self.room().await?;
+        let (piece, mut done) = self.begin(room, work);
+        let limit = self.0.limit;
+        loop {
+            let until = piece.at.lock().since + limit;
+            if let Ok(done) = timeout_at(until, &mut done).await {
+                return done.map_err(|e| {
+                    Error::unavailable("the look at the jobs' folder was cut short").caused_by(e)
+                });
+            }
+            let at = piece.at.lock();
+            if at.since + limit <= Instant::now() {
+                piece.given_up.store(true, Ordering::Release);
+                self.hangs();
+                return Err(at.hangs());
+            }
+        }
+    }
+
+    /// Begins a piece of work that nobody waits for, unless there is no room.
+    pub(crate) fn aside(&self, work: impl FnOnce() + Send + 'static) {
+        if let Ok(room) = Arc::clone(&self.0.room).try_acquire_owned() {
+            drop(self.begin(room, work));
+        }
+    }
+
+    /// For how long nothing has hung here, as far as that was seen. What happened meanwhile on a file system that hung is not known.
+    pub(crate) fn answers_for(&self) -> Duration {
+        self.0.hung.lock().map_or(Duration::MAX, |hung| hung.elapsed())
+    }
+
+    async fn room(&self) -> Result<OwnedSemaphorePermit> {
+        if let Ok(room) = Arc::clone(&self.0.room).try_acquire_owned() {
+            return Ok(room);
+        }
+        if let Some(error) = self.all_hang() {
+            return Err(error);
+        }
+        match timeout(self.0.limit, Arc::clone(&self.0.room).acquire_owned()).await {
+            Ok(Ok(room)) => Ok(room),
+            _ => Err(self.all_hang().unwrap_or_else(|| {
+                Error::unavailable(format!(
+                    "{AT_ONCE} reads and writes in the folders of the cluster's jobs were under way for {} s, and no more are begun: \
+                     their file system is very slow. It is tried again",
+                    self.0.limit.as_secs_f32()
+                ))
+            })),
+        }
+    }
+
+    /// An error if all that may be under way hangs.
+    fn all_hang(&self) -> Option<Error> {
+        let under_way = self.0.under_way.lock();
+        let hanging = |piece: &&Arc<Piece>| piece.at.lock().since.elapsed() >= self.0.limit;
+        if under_way.iter().filter(hanging).count() < AT_ONCE {
+            return None;
+        }
+        let oldest = under_way.iter().min_by_key(|piece| piece.at.lock().since)?;
+        let error = oldest.at.lock().all_hang();
+        self.hangs();
+        Some(error)
+    }
+
+    fn hangs(&self) {
+        *self.0.hung.lock() = Some(Instant::now());
+    }
+
+    fn begin<T: Send + 'static>(
+        &self,
+        room: OwnedSemaphorePermit,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> (Arc<Piece>, JoinHandle<T>) {
+        let at = At { path: PathBuf::new(), since: Instant::now() };
+        let piece = Arc::new(Piece { at: Mutex::new(at), given_up: AtomicBool::new(false) });
+        self.0.under_way.lock().push(Arc::clone(&piece));
+        let place = Place { disk: self.clone(), piece: Arc::clone(&piece), _room: room };
+        let done = tokio::task::spawn_blocking(move || {
+            OURS.set(Some(Arc::clone(&place.piece)));
+            let done = work();
+            drop(place);
+            done
+        });
+        (piece, done)
+    }
+}
+
+/// The place of a piece of work, which it has until its thread is free again, however it ends.
+struct Place {
+    disk: Disk,
+    piece: Arc<Piece>,
+    _room: OwnedSemaphorePermit,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        OURS.set(None);
+        self.disk.0.under_way.lock().retain(|piece| !Arc::ptr_eq(piece, &self.piece));
+        if self.piece.given_up.load(Ordering::Acquire) {
+            // Until now it hung.
+            self.disk.hangs();
+        }
+    }
+}
+
+impl At {
+    fn hangs(&self) -> Error {
+        let waited = self.since.elapsed().as_secs();
+        let path = self.path.display();
+        if self.path.as_os_str().is_empty() {
+            return Error::unavailable(format!(
+                "no thread was free for {waited} s to read or write in the folders of the cluster's jobs: it is tried again"
+            ));
+        }
+        Error::unavailable(format!("{path} has not answered for {waited} s{}", what_to_do(&self.path)))
+    }
+
+    fn all_hang(&self) -> Error {
+        let (path, waited) = (self.path.display(), self.since.elapsed().as_secs());
+        Error::unavailable(format!(
+            "{path} has not answered for {waited} s, nor has what else was read and written there, and no more is begun{}",
+            what_to_do(&self.path)
+        ))
+    }
+}
+
+fn what_to_do(path: &Path) -> String {
+    format!(
+        ": its file system hangs, as a shared one does whose server is away. It is tried again until that is back. If `ls -l {}` \
+         hangs as well, see to that server, or to the mount",
+        path.display()
+    )
+}
+
+/// Has paths hang, for tests.
+#[cfg(test)]
+pub(crate) mod hanging {
+    use std::path::{Path, PathBuf};
+
+    use parking_lot::{Condvar, Mutex};
+
+    static HANGING: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+    static CHANGED: Condvar = Condvar::new();
+
+    /// As long as this is held, whoever goes to this path or below it waits.
+    pub(crate) struct Hangs(PathBuf);
+
+    pub(crate) fn below(path: &Path) -> Hangs {
+        HANGING.lock().push(path.to_owned());
+        Hangs(path.to_owned())
+    }
+
+    pub(super) fn wait(path: &Path) {
+        let mut hanging = HANGING.lock();
+        while hanging.iter().any(|hangs| path.starts_with(hangs)) {
+            CHANGED.wait(&mut hanging);
+        }
+    }
+
+    impl Drop for Hangs {
+        fn drop(&mut self) {
+            HANGING.lock().retain(|path| *path != self.0);
+            CHANGED.notify_all();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use taskbridge_sdk::ErrorKind;
+
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_millis(200);
+
+    /// A FIFO that nobody writes to: whoever opens it to read hangs, as on a file system whose server is away.
+    struct Fifo {
+        dir: tempfile::TempDir,
+        readers: usize,
+    }
+
+    impl Fifo {
+        fn new() -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            rustix::fs::mkfifoat(rustix::fs::CWD, dir.path().join("fifo"), 0o600.into()).unwrap();
+            Self { dir, readers: 0 }
+        }
+
+        fn path(&self) -> PathBuf {
+            self.dir.path().join("fifo")
+        }
+
+        async fn read(&mut self, disk: &Disk) -> Result<()> {
+            self.readers += 1;
+            let path = self.path();
+            disk.run(move || {
+                at(&path);
+                drop(std::fs::File::open(path));
+            })
+            .await
+        }
+    }
+
+    impl Drop for Fifo {
+        /// The server is back.
+        fn drop(&mut self) {
+            drop(std::fs::OpenOptions::new().read(true).write(true).open(self.path()));
+        }
+    }
+
+    #[tokio::test]
+    async fn what_hangs_is_given_up_and_named_and_as_much_as_may_hang_keeps_the_rest_from_beginning() {
+        let disks = Disks::new(LIMIT);
+        let mut fifo = Fifo::new();
+        let error = fifo.read(&disks.jobs).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable);
+        let shown = fifo.path().display().to_string();
+        assert!(error.to_string().contains(&format!("{shown} has not answered for 0 s")), "{error}");
+        // One that hangs holds up nobody else.
+        assert_eq!(disks.jobs.run(|| 7).await.unwrap(), 7);
+        for _ in 1..AT_ONCE {
+            fifo.read(&disks.jobs).await.unwrap_err();
+        }
+        let began = Instant::now();
+        for _ in 0..100 {
+            let error = fifo.read(&disks.jobs).await.unwrap_err();
+            assert!(
+                error.to_string().contains(&shown) && error.to_string().contains("no more is begun"),
+                "{error}"
+            );
+        }
+        assert!(began.elapsed() < LIMIT, "nobody waits for what hangs anyway");
+        assert_eq!(disks.jobs.0.under_way.lock().len(), AT_ONCE);
+        assert!(disks.jobs.answers_for() < LIMIT);
+        // Other places go on.
+        assert_eq!(disks.roots.run(|| 7).await.unwrap(), 7);
+        assert_eq!(disks.roots.answers_for(), Duration::MAX);
+        drop(fifo);
+        while !disks.jobs.0.under_way.lock().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(disks.jobs.run(|| 7).await.unwrap(), 7, "its server is back");
+    }
+
+    #[tokio::test]
+    async fn work_that_comes_further_is_not_given_up_however_long_it_takes() {
+        let disks = Disks::new(LIMIT);
+        let took = disks.jobs.run(|| {
+            let began = std::time::Instant::now();
+            while began.elapsed() < LIMIT * 3 {
+                std::thread::sleep(LIMIT / 20);
+                at(Path::new("next"));
+            }
+            began.elapsed()
+        });
+        assert!(took.await.unwrap() >= LIMIT * 3);
+    }
+
+    #[tokio::test]
+    async fn what_was_given_up_knows_that() {
+        let disks = Disks::new(LIMIT);
+        let (told, hears) = std::sync::mpsc::channel();
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().to_owned();
+        let hangs = hanging::below(&path);
+        let given_up = disks.jobs.run(move || {
+            let before = is_given_up();
+            at(&path);
+            told.send((before, is_given_up(), still_wanted().is_err())).unwrap();
+        });
+        given_up.await.unwrap_err();
+        drop(hangs);
+        assert_eq!(
+            tokio::task::spawn_blocking(move || hears.recv()).await.unwrap().unwrap(),
+            (false, true, true)
+        );
+    }
+}

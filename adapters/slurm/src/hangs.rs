@@ -1,0 +1,185 @@
+//! What a cluster does whose jobs' folder, or another folder that its jobs need, hangs for a while: it says so, waits for no longer than
+//! the limit, believes nothing that it cannot see, and goes on afterwards.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use serde_json::json;
+use taskbridge_sdk::{
+    Artifacts as _, ErrorKind, JobHandle, JobState, LogRequest, Logs as _, Observation, Result, Subject,
+    suite,
+};
+
+use crate::backend::Slurm;
+use crate::disk::{AT_ONCE, hanging};
+use crate::fake::{Fake, row};
+use crate::folder::{Folder, PLAN, RELEASED};
+use crate::plan::Plan;
+use crate::state::State;
+
+/// A cluster with one job that runs.
+struct World {
+    slurm: Slurm,
+    folder: Folder,
+    fake: Fake,
+    dir: tempfile::TempDir,
+}
+
+impl World {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let fake = Fake::default();
+        fake.knows().rows = vec![row(7, "tb-a", State::Running)];
+        let slurm = Slurm::with(Box::new(fake.clone()), dir.path());
+        let folder = made(&slurm, "tb-a", |folder| folder.work());
+        Self { slurm, folder, fake, dir }
+    }
+
+    async fn look(&self) -> Result<Observation> {
+        self.slurm.look(&Subject::watched(&[handle()])).await.remove(0)
+    }
+}
+
+fn handle() -> JobHandle {
+    JobHandle::new("lab/7/tb-a")
+}
+
+fn made(slurm: &Slurm, key: &str, root: impl FnOnce(&Folder) -> std::path::PathBuf) -> Folder {
+    let folder = slurm.folder(key);
+    folder.make(None).unwrap();
+    folder.write_json(PLAN, &Plan { root: root(&folder), ..Plan::default() }).unwrap();
+    folder.write(RELEASED, b"", 0o600).unwrap();
+    folder
+}
+
+/// Lets time pass for as long as this takes.
+async fn as_time_passes<T>(work: impl Future<Output = T>) -> T {
+    let pass = async {
+        loop {
+            tokio::time::advance(Duration::from_millis(100)).await;
+            // What is on another thread has no part in a clock that stands still.
+            std::thread::yield_now();
+        }
+    };
+    tokio::select! { done = work => done, () = pass => unreachable!("time does not end") }
+}
+
+#[tokio::test]
+async fn a_look_at_a_folder_that_hangs_says_so_and_other_clusters_go_on() {
+    let (world, other) = (World::new(), World::new());
+    assert_eq!(world.look().await.unwrap().state, JobState::Running);
+    let hangs = hanging::below(world.dir.path());
+    let shown = world.dir.path().display().to_string();
+    // Each of them reads something, and there are more than may hang at once.
+    let looks = join_all((0..AT_ONCE * 2).map(|_| world.look())).await;
+    for error in looks.into_iter().map(Result::unwrap_err) {
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        assert!(
+            error.to_string().contains(&shown) && error.to_string().contains("its file system hangs"),
+            "{error}"
+        );
+    }
+    let request = LogRequest { max_bytes: 100, search: None };
+    let error = world.slurm.tail(&handle(), &request).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    let error = world.slurm.read(&handle(), "a.csv", 100).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    let stopped = world.slurm.stop(&world.slurm.parse(&handle()).unwrap().unwrap()).await;
+    assert_eq!(stopped.unwrap_err().kind(), ErrorKind::Unavailable);
+    assert!(world.fake.knows().cancelled.is_empty(), "what is not written down is not done");
+    assert_eq!(other.look().await.unwrap().state, JobState::Running);
+    drop(hangs);
+    while world.look().await.is_err() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(world.look().await.unwrap().state, JobState::Running);
+    assert!(!world.folder.has(crate::folder::CANCELLED).unwrap(), "what was given up is not done later");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_for_which_a_folder_hung_does_not_make_its_jobs_lost() {
+    let world = World::new();
+    std::fs::create_dir(world.folder.file("ran/job.0")).unwrap();
+    world.fake.knows().rows.clear();
+    let seen = world.look().await.unwrap();
+    assert_eq!(seen.state, JobState::Running, "its end marker is waited for");
+    let hangs = hanging::below(world.dir.path());
+    tokio::time::advance(Duration::from_secs(3600)).await;
+    as_time_passes(world.look()).await.unwrap_err();
+    drop(hangs);
+    let seen = loop {
+        if let Ok(seen) = world.look().await {
+            break seen;
+        }
+    };
+    assert_eq!(seen.state, JobState::Running, "its node has the folder back no sooner than this server");
+    std::fs::write(world.folder.file("ends/job.0"), "code=0\n").unwrap();
+    assert!(matches!(world.look().await.unwrap().state, JobState::Succeeded(_)));
+}
+
+#[tokio::test]
+async fn a_folder_of_the_users_that_hangs_keeps_the_ends_of_other_jobs_from_nobody() {
+    let world = World::new();
+    let scratch = tempfile::tempdir().unwrap();
+    let mut handles = vec![handle()];
+    world.fake.knows().rows = vec![row(7, "tb-a", State::Completed)];
+    // More than may hang at once.
+    for job in 10..50 {
+        let key = format!("tb-{job}");
+        made(&world.slurm, &key, |_| scratch.path().to_owned());
+        world.fake.knows().rows.push(row(job, &key, State::Completed));
+        handles.insert(0, JobHandle::new(format!("lab/{job}/{key}")));
+    }
+    // Only one of them lists artifacts, and every one of them has a result.
+    for handle in &handles {
+        let key = handle.as_str().rsplit('/').next().unwrap();
+        let folder = world.slurm.folder(key);
+        let plan: Plan = folder.read_json(PLAN).unwrap().unwrap();
+        folder.write_json(PLAN, &Plan { result: Some("out.json".to_owned()), ..plan }).unwrap();
+        std::fs::create_dir(folder.file("ran/job.0")).unwrap();
+        std::fs::write(folder.file("ends/job.0"), "code=0\n").unwrap();
+    }
+    let hangs = hanging::below(scratch.path());
+    for _ in 0..3 {
+        let mut seen = world.slurm.look(&Subject::watched(&handles)).await;
+        let ours = seen.pop().unwrap().unwrap();
+        assert!(matches!(ours.state, JobState::Succeeded(_)), "{ours:?}");
+        for seen in seen {
+            let error = seen.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+            assert!(error.to_string().contains(&scratch.path().display().to_string()), "{error}");
+        }
+    }
+    drop(hangs);
+    loop {
+        let seen = world.slurm.look(&Subject::watched(&handles)).await;
+        if seen.iter().all(Result::is_ok) {
+            assert!(seen.into_iter().all(|seen| matches!(seen.unwrap().state, JobState::Succeeded(_))));
+            break;
+        }
+    }
+}
+
+/// By a real FIFO in the place of the script, which hangs as it is opened.
+#[tokio::test]
+async fn a_script_that_cannot_be_read_for_ever_starts_nothing_and_holds_up_no_look() {
+    let world = World::new();
+    let script = world.dir.path().join("job.sh");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &script, 0o600.into()).unwrap();
+    let error = world.slurm.begin(&suite::job(json!({"script": "job.sh"}), json!({}))).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(error.to_string().contains(&script.display().to_string()), "{error}");
+    assert_eq!(world.look().await.unwrap().state, JobState::Running);
+    // It is back.
+    std::fs::OpenOptions::new().read(true).write(true).open(&script).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_begins_while_the_folder_hangs_makes_it_later() {
+    let world = World::new();
+    let hangs = hanging::below(world.dir.path());
+    let error = as_time_passes(world.slurm.folder_is_made()).await.unwrap_err();
+    assert!(crate::backend::may_pass(&error), "{error}");
+    drop(hangs);
+    world.slurm.folder_is_made().await.unwrap();
+}
