@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use taskbridge_sdk::{Error, Observation, Result, Timestamp};
 
 use crate::driver::Row;
+use crate::end::Run;
 use crate::fate::Facts;
 use crate::folder::{ANSWER, CANCELLED, Folder, GO, OBSERVED, RELEASED};
 use crate::handle::Place;
@@ -12,6 +14,10 @@ use crate::log;
 use crate::plan::Plan;
 use crate::start::unreadable;
 use crate::state::Phase;
+use crate::tally::Tally;
+
+/// The most markers that one look reads of an array of which some tasks go on. The next look reads on.
+const READ_AT_ONCE: usize = 1000;
 
 /// A job that is looked at.
 pub(crate) struct Case {
@@ -23,6 +29,8 @@ pub(crate) struct Case {
     pub(crate) rows: Vec<Row>,
     pub(crate) marks: Option<Marks>,
     pub(crate) printed: Option<u64>,
+    /// Of an array: how those of its tasks ended that have.
+    pub(crate) tally: Arc<Mutex<Tally>>,
     /// All of its scripts have ended, though Slurm shows it as running.
     pub(crate) scripts_ended: bool,
     /// Why nothing can be said of it: what its folder holds cannot be read.
@@ -49,6 +57,7 @@ impl Case {
             rows: Vec::new(),
             marks: None,
             printed: None,
+            tally: Arc::default(),
             scripts_ended: false,
             wrong: None,
         }
@@ -63,6 +72,10 @@ impl Case {
         if self.watched && self.is_running() {
             self.printed = log::printed(&self.folder);
         }
+        if let Err(error) = self.count() {
+            self.wrong = Some(error);
+            return;
+        }
         if self.needs_marks() {
             self.read_marks();
         } else {
@@ -71,6 +84,34 @@ impl Case {
                 Err(error) => self.wrong = Some(error),
             }
         }
+    }
+
+    /// Takes in how tasks of an array ended while others go on.
+    fn count(&self) -> Result<()> {
+        let Some(tasks) = self.tasks_that_go_on() else { return Ok(()) };
+        let unread = {
+            let mut tally = self.tally.lock();
+            tally.see(&self.rows);
+            tally.unread(&tasks, &self.rows)
+        };
+        if !self.watched || unread.is_empty() {
+            return Ok(());
+        }
+        let is_unread = |run: Run| run.task.is_some_and(|task| unread.contains(&task));
+        let ends = self.folder.ends_of(READ_AT_ONCE, is_unread).map_err(|e| unreadable(&self.folder, e))?;
+        self.tally.lock().mark(&ends);
+        Ok(())
+    }
+
+    /// The tasks of an array of which some wait or run.
+    pub(crate) fn tasks_that_go_on(&self) -> Option<Vec<u32>> {
+        self.plan.as_ref().filter(|_| self.is_alive()).and_then(|plan| plan.tasks())
+    }
+
+    /// True if the accounting alone can say how some tasks ended, and somebody would notice.
+    pub(crate) fn needs_records(&self) -> bool {
+        let tasks = self.tasks_that_go_on().filter(|_| self.watched && self.wrong.is_none());
+        tasks.is_some_and(|tasks| self.tally.lock().is_to_be_asked_about(&tasks, &self.rows))
     }
 
     /// Reads what its folder holds beside the plan: of a job that is over, all that tells how.

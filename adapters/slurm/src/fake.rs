@@ -23,6 +23,10 @@ pub(crate) struct Known {
     pub(crate) refusal: Option<ErrorKind>,
     /// How often it was asked what it is.
     pub(crate) asked: usize,
+    /// What its accounting has; without this, it does not answer.
+    pub(crate) records: Option<Vec<Record>>,
+    /// About which jobs that was asked.
+    pub(crate) asked_about: Vec<JobId>,
     pub(crate) released: Vec<JobId>,
     pub(crate) cancelled: Vec<JobId>,
     pub(crate) signals: Vec<JobId>,
@@ -100,8 +104,10 @@ impl Driver for Fake {
         not_asked()
     }
 
-    async fn accounted(&self, _: &[JobId]) -> Result<Vec<Record>> {
-        not_asked()
+    async fn accounted(&self, jobs: &[JobId]) -> Result<Vec<Record>> {
+        let mut known = self.knows();
+        known.asked_about.extend(jobs);
+        known.records.clone().map_or_else(not_asked, Ok)
     }
 
     async fn cancel(&self, job: JobId, _: &str) -> Result<()> {

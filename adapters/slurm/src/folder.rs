@@ -188,9 +188,21 @@ impl Folder {
 
     /// How the runs ended that did.
     pub(crate) fn ends(&self) -> io::Result<BTreeMap<Run, End>> {
+        self.ends_of(usize::MAX, |_| true)
+    }
+
+    /// The same of those that are wanted, and of no more than so many.
+    pub(crate) fn ends_of(
+        &self,
+        most: usize,
+        wanted: impl Fn(Run) -> bool,
+    ) -> io::Result<BTreeMap<Run, End>> {
         let mut found = BTreeMap::new();
         for (name, path) in entries(&self.0.join(ENDS))? {
-            let Some(run) = Run::parse(&name) else { continue };
+            let Some(run) = Run::parse(&name).filter(|run| wanted(*run)) else { continue };
+            if found.len() >= most {
+                break;
+            }
             let bytes = match read(&path, 4096) {
                 // Scripts can write there, and put up what no wrapper does.
                 Err(e) if e.kind() == io::ErrorKind::InvalidData => continue,

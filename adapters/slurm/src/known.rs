@@ -2,16 +2,25 @@
 //! lost; it only makes answers come sooner, or later where haste would guess.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use crate::tally::Tally;
+
 /// The most jobs that are remembered.
 const MOST: usize = 100_000;
 
+/// The most arrays whose tasks are remembered.
+const MOST_TALLIES: usize = 10_000;
+
 #[derive(Default)]
-pub(crate) struct Known(Mutex<HashMap<String, Times>>);
+pub(crate) struct Known {
+    times: Mutex<HashMap<String, Times>>,
+    tallies: Mutex<HashMap<String, Arc<Mutex<Tally>>>>,
+}
 
 #[derive(Default)]
 struct Times {
@@ -27,11 +36,20 @@ struct Times {
 
 impl Known {
     fn with<T>(&self, key: &str, change: impl FnOnce(&mut Times) -> T) -> T {
-        let mut known = self.0.lock();
+        let mut known = self.times.lock();
         if known.len() >= MOST && !known.contains_key(key) {
             known.clear();
         }
         change(known.entry(key.to_owned()).or_default())
+    }
+
+    /// How the tasks of an array ended.
+    pub(crate) fn tally(&self, key: &str) -> Arc<Mutex<Tally>> {
+        let mut tallies = self.tallies.lock();
+        if tallies.len() >= MOST_TALLIES && !tallies.contains_key(key) {
+            tallies.clear();
+        }
+        Arc::clone(tallies.entry(key.to_owned()).or_default())
     }
 
     pub(crate) fn touch(&self, key: &str) {
@@ -40,7 +58,7 @@ impl Known {
 
     /// When this process last changed something about it.
     pub(crate) fn touched(&self, key: &str) -> Option<Instant> {
-        self.0.lock().get(key).and_then(|times| times.touched)
+        self.times.lock().get(key).and_then(|times| times.touched)
     }
 
     /// How long it has been over, as far as this process saw.
@@ -49,7 +67,7 @@ impl Known {
     }
 
     pub(crate) fn goes_on(&self, key: &str) {
-        if let Some(times) = self.0.lock().get_mut(key) {
+        if let Some(times) = self.times.lock().get_mut(key) {
             times.over = None;
         }
     }
@@ -72,6 +90,7 @@ impl Known {
     }
 
     pub(crate) fn forget(&self, key: &str) {
-        self.0.lock().remove(key);
+        self.times.lock().remove(key);
+        self.tallies.lock().remove(key);
     }
 }

@@ -48,6 +48,7 @@ mod state;
 mod stop;
 mod sweep;
 mod table;
+mod tally;
 mod template;
 mod unix;
 mod usage;

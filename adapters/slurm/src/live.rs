@@ -9,6 +9,7 @@ use crate::order::OURS_COMMENT;
 use crate::plan::Plan;
 use crate::reason;
 use crate::state::{Phase, State};
+use crate::tally::Tally;
 
 /// The question that a job asks which waits for an approval.
 pub(crate) const APPROVAL: &str = "approval";
@@ -30,10 +31,10 @@ pub(crate) fn has_position(row: &Row) -> bool {
     row.state == State::Pending && matches!(row.reason.as_str(), "Priority" | "Resources" | "None")
 }
 
-/// What is told of a job by its rows.
-pub(crate) fn told(plan: &Plan, rows: &[Row], position: Option<usize>) -> Observation {
+/// What is told of a job by its rows, and of an array by what was seen of it before.
+pub(crate) fn told(plan: &Plan, rows: &[Row], position: Option<usize>, tally: &mut Tally) -> Observation {
     match plan.tasks() {
-        Some(tasks) => array(tasks.len(), rows, position),
+        Some(tasks) => array(tasks.len(), rows, position, tally),
         None => match rows.iter().find(|row| !row.state.has_ended()) {
             Some(row) => single(row, position),
             None => Observation::new(JobState::Running),
@@ -95,15 +96,14 @@ fn times(count: u32) -> String {
 }
 
 /// Counts of an array: "61 of 200 done, 2 failed, 10 running, 129 waiting (waiting for resources)".
-fn array(total: usize, rows: &[Row], position: Option<usize>) -> Observation {
+fn array(total: usize, rows: &[Row], position: Option<usize>, tally: &mut Tally) -> Observation {
     let count =
         |wanted: &dyn Fn(&Row) -> bool| rows.iter().filter(|row| wanted(row)).map(Row::count).sum::<usize>();
     let waiting_tasks = count(&|row| row.state.phase() == Phase::Waiting);
     let running = count(&|row| row.state.phase() == Phase::Running);
     // Those that have left the queue have ended.
     let done = total.saturating_sub(waiting_tasks + running);
-    let failed =
-        count(&|row| row.state.has_ended() && !matches!(row.state, State::Completed | State::Cancelled));
+    let failed = tally.failed();
     let job = rows.first().map_or_else(String::new, |row| format!("job {}: ", row.job));
     let mut words = format!("{job}{done} of {total} done");
     if failed > 0 {
@@ -118,7 +118,9 @@ fn array(total: usize, rows: &[Row], position: Option<usize>) -> Observation {
     }
     let state = if running == 0 && done == 0 { JobState::Queued } else { JobState::Running };
     #[expect(clippy::cast_precision_loss, reason = "no array has so many tasks")]
-    let mut seen = Observation::new(state).with_message(words).with_progress(done as f64, Some(total as f64));
+    let mut seen = Observation::new(state)
+        .with_message(words)
+        .with_progress(tally.done(done) as f64, Some(total as f64));
     let begun =
         rows.iter().filter(|row| row.state.phase() != Phase::Waiting).filter_map(|row| row.start).min();
     seen.since = begun.or_else(|| rows.iter().filter_map(|row| row.submitted).min());
@@ -190,14 +192,14 @@ mod tests {
     fn a_waiting_job_says_why_and_until_when() {
         let start = Some(Timestamp::from_millis(1_795_339_753_000));
         let row = Row { start, ..row(Tasks::Single, State::Pending, "Resources") };
-        let seen = told(&Plan::default(), std::slice::from_ref(&row), Some(14));
+        let seen = told(&Plan::default(), std::slice::from_ref(&row), Some(14), &mut Tally::default());
         assert_eq!(seen.state, JobState::Queued);
         assert_eq!(
             seen.message.as_deref(),
             Some("job 7: waiting for resources, position 14, expected start 2026-11-22 09:29 UTC")
         );
         let stuck = Row { reason: "BadConstraints".to_owned(), start: None, ..row };
-        let seen = told(&Plan::default(), &[stuck], Some(14)).message.unwrap();
+        let seen = told(&Plan::default(), &[stuck], Some(14), &mut Tally::default()).message.unwrap();
         assert_eq!(seen, "job 7: no nodes have what it asks for; it will not begin by itself");
     }
 
@@ -208,10 +210,10 @@ mod tests {
             nodes: "n1".to_owned(),
             ..row(Tasks::Single, State::Running, "None")
         };
-        let seen = told(&Plan::default(), &[running("progress=2/3 docking")], None);
+        let seen = told(&Plan::default(), &[running("progress=2/3 docking")], None, &mut Tally::default());
         assert_eq!(seen.progress, Some(Progress { done: 2.0, total: Some(3.0) }));
         assert_eq!(seen.message.as_deref(), Some("docking (job 7 running on n1)"));
-        let seen = told(&Plan::default(), &[running(OURS_COMMENT)], None);
+        let seen = told(&Plan::default(), &[running(OURS_COMMENT)], None, &mut Tally::default());
         assert_eq!((seen.progress, seen.message.as_deref()), (None, Some("job 7: running on n1")));
         assert_eq!(comment("progress=40%").0, Some(Progress { done: 40.0, total: Some(100.0) }));
         assert_eq!(comment("progress=NaN"), (None, Some("progress=NaN".to_owned())));
@@ -225,7 +227,9 @@ mod tests {
             row(Tasks::One(60), State::Running, "None"),
             row(Tasks::One(59), State::Failed, "NonZeroExitCode"),
         ];
-        let seen = told(&plan, &rows, None);
+        let mut tally = Tally::default();
+        tally.see(&rows);
+        let seen = told(&plan, &rows, None, &mut tally);
         assert_eq!(
             seen.message.as_deref(),
             Some("job 7: 60 of 200 done, 1 of them failed, 1 running, 139 pending (waiting for resources)")

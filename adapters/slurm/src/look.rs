@@ -90,6 +90,9 @@ impl Slurm {
         self.cancel_duplicates(&queue, &cases).await?;
         for case in &mut cases {
             case.rows = queue.of(case.place.job).iter().filter(|row| case.is_of(row)).cloned().collect();
+            if case.tasks_that_go_on().is_some() {
+                case.tally = self.known.tally(&case.place.key);
+            }
         }
         let cases = self
             .disks
@@ -220,10 +223,13 @@ impl Slurm {
     }
 
     async fn answer(&self, cases: Vec<Case>, began: Instant) -> Result<Vec<(String, Result<Observation>)>> {
-        let ended: Vec<JobId> =
-            cases.iter().filter(|case| case.is_over()).map(|case| case.place.job).collect();
         let accounted = match self.has_accounting() {
-            true => self.watch.accounted(&*self.driver, &ended).await,
+            true => {
+                let is_asked_about = |case: &&Case| case.is_over() || case.needs_records();
+                let asked: Vec<JobId> =
+                    cases.iter().filter(is_asked_about).map(|case| case.place.job).collect();
+                self.watch.accounted(&*self.driver, &asked).await
+            }
             false => HashMap::new(),
         };
         let waiting = cases.iter().any(|case| case.watched && case.rows.iter().any(live::has_position));
@@ -240,6 +246,11 @@ impl Slurm {
             let records = accounted.get(&case.place.job).map(Vec::as_slice).unwrap_or_default();
             let records: Vec<_> =
                 records.iter().filter(|record| record.name == case.name()).cloned().collect();
+            if let Some(tasks) = case.tasks_that_go_on()
+                && accounted.contains_key(&case.place.job)
+            {
+                case.tally.lock().hear(&tasks, &case.rows, &records);
+            }
             if let Some(marks) = &mut case.marks {
                 marks.facts.records = records;
                 marks.facts.unheard = self.has_accounting() && !accounted.contains_key(&case.place.job);
@@ -262,7 +273,7 @@ impl Slurm {
         let plan = case.plan.clone().unwrap_or_default();
         let is_held = case.rows.iter().any(Row::is_held_by_user);
         let Some(marks) = case.marks.as_ref().filter(|_| is_held) else {
-            let mut seen = live::told(&plan, &case.rows, position);
+            let mut seen = live::told(&plan, &case.rows, position, &mut case.tally.lock());
             seen.log_bytes = case.printed;
             return seen;
         };
@@ -272,7 +283,7 @@ impl Slurm {
         }
         match &plan.approval {
             Some(words) if !marks.answered && !marks.facts.cancelled => live::asking(words),
-            _ => live::told(&plan, &case.rows, position),
+            _ => live::told(&plan, &case.rows, position, &mut case.tally.lock()),
         }
     }
 

@@ -1,0 +1,283 @@
+//! How the tasks of an array ended, as far as that was seen while others of it go on. The controller forgets each a while after its end
+//! (`MinJobAge`), and what was told of it once is told ever after. All of it may be lost: the markers in the job's folder tell it again,
+//! and the accounting of tasks that left none. How the job itself ended is not for it to say.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::driver::{Record, Row, Tasks};
+use crate::end::{End, Run};
+use crate::state::State;
+
+/// How often the accounting is asked about tasks of which nobody else knows, and for how many times in vain: it may be late.
+const ASK_EVERY: Duration = Duration::from_secs(10);
+const ASK_TIMES: u32 = 3;
+
+/// What was seen of an array.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    ended: HashMap<u32, Ended>,
+    /// As many were told as done.
+    most_done: usize,
+    asked: u32,
+    asked_at: Option<Instant>,
+}
+
+/// How one of its tasks ended.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ended {
+    /// As Slurm says.
+    slurms: Option<How>,
+    /// As its wrapper wrote.
+    marked: Option<Marked>,
+    /// Nobody knows.
+    unknown: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum How {
+    Good,
+    Bad,
+    Cancelled,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Marked {
+    Good,
+    Bad,
+    /// It was told to end, and did not end well.
+    Stopped,
+}
+
+impl Ended {
+    /// The marker goes before what Slurm says, as it does in the end.
+    fn is_bad(self) -> bool {
+        match (self.marked, self.slurms) {
+            (Some(Marked::Good), _) => false,
+            (Some(Marked::Stopped), slurms) => slurms != Some(How::Cancelled),
+            (Some(Marked::Bad), _) => true,
+            (None, slurms) => slurms == Some(How::Bad),
+        }
+    }
+}
+
+impl Tally {
+    /// Takes in what the controller shows, of tasks that ended and of those that it has put back into the queue.
+    pub(crate) fn see(&mut self, rows: &[Row]) {
+        for row in rows {
+            for task in tasks(&row.tasks) {
+                match how(row.state) {
+                    Some(how) => self.ended.entry(task).or_default().slurms = Some(how),
+                    None => drop(self.ended.remove(&task)),
+                }
+            }
+        }
+    }
+
+    /// The tasks that neither wait nor run, and whose markers have not been read.
+    pub(crate) fn unread(&self, all: &[u32], rows: &[Row]) -> HashSet<u32> {
+        let alive = alive(rows);
+        let is_marked = |task: &u32| self.ended.get(task).is_some_and(|ended| ended.marked.is_some());
+        all.iter().copied().filter(|task| !alive.contains(task) && !is_marked(task)).collect()
+    }
+
+    /// Takes in markers, the last of each task.
+    pub(crate) fn mark(&mut self, ends: &BTreeMap<Run, End>) {
+        for (run, end) in ends {
+            if let Some(task) = run.task {
+                self.ended.entry(task).or_default().marked = Some(marked(end));
+            }
+        }
+    }
+
+    /// True if the accounting is to be asked: some tasks have left the queue, and nobody else says how they ended.
+    pub(crate) fn is_to_be_asked_about(&self, all: &[u32], rows: &[Row]) -> bool {
+        let is_due = self.asked_at.is_none_or(|at| at.elapsed() >= ASK_EVERY);
+        is_due && self.untold(all, rows).next().is_some()
+    }
+
+    /// Takes in what the accounting has of it.
+    pub(crate) fn hear(&mut self, all: &[u32], rows: &[Row], records: &[Record]) {
+        for record in records {
+            let Some(how) = record.state.and_then(how) else { continue };
+            for task in tasks(&record.tasks) {
+                if self.untold(&[task], rows).next().is_some() {
+                    self.ended.entry(task).or_default().slurms = Some(how);
+                }
+            }
+        }
+        let untold: Vec<u32> = self.untold(all, rows).collect();
+        self.asked = if untold.is_empty() { 0 } else { self.asked + 1 };
+        self.asked_at = Some(Instant::now());
+        if self.asked >= ASK_TIMES {
+            for task in untold {
+                self.ended.entry(task).or_default().unknown = true;
+            }
+            self.asked = 0;
+        }
+    }
+
+    /// The tasks that neither wait nor run, and of whose end nothing is known.
+    fn untold(&self, all: &[u32], rows: &[Row]) -> impl Iterator<Item = u32> {
+        let alive = alive(rows);
+        let is_told = |ended: &Ended| ended.slurms.is_some() || ended.marked.is_some() || ended.unknown;
+        let is_untold = move |task: &u32| !alive.contains(task) && !self.ended.get(task).is_some_and(is_told);
+        all.iter().copied().filter(is_untold)
+    }
+
+    /// How many have failed.
+    pub(crate) fn failed(&self) -> usize {
+        self.ended.values().filter(|ended| ended.is_bad()).count()
+    }
+
+    /// How many are told as done where so many are: a controller that crashed can show one as running again that has ended.
+    pub(crate) fn done(&mut self, done: usize) -> usize {
+        self.most_done = self.most_done.max(done);
+        self.most_done
+    }
+}
+
+fn tasks(tasks: &Tasks) -> Vec<u32> {
+    match tasks {
+        Tasks::Single => Vec::new(),
+        Tasks::One(task) => vec![*task],
+        Tasks::Many(tasks) => tasks.clone(),
+    }
+}
+
+fn alive(rows: &[Row]) -> HashSet<u32> {
+    rows.iter().filter(|row| !row.state.has_ended()).flat_map(|row| tasks(&row.tasks)).collect()
+}
+
+fn how(state: State) -> Option<How> {
+    match state {
+        State::Completed => Some(How::Good),
+        State::Cancelled => Some(How::Cancelled),
+        state => state.has_ended().then_some(How::Bad),
+    }
+}
+
+fn marked(end: &End) -> Marked {
+    match end.code {
+        0 => Marked::Good,
+        _ if end.was_stopped() => Marked::Stopped,
+        _ => Marked::Bad,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use taskbridge_sdk::{JobHandle, Subject};
+
+    use super::*;
+    use crate::backend::Slurm;
+    use crate::fake::{Fake, row};
+    use crate::folder::PLAN;
+    use crate::plan::Plan;
+
+    fn task(task: u32, state: State) -> Row {
+        Row { tasks: Tasks::One(task), ..row(7, "tb-a", state) }
+    }
+
+    #[test]
+    fn the_marker_goes_before_what_slurm_says() {
+        let ends = |all: &[(&str, &str)]| {
+            let read = |(run, text): &(&str, &str)| (Run::parse(run).unwrap(), End::parse(text).unwrap());
+            all.iter().map(read).collect::<BTreeMap<_, _>>()
+        };
+        let mut tally = Tally::default();
+        let rows = [
+            // Slurm started it a second time.
+            task(0, State::Failed),
+            task(1, State::Completed),
+            task(2, State::Cancelled),
+            // The node is gone, and its wrapper with it.
+            task(3, State::NodeFail),
+            task(4, State::Timeout),
+            task(5, State::Running),
+        ];
+        let all = [0, 1, 2, 3, 4, 5];
+        tally.see(&rows);
+        assert_eq!(tally.failed(), 3);
+        let stopped = "code=143\ntold=TERM\n";
+        tally.mark(&ends(&[("0.0", "code=0\n"), ("1.0", "code=2\n"), ("2.0", stopped), ("4.0", stopped)]));
+        assert_eq!(tally.failed(), 3, "1, 3 and 4: {tally:?}");
+        // It is put back into the queue, and its last run counts.
+        tally.see(&[task(1, State::Pending)]);
+        assert_eq!(tally.failed(), 2);
+        assert_eq!(tally.unread(&all, &rows), HashSet::from([1, 3]));
+        tally.mark(&ends(&[("1.0", "code=2\n"), ("1.1", "code=0\n")]));
+        assert_eq!(tally.failed(), 2);
+    }
+
+    #[test]
+    fn what_nobody_knows_is_asked_for_a_few_times() {
+        let mut tally = Tally::default();
+        let all = [0, 1, 2];
+        assert!(tally.is_to_be_asked_about(&all, &[]));
+        assert!(!tally.is_to_be_asked_about(
+            &all,
+            &[Row { tasks: Tasks::Many(all.to_vec()), ..task(0, State::Pending) }]
+        ));
+        let records = crate::driver::accounting_text::records(
+            "7_0|FAILED|3:0|1795339653|1795339654|1795339655|1|UNLIMITED||00:00:00|1|10M|vm|tb-a\n",
+        );
+        for _ in 0..ASK_TIMES {
+            assert!(tally.untold(&all, &[]).next().is_some());
+            tally.hear(&all, &[], &records);
+            assert_eq!(tally.failed(), 1);
+        }
+        assert!(!tally.is_to_be_asked_about(&all, &[]));
+        assert_eq!(tally.untold(&all, &[]).count(), 0, "nobody will say");
+        assert_eq!((tally.done(2), tally.done(1)), (2, 2));
+    }
+
+    /// Looks at an array of five tasks, of which the controller forgets one after the other.
+    #[tokio::test(start_paused = true)]
+    async fn tasks_that_the_controller_forgot_are_still_counted_as_failed() {
+        let dir = tempfile::tempdir().unwrap();
+        let fake = Fake::default();
+        let mut slurm = Slurm::with(Box::new(fake.clone()), dir.path());
+        slurm.believe_in_accounting();
+        let folder = slurm.folder("tb-a");
+        folder.make(None).unwrap();
+        folder.write_json(PLAN, &Plan { array: Some("0-4".to_owned()), ..Plan::default() }).unwrap();
+        let shows = |rows: &[(u32, State)]| {
+            fake.knows().rows = rows.iter().map(|(number, state)| task(*number, *state)).collect();
+        };
+        let looked = async |slurm: &Slurm| {
+            let seen =
+                slurm.look(&Subject::watched(&[JobHandle::new("lab/7/tb-a")])).await.remove(0).unwrap();
+            (seen.message.unwrap_or_default(), seen.progress.unwrap().done)
+        };
+        let (failed, ran) = (State::Failed, State::Running);
+        shows(&[(0, failed), (1, failed), (2, ran), (3, ran), (4, ran)]);
+        assert_eq!(looked(&slurm).await, ("job 7: 2 of 5 done, 2 of them failed, 3 running".to_owned(), 2.0));
+        shows(&[(2, ran), (3, ran), (4, ran)]);
+        let both = ("job 7: 2 of 5 done, 2 of them failed, 3 running".to_owned(), 2.0);
+        assert_eq!(looked(&slurm).await, both);
+        assert!(fake.knows().asked_about.is_empty(), "it was seen");
+
+        // Another process, which saw nothing of them. One has left a marker, the other none.
+        let mut slurm = Slurm::with(Box::new(fake.clone()), dir.path());
+        slurm.believe_in_accounting();
+        std::fs::write(folder.file("ends/0.0"), "code=3\n").unwrap();
+        assert!(looked(&slurm).await.0.contains("2 of 5 done, 1 of them failed"));
+        let recorded =
+            "7_1|NODE_FAIL|0:0|1795339653|1795339654|1795339655|1|UNLIMITED||00:00:00|1|10M|vm|tb-a\n";
+        fake.knows().records = Some(crate::driver::accounting_text::records(recorded));
+        fake.knows().asked_about.clear();
+        for _ in 0..3 {
+            tokio::time::advance(ASK_EVERY).await;
+            assert_eq!(looked(&slurm).await, both);
+        }
+        assert_eq!(fake.knows().asked_about, [7], "once is enough");
+
+        // A controller that crashed shows one as running that has ended.
+        shows(&[(1, ran), (2, ran), (3, ran), (4, ran)]);
+        let (message, done) = looked(&slurm).await;
+        assert_eq!((message.contains("1 of 5 done, 1 of them failed"), done), (true, 2.0), "{message}");
+    }
+}
