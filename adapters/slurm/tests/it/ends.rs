@@ -30,9 +30,14 @@ async fn failure_tells_the_code_and_the_last_lines() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_signal_is_told_in_words() {
     let world = World::new().await;
-    let (_, seen) = world.run(&world.job("dies", "kill -SEGV $$")).await;
+    let (_, seen) = world.run(&world.job("dies", "echo last words >&2; kill -SEGV $$")).await;
     assert!(matches!(seen.state, JobState::Failed(_)), "{seen:?}");
-    assert_says(&seen, &["SIGSEGV"]);
+    assert_says(&seen, &["SIGSEGV", "The standard error:\nlast words"]);
+    assert!(
+        !says(&seen).contains("slurm_script"),
+        "the batch script around it says nothing: {}",
+        says(&seen)
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -152,16 +157,14 @@ async fn artifacts_do_not_leave_their_folder() {
     let world = World::new().await;
     let lines = "echo mine >a.txt; ln -s /etc/passwd b.txt; mkdir c.txt; mkfifo d.txt; ln -s /etc e";
     let job = world.job_with("leaves", lines, json!({}), json!({"artifacts": ["*.txt", "e/*", "../../*"]}));
-    let started = world.backend.start(&job).await;
-    if let Ok(started) = started {
-        let seen = ended(&*world.backend, &started.handle).await;
-        let names: Vec<_> = output(&seen).artifacts.iter().map(|artifact| artifact.name.clone()).collect();
-        assert_eq!(names, ["a.txt"]);
-        let artifacts = world.backend.artifacts().unwrap();
-        for name in ["b.txt", "c.txt", "d.txt", "e/passwd", "../../script"] {
-            let read = artifacts.read(&started.handle, name, 1 << 20).await;
-            assert!(matches!(read, Ok(None) | Err(_)), "{name} was read");
-        }
+    let (handle, seen) = world.run(&job).await;
+    let names: Vec<_> = output(&seen).artifacts.iter().map(|artifact| artifact.name.clone()).collect();
+    assert_eq!(names, ["a.txt"]);
+    let artifacts = world.backend.artifacts().unwrap();
+    let read = async |name: &str| artifacts.read(&handle, name, 1 << 20).await.unwrap();
+    assert_eq!(read("a.txt").await.unwrap().bytes, b"mine\n");
+    for name in ["b.txt", "c.txt", "d.txt", "e/passwd", "../../script"] {
+        assert!(read(name).await.is_none(), "{name} was read");
     }
 }
 
