@@ -100,15 +100,13 @@ impl Tally {
 
     /// Takes in what the accounting has of it.
     pub(crate) fn hear(&mut self, all: &[u32], rows: &[Row], records: &[Record]) {
+        let mut untold: HashSet<u32> = self.untold(all, rows).collect();
         for record in records {
             let Some(how) = record.state.and_then(how) else { continue };
-            for task in tasks(&record.tasks) {
-                if self.untold(&[task], rows).next().is_some() {
-                    self.ended.entry(task).or_default().slurms = Some(how);
-                }
+            for task in tasks(&record.tasks).into_iter().filter(|task| untold.remove(task)) {
+                self.ended.entry(task).or_default().slurms = Some(how);
             }
         }
-        let untold: Vec<u32> = self.untold(all, rows).collect();
         self.asked = if untold.is_empty() { 0 } else { self.asked + 1 };
         self.asked_at = Some(Instant::now());
         if self.asked >= ASK_TIMES {

@@ -4,7 +4,7 @@ use serde_json::json;
 use taskbridge_sdk::{ErrorKind, JobState};
 
 use crate::cluster::Fault;
-use crate::world::{World, assert_says, ended, number, until};
+use crate::world::{Held, World, assert_says, ended, eventually, number, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_element_is_a_task_and_a_table_tells_which_failed() {
@@ -37,6 +37,33 @@ async fn the_tasks_that_are_done_are_counted() {
     world.backend.cancel(&handle).await.unwrap();
     let seen = ended(&*world.backend, &handle).await;
     assert!(matches!(seen.state, JobState::Cancelled(_)), "{seen:?}");
+}
+
+/// One of them left a marker, and one only a record in the accounting.
+#[tokio::test(flavor = "multi_thread")]
+async fn failed_tasks_that_the_controller_forgot_are_still_counted() {
+    let world = World::on(Held::own(&["--accounting", "--min-job-age", "2"]), json!({})).await;
+    let lines = "case $TASKBRIDGE_ELEMENT in 1) exit 3 ;; 2) kill -KILL $PPID ;; esac; exec sleep 600";
+    let target = json!({"array": {"parameter": "numbers"}});
+    let job = world.job_with("some", lines, json!({"numbers": [1, 2, 3]}), target);
+    let handle = world.backend.start(&job).await.unwrap().handle;
+    eventually("the controller forgets two tasks", || {
+        let left = world.queue(&job);
+        left.len() == 1 && left[0].contains("RUNNING")
+    })
+    .await;
+    // Neither has looked before.
+    let other = world.another(json!({})).await.unwrap();
+    for backend in [&world.backend, &other] {
+        until(&**backend, &handle, "two that failed", |seen| {
+            let words = seen.message.as_deref().unwrap_or_default();
+            words.contains("2 of 3 done, 2 of them failed, 1 running").then_some(())
+        })
+        .await;
+    }
+    world.backend.cancel(&handle).await.unwrap();
+    let seen = ended(&*world.backend, &handle).await;
+    assert_says(&seen, &["exit code 3", "2 failed"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
