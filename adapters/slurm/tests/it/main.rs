@@ -11,6 +11,7 @@ mod cluster;
 mod crash;
 mod ends;
 mod faults;
+mod hangs;
 mod offers;
 mod proxy;
 mod recorded;

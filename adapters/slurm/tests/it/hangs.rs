@@ -1,0 +1,99 @@
+//! A jobs' folder whose file system hangs, on a real cluster: over it lies for a while one in user space whose server answers nothing.
+//! Elsewhere than as root on a machine that has such file systems, the crate's own tests have to do.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use taskbridge_sdk::{ErrorKind, JobState, LogRequest};
+
+use crate::world::{Held, World, assert_says, ended, runs};
+
+/// Mounts it, says so, and takes it away at the end of its input.
+const SERVER: &str = r#"
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+place = sys.argv[1].encode()
+try:
+    device = os.open("/dev/fuse", os.O_RDWR)
+except OSError as error:
+    sys.exit(print("no", error))
+options = f"fd={device},rootmode=40000,user_id={os.getuid()},group_id={os.getgid()}"
+if libc.mount(b"hangs", place, b"fuse", 0, options.encode()):
+    sys.exit(print("no", os.strerror(ctypes.get_errno())))
+print("ready", flush=True)
+sys.stdin.read()
+os.close(device)
+libc.umount2(place, 2)
+"#;
+
+/// As long as this is held, whoever goes to the folder waits.
+struct Hangs(Child);
+
+impl Hangs {
+    /// `None` where we may not mount anything, or there is no such file system.
+    fn over(folder: &Path) -> Option<Self> {
+        let mut server = Command::new("python3");
+        server.args(["-c", SERVER]).arg(folder).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut server = Self(server.spawn().unwrap());
+        let mut said = String::new();
+        BufReader::new(server.0.stdout.take().unwrap()).read_line(&mut said).unwrap();
+        (said == "ready\n").then_some(server)
+    }
+}
+
+impl Drop for Hangs {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        self.0.wait().unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_folder_that_hangs_is_told_and_holds_up_nobody_else() {
+    let world = World::on(Held::shared(), json!({"command_timeout": "10s"})).await;
+    let go = world.folder().join("go");
+    let lines = format!("echo begun; while [ ! -e {} ]; do sleep 0.1; done; echo gone", go.display());
+    let handle = world.backend.start(&world.job("waits", &lines)).await.unwrap().handle;
+    runs(&*world.backend, &handle).await;
+    let jobs = world.folder().join("jobs");
+    let Some(hangs) = Hangs::over(&jobs) else {
+        world.backend.cancel(&handle).await.unwrap();
+        return;
+    };
+
+    let began = Instant::now();
+    let other = world.job("other", "echo other");
+    let request = LogRequest { max_bytes: 100, search: None };
+    let logs = world.backend.logs().unwrap();
+    let errors = tokio::join!(
+        async { world.backend.observe(&handle).await.map(drop).unwrap_err() },
+        async { logs.tail(&handle, &request).await.map(drop).unwrap_err() },
+        async { world.backend.start(&other).await.map(drop).unwrap_err() },
+        async { world.backend.cancel(&handle).await.unwrap_err() },
+    );
+    for error in <[_; 4]>::from(errors) {
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        let says = error.to_string();
+        assert!(
+            says.contains(jobs.to_str().unwrap()) && says.contains("has not answered for 10 s"),
+            "{says}"
+        );
+    }
+    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
+    assert!(world.queue(&other).is_empty(), "{:?}", world.queue(&other));
+    // The same cluster, by a folder that answers.
+    let beside = World::new().await;
+    let (_, seen) = beside.run(&beside.job("beside", "echo beside")).await;
+    assert_says(&seen, &["beside"]);
+
+    drop(hangs);
+    runs(&*world.backend, &handle).await;
+    fs::write(go, "").unwrap();
+    let seen = ended(&*world.backend, &handle).await;
+    assert!(matches!(seen.state, JobState::Succeeded(_)), "{seen:?}");
+    assert_says(&seen, &["begun", "gone"]);
+}
