@@ -170,6 +170,12 @@ fn is_blank(task: &Task) -> bool {
     !said && notes.is_empty() && questions.is_empty()
 }
 
+/// True if it is known from now on that the engine has the job. One that ends by the very answer to its start is never open.
+fn began(before: &Task, after: &Task) -> bool {
+    let opened = matches!(after.job, Job::Open { .. }) && !matches!(before.job, Job::Open { .. });
+    opened || (before.handle().is_none() && after.handle().is_some())
+}
+
 /// How much the job is known to have printed.
 fn printed(task: &Task) -> u64 {
     task.printed.map_or(0, |printed| printed.bytes)
@@ -283,6 +289,9 @@ impl Ledger {
         {
             self.watch.changed(after);
         }
+        if began(before, after) {
+            self.audit.note(Told::Started(after));
+        }
         if after.has_ended() && !before.has_ended() {
             self.audit.note(Told::Ended(after));
         }
@@ -299,7 +308,6 @@ impl Ledger {
             && !matches!(before.job, Job::Open { .. })
         {
             let group = Group { backend: after.backend.clone(), key: group.clone() };
-            self.audit.note(Told::Started(after));
             let (id, tool) = (after.id.clone(), after.tool.clone());
             let job =
                 OpenJob { id, tool, handle: handle.clone(), started_at: *started_at, version: after.version };

@@ -161,6 +161,42 @@ async fn requests_that_stand_by_themselves_are_told_as_well() {
 }
 
 #[tokio::test]
+async fn a_job_that_is_over_with_the_answer_to_its_start_is_told_to_have_started() {
+    let place = to_file(
+        r#"
+        [tools.at_once]
+        backend = "engine"
+        target = { delay_ms = 0 }
+
+        [tools.fails_at_once]
+        backend = "engine"
+        target = { delay_ms = 0, outcome = "fail" }
+
+        [backends.here]
+        kind = "local"
+
+        [tools.local_job]
+        backend = "here"
+        target.command = ["true"]
+        "#,
+    );
+    let server = place.serve();
+    let ann = Client::open_with(server.url(), KEYS[0].1).await.unwrap();
+    let mut tasks = Vec::new();
+    for tool in ["at_once", "fails_at_once", "local_job", "local_job", "local_job"] {
+        let task = ann.start(tool, json!({})).await.unwrap();
+        until(&place, "task.ended", &task).await;
+        tasks.push(task);
+    }
+    stopped(&place, server).await;
+    let lines = log(&place);
+    for task in tasks {
+        assert_eq!(life(&lines, &task), ["task.created", "task.started", "task.ended"]);
+    }
+    assert!(of_event(&lines, "task.started").iter().all(|line| line["engine"]["handle"].is_string()));
+}
+
+#[tokio::test]
 async fn operators_commands_are_in_the_same_chain() {
     let place = to_file("");
     let server = place.serve();
