@@ -11,9 +11,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 use taskbridge_sdk::{
-    Adapter, Answer, ArtifactData, Artifacts, Ask, Backend, Connect, Error, JobHandle, JobKey, JobSpec,
-    JobState, Level, LogRequest, LogText, Logs, Note, Observation, OnBehalfOf, Output, Problem, Question,
-    Questions, Result, Started, Taken, Wakeups,
+    Adapter, Answer, ArtifactData, Artifacts, Ask, Backend, Connect, Error, GroupKey, JobHandle, JobKey,
+    JobSpec, JobState, Level, LogRequest, LogText, Logs, Note, Observation, OnBehalfOf, Output, Problem,
+    Question, Questions, Result, Started, Subject, Taken, Wakeups,
 };
 use tokio::sync::{mpsc, watch};
 
@@ -39,6 +39,8 @@ struct Job {
     seen: Observation,
     notes: Vec<Note>,
     fault: Option<String>,
+    /// Whether the last look was for somebody who watches.
+    watched: Option<bool>,
     cancels: usize,
     log: String,
     files: BTreeMap<String, Vec<u8>>,
@@ -162,6 +164,11 @@ impl Handle {
         self.stage.wait(|_| self.with(|job| job.cancels > 0)).await;
     }
 
+    /// Waits for looks at it that are for somebody who watches, or for nobody.
+    pub(crate) async fn looked_at(&self, watched: bool) {
+        self.stage.wait(|_| self.with(|job| job.watched == Some(watched))).await;
+    }
+
     /// As whom its answers were handed over, by name; of nobody in particular it is empty.
     pub(crate) fn answered_as(&self) -> Vec<String> {
         self.with(|job| job.answers.iter().map(|(_, name)| name.clone()).collect())
@@ -204,6 +211,7 @@ impl Backend for Played {
             seen: seen.clone(),
             notes: Vec::new(),
             fault: None,
+            watched: None,
             cancels: 0,
             log: String::new(),
             files: BTreeMap::new(),
@@ -230,6 +238,15 @@ impl Backend for Played {
             }),
         });
         seen.unwrap_or(Ok(Observation::new(JobState::Gone)))
+    }
+
+    async fn observe_all(&self, _group: &GroupKey, jobs: &[Subject]) -> Vec<Result<Observation>> {
+        let mut seen = Vec::with_capacity(jobs.len());
+        for Subject { handle, watched } in jobs {
+            self.with(handle, |job| job.watched = Some(*watched));
+            seen.push(self.observe(handle).await);
+        }
+        seen
     }
 
     async fn cancel(&self, handle: &JobHandle) -> Result<()> {

@@ -2,7 +2,7 @@
 //! message against the official schema.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
@@ -122,6 +122,11 @@ impl Server {
     /// Another server process over the same database and engine.
     pub(crate) async fn twin(&self) -> Self {
         Self::over(self.stage.clone(), self.config.clone(), Arc::clone(&self.dir), self.replicas.len()).await
+    }
+
+    /// Where it keeps what it keeps.
+    pub(crate) fn folder(&self) -> &Path {
+        self.dir.path()
     }
 
     /// Tells it to stop, and does not wait.

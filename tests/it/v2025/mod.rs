@@ -18,6 +18,7 @@ mod resources;
 mod results;
 mod tasks;
 mod tools;
+mod watching;
 
 /// Tools of every kind, beside `work`.
 pub(crate) const TOOLS: &str = r##"
