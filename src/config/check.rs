@@ -69,7 +69,7 @@ pub(super) fn reachable(address: SocketAddr, auth: &Authentication) -> Result<()
     }
     Err(format!(
         "other machines can reach {address}, and [auth] lets anybody in: listen on 127.0.0.1, or set mode = \
-         \"api_keys\" or \"oauth\" in [auth]"
+         \"api_keys\", \"oauth\" or \"certificates\" in [auth]"
     ))
 }
 

@@ -234,7 +234,7 @@ fn mistakes_in_the_servers_own_tables() {
         ),
         (
             "[server]\nlisten = \"0.0.0.0:80\"\n",
-            "x.toml:2: server.listen: other machines can reach 0.0.0.0:80, and [auth] lets anybody in: listen on 127.0.0.1, or set mode = \"api_keys\" or \"oauth\" in [auth]",
+            "x.toml:2: server.listen: other machines can reach 0.0.0.0:80, and [auth] lets anybody in: listen on 127.0.0.1, or set mode = \"api_keys\", \"oauth\" or \"certificates\" in [auth]",
         ),
         (
             "[auth]\nmode = \"api_keys\"\n",
