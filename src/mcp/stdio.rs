@@ -233,7 +233,7 @@ impl<'a> Desk<'a> {
             let (caller, outlet) = (Arc::clone(&caller), Stdout(self.lines.clone()));
             let since = bridge.clock.now();
             self.listening = Some(Box::pin(async move {
-                v2025_11_25::listen(bridge, &caller, (0, since), None, &outlet).await
+                v2025_11_25::listen(bridge, &caller, (0, since), (None, false), &outlet).await
             }));
         }
         self.at_work.push(Box::pin(async move {

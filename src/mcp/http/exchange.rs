@@ -166,7 +166,7 @@ impl Exchange {
         share: Share,
         caller: Caller,
         (place, n, since): (Place, u64, Timestamp),
-        lists: Option<Edition>,
+        lists: (Option<Edition>, bool),
     ) -> Response {
         let mut exchange =
             Self::new(http, share, caller, Some(place), move |http, caller, feed| async move {

@@ -39,7 +39,7 @@ pub(super) async fn get(http: &Arc<Http>, principal: Principal, headers: &Header
     let caller = Caller { principal, session: Some(session) };
     match place.resume.clone() {
         Resume::Listen { lists } => {
-            Ok(Exchange::listen(http, share, caller, (place, n, since), lists.filter(|_| taken_up)))
+            Ok(Exchange::listen(http, share, caller, (place, n, since), (lists, taken_up)))
         }
         Resume::Wait { id, .. } => Ok(Exchange::resume(http, share, caller, (place, n), &id)),
     }

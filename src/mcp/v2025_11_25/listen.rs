@@ -35,16 +35,17 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub(super) async fn listen(
     call: &Call<'_>,
     (n, since): (u64, Timestamp),
-    lists: Option<Edition>,
+    (lists, taken_up): (Option<Edition>, bool),
     outlet: &dyn Outlet,
 ) {
     let Call { bridge, session, .. } = *call;
-    let turn =
-        bridge.speakers.enter(&session.nonce, n, since, bridge.offers.edition_for(&call.caller.principal));
+    // Whoever was told that the stream is open may have read the lists before this is reached.
+    let when_opened = lists.unwrap_or_else(|| bridge.offers.edition_for(&call.caller.principal));
+    let turn = bridge.speakers.enter(&session.nonce, n, since, when_opened);
     let listening = (n > 0).then(|| bridge.service.listening(&session.nonce, n, session.expires));
     let _leaving = listening.map(|listening| Leaving { call, turn: &turn, listening });
     // What was sent on a stream that is taken up again perhaps never came.
-    lists.into_iter().for_each(|lists| turn.knows_lists(lists));
+    lists.filter(|_| taken_up).into_iter().for_each(|lists| turn.knows_lists(lists));
     loop {
         turn.begins().await;
         // What this stream has asked is asked anew by the one that takes over, and dropped here.

@@ -118,13 +118,13 @@ pub async fn replied(bridge: &Bridge, caller: &Caller, id: Id, outcome: Outcome)
 }
 
 /// Sends what is meant for the caller's session until it is dropped; it never returns before. `n` is the number under
-/// which other processes know the stream, or 0, and `since` when it was opened; `lists` is the edition that the client
-/// knows, where a stream of it is taken up again.
+/// which other processes know the stream, or 0, and `since` when it was opened; `lists` is the edition of that moment, or,
+/// where a stream is taken up again (which is said beside it), the one that the client knows by it.
 pub async fn listen(
     bridge: &Bridge,
     caller: &Caller,
     (n, since): (u64, Timestamp),
-    lists: Option<Edition>,
+    lists: (Option<Edition>, bool),
     outlet: &dyn Outlet,
 ) {
     if let Some(session) = &caller.session {
@@ -145,7 +145,7 @@ pub async fn resume(
     let call = Call { bridge, caller, session };
     match resume {
         Resume::Listen { lists } => {
-            listen::listen(&call, (0, bridge.clock.now()), lists, outlet).await;
+            listen::listen(&call, (0, bridge.clock.now()), (lists, true), outlet).await;
             None
         }
         Resume::Wait { id, task, until: None, .. } => {

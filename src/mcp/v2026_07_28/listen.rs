@@ -6,6 +6,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::Duration;
 
 use serde_json::Value;
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::tasks::{detailed, require_tasks};
@@ -38,8 +39,9 @@ pub(super) async fn listen(call: &Call<'_>, id: &Id, params: Value, outlet: &dyn
     let granted = Box::pin(grant(call, wanted)).await.map_err(|error| call.fault(&error))?;
     outlet.lasts();
     let acknowledged = Acknowledged { notifications: granted.clone() };
-    outlet.send(to_wire::subscribed("notifications/subscriptions/acknowledged", id, acknowledged)).await;
+    // Before it is acknowledged: whoever has read that may read the lists at once.
     let speaker = Speaker::new(call, id, outlet, granted);
+    outlet.send(to_wire::subscribed("notifications/subscriptions/acknowledged", id, acknowledged)).await;
     tokio::select! {
         biased;
         () = call.bridge.service.stopping() => {}
@@ -82,23 +84,25 @@ struct Speaker<'a> {
     filter: Filter,
     /// Short forms of what was told of each task that has not ended.
     told: HashMap<TaskId, Option<u64>>,
+    /// What the client knows of the lists, and whether they may be others now.
+    lists: (Edition, watch::Receiver<Edition>),
 }
 
 impl<'a> Speaker<'a> {
     fn new(call: &'a Call<'a>, id: &'a Id, outlet: &'a dyn Outlet, filter: Filter) -> Self {
         let followed = filter.task_ids.iter().flatten();
         let told = followed.map(|id| (TaskId::from_wire(&**id), None)).collect();
-        Self { call, id, outlet, filter, told }
+        let offers = &call.bridge.offers;
+        let editions = offers.editions();
+        let lists = (offers.edition_for(&call.asker.principal), editions);
+        Self { call, id, outlet, filter, told, lists }
     }
 
     /// Speaks until it is dropped.
     async fn speak(mut self) {
         let bridge = self.call.bridge;
         let mut changes = bridge.service.follow(self.told.keys().cloned());
-        let mut editions = bridge.offers.editions();
         let caller = &self.call.asker.principal;
-        editions.mark_unchanged();
-        let mut edition = bridge.offers.edition_for(caller);
         let mut follows = Follows::new(bridge, &self.call.asker.principal);
         follows.set(&self.filter.resource_subscriptions.iter().cloned().collect());
         let mut behind: HashSet<TaskId> = self.told.keys().cloned().collect();
@@ -135,11 +139,10 @@ impl<'a> Speaker<'a> {
                         behind.extend(self.told.keys().cloned());
                     }
                 }
-                Ok(()) = editions.changed() => {
-                    editions.mark_unchanged();
+                Ok(()) = self.lists.1.changed() => {
                     let now = bridge.offers.edition_for(caller);
-                    self.tell_lists(edition, now).await;
-                    edition = now;
+                    let before = std::mem::replace(&mut self.lists.0, now);
+                    self.tell_lists(before, now).await;
                 }
                 // To look at a task is to say that it is watched.
                 () = tokio::time::sleep_until(renew_watch), if !self.told.is_empty() => {

@@ -7,6 +7,7 @@ mod discovered;
 mod links;
 mod lists;
 mod refused;
+mod rules;
 mod signals;
 
 use std::time::Duration;
