@@ -1,5 +1,7 @@
 //! Distributed traces: what a collector is told of a call, from the client's `traceparent` to the engine.
 
+mod collector;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,0 +1,245 @@
+//! A collector of others is told the same, in a form that it understands: Rotel, which takes OTLP over HTTP and writes down what
+//! it was told. It is installed by `tests/run --only collector`.
+
+use std::fs;
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::{PARENT, PATIENCE, TOOLS, TRACE, named};
+use crate::support::{TestApp, text};
+
+const SECRET: &str = "a secret of the collector";
+
+/// Runs it ($@) until the input ends, however whoever holds that went.
+const KEEPER: &str = r#"
+"$@" >>"$LOG" 2>&1 &
+pid=$!
+read -r _
+kill "$pid"
+wait "$pid"
+"#;
+
+/// The collector. It is stopped when it is dropped.
+struct Rotel {
+    folder: tempfile::TempDir,
+    port: u16,
+    keeper: Option<Child>,
+}
+
+/// A span, in the collector's words.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Span {
+    trace: String,
+    id: String,
+    parent: String,
+    name: String,
+    kind: String,
+    status: String,
+    attributes: Vec<String>,
+}
+
+impl Rotel {
+    fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let mut rotel = Self { folder, port, keeper: None };
+        rotel.run();
+        rotel
+    }
+
+    /// Starts it, or starts it again at its address.
+    fn run(&mut self) {
+        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+        let program = target.join("collector/rotel");
+        assert!(program.exists(), "the collector is not installed: run tests/run --only collector");
+        let grpc = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let mut command = Command::new("sh");
+        command.args(["-c", KEEPER, "keeper"]).arg(program).args(["start", "--exporter", "blackhole"]);
+        command.arg("--otlp-http-endpoint").arg(format!("127.0.0.1:{}", self.port));
+        command.arg("--otlp-grpc-endpoint").arg(grpc.to_string());
+        command.args(["--debug-log", "traces", "--debug-log-verbosity", "detailed"]);
+        command.env_clear().env("PATH", "/usr/bin:/bin").env("LOG", self.log());
+        command.env("ROTEL_PID_FILE", self.folder.path().join("pid"));
+        command.env("ROTEL_LOG_FILE", self.folder.path().join("log")).stdin(Stdio::piped());
+        self.keeper = Some(command.spawn().unwrap());
+        let until = Instant::now() + PATIENCE;
+        while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
+            assert!(Instant::now() < until, "the collector does not start: {}", self.said());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn stop(&mut self) {
+        if let Some(mut keeper) = self.keeper.take() {
+            drop(keeper.stdin.take());
+            keeper.wait().unwrap();
+        }
+    }
+
+    fn log(&self) -> std::path::PathBuf {
+        self.folder.path().join("said")
+    }
+
+    /// All that it has written down.
+    fn said(&self) -> String {
+        fs::read_to_string(self.log()).unwrap_or_default()
+    }
+
+    fn spans(&self) -> Vec<Span> {
+        let mut spans: Vec<Span> = Vec::new();
+        for line in self.said().lines() {
+            if line.starts_with("Span #") {
+                spans.push(Span::default());
+            } else if line.starts_with("ResourceSpans #") {
+                // What follows is said of a resource, until its first span.
+                spans.push(Span { name: "resource".to_owned(), ..Span::default() });
+            }
+            let Some(span) = spans.last_mut() else { continue };
+            match line.trim().split_once(": ").map(|(name, value)| (name.trim(), value)) {
+                Some(("Trace ID", value)) => span.trace = value.to_owned(),
+                Some(("Parent ID", value)) => span.parent = value.to_owned(),
+                Some(("ID", value)) => span.id = value.to_owned(),
+                Some(("Name", value)) => span.name = value.to_owned(),
+                Some(("Kind", value)) => span.kind = value.to_owned(),
+                Some(("Status code", value)) => span.status = value.to_owned(),
+                _ => {}
+            }
+            if let Some(attribute) = line.trim().strip_prefix("-> ") {
+                span.attributes.push(attribute.to_owned());
+            }
+        }
+        spans
+    }
+
+    /// Waits for a span that is so.
+    async fn span(&self, what: &str, is_it: impl Fn(&Span) -> bool) -> Span {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            if let Some(span) = self.spans().into_iter().find(|span| is_it(span)) {
+                return span;
+            }
+            assert!(Instant::now() < until, "no span is {what}: {}", self.said());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    fn config(&self) -> String {
+        let (port, headers) = (self.port, format!("headers = {{ authorization = \"{SECRET}\" }}"));
+        format!(
+            "[telemetry]\notlp = \"http://127.0.0.1:{port}\"\nservice_name = \"bridge\"\n{headers}\n{TOOLS}"
+        )
+    }
+}
+
+impl Drop for Rotel {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Span {
+    fn has(&self, attribute: &str) -> bool {
+        self.attributes.iter().any(|has| has == attribute)
+    }
+}
+
+#[tokio::test]
+async fn a_collector_of_others_is_told_of_a_call_from_the_client_to_the_engine() {
+    let collector = Rotel::start();
+    let mut app = TestApp::start(&collector.config());
+    let client = app.client().await;
+    let params = named("place", json!({"word": "also-not-this-one"}), PARENT);
+    let given = text(&client.request("tools/call", params).await.unwrap());
+    let id = client.list().await.unwrap()[0]["taskId"].as_str().unwrap().to_owned();
+    assert_eq!(app.server.stop(), Some(0));
+
+    let start = |span: &Span| {
+        span.name == "engine call" && span.trace == TRACE && span.has("taskbridge.operation: Str(start)")
+    };
+    let engine = collector.span("the start at the engine", start).await;
+    let act = collector.span("the act above it", |span| span.id == engine.parent).await;
+    let request = collector.span("the request above that", |span| span.id == act.parent).await;
+    assert_eq!((act.name.as_str(), request.name.as_str()), ("act", "request"));
+    assert_eq!([&act.trace, &request.trace], [TRACE, TRACE]);
+    assert_eq!(request.parent, "00f067aa0ba902b7", "the client's own span");
+    assert_eq!(given.trim(), format!("00-{TRACE}-{}-01", engine.id), "what the job was given");
+    let kinds = [&request, &act, &engine].map(|span| span.kind.as_str());
+    assert_eq!(kinds, ["SPAN_KIND_SERVER", "SPAN_KIND_INTERNAL", "SPAN_KIND_CLIENT"]);
+    assert_eq!(engine.status, "STATUS_CODE_OK");
+    assert!(request.has("rpc.method: Str(tools/call)"), "{request:?}");
+    assert!(act.has("taskbridge.tool: Str(place)") && act.has("taskbridge.backend: Str(here)"), "{act:?}");
+
+    let spans = collector.spans();
+    let mut resources = spans.iter().filter(|span| span.name == "resource");
+    let version = format!("service.version: Str({})", env!("CARGO_PKG_VERSION"));
+    assert!(resources.all(|resource| resource.attributes == ["service.name: Str(bridge)", version.as_str()]));
+    let said = collector.said();
+    assert!(said.contains(&format!("InstrumentationScope taskbridge {}", env!("CARGO_PKG_VERSION"))));
+    for secret in [&*id, "also-not-this-one", "nobody-else", "echo", SECRET] {
+        assert!(!said.contains(secret), "{secret}: {said}");
+    }
+}
+
+/// How often the server's log says this.
+fn times(app: &TestApp, words: &str) -> usize {
+    fs::read_to_string(app.place.path("server.log")).unwrap().matches(words).count()
+}
+
+async fn until_logged(app: &TestApp, words: &str) {
+    let until = Instant::now() + PATIENCE;
+    while times(app, words) == 0 {
+        assert!(Instant::now() < until, "it is not logged: {words}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_collector_that_goes_away_and_comes_back_is_told_of_once_each() {
+    let mut collector = Rotel::start();
+    let mut app = TestApp::start(&collector.config());
+    let client = app.client().await;
+    let trace = |n: usize| PARENT.replace(TRACE, &format!("{n:032x}"));
+    let of = |n: usize| move |span: &Span| span.trace == format!("{n:032x}") && span.name == "request";
+    let list = async |n: usize| {
+        client.request("tools/list", json!({"_meta": {"traceparent": trace(n)}})).await.unwrap();
+    };
+    list(1).await;
+    collector.span("of the first request", of(1)).await;
+    collector.stop();
+    list(2).await;
+    until_logged(&app, "spans cannot be sent").await;
+    list(3).await;
+    collector.run();
+    // One of these may be in a batch that begins before the collector listens.
+    let mut last = 3;
+    while times(&app, "spans can be sent again") == 0 {
+        last += 1;
+        list(last).await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    list(last + 1).await;
+    collector.span("of the last request", of(last + 1)).await;
+    assert_eq!(app.server.stop(), Some(0));
+    assert_eq!([times(&app, "spans cannot be sent"), times(&app, "spans can be sent again")], [1, 1]);
+}
+
+#[tokio::test]
+async fn a_collector_that_never_answers_holds_nobody_up() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", silent.local_addr().unwrap());
+    let app = TestApp::start(&format!("[telemetry]\notlp = \"{url}\"\n{TOOLS}"));
+    let client = app.client().await;
+    // So long the server waits for a collector.
+    let patience = Duration::from_secs(10);
+    let began = Instant::now();
+    for _ in 0..20 {
+        client.request("tools/list", json!({"_meta": {"traceparent": PARENT}})).await.unwrap();
+    }
+    assert!(began.elapsed() < patience, "{:?}", began.elapsed());
+    // It was there to be asked all the while.
+    silent.accept().unwrap();
+}
