@@ -58,7 +58,7 @@ pub struct Limits {
     pub max_head_bytes: NonZeroUsize,
     /// The most headers of a request.
     pub max_headers: NonZeroUsize,
-    /// The longest address of a request, in bytes.
+    /// The longest address of a request, and of a resource that a session may follow, in bytes.
     pub max_url_bytes: NonZeroUsize,
     /// How deep objects and lists may lie within each other in a message. At most 127.
     pub max_json_depth: NonZeroUsize,
@@ -71,6 +71,13 @@ pub struct Limits {
     /// Sessions that one owner may end in a day, at each server (HTTP 429 beyond it; they are over when their time is); one address,
     /// where callers are not told apart. A session that was ended is remembered until its time is over.
     pub max_ended_sessions_per_day: NonZeroU32,
+    /// Sessions of one owner that may begin in a day, at each server, to have something kept of them by `logging/setLevel` or
+    /// `resources/subscribe` (HTTP 429 beyond it); of one address, where callers are not told apart. It is kept until the
+    /// session's time is over.
+    pub max_kept_sessions_per_day: NonZeroU32,
+    /// Resources that one session may follow (`resources/subscribe` beyond it is an error), and one subscription of 2026-07-28
+    /// (further ones are not granted).
+    pub max_followed_resources: NonZeroUsize,
     /// The bytes of bodies on their way in and of answers on their way out, all together, of those that are larger than 64 KiB.
     /// One owner has a quarter of it (one address, where callers are not told apart), but one body or answer in any case.
     pub max_bytes_in_hand: NonZeroUsize,
@@ -101,6 +108,9 @@ impl Default for Limits {
             max_streams_per_owner: some(message.max_streams_per_owner),
             max_ended_sessions_per_day: NonZeroU32::new(message.max_ended_sessions_per_day)
                 .expect("it is not zero"),
+            max_kept_sessions_per_day: NonZeroU32::new(message.max_kept_sessions_per_day)
+                .expect("it is not zero"),
+            max_followed_resources: some(message.max_followed_resources),
             max_bytes_in_hand: some(message.max_bytes_in_hand),
             owner: OwnerLimits::default(),
         }
@@ -136,6 +146,9 @@ impl Limits {
             max_argument_bytes: self.max_argument_bytes.get(),
             max_streams_per_owner: self.max_streams_per_owner.get(),
             max_ended_sessions_per_day: self.max_ended_sessions_per_day.get(),
+            max_kept_sessions_per_day: self.max_kept_sessions_per_day.get(),
+            max_followed_resources: self.max_followed_resources.get(),
+            max_url_bytes: self.max_url_bytes.get(),
             max_bytes_in_hand: self.max_bytes_in_hand.get(),
         }
     }

@@ -65,8 +65,9 @@ pub struct Server {
     pub max_log_bytes: NonZeroUsize,
     /// The largest artifact that can be read through the server, in bytes.
     pub max_artifact_bytes: u64,
-    /// Polls and completions of one owner in a second, beyond which they are slowed down, and in the end refused (of one address,
-    /// where callers are not told apart). Messages that are no requests, and ends of sessions, are counted likewise, by themselves.
+    /// Polls, completions, and what a session sets (its log level, its subscriptions), of one owner in a second, beyond which
+    /// they are slowed down, and in the end refused (of one address, where callers are not told apart). Messages that are no
+    /// requests, and ends of sessions, are counted likewise, by themselves.
     pub max_polls_per_second: NonZeroU32,
     /// How long a server that was told to stop goes on as before, while `/readyz` says that it stops: a load balancer
     /// needs some seconds to send requests elsewhere.

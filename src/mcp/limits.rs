@@ -18,6 +18,12 @@ pub struct Limits {
     pub max_streams_per_owner: usize,
     /// Sessions that one owner may end in a day.
     pub max_ended_sessions_per_day: u32,
+    /// Sessions of one owner that may begin to set something in a day.
+    pub max_kept_sessions_per_day: u32,
+    /// Resources that one session, or one subscription, may follow.
+    pub max_followed_resources: usize,
+    /// The longest address of a resource that a session may follow, in bytes.
+    pub max_url_bytes: usize,
     /// Bytes of large bodies and answers that are on their way.
     pub max_bytes_in_hand: usize,
 }
@@ -30,6 +36,9 @@ impl Default for Limits {
             max_argument_bytes: 1024 * 1024,
             max_streams_per_owner: 1024,
             max_ended_sessions_per_day: 10_000,
+            max_kept_sessions_per_day: 10_000,
+            max_followed_resources: 100,
+            max_url_bytes: 4_096,
             max_bytes_in_hand: 256 * 1024 * 1024,
         }
     }

@@ -223,13 +223,10 @@ pub trait Sessions: Send + Sync {
     async fn settings(&self, nonce: &str) -> Result<Option<Settings>>;
 
     /// Sets something for a session, and keeps all that it has set until `forget_after`. Returns what it has set from
-    /// then on; `None` if nothing was set: the session was ended, or follows [`MOST_FOLLOWED`] others already, or holds
+    /// then on; `None` if nothing was set: the session was ended, or follows as many others as it may, or holds
     /// [`MOST_HELD`].
     async fn set(&self, nonce: &str, setting: Setting, forget_after: Timestamp) -> Result<Option<Settings>>;
 }
-
-/// The most resources that one session follows.
-pub const MOST_FOLLOWED: usize = 100;
 
 /// The most tasks of its own that one session's client holds for us.
 pub const MOST_HELD: usize = 100;
@@ -297,8 +294,8 @@ pub enum Stage {
 pub enum Setting {
     /// From now on this is the least level.
     Level(Level),
-    /// It wants to hear of this resource.
-    Follow(String),
+    /// It wants to hear of this resource, and may follow so many.
+    Follow(String, usize),
     /// It no longer does.
     Unfollow(String),
     /// Its client holds this task for us, if it holds none yet that was made of the same message.
@@ -316,8 +313,10 @@ impl Settings {
     pub fn with(mut self, setting: &Setting) -> Option<Self> {
         match setting {
             Setting::Level(level) => self.level = Some(*level),
-            Setting::Follow(uri) => {
-                self.follows.insert(uri.clone());
+            Setting::Follow(uri, most) => {
+                if self.follows.insert(uri.clone()) && self.follows.len() > *most {
+                    return None;
+                }
             }
             Setting::Unfollow(uri) => {
                 self.follows.remove(uri);
@@ -335,7 +334,7 @@ impl Settings {
             Setting::LetGo(of) => self.held.retain(|held| held.of != *of),
             Setting::Streams(note) => self.streams = self.streams.with(note),
         }
-        (self.follows.len() <= MOST_FOLLOWED && self.held.len() <= MOST_HELD).then_some(self)
+        (self.held.len() <= MOST_HELD).then_some(self)
     }
 }
 

@@ -75,6 +75,8 @@ struct Http {
     calls: Rates,
     /// Sessions that were ended.
     ends: Rates,
+    /// Sessions that began to set something.
+    kept: Rates,
     /// Streams and requests in hand.
     shares: Shares,
     /// Messages that are waited for.
@@ -95,7 +97,7 @@ pub fn router(
     bridge.service.stops_with(shutdown.clone());
     let (opened, live) = (Opened::default(), Live::default());
     let (polls, unasked) = (Polls::default(), Polls::default());
-    let (calls, ends) = (Rates::within(MINUTE), Rates::within(DAY));
+    let (calls, ends, kept) = (Rates::within(MINUTE), Rates::within(DAY), Rates::within(DAY));
     let open = live.clone();
     bridge.metrics.counts_sessions_by(move || open.sessions());
     let (shares, coming, room) = (Shares::default(), Shares::default(), Room::default());
@@ -108,6 +110,7 @@ pub fn router(
         unasked,
         calls,
         ends,
+        kept,
         shares,
         coming,
         room,

@@ -23,6 +23,7 @@ use crate::mcp::session::Caller;
 use crate::mcp::v2026_07_28::Refused;
 use crate::mcp::whose::Whose;
 use crate::mcp::{v2025_11_25, v2026_07_28};
+use crate::tasks::store::Settings;
 
 const JSON: &str = "application/json";
 const EVENTS: &str = "text/event-stream";
@@ -136,13 +137,18 @@ async fn request_of(http: &Arc<Http>, caller: Caller, request: Request) -> Resul
     hold_polls(http, &caller.principal, &request).await?;
     check_scopes(http, &caller.principal, &request)?;
     count_calls(http, &caller.principal, &request)?;
+    count_kept(http, &caller, &request).await?;
     Ok(Exchange::handle(http, share, caller, request).await)
 }
 
-/// Slows down, and in the end refuses, whoever polls or completes without pause.
+/// What a session sets, which is written down.
+const SETS: [&str; 3] = ["logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
+
+/// Slows down, and in the end refuses, whoever polls, completes or sets something without pause.
 async fn hold_polls(http: &Http, principal: &Principal, request: &Request) -> Result<()> {
     // Clients ask for completions with every key that is pressed.
-    if !matches!(request.method.as_str(), "tasks/get" | "completion/complete") {
+    let method = request.method.as_str();
+    if !matches!(method, "tasks/get" | "completion/complete") && !SETS.contains(&method) {
         return Ok(());
     }
     let most = http.bridge.settings().max_polls_per_second;
@@ -181,6 +187,26 @@ fn count_calls(http: &Http, caller: &Principal, request: &Request) -> Result<()>
         let asking = Arc::new(asking::by(caller, request));
         asking.while_doing(|| http.bridge.audit.exceeded("max_calls_per_minute"));
         Refusal::too_many_calls(most, pause).to(Some(request.id.clone()))
+    })
+}
+
+/// Refuses, for a while, whoever begins session upon session to have something kept of each until its time is over.
+async fn count_kept(http: &Http, caller: &Caller, request: &Request) -> Result<()> {
+    let Some(session) = caller.session.as_ref().filter(|_| SETS.contains(&request.method.as_str())) else {
+        return Ok(());
+    };
+    let bridge = &http.bridge;
+    let known = bridge.store.settings(&session.nonce).await;
+    let known = known.map_err(|error| Refusal::store(error).to(Some(request.id.clone())))?;
+    if known != Some(Settings::default()) {
+        // It is changed and no more, or has ended meanwhile, which its answer says.
+        return Ok(());
+    }
+    let most = bridge.settings().limits.max_kept_sessions_per_day;
+    http.kept.take(Whose::of(&caller.principal), most, Instant::now()).map_err(|pause| {
+        let asking = Arc::new(asking::by(&caller.principal, request));
+        asking.while_doing(|| bridge.audit.exceeded("max_kept_sessions_per_day"));
+        Refusal::too_many_kept(most, pause).to(Some(request.id.clone()))
     })
 }
 

@@ -152,7 +152,7 @@ impl Refusal {
     /// 429.
     pub(super) fn too_many_polls(most: u32) -> Box<Self> {
         let message = format!(
-            "more than {most} polls a second: poll at the task's pollInterval, complete when the user pauses"
+            "more than {most} polls a second: poll at the task's pollInterval, complete when the user pauses, subscribe once"
         );
         Self::refused(StatusCode::TOO_MANY_REQUESTS, message).with(header::RETRY_AFTER, "1")
     }
@@ -168,6 +168,15 @@ impl Refusal {
         let message = format!(
             "more than {most} sessions were ended here within a day: use one session for many requests; this one ends when its \
              time is over"
+        );
+        Self::refused(StatusCode::TOO_MANY_REQUESTS, message).after(pause)
+    }
+
+    /// 429: sessions of which something began to be kept in a day.
+    pub(super) fn too_many_kept(most: u32, pause: Duration) -> Box<Self> {
+        let message = format!(
+            "more than {most} sessions of yours had something kept here within a day (max_kept_sessions_per_day in [limits]): \
+             use one session for many requests"
         );
         Self::refused(StatusCode::TOO_MANY_REQUESTS, message).after(pause)
     }

@@ -11,7 +11,7 @@ use crate::mcp::generation::Revision;
 use crate::mcp::jsonrpc::{Error, INTERNAL_ERROR, INVALID_PARAMS, Outcome};
 use crate::mcp::resource_list::{self, Entry, ListError, TemplateEntry};
 use crate::mcp::resources::{self, Body, Link, ReadError};
-use crate::tasks::store::{MOST_FOLLOWED, Setting};
+use crate::tasks::store::Setting;
 
 /// The code for a resource that is not there.
 const NOT_FOUND: i32 = -32002;
@@ -121,13 +121,25 @@ pub(super) async fn read(call: &Call<'_>, params: &Value) -> Outcome {
 /// `resources/subscribe`: from now on the session hears on its listening stream that the resource has changed.
 pub(super) async fn subscribe(call: &Call<'_>, params: &Value) -> Outcome {
     let uri = from_wire::text(params, "uri", "the address of a resource")?;
+    let settings = call.bridge.settings();
+    let (most, longest) = (settings.limits.max_followed_resources, settings.limits.max_url_bytes);
+    if uri.len() > longest {
+        let length = uri.len();
+        let message = format!(
+            "the address has {length} bytes, and one that is followed may have {longest} (max_url_bytes in [limits])"
+        );
+        return Err(from_wire::invalid(message));
+    }
     let exists = resources::exists(call.bridge, &call.caller.principal, uri).await;
     if !exists.map_err(|error| call.fault(&error))? {
         return Err(read_error(call, uri, &ReadError::NotFound));
     }
-    if !call.set(Setting::Follow(uri.to_owned())).await? {
-        let message =
-            format!("this session is subscribed to {MOST_FOLLOWED} resources: unsubscribe from one first");
+    if !call.set(Setting::Follow(uri.to_owned(), most)).await? {
+        call.bridge.audit.exceeded("max_followed_resources");
+        let message = format!(
+            "this session is subscribed to {most} resources, and there may be no more (max_followed_resources in [limits]): \
+             unsubscribe from one first"
+        );
         return Err(from_wire::invalid(message));
     }
     Ok(Value::Object(Map::new()))

@@ -18,7 +18,7 @@ use crate::mcp::offers::{Edition, List};
 use crate::mcp::outlet::Outlet;
 use crate::mcp::resources;
 use crate::tasks::service::RENEW_WATCH;
-use crate::tasks::store::{MOST_FOLLOWED, StoreError};
+use crate::tasks::store::StoreError;
 use crate::tasks::task::TaskId;
 
 /// The shortest time between two rounds of messages: of what changes faster, the newest is told.
@@ -57,7 +57,8 @@ pub(super) async fn listen(call: &Call<'_>, id: &Id, params: Value, outlet: &dyn
 /// What of all that is wanted is granted: of tasks, those that the caller has, and of resources those that there are.
 async fn grant(call: &Call<'_>, wanted: Filter) -> Result<Filter, StoreError> {
     let mut granted = Filter { task_ids: None, resource_subscriptions: Vec::new(), ..wanted };
-    for uri in wanted.resource_subscriptions.into_iter().take(MOST_FOLLOWED) {
+    let most = call.bridge.settings().limits.max_followed_resources;
+    for uri in wanted.resource_subscriptions.into_iter().take(most) {
         if resources::exists(call.bridge, &call.asker.principal, &uri).await? {
             granted.resource_subscriptions.push(uri);
         }

@@ -6,7 +6,7 @@ use taskbridge_sdk::Level;
 
 use super::Bench;
 use crate::clock::Clock;
-use crate::tasks::store::{Held, MOST_FOLLOWED, MOST_HELD, Message, Setting, Settings, Stage};
+use crate::tasks::store::{Held, MOST_HELD, Message, Setting, Settings, Stage};
 use crate::tasks::streams::{StreamNote, Streams};
 use crate::tasks::task::TaskId;
 
@@ -39,9 +39,9 @@ pub async fn an_ended_session_is_not_found_until_it_is_forgotten(bench: &Bench) 
 pub async fn what_a_session_sets_is_its_own_until_it_is_forgotten(bench: &Bench) {
     assert_eq!(settings(bench, "n").await, Settings::default());
     assert!(set(bench, Setting::Level(Level::Error)).await);
-    assert!(set(bench, Setting::Follow("a:/b".to_owned())).await);
-    assert!(set(bench, Setting::Follow("a:/a".to_owned())).await);
-    assert!(set(bench, Setting::Follow("a:/a".to_owned())).await);
+    for uri in ["a:/b", "a:/a", "a:/a"] {
+        assert!(set(bench, Setting::Follow(uri.to_owned(), 2)).await);
+    }
     assert!(set(bench, Setting::Level(Level::Debug)).await);
     let follows = ["a:/a", "a:/b"].map(str::to_owned).into_iter().collect();
     assert_eq!(
@@ -86,14 +86,20 @@ pub async fn what_happened_to_the_streams_of_a_session_is_counted(bench: &Bench)
 }
 
 pub async fn a_session_follows_so_many_at_most(bench: &Bench) {
-    let follow = |n: usize| Setting::Follow(format!("a:/{n}"));
-    for n in 0..MOST_FOLLOWED {
+    const MOST: usize = 100;
+    let follow = |n: usize| Setting::Follow(format!("a:/{n}"), MOST);
+    for n in 0..MOST {
         assert!(set(bench, follow(n)).await);
     }
-    assert!(!set(bench, follow(MOST_FOLLOWED)).await);
+    assert!(!set(bench, follow(MOST)).await);
     assert!(set(bench, follow(0)).await, "that one is followed already");
     assert!(set(bench, Setting::Unfollow("a:/0".to_owned())).await);
-    assert!(set(bench, follow(MOST_FOLLOWED)).await);
+    assert!(set(bench, follow(MOST)).await);
+    // It may follow fewer since: what it follows stays, and what else it sets is kept.
+    assert!(!set(bench, Setting::Follow("a:/new".to_owned(), 3)).await);
+    assert!(set(bench, Setting::Follow("a:/1".to_owned(), 3)).await);
+    assert!(set(bench, Setting::Level(Level::Error)).await);
+    assert_eq!(settings(bench, "n").await.follows.len(), MOST);
 }
 
 pub async fn a_session_holds_a_task_of_its_client_until_it_lets_go(bench: &Bench) {

@@ -82,6 +82,28 @@ async fn ends_of_sessions_are_counted_since_each_is_kept() {
 }
 
 #[tokio::test]
+async fn sessions_that_have_something_kept_are_counted_and_what_they_set_as_well() {
+    let app = app("[auth]\nsingle_user = true", "[limits]\nmax_kept_sessions_per_day = 2\n");
+    let level = |level: &str| json!({"jsonrpc": "2.0", "id": 1, "method": "logging/setLevel", "params": {"level": level}});
+    let (one, two, three) =
+        (Session::begin(&app).await, Session::begin(&app).await, Session::begin(&app).await);
+    assert_eq!([status(one.say(&level("info"))).await, status(two.say(&level("info"))).await], [200, 200]);
+    let refused = three.say(&level("info")).send().await.unwrap();
+    assert_eq!(refused.status(), 429);
+    assert!(refused.headers()["retry-after"].to_str().unwrap().parse::<u32>().unwrap() > 3_600);
+    let text = refused.text().await.unwrap();
+    assert!(text.contains("max_kept_sessions_per_day in [limits]"), "{text}");
+    let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+    assert_eq!(status(three.say(&ping)).await, 200, "it goes on");
+    assert_eq!(status(one.say(&level("error"))).await, 200, "what is kept may be changed");
+
+    let errors = level("error");
+    let crowd = (0..40).map(|_| status(one.say(&errors)));
+    let refused = join_all(crowd).await.into_iter().filter(|status| *status == 429).count();
+    assert!(refused >= 20, "two at once, eight held, the others refused: {refused}");
+}
+
+#[tokio::test]
 async fn polls_of_nobody_in_particular_are_counted_by_where_they_are_from() {
     let app = app("", "");
     let url = app.server.url();

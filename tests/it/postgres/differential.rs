@@ -292,7 +292,7 @@ impl World {
                 } else {
                     let setting = match self.random.below(3) {
                         0 => Setting::Level(Level::Warning),
-                        1 => Setting::Follow(self.name()),
+                        1 => Setting::Follow(self.name(), 100),
                         _ => Setting::Unfollow(self.name()),
                     };
                     let one = ok(a.set(&nonce, setting.clone(), until).await);

@@ -138,3 +138,27 @@ async fn a_session_follows_a_hundred_resources_and_the_logs_of_ended_tasks_make_
     };
     tokio::time::timeout(Duration::from_secs(20), room).await.expect("there never is room");
 }
+
+#[tokio::test]
+async fn a_session_follows_so_many_resources_and_only_by_addresses_of_a_size() {
+    let limits = "[auth]\nsingle_user = true\n[limits]\nmax_followed_resources = 2\nmax_url_bytes = 300\n";
+    let pages = "[resources.pages]\nuri = \"page:{name}\"\ntext = \"{{ name }}\"\n";
+    let server = Server::with(&format!("{limits}{pages}")).await;
+    let client = server.client().await;
+    for page in ["one", "two", "one"] {
+        subscribe(&client, &json!({"uri": format!("page:{page}")})).await;
+    }
+    let (code, message) = client.refused("resources/subscribe", json!({"uri": "page:three"})).await;
+    assert_eq!(code, -32602);
+    assert!(message.contains("max_followed_resources in [limits]") && message.contains('2'), "{message}");
+    client.get("resources/unsubscribe", json!({"uri": "page:one"})).await;
+    subscribe(&client, &json!({"uri": "page:three"})).await;
+    let other = server.client().await;
+    subscribe(&other, &json!({"uri": "page:one"})).await;
+
+    let long = json!({"uri": format!("page:{}", "x".repeat(296))});
+    let (code, message) = other.refused("resources/subscribe", long).await;
+    assert_eq!(code, -32602);
+    assert!(message.contains("301 bytes") && message.contains("max_url_bytes in [limits]"), "{message}");
+    subscribe(&other, &json!({"uri": format!("page:{}", "x".repeat(295))})).await;
+}

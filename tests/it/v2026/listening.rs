@@ -202,3 +202,13 @@ async fn a_log_that_grows_is_told_of_to_who_subscribed_to_it() {
     assert_eq!(listening.next().await, updated, "the end of the log is told too");
     is_quiet(&mut listening).await;
 }
+
+#[tokio::test]
+async fn a_subscription_follows_so_many_resources_as_the_config_allows() {
+    let pages = "[limits]\nmax_followed_resources = 2\n\
+                 [resources.pages]\nuri = \"page:{name}\"\ntext = \"{{ name }}\"\n";
+    let server = server(pages).await;
+    let wanted = json!({"resourceSubscriptions": ["page:one", "page:two", "page:three"]});
+    let listening = Client::of(&server).listen(wanted).await;
+    assert_eq!(listening.granted, json!({"resourceSubscriptions": ["page:one", "page:two"]}));
+}
