@@ -14,6 +14,8 @@ use crate::state::State;
 #[derive(Clone, Default)]
 pub(crate) struct Fake(Arc<Mutex<Known>>);
 
+type Happens = Box<dyn FnOnce(&mut Known) + Send>;
+
 /// What it shows, and what it was asked to do.
 #[derive(Default)]
 pub(crate) struct Known {
@@ -21,6 +23,8 @@ pub(crate) struct Known {
     pub(crate) booted: Option<Timestamp>,
     /// How it answers a submission; without this, by the number 7.
     pub(crate) refusal: Option<ErrorKind>,
+    /// What happens as it is asked for one.
+    at_submission: Option<Happens>,
     /// How often it was asked what it is.
     pub(crate) asked: usize,
     /// What its accounting has; without this, it does not answer.
@@ -35,6 +39,11 @@ pub(crate) struct Known {
 impl Fake {
     pub(crate) fn knows(&self) -> MutexGuard<'_, Known> {
         self.0.lock()
+    }
+
+    /// Does this at the next submission.
+    pub(crate) fn at_submission(&self, happens: impl FnOnce(&mut Known) + Send + 'static) {
+        self.knows().at_submission = Some(Box::new(happens));
     }
 
     fn rows(&self, wanted: impl Fn(&Row) -> bool) -> Vec<Row> {
@@ -80,7 +89,11 @@ impl Driver for Fake {
     }
 
     async fn submit(&self, _: &Submission) -> Result<JobId> {
-        self.knows().refusal.map_or(Ok(7), |kind| Err(Error::new(kind, "sbatch: error: refused")))
+        let mut known = self.knows();
+        if let Some(happens) = known.at_submission.take() {
+            happens(&mut known);
+        }
+        known.refusal.map_or(Ok(7), |kind| Err(Error::new(kind, "sbatch: error: refused")))
     }
 
     async fn release(&self, job: JobId) -> Result<()> {

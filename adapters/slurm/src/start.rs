@@ -65,7 +65,14 @@ impl Slurm {
         };
         let waits = plan.approval.is_some();
         self.keep_plan(key, plan);
-        let recorded = self.record(key, id).await?;
+        let recorded = match self.record(key, id).await {
+            Ok(recorded) => recorded,
+            // It is there, held, and must be looked for before another is submitted.
+            Err(error) if !job.may_exist => {
+                return Err(Error::uncertain(format!("job {id} was submitted and stays held: {error}")));
+            }
+            Err(error) => return Err(error),
+        };
         if !waits {
             self.let_go(key, recorded).await?;
         }
@@ -101,7 +108,9 @@ impl Slurm {
             .await?
     }
 
-    /// Writes down which job it is, unless another start was first: then this one's job is cancelled, which was never released.
+    /// Writes down which job it is, unless another start was first: then this one's job is cancelled, which was never released. What fails
+    /// may have been written all the same, such as on a network file system that lost the answer. So that job is left alone: it stays
+    /// held, and a start that is repeated finds it.
     pub(crate) async fn record(&self, key: &str, id: JobId) -> Result<JobId> {
         let folder = self.folder(key);
         let written = self
@@ -113,9 +122,9 @@ impl Slurm {
                 read_id(&stands)
                     .ok_or_else(|| Error::config(format!("{} holds no job id", folder.file(ID).display())))
             })
-            .await?;
-        let stands = *written.as_ref().unwrap_or(&0);
-        if stands != id {
+            .await
+            .and_then(|written| written);
+        if written.as_ref().is_ok_and(|stands| *stands != id) {
             // If this fails, it stays held, and never runs.
             drop(self.driver.cancel(id, key).await);
         }
@@ -274,6 +283,30 @@ mod tests {
         folder.write(PLAN, &plan, 0o600).unwrap();
         slurm.begin(&job).await.unwrap();
         assert!(fake.knows().released.is_empty(), "nobody has approved it");
+    }
+
+    #[tokio::test]
+    async fn a_job_whose_number_may_be_written_down_is_not_cancelled_and_is_found_again() {
+        let (_dir, fake, slurm) = world();
+        let mut job = suite::job(json!({"script": "job.sh"}), json!({}));
+        let (key, folder) = (job.key.as_str().to_owned(), slurm.folder(job.key.as_str()));
+        let (at, name) = (folder.clone(), key.clone());
+        fake.at_submission(move |known| {
+            known.rows = vec![held(7, &name)];
+            // The write fails after something stands there.
+            std::fs::create_dir(at.file(ID)).unwrap();
+        });
+        let error = slurm.begin(&job).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Uncertain, "{error}");
+        assert!(fake.knows().cancelled.is_empty(), "its number may stand there");
+        std::fs::remove_dir(folder.file(ID)).unwrap();
+        job.may_exist = true;
+        slurm.begin(&job).await.unwrap();
+        assert_eq!(folder.read(ID).unwrap().as_deref(), Some(&b"7"[..]));
+        assert_eq!(fake.knows().released, [7]);
+        // Another start was first.
+        assert_eq!(slurm.record(&key, 8).await.unwrap(), 7);
+        assert_eq!(fake.knows().cancelled, [8]);
     }
 
     #[tokio::test]
