@@ -161,6 +161,18 @@ pub(crate) struct Waiting {
     pub(crate) priority: f64,
 }
 
+/// Who cancelled a job, by what the accounting says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum By {
+    /// It does not say so of any job.
+    #[default]
+    Unsaid,
+    /// No user: the controller itself.
+    Nobody,
+    /// The number of a user.
+    User(u32),
+}
+
 /// A job or a task of an array, as the accounting knows it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Record {
@@ -169,8 +181,7 @@ pub(crate) struct Record {
     pub(crate) tasks: Tasks,
     pub(crate) name: String,
     pub(crate) state: Option<State>,
-    /// The number of the user who cancelled it, where that is told.
-    pub(crate) cancelled_by: Option<u32>,
+    pub(crate) cancelled_by: By,
     pub(crate) exit: Option<Exit>,
     pub(crate) submitted: Option<Timestamp>,
     pub(crate) start: Option<Timestamp>,

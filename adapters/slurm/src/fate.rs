@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::driver::{Exit, Record, Row, Tasks};
+use crate::driver::{By, Exit, Record, Row, Tasks};
 use crate::end::{End, NO_FOLDER, NOT_AGAIN, Run, in_words, signal_name};
 use crate::plan::Plan;
 use crate::state::State;
@@ -51,6 +51,7 @@ pub(crate) struct Fate {
     /// How often it was put back into the queue.
     pub(crate) restarts: u32,
     pub(crate) record: Option<Record>,
+    pub(crate) cancelled_by: By,
     /// What the controller shows of it, whichever tasks that is for.
     pub(crate) row: Option<Row>,
 }
@@ -98,13 +99,13 @@ pub(crate) fn fates(plan: &Plan, facts: &Facts) -> BTreeMap<Option<u32>, Fate> {
             fate.state = record.state;
         }
         fate.exit = record.exit.or(fate.exit);
-        fate.record = Some(record.clone());
+        (fate.record, fate.cancelled_by) = (Some(record.clone()), record.cancelled_by);
     }
     // What was cancelled before it began is one record, for many tasks or for the whole array. What began has one of its own.
     for record in facts.records.iter().filter(|record| plan.array.is_some() && record.has_ended()) {
         let tell = |fate: &mut Fate| {
             if fate.record.is_none() && fate.state.is_none() {
-                fate.state = record.state;
+                (fate.state, fate.cancelled_by) = (record.state, record.cancelled_by);
             }
         };
         match &record.tasks {
@@ -166,7 +167,7 @@ impl Fate {
         }
         Ok(match state {
             State::Completed => Verdict::Good,
-            State::Cancelled if self.row.as_ref().is_some_and(|row| row.reason == "DependencyNeverSatisfied") => {
+            State::Cancelled if self.could_never_begin(plan, facts) => {
                 Verdict::Bad("the job that was to come first did not end as required".to_owned())
             }
             State::Cancelled => Verdict::Stopped(match self.began {
@@ -191,9 +192,19 @@ impl Fate {
         let nodes =
             [self.row.as_ref().map(|row| &row.nodes), self.record.as_ref().map(|record| &record.nodes)];
         let has_node = nodes.into_iter().flatten().any(|nodes| !nodes.is_empty() && nodes != "None assigned");
-        let by = self.record.as_ref().and_then(|record| record.cancelled_by);
-        let by_another = by.zip(facts.slurmd_user).is_some_and(|(by, slurmd)| by != slurmd);
+        let by_another = match (self.cancelled_by, facts.slurmd_user) {
+            (By::User(by), Some(slurmd)) => by != slurmd,
+            _ => false,
+        };
         !facts.cancelled && !self.began && has_node && !by_another
+    }
+
+    /// True if Slurm cancelled it because the job that was to come first did not end as required. Its reason says so, which the
+    /// controller forgets with the job; the accounting knows that no user did it.
+    fn could_never_begin(&self, plan: &Plan, facts: &Facts) -> bool {
+        let by_nobody = !self.began && !facts.cancelled && self.cancelled_by == By::Nobody;
+        self.row.as_ref().is_some_and(|row| row.reason == "DependencyNeverSatisfied")
+            || (by_nobody && plan.asked.contains_key("dependency"))
     }
 
     /// Neither the controller nor the accounting knows how it ended, and it left no marker.
@@ -421,6 +432,44 @@ mod tests {
         let fates = fates(&Plan { array: Some("0-4999%5".to_owned()), ..Plan::default() }, &facts);
         let kept = |fate: &Fate| fate.row.as_ref().is_some_and(|row| row.count() == 1);
         assert!(fates.len() == 5_000 && fates.values().all(kept), "none has a list of all");
+    }
+
+    #[test]
+    fn a_job_after_one_that_failed_is_told_as_failed_by_the_accounting_alone() {
+        // As recorded from a 22.05. What a user cancels says so.
+        let record = |id: &str, state: &str| {
+            format!(
+                "{id}|{state}|0:0|1795339653|Unknown|1795339656|0|UNLIMITED||00:00:00|1|10M|None assigned|tb-a\n"
+            )
+        };
+        let failed = Verdict::Bad("the job that was to come first did not end as required".to_owned());
+        let stopped = Verdict::Stopped("cancelled before it began".to_owned());
+        for (id, state, depends, wanted) in [
+            ("2", "CANCELLED", true, &failed),
+            ("2", "CANCELLED by 0", true, &stopped),
+            ("2", "CANCELLED", false, &stopped),
+            ("2_[0-3]", "CANCELLED", true, &failed),
+            ("2_[0-3]", "CANCELLED by 0", true, &stopped),
+        ] {
+            let facts = Facts {
+                records: crate::driver::accounting_text::records(&record(id, state)),
+                over_for: Duration::from_secs(60),
+                ..Facts::default()
+            };
+            let dependency = ("dependency".to_owned(), "afterok:1".to_owned());
+            let plan = Plan {
+                array: id.contains('_').then(|| "0-3".to_owned()),
+                asked: depends.then_some(dependency).into_iter().collect(),
+                ..Plan::default()
+            };
+            for (task, fate) in fates(&plan, &facts) {
+                assert_eq!(
+                    fate.verdict(&plan, &facts).as_ref(),
+                    Ok(wanted),
+                    "{id} {task:?} {state} {depends}"
+                );
+            }
+        }
     }
 
     #[test]

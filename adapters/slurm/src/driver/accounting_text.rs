@@ -1,7 +1,7 @@
 //! What sacct prints, as records. Pure: it must not run anything.
 
 use super::queue_text::moment;
-use super::{Exit, JobId, Record, Tasks};
+use super::{By, Exit, JobId, Record, Tasks};
 use crate::state::State;
 use crate::{amount, indices};
 
@@ -34,7 +34,7 @@ pub(crate) fn records(text: &str) -> Vec<Record> {
             tasks,
             name: name.to_owned(),
             state: Some(State::parse(state)),
-            cancelled_by: state.strip_prefix("CANCELLED by ").and_then(|user| user.trim().parse().ok()),
+            cancelled_by: cancelled_by(state),
             exit: exit_code(exit),
             submitted: moment(submitted),
             start: moment(start),
@@ -49,6 +49,15 @@ pub(crate) fn records(text: &str) -> Vec<Record> {
         });
     }
     records
+}
+
+/// `CANCELLED by 1000`, or `CANCELLED` of what the controller itself cancelled.
+fn cancelled_by(state: &str) -> By {
+    match state.strip_prefix("CANCELLED by ") {
+        Some(user) => user.trim().parse().map_or(By::Unsaid, By::User),
+        None if state == "CANCELLED" => By::Nobody,
+        None => By::Unsaid,
+    }
 }
 
 /// `4`, `4_2`, or `4_[5-9%2]` for tasks that never began, which have no record of their own.
@@ -89,7 +98,7 @@ mod tests {
         let records = records(text);
         assert_eq!(records.len(), 4);
         assert_eq!((records[0].state, records[0].start), (Some(State::Cancelled), None));
-        assert_eq!((records[0].cancelled_by, records[1].cancelled_by), (Some(0), None));
+        assert_eq!((records[0].cancelled_by, records[1].cancelled_by), (By::User(0), By::Unsaid));
         let timed_out = &records[1];
         assert_eq!((timed_out.state, timed_out.name.as_str()), (Some(State::Timeout), "tb-be|gin"));
         assert_eq!(timed_out.max_memory, Some(9304 << 10), "the most of its steps");

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::moment;
-use crate::driver::{Exit, JobId, Record, Row, Tasks, Waiting};
+use crate::driver::{By, Exit, JobId, Record, Row, Tasks, Waiting};
 use crate::indices;
 use crate::state::{Phase, State};
 
@@ -161,7 +161,7 @@ pub(super) fn record(job: &Value) -> Option<Record> {
         name: text(&job["name"]),
         state: Some(state(&job["state"]["current"])),
         // It has the name of a user there, and no number.
-        cancelled_by: None,
+        cancelled_by: By::Unsaid,
         exit: None,
         submitted: moment(&time["submission"]),
         start: moment(&time["start"]),
