@@ -26,8 +26,9 @@ const NO_OUTPUT: u32 = 53;
 pub(crate) struct Facts {
     pub(crate) rows: Vec<Row>,
     pub(crate) records: Vec<Record>,
-    /// There is an accounting, and it was not heard: that it has no records means nothing.
-    pub(crate) unheard: bool,
+    pub(crate) accounting: Accounting,
+    /// Since when the accounting has been asked about it.
+    pub(crate) asked_for: Duration,
     /// The runs that began, and whether a second one came to them.
     pub(crate) ran: BTreeMap<Run, bool>,
     pub(crate) ends: BTreeMap<Run, End>,
@@ -37,6 +38,18 @@ pub(crate) struct Facts {
     pub(crate) slurmd_user: Option<u32>,
     /// Since when it has been so.
     pub(crate) over_for: Duration,
+}
+
+/// What the records stand for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Accounting {
+    /// All that there is to be known of the job now, or there is no accounting.
+    #[default]
+    Heard,
+    /// There is one, and it does not answer: that it has no records means nothing.
+    Silent,
+    /// There is one, and this look did not ask it.
+    NotAsked,
 }
 
 /// What became of one task, or of a job that is no array.
@@ -158,7 +171,7 @@ impl Fate {
             return Err("it has ended; its end marker is not seen yet");
         }
         if state == State::Cancelled && plan.attached.is_none() && self.was_cancelled_by_slurm(facts) {
-            return match over_for < SEEN_WITHIN || facts.unheard {
+            return match over_for < SEEN_WITHIN || facts.accounting != Accounting::Heard {
                 true => Err("it was cancelled; who did that is looked for"),
                 false => Ok(never_began(
                     "Slurm itself cancelled it on its node, as it does when it gave the job's number twice",
@@ -209,8 +222,14 @@ impl Fate {
 
     /// Neither the controller nor the accounting knows how it ended, and it left no marker.
     fn unknown(&self, plan: &Plan, facts: &Facts) -> Result<Verdict, &'static str> {
-        if facts.unheard {
-            return Err("Slurm's controller no longer knows it, and its accounting does not answer");
+        match facts.accounting {
+            Accounting::Heard => {}
+            Accounting::Silent => {
+                return Err("Slurm's controller no longer knows it, and its accounting does not answer");
+            }
+            Accounting::NotAsked => {
+                return Err("Slurm's controller no longer knows it; its accounting is asked next");
+            }
         }
         if self.began {
             return match facts.over_for < HEARD_WITHIN {
@@ -474,11 +493,11 @@ mod tests {
 
     #[test]
     fn what_the_accounting_may_know_is_not_lost_while_it_does_not_answer() {
-        let judged = |rows: Vec<Row>, began: bool, unheard: bool| {
+        let judged = |rows: Vec<Row>, began: bool, accounting: Accounting| {
             let facts = Facts {
                 rows,
                 ran: began.then_some((Run { task: None, restart: 0 }, false)).into_iter().collect(),
-                unheard,
+                accounting,
                 over_for: Duration::from_secs(86_400),
                 ..Facts::default()
             };
@@ -487,11 +506,13 @@ mod tests {
         };
         let cancelled = Row { nodes: "vm".to_owned(), ..row(State::Cancelled, 0) };
         for (rows, began) in [(Vec::new(), false), (Vec::new(), true), (vec![cancelled], false)] {
-            assert!(judged(rows.clone(), began, true).is_err(), "{rows:?} {began}");
-            assert!(matches!(judged(rows, began, false), Ok(Verdict::Lost(_))));
+            for accounting in [Accounting::Silent, Accounting::NotAsked] {
+                assert!(judged(rows.clone(), began, accounting).is_err(), "{rows:?} {began}");
+            }
+            assert!(matches!(judged(rows, began, Accounting::Heard), Ok(Verdict::Lost(_))));
         }
         assert_eq!(
-            judged(vec![row(State::Completed, 0)], true, true),
+            judged(vec![row(State::Completed, 0)], true, Accounting::Silent),
             Ok(Verdict::Good),
             "the controller knows"
         );

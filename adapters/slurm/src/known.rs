@@ -28,6 +28,8 @@ struct Times {
     touched: Option<Instant>,
     /// Since when nothing of it has been waiting or running.
     over: Option<Instant>,
+    /// Since when the accounting has been asked about it, since it is over.
+    asked: Option<Instant>,
     /// Since when all of its scripts have ended, while Slurm shows it as running.
     scripts_ended: Option<Instant>,
     /// When a look last tried to release it, or to cancel it.
@@ -66,9 +68,14 @@ impl Known {
         self.with(key, |times| times.over.get_or_insert_with(Instant::now).elapsed())
     }
 
+    /// How long ago the accounting was asked about it first, which it just was, since it has been over.
+    pub(crate) fn asked_for(&self, key: &str) -> Duration {
+        self.with(key, |times| times.asked.get_or_insert_with(Instant::now).elapsed())
+    }
+
     pub(crate) fn goes_on(&self, key: &str) {
         if let Some(times) = self.times.lock().get_mut(key) {
-            times.over = None;
+            (times.over, times.asked) = (None, None);
         }
     }
 

@@ -14,6 +14,7 @@ use crate::case::Case;
 use crate::disk::{AT_ONCE, still_wanted};
 use crate::driver::{JobId, Row};
 use crate::end::Run;
+use crate::fate::Accounting;
 use crate::folder::{Folder, ID, OBSERVED, PLAN};
 use crate::handle::{Place, is_key};
 use crate::jobs_folder::is_mounted;
@@ -21,7 +22,7 @@ use crate::live;
 use crate::plan::Plan;
 use crate::result::{self, Conclusion};
 use crate::start::{read_id, unreadable, unwritable};
-use crate::watch::{Need, Queue};
+use crate::watch::{Heard, Need, Queue};
 
 /// How long after something was done about a job it counts as young.
 const YOUNG: Duration = Duration::from_secs(60);
@@ -243,17 +244,25 @@ impl Slurm {
                 answers.push((name, Err(error)));
                 continue;
             }
-            let records = accounted.get(&case.place.job).map(Vec::as_slice).unwrap_or_default();
+            let heard = accounted.get(&case.place.job);
+            let records = match heard {
+                Some(Heard::Records(records)) => records.as_slice(),
+                _ => &[],
+            };
             let records: Vec<_> =
                 records.iter().filter(|record| record.name == case.name()).cloned().collect();
             if let Some(tasks) = case.tasks_that_go_on()
-                && accounted.contains_key(&case.place.job)
+                && matches!(heard, Some(Heard::Records(_)))
             {
                 case.tally.lock().hear(&tasks, &case.rows, &records);
             }
             if let Some(marks) = &mut case.marks {
                 marks.facts.records = records;
-                marks.facts.unheard = self.has_accounting() && !accounted.contains_key(&case.place.job);
+                marks.facts.accounting = match heard {
+                    Some(Heard::Nothing) => Accounting::Silent,
+                    None if self.has_accounting() => Accounting::NotAsked,
+                    _ => Accounting::Heard,
+                };
             }
             let position = positions.as_ref().and_then(|places| places.get(&case.place.job).copied());
             match case.is_alive() {
@@ -317,6 +326,9 @@ impl Slurm {
         }
         // While the folder does not answer, the job's nodes cannot write into it either.
         marks.facts.over_for = self.known.over_for(&key).min(self.disks.jobs.answers_for());
+        if marks.facts.accounting != Accounting::NotAsked {
+            marks.facts.asked_for = self.known.asked_for(&key);
+        }
         marks.facts.rows = case.rows;
         marks.facts.slurmd_user = self.cluster().await?.slurmd_user;
         let patience = if self.has_accounting() { self.accounting_wait } else { Duration::ZERO };
@@ -372,10 +384,12 @@ mod tests {
     use taskbridge_sdk::JobHandle;
 
     use super::*;
+    use crate::driver::Record;
     use crate::fake::{Fake, held, row};
     use crate::folder::{GO, RELEASED};
     use crate::plan::Attached;
     use crate::state::State;
+    use crate::watch::Watch;
 
     struct World {
         slurm: Slurm,
@@ -431,6 +445,57 @@ mod tests {
         let seen = world.look().await;
         assert_eq!(seen.state, JobState::Running, "{seen:?}");
         assert!(seen.message.as_ref().is_some_and(|words| words.contains("does not answer")), "{seen:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_end_is_not_told_before_the_accounting_was_asked_about_it() {
+        let mut world = World::new();
+        world.slurm.believe_in_accounting();
+        world.slurm.watch = Watch::new(Duration::from_secs(15), Duration::ZERO);
+        world.slurm.accounting_wait = Duration::from_secs(10);
+        world.fake.knows().rows.clear();
+        let timeout = |job: JobId| Record {
+            job,
+            name: format!("tb-{job}"),
+            state: Some(State::Timeout),
+            ..Record::default()
+        };
+        let handles: Vec<JobHandle> =
+            (1..=202).map(|job| JobHandle::new(format!("lab/{job}/tb-{job}"))).collect();
+        for job in 1..=202 {
+            let folder = world.slurm.folder(&format!("tb-{job}"));
+            folder.make(None).unwrap();
+            let plan = serde_json::to_vec(&Plan::default()).unwrap();
+            std::fs::write(folder.file(PLAN), plan).unwrap();
+            std::fs::create_dir(folder.file("ran/job.0")).unwrap();
+            std::fs::write(folder.file("ends/job.0"), "told=TERM\ncode=143\n").unwrap();
+        }
+        let look = async |handles: &[JobHandle]| {
+            let seen = world.slurm.look(&Subject::watched(handles)).await;
+            seen.into_iter().map(Result::unwrap).collect::<Vec<_>>()
+        };
+        let says = |seen: &Observation, words: &str| {
+            assert!(seen.message.as_ref().is_some_and(|message| message.contains(words)), "{seen:?}");
+        };
+        // The accounting is asked about one, and another has to wait; nothing is told of it however long that is.
+        let (one, other) = (&handles[200..201], &handles[201..]);
+        look(one).await;
+        assert_eq!(look(other).await[0].state, JobState::Running);
+        tokio::time::advance(Duration::from_secs(60)).await;
+        look(one).await;
+        assert_eq!(look(other).await[0].state, JobState::Running, "it was not asked about");
+        tokio::time::advance(Duration::from_secs(60)).await;
+        assert_eq!(look(other).await[0].state, JobState::Running, "it was asked for the first time");
+        tokio::time::advance(Duration::from_secs(10)).await;
+        let seen = look(other).await;
+        assert!(matches!(seen[0].state, JobState::Failed(_)), "it does not answer: {seen:?}");
+        // Many at once are asked about at once.
+        world.fake.knows().records = Some((1..=200).map(timeout).collect());
+        for many in handles[..200].chunks(100) {
+            for seen in look(many).await {
+                says(&seen, "time limit");
+            }
+        }
     }
 
     #[tokio::test(start_paused = true)]

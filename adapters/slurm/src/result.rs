@@ -11,7 +11,7 @@ use taskbridge_sdk::{Content, JobState, Observation, Output, Timestamp};
 
 use crate::driver::JobId;
 use crate::end::Run;
-use crate::fate::{Facts, Fate, Verdict, fates};
+use crate::fate::{Accounting, Facts, Fate, Verdict, fates};
 use crate::folder::{Folder, Stream};
 use crate::plan::Plan;
 use crate::state::State;
@@ -57,7 +57,7 @@ pub(crate) fn conclude(
         .values()
         .filter(|fate| fate.began)
         .all(|fate| fate.record.as_ref().is_some_and(|r| r.has_ended()));
-    if !accounted && facts.over_for < patience {
+    if !accounted && (facts.accounting == Accounting::NotAsked || facts.asked_for < patience) {
         return not_yet("it has ended; its accounting is waited for");
     }
     let never_began = fates

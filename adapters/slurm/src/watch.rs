@@ -25,6 +25,9 @@ const SHORTEST: Duration = Duration::from_secs(1);
 /// For how many jobs the accounting is asked at a time. A system takes no argument above 128 KB, and a time limit is for each.
 const ASKED_AT_ONCE: usize = 500;
 
+/// A question about so many jobs is worth asking at any time.
+const MANY: usize = ASKED_AT_ONCE / 5;
+
 /// How long one look goes on asking the accounting.
 const ASKED_WITHIN: Duration = Duration::from_secs(5);
 
@@ -58,6 +61,15 @@ impl From<Vec<Row>> for Queue {
     }
 }
 
+/// What came of asking the accounting about a job.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Heard {
+    /// What it has of it, which can be none.
+    Records(Vec<Record>),
+    /// It did not answer.
+    Nothing,
+}
+
 /// How fresh a look must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
@@ -74,7 +86,8 @@ pub(crate) struct Watch {
     position_every: Duration,
     queue: Mutex<Seen<Queue>>,
     positions: Mutex<Seen<HashMap<JobId, usize>>>,
-    asked_accounting: SyncMutex<Option<Instant>>,
+    /// About which jobs the accounting was asked a moment ago, and when.
+    asked_accounting: SyncMutex<HashMap<JobId, Instant>>,
     /// How many of the accounting's parts have been asked, so that one which is never answered does not keep others from it.
     asked_parts: AtomicUsize,
 }
@@ -177,23 +190,32 @@ impl Watch {
         }
     }
 
-    /// What the accounting has of these jobs. One of which it has nothing is there, with no records; one that is missing was not asked
-    /// about, because the accounting was asked a moment ago, or was not answered.
-    pub(crate) async fn accounted(&self, driver: &dyn Driver, jobs: &[JobId]) -> HashMap<JobId, Vec<Record>> {
-        let mut found: HashMap<JobId, Vec<Record>> = HashMap::new();
-        if jobs.is_empty() || !self.accounting_is_due() {
+    /// What the accounting has of these jobs, as far as it is asked: about those that it was asked about a moment ago it is not asked
+    /// again, and between small questions it is left alone. One that is missing was not asked about.
+    pub(crate) async fn accounted(&self, driver: &dyn Driver, jobs: &[JobId]) -> HashMap<JobId, Heard> {
+        let mut found: HashMap<JobId, Heard> = HashMap::new();
+        let due = self.due_at_accounting(jobs);
+        if due.is_empty() {
             return found;
         }
-        let mut parts: Vec<&[JobId]> = jobs.chunks(ASKED_AT_ONCE).collect();
+        let mut parts: Vec<&[JobId]> = due.chunks(ASKED_AT_ONCE).collect();
         let first = self.asked_parts.load(Ordering::Relaxed) % parts.len();
         parts.rotate_left(first);
         let began = Instant::now();
         for part in parts {
             self.asked_parts.fetch_add(1, Ordering::Relaxed);
-            let Ok(records) = driver.accounted(part).await else { break };
-            found.extend(part.iter().map(|job| (*job, Vec::new())));
+            let asked = Instant::now();
+            let answer = driver.accounted(part).await;
+            self.asked_accounting.lock().extend(part.iter().map(|job| (*job, asked)));
+            let Ok(records) = answer else {
+                found.extend(part.iter().map(|job| (*job, Heard::Nothing)));
+                break;
+            };
+            found.extend(part.iter().map(|job| (*job, Heard::Records(Vec::new()))));
             for record in records {
-                found.entry(record.job).or_default().push(record);
+                if let Some(Heard::Records(known)) = found.get_mut(&record.job) {
+                    known.push(record);
+                }
             }
             if began.elapsed() > ASKED_WITHIN {
                 break;
@@ -202,13 +224,14 @@ impl Watch {
         found
     }
 
-    fn accounting_is_due(&self) -> bool {
+    /// About which of these jobs the accounting is to be asked now. A question about many jobs does not wait for its turn: it stands for as
+    /// many questions about one, and who asks it next comes back late.
+    fn due_at_accounting(&self, jobs: &[JobId]) -> Vec<JobId> {
+        let pause = (self.every / 5).min(SHORTEST * 3);
         let mut asked = self.asked_accounting.lock();
-        let due = asked.is_none_or(|at| at.elapsed() >= (self.every / 5).min(SHORTEST * 3));
-        if due {
-            *asked = Some(Instant::now());
-        }
-        due
+        asked.retain(|_, at| at.elapsed() < pause);
+        let due: Vec<JobId> = jobs.iter().copied().filter(|job| !asked.contains_key(job)).collect();
+        if asked.is_empty() || due.len() >= MANY { due } else { Vec::new() }
     }
 }
 
@@ -230,6 +253,7 @@ mod tests {
     use super::*;
     use crate::driver::Waiting;
     use crate::driver::command::Commands;
+    use crate::fake::Fake;
 
     #[tokio::test]
     async fn what_the_accounting_was_not_heard_of_is_not_what_it_does_not_know() {
@@ -244,13 +268,39 @@ mod tests {
         let watch = Watch::new(Duration::ZERO, Duration::ZERO);
         let jobs: Vec<JobId> = (1..=1200).collect();
         let found = watch.accounted(&driver, &jobs).await;
-        assert_eq!((found.len(), found[&1].len(), found[&500].len()), (500, 1, 0));
-        assert!(!found.contains_key(&501), "it was not heard of");
+        let count = |job| match found.get(&job) {
+            Some(Heard::Records(records)) => Some(records.len()),
+            _ => None,
+        };
+        assert_eq!((found.len(), count(1), count(500)), (1000, Some(1), Some(0)));
+        assert_eq!(found[&600], Heard::Nothing, "it was not answered");
+        assert!(!found.contains_key(&1001), "it was not asked about");
         // What is behind the part that fails has its turn as well.
         let found = watch.accounted(&driver, &jobs).await;
-        assert_eq!((found.len(), found.contains_key(&1200), found.contains_key(&600)), (700, true, false));
+        assert_eq!((found.len(), &found[&1200]), (1200, &Heard::Records(Vec::new())));
+        assert_eq!(found[&600], Heard::Nothing);
         let asked = std::fs::read_to_string(dir.path().join("asked")).unwrap();
         assert!(asked.lines().all(|line| line.len() < 8192), "an argument has a largest length");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn many_jobs_are_asked_about_at_once_and_few_in_turn() {
+        let fake = Fake::default();
+        let watch = Watch::new(Duration::from_secs(15), Duration::ZERO);
+        let ask = async |jobs: std::ops::Range<JobId>| {
+            let jobs: Vec<JobId> = jobs.collect();
+            let found = watch.accounted(&fake, &jobs).await;
+            // The fake does not answer, which is known of those that it was asked about.
+            assert!(found.values().all(|heard| *heard == Heard::Nothing));
+            found.len()
+        };
+        assert_eq!(ask(1..2).await, 1);
+        assert_eq!(ask(2..3).await, 0, "it was asked just now");
+        assert_eq!(ask(1..501).await, 499, "all but the one");
+        assert_eq!(ask(501..1001).await, 500);
+        assert_eq!(ask(1..501).await, 0, "about all of them just now");
+        tokio::time::advance(SHORTEST * 3).await;
+        assert_eq!(ask(2..3).await, 1);
     }
 
     #[test]
