@@ -22,7 +22,7 @@ pub(crate) mod site;
 pub(crate) type JobId = u32;
 
 /// How to talk to a cluster. A controller that cannot be reached or does not answer in time is `Unavailable`, but for a submission
-/// that may have arrived, which is `Uncertain`.
+/// and a signal that may have arrived, which are `Uncertain`.
 #[async_trait]
 pub(crate) trait Driver: Send + Sync {
     /// What the cluster says of itself.

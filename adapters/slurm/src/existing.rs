@@ -1,6 +1,6 @@
 //! What submits nothing: following a job of somebody else's, and sending a signal to one of ours.
 
-use taskbridge_sdk::{Error, JobSpec, JobState, Observation, Output, Result, Started};
+use taskbridge_sdk::{Error, ErrorKind, JobSpec, JobState, Observation, Output, Result, Started};
 
 use crate::after::{Named, named};
 use crate::backend::Slurm;
@@ -105,7 +105,15 @@ impl Slurm {
                 marked.map_err(|e| unwritable(&folder, e))
             })
             .await??;
-        self.driver.signal(id, &Signal { name: signal.name.clone(), batch: !signal.steps }).await?;
+        let sent = Signal { name: signal.name.clone(), batch: !signal.steps };
+        if let Err(error) = self.driver.signal(id, &sent).await {
+            // What was surely not sent can be sent by a start that is repeated.
+            if error.kind() != ErrorKind::Uncertain {
+                let folder = self.folder(key);
+                drop(self.disks.jobs.run(move || std::fs::remove_file(folder.file(SENDING))).await);
+            }
+            return Err(error);
+        }
         let first = Observation::new(JobState::Succeeded(Output::text(format!(
             "SIG{} was sent to job {id}.",
             signal.name
@@ -149,7 +157,7 @@ fn given(job: &JobSpec, field: &str, template: &str) -> Result<Named> {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use taskbridge_sdk::{ErrorKind, suite};
+    use taskbridge_sdk::suite;
 
     use super::*;
     use crate::driver::Tasks;
@@ -216,6 +224,27 @@ mod tests {
                 }
                 (sent, _) => panic!("{rows:?}: {sent:?}"),
             }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_signal_that_was_surely_not_sent_is_sent_by_the_next_start_and_no_other() {
+        for (refusal, again) in [
+            (ErrorKind::Unavailable, true),
+            (ErrorKind::Limited { after: None }, true),
+            (ErrorKind::Config, true),
+            (ErrorKind::Uncertain, false),
+        ] {
+            let world = World::new(vec![row(7, "tb-a", State::Running)]);
+            let job = signal();
+            world.fake.knows().refusal = Some(refusal);
+            assert_eq!(world.send(&job).await.unwrap_err().kind(), refusal);
+            world.fake.knows().refusal = None;
+            assert_eq!(world.send(&job).await.is_ok(), again, "{refusal:?}");
+            assert_eq!(world.fake.knows().signals.len(), usize::from(again));
+            // One that was sent is not sent again.
+            assert_eq!(world.send(&job).await.is_ok(), again, "{refusal:?}");
+            assert_eq!(world.fake.knows().signals.len(), usize::from(again));
         }
     }
 }

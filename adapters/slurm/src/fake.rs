@@ -21,7 +21,7 @@ type Happens = Box<dyn FnOnce(&mut Known) + Send>;
 pub(crate) struct Known {
     pub(crate) rows: Vec<Row>,
     pub(crate) booted: Option<Timestamp>,
-    /// How it answers a submission; without this, by the number 7.
+    /// How it answers a submission and a signal; without this, by the number 7, and by sending it.
     pub(crate) refusal: Option<ErrorKind>,
     /// What happens as it is asked for one.
     at_submission: Option<Happens>,
@@ -130,7 +130,11 @@ impl Driver for Fake {
     }
 
     async fn signal(&self, job: JobId, _: &Signal) -> Result<()> {
-        self.knows().signals.push(job);
+        let mut known = self.knows();
+        if let Some(kind) = known.refusal {
+            return Err(Error::new(kind, "scancel: error: refused"));
+        }
+        known.signals.push(job);
         Ok(())
     }
 

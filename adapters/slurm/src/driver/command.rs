@@ -60,15 +60,6 @@ impl Commands {
         arguments.extend(more.iter().cloned());
         Ok(accounting_text::records(&self.ask("sacct", arguments).await?))
     }
-
-    /// A command that changes a job; one that is over is success if `over_is_fine`.
-    async fn change(&self, name: &str, arguments: Vec<String>, over_is_fine: bool) -> Result<()> {
-        let printed = self.run(name, arguments).await?;
-        if printed.succeeded || (over_is_fine && refusal::is_over(&printed.err)) {
-            return Ok(());
-        }
-        Err(refusal::error(name, &printed.err))
-    }
 }
 
 fn words(words: &[&str]) -> Vec<String> {
@@ -149,14 +140,27 @@ impl Driver for Commands {
     }
 
     async fn cancel(&self, job: JobId, name: &str) -> Result<()> {
-        self.change("scancel", vec![format!("--name={name}"), job.to_string()], true).await
+        let printed = self.run("scancel", vec![format!("--name={name}"), job.to_string()]).await?;
+        if printed.succeeded || refusal::is_over(&printed.err) {
+            return Ok(());
+        }
+        Err(refusal::error("scancel", &printed.err))
     }
 
     async fn signal(&self, job: JobId, signal: &Signal) -> Result<()> {
         let mut arguments = vec![format!("--signal={}", signal.name)];
         arguments.extend(signal.batch.then(|| "--batch".to_owned()));
         arguments.push(job.to_string());
-        self.change("scancel", arguments, false).await
+        let printed = match self.runner.run("scancel", &self.with_cluster(arguments), "").await {
+            Ok(printed) => printed,
+            Err(Unknown::NotRun(error)) => return Err(error),
+            Err(Unknown::Lost(error)) => return Err(uncertain(error)),
+        };
+        if printed.succeeded {
+            return Ok(());
+        }
+        let error = refusal::error("scancel", &printed.err);
+        Err(if refusal::may_have_been_heard(&printed.err) { uncertain(error) } else { error })
     }
 
     async fn readiness(&self) -> Result<()> {
@@ -240,6 +244,33 @@ mod tests {
         assert_eq!(commands.named("tb-a").await.unwrap(), []);
         let asked = std::fs::read_to_string(asked).unwrap();
         assert!(asked.contains(" --me ") && asked.contains(" --name=tb-a"), "{asked}");
+    }
+
+    #[tokio::test]
+    async fn a_signal_that_was_surely_not_sent_is_told_apart() {
+        let send = async |sudo: serde_json::Value, limit: Duration| {
+            let config = serde_json::from_value(serde_json::json!({ "sudo": sudo })).unwrap();
+            let commands = Commands::new(&config, limit, Some("lab")).unwrap();
+            let signal = Signal { name: "USR1".to_owned(), batch: true };
+            commands.signal(7, &signal).await.map_err(|error| error.kind())
+        };
+        let long = Duration::from_secs(20);
+        for (words, kind) in [
+            ("Unable to contact slurm controller (connect failure)", ErrorKind::Unavailable),
+            ("Kill job error on job id 7: Invalid job id specified", ErrorKind::Rejected),
+            ("Kill job error on job id 7: Access/permission denied", ErrorKind::Denied),
+            ("slurm_kill_job2: Socket timed out on send/recv operation", ErrorKind::Uncertain),
+            // As recorded from a 22.05 of an array of which some tasks wait.
+            ("Job can not be altered now, try again later", ErrorKind::Uncertain),
+            ("", ErrorKind::Uncertain),
+        ] {
+            let says = format!("echo '{words}' >&2; exit 1");
+            assert_eq!(send(serde_json::json!(["sh", "-c", says]), long).await, Err(kind), "{words}");
+        }
+        assert_eq!(send(serde_json::json!(["/nowhere/sudo"]), long).await, Err(ErrorKind::Config));
+        let short = Duration::from_millis(50);
+        let hangs = serde_json::json!(["sh", "-c", "exec sleep 20"]);
+        assert_eq!(send(hangs, short).await, Err(ErrorKind::Uncertain));
     }
 
     #[test]

@@ -103,6 +103,12 @@ pub(crate) fn may_have_arrived(printed: &str) -> bool {
     sent.iter().any(|words| printed.contains(words))
 }
 
+/// True if a signal that failed with these words may have been sent all the same.
+pub(crate) fn may_have_been_heard(printed: &str) -> bool {
+    // The last is what it says of an array of which some tasks wait, when it has sent it to the others.
+    printed.trim().is_empty() || may_have_arrived(printed) || printed.contains("Job can not be altered now")
+}
+
 /// True if it says that the job is not known, or that it has ended.
 pub(crate) fn is_over(printed: &str) -> bool {
     [

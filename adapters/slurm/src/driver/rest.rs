@@ -319,7 +319,7 @@ impl Driver for Rest {
         if !self.job(job).await?.iter().any(|row| row.name == name && !row.state.has_ended()) {
             return Ok(());
         }
-        let answer = self.http.delete(&format!("job/{job}")).await?;
+        let answer = self.http.delete(&format!("job/{job}")).await.map_err(|failed| failed.error)?;
         let said = refusal_of(&answer);
         if (answer.status == 200 && said.is_empty()) || refusal::is_over(&said) {
             return Ok(());
@@ -328,11 +328,17 @@ impl Driver for Rest {
     }
 
     async fn signal(&self, job: JobId, signal: &Signal) -> Result<()> {
-        let answer = self.http.delete(&format!("job/{job}?signal={}", signal.name)).await?;
-        match answer.status == 200 && refusal_of(&answer).is_empty() {
-            true => Ok(()),
-            false => Err(failure(&answer, "a signal")),
+        let answer = self.http.delete(&format!("job/{job}?signal={}", signal.name)).await;
+        let answer =
+            answer.map_err(|failed| if failed.sent { uncertain(&failed.error) } else { failed.error })?;
+        let said = refusal_of(&answer);
+        if answer.status == 200 && said.is_empty() {
+            return Ok(());
         }
+        let error = failure(&answer, "a signal");
+        // What it says nothing of, it may have done.
+        let is_open = matches!(answer.status, 200..=299 | 502..=504) || refusal::may_have_been_heard(&said);
+        Err(if is_open && !matches!(answer.status, 400..=499) { uncertain(&error) } else { error })
     }
 
     async fn readiness(&self) -> Result<()> {

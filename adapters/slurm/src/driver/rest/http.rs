@@ -90,8 +90,8 @@ impl Http {
         self.send(self.request(Method::POST, &self.controller(path)).json(body)).await
     }
 
-    pub(super) async fn delete(&self, path: &str) -> Result<Answer> {
-        self.send(self.request(Method::DELETE, &self.controller(path))).await.map_err(|failed| failed.error)
+    pub(super) async fn delete(&self, path: &str) -> Result<Answer, Failed> {
+        self.send(self.request(Method::DELETE, &self.controller(path))).await
     }
 
     /// Asks the accounting, which has paths of its own.
