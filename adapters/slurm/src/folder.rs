@@ -37,6 +37,9 @@ const RAN: &str = "ran";
 const ENDS: &str = "ends";
 /// Within a fence that no run has put up.
 const SHUT: &str = "shut";
+/// The mode of such a fence, by which it is told from its first moment on: whoever puts it up may not come to write the file. No
+/// run's `mkdir` gives the sticky bit.
+const SHUT_MODE: u32 = 0o1700;
 
 /// The folder of one job.
 #[derive(Clone, Debug)]
@@ -161,9 +164,9 @@ impl Folder {
     pub(crate) fn shut(&self, run: Run) -> io::Result<bool> {
         let fence = self.0.join(RAN).join(run.to_string());
         disk::at(&fence);
-        match fs::create_dir(&fence) {
+        match DirBuilder::new().mode(SHUT_MODE).create(&fence) {
             Ok(()) => File::create(fence.join(SHUT)).map(|_| true),
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => has(&fence.join(SHUT)),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => is_shut(&fence),
             Err(e) => Err(e),
         }
     }
@@ -173,7 +176,7 @@ impl Folder {
         let mut found = BTreeMap::new();
         for (name, path) in entries(&self.0.join(RAN))? {
             if let Some(run) = Run::parse(&name)
-                && !has(&path.join(SHUT))?
+                && !is_shut(&path)?
             {
                 found.insert(run, has(&path.join("again"))?);
             }
@@ -229,6 +232,17 @@ impl Stream {
             Stream::Out => "out",
             Stream::Err => "err",
         }
+    }
+}
+
+/// True of a fence that no run has put up.
+fn is_shut(fence: &Path) -> io::Result<bool> {
+    disk::at(fence);
+    match fs::symlink_metadata(fence) {
+        Ok(metadata) if metadata.permissions().mode() & 0o1000 != 0 => Ok(true),
+        Ok(_) => has(&fence.join(SHUT)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(e) => Err(e),
     }
 }
 
@@ -394,5 +408,9 @@ mod tests {
         assert!(folder.shut(runs(None, 1)).unwrap() && folder.shut(runs(None, 1)).unwrap());
         assert!(folder.file("ran/job.1").is_dir(), "whoever comes later finds the fence");
         assert_eq!(folder.ran().unwrap().len(), 2);
+        // Whoever put it up was killed before more was done.
+        fs::remove_file(folder.file("ran/job.1").join(SHUT)).unwrap();
+        assert_eq!(folder.ran().unwrap().len(), 2, "it has not begun");
+        assert!(folder.shut(runs(None, 1)).unwrap());
     }
 }
