@@ -10,6 +10,8 @@ use crate::config;
 
 /// The largest answer that is read: 100,000 jobs take 300 MB.
 const MOST_BYTES: usize = 512 * 1024 * 1024;
+/// An answer of so many bytes takes some milliseconds to be read.
+const LARGE: usize = 1024 * 1024;
 /// What the API versions are called, in front of their number.
 const VERSIONS: &str = "v0.0.";
 
@@ -126,7 +128,9 @@ impl Http {
             }
             bytes.extend_from_slice(&chunk);
         }
-        Ok(Answer { status, body: serde_json::from_slice(&bytes).unwrap_or_default() })
+        let size = bytes.len();
+        let read = move || serde_json::from_slice(&bytes).unwrap_or_default();
+        Ok(Answer { status, body: beside(size, read).await.unwrap_or_default() })
     }
 
     fn failed(&self, error: reqwest::Error) -> Failed {
@@ -140,6 +144,12 @@ impl Http {
         };
         Failed { error: Error::unavailable(what).caused_by(error), sent }
     }
+}
+
+/// Does work in the size of an answer: of a large one on a thread of its own, since nothing else goes on beside it on this one. `None` if it
+/// was cut short.
+async fn beside<T: Send + 'static>(size: usize, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    if size < LARGE { Some(work()) } else { tokio::task::spawn_blocking(work).await.ok() }
 }
 
 /// The newest version of the API by which jobs are submitted, of an OpenAPI description.
@@ -165,6 +175,14 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[tokio::test]
+    async fn a_large_answer_holds_nobody_up_as_it_is_read() {
+        let here = std::thread::current().id();
+        let at = async |size| beside(size, || std::thread::current().id()).await.unwrap();
+        assert_eq!(at(LARGE - 1).await, here, "a small one is not worth it");
+        assert_ne!(at(LARGE).await, here);
+    }
 
     #[test]
     fn the_newest_api_that_submits_is_spoken() {
