@@ -58,7 +58,12 @@ impl Slurm {
                 // What came with the call is not kept for a job that was refused and never was.
                 if !job.may_exist && is_refusal(error.kind()) {
                     let folder = self.folder(key);
-                    drop(self.disks.jobs.run(move || std::fs::remove_dir_all(folder.path())).await);
+                    // Somebody else's start can have taken over, while this one was stopped for a while.
+                    let remove = move || match folder.read(ID) {
+                        Ok(None) => std::fs::remove_dir_all(folder.path()),
+                        _ => Ok(()),
+                    };
+                    drop(self.disks.jobs.run(remove).await);
                 }
                 return Err(error);
             }
@@ -326,5 +331,19 @@ mod tests {
             let folder = slurm.folder(job.key.as_str());
             assert_eq!(folder.path().exists(), is_left, "{refusal:?} {may_exist}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_start_that_is_refused_late_leaves_the_folder_of_the_job_that_another_start_submitted() {
+        let (_dir, fake, slurm) = world();
+        let job = suite::job(json!({"script": "job.sh"}), json!({}));
+        let folder = slurm.folder(job.key.as_str());
+        let other = folder.clone();
+        fake.at_submission(move |known| {
+            other.write_first(ID, b"3").unwrap();
+            known.refusal = Some(ErrorKind::Rejected);
+        });
+        assert_eq!(slurm.begin(&job).await.unwrap_err().kind(), ErrorKind::Rejected);
+        assert_eq!(folder.read(ID).unwrap().as_deref(), Some(&b"3"[..]));
     }
 }
