@@ -11,7 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -35,6 +35,8 @@ KILLED_EVERY = 12
 AWAY = int(os.environ.get("TASKBRIDGE_SLURM_AWAY", "15"))
 # What is told of a job that the controller forgot in a crash, before it wrote down anything of its end, or then cancelled by itself.
 FORGOTTEN = ("no longer knows the job", "Slurm itself cancelled it", "how the first run ended is not known")
+# How many jobs each kill may make it forget: those of the seconds since it wrote them down last.
+FORGOTTEN_EACH = 3
 # What is told of those among them that no run may ever belong to.
 NEVER = "its script never began and cannot any more"
 
@@ -101,7 +103,7 @@ class Script:
     is_missing: bool = False
     # Whether the client says yes to what is asked.
     accepts: bool = True
-    # A controller that is killed can forget a job.
+    # A controller that is killed can forget a job; one that is left in peace cannot.
     may_be_uncertain: bool = True
     # What was told as lost, by label, and whether it was told that it never began.
     forgotten: dict[str, bool] = field(default_factory=dict)
@@ -118,7 +120,7 @@ class Script:
             return self.cancelled(peer, task) if self.status == "CANCELLED" else result(peer, task)
         except Failed as failure:
             # Some libraries make an error of a task that broke.
-            if was_forgotten(str(failure)):
+            if self.may_be_uncertain and was_forgotten(str(failure)):
                 return {"text": str(failure), "structured": None, "error": True, "status": "failed"}
             raise
 
@@ -133,7 +135,7 @@ class Script:
     def check(self, got: dict[str, Any], label: str, number: int) -> None:
         """Fails unless this is what a call with this label must come to."""
         said = json.dumps(got)
-        if was_forgotten(said):
+        if self.may_be_uncertain and was_forgotten(said):
             self.forgotten[label] = NEVER in said
             raise Failed(f"{UNCERTAIN}: the controller forgot it in a crash")
         if self.status == "SUCCEEDED":
@@ -188,7 +190,7 @@ class Slurm:
         self._folder = Path(self.told["folder"])
         self._shims = Shims(self._folder, self.losses, seed, REFUSAL)
         self.proxies: dict[str, Shims | Proxy] = {"slurm": self.between(seed)}
-        self.works: list[Script] = self.scripts()
+        self.works: list[Script] = [replace(script, may_be_uncertain=not self.peaceful) for script in self.scripts()]
         self.killed = 0
         self._random = random.Random(seed)
         self._over = threading.Event()
@@ -280,9 +282,11 @@ class Slurm:
         print(f"{len(forgotten):6} jobs that the controller forgot in a crash, told as lost: {', '.join(forgotten)}")
         began = [label for label, never in forgotten.items() if never and (self._runs / label).exists()]
         print(f"{len(released):6} keys with a job that was released")
-        return [f"{count} jobs of the key {name} were released" for name, count in released.items() if count > 1] + [
-            f"{label} was told as never begun, and ran" for label in began
-        ]
+        faults = [f"{count} jobs of the key {name} were released" for name, count in released.items() if count > 1]
+        faults += [f"{label} was told as never begun, and ran" for label in began]
+        if len(forgotten) > self.killed * FORGOTTEN_EACH:
+            faults.append(f"{len(forgotten)} jobs were told as forgotten, by a controller that was killed {self.killed} times")
+        return faults
 
     def _say(self, name: str, *arguments: str) -> str:
         environment = {**os.environ, "SLURM_CONF": str(self._folder / "slurm.conf")}
