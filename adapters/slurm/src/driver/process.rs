@@ -155,7 +155,11 @@ impl Runner {
         let printed = Printed { succeeded: status.success(), out: text(out), err: text(err) };
         // 255 is ssh's own failure, whatever came of the command; its shell has 127 for one that is not there.
         match (self.elsewhere.is_empty(), status.code()) {
-            (false, Some(255)) => Err(Unknown::Lost(super::refusal::error("ssh", &printed.err))),
+            (false, Some(255)) => {
+                let error = super::refusal::error("ssh", &printed.err);
+                let never_began = printed.out.is_empty() && super::refusal::is_of_no_session(&printed.err);
+                Err(if never_began { Unknown::NotRun(error) } else { Unknown::Lost(error) })
+            }
             (_, None) => Err(Unknown::Lost(Error::unavailable(format!("{name} was killed")))),
             _ => Ok(printed),
         }
@@ -247,5 +251,33 @@ mod tests {
             ["sudo", "-n", "-u", "asmith", "--", "/opt/slurm/sbatch", "--comment=a b"].map(word).join(" ");
         assert!(line[3].ends_with(&format!(" {end}")), "{line:?}");
         assert!(!words(json!({"ssh": {"host": "login1"}}), None).join(" ").contains("SLURM_UMASK"));
+    }
+
+    #[tokio::test]
+    async fn where_ssh_reached_nobody_the_command_never_began() {
+        for (words, never_began) in [
+            ("ssh: connect to host login1 port 22: Connection refused", true),
+            ("ssh: Could not resolve hostname login1: Name or service not known", true),
+            ("bridge@login1: Permission denied (publickey).", true),
+            ("No ED25519 host key is known for login1.\nHost key verification failed.", true),
+            ("Connection to login1 closed by remote host.", false),
+            ("client_loop: send disconnect: Broken pipe", false),
+            // What the command said itself before the connection broke.
+            (
+                "sbatch: error: Socket timed out\nssh: connect to host login1 port 22: Connection refused",
+                false,
+            ),
+            ("", false),
+        ] {
+            let ssh = ["sh", "-c", &format!("printf '%s' '{words}' >&2; exit 255")];
+            let config: Config =
+                serde_json::from_value(json!({"ssh": {"host": "login1", "command": ssh}})).unwrap();
+            let runner = Runner::new(&config, Duration::from_secs(20), None).unwrap();
+            match runner.run("sbatch", &[], "").await {
+                Err(Unknown::NotRun(_)) => assert!(never_began, "{words}"),
+                Err(Unknown::Lost(_)) => assert!(!never_began, "{words}"),
+                Ok(_) => panic!("{words}"),
+            }
+        }
     }
 }

@@ -103,6 +103,19 @@ pub(crate) fn may_have_arrived(printed: &str) -> bool {
     sent.iter().any(|words| printed.contains(words))
 }
 
+/// True if ssh says no more than why there never was a session, so that no command began in one.
+pub(crate) fn is_of_no_session(printed: &str) -> bool {
+    let reached_nobody = |line: &str| {
+        line.starts_with("ssh: connect to host ")
+            || line.starts_with("ssh: Could not resolve hostname ")
+            || line == "Host key verification failed."
+            || line.contains(": Permission denied (")
+    };
+    let of_a_command = |line: &str| line.contains(": error: ") || line.contains(": fatal: ");
+    let mut lines = printed.lines().map(str::trim).filter(|line| !line.is_empty());
+    !printed.lines().any(of_a_command) && lines.next_back().is_some_and(reached_nobody)
+}
+
 /// True if a signal that failed with these words may have been sent all the same.
 pub(crate) fn may_have_been_heard(printed: &str) -> bool {
     // The last is what it says of an array of which some tasks wait, when it has sent it to the others.
