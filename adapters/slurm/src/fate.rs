@@ -264,10 +264,10 @@ fn by_marker(end: &End, slurms: Option<State>, cancelled: bool) -> Verdict {
             Some(State::Cancelled) => return Verdict::Stopped("cancelled".to_owned()),
             // A controller that was killed meanwhile may only have heard of the code that it ended with.
             Some(State::Failed) | None if cancelled => return Verdict::Stopped("cancelled".to_owned()),
-            // A node that was told to cancel another job of this number ends this one as well.
+            // A node that was told to cancel another job of this number ends this one as well. Or it was the signal of a tool.
             None if end.told.is_some() && end.code != 0 => {
                 return Verdict::Bad(format!(
-                    "Slurm, which no longer knows the job, told its script to end ({})",
+                    "its script was told to end ({}); Slurm no longer knows the job, nor who did that",
                     in_words(end.code)
                 ));
             }
