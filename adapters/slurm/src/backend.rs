@@ -23,6 +23,7 @@ use crate::driver::{Cluster, Driver, JobId};
 use crate::environment::VariableName;
 use crate::folder::Folder;
 use crate::handle::Place;
+use crate::held::Booted;
 use crate::jobs_folder;
 use crate::known::Known;
 use crate::plan::Plan;
@@ -67,6 +68,7 @@ pub(crate) struct Slurm {
     pub(crate) discover: Option<Discover>,
     pub(crate) watch: Watch,
     pub(crate) known: Known,
+    pub(crate) booted: tokio::sync::Mutex<Option<Booted>>,
     plans: Mutex<HashMap<String, Arc<Plan>>>,
 }
 
@@ -114,6 +116,7 @@ impl Slurm {
             discover: config.discover.clone(),
             watch: Watch::new(config.look_every, config.position_every),
             known: Known::default(),
+            booted: tokio::sync::Mutex::default(),
             plans: Mutex::default(),
         };
         match backend.folder_is_made().await {
@@ -157,6 +160,7 @@ impl Slurm {
             discover: None,
             watch: Watch::new(Duration::ZERO, Duration::ZERO),
             known: Known::default(),
+            booted: tokio::sync::Mutex::default(),
             plans: Mutex::default(),
         }
     }

@@ -28,6 +28,11 @@ pub(crate) trait Driver: Send + Sync {
     /// What the cluster says of itself.
     async fn cluster(&self) -> Result<Cluster>;
 
+    /// Whether that says when the controller began, at any time.
+    fn tells_when_it_began(&self) -> bool {
+        true
+    }
+
     /// Submits a job and holds it: it does not begin before it is released. What Slurm refuses is `Rejected`, in its words.
     async fn submit(&self, order: &Submission) -> Result<JobId>;
 

@@ -28,6 +28,7 @@ mod folder;
 mod handle;
 #[cfg(test)]
 mod hangs;
+mod held;
 mod indices;
 mod jobs_folder;
 mod known;

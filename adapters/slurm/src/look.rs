@@ -1,12 +1,11 @@
 //! A look at many jobs: one squeue answers for all that wait or run; for those that have left it, one sacct and what their folders
 //! hold. How a job ended is written down once, so that it is seen the same ever after.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
-use taskbridge_sdk::{Error, JobState, Observation, Result, Subject, Timestamp};
-use tokio::sync::OnceCell;
+use taskbridge_sdk::{Error, JobState, Observation, Result, Subject};
 use tokio::time::Instant;
 
 use crate::backend::Slurm;
@@ -15,33 +14,22 @@ use crate::disk::{AT_ONCE, still_wanted};
 use crate::driver::{JobId, Row};
 use crate::end::Run;
 use crate::fate::Accounting;
-use crate::folder::{Folder, ID, OBSERVED, PLAN};
-use crate::handle::{Place, is_key};
+use crate::folder::{Folder, OBSERVED, PLAN};
+use crate::handle::Place;
+use crate::held::TRY_EVERY;
 use crate::jobs_folder::is_mounted;
 use crate::live;
 use crate::plan::Plan;
 use crate::result::{self, Conclusion};
-use crate::start::{read_id, unreadable, unwritable};
+use crate::start::{unreadable, unwritable};
 use crate::watch::{Heard, Need, Queue};
 
 /// How long after something was done about a job it counts as young.
 const YOUNG: Duration = Duration::from_secs(60);
 
-/// By how much the clocks of a controller and a file system may differ.
-const CLOCKS_DIFFER: Duration = Duration::from_secs(60);
-
-/// For how long a controller that crashed may have been away. What is held after one of a longer time was held by its user since.
-const AWAY_FOR: Duration = Duration::from_secs(600);
-
 /// For how long Slurm may show a job as running whose scripts have all ended. A controller that crashed as one ended can do so until
 /// the job's time limit.
 const SHOWN_WITHIN: Duration = Duration::from_secs(45);
-
-/// How often a look tries to release a job whose release failed, or to cancel one that is one too many.
-const TRY_EVERY: Duration = Duration::from_secs(10);
-
-/// When the controller began, where it says so: asked for once in a look, and only if it matters.
-type Booted = OnceCell<Option<Timestamp>>;
 
 impl Slurm {
     pub(crate) async fn look(&self, jobs: &[Subject]) -> Vec<Result<Observation>> {
@@ -105,43 +93,6 @@ impl Slurm {
             .await?;
         let cases = self.believe_markers(cases).await?;
         self.answer(cases, began).await
-    }
-
-    /// Cancels jobs that are held under a key which has another job. A submission can leave one long after it was given up, and nobody
-    /// else would ever look at it.
-    async fn cancel_duplicates(&self, queue: &Queue, cases: &[Case]) -> Result<()> {
-        if queue.held().is_empty() {
-            return Ok(());
-        }
-        let own: HashSet<JobId> = cases.iter().map(|case| case.place.job).collect();
-        let held: Vec<(JobId, String, Folder)> = queue
-            .held()
-            .iter()
-            .filter(|row| is_key(&row.name) && !own.contains(&row.job))
-            .map(|row| (row.job, row.name.clone(), self.folder(&row.name)))
-            .collect();
-        if held.is_empty() {
-            return Ok(());
-        }
-        let duplicates = self
-            .disks
-            .jobs
-            .run(move || {
-                let is_other = |(job, _, folder): &(JobId, String, Folder)| {
-                    // Without a record it is a start under way, or a job of somebody else's folder.
-                    let recorded = folder.read(ID).ok().flatten().and_then(|bytes| read_id(&bytes));
-                    recorded.is_some_and(|recorded| recorded != *job)
-                };
-                held.into_iter().filter(is_other).collect::<Vec<_>>()
-            })
-            .await?;
-        for (job, key, _) in duplicates {
-            if self.known.is_due(&format!("{key}/{job}"), TRY_EVERY) {
-                // It is held: if this fails, the next look tries again.
-                drop(self.driver.cancel(job, &key).await);
-            }
-        }
-        Ok(())
     }
 
     /// Takes jobs whose scripts ended a while ago for ended, whatever Slurm still shows.
@@ -237,7 +188,6 @@ impl Slurm {
         let positions = if waiting { self.watch.positions(&*self.driver).await } else { None };
         let mut answers = Vec::with_capacity(cases.len());
         let mut over = Vec::new();
-        let booted = OnceCell::new();
         for mut case in cases {
             let name = case.place.handle().to_string();
             if let Some(error) = case.wrong.take() {
@@ -266,7 +216,7 @@ impl Slurm {
             }
             let position = positions.as_ref().and_then(|places| places.get(&case.place.job).copied());
             match case.is_alive() {
-                true => answers.push((name, Ok(self.alive(&case, position, &booted).await))),
+                true => answers.push((name, Ok(self.alive(&case, position).await))),
                 false => over.push(async { (name, self.over(case, began).await) }),
             }
         }
@@ -276,7 +226,7 @@ impl Slurm {
     }
 
     /// One that waits or runs. One that waits for its release, which failed before, is released.
-    async fn alive(&self, case: &Case, position: Option<usize>, booted: &Booted) -> Observation {
+    async fn alive(&self, case: &Case, position: Option<usize>) -> Observation {
         let key = &case.place.key;
         self.known.goes_on(key);
         let plan = case.plan.clone().unwrap_or_default();
@@ -287,24 +237,13 @@ impl Slurm {
             return seen;
         };
         let may_go = marks.may_go && !marks.facts.cancelled && self.known.is_due(key, TRY_EVERY);
-        if may_go && self.is_to_be_released(marks.released, booted).await {
+        if may_go && self.is_to_be_released(marks.released).await {
             self.release(key, case.place.job).await;
         }
         match &plan.approval {
             Some(words) if !marks.answered && !marks.facts.cancelled => live::asking(words),
             _ => live::told(&plan, &case.rows, position, &mut case.tally.lock()),
         }
-    }
-
-    /// A job that is held although it was released has been held by its user since, who may have reasons; unless the controller
-    /// began anew soon after it was released, and has forgotten that.
-    async fn is_to_be_released(&self, released: Option<Timestamp>, booted: &Booted) -> bool {
-        let Some(released) = released else { return true };
-        let ask = async || self.driver.cluster().await.ok().and_then(|cluster| cluster.booted);
-        let booted = booted.get_or_init(ask).await;
-        booted.is_some_and(|booted| {
-            booted + CLOCKS_DIFFER > released && released + AWAY_FOR + CLOCKS_DIFFER > booted
-        })
     }
 
     /// One of which nothing waits or runs any more.
@@ -381,12 +320,13 @@ fn keep(folder: &Folder, observation: &Observation) -> Result<Observation> {
 
 #[cfg(test)]
 mod tests {
-    use taskbridge_sdk::JobHandle;
+    use taskbridge_sdk::{JobHandle, Timestamp};
 
     use super::*;
     use crate::driver::Record;
     use crate::fake::{Fake, held, row};
-    use crate::folder::{GO, RELEASED};
+    use crate::folder::{GO, ID, RELEASED};
+    use crate::held::{AWAY_FOR, BOOTED_FOR};
     use crate::plan::Attached;
     use crate::state::State;
     use crate::watch::Watch;
@@ -592,13 +532,18 @@ mod tests {
             // It forgot the releases as it crashed, and was away for a moment.
             (at + AWAY_FOR / 2, &[7, 8]),
         ] {
-            tokio::time::advance(TRY_EVERY).await;
+            tokio::time::advance(BOOTED_FOR).await;
             (world.fake.knows().booted, world.fake.knows().asked) = (Some(booted), 0);
             for seen in world.slurm.look(&Subject::watched(&handles)).await {
                 assert_eq!(seen.unwrap().state, JobState::Queued);
             }
             assert_eq!(world.fake.knows().released, released);
             assert_eq!(world.fake.knows().asked, 1, "once for all that are held");
+            if released.is_empty() {
+                tokio::time::advance(TRY_EVERY).await;
+                world.look().await;
+                assert_eq!(world.fake.knows().asked, 1, "once in a minute");
+            }
         }
     }
 

@@ -226,6 +226,10 @@ impl Driver for Rest {
         })
     }
 
+    fn tells_when_it_began(&self) -> bool {
+        false
+    }
+
     async fn submit(&self, order: &Submission) -> Result<JobId> {
         let body = order::submission(order, self.http.version(), &self.environment)?;
         let answer = self.http.post("job/submit", &body).await;
