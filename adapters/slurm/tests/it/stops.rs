@@ -138,3 +138,37 @@ async fn a_signal_reaches_what_runs_once_and_nothing_of_what_waits() {
     }
     assert_eq!(count(), 1);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn by_slurmrestd_a_signal_reaches_the_steps_and_nothing_of_what_waits() {
+    let world = World::new().await;
+    let rest = world.cluster.rest();
+    let rest = json!({"url": rest.address, "user": world.cluster.user, "token": rest.token});
+    let by_rest = world.another(json!({"rest": rest})).await.unwrap();
+    let (heard, begun) = (world.folder().join("heard"), world.folder().join("begun"));
+    let step = format!(
+        "trap 'echo heard >>{}' USR1; touch {}; while :; do sleep 0.1; done",
+        heard.display(),
+        begun.display()
+    );
+    let step = world.script("step", &step);
+    let job = world.job("steps", &format!("exec srun --ntasks=1 {}", step.display()));
+    let runs = world.backend.start(&job).await.unwrap().handle;
+    eventually("its step listens", || begun.exists()).await;
+    let waits = world.job_with("waits", "true", json!({}), json!({"resources": {"partition": "closed"}}));
+    let waits = world.backend.start(&waits).await.unwrap().handle;
+    let send = |handle| {
+        let target = json!({"signal": {"job": "{{ job }}", "name": "USR1", "steps": true}});
+        call(target, json!({"job": number(handle)}))
+    };
+    let error = by_rest.start(&send(&waits)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
+    assert!(!heard.exists());
+    by_rest.start(&send(&runs)).await.unwrap();
+    // It goes to the script as well, so that srun hands it on once more.
+    eventually("it heard it", || heard.exists()).await;
+    for handle in [runs, waits] {
+        world.backend.cancel(&handle).await.unwrap();
+        ended(&*world.backend, &handle).await;
+    }
+}
