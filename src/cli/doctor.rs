@@ -34,7 +34,7 @@ pub(super) fn run(registry: &Registry, options: &Options) -> Result<ExitCode, St
     let all = match load(registry, &options.file, &Environment::of_process()) {
         Ok((config, _)) => {
             let program = program()?;
-            runtime()?.block_on(look_over(&config, registry, &program))
+            ended(look_over(&config, registry, &program))?
         }
         Err(problems) => problems.lines().map(wrong_config).collect(),
     };
@@ -44,6 +44,15 @@ pub(super) fn run(registry: &Registry, options: &Options) -> Result<ExitCode, St
     }
     let is_well = all.iter().all(|checked| checked.finding.verdict != Verdict::Fault);
     Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What comes of it. What hangs on a thread of its own, such as a read of a file system whose server is away, is left there: the process
+/// ends all the same.
+fn ended<T>(work: impl Future<Output = T>) -> Result<T, String> {
+    let runtime = runtime()?;
+    let done = runtime.block_on(work);
+    runtime.shutdown_background();
+    Ok(done)
 }
 
 fn wrong_config(problem: &str) -> Checked {
@@ -81,7 +90,7 @@ pub(super) fn discover(registry: &Registry, options: &Discovering) -> Result<(),
         if options.backend.as_ref().is_some_and(|wanted| wanted != name) {
             continue;
         }
-        match runtime()?.block_on(offers(&config, registry, &program, name, backend)) {
+        match ended(offers(&config, registry, &program, name, backend))? {
             Ok(tools) => tools.iter().for_each(|tool| print(&pasted(registry, &config, name, tool))),
             // Of all backends, those that cannot say it are passed over unless they should.
             Err(error) if options.backend.is_none() && backend.discover.is_none() => {

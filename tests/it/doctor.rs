@@ -106,6 +106,32 @@ async fn what_will_not_work_is_a_fault_with_how_to_mend_it() {
     assert!(!ended.stdout.contains("secret-path") && !ended.stdout.contains(secret), "a secret is shown");
 }
 
+/// A FIFO that nobody writes to, in place of a file on a shared file system whose server is away.
+#[tokio::test]
+async fn a_file_that_hangs_is_a_fault_and_does_not_keep_the_doctor() {
+    let place = Place::new("");
+    let bin = place.path("bin");
+    let cluster = format!(
+        "[backends.cluster]\nkind = \"slurm\"\ncommands_dir = \"{}\"\ncommand_timeout = \"1s\"\n\
+         [tools.dock]\ndescription = \"Docks.\"\nbackend = \"cluster\"\ntarget.script = \"dock.sh\"\n",
+        bin.display()
+    );
+    std::fs::write(place.config(), format!("{BASICS}{cluster}")).unwrap();
+    // A controller that is away keeps nobody from looking at the rest.
+    std::fs::create_dir(&bin).unwrap();
+    for name in ["scontrol", "sinfo", "sacctmgr"] {
+        let lines = "#!/bin/sh\necho 'Unable to contact slurm controller (connect failure)' >&2\nexit 1\n";
+        std::fs::write(bin.join(name), lines).unwrap();
+        std::fs::set_permissions(bin.join(name), std::os::unix::fs::PermissionsExt::from_mode(0o755))
+            .unwrap();
+    }
+    rustix::fs::mkfifoat(rustix::fs::CWD, place.path("dock.sh"), 0o600.into()).unwrap();
+    let (found, code) = found(&place).await;
+    assert_eq!(code, Some(1));
+    let says = about(&found, "backend cluster", "tool `dock`")["says"].as_str().unwrap();
+    assert!(says.contains("dock.sh has not answered for 1 s"), "{says}");
+}
+
 #[tokio::test]
 async fn a_config_or_a_store_that_cannot_be_used_is_a_fault() {
     let place = Place::new("[server]\nlisen = 1\n[tools.x]\nbackend = \"no\"\ntarget = {}\n");
