@@ -95,6 +95,7 @@ impl Asking {
             identified: Some(*identified),
             issuer: text(&who.issuer),
             subject: text(&who.subject),
+            client: text(&who.client),
             tenant: text(&who.tenant),
         })
     }

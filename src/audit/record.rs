@@ -140,6 +140,9 @@ pub struct Who {
     /// What that calls them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
+    /// The client that it stands for, where it names nobody.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
     /// The tenant.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,

@@ -17,6 +17,8 @@ pub struct Identity {
     pub issuer: Option<String>,
     /// By which name the issuer knows them: the `sub` of their token.
     pub subject: Option<String>,
+    /// The client that acts for nobody but itself, by the `client_id` that the issuer knows it by: then there is no subject.
+    pub client: Option<String>,
     /// On whose behalf they act, where an issuer serves several organisations.
     pub tenant: Option<String>,
     /// What they were granted (RFC 6749, section 3.3).

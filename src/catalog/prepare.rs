@@ -262,13 +262,15 @@ impl TermsRule {
 /// # Errors
 /// If what is known of them is too much, in words for them.
 pub fn on_behalf_of(principal: &Principal) -> Result<Option<OnBehalfOf>, String> {
-    let Identity { name, issuer, subject, tenant, groups, scopes: _, claims: _ } = &*principal.who;
+    let Identity { name, issuer, subject, client, tenant, groups, scopes: _, claims: _ } = &*principal.who;
     if *principal.who == Identity::default() {
         return Ok(None);
     }
-    let name = if name.is_empty() { subject.clone().unwrap_or_default() } else { name.clone() };
-    let (issuer, subject, tenant, groups) = (issuer.clone(), subject.clone(), tenant.clone(), groups.clone());
-    OnBehalfOf { name, issuer, subject, tenant, groups }.checked().map(Some)
+    let (issuer, subject, client) = (issuer.clone(), subject.clone(), client.clone());
+    let (tenant, groups) = (tenant.clone(), groups.clone());
+    let known = || subject.as_ref().or(client.as_ref()).cloned().unwrap_or_default();
+    let name = if name.is_empty() { known() } else { name.clone() };
+    OnBehalfOf { name, issuer, subject, client, tenant, groups }.checked().map(Some)
 }
 
 /// True if somebody was told from others by what they showed: what one owner may have is for those.

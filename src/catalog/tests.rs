@@ -252,6 +252,14 @@ fn a_call_says_on_whose_behalf_it_is() {
     let told = whom(known).unwrap().unwrap();
     assert_eq!((told.name.as_str(), told.id().as_str()), ("7", "https://id.example#acme#7"));
     assert!(told.groups.contains("data"));
+    let client = Identity {
+        issuer: Some("https://id.example".to_owned()),
+        client: Some("7".to_owned()),
+        tenant: Some("acme".to_owned()),
+        ..Identity::default()
+    };
+    let told = whom(client).unwrap().unwrap();
+    assert_eq!((told.name.as_str(), told.id().as_str()), ("7", "https://id.example#acme#client_id=7"));
 
     let refused = whom(Identity::named("ann\r\nX-Role: admin")).unwrap_err();
     assert!(matches!(refused, Refused::Caller(_)), "{refused}");

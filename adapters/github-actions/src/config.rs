@@ -88,7 +88,7 @@ pub struct App {
 pub struct PerCaller {
     /// Each person's, such as `{ ann = { env = "GH_ANN" }, bob = { file = "bob.token" } }`. A person is known by the name of their API
     /// key, by `certificate#NAME` of their certificate, or by `ISSUER#SUBJECT` of their token (`ISSUER#TENANT#SUBJECT` with a tenant),
-    /// where `#` and `%` within a part are written as `%23` and `%25`.
+    /// where `#` and `%` within a part are written as `%23` and `%25`; a client that acts for nobody else is `ISSUER#client_id=CLIENT`.
     pub tokens: BTreeMap<String, Secret>,
 }
 

@@ -5,6 +5,10 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
+/// What an id has in the place of a subject, where there is none: before the client's, or the name.
+const CLIENT: &str = "client_id=";
+const NAME: &str = "name=";
+
 /// Who asked for a job, or answers or cancels it. It is kept with the task, so that what is done later (another attempt, or a
 /// cancellation by an operator or by a deadline) is done as whoever asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,6 +21,10 @@ pub struct OnBehalfOf {
     /// By which name the issuer knows them: the `sub` of their token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
+    /// The client that acts for nobody but itself, by the `client_id` that the issuer knows it by: then there is no subject.
+    /// Some user's `sub` may be the same word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
     /// On whose behalf they act, where an issuer serves several organisations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
@@ -35,7 +43,14 @@ impl OnBehalfOf {
 
     /// Somebody of whom nothing but the name is known.
     pub fn named(name: impl Into<String>) -> Self {
-        Self { name: name.into(), issuer: None, subject: None, tenant: None, groups: BTreeSet::new() }
+        Self {
+            name: name.into(),
+            issuer: None,
+            subject: None,
+            client: None,
+            tenant: None,
+            groups: BTreeSet::new(),
+        }
     }
 
     /// The same, if it can be handed to engines: of bounded size, and without control characters, since it ends up in
@@ -51,6 +66,7 @@ impl OnBehalfOf {
             ("name", Some(&self.name)),
             ("issuer", self.issuer.as_ref()),
             ("subject", self.subject.as_ref()),
+            ("client_id", self.client.as_ref()),
             ("tenant", self.tenant.as_ref()),
         ];
         let groups = self.groups.iter().map(|group| ("group", Some(group)));
@@ -83,19 +99,20 @@ impl OnBehalfOf {
     /// an issuer lets people choose.
     ///
     /// The name, where nobody but this server's config vouches for it (an API key); with a token `ISSUER#SUBJECT`, and
-    /// `ISSUER#TENANT#SUBJECT` with a tenant. A `#` or `%` within a part is written as `%23` or `%25`, so that no two
-    /// people have one id.
+    /// `ISSUER#TENANT#SUBJECT` with a tenant. For a client that acts for nobody but itself `client_id=CLIENT` stands in the
+    /// subject's place. A `#` or `%` within a part is written as `%23` or `%25`, and so is (`%3D`) the `=` of a subject that
+    /// begins like a client's, so that no two people have one id.
     pub fn id(&self) -> String {
-        if self.issuer.is_none() && self.subject.is_none() && self.tenant.is_none() {
-            return escaped(&self.name);
-        }
-        // Without a subject, the name is all that the issuer has said.
-        let subject = self
-            .subject
-            .as_ref()
-            .map_or_else(|| format!("name={}", escaped(&self.name)), |subject| escaped(subject));
-        let issuer = escaped(self.issuer.as_deref().unwrap_or_default());
-        match &self.tenant {
+        let Self { name, issuer, subject, client, tenant, groups: _ } = self;
+        let subject = match (client, subject) {
+            (Some(client), _) => format!("{CLIENT}{}", escaped(client)),
+            (None, Some(subject)) => unmarked(escaped(subject)),
+            (None, None) if issuer.is_none() && tenant.is_none() => return escaped(name),
+            // Without a subject, the name is all that the issuer has said.
+            (None, None) => format!("{NAME}{}", escaped(name)),
+        };
+        let issuer = escaped(issuer.as_deref().unwrap_or_default());
+        match tenant {
             Some(tenant) => format!("{issuer}#{}#{subject}", escaped(tenant)),
             None => format!("{issuer}#{subject}"),
         }
@@ -110,6 +127,14 @@ fn is_unfit(c: char) -> bool {
 
 fn escaped(part: &str) -> String {
     part.replace('%', "%25").replace('#', "%23")
+}
+
+/// A subject that cannot be taken for what stands in a subject's place. Any other stays as it is, `=` and all: base64 ends in it.
+fn unmarked(subject: String) -> String {
+    match [CLIENT, NAME].iter().any(|mark| subject.starts_with(mark)) {
+        true => subject.replacen('=', "%3D", 1),
+        false => subject,
+    }
 }
 
 #[cfg(test)]
@@ -131,7 +156,19 @@ mod tests {
         assert_eq!(OnBehalfOf::named("ann").id(), "ann");
         assert_eq!(told("https://id.example", "7", None).id(), "https://id.example#7");
         assert_eq!(told("https://id.example", "7", Some("acme")).id(), "https://id.example#acme#7");
+        assert_eq!(told("https://id.example", "NyE=", None).id(), "https://id.example#NyE=");
+        let client =
+            |id: &str| OnBehalfOf { client: Some(id.to_owned()), subject: None, ..told("i", "", None) };
+        assert_eq!(client("nightly").id(), "i#client_id=nightly");
         let people = [
+            client("s"),
+            client("t#s"),
+            OnBehalfOf { tenant: Some("t".to_owned()), ..client("s") },
+            OnBehalfOf { issuer: None, ..client("s") },
+            OnBehalfOf::named("client_id=s"),
+            told("i", "client_id=s", None),
+            told("i", "client_id%3Ds", None),
+            told("i", "name=Ann", None),
             OnBehalfOf::named("i#s"),
             OnBehalfOf::named("i%23s"),
             told("i", "s", None),

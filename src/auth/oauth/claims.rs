@@ -133,7 +133,8 @@ impl Reading {
         let who = Identity {
             name,
             issuer: Some(self.issuer.clone()),
-            subject: Some(subject.text().to_owned()),
+            subject: subject.named().map(str::to_owned),
+            client: subject.client().map(str::to_owned),
             tenant,
             scopes: self.scopes(&claims),
             groups,
@@ -174,6 +175,14 @@ impl<'a> Subject<'a> {
         match self {
             Self::Named(text) | Self::Client(text) => text,
         }
+    }
+
+    fn named(self) -> Option<&'a str> {
+        if let Self::Named(name) = self { Some(name) } else { None }
+    }
+
+    fn client(self) -> Option<&'a str> {
+        if let Self::Client(id) = self { Some(id) } else { None }
     }
 }
 
@@ -256,8 +265,8 @@ mod tests {
         let bearer = bearer.unwrap();
         assert_eq!(bearer.owner.as_str(), r#"["https://login.example","ann"]"#);
         assert_eq!(bearer.until, Some(Timestamp::from_millis(NOW * 1000 + 30_500)));
-        let Identity { name, issuer, subject, tenant, scopes, groups, claims } = bearer.who;
-        assert_eq!((name.as_str(), subject.as_deref(), tenant), ("Ann[1m", Some("ann"), None));
+        let Identity { name, issuer, subject, client, tenant, scopes, groups, claims } = bearer.who;
+        assert_eq!((name.as_str(), subject.as_deref(), client, tenant), ("Ann[1m", Some("ann"), None, None));
         assert_eq!(issuer.as_deref(), Some("https://login.example"));
         assert_eq!(Vec::from_iter(scopes), ["more", "read", "write"]);
         assert_eq!(Vec::from_iter(groups), ["data", "release"]);
@@ -366,6 +375,8 @@ mod tests {
         }
         let machine = word(&json!({"sub": null, "client_id": "nightly"}), false).unwrap();
         assert_eq!(machine.owner.as_str(), r#"["https://login.example",{"client_id":"nightly"}]"#);
+        assert_eq!((machine.who.name.as_str(), &machine.who.subject), ("nightly", &None));
+        assert_eq!(machine.who.client.as_deref(), Some("nightly"));
         assert_eq!(read(&json!({"sub": null, "client_id": "nightly"})), Err(Flaw::Lacks("sub")));
         assert_eq!(word(&json!({"aud": "other"}), true), Err(Flaw::Audience), "what is said counts");
     }
