@@ -12,6 +12,8 @@ pub mod record;
 mod stored;
 pub mod suspicion;
 mod tail;
+#[cfg(test)]
+mod tests;
 pub mod verify;
 mod writer;
 
@@ -205,8 +207,13 @@ impl Auditor {
         if is_written { Ok(()) } else { Err(cannot()) }
     }
 
+    /// Something that nobody here asked for.
+    fn unasked(&self, kind: Kind, outcome: &'static str) -> Entry {
+        Entry::new(self.means.clock.now().to_string(), &self.means.replica, kind, outcome)
+    }
+
     fn entry(&self, kind: Kind, outcome: &'static str) -> Entry {
-        let mut entry = Entry::new(self.means.clock.now().to_string(), &self.means.replica, kind, outcome);
+        let mut entry = self.unasked(kind, outcome);
         if let Some(asking) = Asking::here() {
             entry.who = asking.who();
             entry.from = Some(asking.from());
@@ -234,11 +241,14 @@ impl Auditor {
         let (Judged { writes, is_first }, over) =
             self.suspects.lock().count(pattern, subject, self.means.clock.now());
         for Over { pattern, subject, count } in over {
-            self.suspicious(pattern, &subject, count, "over");
+            // Whoever asks now only happens to be here when somebody else's window is over.
+            let entry = self.unasked(Kind::Suspicion, "over");
+            self.hand(self.suspicious(entry, pattern, &subject, count));
         }
         if is_first {
             tracing::warn!(target: "audit", subject, "{}", pattern.name());
-            self.suspicious(pattern, subject, suspicion::SUSPICIOUS, "suspicious");
+            let entry = self.entry(Kind::Suspicion, "suspicious");
+            self.write(self.suspicious(entry, pattern, subject, suspicion::SUSPICIOUS));
         }
         if writes {
             self.write(entry);
@@ -246,16 +256,15 @@ impl Auditor {
         writes
     }
 
-    fn suspicious(&self, pattern: Pattern, subject: &str, count: u32, outcome: &'static str) {
+    fn suspicious(&self, mut entry: Entry, pattern: Pattern, subject: &str, count: u32) -> Entry {
         self.count(Kind::Suspicion);
-        let mut entry = self.entry(Kind::Suspicion, outcome);
         entry.detail = json!({
             "pattern": pattern.name(),
             "subject": capped(subject),
             "count": count,
             "seconds": suspicion::WINDOW.as_secs(),
         });
-        self.write(entry);
+        entry
     }
 
     fn count(&self, kind: Kind) {
@@ -265,21 +274,31 @@ impl Auditor {
         }
     }
 
+    /// Hands on what whoever asks here has done.
     fn write(&self, entry: Entry) {
-        let Some(queue) = &self.queue else { return };
+        if self.queue.is_none() {
+            return;
+        }
+        let has_room = self.hand(entry);
         if let Some(asking) = Asking::here() {
             asking.has_told();
-        }
-        // Memory has an end: what a disk cannot keep up with is counted, and the log says how much it was.
-        if self.shared.waiting.fetch_add(1, Ordering::Relaxed) >= MOST_WAITING
-            || queue.send(Handed::Line(entry.object())).is_err()
-        {
-            self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
-            self.shared.lost.fetch_add(1, Ordering::Relaxed);
-            if let Some(asking) = Asking::here() {
+            if !has_room {
                 asking.has_lost();
             }
         }
+    }
+
+    /// Hands a line to the writer. False if it is lost.
+    fn hand(&self, entry: Entry) -> bool {
+        let Some(queue) = &self.queue else { return true };
+        // Memory has an end: what a disk cannot keep up with is counted, and the log says how much it was.
+        let is_lost = self.shared.waiting.fetch_add(1, Ordering::Relaxed) >= MOST_WAITING
+            || queue.send(Handed::Line(entry.object())).is_err();
+        if is_lost {
+            self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
+            self.shared.lost.fetch_add(1, Ordering::Relaxed);
+        }
+        !is_lost
     }
 }
 

@@ -1,0 +1,60 @@
+//! What the [`Auditor`] hands to its writer.
+
+use super::*;
+use crate::auth::{Identity, Principal};
+use crate::clock::System;
+use crate::store::suite::ManualClock;
+use crate::tasks::task::TaskId;
+
+/// An auditor whose lines come back, with its clock.
+fn auditor() -> (Auditor, mpsc::UnboundedReceiver<Handed>, Arc<ManualClock>) {
+    let clock = ManualClock::at(taskbridge_sdk::Timestamp::from_millis(0));
+    let means = Means {
+        seal: Seal::new(&[7; 32], System::entropy()),
+        clock: Arc::clone(&clock) as _,
+        entropy: System::entropy(),
+        replica: "here".to_owned(),
+    };
+    let (queue, lines) = mpsc::unbounded_channel();
+    (Auditor { queue: Some(queue), ..Auditor::off(means) }, lines, clock)
+}
+
+/// A request of somebody.
+fn request(name: &str) -> Arc<Asking> {
+    let who = Arc::new(Identity::named(name));
+    let them = Principal { owner: Owner::new(name), identified: true, who, ..Principal::anybody() };
+    Arc::new(Asking::of(&them))
+}
+
+/// The lines that were handed on since this was asked last.
+fn handed(lines: &mut mpsc::UnboundedReceiver<Handed>) -> Vec<Value> {
+    let mut handed = Vec::new();
+    while let Ok(Handed::Line(line)) = lines.try_recv() {
+        handed.push(serde_json::from_str(&line).unwrap());
+    }
+    handed
+}
+
+#[test]
+fn what_somebody_did_too_often_is_told_in_nobody_elses_name() {
+    let (auditor, mut lines, clock) = auditor();
+    let (owner, id) = (Owner::new("mallory"), TaskId::from_wire("guessed"));
+    request("mallory").while_doing(|| {
+        (0..1_000).for_each(|_| auditor.note(Event::NotFound { owner: &owner, id: &id }));
+    });
+    handed(&mut lines);
+    clock.advance(Duration::from_secs(61));
+    let ann = request("ann");
+    // The line of what she did herself is not what this is about.
+    ann.while_doing(|| {
+        auditor.tell(Kind::LookupFailed, auditor.entry(Kind::LookupFailed, "not_found"), "ann")
+    });
+    let lines = handed(&mut lines);
+    let [over, own] = &lines[..] else { panic!("{lines:?}") };
+    assert_eq!((&over["outcome"], &over["detail"]["subject"]), (&json!("over"), &json!("owner mallory")));
+    assert_eq!(over["detail"]["count"], 1_000);
+    for member in ["who", "from", "request"] {
+        assert_eq!(over.get(member), None, "{over}");
+    }
+    assert_eq!(own["who"]["name"], "ann");
+}
