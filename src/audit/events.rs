@@ -67,8 +67,9 @@ impl Auditor {
             Event::ClientTask { held: Held { of, stage, .. }, .. } => {
                 let mut entry = self.entry(Kind::ClientTask, "ok");
                 entry.task = Some(self.named(&of.task));
+                let what = format!("{} {}", self.named(&of.task).digest, capped(&of.key));
                 entry.detail = json!({"question": capped(&of.key), "stage": capped(&format!("{stage:?}"))});
-                self.tell(Kind::ClientTask, entry, "")
+                self.tell_of_asker(Kind::ClientTask, entry, &what)
             }
         }
     }

@@ -15,8 +15,8 @@ pub const WINDOW: Duration = Duration::from_secs(60);
 pub const SUSPICIOUS: u32 = 20;
 /// So many lines of one pattern and subject are written within a window.
 pub const WRITTEN: u32 = 100;
-/// So many lines are written of one caller who reads one and the same thing.
-const READ_AGAIN: u32 = 10;
+/// So many lines are written of one caller who reads one and the same thing, or says again and again how a task stands.
+const AGAIN: u32 = 10;
 /// The most subjects of a pattern that are counted at a time. Beyond that, new ones are one and the same.
 const MOST: usize = 4_096;
 
@@ -36,6 +36,8 @@ pub enum Pattern {
     Denials,
     /// Reads of what the same caller has read within the window: of these, the subject is the caller and what they read.
     Reads,
+    /// Words of a client on a task that it made of a question: of these, the subject is the caller and the question.
+    Words,
 }
 
 impl Pattern {
@@ -47,6 +49,7 @@ impl Pattern {
             Pattern::Excess => "many requests beyond a limit",
             Pattern::Denials => "many denied calls",
             Pattern::Reads => "many reads of one and the same",
+            Pattern::Words => "many words on one task of a client's",
         }
     }
 
@@ -58,6 +61,7 @@ impl Pattern {
             Kind::LimitExceeded => Some(Pattern::Excess),
             Kind::CallDenied => Some(Pattern::Denials),
             Kind::ResultRead | Kind::LogRead | Kind::ArtifactRead => Some(Pattern::Reads),
+            Kind::ClientTask => Some(Pattern::Words),
             _ => None,
         }
     }
@@ -65,14 +69,15 @@ impl Pattern {
     /// So many lines of one subject are written within a window.
     const fn written(self) -> u32 {
         match self {
-            Pattern::Reads => READ_AGAIN,
+            Pattern::Reads | Pattern::Words => AGAIN,
             Pattern::Lookups | Pattern::Authentications | Pattern::Excess | Pattern::Denials => WRITTEN,
         }
     }
 
-    /// True if those for whom there is no room are counted together. Who reads many things is no suspect: all that is written.
+    /// True if those for whom there is no room are counted together. Who reads many things, or is
+    /// asked many, is no suspect: all that is written.
     const fn has_rest(self) -> bool {
-        !matches!(self, Pattern::Reads)
+        !matches!(self, Pattern::Reads | Pattern::Words)
     }
 }
 
@@ -171,7 +176,7 @@ mod tests {
             .count();
         assert_eq!(written, things);
         let again = (0..1_000).filter(|_| suspects.count(Pattern::Reads, "ann 1", at(1)).0.writes).count();
-        assert_eq!(again, READ_AGAIN as usize - 1, "one was before");
+        assert_eq!(again, AGAIN as usize - 1, "one was before");
         let over = suspects.over(at(60));
         assert_eq!(over, [Over { pattern: Pattern::Reads, subject: "ann 1".to_owned(), count: 1_001 }]);
     }

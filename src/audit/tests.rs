@@ -4,6 +4,7 @@ use super::*;
 use crate::auth::{Identity, Principal};
 use crate::clock::System;
 use crate::store::suite::ManualClock;
+use crate::tasks::store::{Held, Message, Stage};
 use crate::tasks::task::TaskId;
 
 /// An auditor whose lines come back, with its clock.
@@ -57,4 +58,28 @@ fn what_somebody_did_too_often_is_told_in_nobody_elses_name() {
         assert_eq!(over.get(member), None, "{over}");
     }
     assert_eq!(own["who"]["name"], "ann");
+}
+
+#[test]
+fn what_a_client_says_of_its_task_is_told_ten_times_a_minute() {
+    let (auditor, mut lines, clock) = auditor();
+    let owner = Owner::new("ann");
+    let held = |key: &str, stage| Held {
+        of: Message { task: TaskId::from_wire("task"), key: key.to_owned(), n: 1 },
+        id: TaskId::from_wire("theirs"),
+        since: clock.now(),
+        stage,
+        every: Duration::from_secs(1),
+    };
+    request("ann").while_doing(|| {
+        for _ in 0..500 {
+            for stage in [Stage::Working, Stage::InputRequired] {
+                auditor.note(Event::ClientTask { owner: &owner, held: &held("one", stage) });
+            }
+        }
+        auditor.note(Event::ClientTask { owner: &owner, held: &held("two", Stage::Working) });
+    });
+    let lines = handed(&mut lines);
+    let of = |event: &str| lines.iter().filter(|line| line["event"] == event).count();
+    assert_eq!((of("client.task"), of("suspicion")), (10 + 1, 1));
 }

@@ -62,13 +62,18 @@ impl Service {
         let mut task = self.find(by, id).await?.ok_or(AnswerError::NotFound)?;
         let person = self.permits(by, Deed::Answer, &task).map_err(AnswerError::Refused)?;
         let answerer = Answerer { owner: by.owner().clone(), person };
-        self.ledger.audit.announce(Wish::Answer(id)).await?;
+        let mut is_announced = false;
         loop {
             let asked = task.questions.iter().find(|asked| asked.key == key).ok_or(AnswerError::NotFound)?;
             if asked.status != AskedStatus::Open {
                 return Err(AnswerError::Closed);
             }
             let answer = asking::fit(&asked.question, answer.clone()).map_err(AnswerError::Invalid)?;
+            // Of what changes nothing there is nothing to be told.
+            if !is_announced {
+                self.ledger.audit.announce(Wish::Answer(id)).await?;
+                is_announced = true;
+            }
             let event = Event::Answered { key: key.to_owned(), answer, by: answerer.clone() };
             match self.ledger.commit(&task, event, Lease::Keep).await? {
                 Commit::Done(after) => {

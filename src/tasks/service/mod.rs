@@ -20,7 +20,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use taskbridge_sdk::Output;
+use taskbridge_sdk::{OnBehalfOf, Output};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -137,8 +137,10 @@ impl Service {
         if task.has_ended() {
             return Ok(Cancelled::AlreadyEnded(task));
         }
-        self.ledger.audit.announce(Wish::Cancel(id)).await?;
-        self.ledger.audit.note(Told::CancelAsked(&task));
+        if !is_wished(&task, mode, on_behalf_of.as_ref()) {
+            self.ledger.audit.announce(Wish::Cancel(id)).await?;
+            self.ledger.audit.note(Told::CancelAsked(&task));
+        }
         match self.ledger.apply(task, Event::CancelRequested { mode, on_behalf_of }, Lease::Keep).await? {
             // The job may have ended between the read and the write.
             Some(after) if after.outcome().is_some_and(|outcome| outcome != Outcome::Cancelled) => {
@@ -177,4 +179,11 @@ impl Service {
     pub async fn output(&self, task: &Task) -> Result<Option<Output>> {
         self.ledger.store.output(&task.id).await
     }
+}
+
+/// True if the wish is on record as it is: who wishes the same again and again has nothing more told of it.
+fn is_wished(task: &Task, mode: Cancel, on_behalf_of: Option<&OnBehalfOf>) -> bool {
+    let before = task.cancel.as_ref();
+    mode == Cancel::Request
+        && before.is_some_and(|cancel| cancel.taken || cancel.on_behalf_of.as_ref() == on_behalf_of)
 }

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::json;
 
-use super::{KEYS, log, of_event, stopped, to_file};
+use super::{KEYS, log, of_event, stopped, to_file, until};
 use crate::support::{Client, Modern};
 
 #[tokio::test]
@@ -47,6 +47,36 @@ async fn who_reads_the_same_again_and_again_does_not_fill_the_disk() {
     let lines = log(&place);
     assert_eq!(of_event(&lines, "result.read").len(), 2 * 10, "ten of each");
     assert_eq!(of_event(&lines, "suspicion").len(), 2);
+}
+
+#[tokio::test]
+async fn what_changes_nothing_is_not_told_however_often() {
+    let deaf = "[tools.deaf]\nbackend = \"engine\"\ntarget = { delay_ms = 3600000, ignore_cancel = true }\n";
+    let place = to_file(&format!("on_failure = \"refuse\"\n\n{deaf}"));
+    let server = place.serve();
+    let ann = Modern::with_tasks(server.url()).with_key(KEYS[0].1);
+    let deaf = ann.call("deaf", &json!({}), json!({})).await.unwrap()["taskId"].as_str().unwrap().to_owned();
+    until(&place, "task.started", &deaf).await;
+    let asks = ann.call("asks", &json!({}), json!({})).await.unwrap()["taskId"].as_str().unwrap().to_owned();
+    let key = loop {
+        let task = ann.request("tasks/get", json!({"taskId": asks})).await.unwrap();
+        if let Some(key) = task["inputRequests"].as_object().and_then(|asked| asked.keys().next().cloned()) {
+            break key;
+        }
+    };
+    let answer = json!({"action": "accept", "content": {"colour": "red"}});
+    let update = json!({"taskId": asks, "inputResponses": {key: answer}});
+    for _ in 0..30 {
+        ann.request("tasks/cancel", json!({"taskId": deaf})).await.unwrap();
+        ann.request("tasks/update", update.clone()).await.unwrap();
+    }
+    stopped(&place, server).await;
+    let lines = log(&place);
+    assert_eq!(of_event(&lines, "task.cancelled").len(), 1);
+    assert_eq!(of_event(&lines, "question.answered").len(), 1);
+    let wished = of_event(&lines, "call.received");
+    let of = |verb: &str| wished.iter().filter(|line| line["detail"]["verb"] == verb).count();
+    assert_eq!((of("cancel"), of("answer")), (1, 1));
 }
 
 #[tokio::test]
