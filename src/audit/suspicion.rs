@@ -11,6 +11,8 @@ use super::record::Kind;
 
 /// Over how long something is counted.
 pub const WINDOW: Duration = Duration::from_secs(60);
+/// All that is counted is gone through so seldom, whoever comes: it takes a while, and everybody waits for it.
+const SWEEP: Duration = Duration::from_secs(1);
 /// So often within a window is suspicious.
 pub const SUSPICIOUS: u32 = 20;
 /// So many lines of one pattern and subject are written within a window.
@@ -105,6 +107,7 @@ pub struct Over {
 #[derive(Debug, Default)]
 pub struct Suspects {
     counts: HashMap<Pattern, HashMap<String, (Timestamp, u32)>>,
+    swept: Option<Timestamp>,
 }
 
 impl Suspects {
@@ -112,27 +115,36 @@ impl Suspects {
     pub fn count(&mut self, pattern: Pattern, subject: &str, now: Timestamp) -> (Judged, Vec<Over>) {
         let mut over = Vec::new();
         let known = self.counts.get(&pattern).and_then(|subjects| subjects.get(subject));
-        let is_known = known.is_some_and(|(since, _)| now.since(*since) < WINDOW);
-        if !is_known {
+        let is_known = known.is_some_and(|(since, _)| lasts(*since, now));
+        if !is_known && self.swept.is_none_or(|swept| now.since(swept) >= SWEEP) {
             over = self.over(now);
         }
         let subjects = self.counts.entry(pattern).or_default();
-        let is_full = !is_known && subjects.len() >= MOST;
+        let is_full = !subjects.contains_key(subject) && subjects.len() >= MOST;
         if is_full && !pattern.has_rest() {
             return (Judged { writes: true, is_first: false }, over);
         }
         let subject = if is_full { REST } else { subject };
-        let (_, count) = subjects.entry(subject.to_owned()).or_insert((now, 0));
+        let (since, count) = subjects.entry(subject.to_owned()).or_insert((now, 0));
+        // It ends at its own moment, whenever the others are gone through.
+        if !lasts(*since, now) {
+            let before = std::mem::take(count);
+            *since = now;
+            if before > pattern.written() {
+                over.push(Over { pattern, subject: subject.to_owned(), count: before });
+            }
+        }
         *count = count.saturating_add(1);
         (Judged { writes: *count <= pattern.written(), is_first: *count == SUSPICIOUS }, over)
     }
 
     /// Forgets the windows that are over. Those of which something was not written come back.
     pub fn over(&mut self, now: Timestamp) -> Vec<Over> {
+        self.swept = Some(now);
         let mut over = Vec::new();
         for (pattern, subjects) in &mut self.counts {
             subjects.retain(|subject, (since, count)| {
-                let lasts = now.since(*since) < WINDOW;
+                let lasts = lasts(*since, now);
                 if !lasts && *count > pattern.written() {
                     over.push(Over { pattern: *pattern, subject: subject.clone(), count: *count });
                 }
@@ -141,6 +153,11 @@ impl Suspects {
         }
         over
     }
+}
+
+/// True if a window that began then is not over.
+fn lasts(since: Timestamp, now: Timestamp) -> bool {
+    now.since(since) < WINDOW
 }
 
 #[cfg(test)]
@@ -165,6 +182,23 @@ mod tests {
         assert_eq!(over, [Over { pattern: Pattern::Lookups, subject: "ann".to_owned(), count: 200 }]);
         assert_eq!(suspects.over(at(1000)), []);
         assert!(suspects.counts[&Pattern::Lookups].is_empty(), "what is past is forgotten");
+    }
+
+    #[test]
+    fn all_are_gone_through_once_a_second_whoever_comes() {
+        let mut suspects = Suspects::default();
+        let ends = |count| Over { pattern: Pattern::Lookups, subject: "ann".to_owned(), count };
+        let mut again = |subject: &str, millis: u64, times: u32| {
+            let now = Timestamp::from_millis(0) + Duration::from_millis(millis);
+            (0..times).flat_map(|_| suspects.count(Pattern::Lookups, subject, now).1).collect::<Vec<_>>()
+        };
+        assert_eq!(again("ann", 0, 200), []);
+        assert_eq!(again("new", 59_500, 1), []);
+        assert_eq!(again("newer", 60_200, 1), [], "it was done 700 ms ago");
+        assert_eq!(again("newest", 60_500, 1), [ends(200)]);
+        assert_eq!(again("ann", 60_600, 300), []);
+        assert_eq!(again("another", 120_000, 1), []);
+        assert_eq!(again("ann", 120_700, 1), [ends(300)], "her own window is over at its own moment");
     }
 
     #[test]
