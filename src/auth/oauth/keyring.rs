@@ -128,12 +128,14 @@ impl Keyring {
 
     /// Checks by whom a token is signed, and says by which key.
     pub(super) async fn check(self: &Arc<Self>, token: &Jwt<'_>) -> Result<PublicKey, Refused> {
-        let due = self.kept.lock().is_due(Instant::now());
+        let (due, failed) = {
+            let kept = self.kept.lock();
+            (kept.is_due(Instant::now()), kept.failed)
+        };
         let fetch = if due { self.fetch() } else { None };
         let mut usable = self.kept.lock().usable(Instant::now());
-        if usable.is_none()
-            && let Some(fetch) = fetch
-        {
+        // Old keys are used while the issuer is away, and not while it is asked: one of them may have been withdrawn.
+        if let Some(fetch) = fetch.filter(|_| !failed || usable.is_none()) {
             fetch.await;
             usable = self.kept.lock().usable(Instant::now());
         }
@@ -236,6 +238,11 @@ fn spawn(work: impl Future<Output = ()> + Send + 'static) -> tokio::task::JoinHa
 
 #[cfg(test)]
 mod tests {
+    use data_encoding::BASE64URL_NOPAD;
+    use serde_json::json;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
     use super::*;
 
     #[test]
@@ -267,5 +274,57 @@ mod tests {
         kept.failed = true;
         assert!(!kept.may_fetch(start + Duration::from_secs(1)));
         assert!(kept.may_fetch(start + Duration::from_secs(2)));
+    }
+
+    /// Keys of these ids, as an issuer shows them.
+    fn shown(ids: &[&str]) -> Vec<u8> {
+        let x = "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo";
+        let key = |id: &&str| json!({"kty": "OKP", "crv": "Ed25519", "x": x, "kid": id});
+        json!({"keys": ids.iter().map(key).collect::<Vec<_>>()}).to_string().into_bytes()
+    }
+
+    /// An issuer that shows one key, to whoever asks.
+    async fn show(listener: TcpListener, id: &str) {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let read = stream.read(&mut [0; 4096]).await.unwrap();
+            assert!(read > 0);
+            let body = shown(&[id]);
+            let head =
+                format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", body.len());
+            stream.write_all(&[head.as_bytes(), &body].concat()).await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_token_is_checked_by_no_old_keys_while_the_issuer_shows_others() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let keys = Url::parse(&format!("http://{}/keys", listener.local_addr().unwrap())).unwrap();
+        let (issuer, way) = ("https://login.example".to_owned(), Way::default());
+        let url = Url::parse(&issuer).unwrap();
+        let ring = Keyring::new(Source { issuer, url, keys: Some(keys), way }).unwrap();
+        let header = BASE64URL_NOPAD.encode(br#"{"alg":"EdDSA","kid":"withdrawn"}"#);
+        let token = format!("{header}.e30.AAAA");
+        let token = Jwt::parse(token.as_bytes()).unwrap().unwrap();
+        let since = Instant::now();
+        ring.kept.lock().keys = Some((Arc::new(KeySet::parse(&shown(&["withdrawn"])).unwrap()), since));
+        assert_eq!(
+            ring.check(&token).await,
+            Err(Refused::Flawed(Flaw::Signature)),
+            "by the key of that name"
+        );
+
+        tokio::time::pause();
+        tokio::time::advance(OLD).await;
+        tokio::time::resume();
+        let checked = tokio::select! {
+            checked = ring.check(&token) => checked,
+            () = show(listener, "new") => unreachable!("it shows them without end"),
+        };
+        assert_eq!(checked, Err(Refused::Flawed(Flaw::Key)), "there is no such key any more");
+
+        // Nobody listens there now.
+        ring.kept.lock().keys = Some((Arc::new(KeySet::parse(&shown(&["withdrawn"])).unwrap()), since));
+        assert_eq!(ring.check(&token).await, Err(Refused::Flawed(Flaw::Signature)), "no others can be had");
     }
 }
