@@ -9,8 +9,8 @@ use std::time::Duration;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
-use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::{RootCertStore, ServerConfig, version};
 use sha2::{Digest as _, Sha256};
 use taskbridge_sdk::Timestamp;
@@ -129,6 +129,11 @@ impl Tls {
             other => TlsError::Other(other.to_string()),
         })?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        if clients.is_some() {
+            // A session that is taken up again brings its client's certificate along, and nobody would look at its dates.
+            config.session_storage = Arc::new(NoServerSessionStorage {});
+            config.send_tls13_tickets = 0;
+        }
         Ok(Self { config: Arc::new(config), certificate, clients })
     }
 

@@ -1,13 +1,18 @@
 //! TLS on the server's own port: who gets through, who does not, and certificates that change while it serves.
 
 use std::fs;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use reqwest::Client;
+use rustls::pki_types::ServerName;
+use rustls::{HandshakeKind, version};
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsConnector;
 
 use super::raw::{PATIENCE, Raw};
 use crate::support::certificates::{self, openssl};
@@ -159,6 +164,32 @@ async fn clients_are_held_against_the_authorities_of_the_config() {
         {
             let client = client(&app.place, &["ca"], shows);
             assert_eq!(is_served(&client, &app.server).await, served, "{wanted}: {shows:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_clients_certificate_is_looked_at_whenever_it_connects() {
+    let place = place("client_ca = { file = \"ca.pem\" }\n");
+    issue(&place, "ca", "good", 2);
+    let app = TestApp { server: place.serve(), place };
+    let authority = app.server.url().trim_start_matches("https://").trim_end_matches("/mcp");
+    for version in [&version::TLS13, &version::TLS12] {
+        let connector =
+            TlsConnector::from(Arc::new(certificates::by_rustls(&app.place, "ca", "good", version)));
+        for _ in 0..2 {
+            let socket = TcpStream::connect(authority).await.unwrap();
+            let name = ServerName::try_from("localhost").unwrap();
+            let mut stream = connector.connect(name, socket).await.unwrap();
+            stream
+                .write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+                .await
+                .unwrap();
+            let mut answer = String::new();
+            timeout(PATIENCE, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
+            assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+            let kind = stream.get_ref().1.handshake_kind();
+            assert!(kind.is_some_and(|kind| kind != HandshakeKind::Resumed), "{version:?}: {kind:?}");
         }
     }
 }

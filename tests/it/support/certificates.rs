@@ -5,6 +5,10 @@ use std::fs;
 use std::process::Command;
 
 use reqwest::{Certificate, Client, ClientBuilder, Identity};
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
 
 use super::Place;
 
@@ -55,4 +59,23 @@ pub(crate) fn client(place: &Place, trusts: &[&str], shows: Option<&str>) -> Cli
         }
         None => client,
     }
+}
+
+/// The same, by TLS alone: what it keeps of a session is for all that connect by it.
+pub(crate) fn by_rustls(
+    place: &Place,
+    trusts: &str,
+    shows: &str,
+    version: &'static SupportedProtocolVersion,
+) -> ClientConfig {
+    let certificate = |name: &str| CertificateDer::from_pem_file(place.path(&format!("{name}.pem"))).unwrap();
+    let mut trusted = RootCertStore::empty();
+    trusted.add(certificate(trusts)).unwrap();
+    let key = PrivateKeyDer::from_pem_file(place.path(&format!("{shows}.key"))).unwrap();
+    ClientConfig::builder_with_provider(aws_lc_rs::default_provider().into())
+        .with_protocol_versions(&[version])
+        .unwrap()
+        .with_root_certificates(trusted)
+        .with_client_auth_cert(vec![certificate(shows)], key)
+        .unwrap()
 }
