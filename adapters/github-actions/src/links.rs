@@ -1,7 +1,6 @@
 //! Fetches logs and artifacts from where GitHub's links lead: other hosts, which must never be sent a credential. What is
 //! fetched is bounded, or given on as it comes.
 
-use std::net::IpAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -99,15 +98,8 @@ fn may_lead(api: &Url, to: &Url) -> bool {
     secured && (!is_near(to) || is_near(api))
 }
 
-/// True if an address is this machine or its own network segment, by what it says: no name is looked up.
 fn is_near(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or_default().trim_end_matches('.');
-    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-    match address.map(|address| address.to_canonical()) {
-        Ok(IpAddr::V4(four)) => four.is_loopback() || four.is_link_local() || four.is_unspecified(),
-        Ok(IpAddr::V6(six)) => six.is_loopback() || six.is_unicast_link_local() || six.is_unspecified(),
-        Err(_) => host == "localhost" || host.ends_with(".localhost"),
-    }
+    url.host_str().is_some_and(taskbridge_sdk::is_near)
 }
 
 /// What a link leads to, as it comes.

@@ -21,6 +21,7 @@ mod harmless;
 mod hooks;
 mod job;
 mod media;
+mod near;
 mod note;
 mod on_behalf_of;
 mod output;
@@ -44,6 +45,7 @@ pub use job::{
     Subject, Trace,
 };
 pub use media::{is_text, media_type};
+pub use near::is_near;
 pub use note::{Level, Note};
 pub use on_behalf_of::OnBehalfOf;
 pub use output::{Artifact, ArtifactData, Content, Embedded, Output};

@@ -4,7 +4,7 @@
 use reqwest::Url;
 use serde::Deserialize;
 
-use super::fetch::{Line, NoAnswer, is_loopback, is_safe, told};
+use super::fetch::{Line, NoAnswer, is_safe, told};
 
 const OAUTH: &str = "oauth-authorization-server";
 const OPENID: &str = "openid-configuration";
@@ -57,10 +57,13 @@ fn believed(issuer: &Url, name: &str, document: &[u8]) -> Result<Url, String> {
     }
     let keys = metadata.jwks_uri.ok_or("it names no keys (`jwks_uri`)")?;
     let keys = Url::parse(&keys).map_err(|_| format!("its `jwks_uri` {keys:?} is no address"))?;
-    // An issuer elsewhere must not send this server to what listens on its own machine only.
-    if !is_safe(&keys) || (is_loopback(&keys) && !is_loopback(issuer)) {
+    // An issuer elsewhere must not send this server to what listens on its own machine, or for its own network segment, only.
+    let is_near = |url: &Url| url.host_str().is_none_or(taskbridge_sdk::is_near);
+    if !is_safe(&keys) || (is_near(&keys) && !is_near(issuer)) {
         let keys = told(&keys);
-        return Err(format!("its `jwks_uri` {keys} is not asked: it must be https, and not on this machine"));
+        return Err(format!(
+            "its `jwks_uri` {keys} is not asked: it must be https, and not on this machine or link-local"
+        ));
     }
     Ok(keys)
 }
@@ -108,6 +111,14 @@ mod tests {
             ("https://login.example", of("http://keys.example"), "not asked"),
             ("https://login.example", of("http://127.0.0.1:2379/keys"), "not asked"),
             ("https://login.example", of("https://localhost/keys"), "not asked"),
+            ("https://login.example", of("https://localhost./keys"), "not asked"),
+            ("https://login.example", of("https://x.localhost/keys"), "not asked"),
+            ("https://login.example", of("https://0.0.0.0/keys"), "not asked"),
+            ("https://login.example", of("https://0x7f.1/keys"), "not asked"),
+            ("https://login.example", of("https://[::]/keys"), "not asked"),
+            ("https://login.example", of("https://[::ffff:127.0.0.1]/keys"), "not asked"),
+            ("https://login.example", of("https://169.254.169.254/latest"), "not asked"),
+            ("https://login.example", of("https://[fe80::1]/keys"), "not asked"),
             ("https://login.example", of("file:///etc/passwd"), "not asked"),
             ("https://login.example", of("nonsense"), "no address"),
             ("https://login.example", r#"{"issuer":"https://login.example"}"#.to_owned(), "no keys"),

@@ -118,7 +118,7 @@ pub fn is_safe(url: &Url) -> bool {
 }
 
 /// True if an address is on this machine by what it says: no name is looked up.
-pub(super) fn is_loopback(url: &Url) -> bool {
+fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let address = host.trim_start_matches('[').trim_end_matches(']');
     host == "localhost" || address.parse().is_ok_and(|address: IpAddr| address.is_loopback())
