@@ -38,7 +38,7 @@ use taskbridge_sdk::Output;
 use crate::access::{Rule, Rules};
 use crate::current::Current;
 use crate::seal::Seal;
-use crate::tasks::service::{OF_OWNER, OF_OWNER_BY_TOOL};
+use crate::tasks::slots::{OF_OWNER, OF_OWNER_BY_TOOL};
 use crate::tasks::store::SlotLimit;
 use crate::tasks::task::Spec;
 use crate::tasks::tools::{Opened, Tools};

@@ -8,7 +8,7 @@ use super::Backend;
 use super::owner_limits::OwnerLimits;
 use super::shape::ConcurrencyGroup;
 use super::tool_shape::Tool;
-use crate::tasks::service::{OF_OWNER, OF_OWNER_BY_TOOL};
+use crate::tasks::slots::{OF_OWNER, OF_OWNER_BY_TOOL};
 
 /// The slots of a tool's jobs, and the most jobs that may hold each of them.
 pub(super) fn of(

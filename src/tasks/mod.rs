@@ -13,6 +13,7 @@ pub mod notices;
 pub mod pace;
 pub mod reconciler;
 pub mod service;
+pub mod slots;
 pub mod store;
 pub mod streams;
 pub mod task;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use taskbridge_sdk::{ErrorKind, GroupKey, JobHandle, JobState, Observation, Output, Timestamp};
 
 use super::{ASK_AGAIN, Failure, Step, backoff, end, end_with, notes, questions, wait_after};
+use crate::tasks::slots::is_of_owner;
 use crate::tasks::task::{Job, Outcome, Printed, Sought, Task, Trouble};
 
 pub(super) fn intended(task: &mut Task, now: Timestamp) {
@@ -48,11 +49,19 @@ pub(super) fn no_slot(step: &mut Step, now: Timestamp) {
     let Job::Pending { queued, .. } = &mut step.task.job else { return };
     if refused {
         step.task.job = Job::Closed { handle: None };
-        let message = format!("not started: `{}` is taken up; try again later", step.task.slots.join("`, `"));
+        let message = format!("not started: {} is taken up; try again later", places(&step.task.slots));
         end_with(step, Outcome::Failed, message.clone(), Output::text(message), now);
     } else {
         *queued = true;
     }
+}
+
+/// Slots in words for all who may look at the task: those of an owner name that owner.
+fn places(slots: &[String]) -> String {
+    let (owners, shared): (Vec<_>, Vec<_>) = slots.iter().partition(|slot| is_of_owner(slot));
+    let shared = shared.into_iter().map(|slot| format!("`{slot}`"));
+    let owners = (!owners.is_empty()).then(|| "what one owner may run at once".to_owned());
+    shared.chain(owners).collect::<Vec<_>>().join(" or ")
 }
 
 /// The job exists. Also heard after the row was given up on: then it is followed to its end like any other.

@@ -7,12 +7,12 @@ use taskbridge_sdk::{JobKey, Question};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::over::is_of_owner;
 use super::{Fresh, Orphan, Over, Service};
 use crate::clock;
 use crate::tasks::audit::{Event as Told, Wish};
 use crate::tasks::machine::{self, Event};
 use crate::tasks::notices;
+use crate::tasks::slots::is_of_owner;
 use crate::tasks::store::{Attach, Holder, Inserted, NewTask, Once, StoreError};
 use crate::tasks::task::{
     Asked, AskedStatus, Asker, Job, Origin, Owner, Spec, Task, TaskId, TaskState, Terms, Undelivered,
@@ -37,7 +37,7 @@ pub struct Call {
     pub terms: Terms,
     /// The slots that the job takes.
     pub slots: Vec<String>,
-    /// What to do when one of them is taken up. Those of its owner ([`OF_OWNER`]) refuse a call in any case.
+    /// What to do when one of them is taken up. Those of its owner ([`crate::tasks::slots::OF_OWNER`]) refuse a call in any case.
     pub when_full: WhenFull,
     /// The most tasks that are kept for its owner.
     pub most_kept: Option<u32>,
@@ -189,8 +189,8 @@ impl Service {
                 let most = limits.first().map_or(0, |limit| limit.limit);
                 Err(Over::of_slot(&slot, most, &call.tool).into())
             }
-            Inserted::NoSlot { .. } if call.when_full == WhenFull::Refuse => {
-                Err(Over::Full { tool: call.tool, slots: call.slots }.into())
+            Inserted::NoSlot { full } if call.when_full == WhenFull::Refuse => {
+                Err(Over::Full { tool: call.tool, slot: full }.into())
             }
             Inserted::NoSlot { .. } => {
                 let queued = machine::next(&pending, Event::NoSlot, pending.created_at).task;
@@ -277,9 +277,7 @@ impl Service {
             }),
             Inserted::Abandoned(task) => Ok(Called::Attached(task)),
             // A row that waits in line takes no slot, so the store cannot have found one taken up.
-            Inserted::NoSlot { .. } => {
-                Err(Over::Full { tool: call.tool.clone(), slots: call.slots.clone() }.into())
-            }
+            Inserted::NoSlot { full } => Err(Over::Full { tool: call.tool.clone(), slot: full }.into()),
             Inserted::TooMany => Err(Over::Kept { most: call.most_kept.unwrap_or_default() }.into()),
         }
     }

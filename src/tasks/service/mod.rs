@@ -13,7 +13,7 @@ pub use answer::{AnswerError, Carried};
 pub use call::{Call, CallError, Called, Plain, WhenFull};
 pub use guard::{Afterwards, Carrying, Listening, Waiting};
 pub use look::{RENEW_WATCH, View};
-pub use over::{OF_OWNER, OF_OWNER_BY_TOOL, Over};
+pub use over::Over;
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};

@@ -1,34 +1,25 @@
-//! The limits that a call can be over, and the names of the slots that count what belongs to one owner. What counts is the
-//! store; it must not be done here.
+//! The limits that a call can be over. What counts is the store; it must not be done here.
 
-/// What the name of a slot begins with that counts all jobs of an owner.
-pub const OF_OWNER: &str = "owner:";
-/// What the name of a slot has that counts the jobs of an owner by one tool, between the tool's and the owner's.
-pub const OF_OWNER_BY_TOOL: &str = "/owner:";
-
-/// True if a slot counts what belongs to one owner.
-pub(super) fn is_of_owner(slot: &str) -> bool {
-    slot.starts_with(OF_OWNER) || (slot.starts_with("tool:") && slot.contains(OF_OWNER_BY_TOOL))
-}
+use crate::tasks::slots::{OF_GROUP, OF_OWNER};
 
 /// A limit that a call is over.
 #[derive(Debug, thiserror::Error)]
 pub enum Over {
-    /// A slot is taken up, and the tool refuses calls then.
-    #[error("tool {tool} refuses calls while `{}` is taken up: try again when a running task has ended", slots.join("`, `"))]
+    /// A slot is taken up, or others wait for it, and the tool refuses calls then.
+    #[error("tool {tool} refuses calls while {}: try again when a running task has ended", why(slot.as_deref()))]
     Full {
         /// The tool.
         tool: String,
-        /// Its slots.
-        slots: Vec<String>,
+        /// The slot, if one is taken up.
+        slot: Option<String>,
     },
     /// The caller runs as much as one owner may.
-    #[error("as many {what} of yours run as may run at once ({most}): call again when one of them has ended")]
+    #[error("as many tasks{} of yours run as may run at once ({most}): call again when one of them has ended", of(tool.as_deref()))]
     Running {
         /// How many.
         most: u32,
-        /// Of what.
-        what: String,
+        /// Of this tool; without it, of all.
+        tool: Option<String>,
     },
     /// The caller keeps as many tasks as one owner may.
     #[error(
@@ -44,16 +35,46 @@ impl Over {
     /// The setting that says how much there may be.
     pub fn setting(&self) -> &'static str {
         match self {
+            Self::Full { slot: Some(slot), .. } if slot.starts_with(OF_GROUP) => "concurrency_groups.limit",
             Self::Full { .. } => "max_running",
-            Self::Running { .. } => "max_running of an owner",
-            Self::Kept { .. } => "max_kept of an owner",
+            Self::Running { tool: Some(_), .. } => "max_running_per_owner",
+            Self::Running { tool: None, .. } => "limits.owner.max_running",
+            Self::Kept { .. } => "limits.owner.max_kept",
         }
     }
 
     /// The owner's slot of this name is taken up, of which there may be so many.
     pub(super) fn of_slot(slot: &str, most: u32, tool: &str) -> Self {
-        let what =
-            if slot.starts_with(OF_OWNER) { "tasks".to_owned() } else { format!("tasks of tool {tool}") };
-        Self::Running { most, what }
+        let of_all = slot.starts_with(OF_OWNER);
+        Self::Running { most, tool: (!of_all).then(|| tool.to_owned()) }
+    }
+}
+
+fn why(slot: Option<&str>) -> String {
+    slot.map_or_else(|| "others wait in line".to_owned(), |slot| format!("`{slot}` is taken up"))
+}
+
+fn of(tool: Option<&str>) -> String {
+    tool.map_or_else(String::new, |tool| format!(" of tool {tool}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_over_is_named_by_its_field_and_its_slot() {
+        let full = |slot: Option<&str>| Over::Full { tool: "x".to_owned(), slot: slot.map(str::to_owned) };
+        for (over, setting, says) in [
+            (full(Some("tool:x")), "max_running", "while `tool:x` is taken up"),
+            (full(Some("group:db")), "concurrency_groups.limit", "while `group:db` is taken up"),
+            (full(None), "max_running", "while others wait in line"),
+            (Over::of_slot("owner:ann", 2, "x"), "limits.owner.max_running", "as many tasks of yours run"),
+            (Over::of_slot("tool:x/owner:ann", 2, "x"), "max_running_per_owner", "tasks of tool x of yours"),
+        ] {
+            assert_eq!(over.setting(), setting);
+            let words = over.to_string();
+            assert!(words.contains(says) && !words.contains("ann"), "{words}");
+        }
     }
 }

@@ -334,3 +334,21 @@ fn whoever_answers_or_cancels_is_whom_the_engine_hears_it_from() {
     let task = next(&task, Event::CancelTaken, START).task;
     assert_eq!(by(&cancelled(&task, whom("bob"))), None);
 }
+
+#[test]
+fn what_is_taken_up_is_told_without_saying_whose_it_is() {
+    let owner = r#"["https://login.example","7f3"]"#;
+    let told = |slots: &[String]| {
+        let task = Task { slots: slots.to_vec(), refused_when_full: true, ..row(false, OnExpiry::Cancel) };
+        next(&task, Event::NoSlot, START).task.message.unwrap()
+    };
+    let (shared, own) = ("tool:deploy".to_owned(), format!("owner:{owner}"));
+    assert_eq!(
+        told(std::slice::from_ref(&shared)),
+        "not started: `tool:deploy` is taken up; try again later"
+    );
+    assert_eq!(
+        told(&[own, format!("tool:deploy/owner:{owner}"), shared]),
+        "not started: `tool:deploy` or what one owner may run at once is taken up; try again later"
+    );
+}
