@@ -67,7 +67,10 @@ fn after_escape(text: &str) -> &str {
     match text.chars().next() {
         Some('[') => after_csi(&text[1..]),
         Some(']' | 'P' | 'X' | '^' | '_') => after_string(&text[1..]),
-        Some(' '..='/') => text.trim_start_matches(|c| matches!(c, ' '..='/')).get(1..).unwrap_or_default(),
+        Some(' '..='/') => {
+            let rest = text.trim_start_matches(|c| matches!(c, ' '..='/'));
+            rest.strip_prefix(|c| matches!(c, '0'..='~')).unwrap_or(rest)
+        }
         Some('0'..='~') => &text[1..],
         _ => text,
     }
@@ -239,7 +242,10 @@ mod tests {
             ("a\0b\u{8}\u{7f}c\u{85}d", "abcd"),
             ("abc\u{202e}fed\u{2066}g", "abcfedg"),
             ("hi\u{e0001}\u{e0069}\u{e0067}\u{e007f}", "hi"),
+            ("a\u{1b}(\u{fc} the whole rest", "aü the whole rest"),
+            ("a\u{1b}( \nb\u{1b}%\u{1b}[31mc", "a\nbc"),
             ("cut short \u{1b}", "cut short "),
+            ("cut short \u{1b}(", "cut short "),
             ("cut short \u{1b}[3", "cut short "),
             ("no end \u{1b}]0;swallows\nnot this", "no end \nnot this"),
         ] {
