@@ -163,7 +163,7 @@ impl Examiner {
 
     /// Asks about a token that nobody has.
     pub(super) async fn look(&self) -> Result<(), String> {
-        let word = self.asked(b"made-up-by-taskbridge-doctor").await?;
+        let word = self.asked("made-up-by-taskbridge-doctor").await?;
         match word.get("active") {
             Some(Value::Bool(false)) => Ok(()),
             _ => Err("it does not say of a made-up token that it is not active".to_owned()),
@@ -178,6 +178,8 @@ impl Examiner {
         reading: &Reading,
         now: Timestamp,
     ) -> Result<Bearer, Refused> {
+        // An issuer is asked by a form, which holds text.
+        let text = str::from_utf8(token).map_err(|_| Refused::Flawed(Flaw::Form))?;
         let digest: [u8; 32] = Sha256::digest(token).into();
         let read = |claims| reading.of_word(claims, now, self.asks.audience_implied);
         let (known, was_good, due) = {
@@ -186,7 +188,7 @@ impl Examiner {
         };
         let said = match &known {
             Some(_) if !due => None,
-            _ => self.word_on(token, was_good, from).await,
+            _ => self.word_on(text, was_good, from).await,
         };
         let Some(claims) = said else {
             // What was said before counts until its end, also if nothing more is said.
@@ -205,16 +207,13 @@ impl Examiner {
     }
 
     /// What the issuer says. `None` if it says nothing that can be understood; the log says why, once.
-    async fn word_on(
-        &self,
-        token: &[u8],
-        was_good: bool,
-        from: Option<IpAddr>,
-    ) -> Option<Map<String, Value>> {
-        let word = match timeout(PATIENCE, self.place(was_good, from)).await {
-            Ok(Ok(_place)) => self.asked(token).await,
-            _ => Err("too many questions to it are under way".to_owned()),
+    async fn word_on(&self, token: &str, was_good: bool, from: Option<IpAddr>) -> Option<Map<String, Value>> {
+        let Ok(Ok(_place)) = timeout(PATIENCE, self.place(was_good, from)).await else {
+            // That says nothing of the issuer, and whoever sends made-up tokens brings it about.
+            tracing::debug!("too many questions to an issuer are under way");
+            return None;
         };
+        let word = self.asked(token).await;
         let failed_before = self.failed.swap(word.is_err(), Ordering::Relaxed);
         match word {
             Ok(claims) => Some(claims),
@@ -255,8 +254,7 @@ impl Examiner {
         Arc::clone(by_address.entry(from).or_insert_with(|| Arc::new(Semaphore::new(PER_ADDRESS))))
     }
 
-    async fn asked(&self, token: &[u8]) -> Result<Map<String, Value>, String> {
-        let token = str::from_utf8(token).map_err(|_| "a token is no text".to_owned())?;
+    async fn asked(&self, token: &str) -> Result<Map<String, Value>, String> {
         let form = format!("token={}&token_type_hint=access_token", form_encoded(token));
         let credentials = (self.asks.client.as_str(), self.asks.secret.as_str());
         let answer = self.line.ask(self.asks.endpoint.clone(), credentials, form).await;
@@ -267,6 +265,9 @@ impl Examiner {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use super::super::claims::Claim;
     use super::*;
 
     #[test]
@@ -303,8 +304,8 @@ mod tests {
         assert!(!words.is_due(&[8; 32], start));
     }
 
-    #[test]
-    fn a_network_of_ipv6_has_the_places_of_one_address() {
+    /// One that asks where nobody listens.
+    fn examiner() -> Examiner {
         let asks = Introspection {
             endpoint: Url::parse("http://127.0.0.1:9").unwrap(),
             client: String::new(),
@@ -313,7 +314,36 @@ mod tests {
             audience_implied: false,
             way: Way::default(),
         };
-        let examiner = Examiner::new(asks).unwrap();
+        Examiner::new(asks).unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_wrong_with_a_request_is_not_laid_at_the_issuers_door() {
+        let examiner = examiner();
+        let reading = Reading {
+            issuer: "https://login.example".to_owned(),
+            audiences: Vec::new(),
+            leeway: Duration::ZERO,
+            groups: Claim::new("groups"),
+            tenant: None,
+            name: Claim::new("name"),
+            implied: BTreeMap::new(),
+        };
+        let from = Some("192.0.2.1".parse().unwrap());
+        let examined = async |token: &[u8]| {
+            let bearer = examiner.examine(token, from, &reading, Timestamp::from_millis(0)).await;
+            (bearer.unwrap_err(), examiner.failed.load(Ordering::Relaxed))
+        };
+        assert_eq!(examined(b"\xff").await, (Refused::Flawed(Flaw::Form), false));
+        let all =
+            examiner.places_of(from).acquire_many_owned(u32::try_from(PER_ADDRESS).unwrap()).await.unwrap();
+        assert_eq!(examined(b"new").await, (Refused::Unknown, false), "there is no place");
+        drop(all);
+    }
+
+    #[test]
+    fn a_network_of_ipv6_has_the_places_of_one_address() {
+        let examiner = examiner();
         let of = |address: &str| examiner.places_of(Some(address.parse().unwrap()));
         let same = |one: &str, other: &str| Arc::ptr_eq(&of(one), &of(other));
         assert!(same("2001:db8::1", "2001:db8::ffff:1") && same("192.0.2.1", "::ffff:192.0.2.1"));
