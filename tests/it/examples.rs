@@ -98,7 +98,8 @@ async fn a_deployment_waits_for_approval_and_keeps_its_secret() {
     };
     assert_eq!(question["params"]["message"], "Deploy v1.2.3 of 1 services (api)?");
     let waiting = client.get(&second).await.unwrap();
-    assert_eq!(waiting["statusMessage"], "waiting for a free slot, next in line", "{waiting}");
+    let words = "waiting for a free slot, next in its owner's line, by turns with others";
+    assert_eq!(waiting["statusMessage"], words, "{waiting}");
     // The one runs and the other waits in line: of both, the secret is nowhere that it can be read.
     assert!(!everything_under(&place.path("")).contains("hunter2"));
 

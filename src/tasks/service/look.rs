@@ -6,6 +6,7 @@ use tokio::time::Instant;
 
 use super::{Actor, Service};
 use crate::tasks::machine::Event;
+use crate::tasks::slots::is_of_owner;
 use crate::tasks::store::{Lease, Position, Result};
 use crate::tasks::task::{Job, NEWLY_STARTED, Owner, Task, TaskId};
 use crate::tasks::watch::{Changes, Listener};
@@ -22,7 +23,7 @@ const KNOWN_FOR: Duration = Duration::from_secs(30);
 pub struct View {
     /// The row.
     pub task: Task,
-    /// How many wait in line before it, if it waits.
+    /// How many wait before it in its line, which is its owner's own where owners have limits; if it waits.
     pub ahead: Option<u64>,
     /// How long to wait before asking again.
     pub poll_interval: Duration,
@@ -31,11 +32,16 @@ pub struct View {
 impl View {
     /// One line on where the task stands, for people and models.
     pub fn status_message(&self) -> Option<String> {
-        match self.ahead {
-            Some(0) => Some("waiting for a free slot, next in line".to_owned()),
-            Some(ahead) => Some(format!("waiting for a free slot, position {} in line", ahead + 1)),
-            None => self.task.status_message(),
-        }
+        let Some(ahead) = self.ahead else { return self.task.status_message() };
+        // Where owners have limits, each has a line of their own, and the lines have their turns.
+        let line = match self.task.slots.iter().any(|slot| is_of_owner(slot)) {
+            true => "its owner's line, by turns with others",
+            false => "line",
+        };
+        Some(match ahead {
+            0 => format!("waiting for a free slot, next in {line}"),
+            ahead => format!("waiting for a free slot, position {} in {line}", ahead + 1),
+        })
     }
 }
 

@@ -109,6 +109,8 @@ async fn who_lines_up_much_does_not_keep_others_waiting() {
         ann.start(Of::Sessions, "queued", json!({})).await;
     }
     let his = bob.start(Of::Sessions, "queued", json!({"of": "bob"})).await;
+    let waits = bob.get(Of::Sessions, "tasks/get", json!({"taskId": his})).await["statusMessage"].clone();
+    assert_eq!(waits, "waiting for a free slot, next in its owner's line, by turns with others");
     for n in 1..=2 {
         server.stage.job(n).await.succeed("over");
         server.stage.job(3 + n).await;
