@@ -51,6 +51,12 @@ pub(crate) trait Driver: Send + Sync {
     /// The jobs of all users that wait, as far as we may see them.
     async fn waiting(&self) -> Result<Vec<Waiting>>;
 
+    /// About how many jobs the accounting is to be asked at a time. A system takes no argument above 128 KB, and a time limit is for each
+    /// question.
+    fn accounted_at_once(&self) -> usize {
+        500
+    }
+
     /// What the accounting has of these jobs. An unknown one is missing.
     async fn accounted(&self, jobs: &[JobId]) -> Result<Vec<Record>>;
 

@@ -22,11 +22,8 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// The shortest time between two looks for jobs that are missing from the last.
 const SHORTEST: Duration = Duration::from_secs(1);
 
-/// For how many jobs the accounting is asked at a time. A system takes no argument above 128 KB, and a time limit is for each.
-const ASKED_AT_ONCE: usize = 500;
-
 /// A question about so many jobs is worth asking at any time.
-const MANY: usize = ASKED_AT_ONCE / 5;
+const MANY: usize = 100;
 
 /// How long one look goes on asking the accounting.
 const ASKED_WITHIN: Duration = Duration::from_secs(5);
@@ -198,7 +195,7 @@ impl Watch {
         if due.is_empty() {
             return found;
         }
-        let mut parts: Vec<&[JobId]> = due.chunks(ASKED_AT_ONCE).collect();
+        let mut parts: Vec<&[JobId]> = due.chunks(driver.accounted_at_once()).collect();
         let first = self.asked_parts.load(Ordering::Relaxed) % parts.len();
         parts.rotate_left(first);
         let began = Instant::now();

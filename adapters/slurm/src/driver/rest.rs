@@ -113,6 +113,11 @@ impl Rest {
         Ok(jobs.iter().filter(|job| wanted(job)).filter_map(shape::row).collect())
     }
 
+    /// Whether it is known to hear of several jobs at once.
+    fn hears_all(&self) -> bool {
+        self.http.version() < REPEATS || self.hears_all.load(Ordering::Relaxed)
+    }
+
     /// What the accounting calls its cluster.
     async fn accounted_name(&self) -> Option<String> {
         let answer = self.http.accounting("clusters").await.ok()?;
@@ -299,18 +304,21 @@ impl Driver for Rest {
             .collect())
     }
 
+    fn accounted_at_once(&self) -> usize {
+        // Each is a request of its own, and between questions whoever asks can see how long it takes.
+        if self.hears_all() { 500 } else { 20 }
+    }
+
     async fn accounted(&self, jobs: &[JobId]) -> Result<Vec<Record>> {
         if jobs.is_empty() {
             return Ok(Vec::new());
         }
-        let repeats = self.http.version() >= REPEATS;
         let ids: Vec<String> = jobs.iter().map(JobId::to_string).collect();
-        let ids = ids.join(if repeats { "&step=" } else { "%2C" });
+        let ids = ids.join(if self.http.version() >= REPEATS { "&step=" } else { "%2C" });
         let mut records = self.records(&format!("jobs?step={ids}")).await?;
         let told: BTreeSet<JobId> = records.iter().map(|record| record.job).collect();
-        let hears_all = !repeats || told.len() > 1 || self.hears_all.load(Ordering::Relaxed);
-        self.hears_all.store(hears_all, Ordering::Relaxed);
-        if !hears_all && jobs.len() > 1 {
+        self.hears_all.fetch_or(told.len() > 1, Ordering::Relaxed);
+        if !self.hears_all() && jobs.len() > 1 {
             for job in jobs.iter().filter(|job| !told.contains(job)) {
                 records.extend(self.records(&format!("job/{job}")).await?);
             }

@@ -152,8 +152,10 @@ async fn the_accounting_is_asked_once_for_many_jobs() {
     let answers = [accounted(&[7]), accounted(&[5]), accounted(&[5, 7]), accounted(&[7])];
     let (driver, recorded) = Recorded::driver(40, &answers).await;
     assert_eq!(numbers(driver.accounted(&[5, 7]).await.unwrap()), [7, 5]);
+    assert_eq!(driver.accounted_at_once(), 20, "it was asked about each of them");
     assert_eq!(numbers(driver.accounted(&[5, 7]).await.unwrap()), [5, 7]);
     assert_eq!(numbers(driver.accounted(&[5, 7]).await.unwrap()), [7]);
+    assert_eq!(driver.accounted_at_once(), 500);
     let asked = ["jobs?step=5&step=7", "job/5", "jobs?step=5&step=7", "jobs?step=5&step=7"];
     assert_eq!(recorded.lines(), asked.map(|path| format!("GET /slurmdb/v0.0.40/{path} HTTP/1.1")));
 }
