@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use super::keys;
 use super::raw::{Of, Raw};
+use super::{in_time, keys};
 use crate::v2025::bench::Server;
 
 const TWO: &str = r#"
@@ -55,9 +55,12 @@ async fn an_owner_runs_so_many_jobs_at_once_and_the_next_is_refused() {
     ann.get(Of::Sessions, "tasks/cancel", json!({"taskId": first})).await;
     server.stage.job(1).await.cancelled().await;
     server.stage.job(1).await.succeed("over");
-    while ann.ask(Of::Sessions, "tools/call", call("heavy")).await.body.get("error").is_some() {
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
+    let calls = async {
+        while ann.ask(Of::Sessions, "tools/call", call("heavy")).await.body.get("error").is_some() {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    in_time(calls).await;
 }
 
 #[tokio::test]

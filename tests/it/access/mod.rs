@@ -7,7 +7,17 @@ mod questions;
 mod raw;
 mod reads;
 
+use std::time::Duration;
+
 use sha2::{Digest as _, Sha256};
+
+/// The longest that anything may take here.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What comes of this, which takes a moment.
+async fn in_time<T>(act: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, act).await.expect("it takes a moment and no more")
+}
 
 /// `[auth]` with a key `key-of-NAME` for each name, with what else stands in its table.
 fn keys(names: &[(&str, &str)]) -> String {

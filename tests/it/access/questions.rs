@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 use taskbridge_sdk::{JobState, Observation};
 
-use super::keys;
 use super::raw::{Of, Raw};
+use super::{in_time, keys};
 use crate::v2025::bench::Server;
 
 /// One tool that takes two people, and one that its callers cannot cancel.
@@ -39,13 +39,16 @@ fn yes() -> Value {
 }
 
 async fn until(raw: &Raw, id: &str, enough: impl Fn(&Value) -> bool) -> Value {
-    loop {
-        let task = raw.get(Of::Alone, "tasks/get", json!({"taskId": id})).await;
-        if enough(&task) {
-            return task;
+    let looks = async {
+        loop {
+            let task = raw.get(Of::Alone, "tasks/get", json!({"taskId": id})).await;
+            if enough(&task) {
+                return task;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
+    };
+    in_time(looks).await
 }
 
 #[tokio::test]
