@@ -7,15 +7,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Bytes;
-use axum::extract::{DefaultBodyLimit, Path, State};
+use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
 use parking_lot::Mutex;
 use taskbridge_sdk::{Backend, Delivery, Told};
 use tokio::time::Instant;
 
+use crate::auth::Peer;
 use crate::mcp::Bridge;
+use crate::mcp::http::Unproven;
 use crate::tasks::ledger::{Look, Nudge};
 
 /// The largest body.
@@ -33,6 +35,7 @@ const REMEMBERED: usize = 1024;
 pub struct Hooks {
     bridge: Arc<Bridge>,
     nudge: Arc<Nudge>,
+    coming: Unproven,
     taken: Arc<Mutex<HashMap<String, Taken>>>,
 }
 
@@ -47,28 +50,34 @@ struct Taken {
 impl Hooks {
     /// Takes deliveries for the backends of the bridge, and hands hints to the loops that this wakes.
     pub fn new(bridge: Arc<Bridge>, nudge: Arc<Nudge>) -> Self {
-        Self { bridge, nudge, taken: Arc::default() }
+        Self { bridge, nudge, coming: Unproven::default(), taken: Arc::default() }
     }
 }
 
 /// `POST /hooks/{backend}`.
 pub fn routes(hooks: Hooks) -> Router {
-    let post = post(take).layer(DefaultBodyLimit::max(MAX_BODY));
-    Router::new().route("/hooks/{backend}", post).with_state(hooks)
+    Router::new().route("/hooks/{backend}", post(take)).with_state(hooks)
 }
 
-async fn take(
-    State(hooks): State<Hooks>,
-    Path(name): Path<String>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> StatusCode {
-    let backends = hooks.bridge.backends.get();
-    let Some(backend) = backends.get(&name) else { return StatusCode::NOT_FOUND };
-    if backend.hooks().is_none() {
-        return StatusCode::NOT_FOUND;
+async fn take(State(hooks): State<Hooks>, Path(name): Path<String>, request: Request) -> Response {
+    let backend = hooks.bridge.backend(&name).filter(|backend| backend.hooks().is_some());
+    // Before anything is read of what nobody here would take.
+    let Some(backend) = backend else { return StatusCode::NOT_FOUND.into_response() };
+    let (head, body) = request.into_parts();
+    match hooks.coming.read(head.extensions.get::<Peer>(), body, MAX_BODY).await {
+        Ok(body) => delivered(&hooks, name, &*backend, &head.headers, &body).into_response(),
+        Err(refused) => *refused,
     }
-    let Some(told) = read(&**backend, &headers, &body) else {
+}
+
+fn delivered(
+    hooks: &Hooks,
+    name: String,
+    backend: &dyn Backend,
+    headers: &HeaderMap,
+    body: &[u8],
+) -> StatusCode {
+    let Some(told) = read(backend, headers, body) else {
         tracing::debug!(backend = name, "a delivery that nothing proves was turned away");
         return StatusCode::UNAUTHORIZED;
     };

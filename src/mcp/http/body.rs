@@ -6,10 +6,11 @@ use futures_util::{FutureExt as _, StreamExt as _};
 
 use super::patience::BodyError;
 use super::refusal::Refusal;
-use super::room::{SMALL, Spot};
 use super::shares::Share;
 use super::{Http, Result};
 use crate::auth::Principal;
+use crate::mcp::room::{SMALL, Spot};
+use crate::mcp::whose::Whose;
 
 /// How much of a body that is too large is read and thrown away, so that the client gets to read why.
 const DISCARDED: usize = 64 * 1024 * 1024;
@@ -79,7 +80,7 @@ impl Coming<'_> {
             self.share = Some(share.ok_or_else(|| Refusal::too_many_streams(most))?);
         }
         if self.spot.is_none() && self.received > SMALL {
-            let spot = self.http.room.take(self.principal, self.most, limits.max_bytes_in_hand);
+            let spot = self.http.room.take(Whose::of(self.principal), self.most, limits.max_bytes_in_hand);
             self.spot = Some(spot.ok_or_else(Refusal::no_room)?);
         }
         Ok(())
@@ -97,7 +98,7 @@ async fn too_large(mut rest: axum::body::BodyDataStream, limit: usize) -> Box<Re
     Refusal::too_large(limit)
 }
 
-fn broken(error: axum::Error) -> Box<Refusal> {
+pub(super) fn broken(error: axum::Error) -> Box<Refusal> {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);
     while let Some(error) = cause {
         if let Some(BodyError::TooSlow) = error.downcast_ref() {

@@ -9,7 +9,6 @@ use axum::response::{IntoResponse as _, Response};
 use taskbridge_sdk::Timestamp;
 
 use super::refusal::Refusal;
-use super::room::{self, Spot};
 use super::shares::Share;
 use super::{Http, Result, elsewhere, post, stream};
 use crate::auth::Principal;
@@ -18,9 +17,11 @@ use crate::mcp::jsonrpc::{self, Error, Id, Outcome, Request};
 use crate::mcp::live::{Open, Opening, Over};
 use crate::mcp::offers::Edition;
 use crate::mcp::outlet::Outlet as _;
+use crate::mcp::room::{SMALL, Spot};
 use crate::mcp::session::{Caller, Session};
 use crate::mcp::sse::Place;
 use crate::mcp::v2026_07_28::Asker;
+use crate::mcp::whose::Whose;
 use crate::mcp::{v2025_11_25, v2026_07_28};
 
 /// How long an answer may take before the client gets a stream to wait on. Answers that wait for nothing take a
@@ -196,11 +197,11 @@ impl Exchange {
 
     /// Room for an answer of so many bytes, if it takes any.
     pub(super) fn room_for(&self, bytes: usize) -> Result<Option<Spot>> {
-        if bytes <= room::SMALL {
+        if bytes <= SMALL {
             return Ok(None);
         }
         let most = self.http.bridge.settings().limits.max_bytes_in_hand;
-        self.http.room.take(&self.principal, bytes, most).map(Some).ok_or_else(Refusal::no_room)
+        self.http.room.take(Whose::of(&self.principal), bytes, most).map(Some).ok_or_else(Refusal::no_room)
     }
 
     /// The handler is done before a stream was begun. One is needed still if it sent something before its answer.

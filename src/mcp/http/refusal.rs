@@ -54,6 +54,13 @@ impl Refusal {
         self
     }
 
+    /// The same to somebody who is told no reason.
+    pub(super) fn wordless(self) -> Response {
+        let mut response = self.status.into_response();
+        response.headers_mut().extend(self.header);
+        response
+    }
+
     /// The same as a message on a stream.
     pub(super) fn message(&self) -> Vec<u8> {
         jsonrpc::failure(self.id.as_ref(), &self.error)

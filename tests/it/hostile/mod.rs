@@ -3,8 +3,9 @@
 
 mod connections;
 mod counted;
+mod deliveries;
 mod forms;
 mod messages;
-mod raw;
+pub(crate) mod raw;
 mod slow;
 mod tls;

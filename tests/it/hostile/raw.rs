@@ -92,6 +92,15 @@ impl Raw {
         Some(Answer { status, body: String::from_utf8(body).unwrap() })
     }
 
+    /// The head of what is said next.
+    pub(crate) async fn head(&mut self) -> String {
+        let mut received = Vec::new();
+        while !received.windows(4).any(|four| four == b"\r\n\r\n") {
+            self.more(&mut received).await.expect("a head comes");
+        }
+        String::from_utf8_lossy(&received).into_owned()
+    }
+
     async fn more(&mut self, received: &mut Vec<u8>) -> Option<()> {
         let read =
             timeout(PATIENCE, self.stream.read_buf(received)).await.expect("the server does something");

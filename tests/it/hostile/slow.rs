@@ -67,13 +67,15 @@ async fn a_connection_on_which_nothing_is_asked_is_closed() {
 
 #[tokio::test]
 async fn a_body_that_drips_is_refused_and_cut_off() {
-    let app = TestApp::start(CONFIG);
-    for (path, kind) in [("/mcp", "application/json"), ("/hooks/none", "application/json")] {
+    let hook =
+        "[backends.forge]\nkind = \"sim\"\naddress = \"127.0.0.1:9\"\nhook_secret = \"known to it alone\"\n";
+    let app = TestApp::start(&format!("{CONFIG}{hook}"));
+    for (path, status) in [("/mcp", 408), ("/hooks/forge", 408), ("/hooks/none", 404)] {
         let first = format!(
-            "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {kind}\r\nContent-Length: 100000\r\n\r\n"
+            "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n"
         );
         let said = heard(Raw::open(app.server.url()).await, &first, b" ").await;
-        assert!(path != "/mcp" || said.starts_with("HTTP/1.1 408 "), "{path}: {said}");
+        assert!(said.starts_with(&format!("HTTP/1.1 {status} ")), "{path}: {said}");
     }
     let chunks = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
     let said = heard(Raw::open(app.server.url()).await, chunks, b"1\r\n \r\n").await;

@@ -7,8 +7,7 @@ use std::sync::Arc;
 use axum::body::Bytes;
 use parking_lot::Mutex;
 
-use crate::auth::Principal;
-use crate::mcp::whose::Whose;
+use super::whose::Whose;
 
 /// What is no larger is not counted here: the connections bound it.
 pub(super) const SMALL: usize = 64 * 1024;
@@ -36,8 +35,7 @@ pub(super) struct Spot {
 impl Room {
     /// Room for so many bytes, where there are `most`. `None` if there is not enough, or this caller has too much of it: one thing
     /// each finds room however large it is, and so does one in all.
-    pub(super) fn take(&self, principal: &Principal, bytes: usize, most: usize) -> Option<Spot> {
-        let whose = Whose::of(principal);
+    pub(super) fn take(&self, whose: Whose, bytes: usize, most: usize) -> Option<Spot> {
         let mut state = self.0.lock();
         let theirs = state.taken.get(&whose).copied().unwrap_or(0);
         let fits = |taken: usize, most: usize| taken == 0 || taken.saturating_add(bytes) <= most;
@@ -84,13 +82,11 @@ impl Drop for Spot {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tasks::task::Owner;
 
     #[test]
     fn somebody_has_a_quarter_of_the_room_and_all_together_have_no_more_than_there_is() {
         let room = Room::default();
-        let of = |name: &str| Principal { owner: Owner::new(name), ..Principal::single_user() };
-        let take = |name: &str, bytes| room.take(&of(name), bytes, 400);
+        let take = |name: &str, bytes| room.take(Whose::named(name), bytes, 400);
         let ann = [take("ann", 60).unwrap(), take("ann", 40).unwrap()];
         assert!(take("ann", 1).is_none());
         let bob = take("bob", 250).expect("one thing finds room however large it is");

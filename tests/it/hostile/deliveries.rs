@@ -1,0 +1,84 @@
+//! `/hooks/...`, where anybody may post: of what nothing proves yet, no more is held than there is room for.
+
+use futures_util::FutureExt as _;
+use futures_util::future::select_all;
+
+use super::raw::Raw;
+use crate::support::TestApp;
+
+const CONFIG: &str = r#"
+[limits]
+body_within = "60s"
+min_body_bytes_per_second = 1
+
+[backends.forge]
+kind = "sim"
+address = "127.0.0.1:9"
+hook_secret = "only the engine knows"
+
+[backends.deaf]
+kind = "sim"
+address = "127.0.0.1:9"
+"#;
+
+/// The largest body, of which an address may have four on their way, and all together sixteen.
+const LARGEST: usize = 1024 * 1024;
+const EACH: usize = 4;
+
+/// How much of a body comes before the rest is waited for.
+const BEGUN: usize = 100;
+
+fn head(backend: &str, length: usize) -> String {
+    format!("POST /hooks/{backend} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n")
+}
+
+/// One more than an address may have on their way: one of them is refused, and the others are waited for.
+async fn fill(url: &str, last: u8) -> Vec<Raw> {
+    let mut coming = Vec::new();
+    for _ in 0..=EACH {
+        let mut raw = Raw::from(url, [127, 0, 0, last].into()).await;
+        raw.send(head("forge", LARGEST) + &"x".repeat(BEGUN)).await;
+        coming.push(raw);
+    }
+    let (refused, which, _) = select_all(coming.iter_mut().map(|raw| raw.head().boxed())).await;
+    assert!(refused.starts_with("HTTP/1.1 503 ") && refused.contains("retry-after: 1"), "{refused}");
+    coming.remove(which);
+    coming
+}
+
+#[tokio::test]
+async fn bodies_that_nothing_proves_have_so_much_room_and_no_more() {
+    let app = TestApp::start(CONFIG);
+    let url = app.server.url();
+    let mut coming = Vec::new();
+    for last in 1..=4 {
+        coming.push(fill(url, last).await);
+    }
+    let small = |secret: &str| {
+        head("forge", 2).replace("\r\n\r\n", &format!("\r\nX-Sim-Secret: {secret}\r\n\r\n{{}}"))
+    };
+    let mut engine = Raw::from(url, [127, 0, 0, 5].into()).await;
+    engine.send(small("only the engine knows")).await;
+    let refused = engine.head().await;
+    assert!(refused.starts_with("HTTP/1.1 503 "), "there is no more room for anybody: {refused}");
+
+    let mut done = coming.swap_remove(0).swap_remove(0);
+    done.send(vec![b'x'; LARGEST - BEGUN]).await;
+    assert_eq!(done.answer().await.unwrap().status, 401, "it came whole, and nothing proves it");
+    let mut engine = Raw::from(url, [127, 0, 0, 5].into()).await;
+    engine.send(small("only the engine knows")).await;
+    assert_eq!(engine.answer().await.unwrap().status, 202);
+}
+
+#[tokio::test]
+async fn nothing_is_read_for_a_backend_that_takes_no_deliveries() {
+    let app = TestApp::start(CONFIG);
+    for backend in ["none", "deaf"] {
+        let mut raw = Raw::open(app.server.url()).await;
+        raw.send(head(backend, LARGEST)).await;
+        assert!(raw.head().await.starts_with("HTTP/1.1 404 "), "{backend}");
+    }
+    let mut raw = Raw::open(app.server.url()).await;
+    raw.send(head("forge", LARGEST + 1)).await;
+    assert!(raw.head().await.starts_with("HTTP/1.1 413 "));
+}
