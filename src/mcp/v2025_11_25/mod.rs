@@ -244,9 +244,10 @@ impl Call<'_> {
         }
     }
 
-    /// Notes that somebody has the result of a call that went away, if it did.
+    /// Notes that the owner has the result of a call of theirs that went away, if it did. Somebody else who may look at it
+    /// takes nothing from them: they call again, and find it.
     async fn note_delivered(&self, task: &Task) {
-        if task.undelivered.is_some() {
+        if task.undelivered.is_some() && task.owner == *self.owner() {
             self.note_answered(self.bridge.service.waiting(task, false)).await;
         }
     }

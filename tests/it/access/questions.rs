@@ -5,7 +5,7 @@ use taskbridge_sdk::{JobState, Observation};
 
 use super::raw::{Of, Raw};
 use super::{in_time, keys};
-use crate::v2025::bench::Server;
+use crate::v2025::bench::{BUDGET, Server};
 
 /// One tool that takes two people, and one that its callers cannot cancel.
 const SHARED: &str = r#"
@@ -15,6 +15,13 @@ target = {}
 confirm = "Really deploy?"
 input_schema = { type = "object" }
 access.answer = { groups = ["approvers"], not_caller = true }
+access.see = { groups = ["ops"] }
+
+[tools.shown]
+backend = "stage"
+target = {}
+input_schema = { type = "object" }
+task_support = "forbidden"
 access.see = { groups = ["ops"] }
 
 [tools.batch]
@@ -150,5 +157,33 @@ async fn who_may_cancel_is_as_the_rule_says() {
         let refused = ann.ask(of, "tasks/cancel", json!({"taskId": id})).await.body;
         assert!(refused["error"]["message"].as_str().unwrap().contains("not cancel this task"), "{refused}");
         cid.get(of, "tasks/cancel", json!({"taskId": id})).await;
+    }
+}
+
+#[tokio::test]
+async fn who_looks_at_it_takes_nothing_from_a_call_that_went_away() {
+    for of in [Of::Sessions, Of::Alone] {
+        let server = server().await;
+        let (ann, cid) = (Raw::of(&server.url, "ann").await, Raw::of(&server.url, "cid").await);
+        let call = || json!({"name": "shown", "arguments": {}});
+        tokio::select! {
+            answer = ann.ask(of, "tools/call", call()) => panic!("nobody was to answer it: {answer:?}"),
+            job = server.stage.job(1) => job.succeed("done"),
+        }
+        // At the latest when its budget is over, the call counts as gone.
+        tokio::time::sleep(BUDGET).await;
+        let id = ann.get(Of::Sessions, "tasks/list", json!({})).await["tasks"][0]["taskId"].clone();
+        until(&cid, id.as_str().unwrap(), |task| task["status"] == "completed").await;
+        cid.get(Of::Sessions, "tasks/result", json!({"taskId": id})).await;
+        let wait = json!({"name": "task_wait", "arguments": {"task_id": id}});
+        cid.get(Of::Sessions, "tools/call", wait).await;
+        let again = ann.get(of, "tools/call", call()).await.to_string();
+        assert!(again.contains("nothing was started a second time") && again.contains("done"), "{again}");
+        assert_eq!(server.stage.starts(), 1);
+        // Now its owner has it.
+        tokio::select! {
+            answer = ann.ask(of, "tools/call", call()) => panic!("nobody was to answer it: {answer:?}"),
+            _ = server.stage.job(2) => {}
+        }
     }
 }
