@@ -9,13 +9,14 @@ use serde_json::Value;
 use tokio::sync::Notify;
 
 use super::outlet::{Outlet, Resume};
+use super::room::{Part, Spot};
 
 /// How many messages wait before their sender does.
 const ROOM: usize = 16;
 
 /// Messages on their way to a stream.
-#[derive(Default)]
 pub(super) struct Feed {
+    part: Part,
     state: Mutex<State>,
     news: Notify,
     room: Notify,
@@ -23,22 +24,38 @@ pub(super) struct Feed {
 
 #[derive(Default)]
 struct State {
-    messages: VecDeque<Value>,
+    messages: VecDeque<(Value, Option<Spot>)>,
+    /// The room of what goes out next.
+    spot: Option<Spot>,
     resume: Option<Resume>,
     gave_way: bool,
     lasts: bool,
 }
 
 impl Feed {
-    /// The next message, if one is there.
-    pub(super) fn take(&self) -> Option<Value> {
+    /// A way for messages, of which the large ones take room.
+    pub(super) fn new(part: Part) -> Self {
+        Self { part, state: Mutex::default(), news: Notify::new(), room: Notify::new() }
+    }
+
+    /// Room for an answer of so many bytes: that which was taken for it before, or else what is left. `None` if there is too
+    /// little.
+    pub(super) fn room_for_answer(&self, bytes: usize) -> Option<Spot> {
+        match self.state.lock().spot.take() {
+            Some(spot) => Some(spot.resized(bytes)),
+            None => self.part.take(bytes),
+        }
+    }
+
+    /// The next message, if one is there, and the room that was taken for it.
+    pub(super) fn take(&self) -> Option<(Value, Option<Spot>)> {
         let message = self.state.lock().messages.pop_front()?;
         self.room.notify_one();
         Some(message)
     }
 
     /// The next message.
-    pub(super) async fn next(&self) -> Value {
+    pub(super) async fn next(&self) -> (Value, Option<Spot>) {
         loop {
             if let Some(message) = self.take() {
                 return message;
@@ -78,7 +95,7 @@ impl Feed {
 #[async_trait]
 impl Outlet for Feed {
     async fn send(&self, message: Value) -> bool {
-        let mut message = Some(message);
+        let mut message = Some((message, self.state.lock().spot.take()));
         loop {
             {
                 let mut state = self.state.lock();
@@ -102,6 +119,15 @@ impl Outlet for Feed {
         self.state.lock().lasts = true;
     }
 
+    fn room(&self, bytes: usize) -> bool {
+        // First, so that what was taken in vain before is not in its way.
+        self.state.lock().spot = None;
+        let spot = self.part.take(bytes);
+        let found = spot.is_some();
+        self.state.lock().spot = spot;
+        found
+    }
+
     fn is_shared(&self) -> bool {
         false
     }
@@ -113,11 +139,14 @@ impl Outlet for Feed {
 
 #[cfg(test)]
 mod tests {
+    use super::super::room::Room;
+    use super::super::whose::Whose;
     use super::*;
 
     #[tokio::test]
     async fn a_sender_waits_for_room_and_loses_nothing() {
-        let feed = Feed::default();
+        let part = Part { room: Room::default(), whose: Whose::named("ann"), most: 0 };
+        let feed = Feed::new(part);
         let sent = async {
             for n in 0..100 {
                 feed.send(Value::from(n)).await;
@@ -126,10 +155,10 @@ mod tests {
         };
         let received = async {
             for n in 0..100 {
-                assert_eq!(feed.next().await, Value::from(n));
+                assert_eq!(feed.next().await.0, Value::from(n));
             }
         };
         futures_util::future::join(sent, received).await;
-        assert_eq!(feed.take(), None);
+        assert!(feed.take().is_none());
     }
 }

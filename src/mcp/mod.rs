@@ -29,6 +29,7 @@ mod rates;
 mod readings;
 pub mod resource_list;
 pub mod resources;
+pub mod results;
 mod room;
 pub mod session;
 mod spans;

@@ -23,6 +23,12 @@ pub trait Outlet: Send + Sync {
     /// Says that the client listens here for long, to what may be little. Called before the first `send`.
     fn lasts(&self) {}
 
+    /// Takes room for so many bytes of what goes out next, a message or the answer. False if there is not enough of it: then too
+    /// much is on its way already.
+    fn room(&self, _bytes: usize) -> bool {
+        true
+    }
+
     /// True if everything that goes to the client takes this way, and not this request's messages alone.
     fn is_shared(&self) -> bool;
 

@@ -25,6 +25,14 @@ struct State {
     in_all: usize,
 }
 
+/// One caller's way to the room.
+pub(super) struct Part {
+    pub(super) room: Room,
+    pub(super) whose: Whose,
+    /// How much room there is in all.
+    pub(super) most: usize,
+}
+
 /// Room for something. Dropped, there is room for something else.
 pub(super) struct Spot {
     room: Room,
@@ -48,7 +56,26 @@ impl Room {
     }
 }
 
+impl Part {
+    /// Room for so many bytes; see [`Room::take`].
+    pub(super) fn take(&self, bytes: usize) -> Option<Spot> {
+        self.room.take(self.whose, bytes, self.most)
+    }
+}
+
 impl Spot {
+    /// The same for something that is so long after all. It is there already, so that nothing is refused.
+    pub(super) fn resized(mut self, bytes: usize) -> Self {
+        let mut state = self.room.0.lock();
+        state.in_all = state.in_all - self.bytes + bytes;
+        if let Some(theirs) = state.taken.get_mut(&self.whose) {
+            *theirs = *theirs - self.bytes + bytes;
+        }
+        drop(state);
+        self.bytes = bytes;
+        self
+    }
+
     /// The same bytes, with this spot for as long as they are anywhere.
     pub(super) fn hold(self, bytes: impl AsRef<[u8]> + Send + 'static) -> Bytes {
         Bytes::from_owner(Held { bytes, _spot: self })
@@ -95,6 +122,9 @@ mod tests {
         let cid = take("cid", 50).unwrap();
         drop(ann);
         assert!(take("ann", 100).is_some());
+        let ann = take("ann", 10).unwrap().resized(100);
+        assert!(take("ann", 1).is_none(), "it is longer than it was thought to be");
+        drop(ann);
         let sent = bob.hold(vec![7; 250]);
         let part = sent.slice(3..5);
         drop((sent, cid));

@@ -13,9 +13,9 @@ use crate::clock::Clock;
 use crate::tasks::history::Entry;
 use crate::tasks::notices::Notice;
 use crate::tasks::store::{
-    Change, Counts, Durations, Forget, Group, Groups, Hint, Hints, History, Holder, Inserted, Keys, NewTask,
-    Notices, OpenJob, Owed, Position, Queue, Reach, Result, Sessions, Setting, Settings, Store, Tally,
-    TaskStore, Time, Updated,
+    Change, Counts, Durations, Forget, Found, Group, Groups, Hint, Hints, History, Holder, Inserted, Keys,
+    NewTask, Notices, OpenJob, Owed, Position, Queue, Reach, Result, Sessions, Setting, Settings, Store,
+    Tally, TaskStore, Time, Updated,
 };
 use crate::tasks::task::{Owner, Task, TaskId};
 
@@ -57,6 +57,10 @@ impl TaskStore for Measured {
 
     async fn output(&self, id: &TaskId) -> Result<Option<Output>> {
         self.timed("output", self.inner.output(id)).await
+    }
+
+    async fn output_within(&self, id: &TaskId, most: usize) -> Result<Found> {
+        self.timed("output", self.inner.output_within(id, most)).await
     }
 
     async fn list(&self, owner: &Owner, after: Option<&Position>, limit: usize) -> Result<Vec<Task>> {

@@ -65,6 +65,9 @@ pub trait TaskStore: Send + Sync {
     /// The result that was written with the row's end.
     async fn output(&self, id: &TaskId) -> Result<Option<Output>>;
 
+    /// The same, unless it is kept in more bytes than these; then only how many they are, and it is not read.
+    async fn output_within(&self, id: &TaskId, most: usize) -> Result<Found>;
+
     /// An owner's rows that have not expired, newest first, `limit` at most, those after `after` in that order.
     async fn list(&self, owner: &Owner, after: Option<&Position>, limit: usize) -> Result<Vec<Task>>;
 
@@ -112,6 +115,17 @@ impl<'a> From<&'a Owner> for Reach<'a> {
     fn from(owner: &'a Owner) -> Self {
         Self { owner, tools: &[] }
     }
+}
+
+/// What there is of a result, where no more than so much is wanted of it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Found {
+    /// The task ended without one, or has not ended.
+    Nothing,
+    /// All of it.
+    Whole(Output),
+    /// It is kept in so many bytes, which are more.
+    Longer(usize),
 }
 
 /// The rows that wait for slots. A waiting line is all rows that wait for the same set of slots.

@@ -17,7 +17,7 @@ use crate::mcp::jsonrpc::{self, Error, Id, Outcome, Request};
 use crate::mcp::live::{Open, Opening, Over};
 use crate::mcp::offers::Edition;
 use crate::mcp::outlet::Outlet as _;
-use crate::mcp::room::{SMALL, Spot};
+use crate::mcp::room::{Part, SMALL, Spot};
 use crate::mcp::session::{Caller, Session};
 use crate::mcp::sse::Place;
 use crate::mcp::v2026_07_28::Asker;
@@ -67,7 +67,7 @@ impl Exchange {
         W: Future<Output = Ending> + Send + 'static,
     {
         let (principal, session) = (caller.principal.clone(), caller.session.clone());
-        let (http, feed) = (Arc::clone(http), Arc::new(Feed::default()));
+        let (http, feed) = (Arc::clone(http), feed_for(http, &principal));
         let work = Box::pin(work(Arc::clone(&http), caller, Arc::clone(&feed)));
         Self {
             http,
@@ -102,8 +102,8 @@ impl Exchange {
         request: Request,
     ) -> Response {
         let id = request.id.clone();
-        let (http, feed) = (Arc::clone(http), Arc::new(Feed::default()));
         let principal = asker.principal.clone();
+        let (http, feed) = (Arc::clone(http), feed_for(http, &principal));
         // Such a call may wait for a moment to see whether it needs a task at all.
         let quick = QUICK + http.bridge.settings().quick_wait;
         let work = {
@@ -195,13 +195,12 @@ impl Exchange {
         self.http.bridge.clock.now() < session.expires && elsewhere::look(&self.http, session, listens).await
     }
 
-    /// Room for an answer of so many bytes, if it takes any.
+    /// Room for an answer of so many bytes, if it takes any. Where it was clear before that it is large, it has its room already.
     pub(super) fn room_for(&self, bytes: usize) -> Result<Option<Spot>> {
-        if bytes <= SMALL {
-            return Ok(None);
+        match bytes <= SMALL {
+            true => Ok(None),
+            false => self.feed.room_for_answer(bytes).map(Some).ok_or_else(Refusal::no_room_for_answer),
         }
-        let most = self.http.bridge.settings().limits.max_bytes_in_hand;
-        self.http.room.take(Whose::of(&self.principal), bytes, most).map(Some).ok_or_else(Refusal::no_room)
     }
 
     /// The handler is done before a stream was begun. One is needed still if it sent something before its answer.
@@ -219,6 +218,12 @@ impl Exchange {
             ending => stream::respond(self, Some(ending)),
         }
     }
+}
+
+/// The way to the client of one exchange.
+fn feed_for(http: &Http, principal: &Principal) -> Arc<Feed> {
+    let most = http.bridge.settings().limits.max_bytes_in_hand;
+    Arc::new(Feed::new(Part { room: http.room.clone(), whose: Whose::of(principal), most }))
 }
 
 /// Waits until the client no longer wants the answer here.

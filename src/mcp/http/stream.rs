@@ -10,12 +10,14 @@ use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse as _, Response};
 use futures_util::StreamExt as _;
+use serde_json::Value;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use super::exchange::{Ending, Exchange, over};
 use super::lasting;
 use crate::mcp::jsonrpc;
 use crate::mcp::live::Over;
+use crate::mcp::room::Spot;
 use crate::mcp::sse::{self, Place};
 use crate::metrics::OpenStream;
 
@@ -93,7 +95,7 @@ impl EventStream {
         }
         let Stage::Ending(ending) = &mut self.stage else { return None };
         if let Some(message) = self.exchange.feed.take() {
-            return Some(self.message(message.to_string().as_bytes()));
+            return Some(self.sent(message));
         }
         let ending = ending.take();
         self.stage = Stage::Over;
@@ -126,7 +128,7 @@ impl EventStream {
                 }
             }
             () = http.entrance.turns_away(principal, grace) => self.stage = Stage::Over,
-            message = feed.next() => return Some(self.message(message.to_string().as_bytes())),
+            message = feed.next() => return Some(self.sent(message)),
             ending = work => self.stage = Stage::Ending(ending),
             () = http.shutdown.cancelled(), if resumable => {
                 self.stage = Stage::Over;
@@ -149,6 +151,15 @@ impl EventStream {
         match self.next_id() {
             Some(id) if primes => sse::priming(&id, RETRY_MS),
             _ => sse::COMMENT,
+        }
+    }
+
+    /// A message of the handler's, with the room that was taken for it.
+    fn sent(&mut self, (message, spot): (Value, Option<Spot>)) -> Bytes {
+        let event = self.message(message.to_string().as_bytes());
+        match spot {
+            Some(spot) => spot.resized(event.len()).hold(event),
+            None => event,
         }
     }
 

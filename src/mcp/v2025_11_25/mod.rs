@@ -244,6 +244,13 @@ impl Call<'_> {
         }
     }
 
+    /// Notes that a plain call is told to ask again. If that cannot be noted now, it is in a moment.
+    async fn note_handed_on(&self, waiting: Waiting) {
+        if let Err(error) = waiting.handed_on().await {
+            tracing::warn!(%error, "it could not be noted that a call is to be made again");
+        }
+    }
+
     /// Notes that the owner has the result of a call of theirs that went away, if it did. Somebody else who may look at it
     /// takes nothing from them: they call again, and find it.
     async fn note_delivered(&self, task: &Task) {

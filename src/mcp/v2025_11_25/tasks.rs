@@ -8,6 +8,7 @@ use super::{Call, from_wire, to_wire, wire};
 use crate::mcp::cursor;
 use crate::mcp::jsonrpc::{Error, Id, METHOD_NOT_FOUND, Outcome};
 use crate::mcp::outlet::{Outlet, Resume};
+use crate::mcp::results;
 use crate::tasks::audit::{Audit as _, Event as Told, Part};
 use crate::tasks::machine::Cancel;
 use crate::tasks::service::{Cancelled, View};
@@ -31,7 +32,7 @@ pub(super) async fn result(call: &Call<'_>, request: Id, params: &Value, outlet:
     let view = call.bridge.service.get(&call.actor(), &id).await.map_err(|error| call.fault(&error))?;
     let view = view.ok_or_else(|| not_found(call, &id))?;
     if view.task.has_ended() {
-        return give(call, &view).await;
+        return give(call, &view, outlet).await;
     }
     let task = id.clone();
     outlet.resumable(Resume::Wait { id: request, task, began: None, until: None, progress_token: None });
@@ -43,12 +44,13 @@ pub(super) async fn wait_and_give(call: &Call<'_>, id: &TaskId, outlet: &dyn Out
     let patience = Patience { until: None, reports: None, heard: None };
     let view = wait(call, id, patience, outlet).await.map_err(|error| call.fault(&error))?;
     let view = view.ok_or_else(|| not_found(call, id))?;
-    give(call, &view).await
+    give(call, &view, outlet).await
 }
 
 /// The result of a task that has ended.
-async fn give(call: &Call<'_>, view: &View) -> Outcome {
-    let output = call.bridge.service.output(&view.task).await.map_err(|error| call.fault(&error))?;
+async fn give(call: &Call<'_>, view: &View, outlet: &dyn Outlet) -> Outcome {
+    let output = results::read(call.bridge, &view.task, outlet).await;
+    let output = output.map_err(|unread| unread.told(call.bridge))?;
     call.note_delivered(&view.task).await;
     call.bridge.audit.note(Told::Read { task: &view.task, part: Part::Result });
     let style = to_wire::Style { revision: call.revision(), related: true, preface: None };

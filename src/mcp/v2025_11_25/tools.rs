@@ -14,6 +14,7 @@ use crate::mcp::jsonrpc::{Error, Id, METHOD_NOT_FOUND, Outcome};
 use crate::mcp::outlet::{Outlet, Resume};
 use crate::mcp::permit;
 use crate::mcp::progress::Reports;
+use crate::mcp::results;
 use crate::mcp::spans;
 use crate::mcp::tool_list::{self, Entry};
 use crate::mcp::tool_result::ToolResult;
@@ -235,7 +236,7 @@ impl PlainWait {
             Ok(reached) => reached,
             Err(error) => {
                 if let Some(waiting) = waiting {
-                    waiting.take().spare();
+                    call.note_handed_on(waiting.take()).await;
                 }
                 return Err(error);
             }
@@ -259,7 +260,10 @@ impl PlainWait {
         let view = wait(call, &self.id, patience, outlet).await.map_err(|error| call.fault(&error))?;
         let view = view.ok_or_else(|| tasks::not_found(call, &self.id))?;
         let output = match view.task.has_ended() {
-            true => call.bridge.service.output(&view.task).await.map_err(|error| call.fault(&error))?,
+            true => {
+                let output = results::read(call.bridge, &view.task, outlet).await;
+                output.map_err(|unread| unread.told(call.bridge))?
+            }
             false => None,
         };
         Ok((view, output))

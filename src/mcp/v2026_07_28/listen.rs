@@ -17,6 +17,7 @@ use crate::mcp::jsonrpc::{Id, Outcome};
 use crate::mcp::offers::{Edition, List};
 use crate::mcp::outlet::Outlet;
 use crate::mcp::resources;
+use crate::mcp::results::Unread;
 use crate::tasks::service::RENEW_WATCH;
 use crate::tasks::store::StoreError;
 use crate::tasks::task::TaskId;
@@ -116,7 +117,12 @@ impl<'a> Speaker<'a> {
                         self.told.remove(&id);
                         changes.let_go(&id);
                     }
-                    Err(error) => {
+                    // It is told once there is.
+                    Err(Unread::NoRoom(_)) => {
+                        behind.insert(id);
+                        tokio::time::sleep(PAUSE).await;
+                    }
+                    Err(Unread::Store(error)) => {
                         tracing::error!(%error, "a subscription cannot read its tasks");
                         behind.insert(id);
                         tokio::time::sleep(PAUSE).await;
@@ -155,11 +161,11 @@ impl<'a> Speaker<'a> {
     }
 
     /// Tells where a task stands, if that is news. False once there is nothing more to tell of it.
-    async fn tell(&mut self, id: &TaskId) -> Result<bool, StoreError> {
+    async fn tell(&mut self, id: &TaskId) -> Result<bool, Unread> {
         let Some(view) = self.call.bridge.service.get(&self.call.actor(), id).await? else {
             return Ok(false);
         };
-        let task = to_wire::value(&detailed(self.call, &view).await?);
+        let task = to_wire::value(&detailed(self.call, &view, self.outlet).await?);
         let digest = digest(&task);
         if self.told.get(id) != Some(&Some(digest)) {
             // It can hold a result, and nothing is handed out untold where the config says so.

@@ -108,7 +108,7 @@ async fn answer(call: &Call<'_>, request: Request, outlet: &dyn Outlet) -> Outco
         "server/discover" => Ok(lifecycle::discover(call)),
         "tools/list" => tools::list(call, &params),
         "tools/call" => Box::pin(tools::call(call, params, outlet)).await,
-        "tasks/get" => Box::pin(tasks::get(call, &params)).await,
+        "tasks/get" => Box::pin(tasks::get(call, &params, outlet)).await,
         "tasks/update" => Box::pin(tasks::update(call, &params)).await,
         "tasks/cancel" => Box::pin(tasks::cancel(call, &params)).await,
         // The others are in boxes of their own so that this one, which may be open thousands of times, need not be as
@@ -187,6 +187,13 @@ impl Call<'_> {
     async fn note_answered(&self, waiting: Waiting) {
         if let Err(error) = waiting.answered().await {
             tracing::warn!(%error, "it could not be noted that a call was answered");
+        }
+    }
+
+    /// Notes that a plain call is told to ask again. If that cannot be noted now, it is in a moment.
+    async fn note_handed_on(&self, waiting: Waiting) {
+        if let Err(error) = waiting.handed_on().await {
+            tracing::warn!(%error, "it could not be noted that a call is to be made again");
         }
     }
 

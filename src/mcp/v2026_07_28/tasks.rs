@@ -5,20 +5,21 @@ use serde_json::{Map, Value};
 
 use super::{Call, errors, from_wire, questions, to_wire, wire};
 use crate::mcp::jsonrpc::{Error, INTERNAL_ERROR, Outcome};
+use crate::mcp::outlet::Outlet;
+use crate::mcp::results::{self, Unread};
 use crate::mcp::tool_result::ToolResult;
 use crate::tasks::audit::{Audit as _, Event as Told, Part};
 use crate::tasks::machine::Cancel;
 use crate::tasks::service::{AnswerError, Cancelled, View};
-use crate::tasks::store::StoreError;
 use crate::tasks::task::{Task, TaskId};
 
 /// `tasks/get`: answers from the row, and never waits.
-pub(super) async fn get(call: &Call<'_>, params: &Value) -> Outcome {
+pub(super) async fn get(call: &Call<'_>, params: &Value, outlet: &dyn Outlet) -> Outcome {
     require_tasks(call, "tasks/get")?;
     let id = from_wire::task_id(params)?;
     let view = call.bridge.service.get(&call.actor(), &id).await.map_err(|error| call.fault(&error))?;
     let view = view.ok_or_else(|| not_found(call, &id))?;
-    let detailed = detailed(call, &view).await.map_err(|error| call.fault(&error))?;
+    let detailed = detailed(call, &view, outlet).await.map_err(|unread| unread.told(call.bridge))?;
     Ok(to_wire::complete(detailed))
 }
 
@@ -70,14 +71,15 @@ pub(super) fn require_tasks(call: &Call<'_>, what: &str) -> Result<(), Error> {
     if call.has_tasks() { Ok(()) } else { Err(errors::needs_tasks(what)) }
 }
 
-/// A task with what its status calls for.
+/// A task with what its status calls for, for what goes out next by this way.
 ///
 /// # Errors
-/// If the store cannot be used.
+/// See [`Unread`].
 pub(super) async fn detailed<'a>(
     call: &Call<'_>,
     view: &'a View,
-) -> Result<wire::DetailedTask<'a>, StoreError> {
+    outlet: &dyn Outlet,
+) -> Result<wire::DetailedTask<'a>, Unread> {
     let task = to_wire::task(call.bridge, view, call.client_for(&view.task));
     let mut detailed = wire::DetailedTask { task, input_requests: None, result: None, error: None };
     match detailed.task.status {
@@ -86,7 +88,7 @@ pub(super) async fn detailed<'a>(
             detailed.input_requests = Some(questions::of_task(call, &view.task));
         }
         wire::TaskStatus::Completed | wire::TaskStatus::Failed => {
-            let output = call.bridge.service.output(&view.task).await?;
+            let output = results::read(call.bridge, &view.task, outlet).await?;
             call.note_delivered(&view.task).await;
             call.bridge.audit.note(Told::Read { task: &view.task, part: Part::Result });
             match ToolResult::ended(call.bridge, view, output, None) {

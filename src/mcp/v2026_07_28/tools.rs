@@ -14,6 +14,7 @@ use crate::mcp::heard::Heard;
 use crate::mcp::jsonrpc::{Error, Outcome};
 use crate::mcp::outlet::Outlet;
 use crate::mcp::permit;
+use crate::mcp::results::{self, Unread};
 use crate::mcp::spans;
 use crate::mcp::tool_list::{self, Entry};
 use crate::mcp::tool_result::ToolResult;
@@ -168,10 +169,17 @@ async fn answer_with_task(call: &Call<'_>, called: Called, outlet: &dyn Outlet) 
         let task = to_wire::task(call.bridge, &view, call.client_for(&view.task));
         return Ok(to_wire::created(task, &view.task.refers_to));
     }
-    let output = service.output(&view.task).await.map_err(|error| call.fault(&error))?;
     // Its client never gets to know that there was a task, which is told of by itself alone.
     logging::tell(call, Heard::by_request(hears_since).catch_up(&view.task), outlet).await;
-    finished(call, &view, output, None)
+    match results::read(call.bridge, &view.task, outlet).await {
+        Ok(output) => finished(call, &view, output, None),
+        // It fetches the result when there is room for it.
+        Err(Unread::NoRoom(_)) => {
+            let task = to_wire::task(call.bridge, &view, call.client_for(&view.task));
+            Ok(to_wire::created(task, &view.task.refers_to))
+        }
+        Err(unread) => Err(unread.told(call.bridge)),
+    }
 }
 
 /// Answers within the budget of a plain call: with the result, with what the job asks, or with a handle.
@@ -255,7 +263,7 @@ impl PlainWait {
             Ok(reached) => reached,
             Err(error) => {
                 if let Some(waiting) = waiting {
-                    waiting.spare();
+                    call.note_handed_on(waiting).await;
                 }
                 return Err(error);
             }
@@ -286,7 +294,10 @@ async fn reach(
     let view = wait(call, id, patience, outlet).await.map_err(|error| call.fault(&error))?;
     let view = view.ok_or_else(|| tasks::not_found(call, id))?;
     let output = match view.task.has_ended() {
-        true => call.bridge.service.output(&view.task).await.map_err(|error| call.fault(&error))?,
+        true => {
+            let output = results::read(call.bridge, &view.task, outlet).await;
+            output.map_err(|unread| unread.told(call.bridge))?
+        }
         false => None,
     };
     Ok((view, output))

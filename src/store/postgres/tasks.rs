@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use taskbridge_sdk::{Output, Timestamp};
+use tokio_postgres::Row;
 
 use super::desk::{Db, Door, Param, Write};
 use super::fault::Fault;
@@ -11,7 +12,7 @@ use super::{PostgresStore, column, row};
 use crate::store::FAIR_AMONG;
 use crate::store::change::{Amend, Wish};
 use crate::tasks::store::{
-    Change, Holder, Inserted, NewTask, Position, Reach, Result, StoreError, TaskStore, Updated,
+    Change, Found, Holder, Inserted, NewTask, Position, Reach, Result, StoreError, TaskStore, Updated,
 };
 use crate::tasks::task::{Owner, Task, TaskId};
 
@@ -45,11 +46,20 @@ impl TaskStore for PostgresStore {
     async fn output(&self, id: &TaskId) -> Result<Option<Output>> {
         let sql = "SELECT body FROM outputs WHERE task = $1";
         let rows = self.desk.read(Door::Request, sql, &[&column::text(id.as_str())]).await?;
-        let read = |row: &tokio_postgres::Row| -> Result<Output, Fault> {
-            serde_json::from_str(row.try_get(0)?)
-                .map_err(|error| Fault::Row(format!("a result cannot be understood ({error})")))
+        rows.first().map(|row| output(row, 0)).transpose().map_err(|fault| fault.at(&self.desk.place))
+    }
+
+    async fn output_within(&self, id: &TaskId, most: usize) -> Result<Found> {
+        let sql = "SELECT octet_length(body)::bigint, CASE WHEN octet_length(body) <= $2::bigint THEN body END FROM outputs
+                   WHERE task = $1";
+        let limit = i64::try_from(most).unwrap_or(i64::MAX);
+        let rows = self.desk.read(Door::Request, sql, &[&column::text(id.as_str()), &limit]).await?;
+        let found = |row: &Row| -> Result<Found, Fault> {
+            let bytes = usize::try_from(row.try_get::<_, i64>(0)?).unwrap_or(usize::MAX);
+            if bytes > most { Ok(Found::Longer(bytes)) } else { output(row, 1).map(Found::Whole) }
         };
-        rows.first().map(read).transpose().map_err(|fault| fault.at(&self.desk.place))
+        let found = rows.first().map_or(Ok(Found::Nothing), found);
+        found.map_err(|fault| fault.at(&self.desk.place))
     }
 
     async fn list(&self, owner: &Owner, after: Option<&Position>, limit: usize) -> Result<Vec<Task>> {
@@ -165,6 +175,12 @@ impl Write for Claim {
         // One that cannot be understood is leased as well: it would be the first in every claim.
         row::tasks(&rows)
     }
+}
+
+/// The result in this column.
+fn output(row: &Row, column: usize) -> Result<Output, Fault> {
+    serde_json::from_str(row.try_get(column)?)
+        .map_err(|error| Fault::Row(format!("a result cannot be understood ({error})")))
 }
 
 /// The most rows that are deleted.

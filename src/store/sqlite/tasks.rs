@@ -16,7 +16,7 @@ use super::{Db, SqliteStore};
 use crate::store::FAIR_AMONG;
 use crate::store::change::{Amend, Wish};
 use crate::tasks::store::{
-    Change, Holder, Inserted, NewTask, Position, Reach, Result, StoreError, TaskStore, Updated,
+    Change, Found, Holder, Inserted, NewTask, Position, Reach, Result, StoreError, TaskStore, Updated,
 };
 use crate::tasks::task::{Owner, Task, TaskId};
 
@@ -39,11 +39,21 @@ impl TaskStore for SqliteStore {
         self.read(|db| {
             let mut statement = db.sql("SELECT body FROM outputs WHERE task = ?1")?;
             let mut rows = statement.query([id.as_str()])?;
-            let Some(found) = rows.next()? else { return Ok(None) };
-            let body = found.get_ref(0)?.as_bytes().map_err(rusqlite::Error::from)?;
-            let output = serde_json::from_slice(body)
-                .map_err(|error| Fault::Row(format!("a result cannot be understood ({error})")))?;
-            Ok(Some(output))
+            rows.next()?.map(|found| output(found, 0)).transpose()
+        })
+    }
+
+    async fn output_within(&self, id: &TaskId, most: usize) -> Result<Found> {
+        self.read(|db| {
+            let sql =
+                "SELECT octet_length(body), CASE WHEN octet_length(body) <= ?2 THEN body END FROM outputs
+                       WHERE task = ?1";
+            let mut statement = db.sql(sql)?;
+            let mut rows = statement.query((id.as_str(), i64::try_from(most).unwrap_or(i64::MAX)))?;
+            let Some(found) = rows.next()? else { return Ok(Found::Nothing) };
+            let bytes: i64 = found.get(0)?;
+            let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+            if bytes > most { Ok(Found::Longer(bytes)) } else { output(found, 1).map(Found::Whole) }
         })
     }
 
@@ -194,6 +204,13 @@ fn claim(
         claimed.extend(task.map(|task| Task { version: task.version + 1, ..task }));
     }
     Ok(claimed)
+}
+
+/// The result in this column.
+fn output(row: &rusqlite::Row<'_>, column: usize) -> Result<Output, Fault> {
+    let body = row.get_ref(column)?.as_bytes().map_err(rusqlite::Error::from)?;
+    serde_json::from_slice(body)
+        .map_err(|error| Fault::Row(format!("a result cannot be understood ({error})")))
 }
 
 /// True if a purge would delete something.

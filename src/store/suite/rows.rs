@@ -8,7 +8,7 @@ use taskbridge_sdk::{OnBehalfOf, Output};
 use super::Bench;
 use super::bench::{closed, limits, new, once, starting, verdict, with_slots};
 use crate::clock::Clock;
-use crate::tasks::store::{Change, Lease, NewTask, Position, Reach, Updated};
+use crate::tasks::store::{Change, Found, Lease, NewTask, Position, Reach, Updated};
 use crate::tasks::task::{Origin, Owner, Task, TaskId};
 
 pub async fn a_row_is_found_by_those_who_see_its_tool_too(bench: &Bench) {
@@ -128,9 +128,14 @@ pub async fn an_output_is_written_once(bench: &Bench) {
     let task = bench.add(bench.task()).await;
     let output = async || bench.store.output(&task.id).await.expect("the store can be read");
     assert_eq!(output().await, None);
+    assert_eq!(bench.store.output_within(&task.id, 9).await.expect("it can be read"), Found::Nothing);
     let ended = closed(task.clone(), bench.clock.now());
     bench.end_with(&ended, &Output::text("lost")).await;
     assert_eq!(output().await, Some(Output::text("lost")));
+    let within = async |most| bench.store.output_within(&task.id, most).await.expect("the store can be read");
+    let Found::Longer(bytes) = within(1).await else { panic!("it is longer than a byte") };
+    assert_eq!(within(bytes - 1).await, Found::Longer(bytes));
+    assert_eq!(within(bytes).await, Found::Whole(Output::text("lost")));
     bench.end_with(&ended, &Output::text("conflict")).await;
     bench.end_with(&Task { version: 2, ..ended }, &Output::text("second")).await;
     assert_eq!(output().await, Some(Output::text("lost")), "the first one stays");

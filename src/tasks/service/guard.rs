@@ -102,6 +102,20 @@ impl Waiting {
         Ok(())
     }
 
+    /// The call ends unanswered, and its client is told to ask again: an equal call can take the task over from now on, and its
+    /// job goes on whatever the tool says.
+    ///
+    /// # Errors
+    /// If the store cannot be used; then it is noted as soon as it can be.
+    pub async fn handed_on(mut self) -> Result<()> {
+        self.cancel = false;
+        if let Some(until) = self.until {
+            abandoned(&self.service.ledger, &self.id, until, false).await?;
+            self.until = None;
+        }
+        Ok(())
+    }
+
     /// The call ends unanswered, but its client did not go away: an equal call can take the task over, and its job
     /// goes on whatever the tool says.
     pub fn spare(mut self) {

@@ -29,7 +29,7 @@ use super::audit::{Event as Told, Wish};
 use super::ledger::Ledger;
 use super::machine::{Cancel, Event};
 use super::pace::Pace;
-use super::store::{Holder, Lease, Result};
+use super::store::{Found, Holder, Lease, Result};
 use super::task::{Outcome, Task, TaskId};
 use crate::clock::Entropy;
 
@@ -178,6 +178,14 @@ impl Service {
     /// If the store cannot be used.
     pub async fn output(&self, task: &Task) -> Result<Option<Output>> {
         self.ledger.store.output(&task.id).await
+    }
+
+    /// The same, unless it is kept in more bytes than these.
+    ///
+    /// # Errors
+    /// If the store cannot be used.
+    pub async fn output_within(&self, task: &Task, most: usize) -> Result<Found> {
+        self.ledger.store.output_within(&task.id, most).await
     }
 }
 

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::raw::{Of, Raw};
 use super::{in_time, keys};
+use crate::hostile::raw;
 use crate::v2025::bench::Server;
 
 const TWO: &str = r#"
@@ -128,4 +129,50 @@ async fn who_lines_up_much_does_not_keep_others_waiting() {
         "he has had a turn among the first two: {arguments:?}"
     );
     assert_eq!(bob.get(Of::Sessions, "tasks/get", json!({"taskId": his})).await["status"], "working");
+}
+
+/// A request for something that is too large for its reader to take at once.
+const READ: &str = r#"{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"note:large","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"raw","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}"#;
+
+#[tokio::test]
+async fn a_call_whose_large_result_finds_no_room_is_taken_up_when_it_is_made_again() {
+    let large = format!("[resources.large]\nuri = \"note:large\"\ntext = \"{}\"\n", "x".repeat(24 << 20));
+    let plain = "[tools.plain]\nbackend = \"stage\"\ntarget = {}\ninput_schema = { type = \"object\" }\ntask_support = \"forbidden\"\n";
+    let more = format!("{}{plain}{large}[limits]\nmax_bytes_in_hand = 67108864\n", keys(&[("ann", "")]));
+    for of in [Of::Sessions, Of::Alone] {
+        let server = Server::configured(&[("call_budget = \"400ms\"", "call_budget = \"20s\"")], &more).await;
+        let ann = Raw::of(&server.url, "ann").await;
+        let mut reader = raw::Raw::narrow(&server.url).await;
+        let host = "Host: localhost\r\n";
+        let as_ann = raw::post(READ).replace(host, &format!("{host}Authorization: Bearer key-of-ann\r\n"));
+        reader.send(as_ann).await;
+        reader.head().await;
+
+        let call = || json!({"name": "plain", "arguments": {}});
+        let (refused, ()) = tokio::join!(ann.ask(of, "tools/call", call()), async {
+            server.stage.job(1).await.succeed(&"y".repeat(1 << 20));
+        });
+        let words = refused.body["error"]["message"].as_str().unwrap_or_else(|| panic!("{refused:?}"));
+        assert!(words.contains("nothing is started a second time"), "{words}");
+        let id = words.split_once("task ").and_then(|(_, rest)| rest.split_once(' ')).unwrap().0;
+        let (method, by) = match of {
+            Of::Sessions => ("tasks/result", Of::Sessions),
+            Of::Alone => ("tasks/get", Of::Alone),
+        };
+        let told = ann.ask(by, method, json!({"taskId": id})).await.body;
+        assert!(told["error"]["message"].as_str().unwrap().contains("larger than there is room"), "{told}");
+
+        drop(reader);
+        let again = in_time(async {
+            loop {
+                let answer = ann.ask(of, "tools/call", call()).await.body;
+                if answer.get("result").is_some() {
+                    return answer.to_string();
+                }
+            }
+        });
+        let again = again.await;
+        assert!(again.contains("nothing was started a second time") && again.contains("yyyy"));
+        assert_eq!(server.stage.starts(), 1, "{of:?}");
+    }
 }

@@ -10,9 +10,9 @@ use taskbridge::store::sqlite::SqliteStore;
 use taskbridge::tasks::history::Entry;
 use taskbridge::tasks::notices::Notice;
 use taskbridge::tasks::store::{
-    Change, Counts, Durations, Forget, Group, Groups, Hint, Hints, History, Holder, Inserted, Keys, Lease,
-    NewTask, Notices, OpenJob, Owed, Position, Queue, Reach, Result, Sessions, Setting, Settings, Tally,
-    TaskStore, Time, Updated,
+    Change, Counts, Durations, Forget, Found, Group, Groups, Hint, Hints, History, Holder, Inserted, Keys,
+    Lease, NewTask, Notices, OpenJob, Owed, Position, Queue, Reach, Result, Sessions, Setting, Settings,
+    Tally, TaskStore, Time, Updated,
 };
 use taskbridge::tasks::task::{Job, Owner, Task, TaskId};
 use taskbridge_sdk::{JobKey, Output, Timestamp};
@@ -114,6 +114,11 @@ impl TaskStore for PointedStore {
     async fn output(&self, id: &TaskId) -> Result<Option<Output>> {
         let _connection = self.before_read().await?;
         self.inner.output(id).await
+    }
+
+    async fn output_within(&self, id: &TaskId, most: usize) -> Result<Found> {
+        let _connection = self.before_read().await?;
+        self.inner.output_within(id, most).await
     }
 
     async fn list(&self, owner: &Owner, after: Option<&Position>, limit: usize) -> Result<Vec<Task>> {
