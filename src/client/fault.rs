@@ -1,6 +1,7 @@
 //! [`Fault`]: why a request has no result, named by what the client does about it.
 
 use reqwest::StatusCode;
+use taskbridge_sdk::innermost;
 
 use crate::mcp::jsonrpc;
 
@@ -55,15 +56,6 @@ impl From<reqwest::Error> for Fault {
             if error.is_timeout() { "the server does not answer".to_owned() } else { innermost(&error) };
         Self::Network { why, unsent }
     }
-}
-
-/// The words of the cause behind all causes: those around it repeat the address and say nothing.
-pub(super) fn innermost(error: &dyn std::error::Error) -> String {
-    let mut cause = error;
-    while let Some(deeper) = cause.source() {
-        cause = deeper;
-    }
-    cause.to_string()
 }
 
 fn in_words(status: StatusCode, message: &str) -> String {

@@ -7,8 +7,9 @@ use futures_util::{Stream, StreamExt as _};
 use reqwest::header::{HeaderMap, HeaderValue};
 use reqwest::{Method, RequestBuilder, Response, StatusCode, Url, redirect};
 use sse_stream::SseByteStream;
+use taskbridge_sdk::innermost;
 
-use super::fault::{Fault, innermost};
+use super::fault::Fault;
 use crate::mcp::generation::Revision;
 use crate::mcp::jsonrpc::{self, Bounds, Message};
 

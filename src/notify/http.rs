@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use reqwest::header::{CONTENT_TYPE, RETRY_AFTER};
 use reqwest::{Certificate, Client, Proxy, Response, StatusCode, redirect};
-use taskbridge_sdk::Timestamp;
+use taskbridge_sdk::{Timestamp, innermost};
 
 use super::event::MEDIA_TYPE;
 use super::{Answer, Carrier, Letter, Receiver};
@@ -92,15 +92,6 @@ fn pause(text: &str, now: Timestamp) -> Option<Duration> {
     }
     let date = jiff::fmt::rfc2822::parse(text).ok()?;
     Some(Timestamp::from_millis(date.timestamp().as_millisecond()).since(now))
-}
-
-/// The error at the bottom: those above it say only that something failed.
-fn innermost(error: &dyn std::error::Error) -> String {
-    let mut error = error;
-    while let Some(source) = error.source() {
-        error = source;
-    }
-    error.to_string()
 }
 
 #[cfg(test)]

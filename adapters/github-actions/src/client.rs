@@ -4,10 +4,9 @@ use http::Uri;
 use jsonwebtoken::EncodingKey;
 use octocrab::models::{AppId, InstallationId};
 use octocrab::{DefaultOctocrabBuilderConfig, NoAuth, NoSvc, NotLayerReady, Octocrab, OctocrabBuilder};
-use taskbridge_sdk::{Error, Result, Secret};
+use taskbridge_sdk::{Error, Result, Secret, innermost};
 
 use crate::config::Config;
-use crate::failure::innermost;
 
 pub(crate) fn connect(config: &Config) -> Result<Octocrab> {
     let builder = at(config)?;

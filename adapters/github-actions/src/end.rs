@@ -1,11 +1,10 @@
 //! How a run ended, for people and as data: its conclusion, its jobs, where and why it failed, and what it left.
 
 use serde_json::{Map, Value, json};
-use taskbridge_sdk::{Content, Observation, Output, Result};
+use taskbridge_sdk::{Content, Observation, Output, Result, one_line};
 
 use crate::artifacts::Left;
 use crate::backend::Actions;
-use crate::failure::one_line;
 use crate::handle::Place;
 use crate::state::{End, EndKind};
 use crate::wire::{Annotation, Job, Run};

@@ -1,11 +1,11 @@
 //! Runs that exist already: one of somebody else is followed, and one that has ended is run again. GitHub counts the attempts of a
 //! run, which is the fence here: who names the attempt that is to be run again gets one more attempt, and no second.
 
-use taskbridge_sdk::{Error, ErrorKind, JobHandle, JobSpec, Result, Started};
+use taskbridge_sdk::{Error, ErrorKind, JobHandle, JobSpec, Result, Started, one_line};
 
 use crate::backend::Actions;
 use crate::config::Target;
-use crate::failure::{Failure, Repeat, one_line};
+use crate::failure::{Failure, Repeat};
 use crate::handle::Place;
 use crate::template::render;
 use crate::wire::Run;

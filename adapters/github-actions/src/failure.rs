@@ -1,18 +1,15 @@
 //! What a failed call of GitHub means, in the sdk's words. [`meaning`] is the whole table. Nothing secret may end up in a
 //! message; GitHub never quotes a token.
 
-use std::error::Error as StdError;
 use std::time::Duration;
 
 use http::HeaderMap;
 use hyper_util::client::legacy::Error as ClientError;
 use octocrab::Error as Octocrab;
-use taskbridge_sdk::{Error, Timestamp};
+use taskbridge_sdk::{Error, Timestamp, find_cause, innermost, one_line};
 
 use crate::wire::Refused;
 
-/// The longest part of GitHub's words that is passed on, in characters.
-const LONGEST: usize = 500;
 /// How long to wait where GitHub says that it is too much and not for how long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -136,7 +133,7 @@ impl Failure {
             };
             return Self { status: None, error };
         }
-        let unsent = find::<ClientError>(&error).is_some_and(ClientError::is_connect);
+        let unsent = find_cause::<ClientError>(&error).is_some_and(ClientError::is_connect);
         let why = innermost(&error);
         let made = match &error {
             Octocrab::JWT { .. } => {
@@ -165,37 +162,6 @@ pub(crate) fn unclear(repeat: Repeat, message: String) -> Error {
         Repeat::Safe => Error::unavailable(message),
         Repeat::Unsafe => Error::uncertain(message),
     }
-}
-
-/// The first error of this type among an error and its causes.
-fn find<'a, T: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Option<&'a T> {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        if let Some(found) = error.downcast_ref::<T>() {
-            return Some(found);
-        }
-        next = error.source();
-    }
-    None
-}
-
-/// What lies at the bottom of an error, in one line.
-pub(crate) fn innermost(error: &(dyn StdError + 'static)) -> String {
-    let mut deepest = error;
-    while let Some(source) = deepest.source() {
-        deepest = source;
-    }
-    one_line(&deepest.to_string())
-}
-
-/// Text as one line, and not too long.
-pub(crate) fn one_line(text: &str) -> String {
-    let plain = |c: char| if c.is_control() { ' ' } else { c };
-    let mut line: String = text.trim().chars().take(LONGEST).map(plain).collect();
-    if text.trim().chars().nth(LONGEST).is_some() {
-        line.push('…');
-    }
-    line
 }
 
 #[cfg(test)]
@@ -242,11 +208,5 @@ mod tests {
         assert_eq!(patience(&headers(&pairs)), Duration::from_secs(10));
         assert_eq!(patience(&headers(&pairs[..2])), PATIENCE, "without a date");
         assert_eq!(patience(&headers(&pairs[1..])), PATIENCE, "a limit that is not spent says nothing");
-    }
-
-    #[test]
-    fn long_words_become_one_short_line() {
-        let line = one_line(&format!(" a\nb{}", "ä".repeat(999)));
-        assert!(line.starts_with("a bä") && line.ends_with('…') && line.chars().count() == LONGEST + 1);
     }
 }

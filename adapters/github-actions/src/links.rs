@@ -6,10 +6,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::RANGE;
 use reqwest::{Url, redirect};
-use taskbridge_sdk::{Error, Result};
+use taskbridge_sdk::{Error, Result, innermost};
 
 use crate::api::Api;
-use crate::failure::{Failure, innermost};
+use crate::failure::Failure;
 
 /// How long a link may take in all.
 const TIMEOUT: Duration = Duration::from_secs(60);

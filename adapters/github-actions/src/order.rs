@@ -6,13 +6,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use taskbridge_sdk::{Error, ErrorKind, GroupKey, JobSpec, Result};
+use taskbridge_sdk::{Error, ErrorKind, GroupKey, JobSpec, Result, one_line};
 use tokio::time::{Instant, timeout};
 
 use crate::backend::Actions;
 use crate::check::allows;
 use crate::config::Target;
-use crate::failure::one_line;
 use crate::handle::Place;
 use crate::inputs;
 use crate::template::render;

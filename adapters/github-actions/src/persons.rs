@@ -5,13 +5,12 @@
 use std::collections::HashMap;
 
 use octocrab::Octocrab;
-use taskbridge_sdk::{Error, OnBehalfOf, Result};
+use taskbridge_sdk::{Error, OnBehalfOf, Result, one_line};
 
 use crate::backend::Actions;
 use crate::client;
 use crate::config::Config;
 use crate::credential::Credential;
-use crate::failure::one_line;
 use crate::limits::Limits;
 
 /// One credential, and what GitHub lets it ask.

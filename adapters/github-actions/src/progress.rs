@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use taskbridge_sdk::Observation;
+use taskbridge_sdk::{Observation, one_line};
 use tokio::time::Instant;
 
 use crate::wire::{Job, Run, moment};
@@ -98,7 +98,7 @@ impl Told {
             };
             parts.push(format!("job {}{others} running{}", job.name, place.unwrap_or_default()));
         }
-        let message = (!parts.is_empty()).then(|| crate::failure::one_line(&parts.join("; ")));
+        let message = (!parts.is_empty()).then(|| one_line(&parts.join("; ")));
         Self { message, done: done as f64, total: (total > 0).then_some(total as f64) }
     }
 

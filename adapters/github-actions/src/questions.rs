@@ -4,11 +4,12 @@
 use serde_json::{Value, json};
 use taskbridge_sdk::{
     Answer, JobHandle, JobState, Observation, OnBehalfOf, Question, Questions, Result, Taken, async_trait,
+    one_line,
 };
 use tokio::time::Instant;
 
 use crate::backend::Actions;
-use crate::failure::{Repeat, one_line};
+use crate::failure::Repeat;
 use crate::handle::Place;
 use crate::wire::{Pending, Review, Run};
 

@@ -1,8 +1,7 @@
 //! What the status and the conclusion of a run mean, in the sdk's words. Pure.
 
-use taskbridge_sdk::{JobState, Output, Timestamp};
+use taskbridge_sdk::{JobState, Output, Timestamp, one_line};
 
-use crate::failure::one_line;
 use crate::wire::{Run, moment};
 
 /// Where a run stands.

@@ -4,15 +4,12 @@
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use taskbridge_sdk::{Level, Note, Progress};
+use taskbridge_sdk::{Level, Note, Progress, one_line, short_line};
 
 use crate::files;
 
 /// How much of the file's end is looked at, so that a look costs the same however much a job says.
 const WINDOW: u64 = 32 * 1024;
-
-/// The longest message that is passed on, in characters.
-const LONGEST: usize = 300;
 
 /// The longest note that is passed on, in characters of its line.
 const LONGEST_NOTE: usize = 2000;
@@ -95,7 +92,7 @@ fn note(n: u64, text: &str) -> Option<Note> {
     };
     Some(match data {
         Some(data) => Note { n, level, data, at: None },
-        None => Note::text(n, level, line_of(message, LONGEST_NOTE)),
+        None => Note::text(n, level, short_line(message, LONGEST_NOTE)),
     })
 }
 
@@ -106,20 +103,6 @@ fn progress(text: &str) -> Option<Progress> {
         Some((done, total)) => Some(Progress { done: number(done)?, total: Some(number(total)?) }),
         None => Some(Progress { done: number(text)?, total: None }),
     }
-}
-
-/// Text as a message: one line, and not too long.
-pub(crate) fn one_line(text: &str) -> String {
-    line_of(text, LONGEST)
-}
-
-fn line_of(text: &str, longest: usize) -> String {
-    let plain = |c: char| if c.is_control() { ' ' } else { c };
-    let mut line: String = text.trim().chars().take(longest).map(plain).collect();
-    if text.trim().chars().nth(longest).is_some() {
-        line.push('…');
-    }
-    line
 }
 
 #[cfg(test)]
@@ -191,6 +174,5 @@ mod tests {
         let lines: String = (0..9999).map(|n| format!("progress {n}/9999 step {n}\n")).collect();
         std::fs::write(&path, lines).unwrap();
         assert_eq!(read(&path), said(9998.0, Some(9999.0), "step 9998"));
-        assert_eq!(one_line(&"ä".repeat(999)).chars().count(), LONGEST + 1);
     }
 }

@@ -14,12 +14,14 @@ mod abilities;
 mod adapter;
 mod backend;
 mod budget;
+mod cause;
 mod checkup;
 mod discovery;
 mod error;
 mod harmless;
 mod hooks;
 mod job;
+mod line;
 mod media;
 mod near;
 mod note;
@@ -35,6 +37,7 @@ pub use adapter::{Adapter, Connect, Helper, Problem};
 pub use async_trait::async_trait;
 pub use backend::Backend;
 pub use budget::Budget;
+pub use cause::{find_cause, innermost};
 pub use checkup::{Checkup, Finding, ToolTarget, Verdict};
 pub use discovery::{DiscoveredTool, Discovery, tool_name};
 pub use error::{Error, ErrorKind, Result};
@@ -44,6 +47,7 @@ pub use job::{
     FileContent, GroupKey, InputFile, JobHandle, JobKey, JobSpec, JobState, Observation, Progress, Started,
     Subject, Trace,
 };
+pub use line::{one_line, short_line};
 pub use media::{is_text, media_type};
 pub use near::is_near;
 pub use note::{Level, Note};

@@ -2,7 +2,7 @@
 
 use jiff::tz::TimeZone;
 use serde_json::json;
-use taskbridge_sdk::{JobState, Observation, Progress, Question, Timestamp};
+use taskbridge_sdk::{JobState, Observation, Progress, Question, Timestamp, short_line};
 
 use crate::driver::Row;
 use crate::order::OURS_COMMENT;
@@ -137,8 +137,7 @@ pub(crate) fn comment(text: &str) -> (Option<Progress>, Option<String>) {
         None if text == OURS_COMMENT => "",
         None => text,
     };
-    let said: String = said.chars().take(200).map(|c| if c.is_control() { ' ' } else { c }).collect();
-    (progress, Some(said).filter(|said| !said.is_empty()))
+    (progress, (!said.is_empty()).then(|| short_line(said, 200)))
 }
 
 fn progress(text: &str) -> Option<Progress> {

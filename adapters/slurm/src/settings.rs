@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use taskbridge_sdk::{Error, Result};
+use taskbridge_sdk::{Error, Result, short_line};
 
 use crate::config::{Bounded, Resources, Setting};
 use crate::driver::Options;
 use crate::pattern::fits;
 use crate::template::{Context, Templates, sole_name};
 use crate::{amount, directives};
+
+/// The most of a value that a message shows, in characters.
+const SHOWN: usize = 80;
 
 /// What stands between names where Slurm takes several: partitions, reservations, features.
 const BETWEEN_NAMES: [char; 7] = [',', '&', '|', '(', ')', '[', ']'];
@@ -125,7 +128,7 @@ pub(crate) fn ask(
         if !kind.takes(&text) {
             return Err(Error::rejected(format!(
                 "`{field}` is `{}`, and must be {}",
-                one_line(&text),
+                short_line(&text, SHOWN),
                 kind.form()
             )));
         }
@@ -149,7 +152,8 @@ fn first_name(template: &str) -> Option<&str> {
 }
 
 fn within(field: &str, kind: Kind, text: &str, bounded: &Bounded) -> Result<()> {
-    let refused = |why: String| Err(Error::rejected(format!("`{field}` is `{}`, {why}", one_line(text))));
+    let refused =
+        |why: String| Err(Error::rejected(format!("`{field}` is `{}`, {why}", short_line(text, SHOWN))));
     if let Some(allowed) = &bounded.allowed
         && !is_allowed(kind, text, allowed)
     {
@@ -190,12 +194,6 @@ fn fits_name_by_name(pattern: &str, text: &str) -> bool {
     let between = |text: &str| text.chars().filter(|c| BETWEEN_NAMES.contains(c)).collect::<String>();
     between(pattern) == between(text)
         && pattern.split(BETWEEN_NAMES).zip(text.split(BETWEEN_NAMES)).all(|(part, name)| fits(part, name))
-}
-
-/// A value in a message: one line, and not too long.
-fn one_line(text: &str) -> String {
-    let line: String = text.chars().take(80).map(|c| if c.is_control() { ' ' } else { c }).collect();
-    if text.chars().count() > 80 { format!("{line}…") } else { line }
 }
 
 #[cfg(test)]

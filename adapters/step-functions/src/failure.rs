@@ -8,10 +8,7 @@ use aws_credential_types::provider::error::CredentialsError;
 use aws_sdk_sfn::config::http::HttpResponse;
 use aws_sdk_sfn::error::{ConnectorError, ProvideErrorMetadata, SdkError};
 use hyper_util::client::legacy::Error as ClientError;
-use taskbridge_sdk::{Error, ErrorKind};
-
-/// The longest part of AWS's words that is passed on, in characters.
-const LONGEST: usize = 500;
+use taskbridge_sdk::{Error, ErrorKind, find_cause, innermost, one_line};
 
 /// A call that failed: what the caller must do about it, and the code that AWS gave it, if AWS answered.
 #[derive(Debug)]
@@ -201,7 +198,7 @@ fn unanswered<E>(operation: &str, repeat: Repeat, error: SdkError<E, HttpRespons
 where
     E: StdError + Send + Sync + 'static,
 {
-    let not_sent = find::<ClientError>(&error).is_some_and(ClientError::is_connect);
+    let not_sent = find_cause::<ClientError>(&error).is_some_and(ClientError::is_connect);
     let why = innermost(&error);
     let made = match &error {
         SdkError::ConstructionFailure(_) => {
@@ -225,7 +222,7 @@ fn credentials<E>(operation: &str, error: &SdkError<E, HttpResponse>) -> Option<
 where
     E: StdError + Send + Sync + 'static,
 {
-    find::<CredentialsError>(error).map(|error| without_credentials(operation, error))
+    find_cause::<CredentialsError>(error).map(|error| without_credentials(operation, error))
 }
 
 /// What it means that there are no credentials now.
@@ -241,7 +238,7 @@ pub(crate) fn without_credentials(operation: &str, error: &CredentialsError) -> 
         }
         error
             if matches!(error, CredentialsError::ProviderTimedOut(_))
-                || find::<ConnectorError>(error).is_some() =>
+                || find_cause::<ConnectorError>(error).is_some() =>
         {
             (ErrorKind::Unavailable, "whoever gives out the AWS credentials cannot be reached")
         }
@@ -261,37 +258,6 @@ fn patience(seconds: Option<&str>, millis: Option<&str>) -> Option<Duration> {
         (Some(millis), _) => Some(Duration::from_millis(millis)),
         (None, seconds) => seconds.map(Duration::from_secs),
     }
-}
-
-/// The first error of this type among an error and its causes.
-fn find<'a, T: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Option<&'a T> {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        if let Some(found) = error.downcast_ref::<T>() {
-            return Some(found);
-        }
-        next = error.source();
-    }
-    None
-}
-
-/// What lies at the bottom of an error, in one line.
-fn innermost(error: &(dyn StdError + 'static)) -> String {
-    let mut deepest = error;
-    while let Some(source) = deepest.source() {
-        deepest = source;
-    }
-    one_line(&deepest.to_string())
-}
-
-/// Text as one line, and not too long.
-pub(crate) fn one_line(text: &str) -> String {
-    let plain = |c: char| if c.is_control() { ' ' } else { c };
-    let mut line: String = text.trim().chars().take(LONGEST).map(plain).collect();
-    if text.trim().chars().nth(LONGEST).is_some() {
-        line.push('…');
-    }
-    line
 }
 
 #[cfg(test)]
@@ -376,11 +342,5 @@ mod tests {
         let reset = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
         let error = SdkError::<StartExecutionError, _>::dispatch_failure(ConnectorError::io(reset.into()));
         assert_eq!(Failure::of("StartExecution", Repeat::Unsafe, error).error.kind(), ErrorKind::Uncertain);
-    }
-
-    #[test]
-    fn long_words_become_one_short_line() {
-        let line = one_line(&format!(" a\nb{}", "ä".repeat(999)));
-        assert!(line.starts_with("a bä") && line.ends_with('…') && line.chars().count() == LONGEST + 1);
     }
 }

@@ -1,13 +1,12 @@
 //! The log of an execution: one line for each thing that happened, as its history tells it, or as CloudWatch Logs does where
 //! there is no history to be read. What the steps of it print lies elsewhere, and is not in here.
 
-use taskbridge_sdk::{ErrorKind, JobHandle, LogRequest, LogText, Logs, Result, async_trait};
+use taskbridge_sdk::{ErrorKind, JobHandle, LogRequest, LogText, Logs, Result, async_trait, one_line};
 
 use crate::api::{Answer, Api};
 use crate::arn::ExecutionArn;
 use crate::backend::StepFunctions;
 use crate::cloudwatch::{self, Window};
-use crate::failure::one_line;
 use crate::history::{Happened, MOST_PAGES, PAGE};
 use crate::state::Facts;
 

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use serde::Deserialize;
-use taskbridge_sdk::{Error, ErrorKind, JobHandle, JobSpec, Observation, Result, Started};
+use taskbridge_sdk::{Error, ErrorKind, JobHandle, JobSpec, Observation, Result, Started, one_line};
 
 use crate::api::Order;
 use crate::arn::{ExecutionArn, MachineArn, attached, express, is_name};
@@ -13,7 +13,7 @@ use crate::backend::StepFunctions;
 use crate::bound::{self, Unbounded};
 use crate::config::Target;
 use crate::definition::Definition;
-use crate::failure::{Failure, Repeat, one_line};
+use crate::failure::{Failure, Repeat};
 use crate::history::timestamp;
 use crate::input;
 use crate::machines::{Machine, is_gone};

@@ -3,9 +3,8 @@
 use aws_sdk_sfn::operation::describe_execution::DescribeExecutionOutput;
 use aws_sdk_sfn::operation::start_sync_execution::StartSyncExecutionOutput;
 use serde_json::{Map, Value};
-use taskbridge_sdk::{Content, JobState, Observation, Output, Timestamp};
+use taskbridge_sdk::{Content, JobState, Observation, Output, Timestamp, one_line};
 
-use crate::failure::one_line;
 use crate::history::{Origin, timestamp};
 
 /// With which error a task's cancellation stops an execution.

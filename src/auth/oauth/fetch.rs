@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use reqwest::{Certificate, Client, Proxy, RequestBuilder, StatusCode, Url, redirect};
+use taskbridge_sdk::innermost;
 
 /// The longest that an issuer may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -122,15 +123,6 @@ fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let address = host.trim_start_matches('[').trim_end_matches(']');
     host == "localhost" || address.parse().is_ok_and(|address: IpAddr| address.is_loopback())
-}
-
-/// The error at the bottom: those above it say only that something failed.
-fn innermost(error: &dyn std::error::Error) -> String {
-    let mut error = error;
-    while let Some(source) = error.source() {
-        error = source;
-    }
-    error.to_string()
 }
 
 #[cfg(test)]

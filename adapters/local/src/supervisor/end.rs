@@ -5,12 +5,12 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
 use humantime_serde::re::humantime::format_duration;
-use taskbridge_sdk::{Content, JobState, Observation, Output};
+use taskbridge_sdk::{Content, JobState, Observation, Output, one_line};
 
 use super::declared;
 use super::watch::Ending;
 use crate::artifacts;
-use crate::events::{self, one_line};
+use crate::events;
 use crate::job_dir::JobDir;
 use crate::log::{Kept, Stream, printed as printed_bytes};
 use crate::order::Order;

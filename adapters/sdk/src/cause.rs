@@ -1,0 +1,45 @@
+//! What lies below the errors of libraries: those at the top say only that something failed.
+
+use std::error::Error;
+
+use crate::one_line;
+
+/// What lies at the bottom of an error, in one line.
+pub fn innermost(error: &dyn Error) -> String {
+    let mut deepest = error;
+    while let Some(source) = deepest.source() {
+        deepest = source;
+    }
+    one_line(&deepest.to_string())
+}
+
+/// The first error of this type among an error and its causes.
+pub fn find_cause<'a, T: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a T> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(found) = error.downcast_ref::<T>() {
+            return Some(found);
+        }
+        next = error.source();
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+    use crate::Error;
+
+    #[test]
+    fn a_cause_is_found_below_what_it_brought_about() {
+        let refused = io::Error::new(io::ErrorKind::ConnectionRefused, "nobody\nlistens");
+        let error = Error::unavailable("the engine is away").caused_by(refused);
+        assert_eq!(innermost(&error), "nobody listens");
+        let found = find_cause::<io::Error>(&error).unwrap();
+        assert_eq!(found.kind(), io::ErrorKind::ConnectionRefused);
+        assert!(find_cause::<std::fmt::Error>(&error).is_none());
+        assert_eq!(innermost(&Error::unavailable("it has no cause")), "it has no cause");
+    }
+}
