@@ -1,10 +1,9 @@
 //! What is wrong with a target, found offline. Whether the workflow exists is not asked: that is the repository's state, not
 //! the config's.
 
-use taskbridge_sdk::Problem;
+use taskbridge_sdk::{Problem, Templates};
 
 use crate::config::{Config, Target};
-use crate::template;
 use crate::workflow::{MARKER, MOST_INPUTS};
 
 /// All that is wrong with a target for a tool with these parameters.
@@ -38,20 +37,8 @@ pub(crate) fn check(config: &Config, target: &Target, parameters: &[&str]) -> Ve
     let inputs = target.inputs.iter().flatten();
     templates.extend(inputs.map(|(name, text)| (format!("inputs.{name}"), text.as_str())));
     for (field, text) in &templates {
-        match template::names(text) {
-            Err(message) => problem(field, message),
-            Ok(names) => {
-                for name in names.iter().filter(|name| !parameters.contains(&name.as_str())) {
-                    let known = parameters.join("`, `");
-                    problem(
-                        field,
-                        match parameters {
-                            [] => format!("`{name}` is unknown: the tool has no parameters"),
-                            _ => format!("`{name}` is unknown: the tool's parameters are `{known}`"),
-                        },
-                    );
-                }
-            }
+        for message in Templates::new().check(text, parameters, &[]) {
+            problem(field, message);
         }
     }
     let inputs = target.inputs.as_ref();

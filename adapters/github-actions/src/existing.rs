@@ -7,7 +7,7 @@ use crate::backend::Actions;
 use crate::config::Target;
 use crate::failure::{Failure, Repeat};
 use crate::handle::Place;
-use crate::template::render;
+use crate::inputs::render;
 use crate::wire::Run;
 
 /// A run that a caller has named.

@@ -5,10 +5,9 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
-use taskbridge_sdk::{Error, JobSpec, Result};
+use taskbridge_sdk::{Context, Error, JobSpec, Result, Templates};
 
 use crate::config::Target;
-use crate::template::render;
 use crate::workflow::{Input, Kind, MARKER, MOST_INPUTS, Workflow, plain};
 
 /// The inputs of a run, each as text.
@@ -74,6 +73,13 @@ fn given(job: &JobSpec, target: &Target) -> Result<BTreeMap<String, Value>> {
         }
     }
     Ok(given)
+}
+
+/// What a template stands for, as text; `None` if it is nothing but a parameter that was not given.
+pub(crate) fn render(job: &JobSpec, field: &str, template: &str) -> Result<Option<String>> {
+    let arguments = job.arguments.as_object().cloned().unwrap_or_default();
+    let context = Context::new(&arguments, Value::Null, Value::Null);
+    context.gives(template).then(|| Templates::new().text(field, template, &context)).transpose()
 }
 
 /// A value as the input wants it, or what it wants instead.

@@ -35,7 +35,6 @@ mod questions;
 mod start;
 mod state;
 mod sweep;
-mod template;
 mod wire;
 mod workflow;
 

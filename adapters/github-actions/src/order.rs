@@ -13,8 +13,7 @@ use crate::backend::Actions;
 use crate::check::allows;
 use crate::config::Target;
 use crate::handle::Place;
-use crate::inputs;
-use crate::template::render;
+use crate::inputs::{self, render};
 use crate::workflow::{self, Workflow};
 
 /// For how long a workflow's file and a repository's default branch are used as they were read.

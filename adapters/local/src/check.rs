@@ -1,41 +1,37 @@
 //! What is wrong with a target, found offline. Whether the program exists is not asked: that is the machine's state,
 //! not the config's.
 
-use std::collections::BTreeSet;
+use taskbridge_sdk::{CommandArgument, Problem, Templates};
 
-use taskbridge_sdk::Problem;
-
-use crate::config::{Argument, Target};
+use crate::config::Target;
 use crate::job_dir;
-use crate::template::{OURS, Templates};
 
 /// All that is wrong with a target for a tool with these parameters.
 pub(crate) fn check(target: &Target, parameters: &[&str]) -> Vec<Problem> {
     let templates = Templates::new();
+    let ours: Vec<&str> = job_dir::NAMES.into_iter().chain(["arguments", "caller"]).collect();
     let mut problems = Vec::new();
     let mut problem =
         |field: &str, message: String| problems.push(Problem { field: field.to_owned(), message });
 
     for (field, template) in each_template(target) {
-        match templates.names(template) {
-            Ok(names) => {
-                for message in names.iter().filter_map(|name| unknown(name, parameters)) {
-                    problem(&field, message);
-                }
-            }
-            Err(message) => problem(&field, message),
+        for message in templates.check(template, parameters, &ours) {
+            problem(&field, message);
         }
     }
-    if parameters.contains(&OURS) {
+    if parameters.contains(&Templates::OURS) {
         problem(
             "",
-            format!("a parameter cannot be called `{OURS}`: templates find the job's own paths there"),
+            format!(
+                "a parameter cannot be called `{}`: templates find the job's own paths there",
+                Templates::OURS
+            ),
         );
     }
     match target.command.first() {
-        Some(Argument::One(program)) if !program.trim().is_empty() => {}
-        Some(Argument::One(_)) => problem("command[0]", "the program is empty".to_owned()),
-        Some(Argument::Optional(_)) => {
+        Some(CommandArgument::One(program)) if !program.trim().is_empty() => {}
+        Some(CommandArgument::One(_)) => problem("command[0]", "the program is empty".to_owned()),
+        Some(CommandArgument::Optional(_)) => {
             problem("command[0]", "the program cannot be left out, so it must be a string".to_owned());
         }
         None => problem("command", "it must hold a program and its arguments".to_owned()),
@@ -48,35 +44,11 @@ pub(crate) fn check(target: &Target, parameters: &[&str]) -> Vec<Problem> {
 
 /// Every template of a target, with the field it stands in.
 pub(crate) fn each_template(target: &Target) -> impl Iterator<Item = (String, &str)> {
-    let command = target.command.iter().enumerate().flat_map(|(i, argument)| match argument {
-        Argument::One(template) => vec![(format!("command[{i}]"), template.as_str())],
-        Argument::Optional(group) => {
-            let inner = group.iter().enumerate();
-            inner.map(|(j, template)| (format!("command[{i}][{j}]"), template.as_str())).collect()
-        }
-    });
+    let command = CommandArgument::templates("command", &target.command);
     let env = target.env.iter().map(|(name, value)| (format!("env.{}", name.as_str()), value.as_str()));
     let working_dir = target.working_dir.iter().map(|t| ("working_dir".to_owned(), t.as_str()));
     let stdin = target.stdin.iter().map(|t| ("stdin".to_owned(), t.as_str()));
     command.chain(working_dir).chain(env).chain(stdin)
-}
-
-/// What to say about a name that a template cannot have, if it cannot.
-fn unknown(name: &str, parameters: &[&str]) -> Option<String> {
-    let (head, rest) = name.split_once('.').unwrap_or((name, ""));
-    if head == OURS {
-        let ours: BTreeSet<&str> = job_dir::NAMES.into_iter().chain(["arguments", "caller"]).collect();
-        let attribute = rest.split('.').next().unwrap_or_default();
-        let listed = ours.iter().copied().collect::<Vec<_>>().join("`, `");
-        return (!ours.contains(attribute)).then(|| format!("`{name}` is unknown: `{OURS}` has `{listed}`"));
-    }
-    if parameters.contains(&head) {
-        return None;
-    }
-    Some(match parameters {
-        [] => format!("`{head}` is unknown: the tool has no parameters"),
-        _ => format!("`{head}` is unknown: the tool's parameters are `{}`", parameters.join("`, `")),
-    })
 }
 
 #[cfg(test)]

@@ -4,10 +4,10 @@
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
-use taskbridge_sdk::{Checkup, Finding, ToolTarget, async_trait};
+use taskbridge_sdk::{Checkup, CommandArgument, Finding, ToolTarget, async_trait};
 
 use crate::backend::{Local, disk};
-use crate::config::{Argument, Target};
+use crate::config::Target;
 
 #[async_trait]
 impl Checkup for Local {
@@ -53,8 +53,8 @@ impl Local {
             .map_err(|error| (error.to_string(), "`taskbridge check` says what its target must hold"))?;
         let setup = &self.setup;
         let program = match target.command.first() {
-            Some(Argument::One(program)) => program.clone(),
-            Some(Argument::Optional(_)) | None => String::new(),
+            Some(CommandArgument::One(program)) => program.clone(),
+            Some(CommandArgument::Optional(_)) | None => String::new(),
         };
         let path = target.env.iter().find(|(name, _)| name.as_str() == "PATH").map(|(_, value)| value);
         let path = path.or_else(|| setup.environment.get("PATH")).map_or("", String::as_str);

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use taskbridge_sdk::CommandArgument;
 
 use crate::environment::VariableName;
 
@@ -67,7 +68,7 @@ pub struct Target {
     /// them are left out if they name a parameter that was not given (or null), or if one of them renders empty. A
     /// program with a `/` in it starts at the folder of the config file; others are looked for on the job's `PATH`.
     #[schemars(length(min = 1))]
-    pub command: Vec<Argument>,
+    pub command: Vec<CommandArgument>,
     /// Lets a caller's value begin an argument with a dash where no `--` stands right before it, or before the values that it
     /// follows. Without this such a call is refused, since the program could take the value for an option.
     #[serde(default)]
@@ -93,15 +94,4 @@ pub struct Target {
 
 fn zero() -> Vec<u8> {
     vec![0]
-}
-
-/// Part of a command line.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(untagged, expecting = "a template (a string) or an array of templates that belong together")]
-#[schemars(rename = "LocalArgument")]
-pub enum Argument {
-    /// A template for exactly one argument.
-    One(String),
-    /// Templates for arguments that are left out together.
-    Optional(Vec<String>),
 }

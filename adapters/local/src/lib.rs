@@ -28,17 +28,15 @@ mod observe;
 mod order;
 mod orphans;
 mod questions;
-mod render;
 mod supervisor;
 mod sweep;
-mod template;
 mod wakeups;
 
 use std::sync::Arc;
 
 use taskbridge_sdk::{Adapter, Backend, Connect, Helper, Problem, Result, async_trait};
 
-pub use config::{Argument, Config, Target};
+pub use config::{Config, Target};
 pub use environment::VariableName;
 
 /// The adapter for commands on this machine.

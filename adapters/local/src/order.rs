@@ -8,13 +8,12 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
-use taskbridge_sdk::{Error, FileContent, InputFile, JobSpec, Result, Trace};
+use serde_json::{Map, Value, json};
+use taskbridge_sdk::{Context, Error, FileContent, InputFile, JobSpec, Result, Templates};
 
 use crate::backend::Setup;
 use crate::config::Target;
 use crate::job_dir::{self, JobDir};
-use crate::render::Renderer;
 
 /// One job, ready to run. It can hold secrets, so it has no `Debug`.
 #[derive(Serialize, Deserialize)]
@@ -46,13 +45,13 @@ impl Order {
         let target = Target::deserialize(&job.target)
             .map_err(|e| Error::config(format!("the tool's target is not understood: {e}")))?;
         let (arguments, files) = stage(job, dir)?;
-        let renderer =
-            Renderer::new(&arguments, dir, job.on_behalf_of.as_ref().map(|whom| whom.name.as_str()));
+        let (templates, context) = (Templates::new(), context(job, &arguments, dir));
+        let stdin = target.stdin.as_deref();
         Ok(Self {
-            command: command(&target, &renderer, &setup.config_dir)?,
-            working_dir: working_dir(&target, &renderer, setup, dir)?,
-            env: environment(&target, &renderer, setup, dir, job.trace.as_ref())?,
-            stdin: target.stdin.as_deref().map(|template| renderer.text("stdin", template)).transpose()?,
+            command: command(&target, &templates, &context, &setup.config_dir)?,
+            working_dir: working_dir(&target, &templates, &context, setup, dir)?,
+            env: environment(job, &target, &templates, &context, setup, dir)?,
+            stdin: stdin.map(|template| templates.text("stdin", template, &context)).transpose()?,
             files,
             timeout: target.timeout,
             kill_grace: setup.config.kill_grace,
@@ -62,8 +61,23 @@ impl Order {
     }
 }
 
-fn command(target: &Target, renderer: &Renderer<'_>, config_dir: &Path) -> Result<Vec<String>> {
-    let mut command = renderer.command(&target.command, target.allow_leading_dash)?;
+/// What templates see.
+fn context(job: &JobSpec, arguments: &Map<String, Value>, dir: &JobDir) -> Context {
+    let told = job_dir::NAMES.map(|name| (name.to_owned(), dir.told(name).to_string_lossy().into()));
+    let mut passed_on = json!({"arguments": arguments});
+    if let Some(whom) = &job.on_behalf_of {
+        passed_on["caller"] = whom.name.as_str().into();
+    }
+    Context::new(arguments, Map::from_iter(told).into(), passed_on)
+}
+
+fn command(
+    target: &Target,
+    templates: &Templates,
+    context: &Context,
+    config_dir: &Path,
+) -> Result<Vec<String>> {
+    let mut command = templates.words("command", &target.command, context, target.allow_leading_dash)?;
     match command.first_mut() {
         Some(program) if program.contains('/') => *program = utf8(&config_dir.join(&*program))?,
         Some(program) if !program.is_empty() => {}
@@ -72,9 +86,15 @@ fn command(target: &Target, renderer: &Renderer<'_>, config_dir: &Path) -> Resul
     Ok(command)
 }
 
-fn working_dir(target: &Target, renderer: &Renderer<'_>, setup: &Setup, dir: &JobDir) -> Result<PathBuf> {
+fn working_dir(
+    target: &Target,
+    templates: &Templates,
+    context: &Context,
+    setup: &Setup,
+    dir: &JobDir,
+) -> Result<PathBuf> {
     let rendered = match &target.working_dir {
-        Some(template) => renderer.word("working_dir", template)?,
+        Some(template) => templates.word("working_dir", template, context)?,
         None => String::new(),
     };
     Ok(match (&setup.config.working_dir, rendered.as_str()) {
@@ -85,22 +105,23 @@ fn working_dir(target: &Target, renderer: &Renderer<'_>, setup: &Setup, dir: &Jo
 }
 
 fn environment(
+    job: &JobSpec,
     target: &Target,
-    renderer: &Renderer<'_>,
+    templates: &Templates,
+    context: &Context,
     setup: &Setup,
     dir: &JobDir,
-    trace: Option<&Trace>,
 ) -> Result<BTreeMap<String, String>> {
     let mut env = setup.environment.clone();
     for (name, template) in &target.env {
         let name = name.as_str();
-        env.insert(name.to_owned(), renderer.word(&format!("env.{name}"), template)?);
+        env.insert(name.to_owned(), templates.word(&format!("env.{name}"), template, context)?);
     }
     for name in job_dir::NAMES {
         env.insert(format!("TASKBRIDGE_{}", name.to_uppercase()), utf8(&dir.told(name))?);
     }
     // The names by which OpenTelemetry hands a trace to a process. What the config says of them stands.
-    if let Some(trace) = trace {
+    if let Some(trace) = &job.trace {
         env.entry("TRACEPARENT".to_owned()).or_insert_with(|| trace.parent.clone());
         if let Some(state) = &trace.state {
             env.entry("TRACESTATE".to_owned()).or_insert_with(|| state.clone());

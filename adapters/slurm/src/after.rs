@@ -1,7 +1,8 @@
 //! A job that begins after another of this backend. What has ended is judged here, by how it was seen to end; what has not is
 //! Slurm's to wait for. A number alone is never believed.
 
-use taskbridge_sdk::{Error, JobHandle, JobSpec, JobState, Observation, Result};
+use serde_json::Value;
+use taskbridge_sdk::{Context, Error, JobHandle, JobSpec, JobState, Observation, Result, Templates};
 
 use crate::backend::Slurm;
 use crate::config::{After, When};
@@ -10,7 +11,6 @@ use crate::folder::{ID, OBSERVED, PLAN};
 use crate::handle::{self, Place};
 use crate::plan::Plan;
 use crate::start::{read_id, unreadable};
-use crate::template::{Context, Templates};
 
 /// A job that a caller names: by a task, whose handle it then is, or by its number.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,8 +23,11 @@ pub(crate) struct Named {
 /// Reads what a template gives; `None` if it is nothing but a parameter that was not given.
 pub(crate) fn named(job: &JobSpec, field: &str, template: &str) -> Result<Option<Named>> {
     let arguments = job.arguments.as_object().cloned().unwrap_or_default();
-    let context = Context::new(&arguments, serde_json::Value::Null);
-    let Some(text) = Templates::new().render_given(field, template, &context)? else { return Ok(None) };
+    let context = Context::new(&arguments, Value::Null, Value::Null);
+    if !context.gives(template) {
+        return Ok(None);
+    }
+    let text = Templates::new().text(field, template, &context)?;
     if let Some(place) = Place::parse(&JobHandle::new(text.trim())) {
         return Ok(Some(Named { job: place.job, key: Some(place.key) }));
     }

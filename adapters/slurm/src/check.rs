@@ -1,15 +1,12 @@
 //! What is wrong with a target, found offline. Whether the script is there and its partition exists is not asked: that is the
 //! cluster's state, not the config's.
 
-use std::collections::BTreeSet;
+use taskbridge_sdk::{CommandArgument, Problem, Templates, unknown_parameter};
 
-use taskbridge_sdk::Problem;
-
-use crate::config::{Argument, Config, Setting, SignalTo, Target};
+use crate::config::{Config, Setting, SignalTo, Target};
 use crate::handle::is_user;
 use crate::pattern::wrong_path;
 use crate::settings::Kind;
-use crate::template::{OURS, Templates};
 use crate::wrapper::PASSED_ON;
 use crate::{directives, live};
 
@@ -20,19 +17,18 @@ pub(crate) fn check(config: &Config, target: &Target, parameters: &[&str]) -> Ve
         |field: &str, message: String| problems.push(Problem { field: field.to_owned(), message });
     let templates = Templates::new();
     for (field, template, in_array) in each_template(target) {
-        match templates.names(template) {
-            Ok(names) => {
-                for message in names.iter().filter_map(|name| unknown(name, parameters, in_array)) {
-                    problem(&field, message);
-                }
-            }
-            Err(message) => problem(&field, message),
+        let ours: &[&str] = if in_array { &["element", "index", "job"] } else { &["job"] };
+        for message in templates.check(template, parameters, ours) {
+            problem(&field, message);
         }
     }
-    if parameters.contains(&OURS) {
+    if parameters.contains(&Templates::OURS) {
         problem(
             "",
-            format!("a parameter cannot be called `{OURS}`: templates find the job's own folder there"),
+            format!(
+                "a parameter cannot be called `{}`: templates find the job's own folder there",
+                Templates::OURS
+            ),
         );
     }
     let ways = [target.script.is_some(), target.attach.is_some(), target.signal.is_some()];
@@ -49,7 +45,7 @@ pub(crate) fn check(config: &Config, target: &Target, parameters: &[&str]) -> Ve
     }
     if let Some(array) = &target.array {
         if !parameters.contains(&array.parameter.as_str()) {
-            problem("array.parameter", unknown(&array.parameter, parameters, false).unwrap_or_default());
+            problem("array.parameter", unknown_parameter(&array.parameter, parameters));
         }
         if array.max == 0 || array.at_once == Some(0) {
             problem("array", "`max` and `at_once` must be 1 or more".to_owned());
@@ -193,13 +189,8 @@ fn wrong_setting(kind: Kind, setting: &Setting) -> Option<String> {
 /// Every template of a target, with the field it stands in, and whether it is rendered for each task of an array.
 fn each_template(target: &Target) -> impl Iterator<Item = (String, &str, bool)> {
     let in_array = target.array.is_some();
-    let args = target.args.iter().enumerate().flat_map(move |(i, argument)| match argument {
-        Argument::One(template) => vec![(format!("args[{i}]"), template.as_str(), in_array)],
-        Argument::Optional(group) => {
-            let inner = group.iter().enumerate();
-            inner.map(|(j, template)| (format!("args[{i}][{j}]"), template.as_str(), in_array)).collect()
-        }
-    });
+    let args = CommandArgument::templates("args", &target.args)
+        .map(move |(field, template)| (field, template, in_array));
     let env =
         target.env.iter().map(|(name, value)| (format!("env.{}", name.as_str()), value.as_str(), false));
     let resources = target.resources.each().into_iter().filter_map(|(field, _, _, setting)| match setting {
@@ -218,25 +209,6 @@ fn each_template(target: &Target) -> impl Iterator<Item = (String, &str, bool)> 
     let others =
         others.into_iter().filter_map(|(field, template)| Some((field.to_owned(), template?, false)));
     args.chain(env).chain(resources).chain(others)
-}
-
-/// What to say about a name that a template cannot have, if it cannot.
-fn unknown(name: &str, parameters: &[&str], in_array: bool) -> Option<String> {
-    let (head, rest) = name.split_once('.').unwrap_or((name, ""));
-    if head == OURS {
-        let ours: BTreeSet<&str> = if in_array { ["job", "element", "index"].into() } else { ["job"].into() };
-        let attribute = rest.split('.').next().unwrap_or_default();
-        let listed = ours.iter().copied().collect::<Vec<_>>().join("`, `");
-        return (!ours.contains(attribute))
-            .then(|| format!("`{name}` is unknown: `{OURS}` has `{listed}` here"));
-    }
-    if parameters.contains(&head) {
-        return None;
-    }
-    Some(match parameters {
-        [] => format!("`{head}` is unknown: the tool has no parameters"),
-        _ => format!("`{head}` is unknown: the tool's parameters are `{}`", parameters.join("`, `")),
-    })
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use taskbridge_sdk::Secret;
+use taskbridge_sdk::{CommandArgument, Secret};
 
 use crate::discovery::Discover;
 use crate::environment::VariableName;
@@ -175,7 +175,7 @@ pub struct Target {
     pub script: Option<PathBuf>,
     /// The script's arguments. A template is always exactly one argument, whatever it renders to. Those in a nested array belong
     /// together, and are left out if they name a parameter that was not given, or if one of them renders empty.
-    pub args: Vec<Argument>,
+    pub args: Vec<CommandArgument>,
     /// Environment variables for the script (the values are templates). They win over the backend's. One that is nothing but a
     /// parameter that was not given is not set.
     pub env: BTreeMap<VariableName, String>,
@@ -205,17 +205,6 @@ pub struct Target {
     pub attach: Option<String>,
     /// Submit nothing, and send a signal to a job that this backend submitted.
     pub signal: Option<SignalTo>,
-}
-
-/// Part of a command line.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(untagged, expecting = "a template (a string) or an array of templates that belong together")]
-#[schemars(rename = "SlurmArgument")]
-pub enum Argument {
-    /// A template for exactly one argument.
-    One(String),
-    /// Templates for arguments that are left out together.
-    Optional(Vec<String>),
 }
 
 /// An array whose tasks are the elements of a list.

@@ -50,11 +50,9 @@ mod stop;
 mod sweep;
 mod table;
 mod tally;
-mod template;
 mod unix;
 mod usage;
 mod watch;
-mod words;
 mod wrapper;
 
 use std::sync::Arc;
@@ -62,8 +60,7 @@ use std::sync::Arc;
 use taskbridge_sdk::{Adapter, Backend, Connect, Problem, Result, async_trait};
 
 pub use config::{
-    After, Amount, Argument, Array, Bounded, Config, Person, Resources, Rest, Setting, SignalTo, Ssh, Target,
-    When,
+    After, Amount, Array, Bounded, Config, Person, Resources, Rest, Setting, SignalTo, Ssh, Target, When,
 };
 pub use discovery::Discover;
 pub use environment::VariableName;

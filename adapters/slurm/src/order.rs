@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
-use taskbridge_sdk::{Error, FileContent, InputFile, JobSpec, Result};
+use taskbridge_sdk::{Context, Error, FileContent, InputFile, JobSpec, Result, Templates};
 
 use crate::backend::Setup;
 use crate::config::{Array, Target};
@@ -14,10 +14,8 @@ use crate::disk;
 use crate::driver::{Options, Submission};
 use crate::folder::{Folder, Stream};
 use crate::plan::Plan;
-use crate::quote::line_word;
+use crate::quote::{line_word, set};
 use crate::root::root;
-use crate::template::{Context, Templates};
-use crate::words::{set, words};
 use crate::wrapper::wrapper;
 use crate::{directives, settings};
 
@@ -61,7 +59,7 @@ impl Order {
         let mut files = vec![("script".to_owned(), script.into_bytes(), 0o700)];
         let mut copies = Vec::new();
         let arguments = stage(job, folder, &mut files, &mut copies)?;
-        let context = Context::new(&arguments, json!({"job": text(folder.path())?}));
+        let context = Context::new(&arguments, json!({"job": text(folder.path())?}), Value::Null);
 
         let mut options = directives.options;
         for (name, value) in &target.options {
@@ -95,12 +93,12 @@ impl Order {
         environment.insert("SLURM_SUBMIT_DIR".to_owned(), text(&root)?);
         let words = match &target.array {
             Some(_) => Vec::new(),
-            None => words(&target.args, &templates, &context)?,
+            None => templates.words("args", &target.args, &context, false)?,
         };
         files.push(("parameters".to_owned(), parameters_file(&environment, &words), 0o600));
 
         let approval = match &target.approval {
-            Some(template) => Some(templates.render("approval", template, &context)?),
+            Some(template) => Some(templates.text("approval", template, &context)?),
             None => None,
         };
         let array = options.get("array").cloned().flatten();
@@ -187,8 +185,9 @@ fn tasks(
 ) -> Result<Vec<u8>> {
     let mut lines = String::new();
     for (index, element) in elements.iter().enumerate() {
-        let ours = json!({"job": text(folder.path())?, "element": element, "index": index});
-        let words = words(&target.args, templates, &Context::new(arguments, ours))?;
+        let passed_on = json!({"element": element, "index": index});
+        let context = Context::new(arguments, json!({"job": text(folder.path())?}), passed_on);
+        let words = templates.words("args", &target.args, &context, false)?;
         let element = element.as_str().map_or_else(|| element.to_string(), str::to_owned);
         if element.contains('\0') {
             return Err(Error::rejected("an element holds a NUL character, which no program can be given"));
@@ -213,8 +212,10 @@ fn environment(
     let mut variables: BTreeMap<String, String> =
         setup.env.iter().map(|(name, value)| (name.as_str().to_owned(), value.clone())).collect();
     for (name, template) in &target.env {
-        if let Some(value) = templates.render_given(&format!("env.{}", name.as_str()), template, context)? {
-            variables.insert(name.as_str().to_owned(), value);
+        if context.gives(template) {
+            let name = name.as_str();
+            let value = templates.word(&format!("env.{name}"), template, context)?;
+            variables.insert(name.to_owned(), value);
         }
     }
     // The names by which OpenTelemetry hands a trace to a process. What the config says of them stands.

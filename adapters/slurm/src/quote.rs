@@ -26,6 +26,16 @@ pub(crate) fn line_word(text: &str) -> String {
     quoted
 }
 
+/// The line by which bash has these words as its own arguments.
+pub(crate) fn set(words: &[String]) -> String {
+    let mut line = "set --".to_owned();
+    for word in words {
+        line.push(' ');
+        line.push_str(&line_word(word));
+    }
+    line
+}
+
 #[cfg(test)]
 mod tests {
     use std::process::Command;

@@ -3,13 +3,12 @@
 
 use std::path::PathBuf;
 
-use taskbridge_sdk::{Error, Result};
+use taskbridge_sdk::{Context, Error, Result, Templates};
 
 use crate::backend::Setup;
 use crate::config::Target;
 use crate::disk;
 use crate::folder::Folder;
-use crate::template::{Context, Templates};
 
 /// The folder in which the script of a job runs. `named` is what the script itself says.
 pub(crate) fn root(
@@ -41,8 +40,8 @@ pub(crate) fn root(
 /// What a template gives, unless a caller makes it begin elsewhere or go up from there.
 fn rendered(template: &str, templates: &Templates, context: &Context) -> Result<String> {
     const FIELD: &str = "working_dir";
-    let path = templates.render(FIELD, template, context)?;
-    let ours = templates.render(FIELD, template, &context.without(&['/', '.'])).unwrap_or_default();
+    let path = templates.word(FIELD, template, context)?;
+    let ours = templates.word(FIELD, template, &context.without(&['/', '.'])).unwrap_or_default();
     let ups = |path: &str| path.split('/').filter(|part| *part == "..").count();
     if ups(&path) > ups(&ours) {
         return Err(Error::rejected(format!(
@@ -69,8 +68,8 @@ mod tests {
         let templates = Templates::new();
         let path = |template: &str, project: &str| {
             let arguments = json!({"p": project, "o": {"p": project, project: 1}});
-            let ours = json!({"job": "/jobs/tb-a", "element": project});
-            let context = Context::new(arguments.as_object().unwrap(), ours);
+            let (told, passed_on) = (json!({"job": "/jobs/tb-a"}), json!({"element": project}));
+            let context = Context::new(arguments.as_object().unwrap(), told, passed_on);
             rendered(template, &templates, &context).map_err(|e| e.to_string())
         };
         for template in [

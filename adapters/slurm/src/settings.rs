@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use taskbridge_sdk::{Error, Result, short_line};
+use taskbridge_sdk::{Context, Error, Result, Templates, short_line};
 
 use crate::config::{Bounded, Resources, Setting};
 use crate::driver::Options;
 use crate::pattern::fits;
-use crate::template::{Context, Templates, sole_name};
 use crate::{amount, directives};
 
 /// The most of a value that a message shows, in characters.
@@ -117,12 +116,9 @@ pub(crate) fn ask(
             None => continue,
             Some(Setting::Number(number)) => (number.to_string(), None),
             Some(Setting::Text(text)) => (text.clone(), None),
+            Some(Setting::Bounded(bounded)) if !context.gives(&bounded.value) => continue,
             Some(Setting::Bounded(bounded)) => {
-                let field = format!("resources.{field}");
-                match templates.render_given(&field, &bounded.value, context)? {
-                    Some(text) => (text, Some(bounded)),
-                    None => continue,
-                }
+                (templates.word(&format!("resources.{field}"), &bounded.value, context)?, Some(bounded))
             }
         };
         if !kind.takes(&text) {
@@ -134,7 +130,7 @@ pub(crate) fn ask(
         }
         if let Some(bounded) = bounded {
             within(field, kind, &text, bounded)?;
-            if let Some(name) = sole_name(&bounded.value).or_else(|| first_name(&bounded.value)) {
+            if let Some(name) = first_name(&bounded.value) {
                 parameters.insert(option.to_owned(), name.to_owned());
             }
         }
@@ -206,7 +202,7 @@ mod tests {
         let resources: Resources = serde_json::from_value(resources).unwrap();
         let Value::Object(arguments) = arguments else { panic!("an object") };
         let mut options = Options::from([("mem-per-cpu".to_owned(), Some("1G".to_owned()))]);
-        let context = Context::new(&arguments, Value::Null);
+        let context = Context::new(&arguments, Value::Null, Value::Null);
         let asked = ask(&resources, &Templates::new(), &context, &mut options, &mut BTreeMap::new());
         let written =
             options.into_iter().map(|(name, value)| format!("{name}={}", value.unwrap_or_default()));

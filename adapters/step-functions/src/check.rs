@@ -4,14 +4,13 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use taskbridge_sdk::Problem;
+use taskbridge_sdk::{Problem, Templates};
 
 use crate::arn::{MachineArn, is_name};
 use crate::client::origin;
 use crate::config::{Config, Target};
-use crate::template::{OURS, Templates};
 
-/// What templates find under [`OURS`].
+/// What templates find under [`Templates::OURS`].
 const NAMES: [&str; 3] = ["arguments", "caller", "job"];
 
 /// All that is wrong with a target for a tool with these parameters.
@@ -22,10 +21,7 @@ pub(crate) fn check(config: &Config, target: &Target, parameters: &[&str]) -> Ve
         .collect();
     let templates = Templates::new();
     let mut look = |field: &str, template: &str| {
-        let messages = match templates.names(template) {
-            Ok(names) => names.iter().filter_map(|name| unknown(name, parameters)).collect(),
-            Err(message) => vec![message],
-        };
+        let messages = templates.check(template, parameters, &NAMES);
         problems.extend(messages.into_iter().map(|message| Problem { field: field.to_owned(), message }));
     };
     for (name, value) in target.input.iter().flatten() {
@@ -40,10 +36,13 @@ pub(crate) fn check(config: &Config, target: &Target, parameters: &[&str]) -> Ve
         let message = "an execution that runs already is given nothing: leave out `input` or `attach`";
         problem("input", message.to_owned());
     }
-    if (target.input.is_some() || target.attach.is_some()) && parameters.contains(&OURS) {
+    if (target.input.is_some() || target.attach.is_some()) && parameters.contains(&Templates::OURS) {
         problem(
             "",
-            format!("a parameter cannot be called `{OURS}` here: templates find what the server tells there"),
+            format!(
+                "a parameter cannot be called `{}` here: templates find what the server tells there",
+                Templates::OURS
+            ),
         );
     }
     problems
@@ -109,23 +108,6 @@ fn texts(field: &str, value: &Value, found: &mut impl FnMut(&str, &str)) {
         }
         _ => {}
     }
-}
-
-/// What to say about a name that a template cannot have, if it cannot.
-fn unknown(name: &str, parameters: &[&str]) -> Option<String> {
-    let (head, rest) = name.split_once('.').unwrap_or((name, ""));
-    if head == OURS {
-        let attribute = rest.split('.').next().unwrap_or_default();
-        let known = NAMES.contains(&attribute);
-        return (!known).then(|| format!("`{name}` is unknown: `{OURS}` has `{}`", NAMES.join("`, `")));
-    }
-    if parameters.contains(&head) {
-        return None;
-    }
-    Some(match parameters {
-        [] => format!("`{head}` is unknown: the tool has no parameters"),
-        _ => format!("`{head}` is unknown: the tool's parameters are `{}`", parameters.join("`, `")),
-    })
 }
 
 #[cfg(test)]

@@ -1,13 +1,10 @@
 //! What an execution is given: a tool's arguments, or what its target makes of them. It says by field and parameter why
 //! that fails, never by value, because an argument can be a secret.
 
-use minijinja::Value;
-use minijinja::value::Serde;
 use serde_json::{Map, Value as Json, json};
-use taskbridge_sdk::{Error, JobSpec, Result, Trace};
+use taskbridge_sdk::{Context, Error, JobSpec, Result, Templates, Trace};
 
 use crate::config::Target;
-use crate::template::{OURS, Templates};
 
 /// What Step Functions takes at most, in bytes of UTF-8.
 const MOST_BYTES: usize = 262_144;
@@ -55,29 +52,27 @@ fn rendered(job: &JobSpec, members: &Map<String, Json>) -> Result<Json> {
 
 /// What a template of a target stands for, as text.
 pub(crate) fn text(job: &JobSpec, field: &str, template: &str) -> Result<String> {
-    match Renderer::of(job).text(field, template)? {
-        Some(Json::String(text)) => Ok(text),
-        Some(_) => Err(Error::rejected(format!("`{field}` must render text"))),
-        None => Err(Error::rejected(format!("`{field}` needs a parameter that was not given"))),
+    let Renderer { templates, context } = Renderer::of(job);
+    match context.gives(template) {
+        true => templates.text(field, template, &context),
+        false => Err(Error::rejected(format!("`{field}` needs a parameter that was not given"))),
     }
 }
 
 struct Renderer {
     templates: Templates,
-    arguments: Map<String, Json>,
-    context: Value,
+    context: Context,
 }
 
 impl Renderer {
     fn of(job: &JobSpec) -> Self {
         let arguments = job.arguments.as_object().cloned().unwrap_or_default();
-        let mut context = arguments.clone();
-        let mut ours = json!({"arguments": arguments, "job": job.key.as_str()});
+        let mut passed_on = json!({"arguments": arguments});
         if let Some(whom) = &job.on_behalf_of {
-            ours["caller"] = whom.name.as_str().into();
+            passed_on["caller"] = whom.name.as_str().into();
         }
-        context.insert(OURS.to_owned(), ours);
-        Self { templates: Templates::new(), arguments, context: Value::from(Serde(&context)) }
+        let context = Context::new(&arguments, json!({"job": job.key.as_str()}), passed_on);
+        Self { templates: Templates::new(), context }
     }
 
     fn object(&self, field: &str, members: &Map<String, Json>) -> Result<Json> {
@@ -92,7 +87,7 @@ impl Renderer {
 
     fn value(&self, field: &str, value: &Json) -> Result<Option<Json>> {
         match value {
-            Json::String(template) => self.text(field, template),
+            Json::String(template) => self.templates.value(field, template, &self.context),
             Json::Object(members) => self.object(field, members).map(Some),
             Json::Array(items) => {
                 let mut array = Vec::with_capacity(items.len());
@@ -103,18 +98,6 @@ impl Renderer {
             }
             other => Ok(Some(other.clone())),
         }
-    }
-
-    fn text(&self, field: &str, template: &str) -> Result<Option<Json>> {
-        self.templates.value(template, &self.context).map_err(|message| {
-            let names = self.templates.names(template).unwrap_or_default();
-            let mut heads = names.iter().map(|name| name.split('.').next().unwrap_or_default());
-            let missing = heads.find(|head| *head != OURS && !self.arguments.contains_key(*head));
-            Error::rejected(match missing {
-                Some(name) => format!("`{field}` needs the parameter `{name}`, which was not given"),
-                None => format!("`{field}` cannot be rendered: {message}"),
-            })
-        })
     }
 }
 

@@ -48,7 +48,6 @@ mod start;
 mod state;
 mod steps;
 mod sweep;
-mod template;
 mod tokens;
 mod trust;
 

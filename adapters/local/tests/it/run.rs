@@ -47,9 +47,9 @@ async fn what_could_be_an_option_or_no_text_is_refused_and_starts_nothing() {
     let world = World::new();
     let backend = world.connect(json!({})).await;
     for (command, value, why) in [
-        (json!(["touch", "{{ a }}"]), "--reference=/etc/passwd", "`a` begins with a dash"),
-        (json!(["touch", "-c", "{{ a }}"]), "-", "`a` begins with a dash"),
-        (json!(["touch", "--", "{{ a }}"]), "a\0b", "`a` holds a NUL"),
+        (json!(["touch", "{{ a }}"]), "--reference=/etc/passwd", "`a`, in `command[1]`, begins with a dash"),
+        (json!(["touch", "-c", "{{ a }}"]), "-", "`a`, in `command[2]`, begins with a dash"),
+        (json!(["touch", "--", "{{ a }}"]), "a\0b", "`a`, in `command[2]`, holds a NUL"),
     ] {
         let refused =
             backend.start(&job(json!({ "command": command }), json!({"a": value}))).await.unwrap_err();
@@ -192,7 +192,7 @@ async fn what_cannot_be_rendered_is_rejected_before_anything_starts() {
     let backend = world.connect(json!({})).await;
     for (arguments, part) in [
         (json!({}), "`command[1]` needs the parameter `a`"),
-        (json!({"a": "x\0y"}), "parameter `a` holds a NUL character"),
+        (json!({"a": "x\0y"}), "the parameter `a`, in `command[1]`, holds a NUL character"),
     ] {
         let job = job(json!({"command": ["echo", "{{ a }}"]}), arguments);
         let error = backend.start(&job).await.unwrap_err();

@@ -1,0 +1,225 @@
+//! Arguments of a program: what a template gives is exactly one of them, whatever it holds, and no caller makes an option of it.
+//! It must not know what the program is, nor where its arguments are written.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::template::head;
+use crate::{Context, Error, Result, Templates};
+
+/// Part of a command line.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "a template (a string) or an array of templates that belong together")]
+pub enum CommandArgument {
+    /// A template for exactly one argument.
+    One(String),
+    /// Templates for arguments that are left out together.
+    Optional(Vec<String>),
+}
+
+impl CommandArgument {
+    /// Every template of these arguments, with the field it stands in.
+    pub fn templates<'a>(field: &'a str, arguments: &'a [Self]) -> impl Iterator<Item = (String, &'a str)> {
+        arguments.iter().enumerate().flat_map(move |(at, argument)| match argument {
+            Self::One(template) => vec![(format!("{field}[{at}]"), template.as_str())],
+            Self::Optional(group) => {
+                let inner = group.iter().enumerate();
+                inner.map(|(i, template)| (format!("{field}[{at}][{i}]"), template.as_str())).collect()
+            }
+        })
+    }
+}
+
+impl Templates {
+    /// The arguments of a program. No caller makes an option of one, unless `dashes` lets them.
+    ///
+    /// # Errors
+    /// `Rejected`: with what the caller gave they cannot be rendered, or one could be taken for an option.
+    pub fn words(
+        &self,
+        field: &str,
+        arguments: &[CommandArgument],
+        context: &Context,
+        dashes: bool,
+    ) -> Result<Vec<String>> {
+        let line = Line { list: field, templates: self, context, dashes };
+        let mut words = Vec::with_capacity(arguments.len());
+        let mut options_over = false;
+        for (at, argument) in arguments.iter().enumerate() {
+            let field = format!("{field}[{at}]");
+            match argument {
+                CommandArgument::One(template) => {
+                    words.push(line.word(&field, template, options_over)?);
+                    options_over = line.ends_options(template, options_over);
+                }
+                CommandArgument::Optional(group) => {
+                    if !group.iter().any(|template| self.lacks(template, context)) {
+                        words.extend(line.together(&field, group, options_over)?);
+                    }
+                    // Whether it is left out or not: what stands in it may be a program of its own.
+                    let over = |over, template: &String| line.ends_options(template, over);
+                    options_over &= group.iter().fold(options_over, over);
+                }
+            }
+        }
+        Ok(words)
+    }
+}
+
+/// How the arguments of one command line are rendered.
+struct Line<'a> {
+    /// The field that they stand in.
+    list: &'a str,
+    templates: &'a Templates,
+    context: &'a Context,
+    dashes: bool,
+}
+
+impl Line<'_> {
+    /// Arguments that are left out together. What follows an option in its group may be that option's value, or the option may take
+    /// none: nobody but the program knows.
+    fn together(&self, field: &str, group: &[String], mut options_over: bool) -> Result<Vec<String>> {
+        let mut words = Vec::with_capacity(group.len());
+        for (at, template) in group.iter().enumerate() {
+            words.push(self.word(&format!("{field}[{at}]"), template, options_over)?);
+            options_over = self.ends_options(template, options_over);
+        }
+        let complete = words.iter().all(|word| !word.is_empty());
+        Ok(if complete { words } else { Vec::new() })
+    }
+
+    /// True if no program takes what comes behind this argument for an option: it is `--`, or a value of the caller's that stands
+    /// behind one. A word of the config's can be the name of a program that `--` was not meant for (`env -- tar`).
+    fn ends_options(&self, template: &str, over: bool) -> bool {
+        template == "--" || (over && self.whose(template).is_some())
+    }
+
+    /// The first name in a template that stands for something of the caller's.
+    fn whose(&self, template: &str) -> Option<String> {
+        let names = self.templates.names(template).unwrap_or_default();
+        names.into_iter().find(|name| self.context.is_callers(name))
+    }
+
+    /// One argument. If its first dash is a caller's, the program could take it for an option that nobody offered. Whose it is shows
+    /// when the callers' texts are rendered without their dashes. A number is what the tool's schema lets through.
+    fn word(&self, field: &str, template: &str, options_over: bool) -> Result<String> {
+        let word = self.templates.word(field, template, self.context)?;
+        if self.dashes || options_over || !word.starts_with('-') || template.starts_with('-') {
+            return Ok(word);
+        }
+        let without = self.templates.word(field, template, &self.context.without(&['-']));
+        if without.is_ok_and(|ours| ours.starts_with('-')) {
+            return Ok(word);
+        }
+        let whose = match self.whose(template).as_deref().map(head).filter(|head| *head != Templates::OURS) {
+            Some(name) => format!("the parameter `{name}`, in `{field}`,"),
+            None => format!("`{field}`"),
+        };
+        Err(Error::rejected(format!(
+            "{whose} begins with a dash, so that the program could take it for an option: in the config's `{}`, \
+             `--option={{{{ value }}}}` in one argument or `\"--\"` right before it lets it through, where the program knows that",
+            self.list
+        )))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn words(given: &Value, args: &Value, dashes: bool) -> Result<Vec<String>, String> {
+        let args: Vec<CommandArgument> = serde_json::from_value(args.clone()).unwrap();
+        let passed_on = json!({"element": given["p"], "index": 0, "arguments": given});
+        let context = Context::new(given.as_object().unwrap(), json!({"job": "/jobs/tb-a"}), passed_on);
+        Templates::new().words("args", &args, &context, dashes).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn a_template_is_exactly_one_argument_even_if_empty() {
+        let odd = "a b'\"\n$(id) `x` ; -rf *";
+        let args = json!(["x", "{{ p }}", "-{{ p }}"]);
+        assert_eq!(words(&json!({"p": odd}), &args, false).unwrap(), ["x", odd, &format!("-{odd}")]);
+        assert_eq!(words(&json!({"p": ""}), &args, false).unwrap(), ["x", "", "-"]);
+    }
+
+    #[test]
+    fn a_group_is_left_out_when_a_part_is_absent_null_or_empty() {
+        let args = json!(["a", ["-d", "{{ d }}"], ["{{ '-v' if v }}"]]);
+        assert_eq!(words(&json!({"d": -2, "v": true}), &args, false).unwrap(), ["a", "-d", "-2", "-v"]);
+        for given in [json!({"v": false}), json!({"d": null, "v": false}), json!({"d": "", "v": false})] {
+            assert_eq!(words(&given, &args, false).unwrap(), ["a"]);
+        }
+    }
+
+    #[test]
+    fn every_template_has_the_field_it_stands_in() {
+        let args: Vec<CommandArgument> = serde_json::from_value(json!(["a", ["b", "c"]])).unwrap();
+        let found: Vec<_> = CommandArgument::templates("args", &args).collect();
+        let expected = [("args[0]", "a"), ("args[1][0]", "b"), ("args[1][1]", "c")];
+        assert_eq!(found, expected.map(|(field, template)| (field.to_owned(), template)));
+    }
+
+    #[test]
+    fn no_value_of_a_caller_becomes_an_option() {
+        for value in ["-rf", "--output=/etc/passwd", "-", "--"] {
+            let given = json!({"p": value, "o": {"p": value, value: "x"}, "l": [value], "empty": ""});
+            for args in [
+                json!(["{{ p }}"]),
+                json!(["rm", "{{ p }}"]),
+                json!(["rm", "-r", "{{ p }}"]),
+                json!(["{{ p | trim }}"]),
+                json!(["{{ o.p }}"]),
+                json!(["{{ o['p'] }}"]),
+                json!(["{% for name in o %}{% if name != 'p' %}{{ name }}{% endif %}{% endfor %}"]),
+                json!(["{{ l | join(' ') }}"]),
+                json!(["{{ taskbridge.element }}"]),
+                json!(["{{ taskbridge.arguments.p }}"]),
+                json!(["{% if p %}{{ p }}{% endif %}"]),
+                json!(["{{ empty }}-{{ p }}"]),
+                json!(["{{ p }}", "--"]),
+                json!([["{{ p }}"]]),
+                json!([["--into=x", "{{ p }}"]]),
+                json!([["-v", "{{ p }}"]]),
+                json!([["--file", "x", "{{ p }}"]]),
+                json!(["--", "tar", "{{ p }}"]),
+                json!(["env", "--", "tar", ["{{ p }}"]]),
+                json!(["--", ["{{ taskbridge.job }}/run"], "{{ p }}"]),
+                json!([["--", "tar", "{{ p }}"]]),
+            ] {
+                let error = words(&given, &args, false).unwrap_err();
+                assert!(error.contains("begins with a dash") && !error.contains("passwd"), "{args}: {error}");
+                assert!(words(&given, &args, true).is_ok(), "{args}");
+            }
+            for args in [
+                json!(["--", "{{ p }}"]),
+                json!(["--", "{{ p }}x", ["{{ o.p }}"]]),
+                json!(["--", "{{ taskbridge.element }}", "{{ p }}"]),
+                json!([["-r", "--", "{{ p }}"]]),
+                json!(["env", "--", "tar", "--", "{{ p }}"]),
+                json!(["--file={{ p }}"]),
+                json!(["./{{ p }}"]),
+                json!([["--file={{ p }}"]]),
+            ] {
+                let found = words(&given, &args, false).unwrap();
+                assert!(found.iter().any(|word| word.ends_with(value)), "{args}: {found:?}");
+            }
+        }
+        for (template, given) in [
+            ("{{ '-v' if p }}", json!({"p": "-x"})),
+            ("{{ '-v' if p else '-q' }}", json!({"p": ""})),
+            ("{{ '--mode=' ~ p }}", json!({"p": "-x"})),
+            ("{{ '-n' if o['dry-run'] }}", json!({"p": 0, "o": {"dry-run": true}})),
+            ("{{ p }}", json!({"p": -3})),
+            ("{{ taskbridge.element }}", json!({"p": -0.5})),
+            ("{{ p }}", json!({"p": "\u{2010}x"})),
+            ("{{ l | join(' ') }}", json!({"p": 0, "l": ["a", "-b"]})),
+        ] {
+            assert!(words(&given, &json!(["x", template]), false).is_ok(), "{template}");
+        }
+        let error = words(&json!({"p": "-x"}), &json!([["-v", "{{ p }}"]]), false).unwrap_err();
+        assert!(error.starts_with("the parameter `p`, in `args[0][1]`, begins"), "{error}");
+        assert!(error.contains("in the config's `args`"), "{error}");
+    }
+}

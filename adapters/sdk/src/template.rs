@@ -1,0 +1,411 @@
+//! Templates of a target, rendered with a tool's arguments. It says by field and parameter why that fails, never by value, because
+//! an argument can be a secret. It must not know which field a template came from, nor what its text is for.
+
+use std::collections::BTreeSet;
+
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::Serde;
+use minijinja::{Environment, ErrorKind, Output, State, UndefinedBehavior, Value};
+use serde_json::{Map, Value as Json};
+
+use crate::{Error, Result};
+
+/// The one way in which templates are read: strict, and without escaping, since no shell ever reads the result.
+#[derive(Debug)]
+pub struct Templates(Environment<'static>);
+
+/// What templates see: a tool's arguments by their names, and under [`Templates::OURS`] what the server adds.
+#[derive(Debug)]
+pub struct Context {
+    arguments: Map<String, Json>,
+    told: Map<String, Json>,
+    passed_on: Map<String, Json>,
+    value: Value,
+}
+
+impl Context {
+    /// What the server adds is an object, or null for nothing: what it tells itself, such as the job's folder, and what it passes
+    /// on of the caller's.
+    pub fn new(arguments: &Map<String, Json>, told: Json, passed_on: Json) -> Self {
+        let members = |added| match added {
+            Json::Object(members) => members,
+            _ => Map::new(),
+        };
+        Self::of(arguments.clone(), members(told), members(passed_on))
+    }
+
+    fn of(arguments: Map<String, Json>, told: Map<String, Json>, passed_on: Map<String, Json>) -> Self {
+        let mut names = arguments.clone();
+        if !(told.is_empty() && passed_on.is_empty()) {
+            let ours: Map<_, _> = told.clone().into_iter().chain(passed_on.clone()).collect();
+            names.insert(Templates::OURS.to_owned(), ours.into());
+        }
+        let value = Value::from(Serde(&names));
+        Self { arguments, told, passed_on, value }
+    }
+
+    /// The same, but that callers' texts hold none of these characters and none of them is empty. What a template gives with this as
+    /// well is the config's doing, and not a caller's.
+    #[must_use]
+    pub fn without(&self, characters: &[char]) -> Self {
+        let masked = |members: &Map<String, Json>| {
+            members.iter().map(|(name, value)| (name.clone(), mask(value, characters))).collect()
+        };
+        Self::of(masked(&self.arguments), self.told.clone(), masked(&self.passed_on))
+    }
+
+    /// False if a template is nothing but a parameter that was not given (or null).
+    pub fn gives(&self, template: &str) -> bool {
+        sole_name(template).is_none_or(|name| self.has(name))
+    }
+
+    /// True if a name in a template, such as `path` or `taskbridge.caller`, stands for something of the caller's.
+    pub(crate) fn is_callers(&self, name: &str) -> bool {
+        match name.split_once('.') {
+            Some((Templates::OURS, rest)) => self.passed_on.contains_key(head(rest)),
+            _ => name != Templates::OURS,
+        }
+    }
+
+    fn has(&self, name: &str) -> bool {
+        name == Templates::OURS || self.arguments.get(name).is_some_and(|value| !value.is_null())
+    }
+}
+
+impl Templates {
+    /// The name under which templates find what the server adds to the arguments.
+    pub const OURS: &str = "taskbridge";
+
+    /// All templates of one job can be rendered by one of these.
+    #[expect(clippy::new_without_default, reason = "there is nothing about it that could be a default")]
+    pub fn new() -> Self {
+        let mut environment = Environment::new();
+        environment.set_undefined_behavior(UndefinedBehavior::Strict);
+        environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
+        environment.set_formatter(write_value);
+        let syntax = SyntaxConfig::builder()
+            .keep_trailing_newline(true)
+            .build()
+            .expect("the default delimiters are valid");
+        environment.set_syntax(syntax);
+        Self(environment)
+    }
+
+    /// The names that a template takes from outside itself, with their attributes: `path`, `taskbridge.job`.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn names(&self, template: &str) -> Result<BTreeSet<String>, String> {
+        let template = self.0.template_from_str(template).map_err(|e| in_words(&e))?;
+        let mut names: BTreeSet<String> = template.undeclared_variables(true).into_iter().collect();
+        for (global, _) in self.0.globals() {
+            names.remove(global);
+        }
+        Ok(names)
+    }
+
+    /// All that is wrong with a template of a tool with these parameters, where [`Templates::OURS`] has these attributes, if any.
+    pub fn check(&self, template: &str, parameters: &[&str], ours: &[&str]) -> Vec<String> {
+        let names = match self.names(template) {
+            Ok(names) => names,
+            Err(message) => return vec![message],
+        };
+        let unknown = |name: &String| {
+            let (head, rest) = name.split_once('.').unwrap_or((name, ""));
+            if head == Self::OURS && !ours.is_empty() {
+                let is_known = ours.contains(&self::head(rest));
+                return (!is_known)
+                    .then(|| format!("`{name}` is unknown: `{head}` has `{}` here", ours.join("`, `")));
+            }
+            (!parameters.contains(&head)).then(|| unknown_parameter(head, parameters))
+        };
+        names.iter().filter_map(unknown).collect()
+    }
+
+    /// What a template stands for, as text.
+    ///
+    /// # Errors
+    /// `Rejected`: these arguments do not let it be rendered.
+    pub fn text(&self, field: &str, template: &str, context: &Context) -> Result<String> {
+        let rendered = self.0.render_str(template, &context.value);
+        rendered.map_err(|error| self.not_rendered(field, template, context, &error))
+    }
+
+    /// The same, as text that the operating system takes as an argument, a variable or a path.
+    ///
+    /// # Errors
+    /// As for [`Templates::text`]; and `Rejected`, if it cannot be given to a program.
+    pub fn word(&self, field: &str, template: &str, context: &Context) -> Result<String> {
+        let text = self.text(field, template, context)?;
+        if !text.contains('\0') {
+            return Ok(text);
+        }
+        let holds_nul = |name: &&str| {
+            context.arguments.get(*name).and_then(Json::as_str).is_some_and(|text| text.contains('\0'))
+        };
+        let names = self.names(template).unwrap_or_default();
+        let whose = match names.iter().map(|name| head(name)).find(holds_nul) {
+            Some(name) => format!("the parameter `{name}`, in `{field}`,"),
+            None => format!("`{field}`"),
+        };
+        Err(Error::rejected(format!("{whose} holds a NUL character, which no program can be given")))
+    }
+
+    /// What a template stands for: text, or where it is nothing but one expression, the value of that. `None` if that value is
+    /// not there.
+    ///
+    /// # Errors
+    /// As for [`Templates::text`].
+    pub fn value(&self, field: &str, template: &str, context: &Context) -> Result<Option<Json>> {
+        let Some(expression) = sole_expression(template) else {
+            return self.text(field, template, context).map(|text| Some(text.into()));
+        };
+        let evaluated = self.0.compile_expression(expression).and_then(|it| it.eval(&context.value));
+        let value = evaluated.map_err(|error| self.not_rendered(field, template, context, &error))?;
+        if value.is_undefined() {
+            return Ok(None);
+        }
+        let unwritten = |_| Error::rejected(format!("`{field}`: its value cannot be written as JSON"));
+        serde_json::to_value(&value).map(Some).map_err(unwritten)
+    }
+
+    /// True if a template names a parameter that was not given (or null).
+    pub fn lacks(&self, template: &str, context: &Context) -> bool {
+        self.names(template).is_ok_and(|names| names.iter().any(|name| !context.has(head(name))))
+    }
+
+    /// Why a template could not be rendered, without the details that can quote values.
+    fn not_rendered(
+        &self,
+        field: &str,
+        template: &str,
+        context: &Context,
+        error: &minijinja::Error,
+    ) -> Error {
+        let names = self.names(template).unwrap_or_default();
+        Error::rejected(match names.iter().map(|name| head(name)).find(|name| !context.has(name)) {
+            Some(name) => format!("`{field}` needs the parameter `{name}`, which was not given"),
+            None => format!("`{field}` cannot be rendered: {}", safely(error)),
+        })
+    }
+}
+
+/// What to say about a parameter that a tool does not have.
+pub fn unknown_parameter(name: &str, parameters: &[&str]) -> String {
+    match parameters {
+        [] => format!("`{name}` is unknown: the tool has no parameters"),
+        _ => format!("`{name}` is unknown: the tool's parameters are `{}`", parameters.join("`, `")),
+    }
+}
+
+/// A value whose texts have another character in place of each of these.
+fn mask(value: &Json, characters: &[char]) -> Json {
+    const OTHER: &str = "\u{fffd}";
+    match value {
+        Json::String(text) if text.is_empty() => OTHER.into(),
+        Json::String(text) => text.replace(characters, OTHER).into(),
+        Json::Array(items) => items.iter().map(|item| mask(item, characters)).collect(),
+        Json::Object(members) => {
+            // What a template can ask for by its name keeps it.
+            let plain = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
+            let is_name = |name: &str| name.chars().all(plain) && !name.starts_with('-');
+            let name = |name: &str| match is_name(name) {
+                true => name.to_owned(),
+                false => name.replace(characters, OTHER),
+            };
+            members.iter().map(|(key, value)| (name(key), mask(value, characters))).collect()
+        }
+        other => other.clone(),
+    }
+}
+
+/// What a name with attributes begins with.
+pub(crate) fn head(name: &str) -> &str {
+    name.split('.').next().unwrap_or(name)
+}
+
+/// The parameter, where a template is nothing but `{{ parameter }}`.
+fn sole_name(template: &str) -> Option<&str> {
+    let name = sole_expression(template)?;
+    let plain = |c: char| c.is_alphanumeric() || c == '_';
+    (!name.is_empty() && name.chars().all(plain)).then_some(name)
+}
+
+/// What stands between `{{` and `}}`, where nothing else does.
+fn sole_expression(template: &str) -> Option<&str> {
+    let inner = template.trim().strip_prefix("{{")?.strip_suffix("}}")?;
+    let inner = inner.strip_prefix('-').unwrap_or(inner);
+    let inner = inner.strip_suffix('-').unwrap_or(inner);
+    (!inner.contains("{{") && !inner.contains("}}") && !inner.contains("{%")).then(|| inner.trim())
+}
+
+/// Text as it is, everything else as JSON.
+fn write_value(out: &mut Output<'_>, _: &mut State<'_, '_>, value: &Value) -> Result<(), minijinja::Error> {
+    if let Some(text) = value.as_str() {
+        return Ok(out.write_str(text)?);
+    }
+    // An `if` without `else` renders nothing; every other undefined value was refused before this.
+    if value.is_undefined() {
+        return Ok(());
+    }
+    let json = serde_json::to_string(value).map_err(|e| {
+        minijinja::Error::new(ErrorKind::BadSerialization, "a value cannot be written as JSON").with_source(e)
+    })?;
+    Ok(out.write_str(&json)?)
+}
+
+fn safely(error: &minijinja::Error) -> String {
+    match error.kind() {
+        ErrorKind::UnknownFilter | ErrorKind::UnknownTest | ErrorKind::UnknownFunction => in_words(error),
+        kind => kind.to_string(),
+    }
+}
+
+/// What went wrong, without the template's made-up name.
+fn in_words(error: &minijinja::Error) -> String {
+    match error.detail() {
+        Some(detail) => format!("{}: {detail}", error.kind()),
+        None => error.kind().to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn context() -> Context {
+        let arguments = json!({
+            "s": "a'b\n<&> $(c)", "n": 3, "f": 1.5, "b": true, "z": null, "l": [1, "x"], "o": {"k": "<"},
+        });
+        let told = json!({"job": "/jobs/tb-a"});
+        Context::new(
+            arguments.as_object().unwrap(),
+            told,
+            json!({"caller": "ann", "arguments": {"a-b": [1]}}),
+        )
+    }
+
+    fn text(template: &str) -> Result<String, String> {
+        Templates::new().word("f", template, &context()).map_err(|e| e.to_string())
+    }
+
+    fn value(template: &str) -> Result<Option<Json>, String> {
+        Templates::new().value("f", template, &context()).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn text_is_rendered_as_it_is_and_the_rest_as_json() {
+        for (template, expected) in [
+            ("{{ s }}", "a'b\n<&> $(c)"),
+            ("n={{ n }} {{ f }} {{ b }} {{ z }}", "n=3 1.5 true null"),
+            ("{{ l }} {{ o }}", r#"[1,"x"] {"k":"<"}"#),
+            (
+                "{{ taskbridge.job }} {{ taskbridge.caller }} {{ taskbridge.arguments }}",
+                "/jobs/tb-a ann {\"a-b\":[1]}",
+            ),
+            ("{{ x | default('y') }}", "y"),
+            ("{% if x is defined %}x{% endif %}", ""),
+            ("{{ '-v' if not b }}", ""),
+            ("{{ l | join(',') }}", "1,x"),
+            ("kept newline\n", "kept newline\n"),
+        ] {
+            assert_eq!(text(template).as_deref(), Ok(expected), "{template}");
+        }
+    }
+
+    #[test]
+    fn a_sole_expression_keeps_its_type() {
+        for (template, expected) in [
+            ("{{ n }}", json!(3)),
+            (" {{- f -}} ", json!(1.5)),
+            ("{{b}}", json!(true)),
+            ("{{ z }}", json!(null)),
+            ("{{ l }}", json!([1, "x"])),
+            ("{{ o }}", json!({"k": "<"})),
+            ("{{ s }}", json!("a'b\n<&> $(c)")),
+            ("{{ n + 1 }}", json!(4)),
+            ("{{ x | default(7) }}", json!(7)),
+            ("{{ n }}{{ n }}", json!("33")),
+            ("plain", json!("plain")),
+        ] {
+            assert_eq!(value(template), Ok(Some(expected)), "{template}");
+        }
+        assert_eq!(value("{{ x }}"), Ok(None));
+    }
+
+    #[test]
+    fn refusals_name_the_field_and_the_parameter_and_no_value() {
+        for refused in [text("v{{ x }}"), value("v{{ x }}").map(|_| String::new())] {
+            assert_eq!(refused.unwrap_err(), "`f` needs the parameter `x`, which was not given");
+        }
+        for (template, part) in [
+            ("{{ o.missing }}", "`f` cannot be rendered: undefined value"),
+            ("{{ s | nonsense }}", "nonsense"),
+            ("{{ s | int }}", "`f` cannot be rendered"),
+            ("{{ open", "syntax error"),
+            ("{{ '\\u0000' }}", "`f` holds a NUL character"),
+        ] {
+            assert!(text(template).is_err_and(|e| e.contains(part) && !e.contains("a'b")), "{template}");
+        }
+        let context =
+            Context::new(&Map::from_iter([("p".to_owned(), json!("sec\0ret"))]), json!({}), json!({}));
+        let nul = Templates::new().word("f", "{{ p }}", &context).unwrap_err().to_string();
+        assert_eq!(nul, "the parameter `p`, in `f`, holds a NUL character, which no program can be given");
+        assert!(Templates::new().text("f", "{{ p }}", &context).is_ok());
+    }
+
+    #[test]
+    fn what_was_not_given_can_be_left_out() {
+        let (templates, context) = (Templates::new(), context());
+        for (template, gives, lacks) in [
+            ("{{ s }}", true, false),
+            ("{{ x }}", false, true),
+            ("{{ z }}", false, true),
+            ("v{{ x }}", true, true),
+            ("{{ taskbridge.job }}{{ n }}", true, false),
+        ] {
+            assert_eq!(
+                (context.gives(template), templates.lacks(template, &context)),
+                (gives, lacks),
+                "{template}"
+            );
+        }
+    }
+
+    #[test]
+    fn names_are_those_from_outside() {
+        let names = |t| Templates::new().names(t).unwrap().into_iter().collect::<Vec<_>>();
+        assert_eq!(names("{% for a in items %}{{ a }}{% endfor %}"), ["items"]);
+        assert_eq!(
+            names("{{ taskbridge.artifacts }}/{{ name | default('x') }}"),
+            ["name", "taskbridge.artifacts"]
+        );
+        assert_eq!(names("{{ range(3) }}{{ taskbridge.arguments['a-b'] }}"), ["taskbridge.arguments"]);
+    }
+
+    #[test]
+    fn a_wrong_template_is_told_with_the_way_out() {
+        for (template, parameters, ours, said) in [
+            ("{{ path.x }}{{ taskbridge.job }}", &["path"][..], &["job"][..], &[][..]),
+            (
+                "{{ pat }}",
+                &["path", "depth"],
+                &[],
+                &["`pat` is unknown: the tool's parameters are `path`, `depth`"],
+            ),
+            ("{{ pat }}", &[], &[], &["`pat` is unknown: the tool has no parameters"]),
+            (
+                "{{ taskbridge.jop }}",
+                &[],
+                &["job", "x"],
+                &["`taskbridge.jop` is unknown: `taskbridge` has `job`, `x` here"],
+            ),
+            ("{{ taskbridge }}", &["taskbridge"], &[], &[]),
+        ] {
+            assert_eq!(Templates::new().check(template, parameters, ours), said, "{template}");
+        }
+        assert!(Templates::new().check("{{ open", &[], &[])[0].contains("syntax error"));
+    }
+}
