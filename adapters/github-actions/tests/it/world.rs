@@ -6,19 +6,17 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use taskbridge_github_actions::GithubActions;
 use taskbridge_sdk::suite::job;
+pub(crate) use taskbridge_sdk::suite::looks::{PATIENCE, ended, until};
 use taskbridge_sdk::{
     Adapter as _, Backend, Connect, Content, JobHandle, JobSpec, JobState, Observation, Output, Result,
 };
 
 use crate::github::Github;
-
-/// Longer than anything here takes on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A workflow of one job with these steps, whose runs carry the mark.
 pub(crate) fn workflow(steps: &str) -> String {
@@ -165,30 +163,6 @@ async fn connect(dir: &tempfile::TempDir, settings: Value) -> Result<Arc<dyn Bac
 /// A job that starts this workflow.
 pub(crate) fn start(workflow: &str, arguments: Value) -> JobSpec {
     job(json!({"workflow": workflow}), arguments)
-}
-
-/// Looks until something is seen.
-pub(crate) async fn until<T>(
-    backend: &dyn Backend,
-    handle: &JobHandle,
-    what: &str,
-    mut seen: impl FnMut(&Observation) -> Option<T>,
-) -> T {
-    let start = Instant::now();
-    loop {
-        let observation = backend.observe(handle).await.unwrap();
-        if let Some(found) = seen(&observation) {
-            return found;
-        }
-        assert!(start.elapsed() < PATIENCE, "never saw {what}; last: {observation:?}");
-        assert!(!observation.state.has_ended(), "ended without {what}: {observation:?}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-}
-
-/// Waits for the end.
-pub(crate) async fn ended(backend: &dyn Backend, handle: &JobHandle) -> Observation {
-    until(backend, handle, "an end", |seen| seen.state.has_ended().then(|| seen.clone())).await
 }
 
 /// The output of a job that ended.

@@ -10,12 +10,9 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use taskbridge_local::Local;
 use taskbridge_sdk::suite::job;
-use taskbridge_sdk::{
-    Adapter, Backend, Connect, Content, JobHandle, JobKey, JobSpec, JobState, Observation, Output,
-};
-
-/// Longer than anything here takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+use taskbridge_sdk::suite::looks::PATIENCE;
+pub(crate) use taskbridge_sdk::suite::looks::{ended, until};
+use taskbridge_sdk::{Adapter, Backend, Connect, Content, JobKey, JobSpec, JobState, Observation, Output};
 
 /// What a server leaves on a disk, without the server.
 pub(crate) struct World {
@@ -100,30 +97,6 @@ fn supervised(job: &Path) -> bool {
 /// A job that is a shell script.
 pub(crate) fn script(script: &str) -> JobSpec {
     job(json!({"command": ["sh", "-c", script]}), json!({}))
-}
-
-/// Looks until something is seen.
-pub(crate) async fn until<T>(
-    backend: &dyn Backend,
-    handle: &JobHandle,
-    what: &str,
-    mut seen: impl FnMut(&Observation) -> Option<T>,
-) -> T {
-    let start = Instant::now();
-    loop {
-        let observation = backend.observe(handle).await.unwrap();
-        if let Some(found) = seen(&observation) {
-            return found;
-        }
-        assert!(start.elapsed() < PATIENCE, "never saw {what}; last: {observation:?}");
-        assert!(!observation.state.has_ended(), "ended without {what}: {observation:?}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-}
-
-/// Waits for the end.
-pub(crate) async fn ended(backend: &dyn Backend, handle: &JobHandle) -> Observation {
-    until(backend, handle, "an end", |seen| seen.state.has_ended().then(|| seen.clone())).await
 }
 
 /// Waits until the file is there.

@@ -17,6 +17,7 @@ mod discovery;
 mod fixture;
 mod hooks;
 mod look;
+pub mod looks;
 mod questions;
 mod start;
 mod stop;

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use taskbridge_sdk::suite::job;
+pub(crate) use taskbridge_sdk::suite::looks::{PATIENCE, ended, until};
 use taskbridge_sdk::{
     Adapter as _, Backend, Connect, Content, JobHandle, JobSpec, JobState, Observation, Output, Result,
 };
@@ -16,9 +17,6 @@ use taskbridge_slurm::Slurm;
 use tokio::task::block_in_place;
 
 use crate::cluster::{Cluster, Commands};
-
-/// Longer than anything here takes on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A cluster that all tests share, or one of a test's own.
 pub(crate) enum Held {
@@ -148,33 +146,9 @@ async fn connect(dir: &Path, settings: Value) -> Result<Arc<dyn Backend>> {
     Slurm::connect(serde_json::from_value(settings).unwrap(), &context).await
 }
 
-/// Looks until something is seen.
-pub(crate) async fn until<T>(
-    backend: &dyn Backend,
-    handle: &JobHandle,
-    what: &str,
-    mut seen: impl FnMut(&Observation) -> Option<T>,
-) -> T {
-    let start = Instant::now();
-    loop {
-        let observation = backend.observe(handle).await.unwrap();
-        if let Some(found) = seen(&observation) {
-            return found;
-        }
-        assert!(start.elapsed() < PATIENCE, "never saw {what}; last: {observation:?}");
-        assert!(!observation.state.has_ended(), "ended without {what}: {observation:?}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-}
-
 pub(crate) async fn runs(backend: &dyn Backend, handle: &JobHandle) -> Observation {
     until(backend, handle, "that it runs", |seen| (seen.state == JobState::Running).then(|| seen.clone()))
         .await
-}
-
-/// Waits for the end.
-pub(crate) async fn ended(backend: &dyn Backend, handle: &JobHandle) -> Observation {
-    until(backend, handle, "an end", |seen| seen.state.has_ended().then(|| seen.clone())).await
 }
 
 /// Waits until something holds that no look tells of.

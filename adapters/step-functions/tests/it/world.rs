@@ -5,15 +5,16 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use aws_sdk_sfn::Client;
 use aws_sdk_sfn::config::{BehaviorVersion, Credentials, Region};
 use aws_sdk_sfn::types::{StateMachineType, Tag};
 use serde_json::{Value, json};
 use taskbridge_sdk::suite::job;
+pub(crate) use taskbridge_sdk::suite::looks::{ended, until};
 use taskbridge_sdk::{
-    Adapter as _, Backend, Connect, Content, JobHandle, JobSpec, JobState, Observation, Output, Result,
+    Adapter as _, Backend, Connect, Content, JobSpec, JobState, Observation, Output, Result,
 };
 use taskbridge_step_functions::StepFunctions;
 use tokio::task::JoinSet;
@@ -28,9 +29,6 @@ pub(crate) const SECRET: &str = "s3cr3t/of+the/tests";
 
 /// How long the server would wait for a call.
 pub(crate) const LIMIT: Duration = Duration::from_secs(120);
-
-/// Longer than anything here takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(180);
 
 pub(crate) struct World {
     pub(crate) proxy: Proxy,
@@ -180,30 +178,6 @@ pub(crate) async fn connect(dir: &tempfile::TempDir, config: Value) -> Result<Ar
 /// A job that starts this machine with its arguments.
 pub(crate) fn start(machine: &str, arguments: Value) -> JobSpec {
     job(json!({"state_machine": machine}), arguments)
-}
-
-/// Looks until something is seen.
-pub(crate) async fn until<T>(
-    backend: &dyn Backend,
-    handle: &JobHandle,
-    what: &str,
-    mut seen: impl FnMut(&Observation) -> Option<T>,
-) -> T {
-    let start = Instant::now();
-    loop {
-        let observation = backend.observe(handle).await.unwrap();
-        if let Some(found) = seen(&observation) {
-            return found;
-        }
-        assert!(start.elapsed() < PATIENCE, "never saw {what}; last: {observation:?}");
-        assert!(!observation.state.has_ended(), "ended without {what}: {observation:?}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-}
-
-/// Waits for the end.
-pub(crate) async fn ended(backend: &dyn Backend, handle: &JobHandle) -> Observation {
-    until(backend, handle, "an end", |seen| seen.state.has_ended().then(|| seen.clone())).await
 }
 
 /// The output of a job that succeeded.
