@@ -66,14 +66,7 @@ impl<const UNKEYED: bool, const WIRE: bool> Fixture for SimFixture<UNKEYED, WIRE
         hooks: true,
         refuses: true,
         counts_starts: true,
-        troubles: &[
-            Trouble::StartReplyLost,
-            Trouble::StartUnavailable,
-            Trouble::StartLimited,
-            Trouble::LookUnavailable,
-            Trouble::DiscoveryUnavailable,
-            Trouble::CheckupUnavailable,
-        ],
+        troubles: &Trouble::ALL,
     };
 
     fn backend(&self) -> Arc<dyn Backend> {

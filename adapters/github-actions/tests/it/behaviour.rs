@@ -60,14 +60,7 @@ impl Fixture for Repository {
         hooks: true,
         refuses: true,
         counts_starts: true,
-        troubles: &[
-            Trouble::StartReplyLost,
-            Trouble::StartUnavailable,
-            Trouble::StartLimited,
-            Trouble::LookUnavailable,
-            Trouble::DiscoveryUnavailable,
-            Trouble::CheckupUnavailable,
-        ],
+        troubles: &Trouble::ALL,
     };
 
     fn backend(&self) -> Arc<dyn Backend> {

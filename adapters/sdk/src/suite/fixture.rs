@@ -151,6 +151,18 @@ pub enum Trouble {
     CheckupUnavailable,
 }
 
+impl Trouble {
+    /// Every one of them, for a fixture that can make them all.
+    pub const ALL: [Self; 6] = [
+        Self::StartReplyLost,
+        Self::StartUnavailable,
+        Self::StartLimited,
+        Self::LookUnavailable,
+        Self::DiscoveryUnavailable,
+        Self::CheckupUnavailable,
+    ];
+}
+
 /// A job that asks.
 pub struct Asking {
     /// It asks one question, waits, and succeeds after it was answered.

@@ -43,13 +43,14 @@ pub use start::*;
 pub use stop::*;
 
 /// One test per bullet of the contract, each over its own fixture. The expression makes a [`suite::Fixture`] and may
-/// await; it is evaluated once per test.
+/// await; it is evaluated once per test. Bullets that are named behind it are the only ones: for a fixture whose engine shows
+/// no more than these.
 ///
 /// [`suite::Fixture`]: crate::suite::Fixture
 #[macro_export]
 macro_rules! behaviour_suite {
     ($fixture:expr) => {
-        $crate::behaviour_suite! { @each $fixture;
+        $crate::behaviour_suite! { $fixture;
             abilities_are_as_claimed
             start_does_not_wait_for_the_end
             start_again_returns_the_same_job
@@ -100,7 +101,7 @@ macro_rules! behaviour_suite {
             hook_without_proof_is_not_believed
         }
     };
-    (@each $fixture:expr; $($bullet:ident)*) => {$(
+    ($fixture:expr; $($bullet:ident)*) => {$(
         #[test]
         fn $bullet() {
             $crate::suite::run(async {

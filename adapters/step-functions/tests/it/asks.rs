@@ -435,18 +435,9 @@ mod suite {
         }
     }
 
-    macro_rules! bullets {
-        ($kind:ident $way:ident: $($bullet:ident)*) => {$(
-            #[test]
-            fn $bullet() {
-                suite::run(async { suite::$bullet(&Asker::at(Kind::$kind, Way::$way).await).await });
-            }
-        )*};
-    }
-
     mod localstack {
         use super::*;
-        bullets! { LocalStack Activity:
+        taskbridge_sdk::behaviour_suite! { Asker::at(Kind::LocalStack, Way::Activity).await;
             answer_lets_the_job_go_on
             answer_given_again_says_the_same
             answer_that_came_first_stands
@@ -456,7 +447,7 @@ mod suite {
 
     mod ministack {
         use super::*;
-        bullets! { MiniStack Queue:
+        taskbridge_sdk::behaviour_suite! { Asker::at(Kind::MiniStack, Way::Queue).await;
             question_is_the_same_until_it_is_answered
             answer_lets_the_job_go_on
             answer_given_again_says_the_same

@@ -65,14 +65,7 @@ impl Fixture for Account {
         hooks: true,
         refuses: true,
         counts_starts: true,
-        troubles: &[
-            Trouble::StartReplyLost,
-            Trouble::StartUnavailable,
-            Trouble::StartLimited,
-            Trouble::LookUnavailable,
-            Trouble::DiscoveryUnavailable,
-            Trouble::CheckupUnavailable,
-        ],
+        troubles: &Trouble::ALL,
     };
 
     fn backend(&self) -> Arc<dyn Backend> {
