@@ -9,7 +9,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use taskbridge_sdk::{Context, Error, FileContent, InputFile, JobSpec, Result, Templates};
+use taskbridge_sdk::{Context, Error, FileContent, JobSpec, Result, Templates, Trace};
 
 use crate::backend::Setup;
 use crate::config::Target;
@@ -120,12 +120,9 @@ fn environment(
     for name in job_dir::NAMES {
         env.insert(format!("TASKBRIDGE_{}", name.to_uppercase()), utf8(&dir.told(name))?);
     }
-    // The names by which OpenTelemetry hands a trace to a process. What the config says of them stands.
-    if let Some(trace) = &job.trace {
-        env.entry("TRACEPARENT".to_owned()).or_insert_with(|| trace.parent.clone());
-        if let Some(state) = &trace.state {
-            env.entry("TRACESTATE".to_owned()).or_insert_with(|| state.clone());
-        }
+    // What the config says of these stands.
+    for (name, value) in job.trace.iter().flat_map(Trace::variables) {
+        env.entry(name.to_owned()).or_insert_with(|| value.to_owned());
     }
     Ok(env)
 }
@@ -136,24 +133,18 @@ fn stage(job: &JobSpec, dir: &JobDir) -> Result<(Map<String, Value>, Vec<StagedF
         return Err(Error::rejected("the arguments are not an object"));
     };
     let mut staged = Vec::new();
-    for (number, InputFile { parameter, name, content }) in job.files.iter().enumerate() {
-        let path = match content {
+    for (number, file) in job.files.iter().enumerate() {
+        let path = match &file.content {
             FileContent::Path(path) => path.clone(),
             FileContent::Inline(bytes) => {
-                let path = dir.input(number, plain(name));
+                let path = dir.input(number, file.plain_name());
                 staged.push(StagedFile { path: path.clone(), base64: BASE64.encode(bytes) });
                 path
             }
         };
-        arguments.insert(parameter.clone(), utf8(&path)?.into());
+        arguments.insert(file.parameter.clone(), utf8(&path)?.into());
     }
     Ok((arguments, staged))
-}
-
-/// A caller's file name, if it is one that cannot lead anywhere.
-fn plain(name: &str) -> &str {
-    let leads_elsewhere = name.is_empty() || name == "." || name == ".." || name.contains(['/', '\0']);
-    if leads_elsewhere || name.len() > 200 { "file" } else { name }
 }
 
 fn utf8(path: &Path) -> Result<String> {

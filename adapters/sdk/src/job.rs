@@ -133,6 +133,12 @@ impl Trace {
         };
         Some(Self { parent: parent.to_owned(), state: state.filter(fits).map(str::to_owned) })
     }
+
+    /// The environment variables by which OpenTelemetry hands a trace to a process.
+    pub fn variables(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let state = self.state.as_deref().map(|state| ("TRACESTATE", state));
+        std::iter::once(("TRACEPARENT", self.parent.as_str())).chain(state)
+    }
 }
 
 /// Arguments can hold secrets, so only the key and the attempt are shown.
@@ -155,6 +161,15 @@ pub struct InputFile {
     pub name: String,
     /// Where the bytes are.
     pub content: FileContent,
+}
+
+impl InputFile {
+    /// The caller's name for it, if that is one that cannot lead anywhere.
+    pub fn plain_name(&self) -> &str {
+        let name = self.name.as_str();
+        let leads_elsewhere = matches!(name, "" | "." | "..") || name.contains(['/', '\0']);
+        if leads_elsewhere || name.len() > 200 { "file" } else { name }
+    }
 }
 
 /// Where the bytes of an [`InputFile`] are.
@@ -291,13 +306,33 @@ pub struct Progress {
 
 #[cfg(test)]
 mod tests {
-    use super::Trace;
+    use super::{FileContent, InputFile, Trace};
+
+    #[test]
+    fn a_file_is_given_no_name_that_leads_elsewhere() {
+        let long = "x".repeat(201);
+        for (name, plain) in [
+            ("a b.csv", "a b.csv"),
+            ("..x", "..x"),
+            ("", "file"),
+            ("..", "file"),
+            ("a/b", "file"),
+            ("a\0b", "file"),
+            (&long, "file"),
+        ] {
+            let content = FileContent::Inline(Vec::new());
+            let file = InputFile { parameter: "p".to_owned(), name: name.to_owned(), content };
+            assert_eq!(file.plain_name(), plain, "{name:?}");
+        }
+    }
 
     #[test]
     fn a_place_in_a_trace_has_the_form_of_the_w3c() {
         let parent = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01";
         let trace = Trace::new(parent, Some("vendor=a,other=b")).unwrap();
         assert_eq!((trace.parent.as_str(), trace.state.as_deref()), (parent, Some("vendor=a,other=b")));
+        let variables: Vec<_> = trace.variables().collect();
+        assert_eq!(variables, [("TRACEPARENT", parent), ("TRACESTATE", "vendor=a,other=b")]);
         assert_eq!(Trace::new(parent, Some("line\nbreak")).unwrap().state, None);
         assert!(Trace::new(&format!("01{}-more", &parent[2..]), None).is_some(), "a later version");
         for wrong in [

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
-use taskbridge_sdk::{Context, Error, FileContent, InputFile, JobSpec, Result, Templates};
+use taskbridge_sdk::{Context, Error, FileContent, JobSpec, Result, Templates, Trace};
 
 use crate::backend::Setup;
 use crate::config::{Array, Target};
@@ -218,12 +218,9 @@ fn environment(
             variables.insert(name.to_owned(), value);
         }
     }
-    // The names by which OpenTelemetry hands a trace to a process. What the config says of them stands.
-    if let Some(trace) = &job.trace {
-        variables.entry("TRACEPARENT".to_owned()).or_insert_with(|| trace.parent.clone());
-        if let Some(state) = &trace.state {
-            variables.entry("TRACESTATE".to_owned()).or_insert_with(|| state.clone());
-        }
+    // What the config says of these stands.
+    for (name, value) in job.trace.iter().flat_map(Trace::variables) {
+        variables.entry(name.to_owned()).or_insert_with(|| value.to_owned());
     }
     variables.insert("TASKBRIDGE_JOB".to_owned(), text(folder.path())?);
     variables.insert("TASKBRIDGE_ARGUMENTS".to_owned(), text(&folder.file("arguments.json"))?);
@@ -251,22 +248,16 @@ fn stage(
     let Value::Object(mut arguments) = job.arguments.clone() else {
         return Err(Error::rejected("the arguments are not an object"));
     };
-    for (number, InputFile { parameter, name, content }) in job.files.iter().enumerate() {
-        let staged = format!("files/{number}-{}", plain(name));
+    for (number, file) in job.files.iter().enumerate() {
+        let staged = format!("files/{number}-{}", file.plain_name());
         let path = text(&folder.file(&staged))?;
-        match content {
+        match &file.content {
             FileContent::Path(from) => copies.push((from.clone(), staged)),
             FileContent::Inline(bytes) => files.push((staged, bytes.clone(), 0o600)),
         }
-        arguments.insert(parameter.clone(), path.into());
+        arguments.insert(file.parameter.clone(), path.into());
     }
     Ok(arguments)
-}
-
-/// A caller's file name, if it is one that cannot lead anywhere.
-fn plain(name: &str) -> &str {
-    let leads_elsewhere = name.is_empty() || name == "." || name == ".." || name.contains(['/', '\0']);
-    if leads_elsewhere || name.len() > 200 { "file" } else { name }
 }
 
 fn text(path: &Path) -> Result<String> {
