@@ -13,6 +13,7 @@ pub mod suite;
 mod abilities;
 mod adapter;
 mod backend;
+mod below;
 mod budget;
 mod cause;
 mod checkup;
@@ -38,6 +39,7 @@ pub use abilities::{Artifacts, LogRequest, LogText, Logs, Questions, Taken, Wake
 pub use adapter::{Adapter, Connect, Helper, Problem};
 pub use async_trait::async_trait;
 pub use backend::Backend;
+pub use below::open_below;
 pub use budget::Budget;
 pub use cause::{find_cause, innermost};
 pub use checkup::{Checkup, Finding, ToolTarget, Verdict};

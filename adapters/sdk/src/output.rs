@@ -1,8 +1,12 @@
 //! What a job hands back. Plain data in the shapes of MCP content blocks, which both generations share
 //! (`ContentBlock` in the 2025-11-25 schema).
 
+use std::io::Read;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+use crate::{Error, Result, media_type};
 
 /// All that a job handed back.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -116,4 +120,42 @@ pub struct ArtifactData {
     pub bytes: Vec<u8>,
     /// Their media type, where known.
     pub mime_type: Option<String>,
+}
+
+impl ArtifactData {
+    /// Reads a file of this size, if it has at most so many bytes.
+    ///
+    /// # Errors
+    /// `Rejected` with its size, if it has more; `Unavailable`, if it cannot be read.
+    pub fn read(name: &str, file: impl Read, size: u64, max_bytes: u64) -> Result<Self> {
+        let mut bytes = Vec::new();
+        file.take(max_bytes.saturating_add(1))
+            .read_to_end(&mut bytes)
+            .map_err(|e| Error::unavailable(format!("the artifact `{name}` cannot be read")).caused_by(e))?;
+        let read = bytes.len() as u64;
+        if read > max_bytes {
+            let size = size.max(read);
+            return Err(Error::rejected(format!(
+                "the artifact `{name}` has {size} bytes, and at most {max_bytes} can be read at once"
+            )));
+        }
+        Ok(Self { bytes, mime_type: media_type(name).map(str::to_owned) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ErrorKind;
+
+    #[test]
+    fn a_file_is_read_whole_or_told_with_its_size() {
+        let read = |max| ArtifactData::read("x.txt", &b"0123456789"[..], 10, max);
+        let data = ArtifactData { bytes: b"0123456789".to_vec(), mime_type: Some("text/plain".to_owned()) };
+        assert_eq!(read(10).unwrap(), data);
+        assert_eq!(read(u64::MAX).unwrap(), data);
+        let error = read(8).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Rejected);
+        assert_eq!(error.to_string(), "the artifact `x.txt` has 10 bytes, and at most 8 can be read at once");
+    }
 }

@@ -2,13 +2,13 @@
 //! out of that folder.
 
 use std::fs::{self, File, Metadata};
-use std::io::{self, Read as _};
+use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use rustix::fs::{Mode, OFlags, open, openat};
-use rustix::io::Errno;
-use taskbridge_sdk::{Artifact, ArtifactData, Artifacts, Error, JobHandle, Result, async_trait, media_type};
+use taskbridge_sdk::{
+    Artifact, ArtifactData, Artifacts, Error, JobHandle, Result, async_trait, media_type, open_below,
+};
 
 use crate::amount::size_in_words;
 use crate::backend::Slurm;
@@ -96,34 +96,11 @@ fn collect(plan: &Plan, folder: &Path, prefix: &str, depth: usize, found: &mut F
     }
 }
 
-/// Opens a regular file below the folder in which a job's script ran; `None` if there is none of that name. It walks down one part at a time, so that nothing can
-/// be swapped for a link between a check and the opening.
+/// Opens a regular file below the folder in which a job's script ran; `None` if there is none of that name.
 pub(crate) fn open_within(plan: &Plan, name: &str) -> io::Result<Option<File>> {
-    let never = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
-    let parts: Vec<&str> = name.split('/').collect();
-    let Some((last, folders)) = parts.split_last() else { return Ok(None) };
-    if parts.iter().any(|part| matches!(*part, "" | "." | "..") || part.contains('\0')) {
-        return Ok(None);
-    }
     disk::at(&plan.root);
-    let walk = || {
-        // The root is the config's, and may well be a link.
-        let mut folder =
-            open(&plan.root, OFlags::CLOEXEC | OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())?;
-        for part in folders {
-            folder = openat(&folder, *part, never | OFlags::DIRECTORY, Mode::empty())?;
-        }
-        // Without NONBLOCK a FIFO would hold the reader up.
-        openat(&folder, *last, never | OFlags::NONBLOCK, Mode::empty())
-    };
-    match walk() {
-        Ok(file) => {
-            let file = File::from(file);
-            Ok(may_be_of(plan, &file.metadata()?).then_some(file))
-        }
-        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::NXIO | Errno::NAMETOOLONG) => Ok(None),
-        Err(e) => Err(e.into()),
-    }
+    let Some(file) = open_below(&plan.root, name)? else { return Ok(None) };
+    Ok(may_be_of(plan, &file.metadata()?).then_some(file))
 }
 
 /// Reads one artifact whole; `None` if there is none of that name.
@@ -131,20 +108,10 @@ fn read(plan: &Plan, name: &str, max: u64) -> Result<Option<ArtifactData>> {
     if !plan.artifacts.iter().any(|pattern| fits_path(pattern, name)) {
         return Ok(None);
     }
-    let broken =
-        |e: io::Error| Error::unavailable(format!("the artifact `{name}` cannot be read")).caused_by(e);
+    let broken = |e| Error::unavailable(format!("the artifact `{name}` cannot be read")).caused_by(e);
     let Some(file) = open_within(plan, name).map_err(broken)? else { return Ok(None) };
     let size = file.metadata().map_err(broken)?.len();
-    let max = max.min(plan.max_artifact_bytes);
-    let mut bytes = Vec::new();
-    Steps(file).take(max.saturating_add(1)).read_to_end(&mut bytes).map_err(broken)?;
-    if bytes.len() as u64 > max {
-        let size = size.max(bytes.len() as u64);
-        return Err(Error::rejected(format!(
-            "the artifact `{name}` has {size} bytes, and at most {max} can be read at once"
-        )));
-    }
-    Ok(Some(ArtifactData { bytes, mime_type: media_type(name).map(str::to_owned) }))
+    ArtifactData::read(name, Steps(file), size, max.min(plan.max_artifact_bytes)).map(Some)
 }
 
 #[async_trait]
@@ -189,18 +156,7 @@ mod tests {
         assert_eq!(read(&plan, "a/b/x.csv", 6).unwrap().unwrap().bytes, b"inside");
         assert!(read(&plan, "a/b/x.csv", 5).is_err_and(|e| e.to_string().contains("6 bytes")));
         assert!(read(&plan, "a/large.csv", 99).is_err_and(|e| e.to_string().contains("10 bytes")));
-        for name in [
-            "link.csv",
-            "up/secret",
-            "../secret",
-            "a/../../secret",
-            "/etc/passwd",
-            "",
-            "a",
-            "fifo.csv",
-            "other.txt",
-            "no.csv",
-        ] {
+        for name in ["link.csv", "up/secret", "../secret", "fifo.csv", "other.txt", "no.csv"] {
             assert_eq!(read(&plan, name, 99).unwrap(), None, "{name}");
         }
         // What another user's job would have us read, and they do not own.

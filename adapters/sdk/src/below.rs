@@ -1,0 +1,77 @@
+//! Files in a folder to which others may write, by names that others gave: no name and no symbolic link leads out of it.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use rustix::fs::{Mode, OFlags, open, openat};
+use rustix::io::Errno;
+
+/// Opens a regular file below a folder; `None` if there is none of that name. It walks down one part at a time, so that nothing can
+/// be swapped for a link between a check and the opening. The folder itself may be a link.
+///
+/// # Errors
+/// The disk's, and that it may not be read.
+pub fn open_below(folder: &Path, name: &str) -> io::Result<Option<File>> {
+    let never = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
+    let parts: Vec<&str> = name.split('/').collect();
+    let Some((last, folders)) = parts.split_last() else { return Ok(None) };
+    if parts.iter().any(|part| matches!(*part, "" | "." | "..") || part.contains('\0')) {
+        return Ok(None);
+    }
+    let walk = || {
+        let mut folder = open(folder, OFlags::CLOEXEC | OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())?;
+        for part in folders {
+            folder = openat(&folder, *part, never | OFlags::DIRECTORY, Mode::empty())?;
+        }
+        // Without NONBLOCK a FIFO would hold the reader up.
+        openat(&folder, *last, never | OFlags::NONBLOCK, Mode::empty())
+    };
+    match walk() {
+        Ok(file) => {
+            let file = File::from(file);
+            Ok(file.metadata()?.is_file().then_some(file))
+        }
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::NXIO | Errno::NAMETOOLONG) => Ok(None),
+        Err(e) => Err(e.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn nothing_leads_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("root");
+        fs::create_dir_all(root.join("a/b")).unwrap();
+        fs::write(dir.path().join("secret"), "s").unwrap();
+        fs::write(root.join("a/b/x"), "inside").unwrap();
+        symlink(dir.path().join("secret"), root.join("link")).unwrap();
+        symlink(dir.path(), root.join("up")).unwrap();
+        symlink(&root, dir.path().join("linked")).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, root.join("fifo"), 0o600.into()).unwrap();
+        assert!(open_below(&root, "a/b/x").unwrap().is_some());
+        assert!(open_below(&dir.path().join("linked"), "a/b/x").unwrap().is_some());
+        for name in [
+            "link",
+            "up/secret",
+            "../secret",
+            "a/../../secret",
+            "/etc/passwd",
+            "",
+            "a",
+            "fifo",
+            "a//b/x",
+            "no",
+            "a\0",
+        ] {
+            assert!(open_below(&root, name).unwrap().is_none(), "{name:?}");
+        }
+        assert!(open_below(&dir.path().join("nowhere"), "x").unwrap().is_none());
+    }
+}
