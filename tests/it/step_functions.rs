@@ -47,7 +47,7 @@ pub(crate) fn place(config: &str) -> Place {
 }
 
 /// The task, once it has this status.
-async fn until(client: &Modern, id: &str, status: &str) -> Value {
+pub(crate) async fn until(client: &Modern, id: &str, status: &str) -> Value {
     let begun = Instant::now();
     loop {
         let task = client.request("tasks/get", json!({"taskId": id})).await.unwrap();

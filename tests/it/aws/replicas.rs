@@ -1,15 +1,10 @@
 //! Two servers on one PostgreSQL database, of which only one can read the queue by which machines ask.
 
-use std::fs;
-use std::time::{Duration, Instant};
-
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::standin::Standin;
-use crate::support::{Modern, Place, postgres};
-
-/// Longer than anything here takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(120);
+use crate::step_functions::{place, until};
+use crate::support::{Modern, postgres};
 
 /// Enough that each server takes hold of some answers first.
 const CALLS: usize = 4;
@@ -26,26 +21,6 @@ fn config(standin: &Standin, schema: &str, queue: &str) -> String {
         store = postgres::shared().url(),
         url = standin.url,
     )
-}
-
-fn place(config: &str) -> Place {
-    let place = Place::new(config);
-    let credentials = "[profile tester]\naws_access_key_id = AKIATEST\naws_secret_access_key = s3cr3t\n";
-    fs::write(place.path("aws"), credentials).unwrap();
-    place
-}
-
-/// The task, once it has this status.
-async fn until(client: &Modern, id: &str, status: &str) -> Value {
-    let begun = Instant::now();
-    loop {
-        let task = client.request("tasks/get", json!({"taskId": id})).await.unwrap();
-        if task["status"] == status {
-            return task;
-        }
-        assert!(begun.elapsed() < PATIENCE, "never {status}: {task}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
