@@ -2,8 +2,9 @@
 //!
 //! An *engine* is an outside system that runs work. An adapter (trait [`Adapter`]) can connect to one kind of
 //! engine; what it connects is a [`Backend`]; one run inside the engine is a *job*. This crate holds those traits,
-//! the plain words they speak ([`JobSpec`], [`Observation`], [`Output`], [`Error`], ...), the [`suite`] that every
-//! backend must pass, and a simulated engine ([`sim`]) to try things on.
+//! the plain words they speak ([`JobSpec`], [`Observation`], [`Output`], [`Error`], ...), what they do alike ([`Templates`],
+//! [`one_line`], [`open_below`], ...), the [`suite`] that every backend must pass, and a simulated engine ([`sim`]) to try
+//! things on.
 //!
 //! It must not know MCP, HTTP, a store, or any real engine: adapters depend on it, and the server does too.
 
