@@ -164,13 +164,7 @@ impl Disk {
         }
         match timeout(self.0.limit, Arc::clone(&self.0.room).acquire_owned()).await {
             Ok(Ok(room)) => Ok(room),
-            _ => Err(self.all_hang().unwrap_or_else(|| {
-                Error::unavailable(format!(
-                    "{AT_ONCE} reads and writes in the folders of the cluster's jobs were under way for {} s, and no more are begun: \
-                     their file system is very slow. It is tried again",
-                    self.0.limit.as_secs_f32()
-                ))
-            })),
+            _ => Err(self.all_hang().unwrap_or_else(|| self.is_slow())),
         }
     }
 
@@ -185,6 +179,19 @@ impl Disk {
         let error = oldest.at.lock().all_hang();
         self.hangs();
         Some(error)
+    }
+
+    /// Some of what is under way came further a moment ago.
+    fn is_slow(&self) -> Error {
+        let under_way = self.0.under_way.lock();
+        let oldest = under_way.iter().min_by_key(|piece| piece.at.lock().since);
+        let path = oldest.map(|piece| piece.at.lock().path.clone()).unwrap_or_default();
+        Error::unavailable(format!(
+            "{AT_ONCE} reads and writes in the folders of the cluster's jobs were under way for {} s, one of them at {}, and no more \
+             are begun: their file system is very slow, or hangs. It is tried again",
+            self.0.limit.as_secs_f32(),
+            path.display()
+        ))
     }
 
     fn hangs(&self) {

@@ -74,10 +74,10 @@ async fn a_look_at_a_folder_that_hangs_says_so_and_other_clusters_go_on() {
     let looks = join_all((0..AT_ONCE * 2).map(|_| world.look())).await;
     for error in looks.into_iter().map(Result::unwrap_err) {
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-        assert!(
-            error.to_string().contains(&shown) && error.to_string().contains("its file system hangs"),
-            "{error}"
-        );
+        // Who waited for a place may have begun to before the last of those who have one.
+        let why = ["its file system hangs", "very slow, or hangs"];
+        let says = error.to_string();
+        assert!(says.contains(&shown) && why.iter().any(|why| says.contains(why)), "{says}");
     }
     let request = LogRequest { max_bytes: 100, search: None };
     let error = world.slurm.tail(&handle(), &request).await.unwrap_err();

@@ -203,7 +203,7 @@ impl Refusal {
         Self::refused(StatusCode::SERVICE_UNAVAILABLE, message).with(header::RETRY_AFTER, "1")
     }
 
-    /// 200, as an answer to a request that was done: what it is answered with finds no room.
+    /// 503: the request was done, and what it is answered with finds no room.
     pub(super) fn no_room_for_answer() -> Box<Self> {
         let message = "it was done, and there is no room for the answer: too much is on its way between you and this server, or \
                        between others and it. Read what was answered, and then ask for it: of a call, for its task";
