@@ -1,6 +1,9 @@
 //! [`is_near`]: whether a host is this machine or its own network segment. It goes by what is written: no name is looked up.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
+
+/// Where EC2 hands out credentials by IPv6: private, and not link-local.
+const EC2: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254);
 
 /// True if a host (of a URL: a name, or an address, with brackets or without) is this machine, or on a link where machines find
 /// what is meant for them alone, such as the credentials that clouds hand out at 169.254.169.254. Whoever is told by somebody
@@ -10,7 +13,9 @@ pub fn is_near(host: &str) -> bool {
     let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
     match address.map(|address| address.to_canonical()) {
         Ok(IpAddr::V4(four)) => four.is_loopback() || four.is_link_local() || four.is_unspecified(),
-        Ok(IpAddr::V6(six)) => six.is_loopback() || six.is_unicast_link_local() || six.is_unspecified(),
+        Ok(IpAddr::V6(six)) => {
+            six.is_loopback() || six.is_unicast_link_local() || six.is_unspecified() || six == EC2
+        }
         Err(_) => {
             let host = host.to_ascii_lowercase();
             host == "localhost" || host.ends_with(".localhost")
@@ -39,6 +44,7 @@ mod tests {
             "[::ffff:127.0.0.1]",
             "[::ffff:169.254.169.254]",
             "[fe80::1]",
+            "[fd00:ec2::254]",
         ] {
             assert!(is_near(host), "{host}");
         }
