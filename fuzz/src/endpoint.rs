@@ -240,7 +240,10 @@ impl Endpoint {
 
     /// Sends a request, and holds its answer against what is true of all. `None` if there is none yet: it waits.
     pub(crate) fn send(&self, request: axum::http::request::Builder, body: Vec<u8>) -> Option<Answer> {
-        let (sent, most) = (body.clone(), MOST_ADDED + 8 * body.len());
+        // What was said in the head comes back as well: the id of an event is in that of each after it.
+        let headers = request.headers_ref().into_iter().flatten();
+        let head: usize = headers.map(|(name, value)| name.as_str().len() + value.len()).sum();
+        let (sent, most) = (body.clone(), MOST_ADDED + 8 * (body.len() + head));
         let request = request.body(Body::from(body)).ok()?;
         let answer = self.runtime.block_on(answer(self.router.clone(), request, most))?;
         answer.check(&sent);
