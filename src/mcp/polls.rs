@@ -1,5 +1,5 @@
-//! Counts polls, and messages that are no requests, so that a caller who sends them without pause is slowed down. It forgets within seconds, and one process
-//! does not know what another counted.
+//! Counts polls, what waits, and messages that are no requests, so that a caller who sends them without pause is slowed down to
+//! what one may send, and in the end refused. It forgets within seconds, and one process does not know what another counted.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -10,19 +10,12 @@ use super::whose::Whose;
 
 const WINDOW: Duration = Duration::from_secs(1);
 
-/// So many times as many polls as are answered at once are held until the second is over; beyond that they are refused.
-const HELD: u32 = 5;
-
-/// Polls of the current second, by caller.
-#[derive(Debug, Default)]
-pub(super) struct Polls {
-    windows: Mutex<HashMap<Whose, Window>>,
-}
-
+/// What one caller does without pause is answered by turns, so many a second, as long as its turn comes within a while.
 #[derive(Debug)]
-struct Window {
-    since: Instant,
-    count: u32,
+pub(super) struct Polls {
+    held: Duration,
+    /// Until when what they did so far uses up what they may do, were it spread evenly.
+    used: Mutex<HashMap<Whose, Instant>>,
 }
 
 /// What is to be done with a poll.
@@ -47,26 +40,26 @@ impl Turn {
 }
 
 impl Polls {
-    /// Counts one poll of a caller who may make `most` a second.
+    /// Whatever has to wait for its turn longer than this is refused.
+    pub(super) fn held_for(held: Duration) -> Self {
+        Self { held, used: Mutex::default() }
+    }
+
+    /// Counts one poll of a caller who may make `most` a second, as many at once if there was none before. What is refused
+    /// counts for nothing.
     pub(super) fn turn(&self, caller: Whose, most: u32, now: Instant) -> Turn {
-        let mut windows = self.windows.lock();
-        let Some(window) = windows.get_mut(&caller) else {
+        let mut used = self.used.lock();
+        if !used.contains_key(&caller) {
             // Callers come and go; those that fell silent are dropped when a new one comes.
-            windows.retain(|_, window| now.duration_since(window.since) < WINDOW);
-            windows.insert(caller, Window { since: now, count: 1 });
-            return Turn::Now;
-        };
-        if now.duration_since(window.since) >= WINDOW {
-            *window = Window { since: now, count: 0 };
+            used.retain(|_, until| *until > now);
         }
-        window.count = window.count.saturating_add(1);
-        match window.count {
-            count if count <= most => Turn::Now,
-            count if count <= most.saturating_mul(HELD) => {
-                Turn::After(WINDOW.saturating_sub(now.duration_since(window.since)))
-            }
-            _ => Turn::Never,
+        let until = used.get(&caller).copied().unwrap_or(now).max(now) + WINDOW / most.max(1);
+        let pause = until.saturating_duration_since(now + WINDOW);
+        if pause > self.held {
+            return Turn::Never;
         }
+        used.insert(caller, until);
+        if pause.is_zero() { Turn::Now } else { Turn::After(pause) }
     }
 }
 
@@ -76,18 +69,29 @@ mod tests {
 
     #[test]
     fn answers_so_many_a_second_of_each_caller_holds_some_and_refuses_the_rest() {
-        let polls = Polls::default();
+        let polls = Polls::held_for(Duration::from_secs(2));
         let start = Instant::now();
         let turn = |caller, at| polls.turn(Whose::named(caller), 2, start + Duration::from_millis(at));
         assert_eq!([0, 10].map(|at| turn("ann", at)), [Turn::Now; 2]);
-        for at in (20..100).step_by(10) {
-            assert_eq!(turn("ann", at), Turn::After(Duration::from_millis(1000 - at)));
+        for (n, at) in [20, 30, 40].into_iter().enumerate() {
+            let its = Duration::from_millis(500 * (n as u64 + 1) - at);
+            assert_eq!(turn("ann", at), Turn::After(its), "one after the other");
         }
-        assert_eq!(turn("ann", 100), Turn::Never);
-        assert_eq!(turn("bob", 100), Turn::Now);
-        assert_eq!(turn("ann", 999), Turn::Never);
-        assert_eq!(turn("ann", 1000), Turn::Now);
-        assert_eq!(turn("cid", 5000), Turn::Now);
-        assert_eq!(polls.windows.lock().len(), 1, "silent callers are forgotten");
+        assert_eq!(turn("ann", 50), Turn::After(Duration::from_millis(1950)));
+        assert_eq!(turn("ann", 60), Turn::Never);
+        assert_eq!(turn("bob", 60), Turn::Now, "each by themselves");
+        assert_eq!(turn("ann", 450), Turn::Never);
+        assert_eq!(turn("ann", 500), Turn::After(Duration::from_secs(2)), "one has had its turn");
+        assert_eq!(turn("cid", 9_000), Turn::Now);
+        assert_eq!(polls.used.lock().len(), 1, "silent callers are forgotten");
+    }
+
+    #[test]
+    fn in_the_long_run_it_is_no_more_than_one_may_make() {
+        let polls = Polls::held_for(Duration::from_secs(4));
+        let start = Instant::now();
+        let ask = |ms| polls.turn(Whose::named("ann"), 100, start + Duration::from_millis(ms));
+        let answered = (0..60_000).filter(|ms| ask(*ms) != Turn::Never).count();
+        assert!((6_000..=6_500).contains(&answered), "{answered} in a minute");
     }
 }

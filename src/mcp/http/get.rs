@@ -7,7 +7,7 @@ use axum::response::Response;
 
 use super::exchange::Exchange;
 use super::refusal::Refusal;
-use super::{Http, Result, elsewhere, gate};
+use super::{Http, Result, elsewhere, gate, pace};
 use crate::auth::Principal;
 use crate::mcp::outlet::Resume;
 use crate::mcp::session::Caller;
@@ -35,6 +35,7 @@ pub(super) async fn get(http: &Arc<Http>, principal: Principal, headers: &Header
         return Err(Refusal::stream_over());
     }
     let share = gate::share(http, &principal)?;
+    pace::hold_stream(http, &principal).await?;
     let (n, since) = elsewhere::opened(http, &session, &place, taken_up).await?;
     let caller = Caller { principal, session: Some(session) };
     match place.resume.clone() {

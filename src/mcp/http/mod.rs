@@ -1,7 +1,6 @@
 //! Streamable HTTP: one endpoint for POST, GET, DELETE and OPTIONS. What every request must pass is in [`gate`]; the
 //! methods have a file each. It must not know what the methods of the protocol do, beyond the few that are the
-//! transport's own: `initialize`, because it makes a session, `notifications/cancelled`, and `tasks/get`, because
-//! polls are counted.
+//! transport's own: `initialize`, because it makes a session, `notifications/cancelled`, and what [`pace`] counts.
 
 mod body;
 mod connection;
@@ -14,6 +13,7 @@ mod gate;
 mod get;
 mod lasting;
 mod limits;
+mod pace;
 mod patience;
 mod post;
 mod refusal;
@@ -56,6 +56,11 @@ use super::session::{Opened, Session};
 use super::whose::Whose;
 use crate::auth::{Peer, Presented, Principal};
 
+/// How long a poll, or a message that is no request, waits for its turn.
+const HELD: Duration = Duration::from_secs(4);
+/// The same for what waits itself: streams, and requests that may last. As many as one owner may have in hand find their turn
+/// within it, so that all clients of an owner can come back at once to a server that was started again.
+const WAITS_HELD: Duration = Duration::from_secs(10);
 const MINUTE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -71,6 +76,8 @@ struct Http {
     opened: Opened,
     live: Live,
     polls: Polls,
+    /// Streams that are opened, and requests that wait for jobs.
+    waits: Polls,
     /// Messages that are no requests, and ends of sessions.
     unasked: Polls,
     calls: Rates,
@@ -97,7 +104,8 @@ pub fn router(
 ) -> (Router, BoxFuture<'static, Infallible>) {
     bridge.service.stops_with(shutdown.clone());
     let (opened, live) = (Opened::default(), Live::default());
-    let (polls, unasked) = (Polls::default(), Polls::default());
+    let (polls, waits) = (Polls::held_for(HELD), Polls::held_for(WAITS_HELD));
+    let unasked = Polls::held_for(HELD);
     let (calls, ends, kept) = (Rates::within(MINUTE), Rates::within(DAY), Rates::within(DAY));
     let open = live.clone();
     bridge.metrics.counts_sessions_by(move || open.sessions());
@@ -108,6 +116,7 @@ pub fn router(
         opened,
         live,
         polls,
+        waits,
         unasked,
         calls,
         ends,

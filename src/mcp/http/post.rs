@@ -11,11 +11,9 @@ use serde_json::{Value, json};
 
 use super::exchange::Exchange;
 use super::refusal::Refusal;
-use super::{Http, Result, body, elsewhere, gate};
+use super::{Http, Result, body, elsewhere, gate, pace};
 use crate::auth::Principal;
-use crate::catalog::is_somebody;
 use crate::mcp::asking;
-use crate::mcp::companions::Companion;
 use crate::mcp::generation::{Generation, Replied};
 use crate::mcp::jsonrpc::{self, Id, Message, Outcome, Request};
 use crate::mcp::permit;
@@ -104,9 +102,9 @@ async fn alone(
     };
     let share =
         gate::share(http, &asker.principal).map_err(|refusal| refusal.to(Some(request.id.clone())))?;
-    hold_polls(http, &asker.principal, &request).await?;
+    pace::hold(http, &asker.principal, &request).await?;
     check_scopes(http, &asker.principal, &request)?;
-    count_calls(http, &asker.principal, &request)?;
+    pace::count_calls(http, &asker.principal, &request)?;
     Ok(Exchange::handle_alone(http, share, asker, request).await)
 }
 
@@ -134,31 +132,15 @@ fn initialize(http: &Http, principal: &Principal, request: &Request) -> Response
 async fn request_of(http: &Arc<Http>, caller: Caller, request: Request) -> Result<Response> {
     let share =
         gate::share(http, &caller.principal).map_err(|refusal| refusal.to(Some(request.id.clone())))?;
-    hold_polls(http, &caller.principal, &request).await?;
+    pace::hold(http, &caller.principal, &request).await?;
     check_scopes(http, &caller.principal, &request)?;
-    count_calls(http, &caller.principal, &request)?;
+    pace::count_calls(http, &caller.principal, &request)?;
     count_kept(http, &caller, &request).await?;
     Ok(Exchange::handle(http, share, caller, request).await)
 }
 
 /// What a session sets, which is written down.
 const SETS: [&str; 3] = ["logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
-
-/// Slows down, and in the end refuses, whoever polls, completes or sets something without pause.
-async fn hold_polls(http: &Http, principal: &Principal, request: &Request) -> Result<()> {
-    // Clients ask for completions with every key that is pressed.
-    let method = request.method.as_str();
-    if !matches!(method, "tasks/get" | "completion/complete") && !SETS.contains(&method) {
-        return Ok(());
-    }
-    let most = http.bridge.settings().max_polls_per_second;
-    if http.polls.turn(Whose::of(principal), most, Instant::now()).comes().await {
-        return Ok(());
-    }
-    let asking = Arc::new(asking::by(principal, request));
-    asking.while_doing(|| http.bridge.audit.exceeded("max_polls_per_second"));
-    Err(Refusal::too_many_polls(most).to(Some(request.id.clone())))
-}
 
 /// Tells a caller who lacks nothing but scopes which to ask for.
 fn check_scopes(http: &Http, caller: &Principal, request: &Request) -> Result<()> {
@@ -172,22 +154,6 @@ fn check_scopes(http: &Http, caller: &Principal, request: &Request) -> Result<()
             Err(refusal.to(Some(request.id.clone())))
         }
     }
-}
-
-/// Refuses, for a while, whoever calls tools faster than one owner may. The server's own tools only look, or act on what is
-/// there.
-fn count_calls(http: &Http, caller: &Principal, request: &Request) -> Result<()> {
-    let is_call = request.method == "tools/call"
-        && request.params["name"].as_str().is_some_and(|name| Companion::named(name).is_none());
-    if !is_call || !is_somebody(caller) {
-        return Ok(());
-    }
-    let most = http.bridge.settings().max_calls_per_minute;
-    http.calls.take(Whose::of(caller), most, Instant::now()).map_err(|pause| {
-        let asking = Arc::new(asking::by(caller, request));
-        asking.while_doing(|| http.bridge.audit.exceeded("max_calls_per_minute"));
-        Refusal::too_many_calls(most, pause).to(Some(request.id.clone()))
-    })
 }
 
 /// Refuses, for a while, whoever begins session upon session to have something kept of each until its time is over.

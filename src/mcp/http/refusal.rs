@@ -164,6 +164,14 @@ impl Refusal {
         Self::refused(StatusCode::TOO_MANY_REQUESTS, message).with(header::RETRY_AFTER, "1")
     }
 
+    /// 429: streams and requests that wait.
+    pub(super) fn too_many_waits(most: u32) -> Box<Self> {
+        let message = format!(
+            "more than {most} streams and requests that wait were begun in a second, and many more: keep one open while it lasts"
+        );
+        Self::refused(StatusCode::TOO_MANY_REQUESTS, message).with(header::RETRY_AFTER, "1")
+    }
+
     /// 429: messages that are no requests.
     pub(super) fn too_many_messages(most: u32) -> Box<Self> {
         let message = format!("more than {most} notifications, responses and ends of sessions a second");

@@ -2,11 +2,13 @@
 
 use std::net::Ipv4Addr;
 
+use futures_util::StreamExt as _;
 use futures_util::future::join_all;
+use futures_util::stream::FuturesUnordered;
 use reqwest::{Client, RequestBuilder};
 use serde_json::{Value, json};
 
-use super::raw::{LIST, Raw};
+use super::raw::{LIST, PATIENCE, Raw};
 use crate::support::{Place, TestApp};
 
 /// A server that answers two polls of one caller a second, and holds eight more.
@@ -120,4 +122,57 @@ async fn polls_of_nobody_in_particular_are_counted_by_where_they_are_from() {
     assert!(refused >= 20, "two at once, eight held, the others refused: {refused}");
     let mut elsewhere = Raw::from(url, Ipv4Addr::new(127, 0, 0, 2)).await;
     assert_ne!(elsewhere.post(&poll(0)).await.status, 429, "others are not slowed down");
+}
+
+/// Asks this so often at once that, were nobody else slowed down, some must be refused; waits until some are.
+async fn is_refused(what: &str, ask: impl Fn() -> RequestBuilder) {
+    let mut crowd: FuturesUnordered<_> = (0..40).map(|_| status(ask())).collect();
+    let some = async {
+        let mut refused = 0;
+        while refused < 5 {
+            let answer = crowd.next().await.unwrap_or_else(|| panic!("{what}: {refused} of 40 are refused"));
+            refused += usize::from(answer == 429);
+        }
+    };
+    tokio::time::timeout(PATIENCE, some).await.unwrap_or_else(|_| panic!("{what} is not refused"));
+}
+
+#[tokio::test]
+async fn whatever_looks_or_waits_is_counted_and_not_only_a_poll() {
+    let id = "a".repeat(32);
+    let tool = |name: &str, arguments: Value| ("tools/call", json!({"name": name, "arguments": arguments}));
+    for (method, params) in [
+        ("tasks/list", json!({})),
+        ("tasks/cancel", json!({"taskId": id})),
+        ("resources/read", json!({"uri": format!("taskbridge://tasks/{id}/log")})),
+        ("resources/list", json!({})),
+        ("resources/subscribe", json!({"uri": format!("taskbridge://tasks/{id}/log")})),
+        ("logging/setLevel", json!({"level": "info"})),
+        tool("task_list", json!({})),
+        tool("task_cancel", json!({"task_id": id})),
+        ("tasks/result", json!({"taskId": id})),
+        tool("task_wait", json!({"task_id": id, "seconds": 0})),
+    ] {
+        let app = app("[auth]\nsingle_user = true", "");
+        let session = Session::begin(&app).await;
+        let message = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        is_refused(&message.to_string(), || session.say(&message)).await;
+        let ping = json!({"jsonrpc": "2.0", "id": 2, "method": "ping"});
+        assert_eq!(status(session.say(&ping)).await, 200, "{method}: what costs nothing goes on");
+    }
+    let app = app("[auth]\nsingle_user = true", "");
+    let session = Session::begin(&app).await;
+    is_refused("GET", || session.of_it(session.http.get(&session.url))).await;
+}
+
+#[tokio::test]
+async fn all_that_an_owner_may_have_open_can_come_back_at_once() {
+    let place = Place::new(
+        "[server]\nlisten = \"127.0.0.1:0\"\nmax_polls_per_second = 10\n[auth]\nsingle_user = true\n\
+         [store]\npath = \"state/t.db\"\n[limits]\nmax_streams_per_owner = 50\n",
+    );
+    let app = TestApp { server: place.serve(), place };
+    let sessions = join_all((0..50).map(|_| Session::begin(&app))).await;
+    let opened = sessions.iter().map(|session| status(session.of_it(session.http.get(&session.url))));
+    assert_eq!(join_all(opened).await, [200; 50], "by turns, and nobody is refused");
 }
