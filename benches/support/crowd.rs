@@ -4,6 +4,7 @@
 
 use std::io::Write as _;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -25,13 +26,31 @@ const GARBAGE: &[u8] = b"\x00\xff\x16\x03GARBAGE\r\n\r\n";
 const REFUSED: &[u8] = b"POST /mcp HTTP/1.1\r\nHost: evil.example\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}";
 const LIST: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"x","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}"#;
 
+/// How many of a hundred hold a connection, at the least, where none of them is kept out: all but those who are thrown out at
+/// once, and who pause after that.
+pub(crate) const THERE: usize = 60;
+
+/// Connections that are held now.
+static HELD: AtomicUsize = AtomicUsize::new(0);
+
+/// Says how many connections are held whenever it is asked by a line.
+fn count() {
+    for _ in std::io::stdin().lines().map_while(std::result::Result::ok) {
+        if writeln!(std::io::stdout(), "{}", HELD.load(Ordering::Relaxed)).is_err() {
+            return;
+        }
+    }
+}
+
 /// Runs until the process is killed.
+#[allow(clippy::disallowed_methods, reason = "a thread that only waits to be asked is in nobody's way here")]
 pub(crate) async fn run(address: SocketAddr, many: usize) -> Result<()> {
     let first = join_all((0..many).map(|_| TcpStream::connect(address))).await;
     let first = first.into_iter().collect::<std::io::Result<Vec<_>>>()?;
     let mut out = std::io::stdout();
     writeln!(out, "{READY}")?;
     out.flush()?;
+    std::thread::spawn(count);
     join_all(first.into_iter().enumerate().map(|(n, stream)| member(n, stream, address))).await;
     Ok(())
 }
@@ -42,8 +61,10 @@ async fn member(number: usize, first: TcpStream, address: SocketAddr) {
     let mut stream = Some(first);
     loop {
         if let Some(stream) = stream.take() {
+            HELD.fetch_add(1, Ordering::Relaxed);
             // Being thrown out is what it is here for.
             let _ = act(number % 5, stream).await;
+            HELD.fetch_sub(1, Ordering::Relaxed);
         }
         sleep(BEAT).await;
         stream = TcpStream::connect(address).await.ok();
