@@ -271,6 +271,13 @@ fn by_marker(end: &End, slurms: Option<State>, cancelled: bool) -> Verdict {
                     in_words(end.code)
                 ));
             }
+            // It may have been Slurm, whose controller forgot the start in a crash, had it ended, and then started the job again.
+            Some(State::Completed | State::Failed) if end.told.is_some() && end.code != 0 => {
+                return Verdict::Bad(format!(
+                    "its script was told to end ({}), by somebody's signal, or by Slurm after its controller broke down",
+                    in_words(end.code)
+                ));
+            }
             Some(State::Completed | State::Failed) | None => {}
             Some(state) => return Verdict::Bad(state.in_words().to_owned()),
         }
@@ -416,6 +423,9 @@ mod tests {
         // The node that cancels the one ends the other of that number, too, which the controller has forgotten.
         let end = Some((143, Some("TERM")));
         assert!(is_bad(&told(None, true, end, 0), "no longer knows the job"));
+        // Or it starts the forgotten one again, to which its fence says that it ran.
+        let again = Some((State::Completed, 0));
+        assert!(is_bad(&told(again, true, end, 0), "after its controller broke down"));
     }
 
     #[test]

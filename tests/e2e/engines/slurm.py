@@ -34,7 +34,12 @@ KILLED_EVERY = 12
 # For how long it is stopped once.
 AWAY = int(os.environ.get("TASKBRIDGE_SLURM_AWAY", "15"))
 # What is told of a job that the controller forgot in a crash, before it wrote down anything of its end, or then cancelled by itself.
-FORGOTTEN = ("no longer knows the job", "Slurm itself cancelled it", "how the first run ended is not known")
+FORGOTTEN = (
+    "no longer knows the job",
+    "Slurm itself cancelled it",
+    "how the first run ended is not known",
+    "by Slurm after its controller broke down",
+)
 # How many jobs each kill may make it forget: those of the seconds since it wrote them down last.
 FORGOTTEN_EACH = 3
 # What is told of those among them that no run may ever belong to.
