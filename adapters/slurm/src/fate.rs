@@ -370,7 +370,9 @@ mod tests {
         let end = End { code: 143, told: Some("TERM".to_owned()), ..End::default() };
         let asked = |cancelled| by_marker(&end, Some(State::Failed), cancelled);
         assert_eq!(asked(true), Verdict::Stopped("cancelled".to_owned()), "as a killed controller tells it");
-        assert_eq!(asked(false), Verdict::Bad("exit code 143: ended by SIGTERM".to_owned()));
+        let why = "its script was told to end (exit code 143: ended by SIGTERM), by somebody's signal, or by Slurm after its controller \
+                   broke down";
+        assert_eq!(asked(false), Verdict::Bad(why.to_owned()));
         assert!(is_bad(&told(Some((State::OutOfMemory, 0)), true, Some((137, None)), 0), "more memory"));
         assert!(is_bad(
             &told(Some((State::OutOfMemory, 0)), true, Some((1, None)), 0),
