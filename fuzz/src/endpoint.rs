@@ -102,7 +102,7 @@ const MAX_BODY: usize = 64 * 1024;
 /// What an answer may be longer than what was sent, escaped once more.
 const MOST_ADDED: usize = 64 * 1024;
 /// So much of a stream is looked at.
-const MOST_STREAMED: usize = 1024 * 1024;
+const MOST_STREAMED: usize = 256 * 1024;
 
 /// So often is looked whether an answer is there. Nothing here waits for another thread: what is not there by then
 /// waits for a job, or for something to tell.
