@@ -137,11 +137,16 @@ class Script:
             seen = until(peer, task)
         return {"text": seen.get("message") or "", "structured": None, "error": True, "status": seen["status"]}
 
+    def never_began(self, got: dict[str, Any]) -> bool:
+        """Whether it was told that nothing of it ran. Of an array one task may have, and the next not."""
+        parts = ((got["structured"] or {}).get("tasks") or []) if self.children else [got]
+        return bool(parts) and all(NEVER in json.dumps(part) for part in parts)
+
     def check(self, got: dict[str, Any], label: str, number: int) -> None:
         """Fails unless this is what a call with this label must come to."""
         said = json.dumps(got)
         if self.may_be_uncertain and was_forgotten(said):
-            self.forgotten[label] = NEVER in said
+            self.forgotten[label] = self.never_began(got)
             raise Failed(f"{UNCERTAIN}: the controller forgot it in a crash")
         if self.status == "SUCCEEDED":
             right = got["structured"] == {"label": label, "number": number} and not got["error"]
