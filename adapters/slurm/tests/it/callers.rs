@@ -9,7 +9,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 use taskbridge_sdk::{Error, ErrorKind, Finding, JobHandle, JobSpec, JobState, OnBehalfOf, Verdict};
 
-use crate::world::{Held, World, assert_says, ended, number, runs};
+use crate::world::{Held, World, assert_says, ended, number, runs, tried_otherwise};
 
 /// Two users of a Debian that have groups of their names, and no job but what these tests submit.
 const ANNS: &str = "daemon";
@@ -115,8 +115,11 @@ fn can_read(user: &[&str], path: &Path) -> bool {
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_of_two_users_are_theirs_and_closed_to_each_other() {
     if !is_root() {
-        // Only root can be another user without a rule of sudo's; what is asked of sudo is shown above.
-        return;
+        // Only root can be another user without a rule of sudo's.
+        return tried_otherwise(
+            "jobs of two Unix users, which takes root",
+            "what is asked of sudo is looked at",
+        );
     }
     let world = World::on(Held::without_accounting(), json!({})).await;
     fs::set_permissions(world.folder(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -208,7 +211,10 @@ async fn by_slurmrestd_each_user_needs_a_token_of_their_own() {
     assert_eq!(error.kind(), ErrorKind::Config, "{error}");
     if !is_root() {
         // Nobody else has the cluster make a token for another.
-        return;
+        return tried_otherwise(
+            "slurmrestd with tokens of two users, which takes root",
+            "that none is used for another is looked at",
+        );
     }
     let token = world.cluster.run("scontrol", &["token", &format!("username={ANNS}"), "lifespan=3600"]);
     let backend = world.another(config(Some(token.trim().trim_start_matches("SLURM_JWT=")))).await.unwrap();
@@ -248,7 +254,10 @@ fn the_rule_for_sudo_lets_the_server_run_slurms_commands_as_callers_and_nothing_
     assert!(right, "{words}");
     // Where this process may have a mount of its own, sudo itself is asked.
     if !said(Command::new("unshare").args(["-m", "true"])).0 {
-        return;
+        return tried_otherwise(
+            "that sudo holds to the README's rule, which takes a mount",
+            "visudo reads the rule",
+        );
     }
     let sudo = |words: &str| {
         let line = format!(

@@ -1,6 +1,7 @@
 //! A cluster, the adapter connected to it by one of its drivers, scripts to submit, and ways to wait for jobs.
 
 use std::fs;
+use std::io::Write as _;
 use std::ops::Deref;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -17,6 +18,13 @@ use taskbridge_slurm::Slurm;
 use tokio::task::block_in_place;
 
 use crate::cluster::{Cluster, Commands};
+
+/// Says what this machine does not let a test try, and what shows it in its place. It is written past what `cargo test` holds back of
+/// tests that pass, and `tests/run` tells it again.
+#[expect(clippy::explicit_write, reason = "what `eprintln!` writes is held back")]
+pub(crate) fn tried_otherwise(what: &str, otherwise: &str) {
+    writeln!(std::io::stderr(), "tried otherwise: {what}: {otherwise}").unwrap();
+}
 
 /// A cluster that all tests share, or one of a test's own.
 pub(crate) enum Held {
