@@ -4,7 +4,7 @@
 use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use taskbridge_sdk::{
     Artifact, ArtifactData, Artifacts, Error, JobHandle, Result, async_trait, media_type, open_below,
@@ -33,6 +33,8 @@ pub(crate) struct Found {
     pub(crate) artifacts: Vec<Artifact>,
     /// What is no artifact because of its size, or is one too many, in words.
     pub(crate) left_out: Option<String>,
+    /// A folder whose files are not all known, and why.
+    pub(crate) unread: Option<(PathBuf, io::Error)>,
     seen: usize,
     large: Vec<String>,
     more: bool,
@@ -61,6 +63,15 @@ pub(crate) fn list(plan: &Plan) -> Found {
     found
 }
 
+impl Found {
+    /// Below the first folder, what was deleted meanwhile or is closed to us is nobody's loss.
+    fn lacks(&mut self, folder: &Path, depth: usize, error: io::Error) {
+        if depth == 0 || disk::may_pass(&error) {
+            self.unread.get_or_insert_with(|| (folder.to_owned(), error));
+        }
+    }
+}
+
 /// Of a job that ran as another user, what is not theirs is none of its files: they could have led us to what only we may read.
 fn may_be_of(plan: &Plan, metadata: &Metadata) -> bool {
     metadata.is_file() && plan.user.as_ref().is_none_or(|user| user.number == metadata.uid())
@@ -68,8 +79,11 @@ fn may_be_of(plan: &Plan, metadata: &Metadata) -> bool {
 
 fn collect(plan: &Plan, folder: &Path, prefix: &str, depth: usize, found: &mut Found) {
     disk::at(folder);
-    let Ok(entries) = fs::read_dir(folder) else { return };
-    for entry in entries.flatten() {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(e) => return found.lacks(folder, depth, e),
+    };
+    for entry in entries {
         disk::at(folder);
         found.seen += 1;
         if found.seen > MOST_SEEN {
@@ -77,7 +91,13 @@ fn collect(plan: &Plan, folder: &Path, prefix: &str, depth: usize, found: &mut F
             return;
         }
         // Neither of these follows a link: a linked file is not the job's, a linked folder may lead in circles.
-        let (Ok(kind), Ok(metadata)) = (entry.file_type(), entry.metadata()) else { continue };
+        let (entry, kind, metadata) = match entry.and_then(|it| Ok((it.file_type()?, it.metadata()?, it))) {
+            Ok((kind, metadata, entry)) => (entry, kind, metadata),
+            Err(e) => {
+                found.lacks(folder, depth, e);
+                continue;
+            }
+        };
         let Ok(name) = entry.file_name().into_string() else { continue };
         let name = format!("{prefix}{name}");
         if kind.is_dir() && depth < DEEPEST {

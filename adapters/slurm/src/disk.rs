@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use rustix::io::Errno;
 use taskbridge_sdk::{Error, Result};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
@@ -73,7 +74,7 @@ pub(crate) fn at(path: &Path) {
         }
     });
     #[cfg(test)]
-    hanging::wait(path);
+    crate::hanging::wait(path);
 }
 
 /// Says that the same thing has come further.
@@ -264,37 +265,27 @@ fn what_to_do(path: &Path) -> String {
     )
 }
 
-/// Has paths hang, for tests.
-#[cfg(test)]
-pub(crate) mod hanging {
-    use std::path::{Path, PathBuf};
-
-    use parking_lot::{Condvar, Mutex};
-
-    static HANGING: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
-    static CHANGED: Condvar = Condvar::new();
-
-    /// As long as this is held, whoever goes to this path or below it waits.
-    pub(crate) struct Hangs(PathBuf);
-
-    pub(crate) fn below(path: &Path) -> Hangs {
-        HANGING.lock().push(path.to_owned());
-        Hangs(path.to_owned())
-    }
-
-    pub(super) fn wait(path: &Path) {
-        let mut hanging = HANGING.lock();
-        while hanging.iter().any(|hangs| path.starts_with(hangs)) {
-            CHANGED.wait(&mut hanging);
-        }
-    }
-
-    impl Drop for Hangs {
-        fn drop(&mut self) {
-            HANGING.lock().retain(|path| *path != self.0);
-            CHANGED.notify_all();
-        }
-    }
+/// True of the errors that a file system gives instead of hanging while its server is away: a network's that is mounted `soft`, or one in
+/// user space whose process died.
+pub(crate) fn may_pass(error: &io::Error) -> bool {
+    matches!(
+        Errno::from_io_error(error),
+        Some(
+            Errno::IO
+                | Errno::STALE
+                | Errno::TIMEDOUT
+                | Errno::NOTCONN
+                | Errno::CONNABORTED
+                | Errno::CONNREFUSED
+                | Errno::CONNRESET
+                | Errno::HOSTDOWN
+                | Errno::HOSTUNREACH
+                | Errno::NETDOWN
+                | Errno::NETUNREACH
+                | Errno::SHUTDOWN
+                | Errno::REMOTEIO
+        )
+    )
 }
 
 #[cfg(test)]
@@ -394,7 +385,7 @@ mod tests {
         let (told, hears) = std::sync::mpsc::channel();
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().to_owned();
-        let hangs = hanging::below(&path);
+        let hangs = crate::hanging::below(&path);
         let given_up = disks.jobs.run(move || {
             let before = is_given_up();
             at(&path);

@@ -11,9 +11,10 @@ use taskbridge_sdk::{
 };
 
 use crate::backend::Slurm;
-use crate::disk::{AT_ONCE, hanging};
+use crate::disk::AT_ONCE;
 use crate::fake::{Fake, row};
 use crate::folder::{Folder, PLAN, RELEASED};
+use crate::hanging;
 use crate::plan::Plan;
 use crate::state::State;
 

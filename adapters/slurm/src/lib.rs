@@ -27,11 +27,14 @@ mod fate;
 mod folder;
 mod handle;
 #[cfg(test)]
+mod hanging;
+#[cfg(test)]
 mod hangs;
 mod held;
 mod indices;
 mod jobs_folder;
 mod known;
+mod left;
 mod live;
 mod log;
 mod look;

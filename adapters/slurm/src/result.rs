@@ -1,9 +1,7 @@
-//! How a job ended, for the client: whether it did well, why not and what to change, what it used, the ends of its logs, its result
-//! and its artifacts. It reads the job's folder and nothing else.
+//! How a job ended, for the client: whether it did well, why not and what to change, what it used, and what it left. It reads the job's
+//! folder and nothing else.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Read as _;
-use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -13,16 +11,14 @@ use crate::driver::JobId;
 use crate::end::Run;
 use crate::fate::{Accounting, Facts, Fate, Verdict, fates};
 use crate::folder::{Folder, Stream};
+use crate::left::Left;
 use crate::plan::Plan;
 use crate::state::State;
+use crate::table;
 use crate::usage::{self, Usage};
-use crate::{artifacts, log, table};
 
-/// The most bytes of a result's file.
-const RESULT_BYTES: u64 = 1024 * 1024;
-
-/// The most bytes of each log in a result.
-const LOG_BYTES: usize = 4 * 1024;
+/// What a job left is waited for this long, while the server of its file system is away.
+const READ_WITHIN: Duration = Duration::from_hours(1);
 
 /// The most tasks whose logs are in a result: those that failed.
 const TASK_LOGS: usize = 5;
@@ -65,15 +61,39 @@ pub(crate) fn conclude(
         .filter(|(task, fate)| !fate.began && matches!(verdicts[task], Verdict::Lost(_)))
         .map(|(task, fate)| Run { task: *task, restart: fate.restarts })
         .collect();
-    let seen = match plan.array {
-        Some(_) => array(plan, &fates, &verdicts, folder, job),
-        None => single(plan, &fates, &verdicts, folder, job),
+    let mut left = Left::default();
+    let end = match plan.array {
+        Some(_) => array(plan, &fates, &verdicts, folder, job, &mut left),
+        None => single(plan, &fates, &verdicts, folder, job, &mut left),
     };
+    let Some(end) = end else {
+        return Conclusion::Ended(Observation::new(JobState::Gone), never_began);
+    };
+    let structured = match &plan.result {
+        None => Some(end.summary),
+        Some(name) => left.result(plan, name),
+    };
+    let artifacts = left.artifacts(plan);
+    if let Some(unread) = left.later.as_ref().filter(|_| facts.over_for < READ_WITHIN) {
+        return not_yet(format!("it has ended; {unread}. It is tried again"));
+    }
+    let mut content = vec![Content::text(end.text)];
+    content.extend(left.into_content());
+    let mut seen = Observation::new(verdict_state(&end.verdict)(Output { content, structured, artifacts }));
+    (seen.message, seen.since) = (message(&end.verdict, end.advice), fate_since(&fates));
     Conclusion::Ended(seen, never_began)
 }
 
-fn not_yet(why: &str) -> Conclusion {
+fn not_yet(why: impl Into<String>) -> Conclusion {
     Conclusion::NotYet(Observation::new(JobState::Running).with_message(why))
+}
+
+/// How a job ended, before what it left is read.
+struct End {
+    verdict: Verdict,
+    text: String,
+    advice: Option<String>,
+    summary: Value,
 }
 
 fn single(
@@ -82,10 +102,9 @@ fn single(
     verdicts: &BTreeMap<Option<u32>, Verdict>,
     folder: &Folder,
     job: JobId,
-) -> Observation {
-    let (Some(fate), Some(verdict)) = (fates.values().next(), verdicts.values().next()) else {
-        return Observation::new(JobState::Gone);
-    };
+    left: &mut Left,
+) -> Option<End> {
+    let (fate, verdict) = (fates.values().next()?, verdicts.values().next()?);
     let usage = Usage::of(plan, fate);
     let mut lines = vec![headline(fate, verdict)];
     lines.extend(usage.lines());
@@ -98,13 +117,12 @@ fn single(
     summary["job"] = json!(job);
     summary["state"] = json!(fate.state.map(State::name));
     summary["exit_code"] = json!(fate.end.as_ref().map(|end| end.code).or(fate.exit.map(|exit| exit.code)));
-    let mut output = Output { content: vec![Content::text(lines.join("\n"))], ..Output::default() };
     if plan.attached.is_none() {
         for stream in [Stream::Out, Stream::Err] {
-            push_log(&mut output, &folder.log(stream, None), stream, None);
+            left.log(folder, stream, None);
         }
     }
-    finish(plan, output, summary, verdict_state(verdict), message(verdict, advice), fate_since(fates))
+    Some(End { verdict: verdict.clone(), text: lines.join("\n"), advice, summary })
 }
 
 fn array(
@@ -113,7 +131,8 @@ fn array(
     verdicts: &BTreeMap<Option<u32>, Verdict>,
     folder: &Folder,
     job: JobId,
-) -> Observation {
+    left: &mut Left,
+) -> Option<End> {
     let total = fates.len();
     let count = |wanted: fn(&Verdict) -> bool| verdicts.values().filter(|verdict| wanted(verdict)).count();
     let good = count(|verdict| *verdict == Verdict::Good);
@@ -139,27 +158,20 @@ fn array(
     if let Some(advice) = &advice {
         text.push_str(&format!("\n{advice}"));
     }
-    let mut output = Output { content: vec![Content::text(text)], ..Output::default() };
     let failed = verdicts.iter().filter(|(_, verdict)| matches!(verdict, Verdict::Bad(_) | Verdict::Lost(_)));
     for (task, _) in failed.take(TASK_LOGS) {
         for stream in [Stream::Out, Stream::Err] {
-            push_log(&mut output, &folder.log(stream, *task), stream, *task);
+            left.log(folder, stream, *task);
         }
     }
     if good == total {
-        push_log(
-            &mut output,
-            &folder.log(Stream::Out, fates.keys().next().copied().flatten()),
-            Stream::Out,
-            fates.keys().next().copied().flatten(),
-        );
+        left.log(folder, Stream::Out, fates.keys().next().copied().flatten());
     }
     let summary = json!({
         "job": job, "succeeded": good, "failed": bad, "cancelled": stopped, "lost": lost, "total": total,
         "tasks": table::json(fates, verdicts, &usages),
     });
-    let state = verdict_state(&overall);
-    finish(plan, output, summary, state, message(&overall, advice), fate_since(fates))
+    Some(End { verdict: overall, text, advice, summary })
 }
 
 /// Why all tasks of an array are lost. One reason for all, as after a crash of the controller, says more than their number.
@@ -175,52 +187,6 @@ fn all_lost<'a>(verdicts: impl ExactSizeIterator<Item = &'a Verdict>) -> Verdict
         [one] => Verdict::Lost((*one).to_owned()),
         several => Verdict::Lost(format!("all of its {total} tasks are lost: {}", several.join("; "))),
     }
-}
-
-fn finish(
-    plan: &Plan,
-    mut output: Output,
-    summary: Value,
-    state: fn(Output) -> JobState,
-    message: Option<String>,
-    since: Option<Timestamp>,
-) -> Observation {
-    let mut notes = Vec::new();
-    output.structured = match &plan.result {
-        None => Some(summary),
-        Some(name) => match result(plan, name) {
-            Ok(value) => value,
-            Err(why) => {
-                notes.push(why);
-                None
-            }
-        },
-    };
-    let found = artifacts::list(plan);
-    notes.extend(found.left_out);
-    output.artifacts = found.artifacts;
-    output.content.extend((!notes.is_empty()).then(|| Content::text(notes.join("\n"))));
-    let mut seen = Observation::new(state(output));
-    (seen.message, seen.since) = (message, since);
-    seen
-}
-
-/// The result that the script wrote; `None` if it wrote none.
-fn result(plan: &Plan, name: &str) -> Result<Option<Value>, String> {
-    let unreadable = |why: String| format!("The result `{name}` {why}.");
-    let file = match artifacts::open_within(plan, name) {
-        Ok(Some(file)) => file,
-        Ok(None) => return Ok(None),
-        Err(e) => return Err(unreadable(format!("cannot be read: {e}"))),
-    };
-    let mut bytes = Vec::new();
-    file.take(RESULT_BYTES + 1)
-        .read_to_end(&mut bytes)
-        .map_err(|e| unreadable(format!("cannot be read: {e}")))?;
-    if bytes.len() as u64 > RESULT_BYTES {
-        return Err(unreadable(format!("is larger than {RESULT_BYTES} bytes")));
-    }
-    serde_json::from_slice(&bytes).map(Some).map_err(|e| unreadable(format!("is no JSON: {e}")))
 }
 
 fn verdict_state(verdict: &Verdict) -> fn(Output) -> JobState {
@@ -294,20 +260,6 @@ fn fate_since(fates: &BTreeMap<Option<u32>, Fate>) -> Option<Timestamp> {
     fates.values().filter_map(usage::ended).max()
 }
 
-fn push_log(output: &mut Output, path: &Path, stream: Stream, task: Option<u32>) {
-    let Ok(tail) = log::tail(path, LOG_BYTES) else { return };
-    if tail.text.trim().is_empty() {
-        return;
-    }
-    let what = match stream {
-        Stream::Out => "standard output",
-        Stream::Err => "standard error",
-    };
-    let whose = task.map_or_else(String::new, |task| format!(" of task {task}"));
-    let part = if tail.cut { "The end of the" } else { "The" };
-    output.content.push(Content::text(format!("{part} {what}{whose}:\n{}", tail.text)));
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -319,6 +271,30 @@ mod tests {
         assert_eq!(all_lost([lost("a"), lost("a")].iter()), lost("a"));
         let several = all_lost([lost("b"), lost("a"), lost("b")].iter());
         assert_eq!(several, lost("all of its 3 tasks are lost: a; b"));
+    }
+
+    #[test]
+    fn what_cannot_be_read_for_a_while_is_waited_for_and_then_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::new(dir.path(), "tb-a");
+        // The kernel gives an I/O error for the first byte of this file, as the file system of a server that is away does.
+        let plan = Plan { root: "/proc/self".into(), result: Some("mem".to_owned()), ..Plan::default() };
+        let told = |over_for| {
+            let records = accounting_text::records("7|COMPLETED|0:0|1|1|2|20|60||00:01|1|4G|n1|tb-a\n");
+            let facts = Facts { records, over_for, ..Facts::default() };
+            conclude(&plan, &facts, &folder, 7, Duration::ZERO)
+        };
+        let Conclusion::NotYet(seen) = told(READ_WITHIN - Duration::from_secs(1)) else {
+            panic!("its result may come back")
+        };
+        assert_eq!(seen.state, JobState::Running);
+        let words =
+            "it has ended; /proc/self/mem cannot be read: Input/output error (os error 5). It is tried again";
+        assert_eq!(seen.message.as_deref(), Some(words));
+        let Conclusion::Ended(seen, _) = told(READ_WITHIN) else { panic!("it has ended") };
+        let JobState::Succeeded(output) = seen.state else { panic!("{:?}", seen.state) };
+        let words = "The result `mem` cannot be read: Input/output error (os error 5).";
+        assert!(output.content.contains(&Content::text(words)), "{output:?}");
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! A jobs' folder whose file system hangs, on a real cluster: over it lies for a while one in user space whose server answers nothing.
-//! Elsewhere than as root on a machine that has such file systems, the crate's own tests have to do.
+//! Folders whose file system hangs or gives errors, on a real cluster: over them lies for a while one in user space whose server answers
+//! nothing, or is dead. Elsewhere than as root on a machine that has such file systems, the crate's own tests have to do.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use taskbridge_sdk::{ErrorKind, JobState, LogRequest};
 
-use crate::world::{Held, World, assert_says, ended, runs};
+use crate::world::{Held, World, assert_says, ended, eventually, runs, tried_otherwise, until};
 
 /// Mounts it, says so, and takes it away at the end of its input.
 const SERVER: &str = r#"
@@ -24,28 +24,46 @@ except OSError as error:
 options = f"fd={device},rootmode=40000,user_id={os.getuid()},group_id={os.getgid()}"
 if libc.mount(b"hangs", place, b"fuse", 0, options.encode()):
     sys.exit(print("no", os.strerror(ctypes.get_errno())))
+if sys.argv[2] == "is dead":
+    os.close(device)
 print("ready", flush=True)
 sys.stdin.read()
-os.close(device)
 libc.umount2(place, 2)
 "#;
 
-/// As long as this is held, whoever goes to the folder waits.
-struct Hangs(Child);
+/// As long as this is held, the folder's file system is away.
+struct Away(Child);
 
-impl Hangs {
+impl Away {
+    /// Whoever goes to the folder waits.
+    fn hangs(folder: &Path) -> Option<Self> {
+        Self::over(folder, "hangs")
+    }
+
+    /// Whoever goes to the folder gets an error.
+    fn is_dead(folder: &Path) -> Option<Self> {
+        Self::over(folder, "is dead")
+    }
+
     /// `None` where we may not mount anything, or there is no such file system.
-    fn over(folder: &Path) -> Option<Self> {
+    fn over(folder: &Path, how: &str) -> Option<Self> {
         let mut server = Command::new("python3");
-        server.args(["-c", SERVER]).arg(folder).stdin(Stdio::piped()).stdout(Stdio::piped());
+        server.args(["-c", SERVER]).arg(folder).arg(how).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut server = Self(server.spawn().unwrap());
         let mut said = String::new();
         BufReader::new(server.0.stdout.take().unwrap()).read_line(&mut said).unwrap();
-        (said == "ready\n").then_some(server)
+        if said == "ready\n" {
+            return Some(server);
+        }
+        tried_otherwise(
+            "a file system whose server is away, which takes root and /dev/fuse",
+            "single files that hang or cannot be read are read",
+        );
+        None
     }
 }
 
-impl Drop for Hangs {
+impl Drop for Away {
     fn drop(&mut self) {
         drop(self.0.stdin.take());
         self.0.wait().unwrap();
@@ -60,9 +78,9 @@ async fn a_folder_that_hangs_is_told_and_holds_up_nobody_else() {
     let handle = world.backend.start(&world.job("waits", &lines)).await.unwrap().handle;
     runs(&*world.backend, &handle).await;
     let jobs = world.folder().join("jobs");
-    let Some(hangs) = Hangs::over(&jobs) else {
+    let Some(hangs) = Away::hangs(&jobs) else {
         world.backend.cancel(&handle).await.unwrap();
-        return;
+        return drop(ended(&*world.backend, &handle).await);
     };
 
     let began = Instant::now();
@@ -96,4 +114,34 @@ async fn a_folder_that_hangs_is_told_and_holds_up_nobody_else() {
     let seen = ended(&*world.backend, &handle).await;
     assert!(matches!(seen.state, JobState::Succeeded(_)), "{seen:?}");
     assert_says(&seen, &["begun", "gone"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_job_left_where_only_errors_come_from_for_a_while_is_told_later() {
+    let world = World::on(Held::shared(), json!({})).await;
+    let (go, scratch) = (world.folder().join("go"), world.folder().join("scratch"));
+    fs::create_dir(&scratch).unwrap();
+    let lines = format!(
+        "echo '[1]' >result.json; echo a >a.csv; while [ ! -e {} ]; do sleep 0.1; done",
+        go.display()
+    );
+    let target = json!({"working_dir": scratch, "result": "result.json", "artifacts": ["*.csv"]});
+    let job = world.job_with("leaves", &lines, json!({}), target);
+    let handle = world.backend.start(&job).await.unwrap().handle;
+    eventually("it has written its files", || scratch.join("a.csv").exists()).await;
+    let away = Away::is_dead(&scratch);
+    fs::write(go, "").unwrap();
+    if away.is_some() {
+        let words = until(&*world.backend, &handle, "that it waits for its files", |seen| {
+            seen.message.clone().filter(|words| words.ends_with("It is tried again"))
+        });
+        let words = words.await;
+        let scratch = scratch.display();
+        assert!(words.starts_with(&format!("it has ended; {scratch}")), "{words}");
+    }
+    drop(away);
+    let seen = ended(&*world.backend, &handle).await;
+    let JobState::Succeeded(output) = &seen.state else { panic!("{seen:?}") };
+    assert_eq!(output.structured, Some(json!([1])));
+    assert_eq!(output.artifacts.iter().map(|a| a.name.as_str()).collect::<Vec<_>>(), ["a.csv"]);
 }

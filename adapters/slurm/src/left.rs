@@ -1,0 +1,96 @@
+//! What a job left for its client: the ends of its logs, its result and its artifacts, and in words what of that cannot be read. It must
+//! not judge how the job ended.
+
+use std::io::{self, Read as _};
+use std::path::Path;
+
+use serde_json::Value;
+use taskbridge_sdk::{Artifact, Content};
+
+use crate::folder::{Folder, Stream};
+use crate::plan::Plan;
+use crate::{artifacts, disk, log};
+
+/// The most bytes of a result's file.
+const RESULT_BYTES: u64 = 1024 * 1024;
+
+/// The most bytes of each log in a result.
+const LOG_BYTES: usize = 4 * 1024;
+
+/// What was read of it so far.
+#[derive(Debug, Default)]
+pub(crate) struct Left {
+    logs: Vec<Content>,
+    notes: Vec<String>,
+    /// What cannot be read at the moment, because its file system's server is away.
+    pub(crate) later: Option<String>,
+}
+
+impl Left {
+    /// Reads the end of a log.
+    pub(crate) fn log(&mut self, folder: &Folder, stream: Stream, task: Option<u32>) {
+        let what = match stream {
+            Stream::Out => "standard output",
+            Stream::Err => "standard error",
+        };
+        let whose = task.map_or_else(String::new, |task| format!(" of task {task}"));
+        let path = folder.log(stream, task);
+        let tail = match log::tail(&path, LOG_BYTES) {
+            Ok(tail) => tail,
+            Err(e) => return self.cannot_be_read(&format!("The {what}{whose}"), &path, &e),
+        };
+        if !tail.text.trim().is_empty() {
+            let part = if tail.cut { "The end of the" } else { "The" };
+            self.logs.push(Content::text(format!("{part} {what}{whose}:\n{}", tail.text)));
+        }
+    }
+
+    /// Reads the result that the script wrote; `None` if it wrote none.
+    pub(crate) fn result(&mut self, plan: &Plan, name: &str) -> Option<Value> {
+        let read = || {
+            let Some(file) = artifacts::open_within(plan, name)? else { return Ok(None) };
+            let mut bytes = Vec::new();
+            file.take(RESULT_BYTES + 1).read_to_end(&mut bytes)?;
+            Ok(Some(bytes))
+        };
+        let bytes = match read() {
+            Ok(bytes) => bytes?,
+            Err(e) => {
+                self.cannot_be_read(&format!("The result `{name}`"), &plan.root.join(name), &e);
+                return None;
+            }
+        };
+        if bytes.len() as u64 > RESULT_BYTES {
+            self.notes.push(format!("The result `{name}` is larger than {RESULT_BYTES} bytes."));
+            return None;
+        }
+        let result = serde_json::from_slice(&bytes);
+        result.map_err(|e| self.notes.push(format!("The result `{name}` is no JSON: {e}."))).ok()
+    }
+
+    /// Lists the artifacts.
+    pub(crate) fn artifacts(&mut self, plan: &Plan) -> Vec<Artifact> {
+        let found = artifacts::list(plan);
+        self.notes.extend(found.left_out);
+        if let Some((path, e)) = &found.unread {
+            let what = format!("{}, where artifacts may lie,", path.display());
+            self.cannot_be_read(&what, path, e);
+        }
+        found.artifacts
+    }
+
+    /// All that was read, and what could not be.
+    pub(crate) fn into_content(mut self) -> Vec<Content> {
+        if !self.notes.is_empty() {
+            self.logs.push(Content::text(self.notes.join("\n")));
+        }
+        self.logs
+    }
+
+    fn cannot_be_read(&mut self, what: &str, path: &Path, error: &io::Error) {
+        if disk::may_pass(error) {
+            self.later.get_or_insert_with(|| format!("{} cannot be read: {error}", path.display()));
+        }
+        self.notes.push(format!("{what} cannot be read: {error}."));
+    }
+}
