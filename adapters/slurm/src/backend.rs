@@ -86,9 +86,9 @@ impl Slurm {
         };
         let limit = limit(config, context);
         let driver: Box<dyn Driver> = match (&config.rest, &person) {
-            (Some(rest), None) => Box::new(Rest::connect(rest, limit, None).await?),
+            (Some(rest), None) => Box::new(Rest::new(rest, limit, None)?),
             (Some(rest), Some((person, _))) => {
-                Box::new(Rest::connect(&rest.of(person)?, limit, Some(UMASK_OF_OTHERS)).await?)
+                Box::new(Rest::new(&rest.of(person)?, limit, Some(UMASK_OF_OTHERS))?)
             }
             (None, person) => {
                 let user = person.as_ref().map(|(person, _)| person.user.as_str());

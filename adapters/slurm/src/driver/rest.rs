@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -31,8 +31,8 @@ pub(crate) struct Rest {
     environment: BTreeMap<&'static str, String>,
     /// The last list of all jobs.
     list: Mutex<Option<List>>,
-    /// It is known to hear each of several equal parameters. The first 23.11 hear the last alone.
-    hears_all: AtomicBool,
+    /// The version of its API that is known to hear each of several equal parameters. The first 23.11 hear the last alone.
+    hears_all: AtomicU32,
 }
 
 /// All jobs of the cluster.
@@ -70,9 +70,9 @@ const REPEATS: u32 = 40;
 const SECONDS: Duration = Duration::from_secs(2);
 
 impl Rest {
-    /// Finds out which API is spoken there. With a umask, jobs begin with it.
-    pub(crate) async fn connect(config: &config::Rest, limit: Duration, umask: Option<&str>) -> Result<Self> {
-        let http = Http::connect(config, limit).await?;
+    /// Nothing is asked yet. With a umask, jobs begin with it.
+    pub(crate) fn new(config: &config::Rest, limit: Duration, umask: Option<&str>) -> Result<Self> {
+        let http = Http::new(config, limit)?;
         let user = match &config.user {
             Some(name) => shape::User::Name(name.clone()),
             // By its socket it knows us as who we are.
@@ -81,7 +81,7 @@ impl Rest {
         let mut environment = unix::variables(config.user.as_deref());
         environment.insert("PATH", order::PATH.to_owned());
         environment.extend(umask.map(|umask| (UMASK, umask.to_owned())));
-        Ok(Self { http, user, environment, list: Mutex::new(None), hears_all: AtomicBool::default() })
+        Ok(Self { http, user, environment, list: Mutex::new(None), hears_all: AtomicU32::default() })
     }
 
     /// All jobs that the controller still knows. It is asked for what changed since the last time, and the whole list is kept for the
@@ -113,9 +113,9 @@ impl Rest {
         Ok(jobs.iter().filter(|job| wanted(job)).filter_map(shape::row).collect())
     }
 
-    /// Whether it is known to hear of several jobs at once.
-    fn hears_all(&self) -> bool {
-        self.http.version() < REPEATS || self.hears_all.load(Ordering::Relaxed)
+    /// Whether this version is known to hear of several jobs at once.
+    fn hears_all(&self, version: u32) -> bool {
+        version < REPEATS || self.hears_all.load(Ordering::Relaxed) == version
     }
 
     /// What the accounting calls its cluster.
@@ -215,15 +215,16 @@ impl Driver for Rest {
             return Err(Error::denied(failure(&answer, "ping").to_string()));
         }
         served(answer, "ping")?;
+        let has_accounting = self.http.api().await?.has_accounting;
         let name = match name {
-            None if self.http.has_accounting() => self.accounted_name().await,
+            None if has_accounting => self.accounted_name().await,
             name => name,
         };
         Ok(Cluster {
             name: name.unwrap_or_else(|| "slurm".to_owned()),
             version,
             // An accounting that is away for a moment is one all the same.
-            accounting: self.http.has_accounting(),
+            accounting: has_accounting,
             // It says nothing of when the controller began: a release that it forgot in a crash is not noticed here.
             booted: None,
             slurmd_user: None,
@@ -236,7 +237,7 @@ impl Driver for Rest {
     }
 
     async fn submit(&self, order: &Submission) -> Result<JobId> {
-        let body = order::submission(order, self.http.version(), &self.environment)?;
+        let body = order::submission(order, self.http.api().await?.version, &self.environment)?;
         let answer = self.http.post("job/submit", &body).await;
         let answer =
             answer.map_err(|failed| if failed.sent { uncertain(&failed.error) } else { failed.error })?;
@@ -306,7 +307,7 @@ impl Driver for Rest {
 
     fn accounted_at_once(&self) -> usize {
         // Each is a request of its own, and between questions whoever asks can see how long it takes.
-        if self.hears_all() { 500 } else { 20 }
+        if self.http.known_api().is_some_and(|api| self.hears_all(api.version)) { 500 } else { 20 }
     }
 
     async fn accounted(&self, jobs: &[JobId]) -> Result<Vec<Record>> {
@@ -314,11 +315,14 @@ impl Driver for Rest {
             return Ok(Vec::new());
         }
         let ids: Vec<String> = jobs.iter().map(JobId::to_string).collect();
-        let ids = ids.join(if self.http.version() >= REPEATS { "&step=" } else { "%2C" });
+        let version = self.http.api().await?.version;
+        let ids = ids.join(if version >= REPEATS { "&step=" } else { "%2C" });
         let mut records = self.records(&format!("jobs?step={ids}")).await?;
         let told: BTreeSet<JobId> = records.iter().map(|record| record.job).collect();
-        self.hears_all.fetch_or(told.len() > 1, Ordering::Relaxed);
-        if !self.hears_all() && jobs.len() > 1 {
+        if told.len() > 1 {
+            self.hears_all.store(version, Ordering::Relaxed);
+        }
+        if !self.hears_all(version) && jobs.len() > 1 {
             for job in jobs.iter().filter(|job| !told.contains(job)) {
                 records.extend(self.records(&format!("job/{job}")).await?);
             }

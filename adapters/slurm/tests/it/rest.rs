@@ -49,7 +49,6 @@ async fn credentials_and_places_that_are_wrong_are_told_at_once() {
     assert!(world.another(json!({"rest": good})).await.is_ok());
     for (wrong, kind, words) in [
         (json!({"token": "nonsense"}), ErrorKind::Denied, "scontrol token"),
-        (json!({"url": "http://127.0.0.1:1"}), ErrorKind::Unavailable, "cannot be reached"),
         (json!({"url": null}), ErrorKind::Config, "`socket` or `url`"),
         (json!({"socket": "/run/both.sock"}), ErrorKind::Config, "not both"),
     ] {
@@ -75,10 +74,27 @@ async fn what_is_no_slurmrestd_is_told() {
     for (answer, kind) in [
         (Fault::Answered(200, r#"{"paths": {"/pets": {}}}"#), ErrorKind::Config),
         (Fault::Answered(404, "not found"), ErrorKind::Config),
-        (Fault::Answered(503, "busy"), ErrorKind::Unavailable),
     ] {
         proxy.make("/openapi", answer.clone());
         let error = world.another(json!({"rest": {"url": proxy.place}})).await.err().unwrap();
         assert_eq!(error.kind(), kind, "{answer:?}: {error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slurmrestd_that_is_away_as_the_server_starts_is_asked_later() {
+    let world = World::new().await;
+    let rest = world.cluster.rest();
+    let proxy = Proxy::on_tcp(&rest.address).await;
+    let config = json!({"url": proxy.place, "user": world.cluster.user, "token": rest.token});
+    for fault in [Fault::Answered(503, "busy"), Fault::ReplyLost] {
+        proxy.make("/openapi", fault.clone());
+        let backend = world.another(json!({"rest": config})).await.unwrap();
+        proxy.make("/openapi", fault);
+        let job = world.job("late", "echo late");
+        let error = backend.start(&job).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "nothing was sent: {error}");
+        let handle = backend.start(&job).await.unwrap().handle;
+        assert_says(&ended(&*backend, &handle).await, &["late"]);
     }
 }

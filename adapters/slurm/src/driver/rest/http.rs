@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use reqwest::{Client, Method, RequestBuilder, redirect};
 use serde_json::Value;
 use taskbridge_sdk::{Error, Result};
@@ -20,12 +21,21 @@ pub(super) struct Http {
     client: Client,
     /// Without a slash at its end.
     base: String,
+    /// The same in words.
+    place: String,
     user: Option<String>,
     token: Option<taskbridge_sdk::Secret>,
+    /// What it speaks, once it has been asked.
+    api: Mutex<Option<Api>>,
+}
+
+/// What a slurmrestd speaks, by its own description.
+#[derive(Clone, Copy)]
+pub(super) struct Api {
     /// `38` for `v0.0.38`.
-    version: u32,
+    pub(super) version: u32,
     /// It has an accounting to ask, whether that answers or not.
-    has_accounting: bool,
+    pub(super) has_accounting: bool,
 }
 
 /// An answer. What is no JSON is null.
@@ -42,7 +52,7 @@ pub(super) struct Failed {
 }
 
 impl Http {
-    pub(super) async fn connect(config: &config::Rest, limit: Duration) -> Result<Self> {
+    pub(super) fn new(config: &config::Rest, limit: Duration) -> Result<Self> {
         let mut client = Client::builder().timeout(limit).redirect(redirect::Policy::none()).no_proxy();
         let base = match (&config.socket, &config.url) {
             (Some(socket), None) => {
@@ -53,31 +63,37 @@ impl Http {
             _ => return Err(Error::config("`rest` needs `socket` or `url`, and not both")),
         };
         let client = client.build().map_err(|e| Error::config("no HTTP client can be made").caused_by(e))?;
-        let mut http = Self {
-            client,
-            base,
-            user: config.user.clone(),
-            token: config.token.clone(),
-            version: 0,
-            has_accounting: false,
-        };
-        let answer = http.send(http.request(Method::GET, "/openapi")).await.map_err(|failed| failed.error)?;
-        if answer.status != 200 {
-            return Err(super::failure(&answer, "its own description"));
+        let (user, token) = (config.user.clone(), config.token.clone());
+        Ok(Self { client, base, place: config.place(), user, token, api: Mutex::default() })
+    }
+
+    /// What it speaks. It is asked once, and again where it no longer knows what it spoke, as after an update.
+    pub(super) async fn api(&self) -> Result<Api> {
+        self.asked().await.map_err(|failed| failed.error)
+    }
+
+    /// The same, as far as that is known.
+    pub(super) fn known_api(&self) -> Option<Api> {
+        *self.api.lock()
+    }
+
+    async fn asked(&self) -> Result<Api, Failed> {
+        if let Some(api) = self.known_api() {
+            return Ok(api);
         }
-        http.version = newest(&answer.body).ok_or_else(|| {
-            Error::config(format!("{} describes no API of Slurm: is it slurmrestd?", config.place()))
+        // What was to be asked is not sent, whatever becomes of this.
+        let unsent = |error| Failed { error, sent: false };
+        let description = self.request(Method::GET, "/openapi");
+        let answer = self.send(description).await.map_err(|failed| unsent(failed.error))?;
+        if answer.status != 200 {
+            return Err(unsent(super::failure(&answer, "its own description")));
+        }
+        let version = newest(&answer.body).ok_or_else(|| {
+            unsent(Error::config(format!("{} describes no API of Slurm: is it slurmrestd?", self.place)))
         })?;
-        http.has_accounting = describes_accounting(&answer.body, http.version);
-        Ok(http)
-    }
-
-    pub(super) fn version(&self) -> u32 {
-        self.version
-    }
-
-    pub(super) fn has_accounting(&self) -> bool {
-        self.has_accounting
+        let api = Api { version, has_accounting: describes_accounting(&answer.body, version) };
+        *self.api.lock() = Some(api);
+        Ok(api)
     }
 
     pub(super) fn has_token(&self) -> bool {
@@ -85,25 +101,39 @@ impl Http {
     }
 
     pub(super) async fn get(&self, path: &str) -> Result<Answer> {
-        self.send(self.request(Method::GET, &self.controller(path))).await.map_err(|failed| failed.error)
+        self.ask(Method::GET, "slurm", path, None).await.map_err(|failed| failed.error)
     }
 
     pub(super) async fn post(&self, path: &str, body: &Value) -> Result<Answer, Failed> {
-        self.send(self.request(Method::POST, &self.controller(path)).json(body)).await
+        self.ask(Method::POST, "slurm", path, Some(body)).await
     }
 
     pub(super) async fn delete(&self, path: &str) -> Result<Answer, Failed> {
-        self.send(self.request(Method::DELETE, &self.controller(path))).await
+        self.ask(Method::DELETE, "slurm", path, None).await
     }
 
     /// Asks the accounting, which has paths of its own.
     pub(super) async fn accounting(&self, path: &str) -> Result<Answer> {
-        let path = format!("/slurmdb/{VERSIONS}{}/{path}", self.version);
-        self.send(self.request(Method::GET, &path)).await.map_err(|failed| failed.error)
+        self.ask(Method::GET, "slurmdb", path, None).await.map_err(|failed| failed.error)
     }
 
-    fn controller(&self, path: &str) -> String {
-        format!("/slurm/{VERSIONS}{}/{path}", self.version)
+    async fn ask(
+        &self,
+        method: Method,
+        whose: &str,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Answer, Failed> {
+        let version = self.asked().await?.version;
+        let mut request = self.request(method, &format!("/{whose}/{VERSIONS}{version}/{path}"));
+        if let Some(body) = body {
+            request = request.json(body);
+        }
+        let answer = self.send(request).await?;
+        if answer.status == 404 {
+            *self.api.lock() = None;
+        }
+        Ok(answer)
     }
 
     fn request(&self, method: Method, path: &str) -> RequestBuilder {

@@ -58,7 +58,9 @@ impl Recorded {
         let recorded = Self::of(&[&[described], answers].concat()).await;
         let config = json!({"url": recorded.url, "user": "lab"});
         let config: config::Rest = serde_json::from_value(config).unwrap();
-        (Rest::connect(&config, Duration::from_secs(20), None).await.unwrap(), recorded)
+        let driver = Rest::new(&config, Duration::from_secs(20), None).unwrap();
+        driver.http.api().await.unwrap();
+        (driver, recorded)
     }
 
     /// The requests after the first, by their first lines.
@@ -166,7 +168,7 @@ async fn jobs_of_another_user_begin_with_the_umask_that_they_are_given() {
     let path = "/slurm/v0.0.40/job/submit/";
     let recorded = Recorded::of(&[(200, json!({"paths": {path: {}}})), (200, taken)]).await;
     let config = serde_json::from_value(json!({"url": recorded.url, "user": "daemon"})).unwrap();
-    let driver = Rest::connect(&config, Duration::from_secs(20), Some("0027")).await.unwrap();
+    let driver = Rest::new(&config, Duration::from_secs(20), Some("0027")).unwrap();
     assert_eq!(driver.submit(&order()).await.unwrap(), 7);
     let sent = recorded.seen.lock().unwrap()[1].1["job"]["environment"].to_string();
     for variable in ["SLURM_UMASK=0027", "USER=daemon", "HOME=/", "PATH=/"] {
