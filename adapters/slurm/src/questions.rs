@@ -20,12 +20,13 @@ impl Questions for Slurm {
             return Ok(Taken::TooLate);
         };
         let word = if is_yes(answer) { YES } else { NO };
-        if let Some(stood) = self.answered(&place).await? {
+        let (stood, asks) = (self.answered(&place).await?, self.asks(&place).await?);
+        if let Some(stood) = stood {
             if stood != word {
                 return Ok(Taken::TooLate);
             }
         } else {
-            if !self.asks(&place).await? {
+            if !asks {
                 return Ok(Taken::TooLate);
             }
             let folder = self.folder(&place.key);
@@ -38,10 +39,12 @@ impl Questions for Slurm {
                 return Ok(Taken::TooLate);
             }
         }
-        // The answer stands; handing it on once more is harmless.
-        match word == YES {
-            true => self.let_go(&place.key, place.job).await?,
-            false => self.stop(&place).await?,
+        // The answer stands; handing it on once more is harmless. But a release goes by the job's number alone, which after a crash of
+        // the controller can be another's: only what was just seen to be held under our key is released.
+        match (word == YES, asks) {
+            (true, true) => self.let_go(&place.key, place.job).await?,
+            (true, false) => {}
+            (false, _) => self.stop(&place).await?,
         }
         Ok(Taken::Accepted)
     }
@@ -74,5 +77,36 @@ impl Slurm {
         }
         let rows = self.driver.job(place.job).await?;
         Ok(rows.iter().any(|row| row.name == place.key && row.is_held_by_user()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::fake::{Fake, held};
+
+    #[tokio::test]
+    async fn a_repeated_yes_releases_no_other_job_that_has_the_number_by_now() {
+        let dir = tempfile::tempdir().unwrap();
+        let fake = Fake::default();
+        fake.knows().rows = vec![held(7, "tb-a")];
+        let slurm = Slurm::with(Box::new(fake.clone()), dir.path());
+        let folder = slurm.folder("tb-a");
+        folder.make(None).unwrap();
+        let plan = Plan { approval: Some("May it begin?".to_owned()), ..Plan::default() };
+        folder.write_json(PLAN, &plan).unwrap();
+        let yes = || Answer::Accept(json!({"approve": true}).as_object().unwrap().clone());
+        let handle = JobHandle::new("lab/7/tb-a");
+        let taken = async || slurm.answer(&handle, APPROVAL, &yes()).await.unwrap();
+        assert_eq!(taken().await, Taken::Accepted);
+        assert_eq!(std::mem::take(&mut fake.knows().released), [7]);
+        // The release was lost, and is made again.
+        assert_eq!(taken().await, Taken::Accepted);
+        assert_eq!(std::mem::take(&mut fake.knows().released), [7]);
+        fake.knows().rows = vec![held(7, "tb-other")];
+        assert_eq!(taken().await, Taken::Accepted);
+        assert!(fake.knows().released.is_empty());
     }
 }
