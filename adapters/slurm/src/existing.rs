@@ -21,10 +21,16 @@ impl Slurm {
         let wanted = given(job, "attach", template)?;
         let id = wanted.job;
         let rows = self.driver.queue().await?;
-        let Some(row) =
-            rows.iter().find(|row| row.job == id && wanted.key.as_ref().is_none_or(|key| row.name == *key))
-        else {
-            return Err(Error::rejected(format!("`{}` has no job {id} that we may follow", cluster.name)));
+        // What another caller's task runs is theirs to see, and a number is no proof that it is one's own.
+        let may_follow = |row: &Row| match &wanted.key {
+            Some(key) => row.name == *key,
+            None => !handle::is_key(&row.name),
+        };
+        let Some(row) = rows.iter().find(|row| row.job == id && may_follow(row)) else {
+            return Err(Error::rejected(format!(
+                "`{}` has no job {id} that we may follow; one that a task runs is named by that task",
+                cluster.name
+            )));
         };
         let tasks: Vec<u32> = rows
             .iter()
@@ -225,6 +231,19 @@ mod tests {
                 (sent, _) => panic!("{rows:?}: {sent:?}"),
             }
         }
+    }
+
+    #[tokio::test]
+    async fn a_number_alone_is_no_way_to_follow_what_a_task_runs() {
+        let attach = |job: &str| suite::job(json!({"attach": "{{ job }}"}), json!({"job": job}));
+        let world = World::new(vec![row(7, "tb-a", State::Running), row(8, "by-hand", State::Running)]);
+        let error = world.slurm.begin(&attach("7")).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
+        assert!(error.to_string().contains("named by that task"), "{error}");
+        for right in ["8", "lab/7/tb-a"] {
+            world.slurm.begin(&attach(right)).await.unwrap();
+        }
+        assert!(world.slurm.begin(&attach("lab/7/tb-b")).await.is_err(), "it has another name");
     }
 
     #[tokio::test]
