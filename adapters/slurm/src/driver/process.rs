@@ -34,6 +34,8 @@ pub(crate) struct Runner {
     /// What it is given beside that, wherever it runs.
     given: BTreeMap<String, String>,
     limit: Duration,
+    /// What to do where that is too short.
+    longer: &'static str,
 }
 
 /// What a command did.
@@ -90,6 +92,10 @@ impl Runner {
             here: environment::of_commands()?,
             given,
             limit,
+            longer: match limit < config.command_timeout {
+                true => "a sixth of the server's `reconciler.lease`, which can be raised",
+                false => "its `command_timeout`, which can be raised",
+            },
         })
     }
 
@@ -147,7 +153,8 @@ impl Runner {
         };
         let ended = tokio::time::timeout(self.limit, talk).await;
         let seconds = self.limit.as_secs_f64();
-        let slow = || Error::unavailable(format!("{name} did not answer within {seconds:.1} s"));
+        let slow =
+            || Error::unavailable(format!("{name} did not answer within {seconds:.1} s ({})", self.longer));
         let (status, out, err) = ended
             .map_err(|_| Unknown::Lost(slow()))?
             .map_err(|e| Unknown::Lost(Error::unavailable(format!("{name} cannot be heard")).caused_by(e)))?;
@@ -205,9 +212,10 @@ impl Runner {
     }
 
     /// What the shell of the login node is given: one line, in which every argument is one word. The job must see no more of the
-    /// environment there than it would of ours.
+    /// environment there than it would of ours. Since ssh ends nothing there, the command is given no longer there than here.
     fn remote_line(&self, words: &[String]) -> String {
-        let mut line = "exec env -i".to_owned();
+        let seconds = self.limit.as_secs() + 1;
+        let mut line = format!("exec timeout --signal=KILL {seconds} env -i");
         for name in environment::KEPT {
             line.push_str(&format!(" ${{{name}+{name}=\"${name}\"}}"));
         }
@@ -218,7 +226,8 @@ impl Runner {
             line.push(' ');
             line.push_str(&word(one));
         }
-        line
+        // Somebody's own shell can be one that does not read this.
+        format!("exec sh -c {}", word(&line))
     }
 }
 
@@ -246,10 +255,14 @@ mod tests {
         let line = words(json!({"ssh": {"host": "login1", "command": ["ssh"]}}), Some("asmith"));
         assert_eq!(line[..3], ["ssh", "login1", "--"]);
         // The variables are set before sudo, which hands on those that its rule names.
-        assert!(line[3].starts_with("exec env -i ") && line[3].contains(" SLURM_UMASK="), "{line:?}");
+        let shown = line[3].replace("exec sh -c ", "echo ");
+        let shown = std::process::Command::new("sh").args(["-c", &shown]).output().unwrap();
+        let shown = String::from_utf8(shown.stdout).unwrap();
+        assert!(shown.starts_with("exec timeout --signal=KILL 2 env -i "), "{shown}");
+        assert!(shown.contains(" SLURM_UMASK="), "{shown}");
         let end =
             ["sudo", "-n", "-u", "asmith", "--", "/opt/slurm/sbatch", "--comment=a b"].map(word).join(" ");
-        assert!(line[3].ends_with(&format!(" {end}")), "{line:?}");
+        assert!(shown.ends_with(&format!(" {end}\n")), "{shown}");
         assert!(!words(json!({"ssh": {"host": "login1"}}), None).join(" ").contains("SLURM_UMASK"));
     }
 
