@@ -1,5 +1,6 @@
 """The real server as a process that can be killed and started again at the same address."""
 
+import random
 import signal
 import socket
 import subprocess
@@ -11,10 +12,19 @@ from typing import IO
 from peer import SECONDS, Failed
 
 
+# Below the ports that the kernel gives to outgoing connections: one of those could hold the address while the bridge is down.
+PORTS = range(20_000, 32_000)
+
+
 def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+    for port in random.sample(PORTS, 100):
+        with socket.socket() as listener:
+            try:
+                listener.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                continue
+    raise Failed("no port is free")
 
 
 class Bridge:
