@@ -1,9 +1,10 @@
 """Five thousand jobs that wait or run on a Slurm cluster whose node is oversubscribed: what it costs to watch them, counted at Slurm's
 commands and in the server's processor time.
 
-    many_jobs.py --server PROGRAM --work FOLDER [--jobs N] [--cpus N] [--minutes N] [--most N] [--percent P]
+    many_jobs.py --server PROGRAM --work FOLDER [--jobs N] [--cpus N] [--settled SECONDS] [--minutes N] [--most N] [--percent P]
 
-Exits with 1 if more commands are run in a minute than `--most`, or the server takes more of a processor than `--percent`.
+Exits with 1 if more commands are run in a minute than `--most`, or in any of them no squeue, if the server takes more of a processor than
+`--percent`, or if less than two of three processors run jobs.
 """
 
 import argparse
@@ -22,9 +23,6 @@ from bridge import Bridge, free_port  # noqa: E402
 from many import AT_A_TIME, Client, until  # noqa: E402
 from peer import SECONDS, Failed  # noqa: E402
 from slurm import SERVE  # noqa: E402
-
-# Jobs are young for so long, and looked at more often.
-SETTLED = 150
 
 # The defaults of the server and of the adapter, but for what only a test can need.
 CONFIG = """
@@ -61,16 +59,17 @@ def processor_time(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def measure(options: argparse.Namespace, folder: Path, bridge: Bridge) -> tuple[int, float]:
-    """The most commands in a minute, and the share of a processor that the server took, in percent."""
-    most, began, taken = 0, time.monotonic(), processor_time(bridge.pid)
+def measure(options: argparse.Namespace, folder: Path, bridge: Bridge) -> tuple[int, int, float]:
+    """The most commands in a minute, the fewest looks at the queue, and the share of a processor that the server took, in percent."""
+    most, looks, began, taken = 0, [], time.monotonic(), processor_time(bridge.pid)
     for _ in range(options.minutes):
         before = calls(folder)
         time.sleep(60)
         counts = calls(folder) - before
         most = max(most, counts.total())
+        looks.append(counts["squeue"])
         print(f"{counts.total():6} calls in a minute: {dict(counts)}", flush=True)
-    return most, 100 * (processor_time(bridge.pid) - taken) / (time.monotonic() - began)
+    return most, min(looks), 100 * (processor_time(bridge.pid) - taken) / (time.monotonic() - began)
 
 
 def main() -> int:
@@ -79,6 +78,7 @@ def main() -> int:
     parser.add_argument("--work", type=Path, required=True, help="an empty folder for states and a log")
     parser.add_argument("--jobs", type=int, default=5000)
     parser.add_argument("--cpus", type=int, default=300)
+    parser.add_argument("--settled", type=int, default=150, help="for how long jobs are young, and looked at more often")
     parser.add_argument("--minutes", type=int, default=4)
     parser.add_argument("--most", type=int, default=6)
     parser.add_argument("--percent", type=float, default=1.0)
@@ -110,9 +110,10 @@ def main() -> int:
 
             full = lambda: found if (found := states()).total() == options.jobs else None  # noqa: E731
             print(f"{options.jobs:6} jobs after {time.monotonic() - began:.0f} s: {dict(until(full, 'all jobs'))}", flush=True)
-            time.sleep(SETTLED)
-            print(f"{'':6} {dict(states())}", flush=True)
-            most, percent = measure(options, folder, bridge)
+            time.sleep(options.settled)
+            found = states()
+            print(f"{'':6} {dict(found)}", flush=True)
+            most, looks, percent = measure(options, folder, bridge)
             stood = client.statuses(tasks)
             bridge.stop()
         finally:
@@ -121,8 +122,12 @@ def main() -> int:
             cluster.wait(SECONDS)
     print(f"{most:6} calls in the busiest minute; {options.most} are allowed")
     print(f"{percent:6.2f} % of a processor; {options.percent} are allowed")
+    print(f"{looks:6} looks at the queue in the idlest minute; 1 is the least")
+    least = min(options.cpus, options.jobs) * 2 // 3
+    print(f"{found['RUNNING']:6} jobs ran; {least} are the least")
     print(f"{'':6} tasks: {dict(stood)}")
-    return 1 if most > options.most or percent > options.percent or stood != {"working": options.jobs} else 0
+    right = most <= options.most and looks >= 1 and percent <= options.percent and found["RUNNING"] >= least
+    return 0 if right and stood == {"working": options.jobs} else 1
 
 
 if __name__ == "__main__":
