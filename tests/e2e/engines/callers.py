@@ -45,6 +45,8 @@ class Work(Protocol):
     may_be_uncertain: bool
     # Whether a job of it begins.
     begins: bool
+    # Whether what a client does with it has its moment, which passes.
+    hurries: bool
 
     def arguments(self, label: str, number: int) -> dict[str, Any]: ...
     def finish(self, peer: Peer, task: str) -> dict[str, Any]: ...
@@ -59,6 +61,7 @@ class Call:
     labels: list[str] = field(default_factory=list)
     task: str = ""
     client: str = ""
+    generation: str = ""
     got: dict[str, Any] | None = None
     wrong: str = ""
     uncertain: bool = False
@@ -78,18 +81,23 @@ class Calls:
         self.cut = 0
         self.aimed = 0
         self.over = threading.Event()
-        self._waiting = list(reversed(self.all))
+        self._waiting: dict[str, list[Call]] = {LEGACY: [], MODERN: []}
+        for call in reversed(self.all):
+            # Clients of both generations call each tool, by turns.
+            around, at = divmod(call.number, len(works))
+            self._waiting[(LEGACY, MODERN)[(around + at) % 2]].append(call)
         self._changed = threading.Condition()
 
-    def take(self) -> list[Call]:
+    def take(self, generation: str) -> list[Call]:
         """A few calls whose questions are all accepted, or all declined: a client does the one or the other."""
         batch: list[Call] = []
         with self._changed:
-            while self._waiting and len(batch) < AT_ONCE:
-                if batch and self._waiting[-1].work.accepts != batch[0].work.accepts:
+            waiting = self._waiting[generation]
+            while waiting and len(batch) < AT_ONCE:
+                if batch and waiting[-1].work.accepts != batch[0].work.accepts:
                     break
-                batch.append(self._waiting.pop())
-        return batch
+                batch.append(waiting.pop())
+        return sorted(batch, key=lambda call: not call.work.hurries)
 
     def step(self) -> None:
         """A call was accepted, or came to its end."""
@@ -128,10 +136,10 @@ class Caller(threading.Thread):
         self.library = ""
 
     def run(self) -> None:
-        while batch := self._calls.take():
+        while batch := self._calls.take(self._client.generation):
             self._answer(batch[0].work.accepts)
             for call in batch:
-                call.client = self.name
+                call.client, call.generation = self.name, self._client.generation
             for act in (self._start, self._finish):
                 for call in batch:
                     try:

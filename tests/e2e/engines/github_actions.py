@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from jobs import Job
+from callers import Call
+from jobs import Job, Verdict
 from peer import SECONDS, Failed
 from proxy import Proxy
 from workflows import Workflow, workflows
@@ -132,7 +133,7 @@ class GithubActions:
                 return runs
             time.sleep(0.5)
 
-    def complaints(self) -> list[str]:
+    def complaints(self, _calls: list[Call], _verdict: Verdict) -> list[str]:
         """Breaches of GitHub's own description, by the bridge or by the test GitHub."""
         found = [self._github.control("breaches", repo=made["repo"]) for made in self._made.values()]
         return [json.dumps(breach) for breaches in found for breach in breaches]

@@ -7,7 +7,6 @@ from typing import Any
 from callers import Call
 
 
-
 @dataclass(frozen=True)
 class Job:
     """One job. `label` is of the attempt that it was started for."""
@@ -54,6 +53,8 @@ def judge(calls: list[Call], jobs: list[Job]) -> Verdict:
             wrong.append(f"call {call.number} of {call.work.name}: {call.wrong}")
         named = {label: [job.name for job in by_label[label]] for label in call.labels}
         doubles += [f"{label}: {names}" for label, names in named.items() if len(names) > 1]
+        most = call.work.children
+        doubles += [f"{label} started {children[label]} children" for label in call.labels if children[label] > most]
         if not call.task:
             continue
         mine = by_label[call.labels[-1]]
@@ -72,9 +73,15 @@ def judge(calls: list[Call], jobs: list[Job]) -> Verdict:
             wrong.append(f"{call.labels[-1]} of {call.work.name} ended {ended}")
         if any(job.status == "SUCCEEDED" and job.says != call.got["structured"] for job in mine):
             wrong.append(f"{call.labels[-1]}: the client was told {call.got}, and the job said {mine}")
-        if children[call.labels[-1]] != call.work.children:
+        if children[call.labels[-1]] < most:
             wrong.append(f"{call.labels[-1]} started {children[call.labels[-1]]} children")
+    generations: dict[str, list[str]] = defaultdict(list)
+    for call in calls:
+        generations[call.work.name].append(call.generation)
+    one_sided = [name for name, of in generations.items() if len(of) > 1 and len(set(of)) == 1]
+    wrong += [f"only clients of {generations[name][0]} called {name}" for name in one_sided]
     strays += [job.name for label, all_of in by_label.items() if label not in known for job in all_of]
+    strays += [f"{count} children of {label}" for label, count in children.items() if label not in known]
     accepted = sum(bool(call.task) for call in calls)
     attempts = sum(len(call.labels) for call in calls)
     return Verdict(accepted, attempts, sum(map(len, by_label.values())), uncertain, doubles, lost, strays, wrong)

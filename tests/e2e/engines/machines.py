@@ -43,6 +43,7 @@ class Machine:
     # The engine knows executions by their names.
     may_be_uncertain: bool = False
     begins: bool = True
+    hurries: bool = False
 
     @property
     def definition(self) -> dict[str, Any]:

@@ -164,7 +164,7 @@ def run(options: argparse.Namespace, place: Place, engine: Engine, began: float)
     striker.join()
     print("clients: " + "; ".join(f"{caller.library} ({caller.name.rpartition(' ')[2]})" for caller in callers))
     verdict = judge(calls.all, list(engine.jobs()))
-    verdict.wrong += [f"the engine's description was breached: {breach}" for breach in engine.complaints()]
+    verdict.wrong += [f"the engine's description was breached: {breach}" for breach in engine.complaints(calls.all, verdict)]
     lost = sum(proxy.lost.total() for proxy in engine.proxies.values())
     if bridge.life < options.kills or (options.kills and not lost):
         verdict.wrong.append("less broke than was to: make more calls")

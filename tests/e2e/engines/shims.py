@@ -22,7 +22,6 @@ class Shims:
 
     def __init__(self, folder: Path, losses: dict[str, float], seed: int, refusal: str) -> None:
         self.asked: Counter[str] = Counter()
-        self.lost: Counter[str] = Counter()
         self.refused = 0
         self._folder = folder
         self._faults = folder / "faults"
@@ -33,6 +32,7 @@ class Shims:
         self._strike: tuple[str, Callable[[], None]] | None = None
         self._lock = threading.Lock()
         self._read = 0
+        self._planted = 0
         self._over = threading.Event()
         # How many calls of each command there are before the next whose reply is lost.
         self._left = {name: self._gap(name) for name in losses}
@@ -41,6 +41,14 @@ class Shims:
 
     def _gap(self, name: str) -> int:
         return int(self._random.expovariate(self._losses[name])) + 1
+
+    @property
+    def lost(self) -> Counter[str]:
+        """The replies that were lost: those of calls that took such a fault."""
+        taken: Counter[str] = Counter()
+        for path in self._faults.glob("taken-*"):
+            taken[path.name.split("-")[1]] += path.read_text().startswith(("lost\n", "pauses\n"))
+        return taken
 
     @property
     def throttled(self) -> bool:
@@ -98,7 +106,6 @@ class Shims:
                 with self._lock:
                     strike, self._strike = self._strike, None
                 if strike:
-                    self.lost[strike[0]] += 1
                     strike[1]()
                 paused.unlink()
 
@@ -119,8 +126,8 @@ class Shims:
             self._left[name] -= 1
             if self._left[name] == 0:
                 self._left[name] = self._gap(name)
-                self.lost[name] += 1
-                self._plant(f"{name}.{self.lost[name]:06}", "lost\n")
+                self._planted += 1
+                self._plant(f"{name}.{self._planted:06}", "lost\n")
 
     def stop(self) -> None:
         self._over.set()

@@ -15,13 +15,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
+import slurm_records as records
 from callers import SECONDS as PATIENCE
-from callers import UNCERTAIN
-from jobs import Job
+from callers import UNCERTAIN, Call
+from jobs import Job, Verdict
 from peer import SECONDS, Failed, Peer
 from proxy import Proxy
 from shims import Shims
-from workflows import TERMINAL
+from workflows import TERMINAL, read
 
 SERVE = Path(__file__).resolve().parents[2] / "slurm/serve.py"
 # How likely the reply to a command is lost, by what it does to lose it.
@@ -31,8 +32,13 @@ MOMENTS = ("sbatch", "sbatch", "scontrol")
 REFUSAL = "slurm: error: Unable to contact slurm controller (connect failure)"
 # The controller is killed after so many seconds, more or less, as long as there are calls.
 KILLED_EVERY = 12
+# Sooner so many times at first, so that a short run has as many kinds of it: it is killed, or stopped as the third.
+SOONER, SOON = 4, 7
+STOPPED_AT = 2
 # For how long it is stopped once.
 AWAY = int(os.environ.get("TASKBRIDGE_SLURM_AWAY", "15"))
+# A run of so many calls must have so many kills of it, and one stop; a shorter one fewer kills.
+CALLS, KILLS = 24, 3
 # What is told of a job that the controller forgot in a crash, before it wrote down anything of its end, or then cancelled by itself.
 FORGOTTEN = (
     "no longer knows the job",
@@ -45,11 +51,14 @@ FORGOTTEN_EACH = 3
 # What is told of those among them that no run may ever belong to.
 NEVER = "its script never began and cannot any more"
 
+# How long starts that nobody waits for any more may take to end.
+ENDING = 30
+
 # Each run of a script leaves a file of its own: what it was called with, and how it ended.
 SCRIPT = r"""#!/bin/bash
 #SBATCH --mem-per-cpu=50M
 label=$1 number=$2
-run=$RUNS/$label/{name}.$SLURM_JOB_ID.$$
+run=$RUNS/$label/{name}.$SLURM_JOB_ID.$$.$TASKBRIDGE_ELEMENT
 mkdir -p "$RUNS/$label"
 echo BEGUN >"$run"
 said() {{ printf '{{"label": "%s", "number": %s}}' "$label" "$number"; }}
@@ -94,14 +103,18 @@ class Script:
     name: str
     body: str
     status: str = "SUCCEEDED"
-    # What a failure tells.
-    says: str = ""
+    # What its result tells.
+    says: tuple[str, ...] = ()
+    # What its log ends with.
+    log: str = ""
     target: str = ""
     # The tasks of its array.
     children: int = 0
     backend: str = "slurm"
     # Whether it begins at all.
     begins: bool = True
+    # Whether what a client does with it has its moment, which passes.
+    hurries: bool = False
     # More parameters of its tool.
     parameters: str = ""
     # Whether its file is not there.
@@ -110,8 +123,9 @@ class Script:
     accepts: bool = True
     # A controller that is killed can forget a job; one that is left in peace cannot.
     may_be_uncertain: bool = True
-    # What was told as lost, by label, and whether it was told that it never began.
-    forgotten: dict[str, bool] = field(default_factory=dict)
+    # What was told as lost, by label: in which words, and those of them that were told to have never begun.
+    forgotten: dict[str, str] = field(default_factory=dict)
+    never: set[str] = field(default_factory=set)
 
     @property
     def text(self) -> str:
@@ -122,7 +136,10 @@ class Script:
 
     def finish(self, peer: Peer, task: str) -> dict[str, Any]:
         try:
-            return self.cancelled(peer, task) if self.status == "CANCELLED" else result(peer, task)
+            got = self.cancelled(peer, task) if self.status == "CANCELLED" else result(peer, task)
+            if self.log and not got["error"]:
+                got["log"] = read(peer, f"taskbridge://tasks/{task}/log")
+            return got
         except Failed as failure:
             # Some libraries make an error of a task that broke.
             if self.may_be_uncertain and was_forgotten(str(failure)):
@@ -146,30 +163,36 @@ class Script:
         """Fails unless this is what a call with this label must come to."""
         said = json.dumps(got)
         if self.may_be_uncertain and was_forgotten(said):
-            self.forgotten[label] = self.never_began(got)
+            self.forgotten[label] = said
+            if self.never_began(got):
+                self.never.add(label)
             raise Failed(f"{UNCERTAIN}: the controller forgot it in a crash")
         if self.status == "SUCCEEDED":
-            right = got["structured"] == {"label": label, "number": number} and not got["error"]
+            right = got["structured"] == {"label": label, "number": number} and not got["error"] and self.is_told(said)
+            right = right and got.get("log", "").endswith(self.log)
         elif self.status == "CANCELLED":
             right = got["status"] == "cancelled"
         else:
-            right = got["error"] and self.says in json.dumps(got)
+            right = got["error"] and self.is_told(said)
         if not right:
             raise Failed(f"the result of {self.name} for {label}, {number} is {got}")
+
+    def is_told(self, said: str) -> bool:
+        return all(words in said for words in self.says)
 
 
 def scripts() -> list[Script]:
     element = 'if [ "$TASKBRIDGE_ELEMENT" = bad ]; then ended FAILED; echo "no such molecule" >&2; exit 4; fi; ended SUCCEEDED'
     big = f"seq 1 200000; {HAND_BACK}"
     return [
-        Script("succeeds", f"echo working; {HAND_BACK}"),
+        Script("succeeds", f"echo working; {HAND_BACK}", says=("The standard output", "working")),
         Script("takes_a_while", f"sleep 2; {HAND_BACK}"),
-        Script("fails", "ended FAILED; echo the tray is empty >&2; exit 3", status="FAILED", says="the tray is empty"),
-        Script("is_killed", "ended FAILED; kill -SEGV $$", status="FAILED", says="SIGSEGV"),
-        Script("talks", big),
+        Script("fails", "ended FAILED; echo the tray is empty >&2; exit 3", status="FAILED", says=("exit code 3", "the tray is empty")),
+        Script("is_killed", "ended FAILED; kill -SEGV $$", status="FAILED", says=("SIGSEGV",)),
+        Script("talks", big, says=("The end of the standard output", "199999\\n200000"), log="199999\n200000\n"),
         Script("asks", HAND_BACK, target='approval = "Do you approve of this?"'),
         Script("is_cancelled", "ended CANCELLED; sleep 3600", status="CANCELLED"),
-        Script("array", element, status="FAILED", says="no such molecule", children=3,
+        Script("array", element, status="FAILED", says=("2 of 3 tasks succeeded, 1 failed", "exit code 4", "no such molecule"), children=3,
                target='array = { parameter = "molecules" }'),
     ]
 
@@ -202,6 +225,8 @@ class Slurm:
         self.proxies: dict[str, Shims | Proxy] = {"slurm": self.between(seed)}
         self.works: list[Script] = [replace(script, may_be_uncertain=not self.peaceful) for script in self.scripts()]
         self.killed = 0
+        self.stopped = 0
+        self._broke: list[str] = []
         self._random = random.Random(seed)
         self._over = threading.Event()
         self._somebody = threading.Thread(target=self._disturb)
@@ -227,13 +252,23 @@ class Slurm:
             raise Failed(f"{order}: {said}")
 
     def _disturb(self) -> None:
-        """The controller is killed now and then and started again; the third time it is stopped, and away for a while."""
-        while not self._over.wait(KILLED_EVERY * (0.5 + self._random.random())):
-            away = self.killed == 2
-            self._order("stop slurmctld" if away else "kill slurmctld")
-            self._over.wait(AWAY if away else self._random.random())
-            self._order("start slurmctld")
-            self.killed += 1
+        """From the first job on, the controller is killed now and then and started again; the third time it is stopped, and away for
+        a while."""
+        try:
+            while not self._shims.asked["sbatch"] and not self._over.wait(0.1):
+                pass
+            while not self._over.wait(self._pause()):
+                away = self.killed == STOPPED_AT and not self.stopped
+                self._order("stop slurmctld" if away else "kill slurmctld")
+                self._over.wait(AWAY if away else self._random.random())
+                self._order("start slurmctld")
+                self.stopped += away
+                self.killed += not away
+        except Exception as error:  # Whatever it is, nobody else would hear of it.
+            self._broke.append(f"nobody killed the controller any more: {error!r}")
+
+    def _pause(self) -> float:
+        return (SOON if self.killed + self.stopped < SOONER else KILLED_EVERY) * (0.5 + self._random.random())
 
     def backend(self, name: str, more: str) -> str:
         return (
@@ -279,24 +314,59 @@ class Slurm:
             if name in arrays:
                 yield Job(name, label, "FAILED", None, f"array {label}")
 
-    def complaints(self) -> list[str]:
-        """Keys of which more than one job was released: those that have begun."""
+    def complaints(self, calls: list[Call], verdict: Verdict) -> list[str]:
+        """What Slurm's own records have against what was told, and what did not break that was to."""
         self._leave_in_peace()
-        text = self._say("sacct", "-n", "-P", "-X", "-a", "-S", "1970-01-02", "-o", "JobName,JobID,Start,State")
-        rows = [line.split("|") for line in text.splitlines()]
-        begun = {(name, job.partition("_")[0]) for name, job, start, _ in rows if start not in ("Unknown", "None")}
-        released = Counter(name for name, _ in begun if name.startswith("tb-"))
-        if not self.peaceful:
-            print(f"{self.killed:6} times the controller was killed (-9) and started again, once stopped for {AWAY} s")
-        forgotten = {label: never for script in self.works for label, never in script.forgotten.items()}
+        found = records.rows(self._say(*records.ASKED))
+        count = records.released(found)
+        print(f"{len(count):6} keys with a job that was released")
+        faults = [f"{many} jobs of the key {name} were released" for name, many in count.items() if many > 1]
+        forgotten = {label: said for script in self.works for label, said in script.forgotten.items()}
+        # The accounting hears of no job that the controller forgets at once, even if it ran.
+        least = sum(bool(call.task) for call in calls) if self.peaceful else 1
+        if len(count) < least:
+            faults.append(f"the accounting has {len(count)} keys with a job that began, of {len(calls)} calls")
+        faults += self._elements()
+        return faults + (self._left(calls) if self.peaceful else self._disturbed(calls, verdict, forgotten, found))
+
+    def _elements(self) -> list[str]:
+        """Tasks of arrays that ran twice, by their elements."""
+        arrays = {script.name for script in self.works if script.children}
+        ran = Counter((run.parent.name, run.name.rpartition(".")[2]) for run in self._runs.glob("*/*") if run.name.partition(".")[0] in arrays)
+        return [f"{many} tasks of {label} were for {element!r}" for (label, element), many in ran.items() if many > 1]
+
+    def _disturbed(self, calls: list[Call], verdict: Verdict, forgotten: dict[str, str], found: list[records.Row]) -> list[str]:
+        """Of a cluster whose controller is killed: jobs that were told as lost without need, and kills that did not happen."""
+        print(f"{self.killed:6} times the controller was killed (-9) and started again, {self.stopped} times stopped for {AWAY} s")
         print(f"{len(forgotten):6} jobs that the controller forgot in a crash, told as lost: {', '.join(forgotten)}")
-        began = [label for label, never in forgotten.items() if never and (self._runs / label).exists()]
-        print(f"{len(released):6} keys with a job that was released")
-        faults = [f"{count} jobs of the key {name} were released" for name, count in released.items() if count > 1]
-        faults += [f"{label} was told as never begun, and ran" for label in began]
+        never = {label for script in self.works for label in script.never}
+        faults = list(self._broke)
+        faults += [f"{label} was told as never begun, and ran" for label in sorted(never) if (self._runs / label).exists()]
+        # Slurm finds every start by its name.
+        faults += [f"{label} was told as uncertain" for label in verdict.uncertain if label not in forgotten]
+        log = (self._folder / "log/slurmctld").read_text(errors="replace")
+        faults += records.unexcused(forgotten, log, found, self._work)
         if len(forgotten) > self.killed * FORGOTTEN_EACH:
             faults.append(f"{len(forgotten)} jobs were told as forgotten, by a controller that was killed {self.killed} times")
+        if self.killed < min(KILLS, KILLS * len(calls) // CALLS) or (len(calls) >= CALLS and not self.stopped):
+            faults.append(f"the controller was killed {self.killed} times and stopped {self.stopped} times: make more calls")
+        if len(calls) >= CALLS and not self._shims.lost["sbatch"]:
+            faults.append("no reply of sbatch was lost: make more calls")
         return faults
+
+    def _left(self, calls: list[Call]) -> list[str]:
+        """Jobs that wait or run when all calls are over. Nobody cancels one whose start no client heard of."""
+        made = {folder.name: label for label, all_of in records.folders(self._work).items() for folder in all_of}
+        told = {call.labels[-1] for call in calls if call.task}
+        unheard = {label for call in calls for label in call.labels if label not in told and call.work.status == "CANCELLED"}
+        end = time.monotonic() + ENDING
+        while True:
+            rows = [row.split() for row in self._say("squeue", "-h", "-a", "-t", "PENDING,RUNNING", "-o", "%j %T %i").splitlines()]
+            left = {name: f"{state} as {job}" for name, state, job in rows if made.get(name) not in unheard}
+            heard = {made.get(name) for name in left} & told
+            if not left or heard or time.monotonic() > end:
+                return [f"the job {name} of {made.get(name)} is {state} after all calls" for name, state in left.items()]
+            time.sleep(0.5)
 
     def _say(self, name: str, *arguments: str) -> str:
         environment = {**os.environ, "SLURM_CONF": str(self._folder / "slurm.conf")}

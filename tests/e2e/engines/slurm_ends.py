@@ -8,14 +8,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from jobs import Job
+from callers import Call
+from jobs import Job, Verdict
 from peer import Failed, Peer
 from slurm import HAND_BACK, Script, Slurm, until
+from workflows import TERMINAL
 
 # Limits of memory as the kernel keeps them, where this machine can.
 HAS_CGROUPS = os.access("/sys/fs/cgroup/memory/tasks", os.W_OK)
 # How long a job takes to end after its script has.
 ENDING = 6
+# What is told only of a job that the controller still knows.
+CONTROLLERS = ("[FAILED]", "[COMPLETED]", " of 01:00:00")
 GREEDY = "ended FAILED; exec python3 -c 'x = bytearray(300 << 20); import time; time.sleep(60)'"
 
 
@@ -27,6 +31,11 @@ class End(Script):
     statuses: tuple[str, ...] = ("cancelled",)
     # Arguments that are refused.
     given: dict[str, Any] = field(default_factory=dict)
+    # The tasks that a client asked to cancel.
+    asked: set[str] = field(default_factory=set)
+    # Whether the controller has forgotten it when the bridge looks, and of which calls that was seen.
+    is_forgotten: bool = False
+    seen_forgotten: set[str] = field(default_factory=set)
 
     def arguments(self, label: str, number: int) -> dict[str, Any]:
         return {**super().arguments(label, number), **self.given}
@@ -39,15 +48,21 @@ class End(Script):
                 return super().finish(peer, task)
             except Failed as failure:
                 # Some libraries make an error of what was refused.
-                if self.begins or self.says not in str(failure):
+                if self.begins or not self.is_told(str(failure)):
                     raise
                 return {"text": str(failure), "structured": None, "error": True}
-        return self.cancelled(peer, task, self.cancelled_when)
+        seen = until(peer, task, self.cancelled_when)
+        if seen["status"] not in TERMINAL:
+            self.asked.add(task)
+        return {**self.cancelled(peer, task, self.cancelled_when), "asked": task in self.asked}
 
     def check(self, got: dict[str, Any], label: str, number: int) -> None:
         if not self.cancelled_when:
             super().check(got, label, number)
-        elif got["status"] not in self.statuses:
+            # What the controller knows of a job is told with it.
+            if self.is_forgotten and not any(words in got["text"] for words in CONTROLLERS):
+                self.seen_forgotten.add(label)
+        elif got["status"] not in self.statuses or not got["asked"]:
             raise Failed(f"the result of {self.name} for {label}, {number} is {got}")
 
 
@@ -60,17 +75,18 @@ def ends() -> list[Script]:
         'resources = { time = { value = "{{ asked }}", max = "1:00:00" } }',
     )
     return [
-        End("succeeds_and_is_forgotten", f"echo working; {HAND_BACK}", backend="slow"),
-        End("fails_and_is_forgotten", "ended FAILED; echo the tray is empty >&2; exit 3", status="FAILED", says="exit code 3", backend="slow"),
-        End("takes_too_long", "ended FAILED; sleep 600", status="FAILED", says="time limit", target='resources = { time = "1", partition = "short" }'),
-        End("takes_too_much_memory", GREEDY, status="FAILED", says=oom, target='resources = { memory_per_cpu = "50M" }'),
+        End("succeeds_and_is_forgotten", f"echo working; {HAND_BACK}", backend="slow", is_forgotten=True),
+        End("fails_and_is_forgotten", "ended FAILED; echo the tray is empty >&2; exit 3", status="FAILED", says=("exit code 3",), backend="slow", is_forgotten=True),
+        End("takes_too_long", "ended FAILED; sleep 600", status="FAILED", says=("time limit",), target='resources = { time = "1", partition = "short" }'),
+        End("takes_too_much_memory", GREEDY, status="FAILED", says=(oom,), target='resources = { memory_per_cpu = "50M" }'),
         End("is_cancelled_as_it_waits", HAND_BACK, status="CANCELLED", cancelled_when="partition", begins=False,
             target='resources = { partition = "closed" }'),
-        End("is_cancelled_as_it_ends", "ended ENDED", status="ENDED", cancelled_when="ending", statuses=("cancelled", "completed")),
-        End("names_no_partition", HAND_BACK, says="nvalid partition", parameters=bounded[0], target=bounded[1], given={"asked": "nowhere"}, **refused),
-        End("smuggles_an_option", HAND_BACK, says="must be letters", parameters=bounded[0], target=bounded[1], given={"asked": "main --uid=0"}, **refused),
-        End("asks_for_too_much", HAND_BACK, says="over the limit", parameters=bounded[0], target=bounded[2], given={"asked": "2:00:00"}, **refused),
-        End("has_no_script", HAND_BACK, says="cannot be read", is_missing=True, **refused),
+        End("is_cancelled_as_it_ends", "ended ENDED", status="ENDED", cancelled_when="ending", hurries=True,
+            statuses=("cancelled", "completed")),
+        End("names_no_partition", HAND_BACK, says=("nvalid partition",), parameters=bounded[0], target=bounded[1], given={"asked": "nowhere"}, **refused),
+        End("smuggles_an_option", HAND_BACK, says=("must be letters",), parameters=bounded[0], target=bounded[1], given={"asked": "main --uid=0"}, **refused),
+        End("asks_for_too_much", HAND_BACK, says=("over the limit",), parameters=bounded[0], target=bounded[2], given={"asked": "2:00:00"}, **refused),
+        End("has_no_script", HAND_BACK, says=("cannot be read",), is_missing=True, **refused),
     ]
 
 
@@ -89,11 +105,15 @@ class SlurmEnds(Slurm):
         return ends()
 
     def config(self) -> str:
-        # A backend that looks so rarely that the controller has forgotten a job when it looks again.
-        return super().config() + self.backend("slow", 'look_every = "100s"\n')
+        # A backend that looks so rarely that the controller has forgotten a job when it looks again: after 48 s, while a job is young.
+        return super().config() + self.backend("slow", 'look_every = "240s"\n')
 
-    def complaints(self) -> list[str]:
-        return []
+    def complaints(self, calls: list[Call], _verdict: Verdict) -> list[str]:
+        """Of each kind that the controller is to forget, it must have forgotten one before the bridge looked. Of others it may still know,
+        when the bridge looks for another call's sake."""
+        seen = {script.name: script.seen_forgotten for script in self.works if isinstance(script, End) and script.is_forgotten}
+        print(f"{sum(map(len, seen.values())):6} jobs that the controller had forgotten before they were looked at")
+        return self._left(calls) + [f"the controller still knew all jobs of {name}" for name, labels in seen.items() if not labels]
 
     def jobs(self) -> Iterator[Job]:
         for folder in sorted(self._runs.iterdir()):

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import IO
 
 from aws import Standin
-from jobs import Job
+from callers import Call
+from jobs import Job, Verdict
 from machines import CHILD, HEARTBEAT_SECONDS, ROLE, Machine, activity, child, definition, machines
 from proxy import Proxy
 
@@ -89,7 +90,7 @@ class StepFunctions:
                 says = json.loads(output) if output else None
                 yield Job(machine, given["label"], execution["status"], says, f"{name}: {execution['executionArn']}")
 
-    def complaints(self) -> list[str]:
+    def complaints(self, _calls: list[Call], _verdict: Verdict) -> list[str]:
         """The stand-ins hold nothing against a description."""
         return []
 

@@ -47,6 +47,7 @@ class Workflow:
     # GitHub knows no key for a dispatch.
     may_be_uncertain: bool = True
     begins: bool = True
+    hurries: bool = False
 
     @property
     def text(self) -> str:
