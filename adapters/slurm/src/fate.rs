@@ -283,6 +283,10 @@ fn by_marker(end: &End, slurms: Option<State>, cancelled: bool) -> Verdict {
         }
     }
     match (end.code, slurms) {
+        // Something that the script ran was killed for want of memory, and the script did not notice, or went on.
+        (0, Some(state @ State::OutOfMemory)) => {
+            Verdict::Bad(format!("{} (though the script ended with 0)", state.in_words()))
+        }
         (0, _) => Verdict::Good,
         // It can end by itself as the limit is reached, and say so by its code.
         (code, Some(state @ (State::OutOfMemory | State::Timeout | State::Deadline))) => {
@@ -378,6 +382,12 @@ mod tests {
             &told(Some((State::OutOfMemory, 0)), true, Some((1, None)), 0),
             "more memory than it had asked for (exit code 1)"
         ));
+        assert!(is_bad(
+            &told(Some((State::OutOfMemory, 0)), true, Some((0, None)), 0),
+            "more memory than it had asked for (though the script ended with 0)"
+        ));
+        // It was done before its time was up.
+        assert_eq!(told(Some((State::Timeout, 0)), true, Some((0, None)), 0), Ok(Verdict::Good));
     }
 
     #[test]

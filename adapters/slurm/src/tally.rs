@@ -40,6 +40,7 @@ struct Ended {
 enum How {
     Good,
     Bad,
+    OutOfMemory,
     Cancelled,
 }
 
@@ -52,13 +53,15 @@ enum Marked {
 }
 
 impl Ended {
-    /// The marker goes before what Slurm says, as it does in the end.
+    /// The marker goes before what Slurm says, as it does in the end. That something was killed for want of memory, a script need
+    /// not notice.
     fn is_bad(self) -> bool {
         match (self.marked, self.slurms) {
+            (Some(Marked::Good), Some(How::OutOfMemory)) => true,
             (Some(Marked::Good), _) => false,
             (Some(Marked::Stopped), slurms) => slurms != Some(How::Cancelled),
             (Some(Marked::Bad), _) => true,
-            (None, slurms) => slurms == Some(How::Bad),
+            (None, slurms) => matches!(slurms, Some(How::Bad | How::OutOfMemory)),
         }
     }
 }
@@ -153,6 +156,7 @@ fn how(state: State) -> Option<How> {
     match state {
         State::Completed => Some(How::Good),
         State::Cancelled => Some(How::Cancelled),
+        State::OutOfMemory => Some(How::OutOfMemory),
         state => state.has_ended().then_some(How::Bad),
     }
 }
@@ -208,6 +212,10 @@ mod tests {
         assert_eq!(tally.unread(&all, &rows), HashSet::from([1, 3]));
         tally.mark(&ends(&[("1.0", "code=2\n"), ("1.1", "code=0\n")]));
         assert_eq!(tally.failed(), 2);
+        // A script that did not notice.
+        tally.see(&[task(6, State::OutOfMemory)]);
+        tally.mark(&ends(&[("6.0", "code=0\n")]));
+        assert_eq!(tally.failed(), 3);
     }
 
     #[test]
