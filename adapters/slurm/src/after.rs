@@ -94,7 +94,7 @@ impl Slurm {
             .jobs
             .run(move || {
                 let plan = folder.read_json::<Plan>(PLAN).map_err(|e| unreadable(&folder, e))?;
-                Ok(plan.is_some_and(|plan| plan.user == user))
+                Ok(plan.is_some_and(|plan| plan.is_of(user.as_ref())))
             })
             .await?
     }

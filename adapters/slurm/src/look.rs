@@ -156,7 +156,7 @@ impl Slurm {
             match plan {
                 // The job of another user is none of ours.
                 Ok(plan) => {
-                    let ours = plan.filter(|plan| plan.user == self.setup.user);
+                    let ours = plan.filter(|plan| plan.is_of(self.setup.user.as_ref()));
                     case.plan = ours.map(|plan| self.keep_plan(&case.place.key, plan));
                 }
                 Err(error) => case.wrong = Some(error),

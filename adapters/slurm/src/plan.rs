@@ -52,7 +52,30 @@ impl Plan {
         self.array.as_deref().and_then(indices::parse)
     }
 
+    /// True if it is the job of this user, or without one our own. Who somebody is does not depend on the group that we share with
+    /// them.
+    pub(crate) fn is_of(&self, user: Option<&UnixUser>) -> bool {
+        let who = |user: &UnixUser| (user.name.clone(), user.number);
+        self.user.as_ref().map(who) == user.map(who)
+    }
+
     pub(crate) fn time_limit(&self) -> Option<Duration> {
         crate::amount::time(self.asked.get("time")?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_stays_its_users_as_the_group_that_is_shared_with_them_changes() {
+        let user = |name: &str, number, group| UnixUser { name: name.to_owned(), number, group };
+        let theirs = Plan { user: Some(user("asmith", 1001, 50)), ..Plan::default() };
+        assert!(theirs.is_of(Some(&user("asmith", 1001, 51))));
+        for other in [Some(user("asmith", 1002, 50)), Some(user("bjones", 1001, 50)), None] {
+            assert!(!theirs.is_of(other.as_ref()), "{other:?}");
+        }
+        assert!(Plan::default().is_of(None) && !Plan::default().is_of(Some(&user("asmith", 1001, 50))));
     }
 }

@@ -22,7 +22,7 @@ impl Slurm {
             .run(move || {
                 let plan = folder.read_json::<Plan>(PLAN).map_err(|e| unreadable(&folder, e))?;
                 // Somebody else's job is followed, and left alone.
-                if plan.is_some_and(|plan| plan.attached.is_some() || plan.user != user) {
+                if plan.is_some_and(|plan| plan.attached.is_some() || !plan.is_of(user.as_ref())) {
                     return Ok(false);
                 }
                 // Without accounting, this is what tells later that it was cancelled.

@@ -15,7 +15,7 @@ pub(crate) struct UnixUser {
     pub(crate) name: String,
     /// Their number: what they do not own is not their job's.
     pub(crate) number: u32,
-    /// The number of the group that we share with them.
+    /// The number of the group that we share with them, which the config may change while their jobs go on.
     pub(crate) group: u32,
 }
 
