@@ -13,7 +13,7 @@ use crate::handle::Place;
 use crate::log;
 use crate::plan::Plan;
 use crate::start::unreadable;
-use crate::state::Phase;
+use crate::state::{Phase, State};
 use crate::tally::Tally;
 
 /// The most markers that one look reads of an array of which some tasks go on. The next look reads on.
@@ -164,13 +164,16 @@ impl Case {
     }
 
     /// True if Slurm shows it as running, and all of its scripts have written down how they ended. Of one that may be put back into
-    /// the queue, another run can follow.
+    /// the queue, another run can follow. One that is completing Slurm has seen the end of, and says next why it ended.
     fn scripts_have_ended(&self) -> Result<bool> {
         let Some(plan) = self.plan.as_ref().filter(|plan| !plan.requeue && plan.attached.is_none()) else {
             return Ok(false);
         };
         let runs = plan.tasks().map_or(1, |tasks| tasks.len());
-        let is_running = |row: &Row| row.state.has_ended() || row.state.phase() == Phase::Running;
+        let is_running = |row: &Row| {
+            let goes_on = row.state.phase() == Phase::Running && row.state != State::Completing;
+            row.state.has_ended() || goes_on
+        };
         if !self.rows.iter().all(is_running) {
             return Ok(false);
         }

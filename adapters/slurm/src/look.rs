@@ -376,6 +376,23 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_job_that_takes_long_to_complete_is_judged_by_what_slurm_then_says() {
+        let world = World::new();
+        std::fs::create_dir(world.folder.file("ran/job.0")).unwrap();
+        // Its script made good use of the time between the signal and the kill.
+        std::fs::write(world.folder.file("ends/job.0"), "told=TERM\ncode=0\n").unwrap();
+        world.fake.knows().rows = vec![row(7, "tb-a", State::Completing)];
+        for _ in 0..3 {
+            assert_eq!(world.look().await.state, JobState::Running);
+            tokio::time::advance(SHOWN_WITHIN).await;
+        }
+        world.fake.knows().rows = vec![row(7, "tb-a", State::Timeout)];
+        let seen = world.look().await;
+        assert!(matches!(seen.state, JobState::Failed(_)), "{seen:?}");
+        assert!(seen.message.as_ref().is_some_and(|words| words.contains("time limit")), "{seen:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_job_is_not_lost_while_the_accounting_does_not_answer() {
         let mut world = World::new();
         world.slurm.believe_in_accounting();
