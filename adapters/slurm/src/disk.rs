@@ -266,7 +266,7 @@ fn what_to_do(path: &Path) -> String {
 }
 
 /// True of the errors that a file system gives instead of hanging while its server is away: a network's that is mounted `soft`, or one in
-/// user space whose process died.
+/// user space whose process died. And of those of a shortage here, of descriptors or memory, which say nothing of the file.
 pub(crate) fn may_pass(error: &io::Error) -> bool {
     matches!(
         Errno::from_io_error(error),
@@ -284,6 +284,12 @@ pub(crate) fn may_pass(error: &io::Error) -> bool {
                 | Errno::NETUNREACH
                 | Errno::SHUTDOWN
                 | Errno::REMOTEIO
+                | Errno::MFILE
+                | Errno::NFILE
+                | Errno::NOMEM
+                | Errno::NOBUFS
+                | Errno::AGAIN
+                | Errno::INTR
         )
     )
 }
@@ -377,6 +383,13 @@ mod tests {
             began.elapsed()
         });
         assert!(took.await.unwrap() >= LIMIT * 3);
+    }
+
+    #[test]
+    fn what_says_nothing_of_a_file_may_pass_and_what_does_may_not() {
+        let passes = |errno: Errno| may_pass(&errno.into());
+        assert!([Errno::IO, Errno::STALE, Errno::MFILE, Errno::NFILE, Errno::NOMEM].into_iter().all(passes));
+        assert!(![Errno::NOENT, Errno::ACCESS, Errno::ISDIR, Errno::LOOP].into_iter().any(passes));
     }
 
     #[tokio::test]
