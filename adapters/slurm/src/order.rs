@@ -136,7 +136,7 @@ fn submission(
 ) -> Result<Submission> {
     // What the script leaves there is for us to read, and to remove some day.
     let shared = plan.user.is_some() && plan.root == folder.work();
-    let script = wrapper(&text(folder.path())?, target.requeue, shared);
+    let script = wrapper(&text(folder.path())?, target.requeue, shared, target.array.is_some());
     let in_array = options.contains_key("array");
     let log = |stream: Stream| {
         let path = text(&folder.log(stream, None))?;

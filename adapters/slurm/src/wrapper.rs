@@ -8,13 +8,14 @@ use crate::quote::line_word;
 pub(crate) const PASSED_ON: [&str; 9] = ["TERM", "INT", "HUP", "QUIT", "USR1", "USR2", "ALRM", "ABRT", "URG"];
 
 /// The wrapper of the job with this folder. With `requeue`, each run of the queue is one of its own; with `shared`, what the script
-/// leaves in its folder is opened to the group.
-pub(crate) fn wrapper(folder: &str, requeue: bool, shared: bool) -> String {
+/// leaves in its folder is opened to the group; with `elements`, each task is told a line of the folder's `tasks`.
+pub(crate) fn wrapper(folder: &str, requeue: bool, shared: bool, elements: bool) -> String {
     include_str!("wrapper.sh")
         .replace("@FOLDER@", &line_word(folder))
         .replace("@SIGNALS@", &PASSED_ON.join(" "))
         .replace("@RESTART@", if requeue { "${SLURM_RESTART_COUNT:-0}" } else { "0" })
         .replace("@SHARED@", if shared { "yes" } else { "" })
+        .replace("@ELEMENTS@", if elements { "yes" } else { "" })
 }
 
 #[cfg(test)]
@@ -40,17 +41,18 @@ mod tests {
         folder
     }
 
-    fn command(folder: &Folder) -> Command {
+    fn command(folder: &Folder, elements: bool) -> Command {
         // Whoever runs the tests may ignore signals, as nohup does, and a shell cannot take back what it was started with.
         let mut bash = Command::new("/usr/bin/env");
-        let script = wrapper(folder.path().to_str().unwrap(), false, false);
+        let script = wrapper(folder.path().to_str().unwrap(), false, false, elements);
         bash.args(["--default-signal", "/bin/bash", "--noprofile", "--norc", "-c", &script]);
         bash.env_clear().env("PATH", "/usr/bin:/bin");
         bash
     }
 
     fn run(folder: &Folder, variables: &[(&str, &str)]) -> (Output, Option<End>) {
-        let done = command(folder).envs(variables.iter().copied()).output().unwrap();
+        // A task of an array has a number; here, each has an element.
+        let done = command(folder, !variables.is_empty()).envs(variables.iter().copied()).output().unwrap();
         let ends = folder.ends().unwrap();
         assert!(ends.len() < 2, "{ends:?}");
         (done, ends.into_values().next())
@@ -137,7 +139,7 @@ mod tests {
         // What the wrapper itself has to say is still heard.
         let folder = folder(dir.path(), "", "set --\n");
         std::fs::remove_dir(folder.file("ends")).unwrap();
-        let done = command(&folder).output().unwrap();
+        let done = command(&folder, false).output().unwrap();
         assert!(String::from_utf8_lossy(&done.stderr).contains("/ends/"), "{done:?}");
     }
 
@@ -147,6 +149,10 @@ mod tests {
         let folder = folder(dir.path(), "echo begun", "set --\n");
         folder.write("tasks", b"set --\n", 0o600).unwrap();
         let (done, end) = run(&folder, &[("SLURM_ARRAY_TASK_ID", "7")]);
+        assert_eq!((done.stdout.len(), end.unwrap().code), (0, crate::end::NO_FOLDER));
+        // A file system that does not show the file for a moment.
+        let gone = self::folder(&dir.path().join("gone"), "echo begun", "set --\n");
+        let (done, end) = run(&gone, &[("SLURM_ARRAY_TASK_ID", "0")]);
         assert_eq!((done.stdout.len(), end.unwrap().code), (0, crate::end::NO_FOLDER));
         let other = self::folder(&dir.path().join("other"), "echo begun", "");
         std::fs::remove_file(other.file("parameters")).unwrap();

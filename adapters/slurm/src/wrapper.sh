@@ -26,8 +26,9 @@ for signal in @SIGNALS@; do
 done
 code=98
 TASKBRIDGE_TASK=:
-if [ -f "$folder/tasks" ]; then
-    TASKBRIDGE_TASK=$(sed -n "$((SLURM_ARRAY_TASK_ID + 1))p" "$folder/tasks")
+if [ -n "@ELEMENTS@" ]; then
+    # Without its line, it is not known what the script is to be told.
+    TASKBRIDGE_TASK=$(sed -n "$((SLURM_ARRAY_TASK_ID + 1))p" "$folder/tasks") || TASKBRIDGE_TASK=
 fi
 if [ -n "$TASKBRIDGE_TASK" ]; then
     # This shell says what ended a script that a signal killed, in words that the script never wrote.
