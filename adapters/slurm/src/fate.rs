@@ -170,12 +170,10 @@ impl Fate {
         {
             return Err("it has ended; its end marker is not seen yet");
         }
-        if state == State::Cancelled && plan.attached.is_none() && self.was_cancelled_by_slurm(facts) {
+        if state == State::Cancelled && plan.attached.is_none() && self.may_be_cancelled_by_slurm(facts) {
             return match over_for < SEEN_WITHIN || facts.accounting != Accounting::Heard {
                 true => Err("it was cancelled; who did that is looked for"),
-                false => Ok(never_began(
-                    "Slurm itself cancelled it on its node, as it does when it gave the job's number twice",
-                )),
+                false => Ok(never_began(self.why_cancelled_on_its_node(facts))),
             };
         }
         Ok(match state {
@@ -198,10 +196,10 @@ impl Fate {
         })
     }
 
-    /// True if nobody asked for its end. After a crash of the controller, which can give a number twice, a node that still has the
+    /// True if nobody is known to have asked for its end. After a crash of the controller, which can give a number twice, a node that still has the
     /// other job of that number asks the controller to cancel the new one: as the user that the nodes' servers are, after the job
     /// was given the node, and before its script began.
-    fn was_cancelled_by_slurm(&self, facts: &Facts) -> bool {
+    fn may_be_cancelled_by_slurm(&self, facts: &Facts) -> bool {
         let nodes =
             [self.row.as_ref().map(|row| &row.nodes), self.record.as_ref().map(|record| &record.nodes)];
         let has_node = nodes.into_iter().flatten().any(|nodes| !nodes.is_empty() && nodes != "None assigned");
@@ -210,6 +208,17 @@ impl Fate {
             _ => false,
         };
         !facts.cancelled && !self.began && has_node && !by_another
+    }
+
+    /// Only the accounting knows who cancels a job.
+    fn why_cancelled_on_its_node(&self, facts: &Facts) -> &'static str {
+        match (self.cancelled_by, facts.slurmd_user) {
+            (By::Unsaid, _) | (By::User(_), None) => {
+                "it was cancelled after it was given a node, by whom is not known: somebody did, or Slurm itself cancelled it, as it \
+                 does when it gave the job's number twice"
+            }
+            _ => "Slurm itself cancelled it on its node, as it does when it gave the job's number twice",
+        }
     }
 
     /// True if Slurm cancelled it because the job that was to come first did not end as required. Its reason says so, which the
@@ -426,6 +435,14 @@ mod tests {
         assert!(judged(by_node, false, false, 0).is_err(), "its fence may not be seen yet");
         assert!(
             matches!(judged(by_node, false, false, 6), Ok(Verdict::Lost(why)) if why.contains("called again"))
+        );
+        // Without the accounting nobody knows whether somebody did it, as it may be while the node is made ready.
+        let cancelled = Row { nodes: "vm".to_owned(), ..row(State::Cancelled, 0) };
+        let facts = Facts { rows: vec![cancelled], over_for: Duration::from_secs(6), ..Facts::default() };
+        let unsaid = fates(&Plan::default(), &facts)[&None].verdict(&Plan::default(), &facts);
+        assert!(
+            matches!(&unsaid, Ok(Verdict::Lost(why)) if why.contains("somebody did, or Slurm itself") && why.contains("called again")),
+            "{unsaid:?}"
         );
         for (record, began, cancelled) in
             [(by_user, false, false), (waited, false, false), (by_node, true, false), (by_node, false, true)]
