@@ -45,6 +45,27 @@ impl Left {
         }
     }
 
+    /// Looks whether the folder in which the script ran is there, for what is read of it. One on another file system than ours was there
+    /// as the job was submitted: after this machine began anew, it may not be mounted yet.
+    pub(crate) fn finds_root(&mut self, plan: &Plan, folder: &Folder) -> bool {
+        let is_ours = plan.root.starts_with(folder.path());
+        if is_ours || (plan.result.is_none() && plan.artifacts.is_empty()) {
+            return true;
+        }
+        disk::at(&plan.root);
+        let error = match std::fs::metadata(&plan.root) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => e,
+            // What else is wrong with it is told of what is read there.
+            _ => return true,
+        };
+        let shown = plan.root.display();
+        self.later.get_or_insert_with(|| format!("{shown}, where its script ran, is not there"));
+        self.notes.push(format!(
+            "{shown}, where its script ran, cannot be read: {error}. Is its file system mounted here?"
+        ));
+        false
+    }
+
     /// Reads the result that the script wrote; `None` if it wrote none.
     pub(crate) fn result(&mut self, plan: &Plan, name: &str) -> Option<Value> {
         let read = || {

@@ -69,11 +69,13 @@ pub(crate) fn conclude(
     let Some(end) = end else {
         return Conclusion::Ended(Observation::new(JobState::Gone), never_began);
     };
+    let has_root = left.finds_root(plan, folder);
     let structured = match &plan.result {
         None => Some(end.summary),
-        Some(name) => left.result(plan, name),
+        Some(name) if has_root => left.result(plan, name),
+        Some(_) => None,
     };
-    let artifacts = left.artifacts(plan);
+    let artifacts = if has_root { left.artifacts(plan) } else { Vec::new() };
     if let Some(unread) = left.later.as_ref().filter(|_| facts.over_for < READ_WITHIN) {
         return not_yet(format!("it has ended; {unread}. It is tried again"));
     }
@@ -295,6 +297,46 @@ mod tests {
         let JobState::Succeeded(output) = seen.state else { panic!("{:?}", seen.state) };
         let words = "The result `mem` cannot be read: Input/output error (os error 5).";
         assert!(output.content.contains(&Content::text(words)), "{output:?}");
+    }
+
+    #[test]
+    fn a_folder_that_is_not_mounted_yet_is_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let (folder, root) = (Folder::new(dir.path(), "tb-a"), dir.path().join("scratch"));
+        let result = Some("out.json".to_owned());
+        let told = |plan: &Plan, over_for| {
+            let records = accounting_text::records("7|COMPLETED|0:0|1|1|2|20|60||00:01|1|4G|n1|tb-a\n");
+            let facts = Facts { records, over_for, ..Facts::default() };
+            match conclude(plan, &facts, &folder, 7, Duration::ZERO) {
+                Conclusion::NotYet(seen) => Err(seen.message.unwrap()),
+                Conclusion::Ended(Observation { state: JobState::Succeeded(output), .. }, _) => Ok(output),
+                Conclusion::Ended(seen, _) => panic!("{seen:?}"),
+            }
+        };
+        let named = |output: &Output| {
+            output.content.contains(&Content::text(format!(
+            "{}, where its script ran, cannot be read: No such file or directory (os error 2). Is its file system mounted here?",
+            root.display()
+        )))
+        };
+        let plan = |root: &std::path::Path| Plan { root: root.to_owned(), ..Plan::default() };
+        for plan in [
+            Plan { result: result.clone(), ..plan(&root) },
+            Plan { artifacts: vec!["*.csv".to_owned()], ..plan(&root) },
+        ] {
+            let why = told(&plan, READ_WITHIN - Duration::from_secs(1)).unwrap_err();
+            assert!(why.contains("scratch, where its script ran, is not there. It is tried again"), "{why}");
+            let output = told(&plan, READ_WITHIN).unwrap();
+            assert!(named(&output), "{output:?}");
+        }
+        // Nothing of it is to be read, or the script removed a folder of ours.
+        assert!(!named(&told(&plan(&root), Duration::ZERO).unwrap()));
+        let ours = Plan { result: result.clone(), ..plan(&folder.work()) };
+        assert_eq!(told(&ours, Duration::ZERO).unwrap().structured, None);
+        std::fs::create_dir(&root).unwrap();
+        std::fs::write(root.join("out.json"), "7").unwrap();
+        let back = told(&Plan { result, ..plan(&root) }, Duration::ZERO).unwrap();
+        assert_eq!(back.structured, Some(json!(7)));
     }
 
     #[test]
