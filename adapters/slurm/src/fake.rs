@@ -2,6 +2,7 @@
 //! it is asked to do about them. It must not decide anything.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 use taskbridge_sdk::{Error, ErrorKind, Result, Timestamp, async_trait};
@@ -20,6 +21,11 @@ type Happens = Box<dyn FnOnce(&mut Known) + Send>;
 #[derive(Default)]
 pub(crate) struct Known {
     pub(crate) rows: Vec<Row>,
+    /// How long it takes to show them, and whether it fails to.
+    pub(crate) queue_takes: Duration,
+    pub(crate) queue_fails: bool,
+    /// How often it was asked for all of them.
+    pub(crate) queues: usize,
     pub(crate) booted: Option<Timestamp>,
     /// How it answers a submission and a signal; without this, by the number 7, and by sending it.
     pub(crate) refusal: Option<ErrorKind>,
@@ -29,7 +35,8 @@ pub(crate) struct Known {
     pub(crate) asked: usize,
     /// What its accounting has; without this, it does not answer.
     pub(crate) records: Option<Vec<Record>>,
-    /// About which jobs that was asked.
+    /// How often that was asked, and about which jobs.
+    pub(crate) questions: usize,
     pub(crate) asked_about: Vec<JobId>,
     pub(crate) released: Vec<JobId>,
     pub(crate) cancelled: Vec<JobId>,
@@ -102,7 +109,15 @@ impl Driver for Fake {
     }
 
     async fn queue(&self) -> Result<Vec<Row>> {
-        Ok(self.rows(|_| true))
+        let (takes, fails) = {
+            let mut known = self.knows();
+            known.queues += 1;
+            (known.queue_takes, known.queue_fails)
+        };
+        if !takes.is_zero() {
+            tokio::time::sleep(takes).await;
+        }
+        if fails { not_asked() } else { Ok(self.rows(|_| true)) }
     }
 
     async fn named(&self, name: &str) -> Result<Vec<Row>> {
@@ -119,6 +134,7 @@ impl Driver for Fake {
 
     async fn accounted(&self, jobs: &[JobId]) -> Result<Vec<Record>> {
         let mut known = self.knows();
+        known.questions += 1;
         known.asked_about.extend(jobs);
         let Some(records) = &known.records else { return not_asked() };
         Ok(records.iter().filter(|record| jobs.contains(&record.job)).cloned().collect())

@@ -411,6 +411,7 @@ mod tests {
         world.slurm.watch = Watch::new(Duration::from_secs(15), Duration::ZERO);
         world.slurm.accounting_wait = Duration::from_secs(10);
         world.fake.knows().rows.clear();
+        world.fake.knows().records = Some(Vec::new());
         let timeout = |job: JobId| Record {
             job,
             name: format!("tb-{job}"),
@@ -445,7 +446,7 @@ mod tests {
         assert_eq!(look(other).await[0].state, JobState::Running, "it was asked for the first time");
         tokio::time::advance(Duration::from_secs(10)).await;
         let seen = look(other).await;
-        assert!(matches!(seen[0].state, JobState::Failed(_)), "it does not answer: {seen:?}");
+        assert!(matches!(seen[0].state, JobState::Failed(_)), "it knows nothing of it: {seen:?}");
         // Many at once are asked about at once.
         world.fake.knows().records = Some((1..=200).map(timeout).collect());
         for many in handles[..200].chunks(100) {
@@ -453,6 +454,31 @@ mod tests {
                 says(&seen, "time limit");
             }
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn looks_at_many_jobs_within_a_moment_share_one_question_each() {
+        let mut world = World::new();
+        world.slurm.believe_in_accounting();
+        world.slurm.watch = Watch::new(Duration::from_secs(15), Duration::ZERO);
+        world.fake.knows().records = Some(Vec::new());
+        let mut handles = Vec::new();
+        // Half of them have left the queue.
+        for job in 1..=20 {
+            let key = format!("tb-{job}");
+            let folder = world.slurm.folder(&key);
+            folder.make(None).unwrap();
+            std::fs::write(folder.file(PLAN), serde_json::to_vec(&Plan::default()).unwrap()).unwrap();
+            if job % 2 == 0 {
+                world.fake.knows().rows.push(row(job, &key, State::Running));
+            }
+            handles.push(JobHandle::new(format!("lab/{job}/{key}")));
+        }
+        let subjects = Subject::watched(&handles);
+        let looks = futures_util::future::join_all((0..5).map(|_| world.slurm.look(&subjects))).await;
+        assert!(looks.iter().flatten().all(Result::is_ok), "{looks:?}");
+        let known = world.fake.knows();
+        assert_eq!((known.queues, known.questions, known.asked_about.len()), (1, 1, 10));
     }
 
     #[tokio::test(start_paused = true)]

@@ -25,6 +25,10 @@ const SHORTEST: Duration = Duration::from_secs(1);
 /// A question about so many jobs is worth asking at any time.
 const MANY: usize = 100;
 
+/// The longest that the accounting is left alone after it failed to answer. An end that was seen meanwhile waits about as long for what
+/// it has, so that it was asked once more before that is told without it.
+const ACCOUNTING_LONGEST: Duration = Duration::from_secs(10);
+
 /// How long one look goes on asking the accounting.
 const ASKED_WITHIN: Duration = Duration::from_secs(5);
 
@@ -83,6 +87,8 @@ pub(crate) struct Watch {
     position_every: Duration,
     queue: Mutex<Seen<Queue>>,
     positions: Mutex<Seen<HashMap<JobId, usize>>>,
+    /// How the accounting answers; what it says is not kept.
+    accounting: SyncMutex<Seen<()>>,
     /// About which jobs the accounting was asked a moment ago, and when.
     asked_accounting: SyncMutex<HashMap<JobId, Instant>>,
     /// How many of the accounting's parts have been asked, so that one which is never answered does not keep others from it.
@@ -119,12 +125,16 @@ impl<T> Seen<T> {
     fn keep(&mut self, began: Instant, seen: T) -> (Arc<T>, Instant) {
         let seen = Arc::new(seen);
         self.last = Some((Arc::clone(&seen), began, began.elapsed()));
-        (self.failures, self.not_before) = (0, None);
+        self.answered();
         (seen, began)
     }
 
-    fn failed(&mut self, every: Duration) {
-        let wait = every.min(SHORTEST * 2).saturating_mul(1 << self.failures.min(6)).min(LONGEST);
+    fn answered(&mut self) {
+        (self.failures, self.not_before) = (0, None);
+    }
+
+    fn failed(&mut self, every: Duration, longest: Duration) {
+        let wait = every.min(SHORTEST * 2).saturating_mul(1 << self.failures.min(6)).min(longest);
         self.failures += 1;
         self.not_before = Some(Instant::now() + wait);
     }
@@ -137,6 +147,7 @@ impl Watch {
             position_every,
             queue: Mutex::default(),
             positions: Mutex::default(),
+            accounting: SyncMutex::default(),
             asked_accounting: SyncMutex::default(),
             asked_parts: AtomicUsize::default(),
         }
@@ -161,7 +172,7 @@ impl Watch {
         match driver.queue().await {
             Ok(rows) => Ok(seen.keep(began, rows.into())),
             Err(error) => {
-                seen.failed(self.every);
+                seen.failed(self.every, LONGEST);
                 Err(error)
             }
         }
@@ -181,16 +192,21 @@ impl Watch {
         match driver.waiting().await {
             Ok(waiting) => Some(seen.keep(began, places(waiting)).0),
             Err(_) => {
-                seen.failed(self.position_every);
+                seen.failed(self.position_every, LONGEST);
                 None
             }
         }
     }
 
     /// What the accounting has of these jobs, as far as it is asked: about those that it was asked about a moment ago it is not asked
-    /// again, and between small questions it is left alone. One that is missing was not asked about.
+    /// again, and between small questions it is left alone. One that is missing was not asked about. While it is left alone because it did not
+    /// answer, it says nothing of any.
     pub(crate) async fn accounted(&self, driver: &dyn Driver, jobs: &[JobId]) -> HashMap<JobId, Heard> {
         let mut found: HashMap<JobId, Heard> = HashMap::new();
+        if self.accounting.lock().patience().is_err() {
+            found.extend(jobs.iter().map(|job| (*job, Heard::Nothing)));
+            return found;
+        }
         let due = self.due_at_accounting(jobs);
         if due.is_empty() {
             return found;
@@ -205,9 +221,11 @@ impl Watch {
             let answer = driver.accounted(part).await;
             self.asked_accounting.lock().extend(part.iter().map(|job| (*job, asked)));
             let Ok(records) = answer else {
+                self.accounting.lock().failed(self.every, ACCOUNTING_LONGEST);
                 found.extend(part.iter().map(|job| (*job, Heard::Nothing)));
                 break;
             };
+            self.accounting.lock().answered();
             found.extend(part.iter().map(|job| (*job, Heard::Records(Vec::new()))));
             for record in records {
                 if let Some(Heard::Records(known)) = found.get_mut(&record.job) {
@@ -283,12 +301,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn many_jobs_are_asked_about_at_once_and_few_in_turn() {
         let fake = Fake::default();
+        fake.knows().records = Some(Vec::new());
         let watch = Watch::new(Duration::from_secs(15), Duration::ZERO);
         let ask = async |jobs: std::ops::Range<JobId>| {
             let jobs: Vec<JobId> = jobs.collect();
             let found = watch.accounted(&fake, &jobs).await;
-            // The fake does not answer, which is known of those that it was asked about.
-            assert!(found.values().all(|heard| *heard == Heard::Nothing));
+            // It knows none of them, which is known of those that it was asked about.
+            assert!(found.values().all(|heard| *heard == Heard::Records(Vec::new())));
             found.len()
         };
         assert_eq!(ask(1..2).await, 1);
@@ -298,6 +317,53 @@ mod tests {
         assert_eq!(ask(1..501).await, 0, "about all of them just now");
         tokio::time::advance(SHORTEST * 3).await;
         assert_eq!(ask(2..3).await, 1);
+    }
+
+    /// Asks without a pause for a while; the moments at which the cluster was asked, in seconds.
+    async fn asked(times: impl Fn() -> usize, for_seconds: u64, ask: impl AsyncFn()) -> Vec<u64> {
+        let (began, mut asked) = (Instant::now(), Vec::new());
+        while began.elapsed() < Duration::from_secs(for_seconds) {
+            let (at, before) = (began.elapsed().as_secs(), times());
+            ask().await;
+            asked.extend((before < times()).then_some(at));
+            tokio::time::advance(Duration::from_millis(100)).await;
+        }
+        asked
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_controller_that_is_slow_or_fails_is_asked_less_often() {
+        let fake = Fake::default();
+        let watch = Watch::new(Duration::from_secs(15), Duration::ZERO);
+        let ask = async || drop(watch.queue(&fake, Need::Young).await);
+        let queues = || fake.knows().queues;
+        assert_eq!(asked(queues, 10, ask).await, [0, 3, 6, 9]);
+        fake.knows().queue_takes = Duration::from_secs(2);
+        tokio::time::advance(Duration::from_secs(3)).await;
+        assert_eq!(asked(queues, 90, ask).await, [0, 40, 80], "for a twentieth of the time at most");
+        fake.knows().queue_takes = Duration::ZERO;
+        fake.knows().queue_fails = true;
+        tokio::time::advance(Duration::from_secs(60)).await;
+        assert_eq!(asked(queues, 200, ask).await, [0, 2, 6, 14, 30, 62, 122, 182]);
+        fake.knows().queue_fails = false;
+        tokio::time::advance(Duration::from_secs(60)).await;
+        assert_eq!(asked(queues, 10, ask).await, [0, 3, 6, 9], "it is back");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_accounting_that_fails_is_left_alone_for_a_while() {
+        let fake = Fake::default();
+        let watch = Watch::new(Duration::from_secs(15), Duration::ZERO);
+        let ask = async || {
+            let found = watch.accounted(&fake, &[7]).await;
+            assert!(found.values().all(|heard| *heard == Heard::Nothing), "{found:?}");
+        };
+        let questions = || fake.knows().questions;
+        assert_eq!(asked(questions, 60, ask).await, [0, 3, 7, 15, 25, 35, 45, 55]);
+        fake.knows().records = Some(Vec::new());
+        tokio::time::advance(ACCOUNTING_LONGEST).await;
+        assert_eq!(watch.accounted(&fake, &[7]).await[&7], Heard::Records(Vec::new()), "it is back");
+        assert!(watch.accounting.lock().patience().is_ok());
     }
 
     #[test]
