@@ -125,7 +125,7 @@ pub(crate) struct Signal {
 /// Which tasks of an array a row or a record stands for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Tasks {
-    /// It is no array; of an array, a record of all that never began.
+    /// It is no array; of an array, a record of all that never began, or a row of those that wait and are not named.
     #[default]
     Single,
     /// One of them.

@@ -99,7 +99,10 @@ fn times(count: u32) -> String {
 fn array(total: usize, rows: &[Row], position: Option<usize>, tally: &mut Tally) -> Observation {
     let count =
         |wanted: &dyn Fn(&Row) -> bool| rows.iter().filter(|row| wanted(row)).map(Row::count).sum::<usize>();
-    let waiting_tasks = count(&|row| row.state.phase() == Phase::Waiting);
+    let waiting_tasks = match tally.left_of(total, rows) {
+        Some(left) => left,
+        None => count(&|row| row.state.phase() == Phase::Waiting),
+    };
     let running = count(&|row| row.state.phase() == Phase::Running);
     // Those that have left the queue have ended.
     let done = total.saturating_sub(waiting_tasks + running);
@@ -234,5 +237,31 @@ mod tests {
             Some("job 7: 60 of 200 done, 1 of them failed, 1 running, 139 pending (waiting for resources)")
         );
         assert_eq!(seen.progress, Some(Progress { done: 60.0, total: Some(200.0) }));
+    }
+
+    #[test]
+    fn tasks_that_wait_and_are_not_named_are_all_that_nobody_names() {
+        let plan = Plan { array: Some("0-199".to_owned()), ..Plan::default() };
+        let waits = row(Tasks::Single, State::Pending, "Resources");
+        let mut tally = Tally::default();
+        let all = plan.tasks().unwrap();
+        let mut seen = |rows: &[Row]| {
+            tally.see(rows);
+            assert!(!tally.is_to_be_asked_about(&all, rows), "which of them ended is not known");
+            let seen = told(&plan, rows, None, &mut tally);
+            (seen.message.unwrap(), seen.progress.unwrap().done)
+        };
+        let (message, done) = seen(std::slice::from_ref(&waits));
+        assert_eq!(
+            (message.as_str(), done),
+            ("job 7: 0 of 200 done, 200 pending (waiting for resources)", 0.0)
+        );
+        let (run, failed) =
+            (row(Tasks::One(1), State::Running, "None"), row(Tasks::One(0), State::Failed, ""));
+        seen(&[waits.clone(), run.clone(), failed]);
+        // The controller has forgotten the one that failed.
+        let (message, done) = seen(&[waits, run]);
+        let words = "job 7: 1 of 200 done, 1 of them failed, 1 running, 198 pending (waiting for resources)";
+        assert_eq!((message.as_str(), done), (words, 1.0));
     }
 }

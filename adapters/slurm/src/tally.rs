@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::driver::{Record, Row, Tasks};
 use crate::end::{End, Run};
-use crate::state::State;
+use crate::state::{Phase, State};
 
 /// How often the accounting is asked about tasks of which nobody else knows, and for how many times in vain: it may be late.
 const ASK_EVERY: Duration = Duration::from_secs(10);
@@ -120,9 +120,22 @@ impl Tally {
         }
     }
 
-    /// The tasks that neither wait nor run, and of whose end nothing is known.
+    /// How many wait of so many, where a row of those that wait does not name them: all that nobody else names.
+    pub(crate) fn left_of(&self, total: usize, rows: &[Row]) -> Option<usize> {
+        if !rows.iter().any(is_nameless) {
+            return None;
+        }
+        let mut named: HashSet<u32> = rows.iter().flat_map(|row| tasks(&row.tasks)).collect();
+        named.extend(self.ended.keys());
+        let waiting =
+            rows.iter().filter(|row| row.state.phase() == Phase::Waiting).map(|row| tasks(&row.tasks).len());
+        Some(total.saturating_sub(named.len()) + waiting.sum::<usize>())
+    }
+
+    /// The tasks that neither wait nor run, and of whose end nothing is known. None, where it is not said which ones wait.
     fn untold(&self, all: &[u32], rows: &[Row]) -> impl Iterator<Item = u32> {
         let alive = alive(rows);
+        let all = if rows.iter().any(is_nameless) { &[] } else { all };
         let is_told = |ended: &Ended| ended.slurms.is_some() || ended.marked.is_some() || ended.unknown;
         let is_untold = move |task: &u32| !alive.contains(task) && !self.ended.get(task).is_some_and(is_told);
         all.iter().copied().filter(is_untold)
@@ -138,6 +151,11 @@ impl Tally {
         self.most_done = self.most_done.max(done);
         self.most_done
     }
+}
+
+/// True of tasks that wait and are not named: slurmrestd cuts long expressions off.
+fn is_nameless(row: &Row) -> bool {
+    row.tasks == Tasks::Single && row.state.phase() == Phase::Waiting
 }
 
 fn tasks(tasks: &Tasks) -> Vec<u32> {
