@@ -17,6 +17,9 @@ const SEARCHED: u64 = 256 * 1024 * 1024;
 /// The most tasks of an array whose logs are read at once: those that printed last.
 const TASKS: usize = 20;
 
+/// The most files whose lengths are looked at to see whether anything was printed.
+const COUNTED: usize = 400;
+
 /// The end of a file, cut at a line start. A file that is not there is empty.
 pub(crate) fn tail(path: &Path, most: usize) -> io::Result<LogText> {
     let Some((mut file, size)) = open(path)? else { return Ok(LogText::default()) };
@@ -86,12 +89,20 @@ fn fitting(text: String, most: u64) -> String {
     text[from..].find('\n').map_or_else(String::new, |at| text[from + at + 1..].to_owned())
 }
 
-/// How many bytes a job has printed by now.
+/// How many bytes a job has printed by now, unless it has more files than are worth a look at each of them.
 pub(crate) fn printed(folder: &Folder) -> Option<u64> {
     let logs = folder.file("logs");
     disk::at(&logs);
-    let entries = std::fs::read_dir(logs).ok()?;
-    Some(entries.flatten().filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.len()).sum())
+    let mut printed = 0;
+    for (number, entry) in std::fs::read_dir(logs).ok()?.flatten().enumerate() {
+        if number >= COUNTED {
+            return None;
+        }
+        // One after the other they can take long, and none of them hangs.
+        disk::at(&entry.path());
+        printed += entry.metadata().map_or(0, |metadata| metadata.len());
+    }
+    Some(printed)
 }
 
 /// The logs of a job: each file with its title. That of a job that prints to one file alone has none.
@@ -119,6 +130,7 @@ fn files(folder: &Folder, plan: Option<&Plan>) -> Vec<(String, std::path::PathBu
         .flatten()
         .flatten()
         .filter_map(|entry| {
+            disk::at(&entry.path());
             let metadata = entry.metadata().ok().filter(|metadata| metadata.len() > 0)?;
             let name = entry.file_name().into_string().ok()?;
             let (stream, task) = name.split_once('.')?;
@@ -187,6 +199,19 @@ mod tests {
         }
         std::fs::write(&path, [b'\n', 0xff, 0xff, 0xff, b'\n']).unwrap();
         assert!(tail(&path, 5).unwrap().text.len() <= 5);
+    }
+
+    #[test]
+    fn what_an_array_of_many_tasks_printed_is_not_added_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::new(dir.path(), "tb-a");
+        folder.make(None).unwrap();
+        for task in 0..COUNTED as u32 {
+            std::fs::write(folder.log(Stream::Out, Some(task)), "x").unwrap();
+        }
+        assert_eq!(printed(&folder), Some(COUNTED as u64));
+        std::fs::write(folder.log(Stream::Err, Some(0)), "x").unwrap();
+        assert_eq!(printed(&folder), None);
     }
 
     #[test]
