@@ -26,6 +26,7 @@ use crate::handle::Place;
 use crate::held::Booted;
 use crate::jobs_folder;
 use crate::known::Known;
+use crate::order;
 use crate::plan::Plan;
 use crate::sweep;
 use crate::unix::UnixUser;
@@ -249,6 +250,20 @@ pub(crate) fn not_named(user: Option<&str>) -> Error {
     Error::config(format!("the job is one of {user}, whom `run_as` does not name"))
 }
 
+/// True unless it follows a job of somebody else's, or sends a signal to one.
+fn submits(job: &JobSpec) -> bool {
+    order::target(job).is_ok_and(|target| target.attach.is_none() && target.signal.is_none())
+}
+
+/// What cannot be made sure of, with what an administrator can do once it is given up.
+fn left_by_an_earlier_try(job: &JobSpec, error: &Error) -> Error {
+    let key = job.key.as_str();
+    Error::new(
+        error.kind(),
+        format!("{error}; `scancel --name={key}` ends what an earlier try may have left in the queue"),
+    )
+}
+
 pub(crate) fn may_pass(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Limited { .. } | ErrorKind::Unavailable | ErrorKind::Uncertain)
 }
@@ -257,7 +272,10 @@ pub(crate) fn may_pass(error: &Error) -> bool {
 impl Backend for Slurm {
     async fn start(&self, job: &JobSpec) -> Result<Started> {
         self.sweep_if_due();
-        self.begin(job).await
+        self.begin(job).await.map_err(|error| match job.may_exist && may_pass(&error) && submits(job) {
+            true => left_by_an_earlier_try(job, &error),
+            false => error,
+        })
     }
 
     async fn find(&self, job: &JobSpec) -> Result<Option<Started>> {

@@ -13,6 +13,7 @@ use crate::driver::JobId;
 use crate::folder::{Folder, ID};
 use crate::handle::is_key;
 use crate::start::read_id;
+use crate::sweep::is_given_up;
 use crate::watch::Queue;
 
 /// How often a look tries to release a job whose release failed, or to cancel one that is one too many.
@@ -26,6 +27,9 @@ pub(crate) const AWAY_FOR: Duration = Duration::from_secs(600);
 
 /// For how long it is believed when the controller began. It is asked for only where a job is held that was released.
 pub(crate) const BOOTED_FOR: Duration = Duration::from_secs(60);
+
+/// Within this, a server that begins anew has gone on with the starts that it was at, however long it was away.
+const RESUMED_WITHIN: Duration = Duration::from_hours(1);
 
 /// When the controller began, where it said so, and until when that is believed.
 #[derive(Clone, Copy)]
@@ -44,8 +48,8 @@ impl Slurm {
         })
     }
 
-    /// Cancels jobs that are held under a key which has another job. A submission can leave one long after it was given up, and nobody
-    /// else would ever look at it.
+    /// Cancels jobs that are held under a key which has another job, or of whose start nothing can come any more. A submission can leave
+    /// one long after it was given up, and nobody else would ever look at it.
     pub(crate) async fn cancel_duplicates(&self, queue: &Queue, cases: &[Case]) -> Result<()> {
         if queue.held().is_empty() {
             return Ok(());
@@ -60,20 +64,22 @@ impl Slurm {
         if held.is_empty() {
             return Ok(());
         }
-        let duplicates = self
+        let jobs = self.jobs.clone();
+        let too_many = self
             .disks
             .jobs
             .run(move || {
-                let is_other = |(job, _, folder): &(JobId, String, Folder)| {
-                    // Without a record it is a start under way, or a job of somebody else's folder.
-                    let recorded = folder.read(ID).ok().flatten().and_then(|bytes| read_id(&bytes));
-                    recorded.is_some_and(|recorded| recorded != *job)
+                let judged = |(job, key, folder): (JobId, String, Folder)| match folder.read(ID).ok()? {
+                    Some(bytes) => (read_id(&bytes)? != job).then_some((job, key, Duration::ZERO)),
+                    // Otherwise it is a start under way, or a job of somebody else's folder.
+                    None => is_given_up(&jobs, &folder).then_some((job, key, RESUMED_WITHIN)),
                 };
-                held.into_iter().filter(is_other).collect::<Vec<_>>()
+                held.into_iter().filter_map(judged).collect::<Vec<_>>()
             })
             .await?;
-        for (job, key, _) in duplicates {
-            if self.known.is_due(&format!("{key}/{job}"), TRY_EVERY) {
+        for (job, key, after) in too_many {
+            let name = format!("{key}/{job}");
+            if self.known.too_many_for(&name) >= after && self.known.is_due(&name, TRY_EVERY) {
                 // It is held: if this fails, the next look tries again.
                 drop(self.driver.cancel(job, &key).await);
             }
@@ -97,5 +103,52 @@ impl Slurm {
         };
         *known = Some(Booted { at, until: Instant::now() + keep });
         at
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use taskbridge_sdk::{JobHandle, Subject};
+
+    use super::*;
+    use crate::fake::{Fake, held};
+    use crate::folder::PLAN;
+    use crate::plan::Plan;
+    use crate::sweep::sweep;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_job_whose_start_was_given_up_a_day_ago_is_cancelled() {
+        let dir = tempfile::tempdir().unwrap();
+        let (fake, jobs, day) = (Fake::default(), dir.path(), Duration::from_hours(24));
+        let slurm = Slurm::with(Box::new(fake.clone()), jobs);
+        for key in ["tb-given-up", "tb-begins", "tb-recorded", "tb-of-no-plan"] {
+            let folder = slurm.folder(key);
+            folder.make(None).unwrap();
+            if key != "tb-of-no-plan" {
+                folder.write_json(PLAN, &Plan::default()).unwrap();
+            }
+        }
+        slurm.folder("tb-recorded").write_first(ID, b"11").unwrap();
+        sweep(jobs, Duration::MAX).unwrap();
+        let swept = std::fs::metadata(jobs.join(".swept")).unwrap().modified().unwrap();
+        for key in ["tb-given-up", "tb-recorded"] {
+            let plan = std::fs::File::open(slurm.folder(key).file(PLAN)).unwrap();
+            plan.set_modified(swept - day).unwrap();
+        }
+        let rows = [
+            (9, "tb-given-up"),
+            (10, "tb-begins"),
+            (11, "tb-recorded"),
+            (12, "tb-of-no-plan"),
+            (13, "tb-elsewhere"),
+        ];
+        fake.knows().rows = rows.map(|(job, name)| held(job, name)).into();
+        let handles = [JobHandle::new("lab/7/tb-a")];
+        let look = async || drop(slurm.look(&Subject::watched(&handles)).await);
+        look().await;
+        assert!(fake.knows().cancelled.is_empty(), "a server that was away goes on with its starts");
+        tokio::time::advance(RESUMED_WITHIN).await;
+        look().await;
+        assert_eq!(fake.knows().cancelled, [9]);
     }
 }

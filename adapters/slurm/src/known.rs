@@ -32,6 +32,8 @@ struct Times {
     asked: Option<Instant>,
     /// Since when all of its scripts have ended, while Slurm shows it as running.
     scripts_ended: Option<Instant>,
+    /// Since when it has been seen to be one too many under its key.
+    too_many: Option<Instant>,
     /// When a look last tried to release it, or to cancel it.
     acted: Option<Instant>,
 }
@@ -82,6 +84,11 @@ impl Known {
     /// How long all of its scripts have ended, as far as this process saw, while Slurm shows it as running.
     pub(crate) fn scripts_ended_for(&self, key: &str) -> Duration {
         self.with(key, |times| times.scripts_ended.get_or_insert_with(Instant::now).elapsed())
+    }
+
+    /// How long it has been one too many under its key, as far as this process saw.
+    pub(crate) fn too_many_for(&self, key: &str) -> Duration {
+        self.with(key, |times| times.too_many.get_or_insert_with(Instant::now).elapsed())
     }
 
     /// True once in a while: what a look does about a job is not done by every look. A job that is held under another's key is

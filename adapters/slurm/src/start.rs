@@ -315,6 +315,24 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_start_that_cannot_be_made_sure_of_says_how_what_it_left_is_ended() {
+        use taskbridge_sdk::Backend as _;
+        let (_dir, fake, slurm) = world();
+        let mut job = suite::job(json!({"script": "job.sh"}), json!({}));
+        for (kind, may_exist, says) in [
+            (ErrorKind::Unavailable, true, true),
+            (ErrorKind::Unavailable, false, false),
+            (ErrorKind::Rejected, true, false),
+        ] {
+            job.may_exist = may_exist;
+            fake.knows().refusal = Some(kind);
+            let error = slurm.start(&job).await.unwrap_err();
+            let command = format!("`scancel --name={}`", job.key.as_str());
+            assert_eq!((error.kind(), error.to_string().contains(&command)), (kind, says), "{error}");
+        }
+    }
+
+    #[tokio::test]
     async fn a_call_that_is_refused_leaves_no_folder_and_one_that_may_have_arrived_does() {
         let (_dir, fake, slurm) = world();
         for (refusal, may_exist, is_left) in [

@@ -7,17 +7,20 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use crate::disk;
-use crate::folder::{ID, OBSERVED};
+use crate::folder::{Folder, ID, OBSERVED, PLAN};
 use crate::handle::is_key;
 
 /// Whoever repeats a start does so sooner than this.
 const STARTS_WITHIN: Duration = Duration::from_hours(24);
 
+/// What a sweep leaves, for the time at which it was. That comes from the clock that stamped the folders, which need not be this
+/// machine's.
+const STAMP: &str = ".swept";
+
 /// Removes every folder whose job was seen to end longer ago than `keep`, or was not recorded for as long.
 pub(crate) fn sweep(jobs: &Path, keep: Duration) -> io::Result<()> {
     disk::at(jobs);
-    // The time comes from the clock that stamped the folders, which need not be this machine's.
-    let mut stamp = File::create(jobs.join(".swept"))?;
+    let mut stamp = File::create(jobs.join(STAMP))?;
     stamp.write_all(b"\n")?;
     let now = stamp.metadata()?.modified()?;
     for entry in fs::read_dir(jobs)? {
@@ -32,16 +35,25 @@ pub(crate) fn sweep(jobs: &Path, keep: Duration) -> io::Result<()> {
 }
 
 fn is_old(folder: &Path, now: SystemTime, keep: Duration) -> bool {
-    let is_past = |path: &Path, age: Duration| {
-        let written = fs::metadata(path).and_then(|metadata| metadata.modified());
-        written.is_ok_and(|written| now.duration_since(written).is_ok_and(|past| past >= age))
-    };
+    let is_past = |path: &Path, age: Duration| is_past(path, now, age);
     let is_missing = |name: &str| folder.join(name).try_exists().is_ok_and(|is_there| !is_there);
     match is_missing(OBSERVED) {
         // A job that nobody recorded was never released. Such a folder changes when a start is repeated.
         true => is_missing(ID) && is_past(folder, keep.max(STARTS_WITHIN)),
         false => is_past(&folder.join(OBSERVED), keep),
     }
+}
+
+fn is_past(path: &Path, now: SystemTime, age: Duration) -> bool {
+    let written = fs::metadata(path).and_then(|metadata| metadata.modified());
+    written.is_ok_and(|written| now.duration_since(written).is_ok_and(|past| past >= age))
+}
+
+/// True of a job that is not recorded, and was submitted last so long before the latest sweep that nobody repeats its start any more.
+pub(crate) fn is_given_up(jobs: &Path, folder: &Folder) -> bool {
+    let swept = fs::metadata(jobs.join(STAMP)).and_then(|metadata| metadata.modified());
+    let is_old = |now| is_past(&folder.file(PLAN), now, STARTS_WITHIN);
+    swept.is_ok_and(is_old) && matches!(folder.has(ID), Ok(false))
 }
 
 #[cfg(test)]
