@@ -32,8 +32,8 @@ MOMENTS = ("sbatch", "sbatch", "scontrol")
 REFUSAL = "slurm: error: Unable to contact slurm controller (connect failure)"
 # The controller is killed after so many seconds, more or less, as long as there are calls.
 KILLED_EVERY = 12
-# Sooner so many times at first, so that a short run has as many kinds of it: it is killed, or stopped as the third.
-SOONER, SOON = 4, 7
+# So many times at first it is sooner, so that a short run is not over before them. The third time it is stopped.
+SOONER, SOON = 4, 5
 STOPPED_AT = 2
 # For how long it is stopped once.
 AWAY = int(os.environ.get("TASKBRIDGE_SLURM_AWAY", "15"))
@@ -268,7 +268,9 @@ class Slurm:
             self._broke.append(f"nobody killed the controller any more: {error!r}")
 
     def _pause(self) -> float:
-        return (SOON if self.killed + self.stopped < SOONER else KILLED_EVERY) * (0.5 + self._random.random())
+        if self.killed + self.stopped < SOONER:
+            return SOON * (0.8 + 0.4 * self._random.random())
+        return KILLED_EVERY * (0.5 + self._random.random())
 
     def backend(self, name: str, more: str) -> str:
         return (

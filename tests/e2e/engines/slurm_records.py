@@ -71,9 +71,13 @@ def forgot(log: str, number: str) -> bool:
 
 def repeated(log: str, number: str) -> bool:
     """Whether it gave the number twice, or started a job of it, or a task, that it had started before."""
-    started = re.findall(rf"Allocate JobId=({number}(?:_\d+)?)\b", log)
+    started = re.findall(rf"(?:Allocate|Started) JobId=({number}(?:_\d+)?)\b", log)
     again = any(count > 1 for count in Counter(started).values())
     return again or log.count(f"submit_batch_job: JobId={number} ") > 1
+
+
+def is_of(line: str, number: str) -> bool:
+    return bool(re.search(rf"JobId={number}(?!\d)", line))
 
 
 def unexcused(told: dict[str, str], log: str, found: list[Row], work: Path) -> Iterator[str]:
@@ -82,7 +86,8 @@ def unexcused(told: dict[str, str], log: str, found: list[Row], work: Path) -> I
     for label, said in told.items():
         mine = numbers(made[label], found)
         if not any(forgot(log, number) or repeated(log, number) for number in mine):
-            yield f"{label} was told as lost, and the controller never forgot it (its numbers: {sorted(mine)}): {said}"
+            yield f"{label} was told as lost, and the controller never forgot it: {said}"
+            yield from (f"its log: {line}" for line in log.splitlines() if LIFE in line or any(is_of(line, number) for number in mine))
         keys = {folder.name for folder in made[label]}
         ended = [row for row in found if row.name in keys]
         if ended and all(row.state == "COMPLETED" for row in ended):
