@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use taskbridge_sdk::{Error, Observation, Result, Timestamp};
+use tokio::time::Instant;
 
 use crate::driver::Row;
 use crate::end::Run;
@@ -12,6 +13,7 @@ use crate::folder::{ANSWER, CANCELLED, Folder, GO, OBSERVED, RELEASED};
 use crate::handle::Place;
 use crate::log;
 use crate::plan::Plan;
+use crate::runs::{AllRuns, Runs};
 use crate::start::unreadable;
 use crate::state::{Phase, State};
 use crate::tally::Tally;
@@ -31,6 +33,8 @@ pub(crate) struct Case {
     pub(crate) printed: Option<u64>,
     /// Of an array: how those of its tasks ended that have.
     pub(crate) tally: Arc<Mutex<Tally>>,
+    /// Of an array: what has been read of how it ended.
+    pub(crate) runs: Option<Arc<Mutex<Runs>>>,
     /// All of its scripts have ended, though Slurm shows it as running.
     pub(crate) scripts_ended: bool,
     /// Why nothing can be said of it: what its folder holds cannot be read.
@@ -44,6 +48,8 @@ pub(crate) struct Marks {
     pub(crate) may_go: bool,
     pub(crate) released: Option<Timestamp>,
     pub(crate) answered: bool,
+    /// Of how many runs it has been read how they ended, unless that is of all.
+    pub(crate) unread_after: Option<usize>,
     pub(crate) facts: Facts,
 }
 
@@ -58,13 +64,20 @@ impl Case {
             marks: None,
             printed: None,
             tally: Arc::default(),
+            runs: None,
             scripts_ended: false,
             wrong: None,
         }
     }
 
-    /// Reads of its folder what a look needs. What cannot be read is this job's trouble, and no other's.
-    pub(crate) fn read(&mut self) {
+    /// The same job, without what was read or is to be read of it.
+    pub(crate) fn unread(&self) -> Self {
+        let (place, folder) = (self.place.clone(), self.folder.clone());
+        Self::new(place, self.watched, folder, self.plan.clone())
+    }
+
+    /// Reads of its folder what a look needs, an array's only until then. What cannot be read is this job's trouble, and no other's.
+    pub(crate) fn read(&mut self, until: Instant) {
         if self.wrong.is_some() {
             return;
         }
@@ -72,12 +85,12 @@ impl Case {
         if self.watched && self.is_running() {
             self.printed = log::printed(&self.folder);
         }
-        if let Err(error) = self.count() {
+        if let Err(error) = self.count(until) {
             self.wrong = Some(error);
             return;
         }
         if self.needs_marks() {
-            self.read_marks();
+            self.read_marks(until);
         } else {
             match self.scripts_have_ended() {
                 Ok(ended) => self.scripts_ended = ended,
@@ -87,7 +100,7 @@ impl Case {
     }
 
     /// Takes in how tasks of an array ended while others go on.
-    fn count(&self) -> Result<()> {
+    fn count(&self, until: Instant) -> Result<()> {
         let Some(tasks) = self.tasks_that_go_on() else { return Ok(()) };
         let unread = {
             let mut tally = self.tally.lock();
@@ -98,7 +111,8 @@ impl Case {
             return Ok(());
         }
         let is_unread = |run: Run| run.task.is_some_and(|task| unread.contains(&task));
-        let ends = self.folder.ends_of(READ_AT_ONCE, is_unread).map_err(|e| unreadable(&self.folder, e))?;
+        let ends =
+            self.folder.ends_of(READ_AT_ONCE, until, is_unread).map_err(|e| unreadable(&self.folder, e))?;
         self.tally.lock().mark(&ends);
         Ok(())
     }
@@ -115,20 +129,30 @@ impl Case {
     }
 
     /// Reads what its folder holds beside the plan: of a job that is over, all that tells how.
-    pub(crate) fn read_marks(&mut self) {
+    pub(crate) fn read_marks(&mut self, until: Instant) {
         let (folder, over) = (&self.folder, !self.is_alive());
         let read = || -> std::io::Result<Marks> {
             let observed = if over { folder.read_json(OBSERVED)? } else { None };
-            let facts = if over && observed.is_none() {
-                Facts { ran: folder.ran()?, ends: folder.ends()?, ..Facts::default() }
-            } else {
-                Facts::default()
-            };
+            let (mut facts, mut unread_after) = (Facts::default(), None);
+            if over && observed.is_none() {
+                let all = match &self.runs {
+                    Some(runs) => {
+                        let mut runs = runs.lock();
+                        let all = runs.read(folder, Some(until))?;
+                        unread_after = all.is_none().then(|| runs.count());
+                        all
+                    }
+                    None => Runs::default().read(folder, None)?,
+                };
+                let AllRuns { ran, ends } = all.unwrap_or_default();
+                (facts.ran, facts.ends) = (ran, ends);
+            }
             Ok(Marks {
                 observed,
                 may_go: folder.has(GO)?,
                 released: folder.written(RELEASED),
                 answered: folder.has(ANSWER)?,
+                unread_after,
                 facts: Facts { cancelled: folder.has(CANCELLED)?, ..facts },
             })
         };
@@ -181,7 +205,7 @@ impl Case {
         Ok(ended >= runs)
     }
 
-    fn needs_marks(&self) -> bool {
+    pub(crate) fn needs_marks(&self) -> bool {
         !self.is_alive() || self.rows.iter().any(Row::is_held_by_user)
     }
 
@@ -189,6 +213,9 @@ impl Case {
     pub(crate) fn is_over(&self) -> bool {
         !self.is_alive()
             && self.plan.is_some()
-            && self.marks.as_ref().is_some_and(|marks| marks.observed.is_none())
+            && self
+                .marks
+                .as_ref()
+                .is_some_and(|marks| marks.observed.is_none() && marks.unread_after.is_none())
     }
 }

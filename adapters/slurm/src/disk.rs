@@ -78,7 +78,7 @@ pub(crate) fn at(path: &Path) {
 }
 
 /// Says that the same thing has come further.
-fn goes_on() {
+pub(crate) fn goes_on() {
     OURS.with_borrow(|ours| {
         if let Some(piece) = ours {
             piece.at.lock().since = Instant::now();
@@ -118,6 +118,11 @@ impl Disk {
             under_way: Mutex::default(),
             hung: Mutex::default(),
         }))
+    }
+
+    /// Within this, a piece of work must come further.
+    pub(crate) fn limit(&self) -> Duration {
+        self.0.limit
     }
 
     /// Does a piece of work on a thread of its own. It is `Unavailable` if it hangs, or if so much hangs already that nothing is begun.

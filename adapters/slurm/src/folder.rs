@@ -14,6 +14,7 @@ use rustix::io::Errno;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use taskbridge_sdk::Timestamp;
+use tokio::time::Instant;
 
 use crate::disk::{self, Steps, still_wanted};
 use crate::end::{End, Run};
@@ -171,51 +172,62 @@ impl Folder {
         }
     }
 
-    /// The runs that began: those whose fence they put up themselves. `true` if a second one came to it.
-    pub(crate) fn ran(&self) -> io::Result<BTreeMap<Run, bool>> {
-        let mut found = BTreeMap::new();
-        for (name, path) in entries(&self.0.join(RAN))? {
-            if let Some(run) = Run::parse(&name)
-                && !is_shut(&path)?
-            {
-                found.insert(run, has(&path.join("again"))?);
-            }
+    /// The runs whose fences stand, with those.
+    pub(crate) fn fences(&self) -> io::Result<Vec<(Run, PathBuf)>> {
+        runs(&self.0.join(RAN))
+    }
+
+    /// Whether a run put up its fence itself, and if so, whether a second one came to it.
+    pub(crate) fn began(fence: &Path) -> io::Result<Option<bool>> {
+        match is_shut(fence)? {
+            true => Ok(None),
+            false => has(&fence.join("again")).map(Some),
         }
-        Ok(found)
+    }
+
+    /// The runs that have written down how they ended, with what they wrote.
+    pub(crate) fn markers(&self) -> io::Result<Vec<(Run, PathBuf)>> {
+        runs(&self.0.join(ENDS))
+    }
+
+    /// How a run ended, by its marker.
+    pub(crate) fn end(marker: &Path) -> io::Result<Option<End>> {
+        let bytes = match read(marker, 4096) {
+            // Scripts can write there, and put up what no wrapper does.
+            Err(e) if e.kind() == io::ErrorKind::InvalidData => None,
+            bytes => bytes?,
+        };
+        Ok(bytes.and_then(|bytes| End::parse(&String::from_utf8_lossy(&bytes))))
     }
 
     /// How many runs have written down how they ended.
     pub(crate) fn count_ends(&self) -> io::Result<usize> {
-        Ok(entries(&self.0.join(ENDS))?.iter().filter(|(name, _)| Run::parse(name).is_some()).count())
+        Ok(self.markers()?.len())
     }
 
-    /// How the runs ended that did.
-    pub(crate) fn ends(&self) -> io::Result<BTreeMap<Run, End>> {
-        self.ends_of(usize::MAX, |_| true)
-    }
-
-    /// The same of those that are wanted, and of no more than so many.
+    /// How those runs ended that are wanted: of so many at most, and as far as there is time.
     pub(crate) fn ends_of(
         &self,
         most: usize,
+        until: Instant,
         wanted: impl Fn(Run) -> bool,
     ) -> io::Result<BTreeMap<Run, End>> {
         let mut found = BTreeMap::new();
-        for (name, path) in entries(&self.0.join(ENDS))? {
-            let Some(run) = Run::parse(&name).filter(|run| wanted(*run)) else { continue };
-            if found.len() >= most {
+        for (run, marker) in self.markers()?.into_iter().filter(|(run, _)| wanted(*run)) {
+            if found.len() >= most || (!found.is_empty() && Instant::now() >= until) {
                 break;
             }
-            let bytes = match read(&path, 4096) {
-                // Scripts can write there, and put up what no wrapper does.
-                Err(e) if e.kind() == io::ErrorKind::InvalidData => continue,
-                bytes => bytes?,
-            };
-            if let Some(end) = bytes.and_then(|bytes| End::parse(&String::from_utf8_lossy(&bytes))) {
+            if let Some(end) = Self::end(&marker)? {
                 found.insert(run, end);
             }
         }
         Ok(found)
+    }
+
+    /// All runs that began, and how those ended that did.
+    #[cfg(test)]
+    pub(crate) fn all_runs(&self) -> crate::runs::AllRuns {
+        crate::runs::Runs::default().read(self, None).unwrap().unwrap()
     }
 }
 
@@ -264,6 +276,11 @@ fn copy(from: &mut impl Read, to: &mut File) -> io::Result<()> {
     Ok(())
 }
 
+fn runs(folder: &Path) -> io::Result<Vec<(Run, PathBuf)>> {
+    let run = |(name, path): (String, PathBuf)| Run::parse(&name).map(|run| (run, path));
+    Ok(entries(folder)?.into_iter().filter_map(run).collect())
+}
+
 fn entries(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
     let mut found = Vec::new();
     disk::at(folder);
@@ -271,6 +288,7 @@ fn entries(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
         Ok(entries) => {
             for entry in entries {
                 let entry = entry?;
+                disk::goes_on();
                 found.push((entry.file_name().to_string_lossy().into_owned(), entry.path()));
             }
         }
@@ -390,27 +408,27 @@ mod tests {
     fn what_began_and_ended_is_read() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::new(dir.path(), "tb-a");
-        assert!(folder.ran().unwrap().is_empty() && !folder.path().exists());
+        assert!(folder.all_runs().ran.is_empty() && !folder.path().exists());
         folder.make(None).unwrap();
         fs::create_dir(folder.file("ran/3.1")).unwrap();
         fs::create_dir(folder.file("ran/job.0")).unwrap();
         fs::write(folder.file("ran/job.0/again"), "").unwrap();
         fs::write(folder.file("ends/.job.0.77"), "code=0\n").unwrap();
         fs::write(folder.file("ends/3.1"), "code=4\n").unwrap();
-        let ran = folder.ran().unwrap();
+        let ran = folder.all_runs().ran;
         assert_eq!(
             ran.into_iter().map(|(run, again)| (run.task, run.restart, again)).collect::<Vec<_>>(),
             [(None, 0, true), (Some(3), 1, false)]
         );
-        assert_eq!(folder.ends().unwrap().into_values().map(|end| end.code).collect::<Vec<_>>(), [4]);
+        assert_eq!(folder.all_runs().ends.into_values().map(|end| end.code).collect::<Vec<_>>(), [4]);
         let runs = |task, restart| Run { task, restart };
         assert!(!folder.shut(runs(None, 0)).unwrap(), "it has begun");
         assert!(folder.shut(runs(None, 1)).unwrap() && folder.shut(runs(None, 1)).unwrap());
         assert!(folder.file("ran/job.1").is_dir(), "whoever comes later finds the fence");
-        assert_eq!(folder.ran().unwrap().len(), 2);
+        assert_eq!(folder.all_runs().ran.len(), 2);
         // Whoever put it up was killed before more was done.
         fs::remove_file(folder.file("ran/job.1").join(SHUT)).unwrap();
-        assert_eq!(folder.ran().unwrap().len(), 2, "it has not begun");
+        assert_eq!(folder.all_runs().ran.len(), 2, "it has not begun");
         assert!(folder.shut(runs(None, 1)).unwrap());
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use crate::runs::Runs;
 use crate::tally::Tally;
 
 /// The most jobs that are remembered.
@@ -16,10 +17,14 @@ const MOST: usize = 100_000;
 /// The most arrays whose tasks are remembered.
 const MOST_TALLIES: usize = 10_000;
 
+/// The most arrays of which it is remembered how they ended, while that is read.
+const MOST_RUNS: usize = 1000;
+
 #[derive(Default)]
 pub(crate) struct Known {
     times: Mutex<HashMap<String, Times>>,
     tallies: Mutex<HashMap<String, Arc<Mutex<Tally>>>>,
+    runs: Mutex<HashMap<String, Arc<Mutex<Runs>>>>,
 }
 
 #[derive(Default)]
@@ -34,6 +39,8 @@ struct Times {
     scripts_ended: Option<Instant>,
     /// Since when it has been seen to be one too many under its key.
     too_many: Option<Instant>,
+    /// Since when it has waited to be read, on a file system that is slow.
+    in_line: Option<Instant>,
     /// When a look last tried to release it, or to cancel it.
     acted: Option<Instant>,
 }
@@ -54,6 +61,32 @@ impl Known {
             tallies.clear();
         }
         Arc::clone(tallies.entry(key.to_owned()).or_default())
+    }
+
+    /// What has been read of how an array ended.
+    pub(crate) fn runs(&self, key: &str) -> Arc<Mutex<Runs>> {
+        let mut runs = self.runs.lock();
+        if runs.len() >= MOST_RUNS && !runs.contains_key(key) {
+            runs.clear();
+        }
+        Arc::clone(runs.entry(key.to_owned()).or_default())
+    }
+
+    /// By this they are read: those that have waited longest come first, then those that have not waited.
+    pub(crate) fn place_in_line(&self, key: &str) -> (bool, Option<Instant>) {
+        let since = self.times.lock().get(key).and_then(|times| times.in_line);
+        (since.is_none(), since)
+    }
+
+    /// It was not reached, and waits for its turn.
+    pub(crate) fn wait_in_line(&self, key: &str) {
+        self.with(key, |times| times.in_line = times.in_line.or_else(|| Some(Instant::now())));
+    }
+
+    pub(crate) fn reached(&self, key: &str) {
+        if let Some(times) = self.times.lock().get_mut(key) {
+            times.in_line = None;
+        }
     }
 
     pub(crate) fn touch(&self, key: &str) {
@@ -106,5 +139,6 @@ impl Known {
     pub(crate) fn forget(&self, key: &str) {
         self.times.lock().remove(key);
         self.tallies.lock().remove(key);
+        self.runs.lock().remove(key);
     }
 }

@@ -14,22 +14,16 @@ use crate::disk::{AT_ONCE, still_wanted};
 use crate::driver::{JobId, Row};
 use crate::end::Run;
 use crate::fate::Accounting;
-use crate::folder::{Folder, OBSERVED, PLAN};
+use crate::folder::{Folder, OBSERVED};
 use crate::handle::Place;
 use crate::held::TRY_EVERY;
-use crate::jobs_folder::is_mounted;
 use crate::live;
-use crate::plan::Plan;
 use crate::result::{self, Conclusion};
 use crate::start::{unreadable, unwritable};
 use crate::watch::{Heard, Need, Queue};
 
 /// How long after something was done about a job it counts as young.
 const YOUNG: Duration = Duration::from_secs(60);
-
-/// For how long Slurm may show a job as running whose scripts have all ended. A controller that crashed as one ended can do so until
-/// the job's time limit.
-const SHOWN_WITHIN: Duration = Duration::from_secs(45);
 
 impl Slurm {
     pub(crate) async fn look(&self, jobs: &[Subject]) -> Vec<Result<Observation>> {
@@ -83,86 +77,9 @@ impl Slurm {
                 case.tally = self.known.tally(&case.place.key);
             }
         }
-        let cases = self
-            .disks
-            .jobs
-            .run(move || {
-                cases.iter_mut().for_each(Case::read);
-                cases
-            })
-            .await?;
-        let cases = self.believe_markers(cases).await?;
+        let cases = self.read_folders(cases).await;
+        let cases = self.believe_markers(cases).await;
         self.answer(cases, began).await
-    }
-
-    /// Takes jobs whose scripts ended a while ago for ended, whatever Slurm still shows.
-    async fn believe_markers(&self, mut cases: Vec<Case>) -> Result<Vec<Case>> {
-        let mut any = false;
-        for case in &mut cases {
-            case.scripts_ended =
-                case.scripts_ended && self.known.scripts_ended_for(&case.place.key) >= SHOWN_WITHIN;
-            any |= case.scripts_ended;
-        }
-        if !any {
-            return Ok(cases);
-        }
-        self.disks
-            .jobs
-            .run(move || {
-                for case in cases.iter_mut().filter(|case| case.scripts_ended) {
-                    case.rows.retain(|row| row.state.has_ended());
-                    case.read_marks();
-                }
-                cases
-            })
-            .await
-    }
-
-    /// The jobs with their plans, which are read once.
-    async fn cases(&self, places: Vec<(Place, bool)>) -> Result<Vec<Case>> {
-        let mut cases: Vec<Case> = places
-            .into_iter()
-            .map(|(place, watched)| {
-                let (folder, plan) = (self.folder(&place.key), self.plan(&place.key));
-                Case::new(place, watched, folder, plan)
-            })
-            .collect();
-        let unread: Vec<(usize, Folder)> = cases
-            .iter()
-            .enumerate()
-            .filter(|(_, case)| case.plan.is_none())
-            .map(|(at, case)| (at, case.folder.clone()))
-            .collect();
-        if unread.is_empty() {
-            return Ok(cases);
-        }
-        let jobs = self.jobs.clone();
-        let read = self
-            .disks
-            .jobs
-            .run(move || {
-                let read = |(at, folder): (usize, Folder)| {
-                    let plan = match folder.read_json::<Plan>(PLAN) {
-                        Ok(None) => is_mounted(&jobs).map(|()| None),
-                        plan => plan.map_err(|e| unreadable(&folder, e)),
-                    };
-                    (at, plan)
-                };
-                unread.into_iter().map(read).collect::<Vec<_>>()
-            })
-            .await?;
-        for (at, plan) in read {
-            let case = &mut cases[at];
-            match plan {
-                // The job of another user is none of ours.
-                Ok(plan) => {
-                    let ours = plan.filter(|plan| plan.is_of(self.setup.user.as_ref()));
-                    case.plan = ours.map(|plan| self.keep_plan(&case.place.key, plan));
-                }
-                Err(error) => case.wrong = Some(error),
-            }
-        }
-        Ok(cases)
     }
 
     fn is_young(&self, key: &str) -> bool {
@@ -253,6 +170,7 @@ impl Slurm {
             return Err(Error::unavailable("its folder was not read"));
         };
         if let Some(observed) = marks.observed {
+            self.known.forget(&key);
             return Ok(observed);
         }
         let Some(plan) = case.plan else {
@@ -262,6 +180,10 @@ impl Slurm {
         // A look from before the job was submitted says nothing of it.
         if case.rows.is_empty() && !self.is_seen_since(&key, began) {
             return Ok(Observation::new(JobState::Queued).with_message("submitted"));
+        }
+        if let Some(read) = marks.unread_after {
+            self.known.over_for(&key);
+            return Ok(reading(read));
         }
         // While the folder does not answer, the job's nodes cannot write into it either.
         marks.facts.over_for = self.known.over_for(&key).min(self.disks.jobs.answers_for());
@@ -303,6 +225,12 @@ fn shut(folder: &Folder, runs: Vec<Run>) -> Result<bool> {
     Ok(true)
 }
 
+/// An array that has ended, and of which it has been read how so many tasks did.
+fn reading(read: usize) -> Observation {
+    let words = format!("it has ended; how its tasks ended is being read, {read} so far");
+    Observation::new(JobState::Running).with_message(words)
+}
+
 /// One that began as it was given up.
 fn beginning() -> Observation {
     Observation::new(JobState::Running).with_message("it has begun")
@@ -325,9 +253,10 @@ mod tests {
     use super::*;
     use crate::driver::Record;
     use crate::fake::{Fake, held, row};
-    use crate::folder::{GO, ID, RELEASED};
+    use crate::folder::{GO, ID, PLAN, RELEASED};
     use crate::held::{AWAY_FOR, BOOTED_FOR};
-    use crate::plan::Attached;
+    use crate::plan::{Attached, Plan};
+    use crate::reading::SHOWN_WITHIN;
     use crate::state::State;
     use crate::watch::Watch;
 

@@ -53,7 +53,7 @@ mod tests {
     fn run(folder: &Folder, variables: &[(&str, &str)]) -> (Output, Option<End>) {
         // A task of an array has a number; here, each has an element.
         let done = command(folder, !variables.is_empty()).envs(variables.iter().copied()).output().unwrap();
-        let ends = folder.ends().unwrap();
+        let ends = folder.all_runs().ends;
         assert!(ends.len() < 2, "{ends:?}");
         (done, ends.into_values().next())
     }
@@ -77,7 +77,7 @@ mod tests {
         let printed = String::from_utf8_lossy(&done.stdout).into_owned();
         assert_eq!(printed, format!("ours {} /nowhere x x 2 a b\n", theirs.display()), "{done:?}");
         assert_eq!((end.map(|end| end.code), done.status.code()), (Some(3), Some(3)), "{done:?}");
-        assert_eq!(folder.ran().unwrap().into_iter().collect::<Vec<_>>(), [(ONCE, false)]);
+        assert_eq!(folder.all_runs().ran.into_iter().collect::<Vec<_>>(), [(ONCE, false)]);
     }
 
     #[test]
@@ -93,7 +93,7 @@ mod tests {
         folder.write("tasks", tasks.as_bytes(), 0o600).unwrap();
         let (done, end) = run(&folder, &[("SLURM_ARRAY_TASK_ID", "1")]);
         assert_eq!((String::from_utf8_lossy(&done.stdout).as_ref(), end.unwrap().code), ("b y 0\n", 0));
-        assert!(folder.ends().unwrap().contains_key(&Run { task: Some(1), restart: 0 }));
+        assert!(folder.all_runs().ends.contains_key(&Run { task: Some(1), restart: 0 }));
     }
 
     #[test]
