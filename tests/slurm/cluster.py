@@ -9,6 +9,7 @@ import getpass
 import glob
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -47,13 +48,23 @@ def openapi_plugins():
 
 
 def free_ports(count):
-    held = [socket.socket() for _ in range(count)]
-    for one in held:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in held]
-    for one in held:
-        one.close()
-    return ports
+    """Ports that nobody listens on, and what keeps them from the other clusters on this machine for as long as it is held. They lie
+    below those that the kernel gives to outgoing connections, so that they are free again when a server is started anew."""
+    ports, held = [], []
+    while len(ports) < count:
+        port = random.randrange(20000, 32000)
+        mark, probe = socket.socket(socket.AF_UNIX), socket.socket()
+        try:
+            mark.bind(f"\0taskbridge-test-port-{port}")
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            mark.close()
+            continue
+        finally:
+            probe.close()
+        ports.append(port)
+        held.append(mark)
+    return ports, held
 
 
 def until(what, check):
@@ -76,7 +87,8 @@ class Cluster:
         # Slurm's control groups have the name of the node, and another cluster on this machine may have some, too.
         self.node = f"node{os.getpid()}" if options.cgroups else self.host
         names = ["slurmctld", "slurmd", "slurmdbd", "slurmrestd-jwt"]
-        self.ports = dict(zip(names, free_ports(len(names))))
+        ports, self.held = free_ports(len(names))
+        self.ports = dict(zip(names, ports))
         # Jobs that outlive their slurmd become children of this process, which can then find them.
         libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
@@ -292,12 +304,12 @@ class Cluster:
             raise Refused(f"MariaDB refused: {done.stderr}")
 
     def account(self):
-        """An account `lab` whose members may use the quality of service `fast`, for a minute at most."""
+        """Accounts `lab` and `other` whose members may use the quality of service `fast`, for a minute at most."""
         manage = lambda *what: self.output("sacctmgr", "-i", *what)
         until("that the accounting knows the cluster", lambda: "lab" in manage("-n", "show", "cluster", "format=cluster"))
         manage("add", "qos", "fast", "set", "MaxWall=00:01:00")
-        manage("add", "account", "lab", "Description=lab", "Organization=lab", "qos=normal,fast", "defaultqos=normal")
-        manage("add", "user", self.user, "account=lab", "DefaultAccount=lab")
+        manage("add", "account", "lab,other", "Description=lab", "Organization=lab", "qos=normal,fast", "defaultqos=normal")
+        manage("add", "user", self.user, "account=lab,other", "DefaultAccount=lab")
         manage("modify", "user", self.user, "set", "DefaultAccount=lab")
         until("that the controller knows the account", lambda: "Account=lab" in self.output(
             "scontrol", "show", "assoc_mgr", "flags=assoc", "accounts=lab"))
@@ -316,7 +328,7 @@ class Cluster:
             f"SlurmUser={self.user}",
             f"SlurmdUser={self.user}",
             "AuthType=auth/munge",
-            f"AuthInfo=socket={path('munge.sock')}",
+            f"AuthInfo=socket={path('munge.sock')},cred_expire={asked.cred_expire}",
             "AuthAltTypes=auth/jwt",
             f"AuthAltParameters=jwt_key={path('jwt.key')}",
             "CredType=cred/munge",

@@ -28,6 +28,7 @@ def options():
     parser.add_argument("--cpus", type=int, default=64, help="how many jobs of one processor run side by side")
     parser.add_argument("--max-jobs", type=int, default=10_000, help="how many jobs the controller holds")
     parser.add_argument("--min-job-age", type=int, default=300, help="how long the controller knows a job that ended")
+    parser.add_argument("--cred-expire", type=int, default=120, help="how long a job that is put back into the queue waits there")
     parser.add_argument("--quiet-accounting", action="store_true", help="what jobs use is not looked at while they run")
     parser.add_argument("--cgroups", action="store_true", help="limits of memory as the kernel keeps them, where this machine can")
     parser.add_argument("--set", action="append", default=[], metavar="LINE", help="one more line of slurm.conf")

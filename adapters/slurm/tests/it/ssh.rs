@@ -2,7 +2,9 @@
 
 use std::fs;
 use std::net::TcpListener;
+use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::{SocketAddr, UnixListener};
 use std::process::{Child, Command, Stdio};
 
 use serde_json::json;
@@ -14,6 +16,19 @@ use crate::world::{Held, World, assert_says, ended, eventually};
 struct Sshd {
     process: Child,
     dir: tempfile::TempDir,
+    _port: UnixListener,
+}
+
+/// A port that nobody listens on, as `tests/slurm/cluster.py` takes them: below those of outgoing connections, and not that of another
+/// test for as long as this is held.
+fn free_port() -> (u16, UnixListener) {
+    let free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    let mark = |port: u16| {
+        let name = SocketAddr::from_abstract_name(format!("taskbridge-test-port-{port}")).unwrap();
+        UnixListener::bind_addr(&name).ok().map(|mark| (port, mark))
+    };
+    let first = 20_000 + u16::try_from(std::process::id() % 12_000).unwrap();
+    (first..32_000).chain(20_000..first).filter(free).find_map(mark).unwrap()
 }
 
 impl Drop for Sshd {
@@ -32,7 +47,7 @@ impl Sshd {
             assert!(made.unwrap().success());
         }
         fs::copy(path("user.pub"), path("authorized")).unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let (port, mark) = free_port();
         let host = fs::read_to_string(path("host.pub")).unwrap();
         fs::write(path("known"), format!("[127.0.0.1]:{port} {host}")).unwrap();
         // It wants this folder where it runs as root.
@@ -56,7 +71,7 @@ impl Sshd {
             .stderr(fs::File::create(path("log")).unwrap())
             .spawn()
             .unwrap();
-        let sshd = Self { process, dir };
+        let sshd = Self { process, dir, _port: mark };
         eventually("sshd answers", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()).await;
         sshd
     }
