@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use serde_json::json;
+use taskbridge_sdk::suite::looks::PATIENCE;
 use taskbridge_sdk::{
     Artifacts as _, ErrorKind, JobHandle, JobState, LogRequest, Logs as _, Observation, Result, Subject,
     suite,
@@ -90,7 +91,9 @@ async fn a_look_at_a_folder_that_hangs_says_so_and_other_clusters_go_on() {
     assert!(world.fake.knows().cancelled.is_empty(), "what is not written down is not done");
     assert_eq!(other.look().await.unwrap().state, JobState::Running);
     drop(hangs);
-    while world.look().await.is_err() {
+    let began = std::time::Instant::now();
+    while let Err(error) = world.look().await {
+        assert!(began.elapsed() < PATIENCE, "the folder never answered again: {error}");
         tokio::task::yield_now().await;
     }
     assert_eq!(world.look().await.unwrap().state, JobState::Running);
@@ -108,9 +111,11 @@ async fn the_time_for_which_a_folder_hung_does_not_make_its_jobs_lost() {
     tokio::time::advance(Duration::from_secs(3600)).await;
     as_time_passes(world.look()).await.unwrap_err();
     drop(hangs);
+    let began = std::time::Instant::now();
     let seen = loop {
-        if let Ok(seen) = world.look().await {
-            break seen;
+        match world.look().await {
+            Ok(seen) => break seen,
+            Err(error) => assert!(began.elapsed() < PATIENCE, "the folder never answered again: {error}"),
         }
     };
     assert_eq!(seen.state, JobState::Running, "its node has the folder back no sooner than this server");
@@ -152,7 +157,9 @@ async fn a_folder_of_the_users_that_hangs_keeps_the_ends_of_other_jobs_from_nobo
         }
     }
     drop(hangs);
+    let began = std::time::Instant::now();
     loop {
+        assert!(began.elapsed() < PATIENCE, "the folder never answered again");
         let seen = world.slurm.look(&Subject::watched(&handles)).await;
         if seen.iter().all(Result::is_ok) {
             assert!(seen.into_iter().all(|seen| matches!(seen.unwrap().state, JobState::Succeeded(_))));

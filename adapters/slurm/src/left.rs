@@ -115,3 +115,39 @@ impl Left {
         self.notes.push(format!("{what} cannot be read: {error}."));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_is_read_or_it_is_told_why_it_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let plan = Plan { root: dir.path().to_owned(), ..Plan::default() };
+        let most = usize::try_from(RESULT_BYTES).unwrap();
+        let text = |bytes: usize| format!("\"{}\"", "x".repeat(bytes - 2));
+        for (written, is_read, told) in [
+            (Some(r#"{"energy": -7.5}"#.to_owned()), true, None),
+            (Some(text(most)), true, None),
+            (Some(text(most + 1)), false, Some("The result `out.json` is larger than 1048576 bytes.")),
+            (Some("{\"energy\": ".to_owned()), false, Some("The result `out.json` is no JSON: EOF while")),
+            (None, false, None),
+        ] {
+            let file = dir.path().join("out.json");
+            match &written {
+                Some(text) => std::fs::write(&file, text).unwrap(),
+                None => std::fs::remove_file(&file).unwrap(),
+            }
+            let mut left = Left::default();
+            let result = left.result(&plan, "out.json");
+            let wanted = written.filter(|_| is_read).map(|text| serde_json::from_str(&text).unwrap());
+            assert_eq!(result, wanted, "{told:?}");
+            assert_eq!(left.later, None, "nothing of it may pass");
+            match (told, left.into_content().as_slice()) {
+                (None, []) => {}
+                (Some(words), [Content::Text { text }]) => assert!(text.starts_with(words), "{text}"),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}

@@ -58,6 +58,36 @@ mod tests {
         (done, ends.into_values().next())
     }
 
+    /// As when Slurm starts a job twice after a crash of its controller, and as when it is put back into the queue.
+    #[test]
+    fn a_script_runs_once_and_with_requeue_once_for_each_time_that_it_was_put_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = folder(dir.path(), "echo it ran; exit 3", "set --\n");
+        let again = |requeue, restarts: &str| {
+            let script = wrapper(folder.path().to_str().unwrap(), requeue, false, false);
+            let mut bash = Command::new("/bin/bash");
+            bash.args(["--noprofile", "--norc", "-c", &script]).env("SLURM_RESTART_COUNT", restarts);
+            let done = bash.output().unwrap();
+            (String::from_utf8_lossy(&done.stdout).into_owned(), done.status.code())
+        };
+        let (ran, refused) = (("it ran\n".to_owned(), Some(3)), (String::new(), Some(97)));
+        let marker = || std::fs::read_to_string(folder.file("ends/job.0")).unwrap();
+        assert_eq!(again(false, "0"), ran);
+        let (first, marks) = (marker(), [(ONCE, true)]);
+        assert_eq!(folder.ran().unwrap().into_iter().collect::<Vec<_>>(), [(ONCE, false)]);
+        for restarts in ["0", "1"] {
+            assert_eq!(again(false, restarts), refused);
+            assert_eq!(folder.ran().unwrap().into_iter().collect::<Vec<_>>(), marks);
+            assert_eq!((marker(), folder.ends().unwrap().len()), (first.clone(), 1));
+        }
+        let second = Run { task: None, restart: 1 };
+        assert_eq!(again(true, "1"), ran);
+        assert_eq!(again(true, "1"), refused);
+        let marks = [(ONCE, true), (second, true)];
+        assert_eq!(folder.ran().unwrap().into_iter().collect::<Vec<_>>(), marks);
+        assert_eq!((marker(), folder.ends().unwrap()[&second].code), (first, 3));
+    }
+
     #[test]
     fn what_the_config_sets_reaches_the_script_and_nothing_of_the_wrapper() {
         let dir = tempfile::tempdir().unwrap();
