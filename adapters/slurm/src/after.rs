@@ -45,14 +45,14 @@ impl Slurm {
                 "{number} is no job that was submitted here, so that nothing can come after it"
             ))
         };
-        let live: Vec<_> =
-            self.driver.job(number).await?.into_iter().filter(|row| !row.state.has_ended()).collect();
+        let rows = self.driver.job(number).await?;
         let key = match named.key {
             Some(key) => key,
-            None => live
+            None => rows
                 .iter()
+                .filter(|row| handle::is_key(&row.name))
+                .min_by_key(|row| row.state.has_ended())
                 .map(|row| row.name.clone())
-                .find(|name| handle::is_key(name))
                 .ok_or_else(unknown)?,
         };
         if !self.is_ours(&key).await? {
@@ -79,7 +79,7 @@ impl Slurm {
             };
         }
         // One that has just ended is Slurm's to judge for as long as it knows it.
-        match live.iter().any(|row| row.name == key) {
+        match rows.iter().any(|row| row.name == key && !row.state.has_ended()) {
             true => Ok(Some(format!("{}:{number}", after.when.option()))),
             false => Err(Error::unavailable(format!("how the job {number} ended is not known yet"))),
         }

@@ -145,10 +145,11 @@ async fn what_is_wrong_is_refused_and_nothing_is_submitted() {
         json!({"resources": {"partition": {"value": "{{ partition }}", "allowed": ["main*", "short"]}}});
     let below = json!({"working_dir": format!("{}/{{{{ project }}}}", world.folder().display())});
     let memory = json!({"resources": {"memory": {"value": "{{ memory }}", "max": "1G"}}});
-    let rows: [(&str, Value, Value, &str); 14] = [
+    let rows: [(&str, Value, Value, &str); 15] = [
         ("unknown partition", json!({}), json!({"resources": {"partition": "nowhere"}}), "partition"),
         ("bad account", json!({}), json!({"resources": {"account": "nobody"}}), "account"),
         ("unknown quality of service", json!({}), json!({"resources": {"qos": "gold"}}), "qos"),
+        ("unknown reservation", json!({}), json!({"resources": {"reservation": "nowhere"}}), "reservation"),
         ("unknown feature", json!({}), json!({"resources": {"constraint": "amd"}}), "feature"),
         ("over the limit of the cluster", json!({}), json!({"resources": {"cpus": 100_000}}), "processors"),
         ("over a bound", json!({"hours": 11}), bounded.clone(), "10:00:00"),

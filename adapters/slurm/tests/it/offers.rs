@@ -15,6 +15,10 @@ async fn a_script_is_offered_with_its_quality_of_service_beside_one_that_is_wron
     let tools = world.backend.discovery().unwrap().discover().await.unwrap();
     let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
     assert_eq!(names, ["right"]);
+    let (partition, minutes) =
+        (&tools[0].input_schema["properties"]["partition"], &tools[0].input_schema["properties"]["minutes"]);
+    assert_eq!(partition["enum"], json!(["main", "short"]), "the third is down: {partition}");
+    assert_eq!(minutes["maximum"], json!(24 * 60), "{minutes}");
     let qos = &tools[0].input_schema["properties"]["qos"];
     assert_eq!(qos["enum"], json!(["fast", "normal"]), "{qos}");
     assert!(qos["description"].as_str().unwrap().contains("fast (at most 00:01:00)"), "{qos}");

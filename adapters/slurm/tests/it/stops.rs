@@ -4,7 +4,8 @@ use serde_json::{Map, json};
 use taskbridge_sdk::suite::job as call;
 use taskbridge_sdk::{Answer, ErrorKind, JobState, Taken};
 
-use crate::world::{World, ended, eventually, number, runs, until};
+use crate::cluster::Fault;
+use crate::world::{Held, World, ended, eventually, number, runs, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_waits_is_cancelled_and_never_runs() {
@@ -47,20 +48,44 @@ async fn a_job_that_runs_is_cancelled_with_all_that_it_started() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_is_ending_is_cancelled_and_that_says_what_came_of_it() {
-    let world = World::new().await;
-    // It takes its time to end, and Slurm kills it after two seconds.
-    let job = world.job("ends", "trap 'sleep 600' TERM; touch begun; sleep 600 & wait; wait");
+    // It takes its time to end, Slurm kills it after two seconds, and it is not over before this lets it be.
+    let dir = tempfile::tempdir().unwrap();
+    let (epilog, over) = (dir.path().join("epilog"), dir.path().join("over"));
+    let lines = format!("#!/bin/sh\nuntil [ -e {} ]; do sleep 0.1; done\n", over.display());
+    std::fs::write(&epilog, lines).unwrap();
+    std::fs::set_permissions(&epilog, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let cluster = Held::own(&["--set", &format!("Epilog={}", epilog.display())]);
+    let world = World::on(cluster, json!({})).await;
+    let begun = world.folder().join("begun");
+    let lines = format!("trap 'sleep 600' TERM; touch {}; sleep 600 & wait; wait", begun.display());
+    let job = world.job("ends", &lines);
     let handle = world.backend.start(&job).await.unwrap().handle;
-    runs(&*world.backend, &handle).await;
+    eventually("it has begun", || begun.exists()).await;
     world.backend.cancel(&handle).await.unwrap();
-    eventually("it is completing", || {
-        world.queue(&job)[0].contains("COMPLETING") || world.queue(&job)[0].contains("CANCELLED")
-    })
-    .await;
+    let is_ending = || world.queue(&job)[0].contains("COMPLETING");
+    eventually("it is completing", is_ending).await;
     world.backend.cancel(&handle).await.unwrap();
+    assert!(is_ending(), "{:?}", world.queue(&job));
+    assert_eq!(runs(&*world.backend, &handle).await.state, JobState::Running);
+    std::fs::write(over, "").unwrap();
     let seen = ended(&*world.backend, &handle).await;
     assert!(matches!(seen.state, JobState::Cancelled(_)), "{seen:?}");
     assert_eq!(ended(&*world.backend, &handle).await, seen);
+}
+
+/// scancel says yes to everything.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancellation_that_did_nothing_is_seen_and_the_next_one_ends_the_job() {
+    let world = World::new().await;
+    let job = world.job_with("waits", "true", json!({}), json!({"resources": {"partition": "closed"}}));
+    let handle = world.backend.start(&job).await.unwrap().handle;
+    world.commands.fault("scancel", Fault::Says(""));
+    let error = world.backend.cancel(&handle).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(error.to_string().contains("scancel was taken, and the job is still PENDING"), "{error}");
+    assert_eq!(world.backend.observe(&handle).await.unwrap().state, JobState::Queued);
+    world.backend.cancel(&handle).await.unwrap();
+    assert!(matches!(ended(&*world.backend, &handle).await.state, JobState::Cancelled(_)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -142,9 +167,7 @@ async fn a_signal_reaches_what_runs_once_and_nothing_of_what_waits() {
 #[tokio::test(flavor = "multi_thread")]
 async fn by_slurmrestd_a_signal_reaches_the_steps_and_nothing_of_what_waits() {
     let world = World::new().await;
-    let rest = world.cluster.rest();
-    let rest = json!({"url": rest.address, "user": world.cluster.user, "token": rest.token});
-    let by_rest = world.another(json!({"rest": rest})).await.unwrap();
+    let by_rest = world.by_rest(json!({})).await;
     let (heard, begun) = (world.folder().join("heard"), world.folder().join("begun"));
     let step = format!(
         "trap 'echo heard >>{}' USR1; touch {}; while :; do sleep 0.1; done",

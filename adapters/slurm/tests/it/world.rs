@@ -85,6 +85,20 @@ impl World {
         connect(self.dir.path(), config(&self.commands, more)).await
     }
 
+    /// One more backend over the same jobs, by slurmrestd.
+    pub(crate) async fn by_rest(&self, more: Value) -> Arc<dyn Backend> {
+        let rest = self.cluster.rest();
+        let mut config =
+            json!({"rest": {"url": rest.address, "user": self.cluster.user, "token": rest.token}});
+        merge(&mut config, &more);
+        self.another(config).await.unwrap()
+    }
+
+    /// Lines of a script that wait until a test has made this file of its folder.
+    pub(crate) fn wait_for(&self, name: &str) -> String {
+        format!("until [ -e '{}' ]; do sleep 0.1; done", self.folder().join(name).display())
+    }
+
     /// A folder of the test's own, in which its config would lie.
     pub(crate) fn folder(&self) -> &Path {
         self.dir.path()
@@ -166,6 +180,19 @@ pub(crate) async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
         assert!(start.elapsed() < PATIENCE, "it never happened that {what}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
+}
+
+/// What comes of this, which must not take for ever.
+pub(crate) async fn in_time<T>(what: &str, comes: impl Future<Output = T>) -> T {
+    let came = tokio::time::timeout(PATIENCE, comes).await;
+    came.unwrap_or_else(|_| panic!("it never happened that {what}"))
+}
+
+/// For how many seconds something "has not answered", by these words.
+#[track_caller]
+pub(crate) fn silent_for(words: &str) -> u64 {
+    let (_, after) = words.split_once("has not answered for ").unwrap_or_else(|| panic!("{words}"));
+    after.split(' ').next().unwrap().parse().unwrap()
 }
 
 /// The output of a job that ended.

@@ -1,0 +1,85 @@
+//! What a job is asked to be, and what it is handed, as a real cluster and a real script see it, by both drivers.
+
+use serde_json::json;
+use taskbridge_sdk::{FileContent, InputFile, JobState};
+
+use crate::world::{World, assert_says, ended, number};
+
+/// A reservation of the test's own, in the far future, so that no other job is in its way.
+struct Reservation<'a>(&'a World, String);
+
+impl<'a> Reservation<'a> {
+    fn new(world: &'a World) -> Self {
+        let name = format!("tb-{}", std::process::id());
+        let (named, user) = (format!("reservationname={name}"), format!("users={}", world.cluster.user));
+        let what =
+            ["create", "reservation", &named, &user, "starttime=now+20days", "duration=10", "corecnt=1"];
+        world.cluster.run("scontrol", &[&what[..], &["partition=main"]].concat());
+        Self(world, name)
+    }
+}
+
+impl Drop for Reservation<'_> {
+    fn drop(&mut self) {
+        drop(self.0.cluster.try_run("scontrol", &["delete", &format!("reservationname={}", self.1)]));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_target_and_its_script_ask_for_is_what_slurm_was_asked_for() {
+    let world = World::new().await;
+    let reservation = Reservation::new(&world);
+    let Reservation(_, name) = &reservation;
+    let lines = "#SBATCH --time=1\n#SBATCH --mem=11M\ntrue";
+    let asks = json!({"account": "other", "qos": "fast", "constraint": "intel", "reservation": name});
+    let wins = json!({"time": "7", "reservation": name});
+    for backend in [world.backend.clone(), world.by_rest(json!({})).await] {
+        let mut handles = Vec::new();
+        for (resources, wanted) in [
+            (&asks, format!("other fast intel {name} 1:00 11M")),
+            (&wins, format!("lab normal (null) {name} 7:00 11M")),
+        ] {
+            let job = world.job_with("asks", lines, json!({}), json!({"resources": resources}));
+            let handle = backend.start(&job).await.unwrap().handle;
+            let shown =
+                world.cluster.run("squeue", &["-h", "-j", &number(&handle), "-o", "%a %q %f %v %l %m"]);
+            assert_eq!(shown.trim(), wanted);
+            handles.push(handle);
+        }
+        for handle in handles {
+            backend.cancel(&handle).await.unwrap();
+            ended(&*backend, &handle).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_that_came_with_a_call_are_there_whatever_they_are_called() {
+    let world = World::new().await;
+    let place = world.folder().join("on the server's disk");
+    std::fs::write(&place, "by path\n").unwrap();
+    let file = |parameter: &str, name: &str, content| InputFile {
+        parameter: parameter.to_owned(),
+        name: name.to_owned(),
+        content,
+    };
+    let inline = |text: &str| FileContent::Inline(text.as_bytes().to_vec());
+    let args = json!({"args": ["{{ a }}", "{{ b }}", "{{ c }}"]});
+    let arguments = json!({"a": "", "b": "", "c": ""});
+    let lines = r#"cat "$1" "$2" "$3"; for file; do echo "<${file##*/}>"; done; rm "$3""#;
+    for backend in [world.backend.clone(), world.by_rest(json!({})).await] {
+        let mut job = world.job_with("reads", lines, arguments.clone(), args.clone());
+        job.files = vec![
+            file("a", "../../it leads elsewhere", inline("of a name with slashes\n")),
+            file("b", "it's $(a) \"name\"", inline("of a name with quotes\n")),
+            file("c", "plain.txt", FileContent::Path(place.clone())),
+        ];
+        let handle = backend.start(&job).await.unwrap().handle;
+        let seen = ended(&*backend, &handle).await;
+        assert!(matches!(seen.state, JobState::Succeeded(_)), "{seen:?}");
+        let printed = "of a name with slashes\nof a name with quotes\nby path\n\
+                       <0-file>\n<1-it's $(a) \"name\">\n<2-plain.txt>\n";
+        assert_says(&seen, &[printed]);
+        assert!(place.exists(), "a job has a copy of its own");
+    }
+}

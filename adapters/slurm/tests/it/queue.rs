@@ -1,0 +1,97 @@
+//! Jobs that wait: where they stand in the queue, when they may begin, and those that are put back into it.
+
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::json;
+use taskbridge_sdk::{Backend, JobHandle, JobSpec, JobState};
+
+use crate::world::{Held, World, assert_says, ended, eventually, number, runs, until};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_waits_says_its_position_and_its_expected_start() {
+    let often = json!({"position_every": "1s"});
+    let world = World::on(Held::own(&["--rest", "--cpus", "1"]), often.clone()).await;
+    let by_rest = world.by_rest(often).await;
+    let job =
+        |name: &str| world.job_with(name, "exec sleep 600", json!({}), json!({"resources": {"time": "20"}}));
+    let mut handles = vec![world.backend.start(&job("runs")).await.unwrap().handle];
+    runs(&*world.backend, &handles[0]).await;
+    for name in ["first", "second"] {
+        handles.push(world.backend.start(&job(name)).await.unwrap().handle);
+    }
+    for backend in [&world.backend, &by_rest] {
+        for (position, handle) in handles.iter().enumerate().skip(1) {
+            let wanted = format!(", position {position}, expected start 20");
+            let seen = until(&**backend, handle, &wanted, |seen| {
+                let words = seen.message.as_deref().unwrap_or_default();
+                words.contains(&wanted).then(|| seen.clone())
+            })
+            .await;
+            assert_eq!(seen.state, JobState::Queued, "{seen:?}");
+        }
+    }
+    for handle in handles.iter().rev() {
+        world.backend.cancel(handle).await.unwrap();
+    }
+}
+
+/// Where a job counts how often it runs.
+fn count(world: &World, name: &str) -> PathBuf {
+    world.folder().join(format!("{name}.runs"))
+}
+
+/// A job that says each time that it runs, and ends once it was put back.
+fn again(world: &World, name: &str, requeue: bool) -> JobSpec {
+    let lines = format!(
+        "echo $SLURM_RESTART_COUNT >>'{}'; [ \"${{SLURM_RESTART_COUNT:-0}}\" = 0 ] || exit 0; sleep 600 & wait",
+        count(world, name).display()
+    );
+    world.job_with(name, &lines, json!({}), json!({"requeue": requeue}))
+}
+
+/// How often its script ran, and the names of its marks.
+fn ran(world: &World, name: &str, handle: &JobHandle) -> (usize, Vec<String>) {
+    let key = handle.as_str().rsplit('/').next().unwrap();
+    let marks = fs::read_dir(world.folder().join("jobs").join(key).join("ran")).unwrap();
+    let mut marks: Vec<_> = marks.map(|mark| mark.unwrap().file_name().into_string().unwrap()).collect();
+    marks.sort();
+    (fs::read_to_string(count(world, name)).unwrap_or_default().lines().count(), marks)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_is_run_again_where_that_is_allowed_and_nowhere_else() {
+    let world = World::on(Held::own(&["--rest", "--cred-expire", "10"]), json!({})).await;
+    let by_rest = world.by_rest(json!({})).await;
+    let start = async |backend: &dyn Backend, name: &str, requeue: bool| {
+        let handle = backend.start(&again(&world, name, requeue)).await.unwrap().handle;
+        eventually("it runs", || count(&world, name).exists()).await;
+        handle
+    };
+    let requeue = |handle: &JobHandle| world.cluster.try_run("scontrol", &["requeue", &number(handle)]);
+    let may = start(&*world.backend, "may", true).await;
+    let may_by_rest = start(&*by_rest, "may-by-rest", true).await;
+    let may_not = start(&*world.backend, "may-not", false).await;
+    for handle in [&may, &may_by_rest] {
+        let done = requeue(handle);
+        assert!(done.status.success(), "{done:?}");
+        let seen = until(&*world.backend, handle, "that it was put back", |seen| {
+            let words = seen.message.as_deref().unwrap_or_default();
+            words.contains("put back into the queue once").then(|| seen.clone())
+        });
+        assert!(!seen.await.state.has_ended());
+    }
+    let refused = requeue(&may_not);
+    assert!(!refused.status.success(), "{refused:?}");
+    assert_eq!(runs(&*world.backend, &may_not).await.state, JobState::Running);
+    for (backend, name, handle) in [(&world.backend, "may", &may), (&by_rest, "may-by-rest", &may_by_rest)] {
+        let seen = ended(&**backend, handle).await;
+        assert!(matches!(seen.state, JobState::Succeeded(_)), "{seen:?}");
+        assert_says(&seen, &["this was run 2"]);
+        assert_eq!(ran(&world, name, handle), (2, vec!["job.0".to_owned(), "job.1".to_owned()]));
+    }
+    world.backend.cancel(&may_not).await.unwrap();
+    let seen = ended(&*world.backend, &may_not).await;
+    assert!(matches!(seen.state, JobState::Cancelled(_)), "{seen:?}");
+    assert_eq!(ran(&world, "may-not", &may_not), (1, vec!["job.0".to_owned()]));
+}
