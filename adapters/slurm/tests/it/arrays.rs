@@ -4,7 +4,7 @@ use serde_json::json;
 use taskbridge_sdk::{ErrorKind, JobState};
 
 use crate::cluster::Fault;
-use crate::world::{Held, World, assert_says, ended, eventually, number, until};
+use crate::world::{Held, World, assert_says, ended, eventually, number, output, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_element_is_a_task_and_a_table_tells_which_failed() {
@@ -16,7 +16,10 @@ async fn each_element_is_a_task_and_a_table_tells_which_failed() {
     let handle = world.backend.start(&job).await.unwrap().handle;
     let seen = ended(&*world.backend, &handle).await;
     assert!(matches!(seen.state, JobState::Failed(_)), "{seen:?}");
-    assert_says(&seen, &["exit code 7", "element bad"]);
+    assert_says(&seen, &["\n1 | failed | exit code 7 | ", "\n3 | succeeded |  | ", "element bad"]);
+    let tasks = &output(&seen).structured.as_ref().unwrap()["tasks"];
+    assert_eq!((&tasks[1]["task"], &tasks[1]["exit_code"]), (&json!(1), &json!(7)), "{tasks}");
+    assert_eq!((&tasks[3]["end"], &tasks[3]["exit_code"]), (&json!("succeeded"), &json!(0)), "{tasks}");
     assert_eq!(world.queue(&job).len(), 4);
     assert!(!std::path::Path::new("/tmp/never").exists(), "an element was run");
 }
@@ -74,6 +77,7 @@ async fn an_array_of_200_000_elements_is_refused_and_nothing_submitted() {
     let job = world.job_with("many", "true", json!({"numbers": numbers}), target);
     let error = world.backend.start(&job).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
+    assert!(error.to_string().contains("200000 elements"), "{error}");
     assert!(world.queue(&job).is_empty(), "{:?}", world.queue(&job));
 }
 

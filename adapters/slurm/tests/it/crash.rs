@@ -68,6 +68,9 @@ async fn each_script_runs_once(start: impl AsyncFn(&World, &JobSpec, usize) -> J
         let job = world.job(&format!("job-{number}"), &lines);
         handles.push(start(&world, &job, number).await);
     }
+    for handle in &handles {
+        assert_one_was_released(&world, handle);
+    }
     let mut succeeded = 0;
     for (number, handle) in handles.iter().enumerate() {
         let began = std::time::Instant::now();
@@ -92,6 +95,13 @@ async fn each_script_runs_once(start: impl AsyncFn(&World, &JobSpec, usize) -> J
         succeeded += 1;
     }
     assert!(succeeded > 0, "nothing was seen to go on over a kill");
+}
+
+/// Of the jobs of a key, those that were never released have no priority, and keep none as they are cancelled.
+fn assert_one_was_released(world: &World, handle: &JobHandle) {
+    let key = handle.as_str().rsplit('/').next().unwrap();
+    let all = world.cluster.run("squeue", &["-h", "-t", "all", "-n", key, "-o", "%i %T %r %Q"]);
+    assert!(all.lines().filter(|row| !row.ends_with(" 0")).count() <= 1, "two were released: {all}");
 }
 
 /// By the cluster's own records, the controller forgot a job of this number, and it does not show this one as completed.

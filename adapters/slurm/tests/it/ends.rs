@@ -7,7 +7,7 @@ use serde_json::json;
 use taskbridge_sdk::{JobState, LogRequest};
 
 use crate::world::{
-    Held, World, assert_says, ended, eventually, number, output, runs, says, tried_otherwise,
+    Held, World, assert_says, ended, eventually, in_time, number, output, runs, says, tried_otherwise,
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -18,7 +18,7 @@ async fn success_tells_how_long_and_hands_back_structured_output() {
     let (_, seen) = world.run(&job).await;
     assert!(matches!(seen.state, JobState::Succeeded(_)), "{seen:?}");
     assert_eq!(output(&seen).structured, Some(json!({"energy": -7.5, "atoms": [1, 2]})));
-    assert_says(&seen, &["working"]);
+    assert_says(&seen, &["The job succeeded.\nran for ", "working"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -48,7 +48,7 @@ async fn a_time_limit_is_told_with_what_to_raise() {
     let target = json!({"resources": {"time": "1"}});
     let (_, seen) = world.run(&world.job_with("slow", "sleep 600", json!({}), target)).await;
     assert!(matches!(seen.state, JobState::Failed(_)), "{seen:?}");
-    assert_says(&seen, &["time limit", "1:00"]);
+    assert_says(&seen, &["time limit", "It asked for 00:01:00 and ran for 00:01:", "Raise `--time`."]);
 }
 
 /// Slurm says this where the kernel keeps the limit, and this machine lets us have such limits: as root, and with the first version of
@@ -99,31 +99,48 @@ async fn big_logs_are_read_from_their_end() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_log_grows_as_it_is_printed() {
     let world = World::new().await;
-    let job = world.job("waits", "echo begun; while [ ! -e go ]; do sleep 0.1; done; echo gone");
-    let handle = world.backend.start(&job).await.unwrap().handle;
-    runs(&*world.backend, &handle).await;
+    let lines = format!("echo begun; {}; echo gone; {}", world.wait_for("go"), world.wait_for("end"));
+    let handle = world.backend.start(&world.job("waits", &lines)).await.unwrap().handle;
     let logs = world.backend.logs().unwrap();
     let request = LogRequest { max_bytes: 1000, search: None };
-    while logs.tail(&handle, &request).await.unwrap().text != "begun\n" {
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    for (wanted, next) in [("begun\n", "go"), ("begun\ngone\n", "end")] {
+        in_time(&format!("its log is {wanted:?}"), async {
+            while logs.tail(&handle, &request).await.unwrap().text != wanted {
+                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            }
+        })
+        .await;
+        assert_eq!(runs(&*world.backend, &handle).await.state, JobState::Running, "it is read meanwhile");
+        fs::write(world.folder().join(next), "").unwrap();
     }
-    world.backend.cancel(&handle).await.unwrap();
     ended(&*world.backend, &handle).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_the_controller_forgot_is_known_by_the_accounting() {
-    let world = World::on(Held::own(&["--accounting", "--min-job-age", "2"]), json!({})).await;
-    let job = world.job("fails", "echo gone soon; exit 4");
-    let handle = world.backend.start(&job).await.unwrap().handle;
-    eventually("the controller forgets the job", || {
-        let known = world.cluster.try_run("squeue", &["-h", "-t", "all", "-j", &number(&handle), "-o", "%T"]);
-        !known.status.success() || known.stdout.is_empty()
-    })
-    .await;
-    let seen = ended(&*world.backend, &handle).await;
-    assert!(matches!(seen.state, JobState::Failed(_)), "{seen:?}");
-    assert_says(&seen, &["exit code 4", "gone soon"]);
+    let cluster = Held::own(&["--accounting", "--min-job-age", "2"]);
+    let world = World::on(cluster, json!({"accounting_wait": "60s"})).await;
+    // The first leaves a marker, and the accounting alone knows what it used. Of the second, whose wrapper is killed, the
+    // accounting alone knows how it ended.
+    let rows = [
+        ("sleep 1.2; echo gone soon; exit 4", "exit code 4", "gone soon"),
+        ("echo no marker; sleep 1.2; kill -KILL $PPID", "SIGKILL", "no marker"),
+    ];
+    let mut handles = Vec::new();
+    for (lines, ..) in rows {
+        handles.push(world.backend.start(&world.job("fails", lines)).await.unwrap().handle);
+    }
+    for (handle, (_, why, printed)) in handles.iter().zip(rows) {
+        eventually("the controller forgets the job", || {
+            let known =
+                world.cluster.try_run("squeue", &["-h", "-t", "all", "-j", &number(handle), "-o", "%T"]);
+            !known.status.success() || known.stdout.is_empty()
+        })
+        .await;
+        let seen = ended(&*world.backend, handle).await;
+        assert!(matches!(seen.state, JobState::Failed(_)), "{seen:?}");
+        assert_says(&seen, &[why, printed, "CPU efficiency"]);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -184,5 +201,5 @@ async fn a_log_that_cannot_be_read_is_a_clear_error() {
     let read =
         world.backend.logs().unwrap().tail(&handle, &LogRequest { max_bytes: 100, search: None }).await;
     let error = read.unwrap_err().to_string();
-    assert!(error.contains("logs/out") || error.contains("log"), "{error}");
+    assert_eq!(error, "the job's log cannot be read: it is not a regular file");
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use taskbridge_sdk::{ErrorKind, JobState, LogRequest};
 
-use crate::world::{Held, World, assert_says, ended, eventually, runs, tried_otherwise, until};
+use crate::world::{Held, World, assert_says, ended, eventually, runs, silent_for, tried_otherwise, until};
 
 /// Mounts it, says so, and takes it away at the end of its input.
 const SERVER: &str = r#"
@@ -96,10 +96,7 @@ async fn a_folder_that_hangs_is_told_and_holds_up_nobody_else() {
     for error in <[_; 4]>::from(errors) {
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
         let says = error.to_string();
-        assert!(
-            says.contains(jobs.to_str().unwrap()) && says.contains("has not answered for 10 s"),
-            "{says}"
-        );
+        assert!(says.contains(jobs.to_str().unwrap()) && silent_for(&says) >= 10, "{says}");
     }
     assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
     assert!(world.queue(&other).is_empty(), "{:?}", world.queue(&other));

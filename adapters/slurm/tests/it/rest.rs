@@ -6,7 +6,7 @@ use serde_json::json;
 use taskbridge_sdk::{ErrorKind, JobState};
 
 use crate::proxy::{Fault, Proxy};
-use crate::world::{Held, World, assert_says, ended, merge, runs};
+use crate::world::{Held, World, assert_says, ended, in_time, merge, runs};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_list_is_sent_again_only_when_something_changed() {
@@ -17,10 +17,14 @@ async fn a_list_is_sent_again_only_when_something_changed() {
     let handle = world.backend.start(&world.job("waits", "exec sleep 600")).await.unwrap().handle;
     runs(&*world.backend, &handle).await;
     // The controller's clock is known to the second.
-    while !proxy.seen().iter().any(|(line, status)| line.contains("/jobs?update_time=") && *status == 304) {
-        tokio::time::sleep(Duration::from_millis(500)).await;
-        assert_eq!(world.backend.observe(&handle).await.unwrap().state, JobState::Running);
-    }
+    in_time("the list is not sent again", async {
+        let unchanged = |seen: &(String, u16)| seen.0.contains("/jobs?update_time=") && seen.1 == 304;
+        while !proxy.seen().iter().any(unchanged) {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            assert_eq!(world.backend.observe(&handle).await.unwrap().state, JobState::Running);
+        }
+    })
+    .await;
     world.backend.cancel(&handle).await.unwrap();
     let seen = ended(&*world.backend, &handle).await;
     assert!(matches!(seen.state, JobState::Cancelled(_)), "the change was seen: {seen:?}");
