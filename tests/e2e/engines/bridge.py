@@ -11,19 +11,24 @@ from typing import IO
 
 from peer import SECONDS, Failed
 
-
 # Below the ports that the kernel gives to outgoing connections: one of those could hold the address while the bridge is down.
 PORTS = range(20_000, 32_000)
+# What keeps ports from others on this machine that take theirs as tests/slurm does, also while nobody listens.
+MARKS: list[socket.socket] = []
 
 
 def free_port() -> int:
     for port in random.sample(PORTS, 100):
+        mark = socket.socket(socket.AF_UNIX)
         with socket.socket() as listener:
             try:
+                mark.bind(f"\0taskbridge-test-port-{port}")
                 listener.bind(("127.0.0.1", port))
-                return port
             except OSError:
+                mark.close()
                 continue
+        MARKS.append(mark)
+        return port
     raise Failed("no port is free")
 
 
