@@ -33,7 +33,7 @@ REFUSAL = "slurm: error: Unable to contact slurm controller (connect failure)"
 # The controller is killed after so many seconds, more or less, as long as there are calls.
 KILLED_EVERY = 12
 # So many times at first it is sooner, so that a short run is not over before them. The third time it is stopped.
-SOONER, SOON = 4, 5
+SOONER, SOON = 4, 4
 STOPPED_AT = 2
 # For how long it is stopped once.
 AWAY = int(os.environ.get("TASKBRIDGE_SLURM_AWAY", "15"))
