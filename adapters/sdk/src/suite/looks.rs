@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use crate::{Backend, JobHandle, Observation};
+use crate::{Backend, ErrorKind, JobHandle, Observation};
 
 /// Longer than anything takes on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(180);
@@ -13,7 +13,7 @@ pub const PATIENCE: Duration = Duration::from_secs(180);
 /// Looks until something is seen.
 ///
 /// # Panics
-/// When a look fails, when the job ends without it, and when it takes too long.
+/// When a look fails but for asking too often, when the job ends without it, and when it takes too long.
 pub async fn until<T>(
     backend: &dyn Backend,
     handle: &JobHandle,
@@ -22,7 +22,16 @@ pub async fn until<T>(
 ) -> T {
     let start = Instant::now();
     loop {
-        let observation = backend.observe(handle).await.expect("the job can be looked at");
+        let observation = match backend.observe(handle).await {
+            Ok(observation) => observation,
+            // It is to be asked later, and is.
+            Err(error) if matches!(error.kind(), ErrorKind::Limited { .. }) => {
+                assert!(start.elapsed() < PATIENCE, "never saw {what}; last: {error}");
+                sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+            Err(error) => panic!("the job cannot be looked at: {error} ({})", error.kind()),
+        };
         if let Some(found) = seen(&observation) {
             return found;
         }
@@ -35,7 +44,7 @@ pub async fn until<T>(
 /// Waits for the end.
 ///
 /// # Panics
-/// When a look fails, and when it takes too long.
+/// When a look fails but for asking too often, and when it takes too long.
 pub async fn ended(backend: &dyn Backend, handle: &JobHandle) -> Observation {
     until(backend, handle, "an end", |seen| seen.state.has_ended().then(|| seen.clone())).await
 }

@@ -47,6 +47,8 @@ impl Asking {
             Way::Activity => plain.aws.create_activity().name(&name).send().await.unwrap().activity_arn,
             Way::Queue => plain.sqs.create_queue().queue_name(&name).send().await.unwrap().queue_url.unwrap(),
         };
+        // One test has one turn.
+        drop(plain);
         Self { world: World::with(kind, more.clone()).await, more, way, place }
     }
 

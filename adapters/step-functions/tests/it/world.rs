@@ -17,6 +17,7 @@ use taskbridge_sdk::{
     Adapter as _, Backend, Connect, Content, JobSpec, JobState, Observation, Output, Result,
 };
 use taskbridge_step_functions::StepFunctions;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::JoinSet;
 
 use crate::proxy::Proxy;
@@ -29,6 +30,10 @@ pub(crate) const SECRET: &str = "s3cr3t/of+the/tests";
 
 /// How long the server would wait for a call.
 pub(crate) const LIMIT: Duration = Duration::from_secs(120);
+
+/// The stand-ins answer one request after the other, and what waits there has times of its own: so few tests go on at once, however many
+/// could.
+static TURNS: Semaphore = Semaphore::const_new(2);
 
 pub(crate) struct World {
     pub(crate) proxy: Proxy,
@@ -43,6 +48,7 @@ pub(crate) struct World {
     dir: tempfile::TempDir,
     /// Waits for hints of the backend, as a server does.
     listening: JoinSet<()>,
+    _turn: SemaphorePermit<'static>,
 }
 
 impl World {
@@ -52,6 +58,7 @@ impl World {
 
     /// With these members in its config.
     pub(crate) async fn with(kind: Kind, more: Value) -> Self {
+        let turn = TURNS.acquire().await.unwrap();
         let standin = tokio::task::block_in_place(|| Standin::shared(kind));
         assert_eq!(standin.kind, kind);
         let proxy = Proxy::before(standin.port).await;
@@ -78,7 +85,7 @@ impl World {
         listen(&mut listening, backend.clone());
         let sqs = aws_sdk_sqs::Client::from_conf(sqs.build());
         let logs = aws_sdk_cloudwatchlogs::Client::from_conf(logs.build());
-        Self { proxy, backend, aws: Client::from_conf(aws), sqs, logs, dir, listening }
+        Self { proxy, backend, aws: Client::from_conf(aws), sqs, logs, dir, listening, _turn: turn }
     }
 
     /// Another server in place of this one, which is gone at once with all that it kept in memory.
