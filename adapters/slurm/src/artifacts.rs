@@ -129,7 +129,10 @@ fn read(plan: &Plan, name: &str, max: u64) -> Result<Option<ArtifactData>> {
         return Ok(None);
     }
     let broken = |e| Error::unavailable(format!("the artifact `{name}` cannot be read")).caused_by(e);
-    let Some(file) = open_within(plan, name).map_err(broken)? else { return Ok(None) };
+    let Some(file) = open_within(plan, name).map_err(broken)? else {
+        // Where the folder itself is not there, as of a file system that is not mounted, nothing is known of the file.
+        return fs::metadata(&plan.root).map(|_| None).map_err(broken);
+    };
     let size = file.metadata().map_err(broken)?.len();
     ArtifactData::read(name, Steps(file), size, max.min(plan.max_artifact_bytes)).map(Some)
 }
@@ -179,6 +182,8 @@ mod tests {
         for name in ["link.csv", "up/secret", "../secret", "fifo.csv", "other.txt", "no.csv"] {
             assert_eq!(read(&plan, name, 99).unwrap(), None, "{name}");
         }
+        let unmounted = Plan { root: dir.path().join("scratch"), ..plan.clone() };
+        assert!(read(&unmounted, "a/b/x.csv", 6).is_err(), "it may be there once it is mounted");
         // What another user's job would have us read, and they do not own.
         let stranger = UnixUser { name: "asmith".to_owned(), number: u32::MAX - 1, group: 0 };
         let plan = Plan { user: Some(stranger), ..plan };
