@@ -20,7 +20,7 @@ pub(crate) fn wrapper(folder: &str, requeue: bool, shared: bool, elements: bool)
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
+    use std::path::{Path, PathBuf};
     use std::process::{Command, Output};
 
     use super::*;
@@ -72,20 +72,27 @@ mod tests {
         };
         let (ran, refused) = (("it ran\n".to_owned(), Some(3)), (String::new(), Some(97)));
         let marker = || std::fs::read_to_string(folder.file("ends/job.0")).unwrap();
+        // Whether another came to its fence.
+        let fences = || {
+            let began = |(run, fence): (Run, PathBuf)| (run, Folder::began(&fence).unwrap().unwrap());
+            let mut fences: Vec<_> = folder.fences().unwrap().into_iter().map(began).collect();
+            fences.sort();
+            fences
+        };
         assert_eq!(again(false, "0"), ran);
         let (first, marks) = (marker(), [(ONCE, true)]);
-        assert_eq!(folder.ran().unwrap().into_iter().collect::<Vec<_>>(), [(ONCE, false)]);
+        assert_eq!(fences(), [(ONCE, false)]);
         for restarts in ["0", "1"] {
             assert_eq!(again(false, restarts), refused);
-            assert_eq!(folder.ran().unwrap().into_iter().collect::<Vec<_>>(), marks);
-            assert_eq!((marker(), folder.ends().unwrap().len()), (first.clone(), 1));
+            assert_eq!(fences(), marks);
+            assert_eq!((marker(), folder.all_runs().ends.len()), (first.clone(), 1));
         }
         let second = Run { task: None, restart: 1 };
         assert_eq!(again(true, "1"), ran);
         assert_eq!(again(true, "1"), refused);
         let marks = [(ONCE, true), (second, true)];
-        assert_eq!(folder.ran().unwrap().into_iter().collect::<Vec<_>>(), marks);
-        assert_eq!((marker(), folder.ends().unwrap()[&second].code), (first, 3));
+        assert_eq!(fences(), marks);
+        assert_eq!((marker(), folder.all_runs().ends[&second].code), (first, 3));
     }
 
     #[test]
