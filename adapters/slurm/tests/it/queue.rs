@@ -59,6 +59,12 @@ fn ran(world: &World, name: &str, handle: &JobHandle) -> (usize, Vec<String>) {
     (fs::read_to_string(count(world, name)).unwrap_or_default().lines().count(), marks)
 }
 
+/// What a run leaves that found its job's script to have run already.
+fn mark_of_again(world: &World, handle: &JobHandle) -> PathBuf {
+    let key = handle.as_str().rsplit('/').next().unwrap();
+    world.folder().join("jobs").join(key).join("ran/job.0/again")
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_is_run_again_where_that_is_allowed_and_nowhere_else() {
     let world = World::on(Held::own(&["--rest", "--cred-expire", "10"]), json!({})).await;
@@ -72,7 +78,9 @@ async fn a_job_is_run_again_where_that_is_allowed_and_nowhere_else() {
     let may = start(&*world.backend, "may", true).await;
     let may_by_rest = start(&*by_rest, "may-by-rest", true).await;
     let may_not = start(&*world.backend, "may-not", false).await;
-    for handle in [&may, &may_by_rest] {
+    // slurmrestd of 22.05 does not heed that this is not allowed.
+    let not_heeded = start(&*by_rest, "not-heeded", false).await;
+    for handle in [&may, &may_by_rest, &not_heeded] {
         let done = requeue(handle);
         assert!(done.status.success(), "{done:?}");
         let seen = until(&*world.backend, handle, "that it was put back", |seen| {
@@ -90,6 +98,10 @@ async fn a_job_is_run_again_where_that_is_allowed_and_nowhere_else() {
         assert_says(&seen, &["this was run 2"]);
         assert_eq!(ran(&world, name, handle), (2, vec!["job.0".to_owned(), "job.1".to_owned()]));
     }
+    eventually("its second run came to the fence", || mark_of_again(&world, &not_heeded).exists()).await;
+    assert_eq!(ran(&world, "not-heeded", &not_heeded), (1, vec!["job.0".to_owned()]));
+
+    assert!(!mark_of_again(&world, &may_not).exists());
     world.backend.cancel(&may_not).await.unwrap();
     let seen = ended(&*world.backend, &may_not).await;
     assert!(matches!(seen.state, JobState::Cancelled(_)), "{seen:?}");
