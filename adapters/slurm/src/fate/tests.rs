@@ -1,0 +1,248 @@
+//! What ends of all kinds are told as, by what is known of each.
+
+use super::*;
+
+fn row(state: State, code: u32) -> Row {
+    Row {
+        job: 7,
+        tasks: Tasks::Single,
+        name: "tb-a".to_owned(),
+        state,
+        reason: "None".to_owned(),
+        exit: Some(Exit { code, signal: 0 }),
+        submitted: None,
+        start: None,
+        end: None,
+        limit: None,
+        restarts: 0,
+        partition: "debug".to_owned(),
+        nodes: String::new(),
+        comment: None,
+    }
+}
+
+fn told(
+    state: Option<(State, u32)>,
+    began: bool,
+    end: Option<(u32, Option<&str>)>,
+    over_for: u64,
+) -> Result<Verdict, String> {
+    let run = Run { task: None, restart: 0 };
+    let facts = Facts {
+        rows: state.map(|(state, code)| row(state, code)).into_iter().collect(),
+        ran: began.then_some((run, false)).into_iter().collect(),
+        ends: end
+            .map(|(code, told)| (run, End { code, told: told.map(str::to_owned), ..End::default() }))
+            .into_iter()
+            .collect(),
+        over_for: Duration::from_secs(over_for),
+        ..Facts::default()
+    };
+    let plan = Plan::default();
+    fates(&plan, &facts)[&None].verdict(&plan, &facts).map_err(str::to_owned)
+}
+
+fn is_bad(verdict: &Result<Verdict, String>, part: &str) -> bool {
+    matches!(verdict, Ok(Verdict::Bad(why)) if why.contains(part))
+}
+
+#[test]
+fn the_marker_goes_before_the_state() {
+    // A duplicate that found the fence made Slurm say that the job failed.
+    assert_eq!(told(Some((State::Failed, NOT_AGAIN)), true, Some((0, None)), 0), Ok(Verdict::Good));
+    // One that Slurm calls completed.
+    assert!(is_bad(&told(Some((State::Completed, 0)), true, Some((3, None)), 0), "exit code 3"));
+    assert_eq!(told(None, true, Some((0, None)), 0), Ok(Verdict::Good), "purged from the controller");
+    // It ended by itself before it was cancelled.
+    assert_eq!(told(Some((State::Cancelled, 0)), true, Some((0, None)), 0), Ok(Verdict::Good));
+}
+
+#[test]
+fn what_was_stopped_is_told_by_the_state() {
+    for end in [(143, Some("TERM")), (0, Some("TERM")), (137, None)] {
+        assert_eq!(
+            told(Some((State::Cancelled, 0)), true, Some(end), 0),
+            Ok(Verdict::Stopped("cancelled".to_owned()))
+        );
+        assert!(is_bad(&told(Some((State::Timeout, 0)), true, Some(end), 0), "time limit"));
+    }
+    let end = End { code: 143, told: Some("TERM".to_owned()), ..End::default() };
+    let asked = |cancelled| by_marker(&end, Some(State::Failed), cancelled);
+    assert_eq!(asked(true), Verdict::Stopped("cancelled".to_owned()), "as a killed controller tells it");
+    let why = "its script was told to end (exit code 143: ended by SIGTERM), by somebody's signal, or by Slurm after its controller \
+                   broke down";
+    assert_eq!(asked(false), Verdict::Bad(why.to_owned()));
+    assert!(is_bad(&told(Some((State::OutOfMemory, 0)), true, Some((137, None)), 0), "more memory"));
+    assert!(is_bad(
+        &told(Some((State::OutOfMemory, 0)), true, Some((1, None)), 0),
+        "more memory than it had asked for (exit code 1)"
+    ));
+    assert!(is_bad(
+        &told(Some((State::OutOfMemory, 0)), true, Some((0, None)), 0),
+        "more memory than it had asked for (though the script ended with 0)"
+    ));
+    // It was done before its time was up.
+    assert_eq!(told(Some((State::Timeout, 0)), true, Some((0, None)), 0), Ok(Verdict::Good));
+}
+
+#[test]
+fn without_a_marker_it_is_as_slurm_says_after_a_while() {
+    assert!(told(Some((State::Completed, 0)), true, None, 0).is_err(), "it may be on its way");
+    assert_eq!(told(Some((State::Completed, 0)), true, None, 6), Ok(Verdict::Good));
+    assert!(is_bad(&told(Some((State::Failed, 1)), false, None, 0), "exit code 1"));
+    assert!(is_bad(&told(Some((State::NodeFail, 0)), true, None, 0), "node"));
+    assert!(is_bad(&told(Some((State::Failed, NO_FOLDER)), false, None, 0), "jobs_dir"));
+    assert_eq!(
+        told(Some((State::Cancelled, 0)), false, None, 0),
+        Ok(Verdict::Stopped("cancelled before it began".to_owned()))
+    );
+}
+
+#[test]
+fn what_slurm_cancels_by_itself_is_lost_and_what_somebody_cancels_is_not() {
+    // As recorded from a 22.05 after a kill of its controller: the node found that it ran a job of that number already.
+    let by_node = "20|CANCELLED by 0|0:0|1795339653|1795339657|1795339657|0|60||00:00:00|1|50M|vm|tb-a";
+    let by_user = "20|CANCELLED by 1000|0:0|1795339653|1795339657|1795339657|0|60||00:00:00|1|50M|vm|tb-a";
+    let waited =
+        "20|CANCELLED by 0|0:0|1795339653|Unknown|1795339657|0|60||00:00:00|1|50M|None assigned|tb-a";
+    let judged = |record: &str, began: bool, cancelled: bool, over_for: u64| {
+        let facts = Facts {
+            records: crate::driver::accounting_text::records(record),
+            ran: began.then_some((Run { task: None, restart: 0 }, false)).into_iter().collect(),
+            cancelled,
+            slurmd_user: Some(0),
+            over_for: Duration::from_secs(over_for),
+            ..Facts::default()
+        };
+        let plan = Plan::default();
+        fates(&plan, &facts)[&None].verdict(&plan, &facts)
+    };
+    assert!(judged(by_node, false, false, 0).is_err(), "its fence may not be seen yet");
+    assert!(
+        matches!(judged(by_node, false, false, 6), Ok(Verdict::Lost(why)) if why.contains("called again"))
+    );
+    // Without the accounting nobody knows whether somebody did it, as it may be while the node is made ready.
+    let cancelled = Row { nodes: "vm".to_owned(), ..row(State::Cancelled, 0) };
+    let facts = Facts { rows: vec![cancelled], over_for: Duration::from_secs(6), ..Facts::default() };
+    let unsaid = fates(&Plan::default(), &facts)[&None].verdict(&Plan::default(), &facts);
+    assert!(
+        matches!(&unsaid, Ok(Verdict::Lost(why)) if why.contains("somebody did, or Slurm itself") && why.contains("called again")),
+        "{unsaid:?}"
+    );
+    for (record, began, cancelled) in
+        [(by_user, false, false), (waited, false, false), (by_node, true, false), (by_node, false, true)]
+    {
+        assert!(matches!(judged(record, began, cancelled, 6), Ok(Verdict::Stopped(_))), "{record}");
+    }
+    // The node that cancels the one ends the other of that number, too, which the controller has forgotten.
+    let end = Some((143, Some("TERM")));
+    assert!(is_bad(&told(None, true, end, 0), "no longer knows the job"));
+    // Or it starts the forgotten one again, to which its fence says that it ran.
+    let again = Some((State::Completed, 0));
+    assert!(is_bad(&told(again, true, end, 0), "after its controller broke down"));
+}
+
+#[test]
+fn tasks_that_were_cancelled_before_they_began_are_told_as_that() {
+    // As recorded from a 22.05: of ten tasks, two began.
+    let records = "\
+1_[2-9%2]|CANCELLED by 0|0:0|1795339653|Unknown|1795339656|0|UNLIMITED||00:00:00|1|10M|None assigned|tb-a
+1_0|COMPLETED|0:0|1795339653|1795339654|1795339655|1|UNLIMITED||00:00:00|1|10M|vm|tb-a
+1_1|FAILED|3:0|1795339653|1795339654|1795339655|1|UNLIMITED||00:00:00|1|10M|vm|tb-a
+";
+    let facts = Facts {
+        records: crate::driver::accounting_text::records(records),
+        over_for: Duration::from_secs(60),
+        ..Facts::default()
+    };
+    let plan = Plan { array: Some("0-9%2".to_owned()), ..Plan::default() };
+    let fates = fates(&plan, &facts);
+    let verdict = |task: u32| fates[&Some(task)].verdict(&plan, &facts).unwrap();
+    assert_eq!(verdict(0), Verdict::Good);
+    assert_eq!(verdict(1), Verdict::Bad("exit code 3".to_owned()));
+    for task in 2..10 {
+        assert_eq!(verdict(task), Verdict::Stopped("cancelled before it began".to_owned()), "{task}");
+    }
+}
+
+#[test]
+fn the_tasks_of_a_large_array_that_never_began_take_little_memory_each() {
+    // squeue shows one row for all of them.
+    let tasks: Vec<u32> = (0..5_000).collect();
+    let mut all = row(State::Cancelled, 0);
+    all.tasks = Tasks::Many(tasks);
+    let facts = Facts { rows: vec![all], ..Facts::default() };
+    let fates = fates(&Plan { array: Some("0-4999%5".to_owned()), ..Plan::default() }, &facts);
+    let kept = |fate: &Fate| fate.row.as_ref().is_some_and(|row| row.count() == 1);
+    assert!(fates.len() == 5_000 && fates.values().all(kept), "none has a list of all");
+}
+
+#[test]
+fn a_job_after_one_that_failed_is_told_as_failed_by_the_accounting_alone() {
+    // As recorded from a 22.05. What a user cancels says so.
+    let record = |id: &str, state: &str| {
+        format!(
+            "{id}|{state}|0:0|1795339653|Unknown|1795339656|0|UNLIMITED||00:00:00|1|10M|None assigned|tb-a\n"
+        )
+    };
+    let failed = Verdict::Bad("the job that was to come first did not end as required".to_owned());
+    let stopped = Verdict::Stopped("cancelled before it began".to_owned());
+    for (id, state, depends, wanted) in [
+        ("2", "CANCELLED", true, &failed),
+        ("2", "CANCELLED by 0", true, &stopped),
+        ("2", "CANCELLED", false, &stopped),
+        ("2_[0-3]", "CANCELLED", true, &failed),
+        ("2_[0-3]", "CANCELLED by 0", true, &stopped),
+    ] {
+        let facts = Facts {
+            records: crate::driver::accounting_text::records(&record(id, state)),
+            over_for: Duration::from_secs(60),
+            ..Facts::default()
+        };
+        let dependency = ("dependency".to_owned(), "afterok:1".to_owned());
+        let plan = Plan {
+            array: id.contains('_').then(|| "0-3".to_owned()),
+            asked: depends.then_some(dependency).into_iter().collect(),
+            ..Plan::default()
+        };
+        for (task, fate) in fates(&plan, &facts) {
+            assert_eq!(fate.verdict(&plan, &facts).as_ref(), Ok(wanted), "{id} {task:?} {state} {depends}");
+        }
+    }
+}
+
+#[test]
+fn what_the_accounting_may_know_is_not_lost_while_it_does_not_answer() {
+    let judged = |rows: Vec<Row>, began: bool, accounting: Accounting| {
+        let facts = Facts {
+            rows,
+            ran: began.then_some((Run { task: None, restart: 0 }, false)).into_iter().collect(),
+            accounting,
+            over_for: Duration::from_secs(86_400),
+            ..Facts::default()
+        };
+        let plan = Plan::default();
+        fates(&plan, &facts)[&None].verdict(&plan, &facts)
+    };
+    let cancelled = Row { nodes: "vm".to_owned(), ..row(State::Cancelled, 0) };
+    for (rows, began) in [(Vec::new(), false), (Vec::new(), true), (vec![cancelled], false)] {
+        for accounting in [Accounting::Silent, Accounting::NotAsked] {
+            assert!(judged(rows.clone(), began, accounting).is_err(), "{rows:?} {began}");
+        }
+        assert!(matches!(judged(rows, began, Accounting::Heard), Ok(Verdict::Lost(_))));
+    }
+    assert_eq!(
+        judged(vec![row(State::Completed, 0)], true, Accounting::Silent),
+        Ok(Verdict::Good),
+        "the controller knows"
+    );
+}
+
+#[test]
+fn what_nobody_knows_is_lost() {
+    assert!(told(Some((State::Failed, NOT_AGAIN)), true, None, 10).is_err());
+    assert!(matches!(told(Some((State::Failed, NOT_AGAIN)), true, None, 61), Ok(Verdict::Lost(_))));
+    assert!(told(None, true, None, 10).is_err() && told(None, false, None, 10).is_err());
+    assert!(matches!(told(None, true, None, 61), Ok(Verdict::Lost(why)) if why.contains("left no end")));
+    assert!(matches!(told(None, false, None, 21), Ok(Verdict::Lost(why)) if why.contains("never began")));
+}
