@@ -49,6 +49,7 @@ mod result;
 mod root;
 mod runs;
 mod settings;
+mod staging;
 mod start;
 mod state;
 mod stop;

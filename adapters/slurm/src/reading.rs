@@ -180,7 +180,7 @@ mod tests {
      {
         let dir = tempfile::tempdir().unwrap();
         let slurm = Slurm::with(Box::new(Fake::default()), dir.path());
-        let handles = [ended(&slurm, 7, Some(400)), ended(&slurm, 8, None)];
+        let handles = [ended(&slurm, 7, Some(150)), ended(&slurm, 8, None)];
         let _slow = hanging::slow(&slurm.folder("tb-7").file("ends"), Duration::from_millis(8));
         let mut read = Vec::new();
         loop {

@@ -39,11 +39,14 @@ impl Slurm {
         let folder = self.folder(key);
         let (spec, mut setup, at) = (job.clone(), self.setup.clone(), folder.clone());
         setup.max_array = cluster.max_array;
+        let order = move || Order::new(&spec, &target, &setup, &at, dependency);
+        let order = self.disks.sources.run(order).await??;
+        self.stage(&folder, &order).await?;
+        let at = folder;
         let (plan, submission) = self
             .disks
             .sources
             .run(move || {
-                let order = Order::new(&spec, &target, &setup, &at, dependency)?;
                 write(&at, &order).map_err(|e| unwritable(&at, e))?;
                 Ok::<_, Error>((order.plan, order.submission))
             })
@@ -229,9 +232,6 @@ fn write(folder: &Folder, order: &Order) -> std::io::Result<()> {
     let readable = |mode: u32| if user.is_some() { mode | (mode & 0o500) >> 3 } else { mode };
     for (name, content, mode) in &order.files {
         folder.write(name, content, readable(*mode))?;
-    }
-    for (from, name) in &order.copies {
-        folder.copy(from, name, readable(0o600))?;
     }
     folder.write_json(PLAN, &order.plan)
 }

@@ -1,0 +1,126 @@
+//! Puts the files that came with a call into the job's folder. A large one can take longer than a call may: it is copied on when the
+//! call has been given up, and the call that is repeated finds it there, or still on its way.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use parking_lot::Mutex;
+use taskbridge_sdk::{Error, Result};
+use tokio::time::timeout;
+
+use crate::backend::Slurm;
+use crate::disk;
+use crate::folder::Folder;
+use crate::order::Order;
+use crate::start::unwritable;
+
+/// The files that are being copied.
+static UNDER_WAY: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+/// The one copy of a file that is under way.
+struct Copying(PathBuf);
+
+impl Copying {
+    fn begin(target: PathBuf) -> Option<Self> {
+        let is_first = UNDER_WAY.lock().insert(target.clone());
+        // Only the one that is first takes it away again.
+        is_first.then(|| Self(target))
+    }
+}
+
+impl Drop for Copying {
+    fn drop(&mut self) {
+        UNDER_WAY.lock().remove(&self.0);
+    }
+}
+
+impl Slurm {
+    /// Copies the files of an order that lie elsewhere. It is `Unavailable` while that goes on.
+    pub(crate) async fn stage(&self, folder: &Folder, order: &Order) -> Result<()> {
+        if order.copies.is_empty() {
+            return Ok(());
+        }
+        let (copies, user, at) = (order.copies.clone(), order.plan.user.clone(), folder.clone());
+        let work = self.disks.sources.run(move || {
+            at.make(user.as_ref()).map_err(|e| unwritable(&at, e))?;
+            // The job reads them by its group, if it is another user's.
+            let mode = if user.is_some() { 0o640 } else { 0o600 };
+            for (from, name) in &copies {
+                if !copy_once(&at, from, name, mode).map_err(|e| unwritable(&at, e))? {
+                    return Err(on_its_way(&at));
+                }
+            }
+            Ok(())
+        });
+        timeout(self.disks.sources.limit(), work).await.unwrap_or_else(|_| Err(on_its_way(folder)))?
+    }
+}
+
+/// Copies a file unless it is there. False if it is being copied.
+fn copy_once(folder: &Folder, from: &Path, name: &str, mode: u32) -> io::Result<bool> {
+    let target = folder.file(name);
+    let Some(_copying) = Copying::begin(target.clone()) else { return Ok(false) };
+    disk::at(from);
+    let size = fs::metadata(from)?.len();
+    disk::at(&target);
+    // It was put in its place whole, by an earlier attempt at this start.
+    if fs::symlink_metadata(&target).is_ok_and(|there| there.is_file() && there.len() == size) {
+        return Ok(true);
+    }
+    folder.copy(from, name, mode).map(|()| true)
+}
+
+fn on_its_way(folder: &Folder) -> Error {
+    Error::unavailable(format!(
+        "nothing was submitted yet: what came with the call is still being copied into {}",
+        folder.file("files").display()
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use serde_json::json;
+    use taskbridge_sdk::{ErrorKind, FileContent, InputFile, suite};
+
+    use super::*;
+    use crate::fake::Fake;
+    use crate::folder::PLAN;
+    use crate::hanging;
+
+    #[tokio::test]
+    async fn a_file_that_takes_longer_to_copy_than_a_call_may_is_copied_once_and_the_job_begins_then() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("job.sh"), "#!/bin/sh\ntrue\n").unwrap();
+        let from = dir.path().join("large");
+        fs::write(&from, vec![7; 4 * 1024 * 1024]).unwrap();
+        let fake = Fake::default();
+        let slurm = Slurm::with(Box::new(fake.clone()), dir.path());
+        let mut job = suite::job(json!({"script": "job.sh"}), json!({"data": "large"}));
+        let content = FileContent::Path(from.clone());
+        job.files = vec![InputFile { parameter: "data".to_owned(), name: "large".to_owned(), content }];
+        let folder = slurm.folder(job.key.as_str());
+        let slow = hanging::slow(&folder.file("files"), Duration::from_millis(5));
+        let mut refused = 0;
+        loop {
+            let began = Instant::now();
+            let outcome = slurm.begin(&job).await;
+            assert!(began.elapsed() < slurm.disks.jobs.limit() * 2, "whoever waits for it gives it up");
+            let Err(error) = outcome else { break };
+            assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+            assert!(error.to_string().contains("nothing was submitted yet"), "{error}");
+            assert!(!folder.has(PLAN).unwrap() && fake.knows().released.is_empty());
+            assert_eq!(fs::read_dir(folder.file("files")).unwrap().count(), 1, "one copy at a time");
+            refused += 1;
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        assert!(refused > 1);
+        drop(slow);
+        let staged = fs::read_dir(folder.file("files")).unwrap().next().unwrap().unwrap().path();
+        assert_eq!(fs::read(staged).unwrap(), fs::read(from).unwrap());
+        assert_eq!(fake.knows().released, [7]);
+    }
+}
