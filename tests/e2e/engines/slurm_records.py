@@ -70,14 +70,18 @@ def forgot(log: str, number: str) -> bool:
 
 
 def repeated(log: str, number: str) -> bool:
-    """Whether it gave the number twice, or started a job of it, or a task, that it had started before."""
+    """Whether it gave the number twice, to a task of another array for one; or started a job of it, or a task, that it had started before; or
+    was told of it by a node and did not know it.
+    """
     started = re.findall(rf"(?:Allocate|Started) JobId=({number}(?:_\d+)?)\b", log)
     again = any(count > 1 for count in Counter(started).values())
-    return again or log.count(f"submit_batch_job: JobId={number} ") > 1
+    arrays = set(re.findall(rf"JobId=(\d+)_\d+\({number}\)", log)) - {number}
+    unknown = re.search(rf"invalid JobId={number}\b", log)
+    return again or bool(arrays or unknown) or log.count(f"submit_batch_job: JobId={number} ") > 1
 
 
 def is_of(line: str, number: str) -> bool:
-    return bool(re.search(rf"JobId={number}(?!\d)", line))
+    return bool(re.search(rf"JobId=(?:\d+_\d+\({number}\)|{number}(?!\d))", line))
 
 
 def unexcused(told: dict[str, str], log: str, found: list[Row], work: Path) -> Iterator[str]:
