@@ -34,6 +34,8 @@ pub(crate) struct Facts {
     pub(crate) ends: BTreeMap<Run, End>,
     /// We asked Slurm to cancel it.
     pub(crate) cancelled: bool,
+    /// Another job of ours has or had its number.
+    pub(crate) number_given_again: bool,
     /// By which user's number Slurm itself cancels a job on a node, where that is known.
     pub(crate) slurmd_user: Option<u32>,
     /// Since when it has been so.
@@ -173,7 +175,7 @@ impl Fate {
         if state == State::Cancelled && plan.attached.is_none() && self.may_be_cancelled_by_slurm(facts) {
             return match over_for < SEEN_WITHIN || facts.accounting != Accounting::Heard {
                 true => Err("it was cancelled; who did that is looked for"),
-                false => Ok(never_began(self.why_cancelled_on_its_node(facts))),
+                false => Ok(never_began(self.why_cancelled(facts))),
             };
         }
         Ok(match state {
@@ -198,7 +200,7 @@ impl Fate {
 
     /// True if nobody is known to have asked for its end. After a crash of the controller, which can give a number twice, a node that still has the
     /// other job of that number asks the controller to cancel the new one: as the user that the nodes' servers are, after the job
-    /// was given the node, and before its script began.
+    /// was given the node, or before that, and before its script began.
     fn may_be_cancelled_by_slurm(&self, facts: &Facts) -> bool {
         let nodes =
             [self.row.as_ref().map(|row| &row.nodes), self.record.as_ref().map(|record| &record.nodes)];
@@ -207,12 +209,17 @@ impl Fate {
             (By::User(by), Some(slurmd)) => by != slurmd,
             _ => false,
         };
-        !facts.cancelled && !self.began && has_node && !by_another
+        let before_that = facts.number_given_again && self.cancelled_by != By::Nobody;
+        !facts.cancelled && !self.began && (has_node || before_that) && !by_another
     }
 
     /// Only the accounting knows who cancels a job.
-    fn why_cancelled_on_its_node(&self, facts: &Facts) -> &'static str {
+    fn why_cancelled(&self, facts: &Facts) -> &'static str {
         match (self.cancelled_by, facts.slurmd_user) {
+            _ if facts.number_given_again => {
+                "Slurm gave the job's number twice, and it was cancelled before it began, by whom is not known: somebody did, or Slurm \
+                 itself cancelled it, as it does then"
+            }
             (By::Unsaid, _) | (By::User(_), None) => {
                 "it was cancelled after it was given a node, by whom is not known: somebody did, or Slurm itself cancelled it, as it \
                  does when it gave the job's number twice"

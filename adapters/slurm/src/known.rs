@@ -8,6 +8,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use crate::driver::JobId;
 use crate::runs::Runs;
 use crate::tally::Tally;
 
@@ -25,6 +26,15 @@ pub(crate) struct Known {
     times: Mutex<HashMap<String, Times>>,
     tallies: Mutex<HashMap<String, Arc<Mutex<Tally>>>>,
     runs: Mutex<HashMap<String, Arc<Mutex<Runs>>>>,
+    numbers: Mutex<HashMap<JobId, Numbered>>,
+}
+
+/// Which job a number stands for.
+#[derive(Debug, PartialEq)]
+enum Numbered {
+    This(String),
+    /// A controller that crashed gave it to another as well.
+    Several,
 }
 
 #[derive(Default)]
@@ -89,6 +99,23 @@ impl Known {
         }
     }
 
+    /// Learns that a job that was submitted here has this number.
+    pub(crate) fn meet(&self, job: JobId, key: &str) {
+        let mut numbers = self.numbers.lock();
+        if numbers.len() >= MOST && !numbers.contains_key(&job) {
+            numbers.clear();
+        }
+        let numbered = numbers.entry(job).or_insert_with(|| Numbered::This(key.to_owned()));
+        if matches!(numbered, Numbered::This(known) if known != key) {
+            *numbered = Numbered::Several;
+        }
+    }
+
+    /// True if this number was given to several jobs of this backend, as far as this process saw.
+    pub(crate) fn was_given_again(&self, job: JobId) -> bool {
+        self.numbers.lock().get(&job) == Some(&Numbered::Several)
+    }
+
     pub(crate) fn touch(&self, key: &str) {
         self.with(key, |times| times.touched = Some(Instant::now()));
     }
@@ -140,5 +167,23 @@ impl Known {
         self.times.lock().remove(key);
         self.tallies.lock().remove(key);
         self.runs.lock().remove(key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_that_several_jobs_have_is_known_as_that() {
+        let known = Known::default();
+        for (job, key) in [(7, "tb-a"), (8, "tb-b"), (7, "tb-a")] {
+            known.meet(job, key);
+        }
+        assert!(!known.was_given_again(7) && !known.was_given_again(9));
+        known.meet(7, "tb-c");
+        known.forget("tb-a");
+        known.meet(7, "tb-c");
+        assert!(known.was_given_again(7) && !known.was_given_again(8));
     }
 }

@@ -63,6 +63,10 @@ impl Slurm {
         self.cluster().await?;
         self.folder_is_made().await?;
         let mut cases = self.cases(places).await?;
+        for case in cases.iter().filter(|case| case.plan.as_ref().is_some_and(|plan| plan.attached.is_none()))
+        {
+            self.known.meet(case.place.job, &case.place.key);
+        }
         let young = cases.iter().any(|case| self.is_young(&case.place.key));
         let (mut queue, mut began) =
             self.watch.queue(&*self.driver, if young { Need::Young } else { Need::Usual }).await?;
@@ -191,6 +195,7 @@ impl Slurm {
             marks.facts.asked_for = self.known.asked_for(&key);
         }
         marks.facts.rows = case.rows;
+        marks.facts.number_given_again = self.known.was_given_again(case.place.job);
         marks.facts.slurmd_user = self.cluster().await?.slurmd_user;
         let patience = if self.has_accounting() { self.accounting_wait } else { Duration::ZERO };
         let (folder, facts, job) = (case.folder, marks.facts, case.place.job);

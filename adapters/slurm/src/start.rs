@@ -137,6 +137,9 @@ impl Slurm {
             drop(self.driver.cancel(id, key).await);
         }
         self.known.touch(key);
+        if let Ok(stands) = &written {
+            self.known.meet(*stands, key);
+        }
         written
     }
 

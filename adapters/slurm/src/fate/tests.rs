@@ -134,6 +134,25 @@ fn what_slurm_cancels_by_itself_is_lost_and_what_somebody_cancels_is_not() {
     {
         assert!(matches!(judged(record, began, cancelled, 6), Ok(Verdict::Stopped(_))), "{record}");
     }
+    // The node of a forgotten job can ask for it while the one that was given its number still waits, be it an array.
+    let (waits, by_nobody) = (waited.replace("20|", "20_[0-2]|"), waited.replace(" by 0", ""));
+    for (record, array, is_lost) in
+        [(waited, None, true), (&*waits, Some("0-2"), true), (&*by_nobody, None, false)]
+    {
+        let facts = Facts {
+            records: crate::driver::accounting_text::records(record),
+            number_given_again: true,
+            slurmd_user: Some(0),
+            over_for: Duration::from_secs(6),
+            ..Facts::default()
+        };
+        let plan = Plan { array: array.map(str::to_owned), ..Plan::default() };
+        for fate in fates(&plan, &facts).values() {
+            let verdict = fate.verdict(&plan, &facts).unwrap();
+            let lost = matches!(&verdict, Verdict::Lost(why) if why.contains("number twice") && why.contains("called again"));
+            assert_eq!(lost, is_lost, "{record}: {verdict:?}");
+        }
+    }
     // The node that cancels the one ends the other of that number, too, which the controller has forgotten.
     let end = Some((143, Some("TERM")));
     assert!(is_bad(&told(None, true, end, 0), "no longer knows the job"));
