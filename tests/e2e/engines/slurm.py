@@ -51,6 +51,9 @@ FORGOTTEN_EACH = 3
 # What is told of those among them that no run may ever belong to.
 NEVER = "its script never began and cannot any more"
 
+# How long after the last submission the controller is still killed.
+PEACE_AFTER = 45
+
 # How long starts that nobody waits for any more may take to end.
 ENDING = 30
 
@@ -253,11 +256,16 @@ class Slurm:
 
     def _disturb(self) -> None:
         """From the first job on, the controller is killed now and then and started again; the third time it is stopped, and away for
-        a while."""
+        a while. It has peace when nothing has been submitted for a while: only one that lives notices a script that a node never began."""
         try:
             while not self._shims.asked["sbatch"] and not self._over.wait(0.1):
                 pass
+            asked, since = 0, time.monotonic()
             while not self._over.wait(self._pause()):
+                if asked != self._shims.asked["sbatch"]:
+                    asked, since = self._shims.asked["sbatch"], time.monotonic()
+                if time.monotonic() - since > PEACE_AFTER:
+                    continue
                 away = self.killed == STOPPED_AT and not self.stopped
                 self._order("stop slurmctld" if away else "kill slurmctld")
                 self._over.wait(AWAY if away else self._random.random())
