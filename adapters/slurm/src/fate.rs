@@ -178,6 +178,13 @@ impl Fate {
                 false => Ok(never_began(self.why_cancelled(facts))),
             };
         }
+        if state == State::Timeout && !self.began && plan.attached.is_none() {
+            return match over_for < SEEN_WITHIN {
+                true => Err("its time limit is over; whether its script began is looked for"),
+                // A node that still knew another job of this number did not launch it, and nobody told the controller.
+                false => Ok(never_began("Slurm showed it as running until its time limit")),
+            };
+        }
         Ok(match state {
             State::Completed => Verdict::Good,
             State::Cancelled if self.could_never_begin(plan, facts) => {

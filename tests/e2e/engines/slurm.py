@@ -45,6 +45,7 @@ FORGOTTEN = (
     "Slurm itself cancelled it",
     "how the first run ended is not known",
     "by Slurm after its controller broke down",
+    "showed it as running until its time limit",
 )
 # How many jobs each kill may make it forget: those of the seconds since it wrote them down last.
 FORGOTTEN_EACH = 3
@@ -196,7 +197,8 @@ def scripts() -> list[Script]:
         Script("asks", HAND_BACK, target='approval = "Do you approve of this?"'),
         Script("is_cancelled", "ended CANCELLED; sleep 3600", status="CANCELLED"),
         Script("array", element, status="FAILED", says=("2 of 3 tasks succeeded, 1 failed", "exit code 4", "no such molecule"), children=3,
-               target='array = { parameter = "molecules" }'),
+               # A task that its node did not launch, since it knew another job of that number, is shown as running for as long as this.
+               target='array = { parameter = "molecules" }\nresources = { time = "2" }'),
     ]
 
 

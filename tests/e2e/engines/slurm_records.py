@@ -89,6 +89,8 @@ def unexcused(told: dict[str, str], log: str, found: list[Row], work: Path) -> I
     made = folders(work)
     for label, said in told.items():
         mine = numbers(made[label], found)
+        # Each task of an array has a number of its own.
+        mine |= {own for array in mine for own in re.findall(rf"JobId={array}_\d+\((\d+)\)", log)}
         if not any(forgot(log, number) or repeated(log, number) for number in mine):
             yield f"{label} was told as lost, and the controller never forgot it: {said}"
             yield from (f"its log: {line}" for line in log.splitlines() if LIFE in line or any(is_of(line, number) for number in mine))

@@ -162,6 +162,18 @@ fn what_slurm_cancels_by_itself_is_lost_and_what_somebody_cancels_is_not() {
 }
 
 #[test]
+fn what_was_shown_as_running_until_its_time_limit_and_never_began_is_lost() {
+    let timed_out = Some((State::Timeout, 0));
+    assert!(told(timed_out, false, None, 0).is_err(), "its fence may not be seen yet");
+    let lost = told(timed_out, false, None, 6);
+    assert!(
+        matches!(&lost, Ok(Verdict::Lost(why)) if why.contains("until its time limit") && why.contains("called again")),
+        "{lost:?}"
+    );
+    assert!(is_bad(&told(timed_out, true, None, 6), "time limit"));
+}
+
+#[test]
 fn tasks_that_were_cancelled_before_they_began_are_told_as_that() {
     // As recorded from a 22.05: of ten tasks, two began.
     let records = "\
