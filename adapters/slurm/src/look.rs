@@ -157,6 +157,10 @@ impl Slurm {
             seen.log_bytes = case.printed;
             return seen;
         };
+        if marks.facts.cancelled && self.known.is_due(key, TRY_EVERY) {
+            // A controller that crashed has forgotten that. If this fails, the next look tries again.
+            drop(self.driver.cancel(case.place.job, key).await);
+        }
         let may_go = marks.may_go && !marks.facts.cancelled && self.known.is_due(key, TRY_EVERY);
         if may_go && self.is_to_be_released(marks.released).await {
             self.release(key, case.place.job).await;
@@ -258,7 +262,7 @@ mod tests {
     use super::*;
     use crate::driver::Record;
     use crate::fake::{Fake, held, row};
-    use crate::folder::{GO, ID, PLAN, RELEASED};
+    use crate::folder::{CANCELLED, GO, ID, PLAN, RELEASED};
     use crate::held::{AWAY_FOR, BOOTED_FOR};
     use crate::plan::{Attached, Plan};
     use crate::reading::SHOWN_WITHIN;
@@ -324,6 +328,18 @@ mod tests {
         let seen = world.look().await;
         assert!(matches!(seen.state, JobState::Failed(_)), "{seen:?}");
         assert!(seen.message.as_ref().is_some_and(|words| words.contains("time limit")), "{seen:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_job_that_is_held_again_after_it_was_cancelled_is_cancelled_once_more() {
+        let world = World::new();
+        world.folder.write(CANCELLED, b"", 0o600).unwrap();
+        world.fake.knows().rows = vec![held(7, "tb-a")];
+        for _ in 0..3 {
+            assert_eq!(world.look().await.state, JobState::Queued);
+        }
+        assert_eq!(world.fake.knows().cancelled, [7]);
+        assert!(world.fake.knows().released.is_empty());
     }
 
     #[tokio::test(start_paused = true)]
