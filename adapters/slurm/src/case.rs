@@ -1,6 +1,8 @@
 //! What is believed of one job as it is looked at: what the queue shows of it, and what its folder holds. It asks Slurm nothing.
 
+use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use taskbridge_sdk::{Error, Observation, Result, Timestamp};
@@ -21,6 +23,10 @@ use crate::tally::Tally;
 /// The most markers that one look reads of an array of which some tasks go on. The next look reads on.
 const READ_AT_ONCE: usize = 1000;
 
+/// From when Slurm shows a job as running until its script has begun for all that we can see: what an administrator has run before it
+/// takes its time, and clocks differ. What takes longer is worth a word.
+const BEGINS_WITHIN: Duration = Duration::from_secs(5 * 60);
+
 /// A job that is looked at.
 pub(crate) struct Case {
     pub(crate) place: Place,
@@ -37,6 +43,8 @@ pub(crate) struct Case {
     pub(crate) runs: Option<Arc<Mutex<Runs>>>,
     /// All of its scripts have ended, though Slurm shows it as running.
     pub(crate) scripts_ended: bool,
+    /// How many of its scripts have not begun, though Slurm has shown them as running for a while.
+    pub(crate) not_begun: usize,
     /// Why nothing can be said of it: what its folder holds cannot be read.
     pub(crate) wrong: Option<Error>,
 }
@@ -66,6 +74,7 @@ impl Case {
             tally: Arc::default(),
             runs: None,
             scripts_ended: false,
+            not_begun: 0,
             wrong: None,
         }
     }
@@ -85,18 +94,20 @@ impl Case {
         if self.watched && self.is_running() {
             self.printed = log::printed(&self.folder);
         }
-        if let Err(error) = self.count(until) {
+        if let Err(error) = self.read_while_alive(until) {
             self.wrong = Some(error);
-            return;
-        }
-        if self.needs_marks() {
+        } else if self.needs_marks() {
             self.read_marks(until);
-        } else {
-            match self.scripts_have_ended() {
-                Ok(ended) => self.scripts_ended = ended,
-                Err(error) => self.wrong = Some(error),
-            }
         }
+    }
+
+    fn read_while_alive(&mut self, until: Instant) -> Result<()> {
+        self.count(until)?;
+        if !self.needs_marks() {
+            self.scripts_ended = self.scripts_have_ended()?;
+            self.not_begun = self.scripts_not_begun(now())?;
+        }
+        Ok(())
     }
 
     /// Takes in how tasks of an array ended while others go on.
@@ -205,6 +216,21 @@ impl Case {
         Ok(ended >= runs)
     }
 
+    /// How many scripts Slurm has shown as running for so long that they should have put up their fences, and have not.
+    fn scripts_not_begun(&self, now: Timestamp) -> Result<usize> {
+        let is_ours = self.plan.as_ref().is_some_and(|plan| plan.attached.is_none());
+        let is_late = |row: &&Row| {
+            row.state == State::Running && row.start.is_some_and(|start| start + BEGINS_WITHIN <= now)
+        };
+        let late: Vec<&Row> = self.rows.iter().filter(is_late).collect();
+        if late.is_empty() || !is_ours || !self.watched {
+            return Ok(0);
+        }
+        let fences = self.folder.fences().map_err(|e| unreadable(&self.folder, e))?;
+        let begun: HashSet<Option<u32>> = fences.iter().map(|(run, _)| run.task).collect();
+        Ok(late.iter().filter(|row| !begun.contains(&row.tasks.only())).count())
+    }
+
     pub(crate) fn needs_marks(&self) -> bool {
         !self.is_alive() || self.rows.iter().any(Row::is_held_by_user)
     }
@@ -217,5 +243,48 @@ impl Case {
                 .marks
                 .as_ref()
                 .is_some_and(|marks| marks.observed.is_none() && marks.unread_after.is_none())
+    }
+}
+
+fn now() -> Timestamp {
+    Timestamp::from_millis(jiff::Timestamp::now().as_millisecond())
+}
+
+#[cfg(test)]
+mod tests {
+    use taskbridge_sdk::JobState;
+
+    use super::*;
+    use crate::driver::Tasks;
+    use crate::fake::row;
+    use crate::live;
+
+    #[test]
+    fn what_slurm_shows_as_running_and_has_not_begun_is_told_after_a_while() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::new(dir.path(), "tb-a");
+        folder.make(None).unwrap();
+        let place = Place { cluster: "lab".to_owned(), job: 7, key: "tb-a".to_owned(), user: None };
+        let array = Plan { array: Some("0-3".to_owned()), ..Plan::default() };
+        let began = Timestamp::from_millis(1_795_339_753_000);
+        let mut case = Case::new(place, true, folder, Some(Arc::new(array.clone())));
+        let task = |task, state| Row { tasks: Tasks::One(task), start: Some(began), ..row(7, "tb-a", state) };
+        case.rows = vec![task(0, State::Running), task(1, State::Running), task(2, State::Configuring)];
+        std::fs::create_dir(case.folder.file("ran/1.0")).unwrap();
+        let after = |case: &Case, time| case.scripts_not_begun(began + time).unwrap();
+        assert_eq!(after(&case, BEGINS_WITHIN - Duration::from_secs(1)), 0, "a node may take its time");
+        assert_eq!(after(&case, BEGINS_WITHIN), 1);
+        let seen = || Observation::new(JobState::Running).with_message("job 7: as told");
+        let told = |plan, count| live::with_not_begun(seen(), plan, count).message.unwrap();
+        assert_eq!(told(&array, 1), "job 7: as told; 1 shown as running without having begun");
+
+        let single = Plan::default();
+        case.plan = Some(Arc::new(single.clone()));
+        case.rows = vec![Row { start: Some(began), ..row(7, "tb-a", State::Running) }];
+        assert_eq!(after(&case, BEGINS_WITHIN), 1);
+        assert_eq!(told(&single, 1), "job 7: as told; its script has not begun");
+        std::fs::create_dir(case.folder.file("ran/job.0")).unwrap();
+        assert_eq!(after(&case, BEGINS_WITHIN), 0);
+        assert_eq!(told(&single, 0), "job 7: as told");
     }
 }

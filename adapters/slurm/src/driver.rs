@@ -134,6 +134,16 @@ pub(crate) enum Tasks {
     Many(Vec<u32>),
 }
 
+impl Tasks {
+    /// The one task, unless it is no array or stands for several.
+    pub(crate) fn only(&self) -> Option<u32> {
+        match self {
+            Tasks::One(task) => Some(*task),
+            Tasks::Single | Tasks::Many(_) => None,
+        }
+    }
+}
+
 /// A job, or some tasks of one, as the controller knows it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Row {

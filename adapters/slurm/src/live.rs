@@ -42,6 +42,18 @@ pub(crate) fn told(plan: &Plan, rows: &[Row], position: Option<usize>, tally: &m
     }
 }
 
+/// Says of how many scripts Slurm shows as running, and has for a while, that have not begun: a controller that crashed can show such
+/// until the job's time limit.
+pub(crate) fn with_not_begun(mut seen: Observation, plan: &Plan, count: usize) -> Observation {
+    let words = match (count, plan.array.is_some()) {
+        (0, _) => return seen,
+        (_, false) => "its script has not begun".to_owned(),
+        (count, true) => format!("{count} shown as running without having begun"),
+    };
+    let message = seen.message.take().map_or_else(|| words.clone(), |said| format!("{said}; {words}"));
+    seen.with_message(message)
+}
+
 fn single(row: &Row, position: Option<usize>) -> Observation {
     let waits = row.state.phase() == Phase::Waiting;
     let state = if waits { JobState::Queued } else { JobState::Running };

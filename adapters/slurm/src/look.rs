@@ -155,7 +155,7 @@ impl Slurm {
         let Some(marks) = case.marks.as_ref().filter(|_| is_held) else {
             let mut seen = live::told(&plan, &case.rows, position, &mut case.tally.lock());
             seen.log_bytes = case.printed;
-            return seen;
+            return live::with_not_begun(seen, &plan, case.not_begun);
         };
         if marks.facts.cancelled && self.known.is_due(key, TRY_EVERY) {
             // A controller that crashed has forgotten that. If this fails, the next look tries again.
