@@ -238,6 +238,25 @@ mod tests {
     }
 
     #[test]
+    fn who_gives_a_value_in_the_place_of_a_table_is_told_how_that_looks() {
+        fn wrong<T: serde::de::DeserializeOwned>(value: Value) -> String {
+            serde_json::from_value::<T>(value).err().unwrap().to_string()
+        }
+        let config = |field: &str, value: &str| wrong::<Config>(json!({"jobs_dir": "/x", field: value}));
+        let login = config("ssh", "login1");
+        assert!(login.ends_with(r#""login1", expected a table: { host = "user@login1" }"#), "{login}");
+        assert!(config("rest", "/run/slurmrestd.sock").contains(r#"{ socket = "PATH" } or { url = "URL" }"#));
+        let person = wrong::<Config>(json!({"jobs_dir": "/x", "run_as": {"ann": "asmith"}}));
+        assert!(person.contains(r#"{ user = "NAME" }"#), "{person}");
+        for (field, form) in
+            [("array", r#"{ parameter = "LIST" }"#), ("after", r#"{ job = "{{ before }}" }"#)]
+        {
+            let words = wrong::<Target>(json!({"script": "x", field: "list"}));
+            assert!(words.contains(form), "{words}");
+        }
+    }
+
+    #[test]
     fn every_problem_names_its_field_and_the_way_out() {
         for (target, field, part) in [
             (json!({}), "script", "exactly one"),

@@ -95,7 +95,7 @@ impl Default for Config {
 
 /// The Unix user as whom a caller's jobs run.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table: { user = \"NAME\" }")]
 #[schemars(rename = "SlurmPerson")]
 pub struct Person {
     /// Their name.
@@ -111,7 +111,7 @@ pub struct Person {
 
 /// How slurmrestd is reached: by its socket or its address.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "a table: { socket = \"PATH\" } or { url = \"URL\" }")]
 #[schemars(rename = "SlurmRest")]
 pub struct Rest {
     /// Its unix socket. It knows us by who we are there.
@@ -147,7 +147,7 @@ impl Rest {
 
 /// How a login node is reached. The jobs' folder must be seen there and here.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table: { host = \"user@login1\" }")]
 #[schemars(rename = "SlurmSsh")]
 pub struct Ssh {
     /// The login node: `user@host`, or a name from ssh's own config.
@@ -209,7 +209,7 @@ pub struct Target {
 
 /// An array whose tasks are the elements of a list.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table: { parameter = \"LIST\" }")]
 #[schemars(rename = "SlurmArray")]
 pub struct Array {
     /// The parameter that is a list. A task has its element in `$TASKBRIDGE_ELEMENT`, text as it is and everything else as JSON.
@@ -228,7 +228,7 @@ fn thousand() -> u32 {
 
 /// Another job that comes first.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table: { job = \"{{ before }}\" }")]
 #[schemars(rename = "SlurmAfter")]
 pub struct After {
     /// The other job: `"{{ before }}"`, where the parameter is a task or the number of a job that this backend submitted. If the
