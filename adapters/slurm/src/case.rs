@@ -101,6 +101,7 @@ impl Case {
         }
     }
 
+    /// What can only be of use while some of it waits or runs.
     fn read_while_alive(&mut self, until: Instant) -> Result<()> {
         self.count(until)?;
         if !self.needs_marks() {
@@ -216,7 +217,8 @@ impl Case {
         Ok(ended >= runs)
     }
 
-    /// How many scripts Slurm has shown as running for so long that they should have put up their fences, and have not.
+    /// How many scripts Slurm has shown as running for so long that they should have put up their fences, and have not. Of one that was
+    /// put back into the queue, an earlier run's fence counts.
     fn scripts_not_begun(&self, now: Timestamp) -> Result<usize> {
         let is_ours = self.plan.as_ref().is_some_and(|plan| plan.attached.is_none());
         let is_late = |row: &&Row| {

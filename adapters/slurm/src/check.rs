@@ -246,11 +246,16 @@ mod tests {
         let login = config("ssh", "login1");
         assert!(login.ends_with(r#""login1", expected a table: { host = "user@login1" }"#), "{login}");
         assert!(config("rest", "/run/slurmrestd.sock").contains(r#"{ socket = "PATH" } or { url = "URL" }"#));
+        assert!(config("discover", "scripts").contains(r#"{ scripts = "FOLDER" }"#));
         let person = wrong::<Config>(json!({"jobs_dir": "/x", "run_as": {"ann": "asmith"}}));
         assert!(person.contains(r#"{ user = "NAME" }"#), "{person}");
-        for (field, form) in
-            [("array", r#"{ parameter = "LIST" }"#), ("after", r#"{ job = "{{ before }}" }"#)]
-        {
+        assert!(wrong::<Target>(json!("dock.sh")).contains(r#"{ script = "FILE" }"#));
+        for (field, form) in [
+            ("array", r#"{ parameter = "LIST" }"#),
+            ("after", r#"{ job = "{{ before }}" }"#),
+            ("resources", r#"{ memory = "4G" }"#),
+            ("signal", r#"{ job = "{{ job }}", name = "USR1" }"#),
+        ] {
             let words = wrong::<Target>(json!({"script": "x", field: "list"}));
             assert!(words.contains(form), "{words}");
         }

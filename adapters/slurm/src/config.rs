@@ -167,7 +167,7 @@ fn ssh() -> Vec<String> {
 /// Templates are Jinja (minijinja). They see the tool's parameters by name, and `taskbridge.job`, the job's folder; in an array
 /// also `taskbridge.element` and `taskbridge.index`. Text is rendered as it is, everything else as JSON.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "a table: { script = \"FILE\" }")]
 #[schemars(rename = "SlurmTarget")]
 pub struct Target {
     /// The batch script. It is copied when a job is submitted. Its `#SBATCH` lines are the job's defaults. A relative path
@@ -256,7 +256,7 @@ pub enum When {
 /// What is asked of Slurm. Each is a value, or `{ value = "{{ parameter }}", max = .. }` (or `allowed = [..]`), in which the value
 /// is a template; one that is nothing but a parameter that was not given is not asked for.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "a table: { memory = \"4G\" }")]
 #[schemars(rename = "SlurmResources")]
 pub struct Resources {
     /// The partition.
@@ -338,7 +338,7 @@ impl Amount {
 
 /// A signal to a running job.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table: { job = \"{{ job }}\", name = \"USR1\" }")]
 #[schemars(rename = "SlurmSignal")]
 pub struct SignalTo {
     /// The job: `"{{ job }}"`, where the parameter is a task or a job's number. It must be one that this backend submitted.

@@ -25,7 +25,7 @@ const ENDINGS: [&str; 5] = ["sh", "bash", "sbatch", "slurm", "job"];
 
 /// What is offered as tools.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table: { scripts = \"FOLDER\" }")]
 #[schemars(rename = "SlurmDiscover")]
 pub struct Discover {
     /// The folder of the batch scripts: files that end with `.sh`, `.bash`, `.sbatch`, `.slurm` or `.job`. Each is a tool, and whoever can write there decides what runs. A relative path starts at

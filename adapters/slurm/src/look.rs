@@ -158,7 +158,7 @@ impl Slurm {
             return live::with_not_begun(seen, &plan, case.not_begun);
         };
         if marks.facts.cancelled && self.known.is_due(key, TRY_EVERY) {
-            // A controller that crashed has forgotten that. If this fails, the next look tries again.
+            // A controller that crashed has forgotten that. If this fails, a look a while later tries again.
             drop(self.driver.cancel(case.place.job, key).await);
         }
         let may_go = marks.may_go && !marks.facts.cancelled && self.known.is_due(key, TRY_EVERY);
@@ -339,7 +339,22 @@ mod tests {
             assert_eq!(world.look().await.state, JobState::Queued);
         }
         assert_eq!(world.fake.knows().cancelled, [7]);
+        tokio::time::advance(TRY_EVERY).await;
+        world.look().await;
+        assert_eq!(world.fake.knows().cancelled, [7, 7], "it is still there");
         assert!(world.fake.knows().released.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_look_says_of_a_job_that_runs_for_long_that_its_script_has_not_begun() {
+        let world = World::new();
+        let since = Some(Timestamp::from_millis(1_600_000_000_000));
+        world.fake.knows().rows = vec![Row { start: since, ..row(7, "tb-a", State::Running) }];
+        let message = world.look().await.message.unwrap();
+        assert!(message.ends_with("; its script has not begun"), "{message}");
+        std::fs::create_dir(world.folder.file("ran/job.0")).unwrap();
+        let message = world.look().await.message.unwrap();
+        assert!(!message.contains("begun"), "{message}");
     }
 
     #[tokio::test(start_paused = true)]
