@@ -124,6 +124,7 @@ async fn a_task_can_be_cancelled() {
     let result = house.call(&["--task", id, "--json"]).await;
     let document: Value = serde_json::from_str(&result.stdout).unwrap();
     assert_eq!((result.code, &document["status"]), (Some(1), &Value::from("cancelled")), "{result:?}");
+    house.jobs_end().await;
 }
 
 #[tokio::test]
