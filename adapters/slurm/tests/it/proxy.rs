@@ -97,13 +97,28 @@ impl Proxy {
     }
 }
 
-/// One request of a connection, and its reply.
+/// The requests of a connection, one after the other. It stays open as slurmrestd's own would: a client that has just been told so
+/// may send its next request at any moment, and would see that break.
 async fn serve<F: Future<Output = io::Result<Box<dyn Stream>>>>(
     mut client: Box<dyn Stream>,
     connect: impl Fn() -> F,
     shared: &Mutex<Shared>,
 ) -> io::Result<()> {
-    let request = message(&mut client).await?;
+    loop {
+        let request = message(&mut client).await?;
+        if request.is_empty() || !reply(&mut client, &request, &connect, shared).await? {
+            return Ok(());
+        }
+    }
+}
+
+/// Replies to a request. False if the connection ends with it.
+async fn reply<F: Future<Output = io::Result<Box<dyn Stream>>>>(
+    client: &mut Box<dyn Stream>,
+    request: &[u8],
+    connect: &impl Fn() -> F,
+    shared: &Mutex<Shared>,
+) -> io::Result<bool> {
     let line =
         String::from_utf8_lossy(request.split(|byte| *byte == b'\r').next().unwrap_or_default()).into_owned();
     let fault = {
@@ -122,7 +137,7 @@ async fn serve<F: Future<Output = io::Result<Box<dyn Stream>>>>(
         .into_bytes(),
         _ => {
             let mut upstream = connect().await?;
-            upstream.write_all(&request).await?;
+            upstream.write_all(request).await?;
             message(&mut upstream).await?
         }
     };
@@ -132,9 +147,8 @@ async fn serve<F: Future<Output = io::Result<Box<dyn Stream>>>>(
     shared.lock().unwrap().seen.push((line, if lost { 0 } else { status }));
     if !lost {
         client.write_all(&reply).await?;
-        client.shutdown().await?;
     }
-    Ok(())
+    Ok(fault.is_none())
 }
 
 /// One HTTP message, whole: as many bytes as its head says.
