@@ -114,6 +114,7 @@ pub fn main_with(registry: Registry) -> ExitCode {
     if arguments.get(1).is_some_and(|role| role == HELPER) {
         return help(&registry, &arguments[2..]);
     }
+    crate::isolation::log_quietly();
     let cli = Cli::parse_from(arguments);
     let done = match cli.command {
         None => serve(&registry, cli.serve),

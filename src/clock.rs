@@ -1,7 +1,8 @@
-//! The two sources that make a program unrepeatable: the time of day and randomness. Everything else is handed a
+//! The sources that make a program unrepeatable: the clocks of the machine and randomness. Everything else is handed a
 //! [`Clock`] or an [`Entropy`], so that a simulation can replay a run from its seed.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use taskbridge_sdk::Timestamp;
 
@@ -9,6 +10,20 @@ use taskbridge_sdk::Timestamp;
 pub trait Clock: Send + Sync {
     /// The current moment.
     fn now(&self) -> Timestamp;
+
+    /// The current moment as it may be used to delete what has expired; `None` while the clock has lately leapt.
+    fn settled(&self) -> Option<Timestamp> {
+        Some(self.now())
+    }
+}
+
+/// Measures time by a clock that nobody can set.
+pub trait Uptime: Send + Sync {
+    /// How long the machine has been up, the time in which it was suspended included.
+    fn uptime(&self) -> Duration;
+
+    /// Which start of the machine that is counted from.
+    fn boot(&self) -> String;
 }
 
 /// Gives random bytes that nobody can guess.
@@ -34,6 +49,11 @@ impl System {
         Arc::new(System)
     }
 
+    /// How long the machine has been up.
+    pub fn uptime() -> Arc<dyn Uptime> {
+        Arc::new(System)
+    }
+
     /// The machine's random numbers.
     pub fn entropy() -> Arc<dyn Entropy> {
         Arc::new(System)
@@ -47,6 +67,32 @@ impl Clock for System {
             .duration_since(std::time::UNIX_EPOCH)
             .expect("the machine's clock is set to a time after 1970");
         Timestamp::from_millis(i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX))
+    }
+}
+
+impl Uptime for System {
+    fn uptime(&self) -> Duration {
+        let up = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        Duration::try_from(up).unwrap_or_default()
+    }
+
+    /// Empty where the system does not say.
+    fn boot(&self) -> String {
+        let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        id.trim().to_owned()
+    }
+}
+
+/// The machine's clock, by which nothing is deleted while another clock has lately leapt.
+pub struct Guarded(pub Arc<dyn Clock>);
+
+impl Clock for Guarded {
+    fn now(&self) -> Timestamp {
+        System.now()
+    }
+
+    fn settled(&self) -> Option<Timestamp> {
+        self.0.settled()
     }
 }
 

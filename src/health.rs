@@ -1,7 +1,8 @@
 //! Whether the server can be sent requests, for load balancers and those who are woken at night: `/healthz` says that
 //! the process serves, `/readyz` whether it should be sent anything, and how each of its parts is. An engine that is away
-//! does not make the server unready: tasks can be made and looked at, and are caught up on later. Anybody can ask, so that it must
-//! not say why something fails (that is in the log), nor cost more the more often it is asked.
+//! does not make the server unready: tasks can be made and looked at, and are caught up on later. A store that does not take
+//! writes does. Anybody can ask, so it must not say why an engine fails (that is in the log), and says of the store what is
+//! wrong only in fixed words and on this machine. It must not cost more the more often it is asked.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,6 +29,9 @@ const STORE_PATIENCE: Duration = Duration::from_secs(2);
 /// How long it counts whether the store has answered.
 const SEEN_FOR: Duration = Duration::from_secs(1);
 
+/// The fact that is written to find out whether writes succeed.
+const PROBE: &str = "write_probe";
+
 /// What is looked at.
 #[derive(Clone)]
 pub struct Health(Arc<Parts>);
@@ -36,9 +40,9 @@ struct Parts {
     store: Arc<dyn Store>,
     engines: Engines,
     stopping: CancellationToken,
-    /// When the store was looked at, and whether it answered. Whoever asks meanwhile waits for the same answer: anybody may ask,
+    /// When the store was checked, and why it cannot be used. Whoever asks meanwhile waits for the same answer: anybody may ask,
     /// and as often as they like.
-    seen: Mutex<Option<(Instant, bool)>>,
+    seen: Mutex<Option<(Instant, Option<&'static str>)>>,
 }
 
 /// `/healthz` and `/readyz`.
@@ -73,42 +77,58 @@ impl Health {
         Self(Arc::new(Parts { store, engines, stopping, seen: Mutex::default() }))
     }
 
-    async fn store_answers(&self) -> bool {
+    /// Why the store cannot be used, in fixed words.
+    async fn store_failure(&self) -> Option<&'static str> {
         let mut seen = self.0.seen.lock().await;
-        if let Some((at, answers)) = *seen
+        if let Some((at, failure)) = *seen
             && at.elapsed() < SEEN_FOR
         {
-            return answers;
+            return failure;
         }
+        let failure = self.check_store().await;
+        *seen = Some((Instant::now(), failure));
+        failure
+    }
+
+    async fn check_store(&self) -> Option<&'static str> {
         // As a client looks at a task, and by the same connections. No task has this name.
         let (nothing, nobody) = (TaskId::from_wire(""), Owner::new(""));
         let look = self.0.store.get(&nothing, Some((&nobody).into()));
-        let look = tokio::time::timeout(STORE_PATIENCE, look);
-        let answers = matches!(look.await, Ok(Ok(_)));
-        *seen = Some((Instant::now(), answers));
-        answers
+        if !matches!(tokio::time::timeout(STORE_PATIENCE, look).await, Ok(Ok(_))) {
+            return Some("reads fail");
+        }
+        let failure = self.0.store.write_failure()?;
+        // A server that is not ready is sent nothing, so nothing else would find out that writes succeed again. What comes of
+        // it counts for the next check: on a disk that is nearly full small writes succeed, and larger ones fail.
+        let probe = self.0.store.set_fact(PROBE, "");
+        let _ = tokio::time::timeout(STORE_PATIENCE, probe).await;
+        Some(failure)
     }
 
     /// Whether requests should be sent here, and how each part is. Backends are named to those on this machine only.
     async fn report(&self, names: bool) -> (bool, Value) {
-        let store_answers = self.store_answers().await;
+        let failure = self.store_failure().await;
+        let store_works = failure.is_none();
         let conditions = self.0.engines.conditions();
         let degraded = conditions.iter().any(|(_, condition)| matches!(condition, Condition::Fails { .. }));
         let stopping = self.0.stopping.is_cancelled();
-        let status = match (stopping, store_answers, degraded) {
+        let status = match (stopping, store_works, degraded) {
             (true, _, _) => "stopping",
             (_, false, _) => "down",
             (_, _, true) => "degraded",
             _ => "ready",
         };
         let now = Instant::now();
-        let store = json!({"status": if store_answers { "up" } else { "down" }});
+        let mut store = json!({"status": if store_works { "up" } else { "down" }});
+        if let Some(failure) = failure.filter(|_| names) {
+            store["reason"] = failure.into();
+        }
         let mut report = json!({"status": status, "store": store});
         if names {
             let shown = conditions.into_iter().map(|(name, condition)| (name, shown(condition, now)));
             report["backends"] = shown.collect::<Map<String, Value>>().into();
         }
-        (store_answers && !stopping, report)
+        (store_works && !stopping, report)
     }
 }
 

@@ -28,6 +28,7 @@ pub mod config;
 pub mod current;
 pub mod health;
 pub mod hooks;
+pub mod isolation;
 pub mod mcp;
 pub mod metrics;
 pub mod notify;

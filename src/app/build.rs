@@ -14,7 +14,7 @@ use super::offered::Offered;
 use super::reload::InForce;
 use super::{App, AppError};
 use crate::audit::{Auditor, Means};
-use crate::clock::{self, Clock, Entropy, System};
+use crate::clock::{self, Clock, Entropy, Guarded, System};
 use crate::config::{Config, Database};
 use crate::current::Current;
 use crate::mcp::http::Entrance;
@@ -50,8 +50,10 @@ impl App {
     /// See [`AppError`].
     pub async fn build(config: Config, registry: &Registry, program: PathBuf) -> Result<Self, AppError> {
         let entropy = System::entropy();
-        let (store, lines) = open_store(&config).await?;
-        let time = StoreTime::of(Arc::clone(&store) as _).await?;
+        let holder = replica(&*entropy);
+        let (store, lines) = open_store(&config, &holder).await?;
+        let time = StoreTime::of(Arc::clone(&store) as _, System::uptime()).await?;
+        time.compare().await?;
         let clock: Arc<dyn Clock> = time.clone();
         let metrics = Arc::new(Metrics::default());
         // Where nobody can read it, it costs nothing.
@@ -72,14 +74,13 @@ impl App {
         let page = config.metrics.clone();
         let Offered { own, settings, rules } = Offered::of(config, seal.clone())?;
         let catalog = Arc::new(Current::new(discoveries.beside(&own, registry)));
-        let holder = replica(&*entropy);
         tracing::info!(
             replica = holder.0,
             "this process names itself so in leases and in the history of tasks"
         );
         let means = Means {
             seal: seal.clone(),
-            clock: System::clock(),
+            clock: Arc::new(Guarded(Arc::clone(&clock))),
             entropy: Arc::clone(&entropy),
             replica: holder.0.clone(),
         };
@@ -104,8 +105,8 @@ impl App {
             audit: Arc::clone(&audit) as _,
         };
         let scraper = page.map(|page| {
-            let (store, clock, tools) = (Arc::clone(&store), Arc::clone(&clock), Arc::clone(&catalog) as _);
-            (Scraper::new(Arc::clone(&metrics), store, clock, tools), page)
+            let (store, clock, engines) = (Arc::clone(&store), Arc::clone(&clock), in_force.engines.clone());
+            (Scraper::new(Arc::clone(&metrics), store, clock, engines), page)
         });
         let (lease, nudge) = (reconciling.lease, Arc::clone(&ledger.nudge));
         let pace = Pace { quickest: reconciling.quickest_look, slowest: reconciling.slowest_look };
@@ -158,11 +159,12 @@ fn replica(entropy: &dyn Entropy) -> Holder {
     Holder(format!("{node}.{}", data_encoding::BASE32_NOPAD.encode(&nonce).to_ascii_lowercase()))
 }
 
-async fn open_store(config: &Config) -> Result<(Arc<dyn Store>, Arc<dyn Lines>), AppError> {
+async fn open_store(config: &Config, holder: &Holder) -> Result<(Arc<dyn Store>, Arc<dyn Lines>), AppError> {
     match &config.store.database {
         Database::Sqlite(path) => {
             make_folder(path.parent().unwrap_or(Path::new("/")))?;
             let store = Arc::new(SqliteStore::open(path, System::clock(), Mode::Threaded)?);
+            store.lock_holder(holder).await;
             Ok((Arc::clone(&store) as _, store))
         }
         Database::Postgres(place) => {

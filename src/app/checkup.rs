@@ -18,7 +18,7 @@ use crate::notify::Http;
 use crate::seal::Seal;
 use crate::store::postgres::{PostgresStore, StoreClock};
 use crate::store::sqlite::{Mode, SqliteStore};
-use crate::store::survey::Survey;
+use crate::store::survey::{Survey, Unfinished};
 use crate::tasks::store::StoreError;
 use crate::tasks::task::Job;
 use crate::tasks::tools::Tools as _;
@@ -51,7 +51,9 @@ pub async fn look_over(config: &Config, registry: &Registry, program: &Path) -> 
         all.extend(found.into_iter().map(|finding| Checked { of: of.to_owned(), finding }));
     };
     add("config", of_config(config));
-    add("store", of_store(config).await);
+    let (found, unfinished) = of_store(config).await;
+    add("store", found);
+    add("store", unfinished.iter().filter_map(|tasks| without_backend(config, tasks)).collect());
     for issuer in config.auth.tokens.iter().flat_map(|tokens| &tokens.issuers) {
         add(&format!("issuer {}", issuer.reading.issuer), of_issuer(issuer).await);
     }
@@ -68,7 +70,8 @@ pub async fn look_over(config: &Config, registry: &Registry, program: &Path) -> 
         add("notify", vec![found]);
     }
     for (name, backend) in &config.backends {
-        add(&format!("backend {name}"), of_backend(config, registry, program, name, backend).await);
+        let own: Vec<&Unfinished> = unfinished.iter().filter(|tasks| tasks.backend == *name).collect();
+        add(&format!("backend {name}"), of_backend(config, registry, program, name, backend, &own).await);
     }
     all
 }
@@ -107,7 +110,7 @@ pub async fn offers(
     name: &str,
     backend: &config::Backend,
 ) -> Result<Vec<DiscoveredTool>, Error> {
-    let connected = connect_one(config, registry, program.to_owned(), name, backend).await?;
+    let connected = connect_one(config, registry, program.to_owned(), name, backend, None).await?;
     let mut tools = asked(&*connected).await?;
     tools.sort_by(|one, other| one.name.cmp(&other.name));
     Ok(tools)
@@ -147,11 +150,57 @@ fn of_config(config: &Config) -> Vec<Finding> {
     found
 }
 
-async fn of_store(config: &Config) -> Vec<Finding> {
+/// Unfinished tasks whose backend this config does not have.
+fn without_backend(config: &Config, tasks: &Unfinished) -> Option<Finding> {
+    let name = &tasks.backend;
+    if config.backends.contains_key(name) {
+        return None;
+    }
+    let engine = tasks.identity.as_ref().map(|identity| format!(" ({identity})")).unwrap_or_default();
+    let says = format!(
+        "{} of the backend `{name}`{engine}, which is not in this config, so that no server with this config goes on with them",
+        several(tasks)
+    );
+    let fix = format!(
+        "start a server with the config that has [backends.{name}], or give each up by `taskbridge tasks abandon ID`: \
+         `taskbridge tasks list --state unended --backend {name}` lists them"
+    );
+    Some(Finding::warning("unfinished tasks", says, fix))
+}
+
+/// Unfinished tasks of a backend that are kept with another identity than what it is connected to now.
+fn of_another_engine(name: &str, connected: &str, tasks: &Unfinished) -> Option<Finding> {
+    let identity = tasks.identity.as_deref().filter(|identity| *identity != connected)?;
+    let says = format!(
+        "{} of {identity}, and this config connects `{name}` to {connected}: its servers leave them alone",
+        several(tasks)
+    );
+    let fix = format!(
+        "start a server with the config that connects `{name}` to {identity}; to have both in one config, give this backend another \
+         name; or give each up by `taskbridge tasks abandon ID`: `taskbridge tasks list --state unended --backend {name}` lists them"
+    );
+    Some(Finding::warning("unfinished tasks", says, fix))
+}
+
+/// How many, and which for example.
+fn several(tasks: &Unfinished) -> String {
+    let count = usize::try_from(tasks.count).unwrap_or_default();
+    let [first, last] = &tasks.ids;
+    match count {
+        1 => format!("1 unfinished task ({first}) is"),
+        2 => format!("2 unfinished tasks ({first}, {last}) are"),
+        _ => format!("{count} unfinished tasks ({first}, {last}, ...) are"),
+    }
+}
+
+async fn of_store(config: &Config) -> (Vec<Finding>, Vec<Unfinished>) {
     let place = config.store.database.to_string();
     let store: Result<Arc<dyn Survey>, StoreError> = match &config.store.database {
         Database::Sqlite(path) if !path.exists() => {
-            return vec![Finding::ok("database", format!("{place}: the first server makes it"))];
+            return (
+                vec![Finding::ok("database", format!("{place}: the first server makes it"))],
+                Vec::new(),
+            );
         }
         Database::Sqlite(path) => SqliteStore::open_existing(path, System::clock(), Mode::Threaded)
             .map(|store| Arc::new(store) as Arc<dyn Survey>),
@@ -167,12 +216,12 @@ async fn of_store(config: &Config) -> Vec<Finding> {
         // Whatever a machine's own clock says, tasks go by the store's.
         let clock = Finding { verdict: clock.verdict.min(Verdict::Warning), ..clock };
         let database = Finding::ok("database", format!("{place}: its schema is the one of this version"));
-        Ok(vec![database, clock, sealed(config, &*store).await?])
+        Ok((vec![database, clock, sealed(config, &*store).await?], store.unfinished().await?))
     };
     looked.await.unwrap_or_else(|error: StoreError| {
         let fix = "make the database reachable as [store] says; if it is its schema, run `taskbridge migrate` (PostgreSQL) or \
                    start a server of this version";
-        vec![Finding::fault("database", error.to_string(), fix)]
+        (vec![Finding::fault("database", error.to_string(), fix)], Vec::new())
     })
 }
 
@@ -221,13 +270,14 @@ async fn of_backend(
     program: &Path,
     name: &str,
     backend: &config::Backend,
+    unfinished: &[&Unfinished],
 ) -> Vec<Finding> {
     let here = config::locate::this_machine();
     if is_elsewhere(config, backend, &here) {
         let host = backend.host.as_deref().unwrap_or_default();
         return vec![Finding::ok("place", format!("its jobs run on `{host}`: run the doctor there, too"))];
     }
-    let connected = match connect_one(config, registry, program.to_owned(), name, backend).await {
+    let connected = match connect_one(config, registry, program.to_owned(), name, backend, None).await {
         Ok(connected) => connected,
         Err(error) => {
             let fix = format!("mend [backends.{name}], or what it names");
@@ -235,6 +285,9 @@ async fn of_backend(
         }
     };
     let mut found = vec![Finding::ok("connection", format!("a backend of kind \"{}\"", backend.kind))];
+    if let Some(connected) = connected.identity() {
+        found.extend(unfinished.iter().filter_map(|tasks| of_another_engine(name, &connected, tasks)));
+    }
     if backend.discover.is_some() {
         found.push(discovered(config, registry, name, &*connected).await);
     }

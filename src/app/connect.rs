@@ -10,6 +10,7 @@ use taskbridge_sdk::{Backend, Connect, Error, Registry};
 
 use super::AppError;
 use crate::config::{self, Config, Database, Discover};
+use crate::isolation::Isolation;
 use crate::metrics::Metrics;
 
 /// How long one backend may take to connect.
@@ -81,9 +82,19 @@ pub(super) async fn connect(
             }
             _ => {}
         }
-        let backend = connect_one(config, registry, program.to_owned(), name, wanted).await;
+        let backend = connect_one(config, registry, program.to_owned(), name, wanted, metrics).await;
         let backend =
             backend.map_err(|source| AppError::Backend { place: place(), name: name.clone(), source })?;
+        if let (Some(was), Some(is)) =
+            (known.get(name).and_then(|known| known.backend.identity()), backend.identity())
+            && was != is
+        {
+            return Err(AppError::Config(format!(
+                "{}: backends.{name}: it was connected to {was} when the server started, and would be to {is}: there may be \
+                 tasks on it; give the new backend another name, or start the server again",
+                place()
+            )));
+        }
         let backend = match metrics {
             Some(metrics) => metrics.backend(name, backend),
             None => backend,
@@ -93,13 +104,14 @@ pub(super) async fn connect(
     Ok(backends)
 }
 
-/// Connects one backend.
+/// Connects one backend, isolated from everything else. Crashes of its adapter are counted in `metrics`.
 pub(super) async fn connect_one(
     config: &Config,
     registry: &Registry,
     program: PathBuf,
     name: &str,
     wanted: &config::Backend,
+    metrics: Option<&Arc<Metrics>>,
 ) -> taskbridge_sdk::Result<Arc<dyn Backend>> {
     if let Some(host) = &wanted.host {
         on_this_machine(host)?;
@@ -114,19 +126,13 @@ pub(super) async fn connect_one(
         call_limit: config.reconciler.lease / 2,
     };
     let connecting = (adapter.connect)(wanted.fields.clone(), context);
+    let connecting = Isolation::new(name, metrics)?.connect(connecting);
     match tokio::time::timeout(PATIENCE, connecting).await {
         Ok(connected) => connected,
         Err(_) => {
             Err(Error::unavailable(format!("it did not connect within {} seconds", PATIENCE.as_secs())))
         }
     }
-}
-
-/// The backends whose jobs run on another machine, and that servers there act on.
-pub(super) fn elsewhere(config: &Config) -> Vec<String> {
-    let here = config::locate::this_machine();
-    let names = config.backends.iter().filter(|(_, wanted)| is_elsewhere(config, wanted, &here));
-    names.map(|(name, _)| name.clone()).collect()
 }
 
 /// Only a store that servers on several machines can use lets a server leave jobs to others.

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{AppError, connect};
+use super::AppError;
 use crate::auth::oauth::OAuth;
 use crate::auth::{ApiKeys, Authenticator, Certificates, Identity, Key};
 use crate::catalog::Catalog;
@@ -32,10 +32,9 @@ impl Offered {
     /// What this config offers.
     pub(super) fn of(config: Config, seal: Seal) -> Result<Self, AppError> {
         let (settings, rules) = (protocol_settings(&config), rules(&config)?);
-        let elsewhere = connect::elsewhere(&config);
         let Config { tools, tool_rules, limits, resources, prompts, access, .. } = config;
         let catalog = Catalog::new(tools, limits, seal).with(resources, prompts);
-        let catalog = catalog.leaving(elsewhere).ruled_by(access);
+        let catalog = catalog.ruled_by(access);
         let own = Own { catalog: Arc::new(catalog), tool_rules };
         Ok(Self { own, settings, rules })
     }

@@ -78,12 +78,12 @@ impl StoreLog {
 
     /// Deletes what is old, now and then. That it could not be done is no reason to lose a line.
     async fn forget(&mut self) {
-        let now = self.tools.clock.now();
+        let Some(now) = self.tools.clock.settled() else { return };
         if self.forgot.is_some_and(|forgot| now.since(forgot) < FORGET_EVERY) {
             return;
         }
         self.forgot = Some(now);
-        if let Err(error) = self.lines.forget_lines(self.keep, FORGOTTEN).await {
+        if let Err(error) = self.lines.forget_lines(now - self.keep, FORGOTTEN).await {
             tracing::warn!(%error, "old lines of the audit log could not be deleted");
         }
     }
@@ -135,7 +135,7 @@ mod tests {
             Ok(after.take(limit).collect())
         }
 
-        async fn forget_lines(&self, _: Duration, _: usize) -> Result<usize, StoreError> {
+        async fn forget_lines(&self, _: Timestamp, _: usize) -> Result<usize, StoreError> {
             Ok(0)
         }
     }

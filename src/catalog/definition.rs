@@ -82,6 +82,10 @@ pub struct TermsRule {
     pub keep_result: Duration,
     /// See [`crate::tasks::task::Terms::max_runtime`].
     pub max_runtime: Duration,
+    /// See [`crate::tasks::task::Terms::max_wait`].
+    pub max_wait: Option<Duration>,
+    /// See [`crate::tasks::task::Terms::outcome_grace`].
+    pub outcome_grace: Duration,
     /// See [`crate::tasks::task::Terms::on_expiry`].
     pub on_expiry: OnExpiry,
     /// See [`crate::tasks::task::Terms::start_within`].

@@ -53,7 +53,6 @@ pub struct Catalog {
     resources: Arc<Resources>,
     prompts: Arc<Prompts>,
     limits: BTreeMap<String, Option<u32>>,
-    elsewhere: Arc<[String]>,
     access: Rules,
     /// The tools whose tasks are not for their owners alone.
     shared: Vec<(String, Rules)>,
@@ -99,20 +98,14 @@ impl Catalog {
         };
         let tools = definitions.into_iter().map(tool).collect();
         let (resources, prompts) = Default::default();
-        let (elsewhere, access, shared) = (Arc::new([]) as _, Rules::default(), shared(&tools));
-        Self { tools, resources, prompts, limits, elsewhere, access, shared, seal: seal.clone() }
+        let (access, shared) = (Rules::default(), shared(&tools));
+        Self { tools, resources, prompts, limits, access, shared, seal: seal.clone() }
     }
 
     /// The same, where these are the rules for tasks of tools that are not offered any more.
     #[must_use]
     pub fn ruled_by(self, access: Rules) -> Self {
         Self { access, ..self }
-    }
-
-    /// The same, where jobs of these backends cannot be reached from this process.
-    #[must_use]
-    pub fn leaving(self, elsewhere: Vec<String>) -> Self {
-        Self { elsewhere: elsewhere.into(), ..self }
     }
 
     /// The same with resources and prompts. A tool that a resource belongs to says so in its description.
@@ -145,7 +138,6 @@ impl Catalog {
             resources: Arc::clone(&self.resources),
             prompts: Arc::clone(&self.prompts),
             limits: all_limits,
-            elsewhere: Arc::clone(&self.elsewhere),
             access: self.access.clone(),
             seal: self.seal.clone(),
         }
@@ -259,10 +251,6 @@ impl Tools for Catalog {
         };
         slots.iter().filter_map(limit).collect()
     }
-
-    fn elsewhere(&self) -> Arc<[String]> {
-        Arc::clone(&self.elsewhere)
-    }
 }
 
 /// What the core asks is answered by the catalog in force.
@@ -277,10 +265,6 @@ impl Tools for Current<Catalog> {
 
     fn limits(&self, slots: &[String]) -> Vec<SlotLimit> {
         self.get().limits(slots)
-    }
-
-    fn elsewhere(&self) -> Arc<[String]> {
-        self.get().elsewhere()
     }
 }
 

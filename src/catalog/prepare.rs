@@ -247,6 +247,8 @@ impl TermsRule {
             ttl: ttl.unwrap_or(self.default_ttl).clamp(self.min_ttl, self.max_ttl),
             keep_result: self.keep_result,
             max_runtime: self.max_runtime,
+            max_wait: self.max_wait,
+            outcome_grace: self.outcome_grace,
             on_expiry: self.on_expiry,
             start_within: self.start_within,
             settle_window: self.settle_window,

@@ -19,7 +19,7 @@ use crate::tasks::store::StoreError;
 #[derive(Subcommand)]
 pub(super) enum Command {
     /// Copy a SQLite store into an empty PostgreSQL store, with tasks that run. Stop the server first; start it again
-    /// with the new config.
+    /// with the new config. The SQLite file is not served any more. A copy that was interrupted is run again.
     Copy {
         /// What is copied: `sqlite:` and the path of the database file.
         #[arg(long, value_name = "sqlite:FILE", value_parser = sqlite)]
@@ -27,6 +27,12 @@ pub(super) enum Command {
         /// The config file whose [store] names the PostgreSQL database.
         #[arg(long, value_name = "CONFIG")]
         to: PathBuf,
+    },
+    /// Serve a SQLite file again that was copied. Drop the copy first: tasks in both stores would run twice.
+    Reopen {
+        /// `sqlite:` and the path of the database file.
+        #[arg(value_name = "sqlite:FILE", value_parser = sqlite)]
+        file: PathBuf,
     },
     /// Look for rows that break an invariant, and say what that means and what to do. Ends with 1 if there are any.
     Check {
@@ -48,7 +54,23 @@ pub(super) fn run(registry: &Registry, command: Command) -> Result<ExitCode, Str
         Command::Copy { from, to } => {
             let place = place(registry, &File { config: Some(to) })?;
             let copied = block_on(copy::from_sqlite(&from, place.clone()))?;
-            print(&format!("copied {} to {place}: {copied}\n", shown(&from)));
+            let file = shown(&from);
+            print(&match copied {
+                Some(copied) => {
+                    format!("copied {file} to {place}: {copied}\n{file} is not served any more\n")
+                }
+                None => format!("{place} has the copy of {file} already; {file} is not served any more\n"),
+            });
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Reopen { file } => {
+            let was = copy::reopen(&file).map_err(|error| format!("taskbridge: {error}"))?;
+            let file = shown(&file);
+            print(&if was {
+                format!("{file} is served again\n")
+            } else {
+                format!("{file} was not copied: nothing to do\n")
+            });
             Ok(ExitCode::SUCCESS)
         }
         Command::Check { file } => {

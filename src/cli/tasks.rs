@@ -26,7 +26,7 @@ use crate::tasks::ledger::{Ledger, Nudge};
 use crate::tasks::machine::{Cancel, Event};
 use crate::tasks::meter::Unmetered;
 use crate::tasks::store::{Holder, Lease, SlotLimit, StoreError};
-use crate::tasks::task::{Job, Spec, Task, TaskId};
+use crate::tasks::task::{Job, Outcome, Spec, Task, TaskId};
 use crate::tasks::time::StoreTime;
 use crate::tasks::tools::{Opened as Arguments, Tools};
 use crate::tasks::watch::Watch;
@@ -55,6 +55,8 @@ pub(super) enum Command {
     Cancel(One),
     /// Make what a task waits for due now: a start, a cancellation or an answer that failed, or a look at its job.
     RetryNow(One),
+    /// End an unfinished task with an unknown outcome, without a call to its engine: its job may go on.
+    Abandon(One),
     /// Print tasks with their histories as JSON lines, without arguments, results and answers.
     Export {
         #[command(flatten)]
@@ -81,6 +83,7 @@ pub(super) fn run(registry: &Registry, command: Command) -> Result<ExitCode, Str
             Command::Show(one) => show(&open(registry, &one.file).await?, &one.id).await,
             Command::Cancel(one) => cancel(&open(registry, &one.file).await?, &one.id).await,
             Command::RetryNow(one) => retry(&open(registry, &one.file).await?, &one.id).await,
+            Command::Abandon(one) => abandon(&open(registry, &one.file).await?, &one.id).await,
         }
     })
 }
@@ -234,7 +237,7 @@ async fn changed(
 ) -> Result<Option<(Task, Task)>, String> {
     let Some(before) = opened.store.get(id, None).await.map_err(told)? else { return Ok(None) };
     audit.operated(command, &before).await.map_err(told)?;
-    let time = StoreTime::of(Arc::clone(&opened.store) as _).await.map_err(told)?;
+    let time = StoreTime::of(Arc::clone(&opened.store) as _, System::uptime()).await.map_err(told)?;
     let ledger = Ledger {
         store: Arc::clone(&opened.store) as _,
         watch: Watch::default(),
@@ -297,11 +300,42 @@ async fn retry(opened: &Opened, id: &str) -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
+async fn abandon(opened: &Opened, id: &str) -> Result<ExitCode, String> {
+    let id = one(opened, id).await?;
+    let Some(task) = opened.store.get(&id, None).await.map_err(told)? else { return Err(gone(&id)) };
+    let ended = |task: &Task| {
+        let state = view::state(task);
+        format!("taskbridge: task {id} has ended already: {state}; there is nothing left to abandon")
+    };
+    if matches!(task.job, Job::Closed { .. }) {
+        return Err(ended(&task));
+    }
+    let Some((before, after)) = change(opened, &id, ("abandon", Event::OutcomeUnknown)).await? else {
+        return Err(gone(&id));
+    };
+    // A server may have written the end of the job in between.
+    if !before.has_ended() && after.outcome() != Some(Outcome::Broken) {
+        return Err(ended(&after));
+    }
+    let job = match &before.job {
+        Job::Closed { .. } => return Err(ended(&after)),
+        Job::Pending { .. } => "its job was not started".to_owned(),
+        Job::Starting { .. } => {
+            format!("a job with the key {} may have been started and may still run", before.key)
+        }
+        Job::Open { handle, .. } => {
+            format!("the job {handle} may still run, and no server looks at it again")
+        }
+    };
+    print(&format!("{id}: {}; abandoned: {job}\n", view::state(&after)));
+    Ok(ExitCode::SUCCESS)
+}
+
 fn gone(id: &TaskId) -> String {
     format!("taskbridge: task {id} was deleted: only its history is left")
 }
 
-/// Neither a cancellation nor a retry opens arguments, judges a result or takes a slot.
+/// No command here opens arguments, judges a result or takes a slot.
 struct NoTools;
 
 impl Tools for NoTools {
@@ -315,9 +349,5 @@ impl Tools for NoTools {
 
     fn limits(&self, _slots: &[String]) -> Vec<SlotLimit> {
         Vec::new()
-    }
-
-    fn elsewhere(&self) -> Arc<[String]> {
-        Arc::new([])
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use taskbridge_sdk::DEEPEST_VALUE;
 
 use super::duration;
 use super::owner_limits::OwnerLimits;
@@ -60,7 +61,7 @@ pub struct Limits {
     pub max_headers: NonZeroUsize,
     /// The longest address of a request, and of a resource that a session may follow, in bytes.
     pub max_url_bytes: NonZeroUsize,
-    /// How deep objects and lists may lie within each other in a message. At most 127.
+    /// How deep objects and lists may lie within each other in a message. At most 100: what is larger counts as 100.
     pub max_json_depth: NonZeroUsize,
     /// Members of objects and items of lists in one message, all together.
     pub max_json_elements: NonZeroUsize,
@@ -142,7 +143,10 @@ impl Limits {
     /// What a message may ask.
     pub fn of_messages(&self) -> MessageLimits {
         MessageLimits {
-            json: Bounds { depth: self.max_json_depth.get(), elements: self.max_json_elements.get() },
+            json: Bounds {
+                depth: self.max_json_depth.get().min(DEEPEST_VALUE),
+                elements: self.max_json_elements.get(),
+            },
             max_argument_bytes: self.max_argument_bytes.get(),
             max_streams_per_owner: self.max_streams_per_owner.get(),
             max_ended_sessions_per_day: self.max_ended_sessions_per_day.get(),
@@ -152,6 +156,17 @@ impl Limits {
             max_bytes_in_hand: self.max_bytes_in_hand.get(),
         }
     }
+}
+
+/// Says where a limit is set that is not used as it is.
+pub(super) fn warning(limits: &Limits) -> Option<String> {
+    let depth = limits.max_json_depth.get();
+    (depth > DEEPEST_VALUE).then(|| {
+        format!(
+            "limits.max_json_depth is {depth}, and {DEEPEST_VALUE} is used: what is nested deeper cannot be kept in a \
+             task; write {DEEPEST_VALUE} or less"
+        )
+    })
 }
 
 /// What the shape cannot say.

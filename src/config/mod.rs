@@ -342,7 +342,9 @@ fn read_text(
 impl Config {
     /// What is to be known of it though it can be used.
     pub fn warnings(&self, now: Timestamp) -> Vec<String> {
-        check::warnings(&self.server, self.tls.as_ref(), now)
+        let mut all = check::warnings(&self.server, self.tls.as_ref(), now);
+        all.extend(limits::warning(&self.bounds));
+        all
     }
 
     /// Makes the server listen somewhere else than the file says.

@@ -8,8 +8,8 @@ mod served;
 
 use std::path::{Path, PathBuf};
 
-use taskbridge_sdk::Registry;
 use taskbridge_sdk::sim::Sim;
+use taskbridge_sdk::{Registry, Timestamp};
 
 use super::{Config, Problems, Sources, parse};
 use crate::catalog::{Body, Values};
@@ -305,6 +305,22 @@ fn mistakes_in_the_servers_own_tables() {
     ] {
         assert_eq!(words(text), expected, "{text}");
     }
+}
+
+/// A depth that rows cannot keep is capped, and said.
+#[test]
+fn deep_message_limit_is_capped() {
+    let config = read("[limits]\nmax_json_depth = 127\n").unwrap();
+    assert_eq!(config.bounds.of_messages().json.depth, 100);
+    let warnings = config.warnings(Timestamp::from_millis(0));
+    assert!(
+        warnings.iter().any(|said| said.contains("max_json_depth is 127, and 100 is used")),
+        "{warnings:?}"
+    );
+    assert_eq!(
+        read("[limits]\nmax_json_depth = 100\n").unwrap().warnings(Timestamp::from_millis(0)).len(),
+        0
+    );
 }
 
 #[test]

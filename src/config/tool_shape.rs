@@ -62,10 +62,20 @@ pub(super) struct Tool {
     pub when_full: WhenFull,
     /// Jobs of all tools in this group share a limit: that of `[concurrency_groups.NAME]`, or 1.
     pub concurrency_group: Option<String>,
-    /// How long a task may take, from its creation.
+    /// How long a job may run, from its acceptance by the engine.
     #[serde(default = "seven_days", with = "duration")]
     #[schemars(with = "String")]
     pub max_runtime: Duration,
+    /// How long a task may wait for its start (for consent, in a queue, for an engine that cannot be reached), from its
+    /// creation; without it, as long as `max_runtime`.
+    #[serde(default, deserialize_with = "duration::optional")]
+    #[schemars(with = "Option<String>")]
+    pub max_wait: Option<Duration>,
+    /// How long an engine that cannot be asked about a job after `max_runtime` is asked again, before the task ends with an
+    /// unknown outcome.
+    #[serde(default = "fifteen_minutes", with = "duration")]
+    #[schemars(with = "String")]
+    pub outcome_grace: Duration,
     /// What happens to its job then.
     #[serde(default)]
     pub on_expiry: OnExpiry,
@@ -103,6 +113,10 @@ fn seven_days() -> Duration {
 
 fn five_minutes() -> Duration {
     Duration::from_secs(300)
+}
+
+fn fifteen_minutes() -> Duration {
+    Duration::from_secs(900)
 }
 
 fn two_minutes() -> Duration {

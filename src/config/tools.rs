@@ -57,8 +57,10 @@ pub(super) fn read(reader: &mut Reader<'_>, context: &Context<'_>, name: &str, v
         None => (Vec::new(), Vec::new()),
     };
     check_backend(reader, &field, &tool, context, input.as_ref());
-    if tool.max_runtime.is_zero() {
-        reader.problem(join(&field, "max_runtime"), "it is zero: nothing could ever run");
+    for (key, limit) in [("max_runtime", Some(tool.max_runtime)), ("max_wait", tool.max_wait)] {
+        if limit.is_some_and(|limit| limit.is_zero()) {
+            reader.problem(join(&field, key), "it is zero: nothing could ever run");
+        }
     }
     let rules =
         access::rules(reader, &join(&field, "access"), tool.access.as_ref(), context.access, context.known);
@@ -95,6 +97,8 @@ pub(super) fn read(reader: &mut Reader<'_>, context: &Context<'_>, name: &str, v
             max_ttl: context.lifetime.max_ttl,
             keep_result: tool.keep_result.unwrap_or(context.lifetime.keep_result),
             max_runtime: tool.max_runtime,
+            max_wait: tool.max_wait,
+            outcome_grace: tool.outcome_grace,
             on_expiry: match tool.on_expiry {
                 OnExpiry::Cancel => task::OnExpiry::Cancel,
                 OnExpiry::Abandon => task::OnExpiry::Abandon,

@@ -57,7 +57,7 @@ use crate::metrics::Metrics;
 use crate::seal::Seal;
 use crate::tasks::audit::{Audit as _, Event as Told};
 use crate::tasks::service::Service;
-use crate::tasks::store::Store;
+use crate::tasks::store::{Store, StoreError};
 use crate::tasks::task::{Owner, TaskId};
 
 /// All that the handlers of every generation work with. Shared by every connection.
@@ -113,11 +113,19 @@ impl Bridge {
     }
 
     /// Logs a fault of ours under a random name, and makes the error that tells a client this name and nothing else.
-    pub fn fault(&self, error: &dyn std::error::Error) -> jsonrpc::Error {
+    /// Where one row alone cannot be read, it says so.
+    pub fn fault(&self, error: &(dyn std::error::Error + 'static)) -> jsonrpc::Error {
         let name: [u8; 5] = crate::clock::random(&*self.entropy);
         let name = data_encoding::BASE32_NOPAD.encode(&name).to_ascii_lowercase();
         tracing::error!(fault = name, error = %error, "a request failed by a fault of ours");
-        let message = format!("internal error: the server's log says more under fault={name}");
+        let what = match error.downcast_ref() {
+            Some(StoreError::Unreadable(_)) => {
+                "the server's record of this cannot be read. Other tasks are not affected, and asking again will not \
+                 help: the operator has to mend it, and "
+            }
+            _ => "",
+        };
+        let message = format!("internal error: {what}the server's log says more under fault={name}");
         jsonrpc::Error::new(jsonrpc::INTERNAL_ERROR, message)
     }
 }

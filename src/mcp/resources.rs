@@ -20,7 +20,6 @@ use crate::catalog::{Readable, Resource};
 use crate::tasks::audit::{self, Audit as _, Event as Told};
 use crate::tasks::store::StoreError;
 use crate::tasks::task::{Task, TaskId};
-use crate::tasks::tools::Tools as _;
 
 /// The template of a log's address.
 pub const LOG_TEMPLATE: &str = "taskbridge://tasks/{task_id}/log";
@@ -253,11 +252,9 @@ pub async fn log(
 
 /// The backend that the task's job runs in.
 fn backend(bridge: &Bridge, task: &Task) -> Result<Arc<dyn Backend>, ReadError> {
-    bridge.backend(&task.backend).ok_or_else(|| match bridge.catalog().elsewhere().contains(&task.backend) {
-        true => ReadError::Refused(
-            "it can be read only through a server on the machine that the job ran on".to_owned(),
-        ),
-        false => ReadError::NotFound,
+    bridge.backend(&task.backend).ok_or_else(|| {
+        let why = "it can be read only through a server that is connected to the backend of its job";
+        ReadError::Refused(why.to_owned())
     })
 }
 

@@ -80,6 +80,7 @@ impl Measured {
             ];
             drop(metrics.families.engine_calls.get_or_create(&labels));
         }
+        drop(metrics.families.engine_crashes.get_or_create(&[("backend", name.to_owned().into())]));
         Self { name: name.to_owned(), inner, metrics, pause: Arc::default() }
     }
 
@@ -217,6 +218,10 @@ impl Backend for Measured {
         self.inner.hooks()
     }
 
+    fn identity(&self) -> Option<String> {
+        self.inner.identity()
+    }
+
     fn budgets(&self) -> Vec<Budget> {
         self.inner.budgets()
     }
@@ -239,6 +244,10 @@ impl Questions for Measured {
     ) -> Result<Taken> {
         let Some(questions) = self.inner.questions() else { return Ok(Taken::TooLate) };
         self.counted("answer", questions.answer_for(handle, question, answer, whom)).await
+    }
+
+    fn list_lag(&self) -> Duration {
+        self.inner.questions().map(Questions::list_lag).unwrap_or_default()
     }
 }
 

@@ -106,6 +106,11 @@ impl Metrics {
         measured
     }
 
+    /// The adapter of this backend crashed.
+    pub fn crashed(&self, backend: &str) {
+        self.families.engine_crashes.get_or_create(&[("backend", backend.to_owned().into())]).inc();
+    }
+
     /// A request of this method begins.
     pub fn request(&self, method: &str) -> Answering<'_> {
         let method = known_method(method);

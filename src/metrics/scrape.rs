@@ -13,8 +13,8 @@ use tokio::time::Instant;
 use super::{Accounts, Engine, Metrics};
 use crate::clock::Clock;
 use crate::tasks::meter::Phase;
+use crate::tasks::reconciler::Engines;
 use crate::tasks::store::{Result, Store};
-use crate::tasks::tools::Tools;
 
 /// What [`Scraper::text`] is.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -29,7 +29,7 @@ pub struct Scraper {
     metrics: Arc<Metrics>,
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
-    tools: Arc<dyn Tools>,
+    engines: Engines,
     asked_at: Mutex<Option<Instant>>,
 }
 
@@ -39,9 +39,9 @@ impl Scraper {
         metrics: Arc<Metrics>,
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
-        tools: Arc<dyn Tools>,
+        engines: Engines,
     ) -> Self {
-        Self { metrics, store, clock, tools, asked_at: Mutex::default() }
+        Self { metrics, store, clock, engines, asked_at: Mutex::default() }
     }
 
     /// All that is counted, as of now.
@@ -64,8 +64,9 @@ impl Scraper {
     }
 
     async fn ask(&self) -> Result<()> {
-        let oldest = self.store.heads().await?.first().map(|task| task.created_at);
-        let due = self.store.next_due(&self.tools.elsewhere()).await?;
+        let served = self.engines.served();
+        let oldest = self.store.heads(&served).await?.first().map(|task| task.created_at);
+        let due = self.store.next_due(&served).await?.into_iter().flatten().min();
         let now = self.clock.now();
         let since = |moment: Option<Timestamp>| moment.map_or(0.0, |moment| now.since(moment).as_secs_f64());
         let families = &self.metrics.families;
@@ -97,7 +98,7 @@ impl Scraper {
 
 impl Metrics {
     /// All that this process knows by itself.
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         self.process.lock().refresh();
         if let Some(count) = self.sessions.get() {
             self.families.sessions.set(i64::try_from(count()).unwrap_or(i64::MAX));

@@ -13,9 +13,9 @@ use crate::clock::Clock;
 use crate::tasks::history::Entry;
 use crate::tasks::notices::Notice;
 use crate::tasks::store::{
-    Change, Counts, Durations, Forget, Found, Group, Groups, Hint, Hints, History, Holder, Inserted, Keys,
-    NewTask, Notices, OpenJob, Owed, Position, Queue, Reach, Result, Sessions, Setting, Settings, Store,
-    Tally, TaskStore, Time, Updated,
+    Change, ClaimRequest, Claimed, Counts, Durations, Facts, Forget, Found, Group, Groups, Hint, Hints,
+    History, Holder, Inserted, Keys, NewTask, Notices, OpenJob, Owed, Position, Queue, Reach, Result, Served,
+    Sessions, Setting, Settings, Store, Tally, TaskStore, Time, Updated,
 };
 use crate::tasks::task::{Owner, Task, TaskId};
 
@@ -75,34 +75,42 @@ impl TaskStore for Measured {
         self.timed("update", self.inner.update(change)).await
     }
 
-    async fn claim(
-        &self,
-        holder: &Holder,
-        lease: Duration,
-        limit: usize,
-        elsewhere: &[String],
-    ) -> Result<Vec<Task>> {
-        let claimed = self.timed("claim", self.inner.claim(holder, lease, limit, elsewhere)).await;
+    async fn claim(&self, holder: &Holder, lease: Duration, request: &ClaimRequest) -> Result<Claimed> {
+        let claimed = self.timed("claim", self.inner.claim(holder, lease, request)).await;
         let now = self.clock.now();
-        for due in claimed.iter().flatten().filter_map(|task| task.due_at) {
+        let tasks = claimed.iter().flat_map(|claimed| &claimed.tasks);
+        for due in tasks.filter_map(|task| task.due_at) {
             self.metrics.taken_up(now.since(due));
         }
         claimed
     }
 
-    async fn purge(&self, limit: usize) -> Result<usize> {
-        self.timed("purge", self.inner.purge(limit)).await
+    async fn list_due(
+        &self,
+        served: &Served,
+        after: Option<&(Timestamp, TaskId)>,
+        limit: usize,
+    ) -> Result<Vec<Task>> {
+        self.timed("list_due", self.inner.list_due(served, after, limit)).await
     }
 
-    async fn next_due(&self, elsewhere: &[String]) -> Result<Option<Timestamp>> {
-        self.timed("next_due", self.inner.next_due(elsewhere)).await
+    async fn adopt(&self, served: &Served) -> Result<Vec<(String, u64)>> {
+        self.timed("adopt", self.inner.adopt(served)).await
+    }
+
+    async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize> {
+        self.timed("purge", self.inner.purge(now, limit)).await
+    }
+
+    async fn next_due(&self, served: &[Served]) -> Result<Vec<Option<Timestamp>>> {
+        self.timed("next_due", self.inner.next_due(served)).await
     }
 }
 
 #[async_trait]
 impl Queue for Measured {
-    async fn heads(&self) -> Result<Vec<Task>> {
-        self.timed("heads", self.inner.heads()).await
+    async fn heads(&self, served: &[Served]) -> Result<Vec<Task>> {
+        self.timed("heads", self.inner.heads(served)).await
     }
 
     async fn ahead(&self, task: &Task) -> Result<u64> {
@@ -112,8 +120,8 @@ impl Queue for Measured {
 
 #[async_trait]
 impl Groups for Measured {
-    async fn hold(&self, holder: &Holder, lease: Duration, elsewhere: &[String]) -> Result<Vec<Group>> {
-        self.timed("hold", self.inner.hold(holder, lease, elsewhere)).await
+    async fn hold(&self, holder: &Holder, lease: Duration, served: &[Served]) -> Result<Vec<Group>> {
+        self.timed("hold", self.inner.hold(holder, lease, served)).await
     }
 
     async fn leave(&self, holder: &Holder) -> Result<()> {
@@ -124,8 +132,17 @@ impl Groups for Measured {
         self.timed("let_go", self.inner.let_go(holder)).await
     }
 
-    async fn open_jobs(&self, group: &Group, opened_since: Timestamp) -> Result<Vec<OpenJob>> {
-        self.timed("open_jobs", self.inner.open_jobs(group, opened_since)).await
+    async fn free_dead(&self) -> Result<bool> {
+        self.inner.free_dead().await
+    }
+
+    async fn open_jobs(
+        &self,
+        group: &Group,
+        identity: Option<&str>,
+        opened_since: Timestamp,
+    ) -> Result<Vec<OpenJob>> {
+        self.timed("open_jobs", self.inner.open_jobs(group, identity, opened_since)).await
     }
 
     async fn wanted(&self, group: &Group) -> Result<Vec<TaskId>> {
@@ -174,8 +191,8 @@ impl History for Measured {
         self.timed("entries", self.inner.entries(id)).await
     }
 
-    async fn forget(&self, older_than: Duration, limit: usize) -> Result<usize> {
-        self.timed("forget", self.inner.forget(older_than, limit)).await
+    async fn forget(&self, before: Timestamp, limit: usize) -> Result<usize> {
+        self.timed("forget", self.inner.forget(before, limit)).await
     }
 }
 
@@ -220,6 +237,25 @@ impl Keys for Measured {
 impl Time for Measured {
     async fn now(&self) -> Result<Timestamp> {
         self.timed("now", self.inner.now()).await
+    }
+
+    async fn shorten_leases(&self, longest: Duration) -> Result<()> {
+        self.timed("shorten_leases", self.inner.shorten_leases(longest)).await
+    }
+}
+
+#[async_trait]
+impl Facts for Measured {
+    async fn fact(&self, name: &str) -> Result<Option<String>> {
+        self.timed("fact", self.inner.fact(name)).await
+    }
+
+    async fn set_fact(&self, name: &str, value: &str) -> Result<()> {
+        self.timed("set_fact", self.inner.set_fact(name, value)).await
+    }
+
+    fn write_failure(&self) -> Option<&'static str> {
+        self.inner.write_failure()
     }
 }
 

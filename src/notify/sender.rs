@@ -160,8 +160,10 @@ impl<C: Carrier> Notifier<C> {
         let mut under_way = FuturesUnordered::new();
         loop {
             let now = Instant::now();
-            if forget_at <= now {
-                let since = self.ledger.now() - receiver.give_up_after;
+            if forget_at <= now
+                && let Some(settled) = self.ledger.clock.settled()
+            {
+                let since = settled - receiver.give_up_after;
                 self.forget(&receiver, "it was tried for too long", Some(since)).await;
                 forget_at = now + FORGET_EVERY;
             }
@@ -252,13 +254,10 @@ impl<C: Carrier> Notifier<C> {
     /// Drops, now and then, what is owed to receivers that nobody knows.
     async fn forget_strangers(&self) {
         tokio::time::sleep(FORGET_EVERY).await;
+        // While the store's clock has lately leapt, nothing is deleted.
+        let Some(now) = self.ledger.clock.settled() else { return };
         let names: Vec<String> = self.receivers.watch().borrow().iter().map(|r| r.name()).collect();
-        match self
-            .ledger
-            .store
-            .forget_notices(Forget::AllBut(&names), self.ledger.now() - STRANGERS_KEPT)
-            .await
-        {
+        match self.ledger.store.forget_notices(Forget::AllBut(&names), now - STRANGERS_KEPT).await {
             Ok(0) => {}
             Ok(notices) => tracing::warn!(notices, "notices are dropped: no config has their receivers"),
             Err(error) => tracing::warn!(%error, "notices cannot be dropped"),

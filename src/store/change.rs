@@ -20,6 +20,7 @@ pub(super) enum Found {
 /// All that an insert needs, without the task.
 pub(super) struct Wish {
     pub(super) row: Row,
+    pub(super) identity: Option<String>,
     /// The session that it is of, also once it has ended.
     pub(super) session: Option<String>,
     pub(super) limits: Vec<SlotLimit>,
@@ -36,12 +37,15 @@ pub(super) struct Wish {
 impl Wish {
     /// Splits the row to be written from the task to be handed back.
     pub(super) fn of(new: NewTask) -> Result<(Self, Task), serde_json::Error> {
-        let NewTask { task, limits, behind, most_kept, once, attach, lease, transition, notices } = new;
+        let NewTask { task, identity, limits, behind, most_kept, once, attach, lease, transition, notices } =
+            new;
         let line = transition.as_ref().map(Line::of).transpose()?;
         let notices = NoticeRow::of_all(&notices)?;
         let behind = behind.iter().map(|slot| row::in_line(slot)).collect();
         let (row, session) = (Row::of(&task)?, task.origin.session.clone());
-        Ok((Self { row, session, limits, behind, most_kept, once, attach, lease, line, notices }, task))
+        let wish =
+            Self { row, identity, session, limits, behind, most_kept, once, attach, lease, line, notices };
+        Ok((wish, task))
     }
 }
 

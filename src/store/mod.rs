@@ -8,12 +8,21 @@ pub mod check;
 pub mod copy;
 mod durations;
 mod entry;
+mod fair;
 pub mod postgres;
 mod row;
 pub mod sqlite;
 pub mod suite;
 pub mod survey;
+mod write_state;
 
-/// Among so many of the rows that are due longest a claim goes from owner to owner: enough that nobody waits behind what
-/// another one has piled up, and few enough to be put in order in a few milliseconds.
-const FAIR_AMONG: i64 = 4096;
+/// After this time a due row that cannot be understood is claimed again, in milliseconds: a newer program may understand it.
+const UNREADABLE_AGAIN: i64 = 10 * 60 * 1000;
+
+/// Logs that a claim found a due row that cannot be understood.
+fn log_unreadable(why: &str) {
+    tracing::error!(
+        why,
+        "a task cannot be read, so nothing is done for it: `taskbridge store check` says what to do"
+    );
+}

@@ -69,7 +69,7 @@ impl Row {
             owner: task.owner.as_str().to_owned(),
             tool: task.tool.clone(),
             created_at: task.created_at.as_millis(),
-            expires_at: task.expires_at().as_millis(),
+            expires_at: task.kept_until().as_millis(),
             due_at: task.due_at.map(|due| due.as_millis()),
             of_backend: task.backend.clone(),
             open,

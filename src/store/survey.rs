@@ -36,9 +36,29 @@ pub trait Survey: Store {
     /// Ids that begin like this, of rows and of histories whose row is gone; `limit` at most.
     async fn ids(&self, beginning: &str, limit: usize) -> Result<Vec<TaskId>>;
 
+    /// Rows whose job may still run, counted by the backend and the identity that they are kept with.
+    async fn unfinished(&self) -> Result<Vec<Unfinished>>;
+
     /// What lies beside the rows; of each kind of breach the first hundred.
     async fn strays(&self) -> Result<Strays>;
 }
+
+/// Unfinished rows of one backend and one identity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unfinished {
+    /// The backend's name.
+    pub backend: String,
+    /// What the backend was connected to, if that is known.
+    pub identity: Option<String>,
+    /// How many rows there are.
+    pub count: i64,
+    /// The first and the last of their ids.
+    pub ids: [String; 2],
+}
+
+/// Only a row with a due time can have a job that runs; an index holds those rows alone.
+pub(super) const UNFINISHED: &str = "SELECT of_backend, identity, count(*), min(id), max(id) FROM tasks
+     WHERE due_at IS NOT NULL AND of_backend IS NOT NULL GROUP BY of_backend, identity ORDER BY of_backend, identity";
 
 /// What lies beside the rows.
 #[derive(Clone, Debug, Default)]
@@ -109,7 +129,7 @@ impl Strays {
     /// Takes in what a session has set, and gives the tasks for which it holds something.
     pub(super) fn session(&mut self, nonce: &str, settings: &str) -> Vec<(String, TaskId)> {
         let shown: String = nonce.chars().take(NONCE_SHOWN).collect();
-        match serde_json::from_str::<Settings>(settings) {
+        match taskbridge_sdk::from_json::<Settings>(settings.as_bytes()) {
             Ok(settings) => settings.held.into_iter().map(|held| (shown.clone(), held.of.task)).collect(),
             Err(_) => {
                 self.unreadable_sessions.push(shown);

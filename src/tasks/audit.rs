@@ -2,9 +2,8 @@
 //! there is to tell; where it is kept, and who asked, is the business of whoever implements [`Audit`]. Without that it is lines
 //! of the log, under the target `audit`. Of a task id only the beginning is shown.
 
-use std::time::Duration;
-
 use async_trait::async_trait;
+use taskbridge_sdk::Timestamp;
 
 use super::store::{Held, StoreError};
 use super::task::{Owner, Task, TaskId};
@@ -113,8 +112,8 @@ pub trait Lines: Send + Sync {
     /// Lines after this number in their order, `limit` at most.
     async fn lines_after(&self, n: u64, limit: usize) -> Result<Vec<(u64, String)>, StoreError>;
 
-    /// Deletes lines that are older than this, the oldest first, but never the last. Returns how many, at most `limit`.
-    async fn forget_lines(&self, older_than: Duration, limit: usize) -> Result<usize, StoreError>;
+    /// Deletes lines from before this moment, the oldest first, but never the last. Returns how many, at most `limit`.
+    async fn forget_lines(&self, before: Timestamp, limit: usize) -> Result<usize, StoreError>;
 }
 
 /// Tells the log alone.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use taskbridge_sdk::{Answer, ErrorKind, JobHandle, Progress, Timestamp};
 
-use super::machine::Event;
+use super::machine::{Event, deadline};
 use super::store::Holder;
 use super::task::{AskedStatus, Job, Outcome, Owner, Task};
 
@@ -146,7 +146,9 @@ pub enum Fact {
     },
     /// An operator wanted what was owed done at once.
     RetryWished,
-    /// `max_runtime` is over.
+    /// An operator gave the task up.
+    OutcomeUnknown,
+    /// `max_wait` or `start_within` is over before the start, or `max_runtime` after it.
     DeadlinePassed,
     /// Whoever waited for the answer to a plain call went away.
     CallerGone,
@@ -276,7 +278,13 @@ pub fn said(before: &Task, event: &Event) -> Option<Fact> {
             return is_told(times).then_some(Fact::AnswerFailed { key, times, kind });
         }
         Event::Delivering { key, .. } if was_never_out(before, key) => Fact::Sent(key.clone()),
+        Event::Observed { seen, began, .. }
+            if !seen.state.has_ended() && deadline::decides(before, *began) =>
+        {
+            Fact::DeadlinePassed
+        }
         Event::RetryNow => Fact::RetryWished,
+        Event::OutcomeUnknown => Fact::OutcomeUnknown,
         Event::DeadlinePassed => Fact::DeadlinePassed,
         Event::Abandoned => Fact::CallerGone,
         _ => return None,
@@ -313,8 +321,9 @@ fn facts(before: &Task, said: Option<Fact>, after: &Task) -> Vec<Fact> {
     if was_open && before.trouble.is_some() && after.trouble.is_none() && !ended {
         facts.push(Fact::LooksAgain);
     }
-    for (n, asked) in after.questions.iter().enumerate() {
-        match before.questions.get(n).map(|known| &known.status) {
+    for asked in &after.questions {
+        let known = before.questions.iter().find(|known| known.key == asked.key);
+        match known.map(|known| &known.status) {
             None => facts.push(Fact::Asked(asked.key.clone())),
             Some(AskedStatus::Closed) => {}
             Some(_) if asked.status == AskedStatus::Closed && !ended => {

@@ -79,6 +79,8 @@ pub struct Opened {
 pub enum Look {
     /// By its row: it was asked to stop, or was given an answer.
     Task(TaskId),
+    /// By its row: the job is not to be polled any more.
+    Over(TaskId),
     /// By its backend and handle: the engine gave a hint.
     Job(String, JobHandle),
     /// The same, told to this process alone: if another watches the job, it is to be told.
@@ -303,6 +305,9 @@ impl Ledger {
         }
         if (before.holds_slots() && !after.holds_slots()) || (after.is_queued() && !before.is_queued()) {
             self.nudge.slot.notify_one();
+        }
+        if matches!(before.job, Job::Open { .. }) && !matches!(after.job, Job::Open { .. }) {
+            self.nudge.looks.put(Look::Over(after.id.clone()));
         }
         if let Job::Open { handle, group, started_at } = &after.job
             && !matches!(before.job, Job::Open { .. })

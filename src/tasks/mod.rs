@@ -17,6 +17,7 @@ pub mod slots;
 pub mod store;
 pub mod streams;
 pub mod task;
+mod terms;
 pub mod time;
 pub mod tools;
 pub mod watch;

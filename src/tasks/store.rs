@@ -33,6 +33,9 @@ pub enum StoreError {
     /// What it holds cannot be understood, or it refuses what cannot be. Trying again will not help.
     #[error("the store is broken: {0}")]
     Broken(String),
+    /// One row cannot be understood. All others can be used, and trying again will not help.
+    #[error("{0}")]
+    Unreadable(String),
 }
 
 /// A process that holds leases: random, made anew at each start.
@@ -82,23 +85,83 @@ pub trait TaskStore: Send + Sync {
     ///   and it is a conflict if somebody else has it. With `Lease::Keep` it stays as it was.
     async fn update(&self, change: Change<'_>) -> Result<Updated>;
 
-    /// Leases up to `limit` rows that are due and not leased: owner after owner in turn, of each the longest due first (among
-    /// the first few thousand that are due); raises their versions. Rows of backends that are `elsewhere` are left to others.
-    async fn claim(
+    /// Leases rows of a connected backend that are due and not leased, and raises their versions.
+    ///
+    /// - Owners are served round-robin, beginning after the request's cursor; of each owner the longest due row first.
+    /// - Rows of another engine under this name are left alone; a row without an identity gets that of the request.
+    async fn claim(&self, holder: &Holder, lease: Duration, request: &ClaimRequest) -> Result<Claimed>;
+
+    /// Rows of a connected backend that are due and not leased, ordered by due time and id, `limit` at most, those after
+    /// `after` in that order. Nothing is leased.
+    async fn list_due(
         &self,
-        holder: &Holder,
-        lease: Duration,
+        served: &Served,
+        after: Option<&(Timestamp, TaskId)>,
         limit: usize,
-        elsewhere: &[String],
     ) -> Result<Vec<Task>>;
 
-    /// Deletes rows that have expired and whose job is closed, with all that belongs to them. Returns how many, at
-    /// most `limit`. Writes nothing where nothing has expired.
-    async fn purge(&self, limit: usize) -> Result<usize>;
+    /// Gives this backend's rows for which something is owed, and which have no identity, the identity that is connected.
+    /// Returns what other identities such rows of this name have, and how many each. Does nothing without an identity.
+    async fn adopt(&self, served: &Served) -> Result<Vec<(String, u64)>>;
 
-    /// The earliest moment at which an unleased row is due or a lease runs out on a row that is, but for rows of
-    /// backends that are `elsewhere`.
-    async fn next_due(&self, elsewhere: &[String]) -> Result<Option<Timestamp>>;
+    /// Deletes rows that have expired at this moment and whose job is closed, with all that belongs to them. Returns how
+    /// many, at most `limit`. Writes nothing where nothing has expired.
+    async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize>;
+
+    /// For each of these backends, the earliest moment at which an unleased row of it is due or a lease runs out on a row
+    /// that is.
+    async fn next_due(&self, served: &[Served]) -> Result<Vec<Option<Timestamp>>>;
+}
+
+/// A backend that this process has connected. A process claims, watches and admits only rows of such a backend: those
+/// with its name whose identity is the same, or not known on either side.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Served {
+    /// Its name in the config.
+    pub backend: String,
+    /// What it is connected to ([`taskbridge_sdk::Backend::identity`]).
+    pub identity: Option<String>,
+}
+
+impl Served {
+    /// A backend by its name, connected to something that is not known.
+    pub fn named(backend: impl Into<String>) -> Self {
+        Self { backend: backend.into(), identity: None }
+    }
+
+    /// True if a row of this backend and identity is for this process.
+    pub fn matches(&self, backend: &str, identity: Option<&str>) -> bool {
+        let same = || self.identity.as_deref().zip(identity).is_none_or(|(ours, other)| ours == other);
+        self.backend == backend && same()
+    }
+
+    /// The name under which groups of its jobs are leased: engines that differ are watched independently of each other.
+    pub fn lease_name(&self) -> String {
+        match &self.identity {
+            Some(identity) => format!("{} @ {identity}", self.backend),
+            None => self.backend.clone(),
+        }
+    }
+}
+
+/// Which rows to claim.
+#[derive(Clone, Debug)]
+pub struct ClaimRequest {
+    /// Whose rows.
+    pub served: Served,
+    /// The most rows.
+    pub limit: usize,
+    /// The owner that was served last ([`Claimed::cursor`]).
+    pub cursor: Option<Owner>,
+}
+
+/// What a claim leased.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Claimed {
+    /// The rows, owners in turn.
+    pub tasks: Vec<Task>,
+    /// The owner that was served last.
+    pub cursor: Option<Owner>,
 }
 
 /// What somebody who asks for a row can get at: the rows of an owner, and those of these tools, whoever owns them.
@@ -131,8 +194,8 @@ pub enum Found {
 /// The rows that wait for slots. A waiting line is all rows that wait for the same set of slots.
 #[async_trait]
 pub trait Queue: Send + Sync {
-    /// The first row of every waiting line, oldest first.
-    async fn heads(&self) -> Result<Vec<Task>>;
+    /// The first row of every waiting line that is of a connected backend and can be read, oldest first.
+    async fn heads(&self, served: &[Served]) -> Result<Vec<Task>>;
 
     /// How many rows of its line wait before this one.
     async fn ahead(&self, task: &Task) -> Result<u64>;
@@ -141,10 +204,10 @@ pub trait Queue: Send + Sync {
 /// The groups that open jobs are watched in. One process at a time watches a group.
 #[async_trait]
 pub trait Groups: Send + Sync {
-    /// Leases the groups that have open jobs and that nobody else holds, and renews those that `holder` has. All
-    /// that it holds now comes back; a group without open jobs is let go. Groups of backends that are `elsewhere` are
-    /// left to others.
-    async fn hold(&self, holder: &Holder, lease: Duration, elsewhere: &[String]) -> Result<Vec<Group>>;
+    /// Leases the groups that have open jobs of these backends and that nobody else holds, and renews those that `holder`
+    /// has. All that it holds now comes back; a group without such jobs is let go. The leases of one group under two
+    /// identities ([`Served::lease_name`]) are independent.
+    async fn hold(&self, holder: &Holder, lease: Duration, served: &[Served]) -> Result<Vec<Group>>;
 
     /// Lets go of this holder's leases on groups.
     async fn leave(&self, holder: &Holder) -> Result<()>;
@@ -152,8 +215,20 @@ pub trait Groups: Send + Sync {
     /// Lets go of every lease of this holder, on groups, rows and notices.
     async fn let_go(&self, holder: &Holder) -> Result<()>;
 
-    /// The open jobs of a group whose rows were opened at or after `opened_since`.
-    async fn open_jobs(&self, group: &Group, opened_since: Timestamp) -> Result<Vec<OpenJob>>;
+    /// Ends every lease of the holders that are proven dead. True if there were any. A store that cannot prove it
+    /// leaves them to run out.
+    async fn free_dead(&self) -> Result<bool> {
+        Ok(false)
+    }
+
+    /// The open jobs of a group whose rows were opened at or after `opened_since`, but for those of an engine with another
+    /// identity.
+    async fn open_jobs(
+        &self,
+        group: &Group,
+        identity: Option<&str>,
+        opened_since: Timestamp,
+    ) -> Result<Vec<OpenJob>>;
 
     /// The open jobs of a group of which somebody wants to know more than how they stand ([`Task::wanted_until`]).
     async fn wanted(&self, group: &Group) -> Result<Vec<TaskId>>;
@@ -208,9 +283,9 @@ pub trait History: Send + Sync {
     /// What is kept of a task, oldest first, also once its row is gone.
     async fn entries(&self, id: &TaskId) -> Result<Vec<Entry>>;
 
-    /// Deletes entries that are older than this, the oldest first. Returns how many, at most `limit`. Writes nothing
+    /// Deletes entries from before this moment, the oldest first. Returns how many, at most `limit`. Writes nothing
     /// where none is.
-    async fn forget(&self, older_than: Duration, limit: usize) -> Result<usize>;
+    async fn forget(&self, before: Timestamp, limit: usize) -> Result<usize>;
 }
 
 /// How long jobs of a tool usually take.
@@ -361,9 +436,28 @@ pub trait Keys: Send + Sync {
 
 /// What time it is for everybody over this store.
 #[async_trait]
-pub trait Time: Send + Sync {
+pub trait Time: Facts {
     /// The moment by the clock that leases and due times are compared with.
     async fn now(&self) -> Result<Timestamp>;
+
+    /// Lets no lease last longer than this from now on: for when the clock was set back.
+    async fn shorten_leases(&self, longest: Duration) -> Result<()>;
+}
+
+/// What a store knows of itself as a whole.
+#[async_trait]
+pub trait Facts: Send + Sync {
+    /// The value under this name.
+    async fn fact(&self, name: &str) -> Result<Option<String>>;
+
+    /// Writes the value under this name.
+    async fn set_fact(&self, name: &str, value: &str) -> Result<()>;
+
+    /// Why writes fail, in fixed words that hold no names: the last write failed, or the writer has stopped. `None` if
+    /// writes succeed.
+    fn write_failure(&self) -> Option<&'static str> {
+        None
+    }
 }
 
 /// Hints that somebody else wrote. Any of them may be lost.
@@ -419,12 +513,24 @@ pub struct Counts {
 
 /// All that the server needs of a store.
 pub trait Store:
-    TaskStore + Queue + Groups + Notices + History + Durations + Sessions + Keys + Time + Hints + Tally
+    TaskStore + Queue + Groups + Notices + History + Durations + Sessions + Keys + Time + Facts + Hints + Tally
 {
 }
 
-impl<T: TaskStore + Queue + Groups + Notices + History + Durations + Sessions + Keys + Time + Hints + Tally>
-    Store for T
+impl<
+    T: TaskStore
+        + Queue
+        + Groups
+        + Notices
+        + History
+        + Durations
+        + Sessions
+        + Keys
+        + Time
+        + Facts
+        + Hints
+        + Tally,
+> Store for T
 {
 }
 

@@ -4,6 +4,7 @@
 use std::fmt;
 use std::time::Duration;
 
+pub use super::terms::{OnExpiry, OnRefusal, Terms};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use taskbridge_sdk::{
@@ -135,6 +136,9 @@ pub struct Task {
     /// Set while the engine does not serve us.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<Trouble>,
+    /// Set while `max_runtime` is over and no poll of the job has succeeded since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overdue: Option<Overdue>,
     /// When an operator wants the open job looked at, out of its group's turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub look_at: Option<Timestamp>,
@@ -158,6 +162,9 @@ pub struct Noted {
     /// When it was first seen, by our clock.
     pub seen_at: Timestamp,
 }
+
+/// When a task that has not ended expires: 9999-12-31T23:59:59Z.
+pub const NEVER: Timestamp = Timestamp::from_millis(253_402_300_799_000);
 
 /// For so long after its start a job counts as watched without a word: whoever called has just done so.
 pub const NEWLY_STARTED: Duration = Duration::from_secs(60);
@@ -187,61 +194,6 @@ pub struct Origin {
     /// answers or cancels. `None` if that is nobody in particular, and for tasks of versions that did not keep it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_behalf_of: Option<OnBehalfOf>,
-}
-
-/// Deadlines and the like, taken from the tool when the task was made, so that a changed config moves no running task.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Terms {
-    /// How long the client asked to keep the task, after clamping; counted from its creation.
-    pub ttl: Duration,
-    /// How long the result is kept, counted from the end.
-    pub keep_result: Duration,
-    /// How long the task may take, counted from its creation.
-    pub max_runtime: Duration,
-    /// What happens to the job when `max_runtime` is over.
-    pub on_expiry: OnExpiry,
-    /// How long an engine that cannot be reached is tried for a start.
-    pub start_within: Duration,
-    /// How long a job whose start was not confirmed is looked for.
-    pub settle_window: Duration,
-    /// What happens when somebody says no to a question of the job.
-    #[serde(default, skip_serializing_if = "OnRefusal::is_tell")]
-    pub on_decline: OnRefusal,
-    /// What happens when somebody closes a question of the job without a choice.
-    #[serde(default, skip_serializing_if = "OnRefusal::is_tell")]
-    pub on_dismiss: OnRefusal,
-    /// True if somebody else than the owner must answer what the task asks, whatever becomes of its tool's rules.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub four_eyes: bool,
-}
-
-/// What happens to a job that outlives its task's `max_runtime`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OnExpiry {
-    /// It is cancelled.
-    Cancel,
-    /// It is left alone and no longer watched.
-    Abandon,
-}
-
-/// What happens when a job's question is refused.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OnRefusal {
-    /// The job is told, and decides.
-    #[default]
-    Tell,
-    /// The task fails, and the job is stopped.
-    Fail,
-    /// The task is cancelled, and the job is stopped.
-    Cancel,
-}
-
-impl OnRefusal {
-    fn is_tell(&self) -> bool {
-        *self == Self::Tell
-    }
 }
 
 /// What the client sees. Ours alone: wire statuses are rendered from it, never stored.
@@ -323,6 +275,17 @@ pub struct Sought {
     pub times: u32,
 }
 
+/// Failed polls of a job whose `max_runtime` is over. As with [`Sought`], time alone does not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Overdue {
+    /// When the first of them failed.
+    pub since: Timestamp,
+    /// How many failed.
+    pub times: u32,
+    /// No further poll before this moment.
+    pub not_before: Timestamp,
+}
+
 /// What to start: the part of a row that is dropped as soon as the engine has the job.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct Spec {
@@ -379,6 +342,12 @@ pub struct Asked {
     /// The person who gave that answer, if it is not the owner's own: whose credentials it is handed over with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered_as: Option<OnBehalfOf>,
+    /// When the engine accepted the answer, or said that it came too late.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settled_at: Option<Timestamp>,
+    /// True if the engine did not take the answer from the person who gave it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub not_allowed: bool,
 }
 
 /// Who asks a question.
@@ -447,6 +416,13 @@ pub struct Undelivered {
 }
 
 impl Asked {
+    /// A question that nobody has answered or been sent.
+    pub fn new(key: String, question: Question, asker: Asker, at: Timestamp) -> Self {
+        let (status, delivery) = (AskedStatus::Open, None);
+        let (answered_by, answered_as, settled_at, not_allowed) = (None, None, None, false);
+        Self { key, question, asker, at, status, delivery, answered_by, answered_as, settled_at, not_allowed }
+    }
+
     /// True while a message that carries the question is out on a stream that counts as open.
     pub fn is_out(&self, now: Timestamp) -> bool {
         self.delivery.as_ref().is_some_and(|delivery| !delivery.over && delivery.until > now)
@@ -506,15 +482,32 @@ impl Task {
         self.notes.last().map(|noted| noted.note.n)
     }
 
-    /// When the task is no longer found. While it has not ended, this is the latest moment that it can be.
+    /// When the task expires. Until it has ended, this is the latest moment that clients are told, and no deadline: see
+    /// [`Self::kept_until`].
     pub fn expires_at(&self) -> Timestamp {
         match self.ended_at {
             Some(ended) => (self.created_at + self.terms.ttl).max(ended + self.terms.keep_result),
             None => {
-                let latest_end = self.created_at + self.terms.max_runtime;
+                let latest_end = self.created_at + self.terms.max_wait() + self.terms.max_runtime;
                 (self.created_at + self.terms.ttl).max(latest_end + self.terms.keep_result)
             }
         }
+    }
+
+    /// When an open job has run for as long as it may, or would have if it started at the end of its wait.
+    pub fn run_until(&self) -> Timestamp {
+        let accepted = match &self.job {
+            Job::Open { started_at, .. } => *started_at,
+            Job::Pending { .. } | Job::Starting { .. } | Job::Closed { .. } => {
+                self.created_at + self.terms.max_wait()
+            }
+        };
+        accepted + self.terms.max_runtime
+    }
+
+    /// Until when the store keeps the row and its idempotency key: a task that has not ended does not expire.
+    pub fn kept_until(&self) -> Timestamp {
+        if self.has_ended() { self.expires_at() } else { NEVER }
     }
 
     /// One line on where the task stands, for people and models.

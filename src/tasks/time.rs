@@ -1,33 +1,70 @@
 //! The store's time, told without asking the store each time. Whatever a row says of moments, one process writes and
 //! another compares, and so does the store: all of them must go by one clock, and machines' own clocks differ. It must
 //! not read the machine's clock.
+//!
+//! Somebody may set the store's clock. It is compared with a clock that nobody can set, and after a leap nothing is
+//! deleted for a while, because a wrong clock is often put right soon.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 use taskbridge_sdk::Timestamp;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::store::{Result, Time};
-use crate::clock::Clock;
+use super::store::{Result, StoreError, Time};
+use crate::clock::{Clock, Uptime};
 
 /// An answer that took longer says too little about when it was given.
 const TOO_LATE: Duration = Duration::from_secs(1);
+/// The least difference between the store's clock and the uptime that counts as a leap.
+const LEAP: Duration = Duration::from_secs(10);
+/// How long nothing is deleted after a leap.
+const HOLD: Duration = Duration::from_secs(600);
+/// How often the time is noted in the store.
+const NOTE_EVERY: Duration = Duration::from_secs(60);
+/// The longest time without a note that is no leap, where uptimes cannot be compared: another machine, or another boot.
+const GAP: Duration = Duration::from_secs(300);
+/// The fact that holds the last [`Note`].
+const NOTE: &str = "clock";
 
 /// A clock that shows what the store's clock shows: what that said when it was last asked, and what has passed since
 /// by a clock that nobody can set.
 pub struct StoreTime {
     store: Arc<dyn Time>,
+    uptime: Arc<dyn Uptime>,
     known: Mutex<Known>,
+}
+
+/// What is known of the store's clock.
+#[derive(Clone, Copy)]
+struct Known {
+    reading: Reading,
+    /// The uptime until which nothing is deleted.
+    held_until: Option<Duration>,
+    /// The uptime at which the time was last noted in the store.
+    noted: Option<Duration>,
+    /// True from a leap back until leases were shortened.
+    leapt_back: bool,
 }
 
 /// The store's time at one moment.
 #[derive(Clone, Copy)]
-struct Known {
+struct Reading {
     at: Instant,
+    uptime: Duration,
     time: Timestamp,
+}
+
+/// The store's time at one moment, for processes that start later.
+#[derive(Serialize, Deserialize)]
+struct Note {
+    boot: String,
+    uptime: Duration,
+    time: Timestamp,
+    held_until: Option<Duration>,
 }
 
 impl StoreTime {
@@ -35,41 +72,134 @@ impl StoreTime {
     ///
     /// # Errors
     /// If the store cannot be used: without its time, nothing can be written that others understand.
-    pub async fn of(store: Arc<dyn Time>) -> Result<Arc<Self>> {
-        let (known, _) = ask(&*store).await?;
-        Ok(Arc::new(Self { store, known: Mutex::new(known) }))
+    pub async fn of(store: Arc<dyn Time>, uptime: Arc<dyn Uptime>) -> Result<Arc<Self>> {
+        let (reading, _) = ask(&*store, &*uptime).await?;
+        let known = Known { reading, held_until: None, noted: None, leapt_back: false };
+        Ok(Arc::new(Self { store, uptime, known: Mutex::new(known) }))
+    }
+
+    /// Compares it with what the last server over this store noted.
+    ///
+    /// # Errors
+    /// If the store cannot be used.
+    pub async fn compare(&self) -> Result<()> {
+        // Without a note nothing is known of the clock, and nothing is wrong.
+        let note = self.store.fact(NOTE).await?.and_then(|note| serde_json::from_str(&note).ok());
+        if let Some(note) = note {
+            self.known.lock().compare(&note, &self.uptime.boot());
+        }
+        Ok(())
     }
 
     /// Asks again every `tick` until `stop`. While the store is away, time goes on as it was known.
-    pub(super) async fn follow(&self, tick: Duration, stop: &CancellationToken) {
+    ///
+    /// After a leap back, leases would last longer by as much. They are shortened to `lease` at most.
+    pub(super) async fn follow(&self, tick: Duration, lease: Duration, stop: &CancellationToken) {
         loop {
+            if let Err(error) = self.keep(lease).await {
+                tracing::debug!(%error, "the store's time cannot be noted");
+            }
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
                 () = tokio::time::sleep(tick) => {}
             }
-            match ask(&*self.store).await {
-                Ok((known, took)) if took <= TOO_LATE => *self.known.lock() = known,
+            match ask(&*self.store, &*self.uptime).await {
+                Ok((reading, took)) if took <= TOO_LATE => self.known.lock().adopt(reading),
                 Ok(_) => {}
                 Err(error) => tracing::debug!(%error, "the store's time cannot be read"),
             }
         }
     }
+
+    /// Writes what follows from the time as it is known.
+    async fn keep(&self, lease: Duration) -> Result<()> {
+        let known = *self.known.lock();
+        let uptime = self.uptime.uptime();
+        if known.leapt_back {
+            self.store.shorten_leases(lease).await?;
+            self.known.lock().leapt_back = false;
+        }
+        if known.noted.is_some_and(|noted| uptime.saturating_sub(noted) < NOTE_EVERY) {
+            return Ok(());
+        }
+        let Known { reading: Reading { uptime: at, time, .. }, held_until, .. } = known;
+        let note = Note { boot: self.uptime.boot(), uptime: at, time, held_until };
+        let note = serde_json::to_string(&note).map_err(|error| StoreError::Broken(error.to_string()))?;
+        self.store.set_fact(NOTE, &note).await?;
+        self.known.lock().noted = Some(uptime);
+        Ok(())
+    }
+}
+
+impl Known {
+    /// A newer reading takes the place of the last one.
+    fn adopt(&mut self, reading: Reading) {
+        let last = std::mem::replace(&mut self.reading, reading);
+        let expected = last.time + reading.uptime.saturating_sub(last.uptime);
+        if reading.time.since(expected) > LEAP || expected.since(reading.time) > LEAP {
+            self.leapt(expected);
+        }
+    }
+
+    /// A process before this one noted that.
+    fn compare(&mut self, note: &Note, boot: &str) {
+        let Reading { uptime: up, time: now, .. } = self.reading;
+        let is_same_boot = note.boot == boot && !boot.is_empty() && note.uptime <= up;
+        let (expected, slack) = match is_same_boot {
+            true => (note.time + (up - note.uptime), LEAP),
+            // No server may have run for a while, which looks like a leap.
+            false => (note.time, GAP),
+        };
+        let held_for = note.held_until.map_or(Duration::ZERO, |until| until.saturating_sub(note.uptime));
+        if !held_for.is_zero() {
+            self.held_until = Some(if is_same_boot { note.uptime } else { up } + held_for);
+        }
+        if now.since(expected) > slack || expected.since(now) > LEAP {
+            self.leapt(expected);
+        }
+    }
+
+    fn leapt(&mut self, expected: Timestamp) {
+        let Reading { uptime, time, .. } = self.reading;
+        let (by, direction) = match time > expected {
+            true => (time.since(expected), "ahead"),
+            false => (expected.since(time), "back"),
+        };
+        self.leapt_back |= time < expected;
+        self.held_until = Some(uptime + HOLD);
+        // So that processes that start later know of it.
+        self.noted = None;
+        tracing::warn!(
+            seconds = by.as_secs(),
+            direction,
+            "the store's clock has leapt, or no server ran meanwhile: what has expired is deleted in {} minutes and not \
+             before; if the clock is wrong, set it right until then",
+            HOLD.as_secs() / 60
+        );
+    }
 }
 
 impl Clock for StoreTime {
     fn now(&self) -> Timestamp {
-        let Known { at, time } = *self.known.lock();
+        let Reading { at, time, .. } = self.known.lock().reading;
         time + at.elapsed()
+    }
+
+    fn settled(&self) -> Option<Timestamp> {
+        let Known { reading, held_until, .. } = *self.known.lock();
+        let is_held = held_until.is_some_and(|until| self.uptime.uptime() < until);
+        (!is_held).then(|| reading.time + reading.at.elapsed())
     }
 }
 
 /// The store's time in the middle between the question and the answer, and how far these lie apart.
-async fn ask(store: &dyn Time) -> Result<(Known, Duration)> {
-    let asked = Instant::now();
+async fn ask(store: &dyn Time, uptime: &dyn Uptime) -> Result<(Reading, Duration)> {
+    let (asked, asked_up) = (Instant::now(), uptime.uptime());
     let time = store.now().await?;
-    let took = asked.elapsed();
-    Ok((Known { at: asked + took / 2, time }, took))
+    let (took, took_up) = (asked.elapsed(), uptime.uptime().saturating_sub(asked_up));
+    let reading = Reading { at: asked + took / 2, uptime: asked_up + took_up / 2, time };
+    Ok((reading, took.max(took_up)))
 }
 
 #[cfg(test)]
@@ -77,46 +207,240 @@ mod tests {
     use async_trait::async_trait;
 
     use super::*;
-    use crate::tasks::store::StoreError;
+    use crate::tasks::store::Facts;
 
     const SECOND: Duration = Duration::from_secs(1);
+    const DAY: Duration = Duration::from_secs(86_400);
 
-    /// What a store answers when it is asked for the time, and how long that takes.
-    struct Answers(Mutex<(Option<Timestamp>, Duration)>);
+    /// What a store answers when it is asked for the time, and how long that takes; what it keeps, and what was asked
+    /// of its leases.
+    #[derive(Default)]
+    struct Answers {
+        time: Mutex<(Option<Timestamp>, Duration)>,
+        note: Mutex<Option<String>>,
+        shortened: Mutex<Vec<Duration>>,
+    }
 
     #[async_trait]
     impl Time for Answers {
         async fn now(&self) -> Result<Timestamp> {
-            let (answer, takes) = *self.0.lock();
+            let (answer, takes) = *self.time.lock();
             tokio::time::sleep(takes).await;
             answer.ok_or_else(|| StoreError::Unavailable("away".to_owned()))
         }
+
+        async fn shorten_leases(&self, longest: Duration) -> Result<()> {
+            self.shortened.lock().push(longest);
+            Ok(())
+        }
+    }
+
+    #[async_trait]
+    impl Facts for Answers {
+        async fn fact(&self, _: &str) -> Result<Option<String>> {
+            Ok(self.note.lock().clone())
+        }
+
+        async fn set_fact(&self, _: &str, value: &str) -> Result<()> {
+            *self.note.lock() = Some(value.to_owned());
+            Ok(())
+        }
+    }
+
+    /// A machine that was started at this moment, and may have been suspended since.
+    struct Machine(Instant, Mutex<Duration>, &'static str);
+
+    impl Machine {
+        fn started(boot: &'static str) -> Arc<Self> {
+            Arc::new(Self(Instant::now(), Mutex::default(), boot))
+        }
+    }
+
+    impl Uptime for Machine {
+        fn uptime(&self) -> Duration {
+            self.0.elapsed() + *self.1.lock()
+        }
+
+        fn boot(&self) -> String {
+            self.2.to_owned()
+        }
+    }
+
+    fn began() -> Timestamp {
+        Timestamp::from_millis(1_764_072_600_000)
+    }
+
+    /// A store whose clock goes right until it is set.
+    struct Set(Answers, Mutex<(Timestamp, Instant)>);
+
+    impl Set {
+        fn new() -> Arc<Self> {
+            Arc::new(Self(Answers::default(), Mutex::new((began(), Instant::now()))))
+        }
+
+        /// What the clock shows.
+        fn shows(&self) -> Timestamp {
+            let (time, at) = *self.1.lock();
+            time + at.elapsed()
+        }
+
+        fn set(&self, time: Timestamp) {
+            *self.1.lock() = (time, Instant::now());
+        }
+    }
+
+    #[async_trait]
+    impl Time for Set {
+        async fn now(&self) -> Result<Timestamp> {
+            Ok(self.shows())
+        }
+
+        async fn shorten_leases(&self, longest: Duration) -> Result<()> {
+            self.0.shorten_leases(longest).await
+        }
+    }
+
+    #[async_trait]
+    impl Facts for Set {
+        async fn fact(&self, name: &str) -> Result<Option<String>> {
+            self.0.fact(name).await
+        }
+
+        async fn set_fact(&self, name: &str, value: &str) -> Result<()> {
+            self.0.set_fact(name, value).await
+        }
+    }
+
+    /// Follows the store's clock while something goes on.
+    async fn followed(time: &StoreTime, work: impl Future<Output = ()>) {
+        let stop = CancellationToken::new();
+        let work = async {
+            work.await;
+            stop.cancel();
+        };
+        tokio::join!(time.follow(SECOND, 30 * SECOND, &stop), work);
+    }
+
+    async fn wait(seconds: u32) {
+        tokio::time::sleep(seconds * SECOND).await;
     }
 
     #[tokio::test(start_paused = true)]
     async fn it_goes_on_by_itself_and_follows_the_store() {
-        let began = Timestamp::from_millis(1_764_072_600_000);
-        let store = Arc::new(Answers(Mutex::new((Some(began), Duration::ZERO))));
-        let time = StoreTime::of(store.clone()).await.unwrap();
+        let began = began();
+        let store = Arc::new(Answers::default());
+        *store.time.lock() = (Some(began), Duration::ZERO);
+        let time = StoreTime::of(store.clone(), Machine::started("a")).await.unwrap();
         let stop = CancellationToken::new();
         let look = async {
-            tokio::time::sleep(3 * SECOND).await;
+            wait(3).await;
             assert_eq!(time.now(), began + 3 * SECOND, "nobody asked meanwhile");
-            *store.0.lock() = (Some(began + 100 * SECOND), SECOND / 2);
-            tokio::time::sleep(4 * SECOND).await;
+            *store.time.lock() = (Some(began + 100 * SECOND), SECOND / 2);
+            wait(4).await;
             assert_eq!(
                 time.now(),
                 began + 101 * SECOND + SECOND * 3 / 4,
                 "the answer was of a moment in between"
             );
-            *store.0.lock() = (Some(began), 2 * SECOND);
-            tokio::time::sleep(10 * SECOND).await;
+            *store.time.lock() = (Some(began), 2 * SECOND);
+            wait(10).await;
             assert_eq!(time.now(), began + 111 * SECOND + SECOND * 3 / 4, "an answer that came late");
-            *store.0.lock() = (None, Duration::ZERO);
-            tokio::time::sleep(10 * SECOND).await;
+            *store.time.lock() = (None, Duration::ZERO);
+            wait(10).await;
             assert_eq!(time.now(), began + 121 * SECOND + SECOND * 3 / 4, "the store is away");
             stop.cancel();
         };
-        tokio::join!(time.follow(5 * SECOND, &stop), look);
+        tokio::join!(time.follow(5 * SECOND, SECOND, &stop), look);
+    }
+
+    /// Set ahead by three days for five seconds, and back.
+    #[tokio::test(start_paused = true)]
+    async fn leap_holds_deletions_for_minutes() {
+        let store = Set::new();
+        let time = StoreTime::of(store.clone(), Machine::started("a")).await.unwrap();
+        let work = async {
+            wait(100).await;
+            store.set(store.shows() + 3 * DAY);
+            // Whoever deletes before the leap was noticed does so by the time before it.
+            assert_eq!(time.settled(), Some(began() + 100 * SECOND));
+            wait(5).await;
+            assert_eq!(time.now(), began() + 3 * DAY + 105 * SECOND);
+            assert_eq!(time.settled(), None);
+            store.set(store.shows() - 3 * DAY);
+            wait(590).await;
+            assert_eq!((time.settled(), time.now()), (None, began() + 695 * SECOND));
+            wait(20).await;
+            assert_eq!(time.settled(), Some(began() + 715 * SECOND));
+        };
+        followed(&time, work).await;
+        assert_eq!(*store.0.shortened.lock(), [30 * SECOND], "once, when it was set back");
+    }
+
+    /// Its uptime goes on as its clock does.
+    #[tokio::test(start_paused = true)]
+    async fn suspended_machine_is_no_leap() {
+        let (store, machine) = (Set::new(), Machine::started("a"));
+        let time = StoreTime::of(store.clone(), machine.clone()).await.unwrap();
+        let work = async {
+            wait(10).await;
+            *machine.1.lock() = DAY;
+            store.set(store.shows() + DAY);
+            wait(2).await;
+            assert_eq!(time.settled(), Some(began() + DAY + 12 * SECOND));
+        };
+        followed(&time, work).await;
+    }
+
+    /// The time of a process that starts on the machine with this uptime when the clock shows so much more than what was
+    /// noted.
+    async fn restarted(boot: &'static str, up: Duration, shows: Timestamp) -> (Arc<StoreTime>, Arc<Set>) {
+        let store = Set::new();
+        let first = StoreTime::of(store.clone(), Machine::started("a")).await.unwrap();
+        followed(&first, async { wait(1).await }).await;
+        let machine = Machine::started(boot);
+        *machine.1.lock() = up;
+        store.set(shows);
+        let time = StoreTime::of(store.clone(), machine).await.unwrap();
+        time.compare().await.unwrap();
+        (time, store)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn restart_compares_with_last_time() {
+        // The clock went on as the machine did, for however long.
+        let (time, _) = restarted("a", DAY, began() + DAY).await;
+        assert!(time.settled().is_some());
+        let (time, _) = restarted("a", DAY, began() + 4 * DAY).await;
+        assert!(time.settled().is_none());
+        let (time, store) = restarted("a", 2 * DAY, began() + DAY).await;
+        assert!(time.settled().is_none());
+        followed(&time, async { wait(1).await }).await;
+        assert_eq!(store.0.shortened.lock().len(), 1, "leases of dead processes do not last for a day");
+        // Another machine, or another boot.
+        let (time, _) = restarted("b", Duration::ZERO, began() + 100 * SECOND).await;
+        assert!(time.settled().is_some());
+        for shows in [began() + DAY, began() - DAY] {
+            let (time, _) = restarted("b", Duration::ZERO, shows).await;
+            assert!(time.settled().is_none());
+        }
+    }
+
+    /// A server that is started again soon after a leap goes on holding.
+    #[tokio::test(start_paused = true)]
+    async fn hold_survives_restart() {
+        let (store, machine) = (Set::new(), Machine::started("a"));
+        let first = StoreTime::of(store.clone(), machine.clone()).await.unwrap();
+        let work = async {
+            store.set(store.shows() + DAY);
+            wait(5).await;
+        };
+        followed(&first, work).await;
+        for machine in [machine, Machine::started("b")] {
+            let second = StoreTime::of(store.clone(), machine).await.unwrap();
+            second.compare().await.unwrap();
+            assert!(second.settled().is_none());
+            wait(300).await;
+            assert!(second.settled().is_none());
+        }
     }
 }

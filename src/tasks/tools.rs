@@ -1,7 +1,5 @@
 //! What the core asks of the catalog about tools, as a trait, so that it need not know the catalog.
 
-use std::sync::Arc;
-
 use taskbridge_sdk::{InputFile, Output, Result};
 
 use super::store::SlotLimit;
@@ -20,10 +18,6 @@ pub trait Tools: Send + Sync {
 
     /// The limits that are in force now for these slots; a slot without a limit is left out.
     fn limits(&self, slots: &[String]) -> Vec<SlotLimit>;
-
-    /// The backends whose jobs this process cannot reach, and others can: it makes tasks for them, reads and changes rows,
-    /// and leaves to others whatever is owed to the engine.
-    fn elsewhere(&self) -> Arc<[String]>;
 }
 
 /// A spec, opened.

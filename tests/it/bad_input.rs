@@ -205,3 +205,47 @@ async fn on_a_full_disk_no_task_is_handed_out() {
     let task = client.start("job", json!({"delay_ms": 0})).await.unwrap();
     client.result(&task).await.unwrap();
 }
+
+/// A job whose note and result are nested as deep as JSON is read.
+#[tokio::test]
+async fn deep_note_and_result_are_served() {
+    let deep = format!("{}{}", "[".repeat(127), "]".repeat(127));
+    let place = Place::new(&format!(
+        r#"{BASICS}
+[backends.here]
+kind = "local"
+
+[tools.deep]
+backend = "here"
+target.command = ["sh", "-c", "echo \"log info $0\" >> $TASKBRIDGE_EVENTS; echo $0 > $TASKBRIDGE_OUTPUT", "{deep}"]
+"#
+    ));
+    let server = place.serve();
+    let client = Client::open(server.url()).await.unwrap();
+    let task = client.start("deep", json!({})).await.unwrap();
+    let result = client.result(&task).await.unwrap();
+    assert_eq!(result["isError"], json!(false), "{result}");
+    assert_eq!(client.get(&task).await.unwrap()["status"], "completed");
+}
+
+/// An unreadable row is an error of that task, in plain words, and of nothing else.
+#[tokio::test]
+async fn unreadable_row_fails_only_its_task() {
+    let place = place();
+    let server = place.serve();
+    let client = Client::open(server.url()).await.unwrap();
+    let bad = client.start("job", json!({"delay_ms": 3_600_000})).await.unwrap();
+    let good = client.start("job", json!({"delay_ms": 3_600_000})).await.unwrap();
+    let db = rusqlite::Connection::open(place.path("state/taskbridge.db")).unwrap();
+    db.execute("UPDATE tasks SET body = '{}', due_at = 0, version = version + 1 WHERE id = ?1", [&bad])
+        .unwrap();
+    for answer in [client.get(&bad).await, client.result(&bad).await, client.cancel(&bad).await] {
+        let Fault::Refused { code, message } = answer.unwrap_err() else { panic!("the server stays") };
+        assert_eq!(code, -32603);
+        says(&message, &["record of this cannot be read", "Other tasks are not affected", "fault="]);
+    }
+    client.get(&good).await.unwrap();
+    assert_eq!(client.list().await.unwrap().len(), 1);
+    let next = client.start("job", json!({"delay_ms": 0})).await.unwrap();
+    client.result(&next).await.unwrap();
+}

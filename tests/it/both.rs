@@ -186,16 +186,18 @@ const SCENARIOS: [(&str, &[&str], Scenario); 18] = [
     ("a job that breaks", &["broken"], |way, _| {
         Box::pin(async { vec![way.run(Call::of("breaks", json!({}))).await] })
     }),
-    ("a cancel", &["cancelled"], |way, _| {
+    ("a cancel", &["cancelled"], |way, app| {
         Box::pin(async {
             let begun = way.begin(Call::of("fails", json!({"delay_ms": 60_000}))).await;
+            Rows::running(app).await;
             way.cancel(begun.task()).await;
             vec![way.end(begun, &Value::Null).await]
         })
     }),
-    ("a cancel that the job outruns", &["cancelled"], |way, _| {
+    ("a cancel that the job outruns", &["cancelled"], |way, app| {
         Box::pin(async {
             let begun = way.begin(Call::of("stubborn", json!({}))).await;
+            Rows::running(app).await;
             way.cancel(begun.task()).await;
             way.end(begun, &Value::Null).await;
             vec![]

@@ -91,6 +91,55 @@ async fn a_store_that_fails_makes_a_server_unready_and_not_dead() {
     assert_eq!(ask(&app, "/healthz").await.0, StatusCode::OK);
 }
 
+/// Tasks that were accepted meanwhile would be unknown after a restart.
+#[tokio::test]
+async fn moved_database_is_down_until_back() {
+    let app = TestApp::start(HERE);
+    let client = app.client().await;
+    let (database, away) = (app.place.path("state/taskbridge.db"), app.place.path("away"));
+    std::fs::rename(&database, &away).unwrap();
+    client.start("hello", json!({})).await.unwrap_err();
+    let (status, told) = until(&app, "down").await;
+    let reason = "a database file was deleted, moved or replaced";
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(told["store"], json!({"status": "down", "reason": reason}));
+    let log = std::fs::read_to_string(app.place.path("server.log")).unwrap();
+    assert!(log.contains("taskbridge.db was deleted or moved while the server runs: put it back"), "{log}");
+    std::fs::rename(&away, &database).unwrap();
+    until(&app, "ready").await;
+    assert_eq!(text(&client.call("hello", json!({})).await.unwrap()), "hello\n");
+}
+
+/// Nobody calls: the server finds out by itself.
+#[tokio::test]
+async fn deleted_log_is_noticed_when_idle() {
+    let app = TestApp::start(HERE);
+    std::fs::remove_file(app.place.path("state/taskbridge.db-wal")).unwrap();
+    assert_eq!(until(&app, "down").await.0, StatusCode::SERVICE_UNAVAILABLE);
+}
+
+#[tokio::test]
+async fn full_disk_is_down_until_space() {
+    use rustix::process::{Resource, Rlimit, prlimit};
+    let place = Place::new(&format!("{BASICS}{AWAY}"));
+    // Files that cannot grow beyond 512 KiB. The signal that would end the process is ignored, and stays so across exec.
+    let app = TestApp { server: place.serve_under("trap '' XFSZ; ulimit -S -f 1024"), place };
+    let client = app.client().await;
+    let mut calls = 0;
+    while client.start("far", json!({})).await.is_ok() {
+        calls += 1;
+        assert!(calls < 5_000, "the disk is never full");
+    }
+    let (status, told) = until(&app, "down").await;
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+    assert!(told["store"]["reason"].is_string(), "{told}");
+    let all = Rlimit { current: None, maximum: None };
+    prlimit(rustix::process::Pid::from_raw(app.server.pid() as i32), Resource::Fsize, all).unwrap();
+    let (status, _) = until(&app, "degraded").await;
+    assert_eq!(status, StatusCode::OK, "nobody called meanwhile");
+    client.start("far", json!({})).await.unwrap();
+}
+
 #[tokio::test]
 async fn a_server_that_drains_is_unready_first_and_serves_until_then() {
     let drains = BASICS.replace("[server]", "[server]\ndrain_for = \"1h\"");

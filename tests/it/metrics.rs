@@ -123,7 +123,7 @@ async fn calls_of_both_generations_are_counted_from_the_request_to_the_engine() 
     assert_eq!(count("requests_total", &[("method", "initialize"), ("outcome", "ok")]), 1.0);
     assert_eq!(count("requests_total", &[("method", "tasks/get")]), 1.0);
     assert_eq!(count("sessions_begun_total", &[]), 1.0);
-    for operation in ["insert", "update", "get", "claim", "tally"] {
+    for operation in ["insert", "update", "get", "next_due", "tally"] {
         assert!(
             count("store_operation_duration_seconds_count", &[("operation", operation)]) > 0.0,
             "{operation}"

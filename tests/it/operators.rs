@@ -1,6 +1,8 @@
 //! `taskbridge tasks` and `taskbridge store check`, beside servers that run, on both stores.
 
+mod abandon;
 mod checks;
+mod doctor;
 mod tasks;
 
 use std::process::Command;

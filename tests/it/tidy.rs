@@ -207,12 +207,14 @@ fn files_stay_readable() {
 #[test]
 fn what_is_measured_is_handed_on() {
     let mut missing = Vec::new();
-    for (wrapper, traits) in
-        [("src/metrics/backend.rs", "adapters/sdk/src"), ("src/metrics/store.rs", "src/tasks/store.rs")]
-    {
+    for (wrapper, of, traits) in [
+        ("src/metrics/backend.rs", "Measured", "adapters/sdk/src"),
+        ("src/metrics/store.rs", "Measured", "src/tasks/store.rs"),
+        ("src/isolation.rs", "Isolated", "adapters/sdk/src"),
+    ] {
         let wraps = fs::read_to_string(root().join(wrapper)).unwrap();
-        let wrapped =
-            wraps.lines().filter_map(|line| line.strip_prefix("impl ")?.strip_suffix(" for Measured {"));
+        let suffix = format!(" for {of} {{");
+        let wrapped = wraps.lines().filter_map(|line| line.strip_prefix("impl ")?.strip_suffix(&*suffix));
         for name in wrapped {
             let is_here = |source: &Source| source.text.contains(&format!("pub trait {name}: "));
             let folders = if traits.ends_with(".rs") { &["src/tasks"] } else { &[traits] };

@@ -17,6 +17,7 @@ use crate::config::{Config, Discover};
 use crate::credential::Credential;
 use crate::failure::Repeat;
 use crate::handle::Place;
+use crate::identity::Identity;
 use crate::links::Links;
 use crate::lists::Lists;
 use crate::persons::Persons;
@@ -42,6 +43,7 @@ pub(crate) struct Actions {
     pub(crate) watch: Watch,
     /// The repository of targets that name none.
     pub(crate) repository: Option<String>,
+    identity: Identity,
     /// What is offered as tools.
     pub(crate) wanted: Discover,
     pub(crate) call_timeout: Duration,
@@ -58,6 +60,8 @@ pub(crate) struct Actions {
     started: Mutex<HashMap<u64, Instant>>,
     /// The runs that this process asked to be cancelled, when, and on whose behalf.
     cancelled: Mutex<HashMap<u64, (Instant, Option<OnBehalfOf>)>>,
+    /// When this process last reviewed an environment of a run: GitHub may list it for a moment longer.
+    pub(crate) reviewed: Mutex<HashMap<(u64, u64), Instant>>,
 }
 
 impl Actions {
@@ -68,6 +72,7 @@ impl Actions {
             persons: Persons::of(&config)?,
             api: Api::new(client::connect(&config)?, config.call_timeout),
             links: Links::new(&config.api)?,
+            identity: Identity::new(&config.api, config.repository.is_some()),
             lists: Lists::default(),
             watch: Watch::new(config.progress_calls_per_minute),
             webhook_secret: config.webhook_secret,
@@ -81,15 +86,32 @@ impl Actions {
             looked_at: Mutex::default(),
             started: Mutex::default(),
             cancelled: Mutex::default(),
+            reviewed: Mutex::default(),
         };
-        if let Some(repository) = &backend.repository {
-            // A wrong token and an unknown repository are found here. What may pass does not keep the server from starting.
-            match crate::workflow::default_branch(&backend.api, Duration::ZERO, repository).await {
-                Err(error) if !may_pass(&error) => return Err(error),
-                _ => {}
-            }
+        // A wrong token and an unknown repository are found here. What may pass does not keep the server from starting.
+        match backend.learn_identity().await {
+            Err(error) if !may_pass(&error) => Err(error),
+            _ => Ok(backend),
         }
-        Ok(backend)
+    }
+
+    /// Reads the id of the configured repository, unless it is known.
+    async fn learn_identity(&self) -> Result<()> {
+        match &self.repository {
+            Some(repository) if self.identity.text().is_none() => {
+                self.default_branch(Duration::ZERO, repository).await.map(drop)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The branch that a repository's workflows run at where no other is given, as it is or was within this time.
+    pub(crate) async fn default_branch(&self, age: Duration, repository: &str) -> Result<String> {
+        let found = crate::workflow::repository(&self.api, age, repository).await?;
+        if self.repository.as_deref() == Some(repository) {
+            self.identity.learn(found.id);
+        }
+        Ok(found.default_branch)
     }
 
     pub(crate) fn note_start(&self, run: u64) {
@@ -201,6 +223,8 @@ impl Backend for Actions {
     }
 
     async fn observe_all(&self, group: &GroupKey, jobs: &[Subject]) -> Vec<Result<Observation>> {
+        // GitHub may have been away when the server started.
+        let _ = self.learn_identity().await;
         self.sweep(group, jobs).await
     }
 
@@ -224,11 +248,41 @@ impl Backend for Actions {
         Some(self)
     }
 
+    fn identity(&self) -> Option<String> {
+        self.identity.text()
+    }
+
     fn budgets(&self) -> Vec<Budget> {
         self.api.own.limits.budget().into_iter().collect()
     }
 
     fn hooks(&self) -> Option<&dyn Hooks> {
         self.webhook_secret.as_ref().map(|_| self as &dyn Hooks)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::standin::{Repository, Standin};
+
+    #[tokio::test]
+    async fn identity_survives_new_credentials() {
+        let repository = |id| Standin::new(Repository { id, ..Repository::default() });
+        let (one, other) = (repository(41), repository(42));
+        let known = one.connect("T0KEN").await.identity().unwrap();
+        assert!(known.starts_with("github-actions 127.0.0.1:") && known.ends_with("/41"), "{known}");
+        assert_eq!(one.connect("another").await.identity().unwrap(), known);
+        assert_ne!(other.connect("T0KEN").await.identity().unwrap(), known);
+    }
+
+    #[tokio::test]
+    async fn identity_is_learned_after_outage() {
+        let standin = Standin::new(Repository { id: 41, is_away: true, ..Repository::default() });
+        let backend = standin.connect("token").await;
+        assert_eq!(backend.identity(), None);
+        standin.repository.lock().is_away = false;
+        backend.observe_all(&GroupKey::new("o/r/w.yml"), &[]).await;
+        assert!(backend.identity().unwrap().ends_with("/41"));
     }
 }

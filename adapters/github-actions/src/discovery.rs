@@ -22,7 +22,7 @@ impl Discovery for Actions {
         let Some(repository) = &self.repository else {
             return Err(Error::config("the backend names no `repository` whose workflows could be offered"));
         };
-        let branch = workflow::default_branch(&self.api, Duration::ZERO, repository).await?;
+        let branch = self.default_branch(Duration::ZERO, repository).await?;
         let mut tools = Vec::new();
         for listed in self.workflows(repository).await? {
             let Some(file) = listed.path.strip_prefix(FOLDER) else { continue };

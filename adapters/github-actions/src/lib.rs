@@ -21,6 +21,7 @@ mod existing;
 mod failure;
 mod handle;
 mod hook;
+mod identity;
 mod inputs;
 mod kept;
 mod limits;
@@ -32,6 +33,8 @@ mod order;
 mod persons;
 mod progress;
 mod questions;
+#[cfg(test)]
+mod standin;
 mod start;
 mod state;
 mod sweep;

@@ -30,7 +30,7 @@ impl Actions {
         if self.is_young(place.run) {
             return Err(Error::unavailable("GitHub does not know the run yet"));
         }
-        crate::workflow::default_branch(&self.api, Duration::ZERO, &place.repository).await?;
+        self.default_branch(Duration::ZERO, &place.repository).await?;
         self.forget(place.run);
         Ok(gone())
     }

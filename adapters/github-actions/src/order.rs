@@ -122,7 +122,7 @@ impl Actions {
             None => None,
         };
         let Some(git_ref) = rendered else {
-            return workflow::default_branch(&self.api, age, repository).await;
+            return self.default_branch(age, repository).await;
         };
         if !allows(target.allowed_refs.as_deref(), &git_ref) {
             let allowed = target.allowed_refs.as_deref().unwrap_or_default().join("`, `");
@@ -158,7 +158,7 @@ impl Actions {
         }
         let reading = async {
             let mut refs = ran_at;
-            refs.extend(workflow::default_branch(&self.api, READ_AGAIN_AFTER, repository).await);
+            refs.extend(self.default_branch(READ_AGAIN_AFTER, repository).await);
             for git_ref in refs.iter().take(MOST_REFS) {
                 // What is wrong with the file is told to who starts it.
                 drop(workflow::text(&self.api, READ_AGAIN_AFTER, repository, file, git_ref).await);

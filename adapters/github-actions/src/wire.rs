@@ -153,6 +153,7 @@ pub(crate) struct Workflows {
 /// A repository.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Repository {
+    pub(crate) id: u64,
     pub(crate) default_branch: String,
     #[serde(default)]
     pub(crate) private: bool,

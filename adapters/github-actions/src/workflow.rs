@@ -101,11 +101,10 @@ fn what(file: &str, git_ref: &str) -> String {
     format!("the workflow {file} at {git_ref}")
 }
 
-/// The branch that a repository's workflows run at, where nobody says another, as it is or was within this time.
-pub(crate) async fn default_branch(api: &Api, age: Duration, repository: &str) -> Result<String> {
+/// A repository, as it is or was within this time.
+pub(crate) async fn repository(api: &Api, age: Duration, repository: &str) -> Result<Repository> {
     let (what, path) = (format!("the repository {repository}"), format!("/repos/{repository}"));
-    let found: Repository = api.get_within(age, &what, &path).await?;
-    Ok(found.default_branch)
+    Ok(api.get_within(age, &what, &path).await?)
 }
 
 /// What a workflow's file says, or why it cannot be dispatched.

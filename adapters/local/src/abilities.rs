@@ -1,5 +1,7 @@
 //! What this backend offers beyond its duty: answers reach jobs, and what jobs print and leave can be read.
 
+use std::time::Duration;
+
 use taskbridge_sdk::{
     Answer, ArtifactData, Artifacts, JobHandle, LogRequest, LogText, Logs, Questions, Result, Taken,
     async_trait,
@@ -15,6 +17,10 @@ impl Questions for Local {
         let (question, answer) = (question.to_owned(), answer.clone());
         let hand_over = move |dir: &JobDir| questions::answer(dir, &question, &answer);
         Ok(self.within(handle, hand_over).await?.unwrap_or(Taken::TooLate))
+    }
+
+    fn list_lag(&self) -> Duration {
+        questions::LIST_LAG
     }
 }
 

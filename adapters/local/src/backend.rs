@@ -16,7 +16,7 @@ use crate::handle::{self, Machine};
 use crate::job_dir::{JobDir, Life, make_private};
 use crate::order::Order;
 use crate::wakeups::Listener;
-use crate::{environment, launch, observe, sweep};
+use crate::{environment, identity, launch, observe, sweep};
 
 /// How often old folders are looked for.
 const SWEEP_EVERY: Duration = Duration::from_hours(1);
@@ -35,6 +35,8 @@ pub(crate) struct Local {
     pub(crate) jobs: PathBuf,
     pub(crate) program: PathBuf,
     here: Machine,
+    /// The id of the folder that jobs run in.
+    identity: String,
     wakeups: Listener,
     last_sweep: Mutex<Instant>,
 }
@@ -48,14 +50,18 @@ impl Local {
             let folder = context.state_dir.display();
             Error::config(format!("the folder {folder} cannot be used for jobs: {e}")).caused_by(e)
         };
-        let folder = jobs.clone();
-        disk(move || make_private(&folder).and_then(|()| sweep::sweep(&folder, keep)))
-            .await?
-            .map_err(unusable)?;
+        let (folder, state) = (jobs.clone(), context.state_dir.clone());
+        let identity = disk(move || {
+            make_private(&folder)?;
+            sweep::sweep(&folder, keep)?;
+            identity::of(&state)
+        })
+        .await?
+        .map_err(unusable)?;
         let wakeups = Listener::open(&jobs, here.clone()).map_err(unusable)?;
         let setup = Setup { config, config_dir: context.config_dir.clone(), environment };
         let last_sweep = Mutex::new(Instant::now());
-        Ok(Self { setup, jobs, program: context.program.clone(), here, wakeups, last_sweep })
+        Ok(Self { setup, jobs, program: context.program.clone(), here, identity, wakeups, last_sweep })
     }
 
     fn dir(&self, key: &str) -> JobDir {
@@ -169,6 +175,10 @@ impl Backend for Local {
 
     fn wakeups(&self) -> Option<&dyn Wakeups> {
         Some(&self.wakeups)
+    }
+
+    fn identity(&self) -> Option<String> {
+        Some(format!("local {}", self.identity))
     }
 
     fn checkup(&self) -> Option<&dyn Checkup> {

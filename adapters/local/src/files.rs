@@ -91,6 +91,15 @@ pub(crate) struct Content {
     pub(crate) modified: SystemTime,
 }
 
+/// When what lies there was last written; `None` if nothing does.
+pub(crate) fn modified(path: &Path) -> io::Result<Option<SystemTime>> {
+    match fs::symlink_metadata(path) {
+        Ok(metadata) => metadata.modified().map(Some),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
 /// Reads a regular file of at most `max` bytes; `None` if it does not exist.
 pub(crate) fn read(path: &Path, max: u64) -> io::Result<Option<Content>> {
     let file = match open_regular(path) {

@@ -1,7 +1,7 @@
 //! A job's folder: what lies where, whose it is, and whether its supervisor lives. It must not know what a command
 //! or a backend is. README.md describes every file.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -135,11 +135,7 @@ impl JobDir {
 
     /// When the job ended, if that was written down.
     pub(crate) fn ended(&self) -> io::Result<Option<SystemTime>> {
-        match fs::symlink_metadata(self.0.join("end.json")) {
-            Ok(metadata) => metadata.modified().map(Some),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(e) => Err(e),
-        }
+        files::modified(&self.0.join("end.json"))
     }
 
     /// Asks the supervisor to stop the job. The file is the request; the FIFO only wakes the supervisor up.
@@ -185,5 +181,5 @@ pub(crate) fn read_json<T: serde::de::DeserializeOwned>(
     max: u64,
 ) -> io::Result<Option<(T, SystemTime)>> {
     let Some(content) = files::read(path, max)? else { return Ok(None) };
-    Ok(Some((serde_json::from_slice(&content.bytes)?, content.modified)))
+    Ok(Some((taskbridge_sdk::from_json(&content.bytes)?, content.modified)))
 }

@@ -21,6 +21,7 @@ mod environment;
 mod events;
 mod files;
 mod handle;
+mod identity;
 mod job_dir;
 mod launch;
 mod log;

@@ -1,6 +1,8 @@
 //! What a backend may offer beyond its duty. Each ability is a trait behind a getter of [`crate::Backend`], so that
 //! what is not there cannot be called; [`crate::Discovery`], [`crate::Checkup`] and [`crate::Hooks`] are three more. None of these may change a job but [`Questions::answer`].
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
@@ -27,6 +29,15 @@ pub trait Questions: Send + Sync {
         _by: Option<&OnBehalfOf>,
     ) -> Result<Taken> {
         self.answer(handle, question, answer).await
+    }
+
+    /// How long after an accepted answer an observation may still list the question.
+    ///
+    /// - A question that is listed again after that is a new question. Too short a lag asks a person twice; too long a lag delays
+    ///   the next question that has the same id.
+    /// - [`Duration::MAX`] where an id never names another question.
+    fn list_lag(&self) -> Duration {
+        Duration::ZERO
     }
 }
 

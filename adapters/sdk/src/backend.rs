@@ -12,6 +12,9 @@ use crate::{
 ///
 /// A backend makes one attempt and says how it went. It never retries and never sleeps, and it keeps only what it
 /// may lose at any time (a connection, a token, an ETag). Its futures may be dropped at any await point.
+///
+/// The server runs each call on a thread of the backend's own. A panic fails that call, but a bug it remains. Methods that are not
+/// async must not block.
 #[async_trait]
 pub trait Backend: Send + Sync {
     /// Starts the job, or finds the one that an earlier call under the same key started.
@@ -101,6 +104,17 @@ pub trait Backend: Send + Sync {
 
     /// How to look the backend over, where it can say more than that it is connected.
     fn checkup(&self) -> Option<&dyn Checkup> {
+        None
+    }
+
+    /// What this backend is connected to: its kind and the account, cluster, server or folder that its jobs belong to, such as
+    /// `slurm lab`. It is stored with every task, and a task is left alone by a backend with another identity.
+    ///
+    /// - `None` while it is not known; once known it never changes. It is read from memory, without a call to the engine.
+    /// - The same after a restart, with other credentials, on another pod, and after a repository or host was renamed. Where in
+    ///   doubt it leaves a part out: two engines that share an identity cost less than one that changes it.
+    /// - It contains no credentials.
+    fn identity(&self) -> Option<String> {
         None
     }
 

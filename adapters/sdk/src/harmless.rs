@@ -1,12 +1,13 @@
 //! What engines and jobs say, made harmless: they are believed by nobody, and what they say ends in terminals, logs and the
 //! prompts of models. Control characters and escape sequences go, and so do characters that nobody sees or that turn the
-//! direction of a text; what is too long is cut, with a word about it. Data that a job hands back as data stays as it is:
-//! programs read it. The server does this to all that it hears, so that no adapter can forget it.
+//! direction of a text; what is too long is cut, with a word about it. Data that a job hands back as data stays as it is, but
+//! for what is nested too deep: programs read it. The server does this to all that it hears, so that no adapter can forget it.
 
 use std::borrow::Cow;
 
 use serde_json::Value;
 
+use crate::depth::{limit_depth, limit_members};
 use crate::{Artifact, Ask, Content, JobState, Note, Observation, Output, Question};
 
 /// The longest line for people, in bytes.
@@ -132,6 +133,7 @@ impl Observation {
 }
 
 fn note(mut note: Note) -> Note {
+    limit_depth(&mut note.data);
     note.data = all_words(note.data);
     note
 }
@@ -151,8 +153,13 @@ fn all_words(data: Value) -> Value {
 
 fn question(mut question: Question) -> Question {
     question.message = words(&question.message, LONGEST_QUESTION);
-    if let Ask::Form(form) = &mut question.ask {
-        labels(form);
+    match &mut question.ask {
+        Ask::Form(form) => {
+            limit_depth(form);
+            labels(form);
+        }
+        Ask::Sampling(params) => limit_members(params),
+        Ask::Url(_) | Ask::Roots => {}
     }
     question
 }
@@ -169,7 +176,8 @@ fn labels(form: &mut Value) {
     }
 }
 
-fn output(output: Output) -> Output {
+fn output(mut output: Output) -> Output {
+    output.structured.iter_mut().for_each(limit_depth);
     let mut room = MOST_CONTENT;
     let content = output.content.into_iter().map(|block| bounded(plain(block), &mut room)).collect();
     let mut artifacts = output.artifacts;

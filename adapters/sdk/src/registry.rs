@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::panic::{self, AssertUnwindSafe};
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -45,18 +46,25 @@ impl Registration {
             kind: A::KIND,
             config_schema: |generator| generator.subschema_for::<A::Config>(),
             target_schema: |generator| generator.subschema_for::<A::Target>(),
-            check_config: |config| parse::<A::Config>(config).map(drop),
-            check_target_shape: |target| parse::<A::Target>(target).map(drop),
+            check_config: |config| {
+                unless_it_crashes(|| parse::<A::Config>(config).map(drop)).unwrap_or_else(Err)
+            },
+            check_target_shape: |target| {
+                unless_it_crashes(|| parse::<A::Target>(target).map(drop)).unwrap_or_else(Err)
+            },
             check_target: |config, target, parameters| {
-                let config = match parse::<A::Config>(config) {
-                    Ok(config) => config,
-                    // The config's own fault is reported once, where it stands.
-                    Err(_) => return Vec::new(),
-                };
-                match parse::<A::Target>(target) {
-                    Ok(target) => A::check(&config, &target, parameters),
-                    Err(problem) => vec![problem],
-                }
+                unless_it_crashes(|| {
+                    let config = match parse::<A::Config>(config) {
+                        Ok(config) => config,
+                        // The config's own fault is reported once, where it stands.
+                        Err(_) => return Vec::new(),
+                    };
+                    match parse::<A::Target>(target) {
+                        Ok(target) => A::check(&config, &target, parameters),
+                        Err(problem) => vec![problem],
+                    }
+                })
+                .unwrap_or_else(|problem| vec![problem])
             },
             connect: |config, context| {
                 Box::pin(async move {
@@ -69,6 +77,14 @@ impl Registration {
             helper: A::HELPER,
         }
     }
+}
+
+/// What a check says, or that it panicked: a server that reads its config again, or tools of an engine, goes on.
+fn unless_it_crashes<T>(check: impl FnOnce() -> T) -> Result<T, Problem> {
+    panic::catch_unwind(AssertUnwindSafe(check)).map_err(|_| Problem {
+        field: String::new(),
+        message: "the adapter crashed while it checked this, which is a bug of the adapter".to_owned(),
+    })
 }
 
 fn parse<T: DeserializeOwned>(value: &Value) -> Result<T, Problem> {

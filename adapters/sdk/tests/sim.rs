@@ -293,3 +293,38 @@ async fn a_journal_holds_every_accepted_start() {
     std::fs::remove_file(&file).unwrap();
     assert_eq!(kept, format!("{} {} \"two\\nlines\"\n", spec.key, engine.jobs_of(&spec.key)[0]));
 }
+
+/// The panic is of the adapter alone: the engine has acted, and the next request is served.
+#[tokio::test(start_paused = true)]
+async fn injected_panic_leaves_the_job_running() {
+    let engine = SimEngine::new(Mode::Keyed);
+    let (backend, spec) = (engine.backend(), job(1, json!({"delay_ms": 100})));
+    engine.inject(Operation::Start, Fault::Panic);
+    assert!(panics(backend.start(&spec)).await);
+    assert_eq!(engine.starts(&spec.key), 1);
+    let handle = backend.start(&again(&spec)).await.unwrap().handle;
+    assert_eq!(backend.observe(&handle).await.unwrap().state, JobState::Running);
+}
+
+/// Also of those that are polled together with it.
+#[tokio::test(start_paused = true)]
+async fn panic_on_poll_panics_every_time() {
+    let engine = SimEngine::new(Mode::Keyed);
+    let backend = engine.backend();
+    let good = backend.start(&job(1, json!({"delay_ms": 100}))).await.unwrap().handle;
+    let bad = backend.start(&job(2, json!({"delay_ms": 100, "panic_on_poll": true}))).await.unwrap().handle;
+    let group = GroupKey::new("");
+    for _ in 0..2 {
+        let both = [good.clone(), bad.clone()];
+        assert!(panics(backend.observe(&bad)).await);
+        assert!(panics(backend.observe_all(&group, &Subject::watched(&both))).await);
+        assert!(backend.observe(&good).await.is_ok());
+        advance(millis(200)).await;
+    }
+}
+
+/// True if a call of the adapter panics.
+async fn panics<T>(call: impl Future<Output = T>) -> bool {
+    use futures_util::FutureExt as _;
+    std::panic::AssertUnwindSafe(call).catch_unwind().await.is_err()
+}

@@ -319,6 +319,11 @@ impl Backend for Slurm {
         Some(self)
     }
 
+    /// The cluster's name, once the controller has said it. Slurm does not let a cluster be renamed.
+    fn identity(&self) -> Option<String> {
+        self.cluster.get().map(|cluster| format!("slurm {}", cluster.name))
+    }
+
     fn checkup(&self) -> Option<&dyn Checkup> {
         Some(self)
     }
@@ -327,4 +332,19 @@ impl Backend for Slurm {
 /// How long one command may take, or a step in the jobs' folder: a start is up to three commands, one after the other.
 pub(crate) fn limit(config: &Config, context: &Connect) -> Duration {
     config.command_timeout.min(context.call_limit / 3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::Fake;
+
+    #[tokio::test]
+    async fn identity_is_cluster_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let slurm = Slurm::with(Box::new(Fake::default()), dir.path());
+        assert_eq!(slurm.identity(), None, "the controller has not been asked");
+        slurm.cluster().await.unwrap();
+        assert_eq!(slurm.identity().as_deref(), Some("slurm lab"));
+    }
 }

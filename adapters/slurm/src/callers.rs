@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use taskbridge_sdk::{
     Answer, ArtifactData, Artifacts, Backend, Checkup, Connect, DiscoveredTool, Discovery, Error, Finding,
@@ -138,6 +139,10 @@ impl Backend for Callers {
         Some(self)
     }
 
+    fn identity(&self) -> Option<String> {
+        self.own.identity()
+    }
+
     fn checkup(&self) -> Option<&dyn Checkup> {
         Some(self)
     }
@@ -147,6 +152,10 @@ impl Backend for Callers {
 impl Questions for Callers {
     async fn answer(&self, handle: &JobHandle, question: &str, answer: &Answer) -> Result<Taken> {
         self.of_job(handle)?.answer(handle, question, answer).await
+    }
+
+    fn list_lag(&self) -> Duration {
+        self.own.list_lag()
     }
 }
 

@@ -1,6 +1,8 @@
 //! The one question that a job asks: whether it may begin. Until it is answered, the job is held. The first answer stands in the
 //! job's folder.
 
+use std::time::Duration;
+
 use taskbridge_sdk::{Answer, Error, JobHandle, Questions, Result, Taken, async_trait};
 
 use crate::backend::Slurm;
@@ -47,6 +49,11 @@ impl Questions for Slurm {
             (false, _) => self.stop(&place).await?,
         }
         Ok(Taken::Accepted)
+    }
+
+    /// A job asks one question in its life, also if it is held again later.
+    fn list_lag(&self) -> Duration {
+        Duration::MAX
     }
 }
 

@@ -12,6 +12,7 @@ use taskbridge_sdk::{
 };
 use tokio::time::Instant;
 
+use crate::account::Account;
 use crate::answer::Given;
 use crate::api::{Answer, Api};
 use crate::arn::ExecutionArn;
@@ -39,6 +40,7 @@ const YOUNG: Duration = Duration::from_secs(60);
 pub(crate) struct StepFunctions {
     pub(crate) api: Arc<Api>,
     pub(crate) region: String,
+    pub(crate) account: Account,
     pub(crate) machines: Machines,
     pub(crate) watch: Arc<Watch>,
     pub(crate) lists: Arc<Lists>,
@@ -63,7 +65,7 @@ pub(crate) struct StepFunctions {
 
 impl StepFunctions {
     pub(crate) async fn connect(config: Config, context: &Connect) -> Result<Self> {
-        let Clients { steps, logs, queue, region, credentials, persons } =
+        let Clients { steps, logs, queue, region, account, credentials, persons } =
             client::connect(&config, context).await?;
         if let Some(wrong) = check::ways(&config, &region).or_else(|| Budget::check(&config.quotas)) {
             return Err(Error::config(wrong));
@@ -88,6 +90,7 @@ impl StepFunctions {
         Ok(Self {
             api,
             region,
+            account,
             machines: Machines::default(),
             tokens,
             given: Given::default(),
@@ -200,6 +203,10 @@ impl Backend for StepFunctions {
 
     fn checkup(&self) -> Option<&dyn Checkup> {
         Some(self)
+    }
+
+    fn identity(&self) -> Option<String> {
+        self.account.identity()
     }
 
     fn budgets(&self) -> Vec<taskbridge_sdk::Budget> {

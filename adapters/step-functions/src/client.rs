@@ -13,6 +13,7 @@ use aws_config::{BehaviorVersion, ConfigLoader, SdkConfig};
 use aws_sdk_sfn::config::{ProvideCredentials, Region, SharedCredentialsProvider};
 use taskbridge_sdk::{Connect, Error, ErrorKind, Result};
 
+use crate::account::Account;
 use crate::config::{AssumeRole, Config};
 use crate::failure::without_credentials;
 use crate::persons::Persons;
@@ -27,6 +28,7 @@ pub(crate) struct Clients {
     /// `None` if there is no queue.
     pub(crate) queue: Option<aws_sdk_sqs::Client>,
     pub(crate) region: String,
+    pub(crate) account: Account,
     pub(crate) credentials: SharedCredentialsProvider,
     /// `None` if all is done with the bridge's own credentials.
     pub(crate) persons: Option<Persons>,
@@ -45,20 +47,34 @@ pub(crate) async fn connect(config: &Config, context: &Connect) -> Result<Client
         return Err(Error::denied("no AWS credentials were found: set `profile`, or AWS_ACCESS_KEY_ID"));
     };
     // What is merely late or away now is asked for again by each call; what was never there is told at once.
-    if let Err(error) = provider.provide_credentials().await {
-        let error = without_credentials("looking for credentials", &error);
-        if error.kind() != ErrorKind::Unavailable {
-            return Err(error);
+    let endpoint = config.endpoint.clone().or_else(|| found.endpoint_url().map(str::to_owned));
+    let account = Account::new(config, &region, endpoint.as_deref());
+    let builder = aws_sdk_sts::config::Builder::from(&found)
+        .region(Region::new(region.clone()))
+        .credentials_provider(provider.clone())
+        .retry_config(RetryConfig::disabled())
+        .timeout_config(timeouts(config.call_timeout));
+    let sts = aws_sdk_sts::Client::from_conf(builder.build());
+    match provider.provide_credentials().await {
+        Ok(credentials) => {
+            if let Some(id) = credentials.account_id() {
+                account.learn(id.as_str());
+            }
+            // Everybody may ask this. Where STS cannot be reached, the first execution says it.
+            if account.identity().is_none()
+                && let Ok(caller) = sts.get_caller_identity().send().await
+            {
+                account.learn(caller.account().unwrap_or_default());
+            }
+        }
+        Err(error) => {
+            let error = without_credentials("looking for credentials", &error);
+            if error.kind() != ErrorKind::Unavailable {
+                return Err(error);
+            }
         }
     }
-    let persons = config.per_caller.clone().map(|wanted| {
-        let builder = aws_sdk_sts::config::Builder::from(&found)
-            .region(Region::new(region.clone()))
-            .credentials_provider(provider.clone())
-            .retry_config(RetryConfig::disabled())
-            .timeout_config(timeouts(config.call_timeout));
-        Persons::new(aws_sdk_sts::Client::from_conf(builder.build()), wanted, config.call_timeout)
-    });
+    let persons = config.per_caller.clone().map(|wanted| Persons::new(sts, wanted, config.call_timeout));
     let queue = config.queue.as_deref().and_then(origin).map(|origin| {
         let builder = aws_sdk_sqs::config::Builder::from(&found)
             .credentials_provider(provider.clone())
@@ -79,9 +95,9 @@ pub(crate) async fn connect(config: &Config, context: &Connect) -> Result<Client
         .credentials_provider(provider.clone())
         .retry_config(RetryConfig::disabled())
         .timeout_config(timeouts(config.call_timeout));
-    builder.set_endpoint_url(config.endpoint.clone().or_else(|| found.endpoint_url().map(str::to_owned)));
+    builder.set_endpoint_url(endpoint);
     let steps = aws_sdk_sfn::Client::from_conf(builder.build());
-    Ok(Clients { steps, logs, queue, region, credentials: provider, persons })
+    Ok(Clients { steps, logs, queue, region, account, credentials: provider, persons })
 }
 
 /// Where a queue is: its URL without the account and the name.

@@ -11,6 +11,7 @@
 //! It must not know the server: all that it is told arrives in [`taskbridge_sdk::Connect`]. Nothing is retried here, by
 //! the SDK of AWS either.
 
+mod account;
 mod answer;
 mod api;
 mod arn;

@@ -100,7 +100,10 @@ impl StepFunctions {
         // Noted before it is asked for: the answer may be lost.
         self.note_start(&arn);
         match self.api.start(by, order, repeat).await {
-            Ok(started) => Ok(Started { handle: JobHandle::new(started.execution_arn), first: None }),
+            Ok(started) => {
+                self.account.learn_of(&started.execution_arn);
+                Ok(Started { handle: JobHandle::new(started.execution_arn), first: None })
+            }
             Err(failure) if failure.is("ExecutionAlreadyExists") => {
                 self.take_existing(&arn, order, repeat).await
             }

@@ -233,7 +233,10 @@ fn fact(fact: &Fact) -> String {
             format!("the engine did not take the cancellation (failure {times}): {kind}")
         }
         Fact::RetryWished => "retry wished by an operator, or a look by a hook".to_owned(),
-        Fact::DeadlinePassed => "max_runtime is over".to_owned(),
+        Fact::OutcomeUnknown => "abandoned by an operator: the outcome is unknown".to_owned(),
+        Fact::DeadlinePassed => {
+            "a deadline passed: max_wait or start_within before the start, max_runtime after it".to_owned()
+        }
         Fact::CallerGone => "the waiting caller went away".to_owned(),
         Fact::JobOver => "the job is over".to_owned(),
         Fact::Ended(outcome) => format!("ended: {}", word(*outcome)),

@@ -20,7 +20,7 @@ fn mistakes_in_backends() {
         ),
         (
             "[backends.here]\nkind = \"sim\"\nsede = 1\n",
-            "x.toml:3: backends.here.sede: unknown field `sede`, expected one of `address`, `mode`, `remember`, `seed`, `faults`, `hook_secret`, `discover`; did you mean `seed`?",
+            "x.toml:3: backends.here.sede: unknown field `sede`, expected one of `address`, `mode`, `remember`, `seed`, `faults`, `hook_secret`, `discover`, `identity`, `list_lag`; did you mean `seed`?",
         ),
         (
             "[backends.here]\nkind = \"sim\"\ndiscover = { every = \"0s\" }\n",
@@ -53,7 +53,7 @@ fn mistakes_in_tools() {
     for (text, expected) in [
         (
             "backed = 1\n",
-            "x.toml:6: tools.t.backed: unknown field `backed`, expected one of `title`, `description`, `annotations`, `backend`, `target`, `parameters`, `input_schema`, `sensitive`, `output_schema`, `task_support`, `confirm`, `confirm_default`, `ask`, `max_running`, `max_running_per_owner`, `when_full`, `concurrency_group`, `max_runtime`, `on_expiry`, `keep_result`, `start_within`, `settle_window`, `on_decline`, `on_dismiss`, `on_abandon`, `answer_by_model`, `access`; did you mean `backend`?",
+            "x.toml:6: tools.t.backed: unknown field `backed`, expected one of `title`, `description`, `annotations`, `backend`, `target`, `parameters`, `input_schema`, `sensitive`, `output_schema`, `task_support`, `confirm`, `confirm_default`, `ask`, `max_running`, `max_running_per_owner`, `when_full`, `concurrency_group`, `max_runtime`, `max_wait`, `outcome_grace`, `on_expiry`, `keep_result`, `start_within`, `settle_window`, `on_decline`, `on_dismiss`, `on_abandon`, `answer_by_model`, `access`; did you mean `backend`?",
         ),
         (
             "annotations = { readonly = true }\n",
@@ -64,6 +64,7 @@ fn mistakes_in_tools() {
             "x.toml:6: tools.t.task_support: unknown variant `requird`, expected one of `required`, `optional`, `forbidden`; did you mean `required`?",
         ),
         ("max_runtime = \"0s\"\n", "x.toml:6: tools.t.max_runtime: it is zero: nothing could ever run"),
+        ("max_wait = \"0s\"\n", "x.toml:6: tools.t.max_wait: it is zero: nothing could ever run"),
         (
             "confirm = \"\"\n",
             "x.toml:6: tools.t.confirm: it is empty: say what is asked, such as \"Really delete {{ path }}?\"",
@@ -114,7 +115,7 @@ fn mistakes_in_tools() {
     );
     assert_eq!(
         with_backend("[tools.t]\nbackend = \"here\"\ntarget = { delay = 1, outcome = \"fial\" }\n"),
-        "x.toml:5: tools.t.target.delay: unknown field `delay`, expected one of `delay_ms`, `steps`, `outcome`, `text`, `structured`, `question`, `ignore_cancel`, `lines`, `notes`, `files`\n\
+        "x.toml:5: tools.t.target.delay: unknown field `delay`, expected one of `delay_ms`, `steps`, `outcome`, `text`, `structured`, `question`, `ignore_cancel`, `panic_on_poll`, `lines`, `notes`, `files`\n\
          x.toml:5: tools.t.target.outcome: unknown variant `fial`, expected one of `succeed`, `fail`, `gone`, `refuse`; did you mean `fail`?"
     );
     assert_eq!(

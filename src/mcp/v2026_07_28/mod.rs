@@ -179,7 +179,7 @@ impl Call<'_> {
     }
 
     /// What the client is told of a fault of ours: where the operator finds it, and nothing else.
-    fn fault(&self, error: &dyn std::error::Error) -> jsonrpc::Error {
+    fn fault(&self, error: &(dyn std::error::Error + 'static)) -> jsonrpc::Error {
         self.bridge.fault(error)
     }
 

@@ -1,14 +1,13 @@
 //! [`Lines`] over PostgreSQL: the audit log as a table. The number of a line is its key, so that of two replicas that add
 //! lines at once one finds that the other was quicker.
 
-use std::time::Duration;
-
 use async_trait::async_trait;
+use taskbridge_sdk::Timestamp;
 
 use super::PostgresStore;
 use super::desk::{Db, Door, Write};
 use super::fault::Fault;
-use super::tasks::{millis, number};
+use super::tasks::number;
 use crate::tasks::audit::Lines;
 use crate::tasks::store::Result;
 
@@ -32,8 +31,8 @@ impl Lines for PostgresStore {
         self.lines("SELECT n, line FROM audit WHERE n > $1 ORDER BY n LIMIT $2", &[&n, &limit]).await
     }
 
-    async fn forget_lines(&self, older_than: Duration, limit: usize) -> Result<usize> {
-        let forget = Forget { age: millis(older_than), limit: number(limit) };
+    async fn forget_lines(&self, before: Timestamp, limit: usize) -> Result<usize> {
+        let forget = Forget { before: before.as_millis(), limit: number(limit) };
         self.desk.write(Door::Loops, None, forget).await
     }
 }
@@ -70,7 +69,7 @@ impl Write for Add {
 }
 
 struct Forget {
-    age: i64,
+    before: i64,
     limit: i64,
 }
 
@@ -80,7 +79,7 @@ impl Write for Forget {
 
     async fn write(&self, db: &Db, _again: bool) -> Result<usize, Fault> {
         let sql = "DELETE FROM audit WHERE n < (SELECT max(n) FROM audit) AND n IN
-                   (SELECT n FROM (SELECT n, at FROM audit ORDER BY n LIMIT $3) AS first WHERE at < moment($1) - $2::bigint)";
-        Ok(usize::try_from(db.execute(sql, &[&db.now, &self.age, &self.limit]).await?).unwrap_or(usize::MAX))
+                   (SELECT n FROM (SELECT n, at FROM audit ORDER BY n LIMIT $2) AS first WHERE at < $1)";
+        Ok(usize::try_from(db.execute(sql, &[&self.before, &self.limit]).await?).unwrap_or(usize::MAX))
     }
 }

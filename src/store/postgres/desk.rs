@@ -25,6 +25,7 @@ use super::hints::Mail;
 use super::place::{Place, STATEMENT_WITHIN};
 use super::turns::Turns;
 use super::{StoreClock, column};
+use crate::store::write_state::WriteState;
 use crate::tasks::store::{Hint, Result, StoreError};
 
 /// How often work is done again because other transactions came between.
@@ -64,6 +65,8 @@ pub(super) struct Desk {
     pub(super) place: Place,
     /// What was written that other processes may want to know.
     pub(super) wrote: Mail,
+    /// How the last writes went.
+    pub(super) state: WriteState,
 }
 
 /// One transaction that writes.
@@ -114,7 +117,8 @@ impl Desk {
         let for_requests = place.max_connections - reserve(place.max_connections);
         let requests = Arc::new(Semaphore::new(for_requests));
         let schema = Arc::from(place.schema.as_str());
-        Self { pool, requests, turns: Turns::new(), clock, schema, place, wrote: Mail::default() }
+        let (turns, wrote, state) = (Turns::new(), Mail::default(), WriteState::default());
+        Self { pool, requests, turns, clock, schema, place, wrote, state }
     }
 
     /// The rows of one statement that writes nothing.
@@ -190,6 +194,7 @@ impl Desk {
             let fault = match self.attempt(work, again).await {
                 Ok(done) => {
                     work.hint(&done).into_iter().for_each(|hint| self.wrote.put(hint));
+                    self.state.succeeded();
                     return Ok(done);
                 }
                 Err(fault) => fault,
@@ -202,12 +207,17 @@ impl Desk {
             let may_come_back =
                 fault.is_lost() || matches!(fault, Fault::Connect(_) | Fault::Unmade | Fault::Busy);
             if !again || !may_come_back || since.elapsed() > SETTLE_WITHIN {
-                return Err(match self.told(fault) {
+                let reason = fault.stops_writes();
+                let error = match self.told(fault) {
                     StoreError::Unavailable(why) if again => StoreError::Unavailable(format!(
                         "{why}; it is not known whether the last change was made"
                     )),
                     error => error,
-                });
+                };
+                if let Some(reason) = reason {
+                    self.state.failed(reason, &error);
+                }
+                return Err(error);
             }
             sleep(pause).await;
             pause = (pause * 2).min(Duration::from_secs(1));

@@ -24,8 +24,10 @@ pub(super) enum Fault {
     Silent,
     /// No connection was made in time, so that nothing was sent.
     Unmade,
-    /// A row is there and cannot be understood, or something else that trying again will not mend.
+    /// Something that trying again will not mend.
     Row(String),
+    /// One row is there and cannot be understood; the others can.
+    Unreadable(String),
 }
 
 impl From<Error> for Fault {
@@ -57,12 +59,28 @@ impl Fault {
     pub(super) fn is_lost(&self) -> bool {
         match self {
             Fault::Silent => true,
-            Fault::Unmade | Fault::Busy | Fault::Row(_) => false,
+            Fault::Unmade | Fault::Busy | Fault::Row(_) | Fault::Unreadable(_) => false,
             // Cut off before it could be used: somebody ends connections one by one.
             Fault::Connect(error) => error.code() == Some(&SqlState::ADMIN_SHUTDOWN) || error.is_closed(),
             Fault::Sql(error) => match error.code() {
                 Some(code) => is_going(code),
                 None => error.is_closed() || is_io(error),
+            },
+        }
+    }
+
+    /// If other writes fail as well: why, in fixed words. `None` if it is this work's own failure.
+    pub(super) fn stops_writes(&self) -> Option<&'static str> {
+        match self {
+            Fault::Silent | Fault::Unmade | Fault::Connect(_) => Some("the database cannot be reached"),
+            Fault::Busy | Fault::Row(_) | Fault::Unreadable(_) => None,
+            Fault::Sql(error) => match error.code() {
+                Some(code) if *code == SqlState::DISK_FULL => Some("the disk is full"),
+                Some(code) if *code == SqlState::READ_ONLY_SQL_TRANSACTION => {
+                    Some("the database only takes reads")
+                }
+                Some(code) if *code == SqlState::IO_ERROR => Some("the database cannot write"),
+                _ => self.is_lost().then_some("the database cannot be reached"),
             },
         }
     }
@@ -79,6 +97,7 @@ impl Fault {
     pub(super) fn at(self, place: &impl Display) -> StoreError {
         let error = match self {
             Fault::Row(what) => return StoreError::Broken(format!("{place}: {what}")),
+            Fault::Unreadable(what) => return StoreError::Unreadable(format!("{place}: {what}")),
             Fault::Busy => {
                 return StoreError::Unavailable(format!(
                     "all connections to {place} are in use: raise `max_connections` in [store], or see what keeps the \

@@ -9,25 +9,27 @@ use tokio_postgres::Row;
 
 use super::desk::{Db, Door, Param, Write};
 use super::fault::Fault;
+use super::queue::columns_of;
 use super::tasks::millis;
 use super::{PostgresStore, column};
-use crate::tasks::store::{Group, Groups, Holder, OpenJob, Result};
+use crate::tasks::store::{Group, Groups, Holder, OpenJob, Result, Served};
 use crate::tasks::task::TaskId;
 
 #[async_trait]
 impl Groups for PostgresStore {
-    async fn hold(&self, holder: &Holder, lease: Duration, elsewhere: &[String]) -> Result<Vec<Group>> {
+    async fn hold(&self, holder: &Holder, lease: Duration, served: &[Served]) -> Result<Vec<Group>> {
         let told = |fault: Fault| fault.at(&self.desk.place);
         // Most calls find everything as it was, and write nothing. Renewed when a third of it has passed, so that an
         // idle server writes three times per lease at most.
         let low = millis(lease * 2 / 3);
-        let params: [Param<'_>; 4] = [&self.desk.now(), &holder.0, &low, &elsewhere];
+        let (backends, identities) = columns_of(served);
+        let names: Vec<_> = served.iter().map(|s| column::text(&s.lease_name()).into_owned()).collect();
+        let params: [Param<'_>; 6] = [&self.desk.now(), &holder.0, &low, &backends, &identities, &names];
         let rows = self.desk.read(Door::Loops, SETTLED, &params).await?;
         if let Some(held) = settled(&rows).map_err(told)? {
             return Ok(held);
         }
-        let (holder, elsewhere) = (holder.0.clone(), elsewhere.to_vec());
-        let hold = Hold { holder, lease: millis(lease), elsewhere };
+        let hold = Hold { holder: holder.0.clone(), lease: millis(lease), backends, identities, names };
         self.desk.write(Door::Loops, None, hold).await
     }
 
@@ -39,11 +41,18 @@ impl Groups for PostgresStore {
         self.desk.write(Door::Loops, None, LetGo { holder: holder.0.clone(), rows: true }).await
     }
 
-    async fn open_jobs(&self, group: &Group, opened_since: Timestamp) -> Result<Vec<OpenJob>> {
+    async fn open_jobs(
+        &self,
+        group: &Group,
+        identity: Option<&str>,
+        opened_since: Timestamp,
+    ) -> Result<Vec<OpenJob>> {
         let sql = "SELECT id, tool, handle, opened_at, version FROM tasks
-                   WHERE backend = $1 AND grp = $2 AND opened_at >= $3 ORDER BY opened_at";
+                   WHERE backend = $1 AND grp = $2 AND opened_at >= $3
+                       AND (identity IS NULL OR $4::text IS NULL OR identity = $4) ORDER BY opened_at";
         let (backend, key) = (column::text(&group.backend), column::text(group.key.as_str()));
-        let params: [Param<'_>; 3] = [&backend, &key, &opened_since.as_millis()];
+        let identity = identity.map(column::text);
+        let params: [Param<'_>; 4] = [&backend, &key, &opened_since.as_millis(), &identity];
         let rows = self.desk.read(Door::Loops, sql, &params).await?;
         let jobs: Result<Vec<_>, Fault> = rows.iter().map(open_job).collect();
         jobs.map_err(|fault| fault.at(&self.desk.place))
@@ -60,42 +69,53 @@ impl Groups for PostgresStore {
     }
 }
 
-/// The groups that have open jobs. Goes from group to group in the index and never along one.
+/// The groups of connected backends ($4, $5) that have open jobs, and the names of their leases ($6). Goes from group to
+/// group in the index, and along one only past jobs of another engine.
 macro_rules! open_groups {
     () => {
-        "WITH RECURSIVE open AS (
-             (SELECT backend, grp FROM tasks WHERE backend IS NOT NULL ORDER BY backend, grp LIMIT 1)
+        "WITH RECURSIVE served AS (SELECT * FROM unnest($4::text[], $5::text[], $6::text[])
+                                            AS served (backend, identity, name)),
+         open AS (
+             SELECT served.*, next.grp FROM served, LATERAL (
+                 SELECT grp FROM tasks
+                 WHERE backend = served.backend AND (identity IS NULL OR served.identity IS NULL
+                                                     OR identity = served.identity)
+                 ORDER BY grp LIMIT 1) AS next
              UNION ALL
-             SELECT next.backend, next.grp FROM open, LATERAL (
-                 SELECT backend, grp FROM tasks
-                 WHERE backend IS NOT NULL AND (backend, grp) > (open.backend, open.grp)
-                 ORDER BY backend, grp LIMIT 1) AS next)"
+             SELECT open.backend, open.identity, open.name, next.grp FROM open, LATERAL (
+                 SELECT grp FROM tasks
+                 WHERE backend = open.backend AND grp > open.grp AND (identity IS NULL OR open.identity IS NULL
+                                                                      OR identity = open.identity)
+                 ORDER BY grp LIMIT 1) AS next)"
     };
 }
 
-/// All groups that have open jobs or a lease, but for jobs that are elsewhere: whose they are, and whether anything must be written about them. That
-/// is so where an open one is free or its lease runs low, and where the holder has one that is not open.
+/// The groups that have open jobs, and those that the holder has: whether it has each, and whether anything must be written
+/// about it. That is so where an open one is free or its lease runs low, and where the holder has one that is not open.
 const SETTLED: &str = concat!(
     open_groups!(),
-    " SELECT backend, grp, COALESCE(groups.holder = $2, false) AS mine,
-             CASE WHEN open.is_open THEN
+    " SELECT open.backend, open.grp, COALESCE(groups.holder = $2, false) AS mine,
+             CASE WHEN open.name IS NOT NULL THEN
                       groups.holder IS NULL
                       OR groups.until <= moment($1) + CASE WHEN groups.holder = $2 THEN $3::bigint ELSE 0 END
-                  ELSE groups.holder = $2 END AS unsettled
-      FROM (SELECT backend, grp, true AS is_open FROM open WHERE backend <> ALL ($4::text[])) AS open FULL JOIN groups USING (backend, grp)
-      ORDER BY backend, grp"
+                  ELSE true END AS unsettled
+      FROM open FULL JOIN (SELECT * FROM groups) AS groups ON groups.backend = open.name AND groups.grp = open.grp
+      WHERE open.name IS NOT NULL OR groups.holder = $2
+      ORDER BY open.backend, open.grp"
 );
 
 /// Leases what is free, renews what is the holder's, and lets go of what is not open any more.
 const HOLD: &str = concat!(
     open_groups!(),
     ", gone AS (DELETE FROM groups WHERE (holder = $2 OR until <= moment($1))
-                    AND NOT EXISTS (SELECT 1 FROM open WHERE open.backend = groups.backend AND open.grp = groups.grp))
-      INSERT INTO groups AS held (backend, grp, holder, until)
-      SELECT backend, grp, $2, moment($1) + $3::bigint FROM open WHERE backend <> ALL ($4::text[]) ORDER BY backend, grp
-      ON CONFLICT (backend, grp) DO UPDATE SET holder = excluded.holder, until = excluded.until
-          WHERE held.holder = excluded.holder OR held.until <= moment($1)
-      RETURNING backend, grp"
+                    AND NOT EXISTS (SELECT 1 FROM open WHERE open.name = groups.backend AND open.grp = groups.grp)),
+      taken AS (
+          INSERT INTO groups AS held (backend, grp, holder, until)
+          SELECT name, grp, $2, moment($1) + $3::bigint FROM open ORDER BY name, grp
+          ON CONFLICT (backend, grp) DO UPDATE SET holder = excluded.holder, until = excluded.until
+              WHERE held.holder = excluded.holder OR held.until <= moment($1)
+          RETURNING backend AS name, grp)
+      SELECT open.backend, open.grp FROM taken JOIN open USING (name, grp)"
 );
 
 /// What the holder has, if nothing needs to be written.
@@ -130,7 +150,9 @@ fn open_job(row: &Row) -> Result<OpenJob, Fault> {
 struct Hold {
     holder: String,
     lease: i64,
-    elsewhere: Vec<String>,
+    backends: Vec<String>,
+    identities: Vec<Option<String>>,
+    names: Vec<String>,
 }
 
 #[async_trait]
@@ -138,7 +160,9 @@ impl Write for Hold {
     type Done = Vec<Group>;
 
     async fn write(&self, db: &Db, _again: bool) -> Result<Vec<Group>, Fault> {
-        let rows = db.all(HOLD, &[&db.now, &self.holder, &self.lease, &self.elsewhere]).await?;
+        let params: [Param<'_>; 6] =
+            [&db.now, &self.holder, &self.lease, &self.backends, &self.identities, &self.names];
+        let rows = db.all(HOLD, &params).await?;
         let mut held = rows.iter().map(group).collect::<Result<Vec<_>, _>>()?;
         held.sort();
         Ok(held)

@@ -1,13 +1,11 @@
-//! [`History`] over PostgreSQL. Entries are numbered nearly in the order in which they are written, so that the oldest are
-//! found among those with the lowest numbers, without an index of their own.
-
-use std::time::Duration;
+//! [`History`] over PostgreSQL.
 
 use async_trait::async_trait;
+use taskbridge_sdk::Timestamp;
 
 use super::desk::{Db, Door, Write};
 use super::fault::Fault;
-use super::tasks::{millis, number};
+use super::tasks::number;
 use super::{PostgresStore, column};
 use crate::store::entry;
 use crate::tasks::history::Entry;
@@ -24,13 +22,13 @@ impl History for PostgresStore {
         Ok(entries.into_iter().flatten().collect())
     }
 
-    async fn forget(&self, older_than: Duration, limit: usize) -> Result<usize> {
-        let age = millis(older_than);
-        let sql = "SELECT 1 FROM (SELECT at FROM entries ORDER BY n LIMIT 1) AS first WHERE at < moment($1) - $2::bigint";
-        if self.desk.read(Door::Loops, sql, &[&self.desk.now(), &age]).await?.is_empty() {
+    async fn forget(&self, before: Timestamp, limit: usize) -> Result<usize> {
+        let before = before.as_millis();
+        let sql = "SELECT 1 FROM entries WHERE at < $1 LIMIT 1";
+        if self.desk.read(Door::Loops, sql, &[&before]).await?.is_empty() {
             return Ok(0);
         }
-        self.desk.write(Door::Loops, None, Forget { age, limit: number(limit) }).await
+        self.desk.write(Door::Loops, None, Forget { before, limit: number(limit) }).await
     }
 }
 
@@ -40,7 +38,7 @@ fn entry_of(row: &tokio_postgres::Row) -> Result<Option<Entry>, Fault> {
 }
 
 struct Forget {
-    age: i64,
+    before: i64,
     limit: i64,
 }
 
@@ -50,9 +48,9 @@ impl Write for Forget {
     type Done = usize;
 
     async fn write(&self, db: &Db, _again: bool) -> Result<usize, Fault> {
-        let sql = "WITH old AS (SELECT n FROM (SELECT n, at FROM entries ORDER BY n LIMIT $3 FOR UPDATE SKIP LOCKED) AS first
-                                WHERE at < moment($1) - $2::bigint)
+        let sql = "WITH old AS (SELECT n FROM entries WHERE at < $1
+                                ORDER BY at, n LIMIT $2 FOR UPDATE SKIP LOCKED)
                    DELETE FROM entries USING old WHERE entries.n = old.n";
-        Ok(usize::try_from(db.execute(sql, &[&db.now, &self.age, &self.limit]).await?).unwrap_or(usize::MAX))
+        Ok(usize::try_from(db.execute(sql, &[&self.before, &self.limit]).await?).unwrap_or(usize::MAX))
     }
 }

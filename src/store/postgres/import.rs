@@ -1,141 +1,160 @@
 //! Everything that another store held, put into a schema that holds nothing, in one transaction.
 
 use futures_util::future::try_join_all;
-use tokio_postgres::{Client, Statement, Transaction};
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, Transaction};
 
-use super::column;
 use super::connect::Connector;
-use super::desk::Param;
 use super::fault::Fault;
-use super::insert::{Columns, INSERT};
 use super::place::Place;
-use crate::store::change::Wish;
-use crate::store::copy::{Kept, TaskKept};
-use crate::tasks::store::{NewTask, Result};
+use super::{Driver, column};
+use crate::store::copy::{COPY, Cell, Copied, Kind, TABLES, Table};
+use crate::store::sqlite::Source;
+use crate::tasks::store::Result;
 
-/// Rows that are on their way at the same time.
-const AT_ONCE: usize = 200;
-
-/// Writes it all.
-///
-/// # Errors
-/// If the schema holds something, or cannot be written; nothing was written then.
-pub(in crate::store) async fn write(to: &Place, kept: &Kept) -> Result<()> {
-    let connector = Connector::to(to)?;
-    let written = async {
-        let (mut client, _driver) = connector.client().await?;
-        all(&mut client, to, kept).await
-    };
-    written.await.map_err(|fault| fault.at(to))
+/// A schema that takes what another store held.
+pub(in crate::store) struct Target {
+    client: Client,
+    _driver: Driver,
+    place: Place,
 }
 
-async fn all(client: &mut Client, to: &Place, kept: &Kept) -> Result<(), Fault> {
+/// All of it, not committed yet.
+pub(in crate::store) struct Filled<'t> {
+    tx: Transaction<'t>,
+    copied: Copied,
+    place: &'t Place,
+}
+
+/// What a schema holds.
+enum Holds {
+    Nothing,
+    ThisCopy,
+    Other,
+}
+
+impl Target {
+    /// Connects.
+    ///
+    /// # Errors
+    /// If the database cannot be used.
+    pub(in crate::store) async fn open(place: &Place) -> Result<Self> {
+        let connector = Connector::to(place)?;
+        let (client, driver) = connector.client().await.map_err(|fault| fault.at(place))?;
+        Ok(Self { client, _driver: driver, place: place.clone() })
+    }
+
+    /// Writes all of it, a page at a time; `None` if the schema holds this very copy.
+    ///
+    /// # Errors
+    /// If the schema holds something else, or one of the stores cannot be used; nothing was written then.
+    pub(in crate::store) async fn fill(&mut self, source: &Source, copy: &str) -> Result<Option<Filled<'_>>> {
+        let place = &self.place;
+        let tx = begin(&mut self.client).await.map_err(|fault| fault.at(place))?;
+        match holds(&tx, copy).await.map_err(|fault| fault.at(place))? {
+            Holds::ThisCopy => return Ok(None),
+            Holds::Nothing => {}
+            Holds::Other => {
+                let schema = &place.schema;
+                let what = format!(
+                    "the schema {schema} is not empty: a server has used it. Name another `schema` in [store], or drop this \
+                     one"
+                );
+                return Err(Fault::Row(what).at(place));
+            }
+        }
+        let mut copied = Copied::of(source.running()?);
+        for (at, table) in TABLES.iter().enumerate() {
+            let mut select = source.select(table)?;
+            let mut pages = select.pages()?;
+            loop {
+                let page = pages.next()?;
+                if page.is_empty() {
+                    break;
+                }
+                insert(&tx, table, &page).await.map_err(|fault| fault.at(place))?;
+                copied.add(at, page.len());
+            }
+        }
+        let noted = tx.execute("INSERT INTO facts (name, value) VALUES ($1, $2)", &[&COPY, &copy]).await;
+        noted.map_err(|error| Fault::from(error).at(place))?;
+        Ok(Some(Filled { tx, copied, place }))
+    }
+
+    /// Has the database count what is there, for its plans.
+    ///
+    /// # Errors
+    /// If the database cannot be used.
+    pub(in crate::store) async fn analyze(&self) -> Result<()> {
+        self.client.batch_execute("ANALYZE").await.map_err(|error| Fault::from(error).at(&self.place))
+    }
+}
+
+impl Filled<'_> {
+    /// Commits it.
+    ///
+    /// # Errors
+    /// If the database cannot be used; nobody knows then whether it is there.
+    pub(in crate::store) async fn commit(self) -> Result<Copied> {
+        self.tx.commit().await.map_err(|error| Fault::from(error).at(self.place))?;
+        Ok(self.copied)
+    }
+}
+
+async fn begin(client: &mut Client) -> Result<Transaction<'_>, Fault> {
     let tx = client.transaction().await?;
     tx.batch_execute("SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL statement_timeout = 0")
         .await?;
     // No server writes into it until this has ended.
-    tx.batch_execute("LOCK TABLE tasks, once, entries, notices, history, sessions, keys IN EXCLUSIVE MODE")
-        .await?;
-    let empty = "SELECT NOT EXISTS (SELECT 1 FROM tasks) AND NOT EXISTS (SELECT 1 FROM once)
-                    AND NOT EXISTS (SELECT 1 FROM history) AND NOT EXISTS (SELECT 1 FROM sessions)
-                    AND NOT EXISTS (SELECT 1 FROM keys) AND NOT EXISTS (SELECT 1 FROM entries)";
-    if !tx.query_one(empty, &[]).await?.try_get::<_, bool>(0)? {
-        return Err(Fault::Row(format!(
-            "the schema {} is not empty: a server has used it. Name another `schema` in [store], or drop this one",
-            to.schema
-        )));
+    let names: Vec<&str> = TABLES.iter().map(|table| table.name).collect();
+    tx.batch_execute(&format!("LOCK TABLE {} IN EXCLUSIVE MODE", names.join(", "))).await?;
+    Ok(tx)
+}
+
+async fn holds(tx: &Transaction<'_>, copy: &str) -> Result<Holds, Fault> {
+    let known = "SELECT EXISTS (SELECT 1 FROM facts WHERE name = $1 AND value = $2)";
+    if tx.query_one(known, &[&COPY, &copy]).await?.try_get(0)? {
+        return Ok(Holds::ThisCopy);
     }
-    let insert = tx.prepare(INSERT).await?;
-    let output = tx.prepare("INSERT INTO outputs (task, body) VALUES ($1, $2)").await?;
-    for some in kept.tasks.chunks(AT_ONCE) {
-        try_join_all(some.iter().map(|kept| task(&tx, &insert, &output, kept))).await?;
+    // A server that was started has made a key at least. Facts alone are nothing that could be lost.
+    let names = TABLES.iter().map(|table| table.name).filter(|name| *name != "facts");
+    let rows: Vec<String> = names.map(|name| format!("EXISTS (SELECT 1 FROM {name})")).collect();
+    let is_used = tx.query_one(&format!("SELECT {}", rows.join(" OR ")), &[]).await?.try_get(0)?;
+    if is_used {
+        return Ok(Holds::Other);
     }
-    let sql = "INSERT INTO once (scope, key, digest, task) VALUES ($1, $2, $3, $4)";
-    let once = tx.prepare(sql).await?;
-    for some in kept.once.chunks(AT_ONCE) {
-        try_join_all(some.iter().map(|key| async {
-            let params: [Param<'_>; 4] = [
-                &column::key(&key.scope),
-                &column::key(&key.key),
-                &column::text(&key.digest),
-                &column::text(&key.task),
-            ];
-            tx.execute(&once, &params).await
-        }))
-        .await?;
-    }
-    let sql = "INSERT INTO entries (task, version, at, replica, what) VALUES ($1, $2, $3, $4, $5)";
-    let entry = tx.prepare(sql).await?;
-    for some in kept.entries.chunks(AT_ONCE) {
-        // Sent in this order, and so numbered in it.
-        try_join_all(some.iter().map(|kept| async {
-            let (task, replica) = (column::text(&kept.task), column::text(&kept.replica));
-            let params: [Param<'_>; 5] =
-                [&task, &kept.version, &kept.at, &replica, &column::text(&kept.what)];
-            tx.execute(&entry, &params).await
-        }))
-        .await?;
-    }
-    for notice in &kept.notices {
-        let sql = "INSERT INTO notices (id, receiver, since, due_at, attempts, body) VALUES ($1, $2, $3, $4, $5, $6)";
-        let params: [Param<'_>; 6] = [
-            &notice.id,
-            &notice.receiver,
-            &notice.since,
-            &notice.due_at,
-            &notice.attempts,
-            &column::text(&notice.body),
-        ];
-        tx.execute(sql, &params).await?;
-    }
-    for note in &kept.history {
-        let sql = "INSERT INTO history (tool, took, median) VALUES ($1, $2, $3)";
-        tx.execute(sql, &[&column::key(&note.tool), &note.took, &note.median]).await?;
-    }
-    for session in &kept.sessions {
-        let sql = "INSERT INTO sessions (nonce, forget_after, settings) VALUES ($1, $2, $3)";
-        tx.execute(sql, &[&column::key(&session.nonce), &session.forget_after, &session.settings]).await?;
-    }
-    for (name, value) in &kept.keys {
-        tx.execute("INSERT INTO keys (name, value) VALUES ($1, $2)", &[name, value]).await?;
-    }
-    tx.commit().await?;
-    client.batch_execute("ANALYZE").await?;
+    tx.execute("DELETE FROM facts", &[]).await?;
+    Ok(Holds::Nothing)
+}
+
+/// Writes rows, in their order.
+async fn insert(tx: &Transaction<'_>, table: &Table, page: &[Vec<Cell>]) -> Result<(), Fault> {
+    let columns: Vec<&str> = table.columns.iter().map(|(name, _)| *name).collect();
+    let values: Vec<String> = (1..=columns.len()).map(|n| format!("${n}")).collect();
+    let sql = format!("INSERT INTO {} ({}) VALUES ({})", table.name, columns.join(", "), values.join(", "));
+    let statement = &tx.prepare(&sql).await?;
+    // Sent in this order, and so numbered in it.
+    try_join_all(page.iter().map(|row| async move {
+        let values: Vec<_> =
+            table.columns.iter().zip(row).map(|((_, kind), cell)| value(*kind, cell)).collect();
+        let params: Vec<&(dyn ToSql + Sync)> = values.iter().map(|value| &**value as _).collect();
+        tx.execute(statement, &params).await
+    }))
+    .await?;
     Ok(())
 }
 
-async fn task(
-    tx: &Transaction<'_>,
-    insert: &Statement,
-    output: &Statement,
-    kept: &TaskKept,
-) -> Result<(), Fault> {
-    let new = NewTask {
-        task: kept.task.clone(),
-        most_kept: None,
-        limits: Vec::new(),
-        behind: Vec::new(),
-        once: None,
-        attach: None,
-        lease: None,
-        transition: None,
-        notices: Vec::new(),
-    };
-    let (wish, task) = Wish::of(new).map_err(|error| Fault::Row(error.to_string()))?;
-    let version = i64::try_from(task.version).map_err(|error| Fault::Row(error.to_string()))?;
-    let columns = Columns::of(&wish, version);
-    let id = column::text(&wish.row.id);
-    let params_of_output: [Param<'_>; 2] = [&id, &kept.output];
-    // Both are sent at once, in this order.
-    let row = async { tx.query(insert, &columns.params(&None)).await };
-    let result = async {
-        match kept.output {
-            Some(_) => tx.execute(output, &params_of_output).await,
-            None => Ok(0),
-        }
-    };
-    let (row, result) = futures_util::join!(row, result);
-    row?;
-    result?;
-    Ok(())
+/// The value as it is kept here.
+fn value(kind: Kind, cell: &Cell) -> Box<dyn ToSql + Sync> {
+    let number = if let Cell::Number(number) = cell { Some(*number) } else { None };
+    let text = if let Cell::Text(text) = cell { Some(text.as_str()) } else { None };
+    match kind {
+        Kind::Number => Box::new(number),
+        Kind::Small => Box::new(number.map(|number| i32::try_from(number).unwrap_or(i32::MAX))),
+        Kind::Flag => Box::new(number.map(|number| number != 0)),
+        Kind::Text => Box::new(text.map(|text| column::text(text).into_owned())),
+        Kind::Key => Box::new(text.map(|text| column::key(text).into_owned())),
+        Kind::Plain => Box::new(text.map(str::to_owned)),
+        Kind::Bytes => Box::new(if let Cell::Bytes(bytes) = cell { Some(bytes.clone()) } else { None }),
+    }
 }

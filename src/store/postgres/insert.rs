@@ -90,9 +90,9 @@ macro_rules! insert {
             "WITH made AS (
         INSERT INTO tasks (id, owner, tool, created_at, version, expires_at, due_at, lease_until, lease_holder,
                            backend, grp, opened_at, handle, closed, line, digest, waiting_until, body, session,
-                           of_backend)
+                           of_backend, identity)
         VALUES ($2, $3, $4, $5, $24, $6, $7, moment($1) + $8::bigint, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18,
-                $19, $27)
+                $19, $27, $28)
         RETURNING id),
     held AS (
         INSERT INTO slots (slot, task) SELECT DISTINCT slot, $2 FROM unnest($20::text[]) AS names (slot)),
@@ -114,7 +114,7 @@ pub(super) const INSERT: &str = insert!("");
 const INSERT_OWING: &str = insert!(
     ", owed AS (INSERT INTO notices (id, receiver, since, due_at, body)
                 SELECT n.id, n.receiver, n.since, moment($1), n.body
-                FROM made, unnest($28::text[], $29::text[], $30::bigint[], $31::text[]) AS n (id, receiver, since, body)
+                FROM made, unnest($29::text[], $30::text[], $31::bigint[], $32::text[]) AS n (id, receiver, since, body)
                 ON CONFLICT DO NOTHING)"
 );
 
@@ -220,6 +220,7 @@ struct Texts<'w> {
     replica: Option<Text<'w>>,
     what: Option<Text<'w>>,
     of_backend: Text<'w>,
+    identity: Option<Text<'w>>,
 }
 
 impl<'w> Columns<'w> {
@@ -244,6 +245,7 @@ impl<'w> Columns<'w> {
             replica: wish.line.as_ref().map(|line| column::text(&line.replica)),
             what: wish.line.as_ref().map(|line| column::text(&line.what)),
             of_backend: column::text(&row.of_backend),
+            identity: wish.identity.as_deref().map(column::text),
         };
         let slots = match &row.slots {
             Slots::Held(slots) => slots.iter().map(|slot| column::key(slot).into_owned()).collect(),
@@ -259,7 +261,7 @@ impl<'w> Columns<'w> {
     }
 
     /// The parameters, with what counts as now.
-    pub(super) fn params<'p>(&'p self, now: &'p Option<i64>) -> [Param<'p>; 27] {
+    pub(super) fn params<'p>(&'p self, now: &'p Option<i64>) -> [Param<'p>; 28] {
         let (row, texts) = (&self.wish.row, &self.texts);
         [
             now,
@@ -289,6 +291,7 @@ impl<'w> Columns<'w> {
             &texts.replica,
             &texts.what,
             &texts.of_backend,
+            &texts.identity,
         ]
     }
 }

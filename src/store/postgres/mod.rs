@@ -11,6 +11,7 @@
 //! sets, or by a lock that is taken before the look that it depends on; each place says by which.
 
 mod audit;
+mod claim;
 mod column;
 mod connect;
 mod desk;
@@ -33,7 +34,7 @@ mod tasks;
 mod turns;
 mod update;
 
-pub(in crate::store) use import::write;
+pub(in crate::store) use import::Target;
 pub use place::{Place, Wrong};
 pub use schema::Migrated;
 

@@ -1,4 +1,4 @@
-//! The small traits over PostgreSQL: [`Durations`], [`Keys`] and [`Time`].
+//! The small traits over PostgreSQL: [`Durations`], [`Keys`], [`Time`] and [`Facts`].
 
 use std::time::Duration;
 
@@ -7,9 +7,10 @@ use taskbridge_sdk::Timestamp;
 
 use super::desk::{Db, Door, Write};
 use super::fault::Fault;
+use super::tasks::millis;
 use super::{PostgresStore, column};
 use crate::store::durations;
-use crate::tasks::store::{Durations, Keys, Result, Time};
+use crate::tasks::store::{Durations, Facts, Keys, Result, Time};
 
 #[async_trait]
 impl Durations for PostgresStore {
@@ -83,5 +84,62 @@ impl Time for PostgresStore {
         let row = rows.first().ok_or_else(|| Fault::Row("the database answered with nothing".to_owned()));
         let now = row.and_then(|row| Ok(row.try_get(0)?));
         now.map(Timestamp::from_millis).map_err(|fault: Fault| fault.at(&self.desk.place))
+    }
+
+    async fn shorten_leases(&self, longest: Duration) -> Result<()> {
+        self.desk.write(Door::Loops, None, Shorten(millis(longest))).await
+    }
+}
+
+struct Shorten(i64);
+
+#[async_trait]
+impl Write for Shorten {
+    type Done = ();
+
+    async fn write(&self, db: &Db, _again: bool) -> Result<(), Fault> {
+        let sql = "WITH latest AS (SELECT moment($1) + $2::bigint AS at),
+                        of_groups AS (UPDATE groups SET until = latest.at FROM latest WHERE until > latest.at),
+                        of_notices AS (UPDATE notices SET due_at = latest.at FROM latest
+                                       WHERE holder IS NOT NULL AND due_at > latest.at)
+                   UPDATE tasks SET lease_until = latest.at FROM latest
+                   WHERE tasks.due_at IS NOT NULL AND lease_until > latest.at";
+        db.execute(sql, &[&db.now, &self.0]).await?;
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Facts for PostgresStore {
+    async fn fact(&self, name: &str) -> Result<Option<String>> {
+        let rows = self.desk.read(Door::Loops, "SELECT value FROM facts WHERE name = $1", &[&name]).await?;
+        let value = rows.first().map(|row| row.try_get(0)).transpose();
+        value.map_err(|error| Fault::from(error).at(&self.desk.place))
+    }
+
+    async fn set_fact(&self, name: &str, value: &str) -> Result<()> {
+        let fact = SetFact { name: name.to_owned(), value: value.to_owned() };
+        self.desk.write(Door::Loops, None, fact).await
+    }
+
+    fn write_failure(&self) -> Option<&'static str> {
+        self.desk.state.failing()
+    }
+}
+
+struct SetFact {
+    name: String,
+    value: String,
+}
+
+#[async_trait]
+impl Write for SetFact {
+    type Done = ();
+
+    async fn write(&self, db: &Db, _again: bool) -> Result<(), Fault> {
+        let sql = "INSERT INTO facts (name, value) VALUES ($1, $2)
+                   ON CONFLICT (name) DO UPDATE SET value = excluded.value";
+        db.execute(sql, &[&self.name, &self.value]).await?;
+        Ok(())
     }
 }

@@ -1,28 +1,85 @@
 //! [`Queue`] over PostgreSQL.
 
 use async_trait::async_trait;
+use tokio_postgres::Row;
 
 use super::desk::{Door, Param};
 use super::fault::Fault;
 use super::{PostgresStore, column, row};
 use crate::store::row::line;
-use crate::tasks::store::{Queue, Result};
+use crate::tasks::store::{Queue, Result, Served};
 use crate::tasks::task::Task;
+
+/// Rows that wait and are of connected backends.
+macro_rules! waiting {
+    () => {
+        "EXISTS (SELECT 1 FROM unnest($1::text[], $2::text[]) AS served (backend, identity)
+                 WHERE of_backend = served.backend
+                     AND (tasks.identity IS NULL OR served.identity IS NULL OR tasks.identity = served.identity))"
+    };
+}
+
+/// The first row of each line.
+const HEADS: &str = concat!(
+    "WITH RECURSIVE lines (line) AS (
+         SELECT min(line) FROM tasks WHERE line IS NOT NULL
+         UNION ALL
+         SELECT (SELECT min(line) FROM tasks WHERE line > lines.line) FROM lines WHERE lines.line IS NOT NULL)
+     SELECT head.* FROM lines, LATERAL (
+         SELECT version, body, n, line, created_at, id FROM tasks WHERE line = lines.line AND ",
+    waiting!(),
+    " ORDER BY created_at, id LIMIT 1) AS head"
+);
+
+/// The row behind one of a line.
+const BEHIND: &str = concat!(
+    "SELECT version, body, n, line, created_at, id FROM tasks
+     WHERE line = $3 AND (created_at, id) > ($4, $5) AND ",
+    waiting!(),
+    " ORDER BY created_at, id LIMIT 1"
+);
+
+impl PostgresStore {
+    /// The task in the first row of a line, or else in the first one behind it that can be read.
+    async fn first_readable(
+        &self,
+        first: &Row,
+        backends: &[String],
+        identities: &[Option<String>],
+    ) -> Result<Option<Task>> {
+        let told = |fault: Fault| fault.at(&self.desk.place);
+        let mut found = row::readable(first).map_err(told)?;
+        let place = |row: &Row| -> Result<(String, i64, String), Fault> {
+            Ok((row.try_get(3)?, row.try_get(4)?, row.try_get(5)?))
+        };
+        let mut at = place(first).map_err(told)?;
+        while found.is_none() {
+            let params: [Param<'_>; 5] = [&backends, &identities, &at.0, &at.1, &at.2];
+            let rows = self.desk.read(Door::Loops, BEHIND, &params).await?;
+            let Some(next) = rows.first() else { break };
+            found = row::readable(next).map_err(told)?;
+            at = place(next).map_err(told)?;
+        }
+        Ok(found)
+    }
+}
+
+/// Connected backends as two arrays of the same length.
+pub(super) fn columns_of(served: &[Served]) -> (Vec<String>, Vec<Option<String>>) {
+    let identity = |served: &Served| served.identity.as_deref().map(|text| column::text(text).into_owned());
+    served.iter().map(|served| (column::text(&served.backend).into_owned(), identity(served))).unzip()
+}
 
 #[async_trait]
 impl Queue for PostgresStore {
-    /// Goes from line to line in the index and never along one, however long it is.
-    async fn heads(&self) -> Result<Vec<Task>> {
-        let sql = "WITH RECURSIVE heads AS (
-                       (SELECT version, body, n, line FROM tasks WHERE line IS NOT NULL
-                        ORDER BY line, created_at, id LIMIT 1)
-                       UNION ALL
-                       SELECT next.* FROM heads, LATERAL (
-                           SELECT version, body, n, line FROM tasks WHERE line > heads.line
-                           ORDER BY line, created_at, id LIMIT 1) AS next)
-                   SELECT version, body, n FROM heads";
-        let rows = self.desk.read(Door::Loops, sql, &[]).await?;
-        let mut heads = row::tasks(&rows).map_err(|fault| fault.at(&self.desk.place))?;
+    /// Goes from line to line in the index, and along one only past rows that are left alone or cannot be read.
+    async fn heads(&self, served: &[Served]) -> Result<Vec<Task>> {
+        let (backends, identities) = columns_of(served);
+        let rows = self.desk.read(Door::Loops, HEADS, &[&backends, &identities]).await?;
+        let mut heads = Vec::with_capacity(rows.len());
+        for first in &rows {
+            heads.extend(self.first_readable(first, &backends, &identities).await?);
+        }
         heads.sort_by(|a: &Task, b| (a.created_at, &a.id).cmp(&(b.created_at, &b.id)));
         Ok(heads)
     }

@@ -13,11 +13,11 @@ pub(super) fn task(row: &Row) -> Result<Task, Fault> {
 /// The task in a row that has those columns from this one on.
 pub(super) fn task_at(row: &Row, first: usize) -> Result<Task, Fault> {
     let body: &str = row.try_get(first + 1)?;
-    match serde_json::from_str::<Task>(body) {
+    match taskbridge_sdk::from_json::<Task>(body.as_bytes()) {
         Ok(task) => Ok(Task { version: version(row.try_get(first)?)?, ..task }),
         Err(error) => {
             let n: i64 = row.try_get(first + 2)?;
-            Err(Fault::Row(format!(
+            Err(Fault::Unreadable(format!(
                 "the task in row {n} cannot be understood ({error}); was it changed by hand?"
             )))
         }
@@ -25,15 +25,16 @@ pub(super) fn task_at(row: &Row, first: usize) -> Result<Task, Fault> {
 }
 
 fn version(version: i64) -> Result<u64, Fault> {
-    u64::try_from(version).map_err(|_| Fault::Row(format!("a row's version is {version}")))
+    u64::try_from(version).map_err(|_| Fault::Unreadable(format!("a row's version is {version}")))
 }
 
-/// The task in such a row, where one that cannot be understood must not keep the others from being found.
+/// The task in such a row, where one that cannot be understood must not keep the others from being found. Clients list
+/// again and again, so that only a claim logs it as an error.
 pub(super) fn readable(row: &Row) -> Result<Option<Task>, Fault> {
     match task(row) {
         Ok(task) => Ok(Some(task)),
-        Err(Fault::Row(why)) => {
-            tracing::error!(%why, "a row is left out");
+        Err(Fault::Unreadable(why)) => {
+            tracing::debug!(%why, "a row is left out");
             Ok(None)
         }
         Err(fault) => Err(fault),

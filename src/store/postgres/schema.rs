@@ -17,7 +17,7 @@ struct Migration {
     oldest: i32,
 }
 
-const MIGRATIONS: [Migration; 6] = [
+const MIGRATIONS: [Migration; 7] = [
     Migration { name: "0001_tasks", sql: include_str!("../migrations/postgres/0001_tasks.sql"), oldest: 1 },
     Migration {
         name: "0002_history",
@@ -40,6 +40,11 @@ const MIGRATIONS: [Migration; 6] = [
         oldest: 1,
     },
     Migration { name: "0006_audit", sql: include_str!("../migrations/postgres/0006_audit.sql"), oldest: 1 },
+    Migration {
+        name: "0007_backends",
+        sql: include_str!("../migrations/postgres/0007_backends.sql"),
+        oldest: 1,
+    },
 ];
 
 /// The schema version that this program writes: the number of migrations.

@@ -96,7 +96,8 @@ impl Write for Set {
 fn settings(row: Option<&tokio_postgres::Row>) -> Result<Option<Option<Settings>>, Fault> {
     let Some(row) = row else { return Ok(None) };
     let Some(json) = row.try_get::<_, Option<&str>>(0)? else { return Ok(Some(None)) };
-    let settings = serde_json::from_str(json)
-        .map_err(|error| Fault::Row(format!("what a session has set cannot be understood ({error})")))?;
+    let settings = taskbridge_sdk::from_json(json.as_bytes()).map_err(|error| {
+        Fault::Unreadable(format!("what a session has set cannot be understood ({error})"))
+    })?;
     Ok(Some(Some(settings)))
 }

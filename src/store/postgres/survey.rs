@@ -7,7 +7,9 @@ use super::desk::{Door, Param};
 use super::fault::Fault;
 use super::tasks::number;
 use super::{PostgresStore, column, row};
-use crate::store::survey::{BESIDE, Cell, OwedNotice, PAGE, Strays, Survey, Surveyed, differs};
+use crate::store::survey::{
+    BESIDE, Cell, OwedNotice, PAGE, Strays, Survey, Surveyed, UNFINISHED, Unfinished, differs,
+};
 use crate::tasks::store::Result;
 use crate::tasks::task::TaskId;
 
@@ -34,6 +36,19 @@ impl Survey for PostgresStore {
         let id = |row: &Row| Ok(TaskId::from_wire(column::read(row.try_get(0)?)));
         let ids: Result<Vec<TaskId>, Fault> = rows.iter().map(id).collect();
         ids.map_err(|fault| fault.at(&self.desk.place))
+    }
+
+    async fn unfinished(&self) -> Result<Vec<Unfinished>> {
+        let read = |row: &Row| {
+            let identity: Option<String> = row.try_get(1)?;
+            Ok(Unfinished {
+                backend: text(row, 0)?,
+                identity: identity.as_deref().map(column::read),
+                count: row.try_get(2)?,
+                ids: [text(row, 3)?, text(row, 4)?],
+            })
+        };
+        self.all(UNFINISHED, read).await
     }
 
     async fn strays(&self) -> Result<Strays> {
@@ -69,7 +84,7 @@ impl Survey for PostgresStore {
             |row: &Row| Ok(OwedNotice::of(row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, &text(row, 3)?));
         strays.notices = self.all(notices, notice).await?;
         self.read_entries(&mut strays).await?;
-        let first = "SELECT at FROM entries ORDER BY n LIMIT 1";
+        let first = "SELECT at FROM entries ORDER BY at LIMIT 1";
         strays.first_entry = self.all(first, |row| Ok(row.try_get(0)?)).await?.pop();
         Ok(strays)
     }
@@ -109,7 +124,7 @@ fn surveyed(found: &Row) -> Result<Surveyed, Fault> {
     let id = column::read(found.try_get(18)?);
     let task = match row::task(found) {
         Ok(task) => Ok(task),
-        Err(Fault::Row(why)) => Err(why),
+        Err(Fault::Unreadable(why)) => Err(why),
         Err(fault) => return Err(fault),
     };
     let text = |at: usize| -> Result<Cell, Fault> { Ok(found.try_get::<_, Option<String>>(at)?.into()) };

@@ -6,13 +6,14 @@ use async_trait::async_trait;
 use taskbridge_sdk::{Output, Timestamp};
 use tokio_postgres::Row;
 
-use super::desk::{Db, Door, Param, Write};
+use super::claim::{self, Adopt, Claim};
+use super::desk::{Db, Door, Write};
 use super::fault::Fault;
 use super::{PostgresStore, column, row};
-use crate::store::FAIR_AMONG;
 use crate::store::change::{Amend, Wish};
 use crate::tasks::store::{
-    Change, Found, Holder, Inserted, NewTask, Position, Reach, Result, StoreError, TaskStore, Updated,
+    Change, ClaimRequest, Claimed, Found, Holder, Inserted, NewTask, Position, Reach, Result, Served,
+    StoreError, TaskStore, Updated,
 };
 use crate::tasks::task::{Owner, Task, TaskId};
 
@@ -89,37 +90,36 @@ impl TaskStore for PostgresStore {
         self.desk.write(Door::Loops, Some(&id), amend).await
     }
 
-    async fn claim(
-        &self,
-        holder: &Holder,
-        lease: Duration,
-        limit: usize,
-        elsewhere: &[String],
-    ) -> Result<Vec<Task>> {
-        let (holder, elsewhere) = (holder.0.clone(), elsewhere.to_vec());
-        let claim = Claim { holder, lease: millis(lease), limit: number(limit), elsewhere };
+    async fn claim(&self, holder: &Holder, lease: Duration, request: &ClaimRequest) -> Result<Claimed> {
+        let claim = Claim { holder: holder.0.clone(), lease: millis(lease), request: request.clone() };
         self.desk.write(Door::Loops, None, claim).await
     }
 
-    async fn purge(&self, limit: usize) -> Result<usize> {
-        self.desk.write(Door::Loops, None, Purge(number(limit))).await
+    async fn list_due(
+        &self,
+        served: &Served,
+        after: Option<&(Timestamp, TaskId)>,
+        limit: usize,
+    ) -> Result<Vec<Task>> {
+        claim::list_due(&self.desk, served, after, limit).await
     }
 
-    async fn next_due(&self, elsewhere: &[String]) -> Result<Option<Timestamp>> {
-        // The first row that nobody works on, and the first lease that runs out on one of those that are due before
-        // it: the index is walked no further than that row.
-        let sql = "WITH free AS (SELECT due_at FROM tasks
-                                 WHERE due_at IS NOT NULL AND (lease_until IS NULL OR lease_until <= due_at)
-                                     AND ($1::text[] = '{}' OR of_backend <> ALL ($1))
-                                 ORDER BY due_at LIMIT 1)
-                   SELECT least((SELECT due_at FROM free),
-                                (SELECT min(lease_until) FROM tasks
-                                 WHERE lease_until > due_at AND ($1::text[] = '{}' OR of_backend <> ALL ($1))
-                                     AND due_at < COALESCE((SELECT due_at FROM free), 9223372036854775807)))";
-        let rows = self.desk.read(Door::Loops, sql, &[&elsewhere]).await?;
-        let Some(row) = rows.first() else { return Ok(None) };
-        let due: Option<i64> = row.try_get(0).map_err(|error| Fault::from(error).at(&self.desk.place))?;
-        Ok(due.map(Timestamp::from_millis))
+    async fn adopt(&self, served: &Served) -> Result<Vec<(String, u64)>> {
+        match &served.identity {
+            Some(identity) => {
+                let adopt = Adopt { backend: served.backend.clone(), identity: identity.clone() };
+                self.desk.write(Door::Loops, None, adopt).await
+            }
+            None => Ok(Vec::new()),
+        }
+    }
+
+    async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize> {
+        self.desk.write(Door::Loops, None, Purge(now.as_millis(), number(limit))).await
+    }
+
+    async fn next_due(&self, served: &[Served]) -> Result<Vec<Option<Timestamp>>> {
+        claim::next_due(&self.desk, served).await
     }
 }
 
@@ -138,63 +138,24 @@ pub(super) fn millis(span: Duration) -> i64 {
     i64::try_from(span.as_millis()).map_or(LONGEST, |span| span.min(LONGEST))
 }
 
-struct Claim {
-    holder: String,
-    lease: i64,
-    limit: i64,
-    elsewhere: Vec<String>,
-}
-
-/// Rows that another claim has under its hands are passed over. One that was claimed since this one's snapshot was
-/// taken is looked at again when it is locked, and no longer fits. If the answer is lost, the rows stay leased to
-/// nobody who knows, until the lease runs out.
-#[async_trait]
-impl Write for Claim {
-    type Done = Vec<Task>;
-
-    async fn write(&self, db: &Db, _again: bool) -> Result<Vec<Task>, Fault> {
-        let sql = "WITH fair AS (SELECT id, due_at, row_number() OVER (PARTITION BY owner ORDER BY due_at) AS turn
-                                 FROM (SELECT id, owner, due_at FROM tasks
-                                       WHERE due_at <= moment($1) AND (lease_until IS NULL OR lease_until <= moment($1))
-                                           AND ($5::text[] = '{}' OR of_backend <> ALL ($5))
-                                       ORDER BY due_at LIMIT $6) AS first),
-                        due AS (SELECT tasks.id, fair.turn FROM fair JOIN tasks ON tasks.id = fair.id
-                                WHERE tasks.due_at <= moment($1)
-                                    AND (tasks.lease_until IS NULL OR tasks.lease_until <= moment($1))
-                                ORDER BY fair.turn, fair.due_at LIMIT $4 FOR NO KEY UPDATE OF tasks SKIP LOCKED)
-                   UPDATE tasks SET version = version + 1, lease_holder = $2, lease_until = moment($1) + $3
-                   FROM due WHERE tasks.id = due.id
-                   RETURNING tasks.version, tasks.body, tasks.n, due.turn, tasks.due_at";
-        let params: [Param<'_>; 6] =
-            [&db.now, &self.holder, &self.lease, &self.limit, &self.elsewhere, &FAIR_AMONG];
-        let mut rows = db.all(sql, &params).await?;
-        let place = |row: &tokio_postgres::Row| {
-            Some((row.try_get::<_, i64>(3).ok()?, row.try_get::<_, i64>(4).ok()?))
-        };
-        rows.sort_by_key(|row| place(row).unwrap_or((i64::MAX, i64::MAX)));
-        // One that cannot be understood is leased as well: it would be the first in every claim.
-        row::tasks(&rows)
-    }
-}
-
 /// The result in this column.
 fn output(row: &Row, column: usize) -> Result<Output, Fault> {
-    serde_json::from_str(row.try_get(column)?)
-        .map_err(|error| Fault::Row(format!("a result cannot be understood ({error})")))
+    taskbridge_sdk::from_json(row.try_get::<_, &str>(column)?.as_bytes())
+        .map_err(|error| Fault::Unreadable(format!("a result cannot be understood ({error})")))
 }
 
-/// The most rows that are deleted.
-struct Purge(i64);
+/// What has expired at this moment, and the most rows that are deleted.
+struct Purge(i64, i64);
 
 #[async_trait]
 impl Write for Purge {
     type Done = usize;
 
     async fn write(&self, db: &Db, _again: bool) -> Result<usize, Fault> {
-        let sql = "WITH old AS (SELECT id FROM tasks WHERE closed AND expires_at <= moment($1)
+        let sql = "WITH old AS (SELECT id FROM tasks WHERE closed AND expires_at <= $1
                                 ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED),
-                        forgotten AS (DELETE FROM sessions WHERE forget_after <= moment($1))
+                        forgotten AS (DELETE FROM sessions WHERE forget_after <= $1)
                    DELETE FROM tasks USING old WHERE tasks.id = old.id";
-        Ok(usize::try_from(db.execute(sql, &[&db.now, &self.0]).await?).unwrap_or(usize::MAX))
+        Ok(usize::try_from(db.execute(sql, &[&self.0, &self.1]).await?).unwrap_or(usize::MAX))
     }
 }

@@ -1,9 +1,8 @@
 //! [`Lines`] over SQLite: the audit log as a table.
 
-use std::time::Duration;
-
 use async_trait::async_trait;
 use rusqlite::{OptionalExtension, params};
+use taskbridge_sdk::Timestamp;
 
 use super::SqliteStore;
 use crate::tasks::audit::Lines;
@@ -45,9 +44,9 @@ impl Lines for SqliteStore {
         .await
     }
 
-    async fn forget_lines(&self, older_than: Duration, limit: usize) -> Result<usize> {
+    async fn forget_lines(&self, before: Timestamp, limit: usize) -> Result<usize> {
+        let before = before.as_millis();
         self.write(move |db| {
-            let before = (db.now - older_than).as_millis();
             let mut statement = db.sql(
                 "DELETE FROM audit WHERE n IN (SELECT n FROM (SELECT n, at FROM audit ORDER BY n LIMIT ?2) AS first
                                                WHERE at < ?1) AND n < (SELECT max(n) FROM audit)",

@@ -9,7 +9,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::fault::{self, Fault};
-use super::{BUSY_WAIT, Mode, schema};
+use super::{BUSY_WAIT, Mode, export, schema};
 use crate::tasks::store::StoreError;
 
 /// Every statement of this store fits, so that none is ever prepared twice.
@@ -59,10 +59,11 @@ fn prepare_writer(path: &Path, mode: Mode) -> Result<Connection, Fault> {
     db.pragma_update_and_check(None, "wal_autocheckpoint", CHECKPOINT_PAGES, |_| Ok(()))?;
     db.pragma_update_and_check(None, "journal_size_limit", WAL_KEPT, |_| Ok(()))?;
     schema::migrate(&mut db)?;
+    export::is_served(&db, path)?;
     Ok(db)
 }
 
-/// Opens the file for one connection alone, up to date, in a transaction. Busy if anybody else has it open: in WAL mode
+/// Opens the file for one connection alone, up to date, whether it was moved or not. Busy if anybody else has it open: in WAL mode
 /// every connection has a part of the lock that this one takes.
 pub(super) fn alone(path: &Path, wait: Duration) -> Result<Connection, Fault> {
     let mut db = open(path, Mode::Threaded)?;
@@ -70,7 +71,8 @@ pub(super) fn alone(path: &Path, wait: Duration) -> Result<Connection, Fault> {
     db.pragma_update_and_check(None, "locking_mode", "exclusive", |_| Ok(()))?;
     schema::version(&db)?;
     schema::migrate(&mut db)?;
-    db.execute_batch("BEGIN IMMEDIATE")?;
+    // In this mode, what the first transaction locks is locked until the connection is closed.
+    db.execute_batch("BEGIN IMMEDIATE; COMMIT")?;
     Ok(db)
 }
 

@@ -1,89 +1,195 @@
 //! All that a file holds, for a copy into another store. Nobody else has the file open meanwhile, so that nothing is
 //! missing in the copy that a server was told is kept.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::Connection;
-use rusqlite::types::FromSql;
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OptionalExtension, Row, Rows, Statement};
 
+use super::connect;
 use super::fault::Fault;
-use super::{connect, row};
-use crate::store::copy::{EntryKept, Kept, Key, Note, NoticeKept, Session, TaskKept};
+use crate::store::copy::{Cell, MOVED, Moved, Table};
 use crate::tasks::store::{Result, StoreError};
 
 /// How long another process may take to let go of the file.
 const BUSY_WAIT: Duration = Duration::from_millis(200);
 
-/// Reads everything. The file's schema is brought up to date first, as a server would.
+/// The most rows of a page.
+const PAGE_ROWS: usize = 200;
+
+/// A page ends behind the row that goes beyond this, in bytes.
+const PAGE_BYTES: usize = 4 << 20;
+
+/// What `taskbridge_schema.oldest` says of a moved file: no program that does not know of the mark works on it.
+const NOBODY: i64 = 1_000_000;
+
+/// The same of a file that is served.
+const OLDEST: i64 = 2;
+
+/// A file that nobody else has open.
+pub(in crate::store) struct Source {
+    db: Connection,
+    path: PathBuf,
+}
+
+/// The rows of a table.
+pub(in crate::store) struct Select<'s> {
+    statement: Statement<'s>,
+    path: &'s Path,
+}
+
+/// The rows of a table, page by page.
+pub(in crate::store) struct Pages<'s> {
+    rows: Rows<'s>,
+    path: &'s Path,
+}
+
+impl Source {
+    /// Opens the file, and brings its schema up to date first, as a server would.
+    ///
+    /// # Errors
+    /// If the file is not there, or is open in another process.
+    pub(in crate::store) fn open(path: &Path) -> Result<Self> {
+        if !path.is_file() {
+            return Err(StoreError::Unavailable(format!(
+                "{}: there is no such file to copy from",
+                path.display()
+            )));
+        }
+        let path = std::path::absolute(path)
+            .map_err(|error| StoreError::Unavailable(format!("{}: {error}", path.display())))?;
+        match connect::alone(&path, BUSY_WAIT) {
+            Ok(db) => Ok(Self { db, path }),
+            Err(fault) if fault.is_busy() => Err(StoreError::Unavailable(format!(
+                "{}: a server has it open: stop it first, so that nothing is done twice",
+                path.display()
+            ))),
+            Err(fault) => Err(fault.at(&path)),
+        }
+    }
+
+    /// What it says of having been copied.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub(in crate::store) fn moved(&self) -> Result<Option<Moved>> {
+        moved(&self.db).map_err(|fault| fault.at(&self.path))
+    }
+
+    /// Marks it as copied, or takes the mark away. It is on the disk when this returns.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub(in crate::store) fn mark(&self, moved: Option<&Moved>) -> Result<()> {
+        mark(&self.db, moved).map_err(|fault| fault.at(&self.path))
+    }
+
+    /// How many tasks have not ended.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub(in crate::store) fn running(&self) -> Result<usize> {
+        let sql = "SELECT count(*) FROM tasks WHERE CASE WHEN json_valid(body) THEN body ->> '$.ended_at' IS NULL END";
+        self.db.query_row(sql, [], |row| row.get(0)).map_err(|error| Fault::from(error).at(&self.path))
+    }
+
+    /// The rows of a table. The mark is not among them.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub(in crate::store) fn select(&self, table: &Table) -> Result<Select<'_>> {
+        let columns: Vec<&str> = table.columns.iter().map(|(name, _)| *name).collect();
+        let rest = if table.name == "facts" { format!("WHERE name <> '{MOVED}'") } else { String::new() };
+        let sql =
+            format!("SELECT {} FROM {} {rest} ORDER BY {}", columns.join(", "), table.name, table.order);
+        let statement = self.db.prepare(&sql).map_err(|error| Fault::from(error).at(&self.path))?;
+        Ok(Select { statement, path: &self.path })
+    }
+}
+
+impl Select<'_> {
+    /// Begins to read.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub(in crate::store) fn pages(&mut self) -> Result<Pages<'_>> {
+        let rows = self.statement.query([]).map_err(|error| Fault::from(error).at(self.path))?;
+        Ok(Pages { rows, path: self.path })
+    }
+}
+
+impl Pages<'_> {
+    /// The next rows; none at the end.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub(in crate::store) fn next(&mut self) -> Result<Vec<Vec<Cell>>> {
+        let (mut page, mut bytes) = (Vec::new(), 0);
+        while page.len() < PAGE_ROWS && bytes < PAGE_BYTES {
+            let row = self.rows.next().map_err(|error| Fault::from(error).at(self.path))?;
+            let Some(row) = row else { break };
+            let cells = cells(row).map_err(|error| Fault::from(error).at(self.path))?;
+            bytes += cells.iter().map(Cell::bytes).sum::<usize>();
+            page.push(cells);
+        }
+        Ok(page)
+    }
+}
+
+fn cells(row: &Row<'_>) -> rusqlite::Result<Vec<Cell>> {
+    (0..row.as_ref().column_count())
+        .map(|at| {
+            Ok(match row.get_ref(at)? {
+                ValueRef::Integer(number) => Cell::Number(number),
+                ValueRef::Text(text) => Cell::Text(String::from_utf8_lossy(text).into_owned()),
+                ValueRef::Blob(bytes) => Cell::Bytes(bytes.to_vec()),
+                // No column holds such numbers.
+                ValueRef::Null | ValueRef::Real(_) => Cell::Null,
+            })
+        })
+        .collect()
+}
+
+impl Cell {
+    fn bytes(&self) -> usize {
+        match self {
+            Cell::Null | Cell::Number(_) => 8,
+            Cell::Text(text) => text.len(),
+            Cell::Bytes(bytes) => bytes.len(),
+        }
+    }
+}
+
+/// Refuses a file that was moved.
 ///
 /// # Errors
-/// If the file is not there, is open in another process, or cannot be read as a whole.
-pub(in crate::store) fn read(path: &Path) -> Result<Kept> {
-    if !path.is_file() {
-        return Err(StoreError::Unavailable(format!(
-            "{}: there is no such file to copy from",
-            path.display()
-        )));
-    }
-    let path = &std::path::absolute(path)
-        .map_err(|error| StoreError::Unavailable(format!("{}: {error}", path.display())))?;
-    let db = connect::alone(path, BUSY_WAIT).map_err(|fault| match fault.is_busy() {
-        true => StoreError::Unavailable(format!(
-            "{}: a server has it open: stop it first, so that nothing is done twice",
-            path.display()
-        )),
-        false => fault.at(path),
-    })?;
-    kept(&db).map_err(|fault| fault.at(path))
+/// If it was, with what to do.
+pub(super) fn is_served(db: &Connection, path: &Path) -> Result<(), Fault> {
+    moved(db)?.map_or(Ok(()), |moved| Err(Fault::Moved(moved.refusal(path))))
 }
 
-fn kept(db: &Connection) -> Result<Kept, Fault> {
-    let mut statement = db.prepare(
-        "SELECT t.version, t.body, t.n, o.body FROM tasks t LEFT JOIN outputs o ON o.task = t.id ORDER BY t.n",
-    )?;
-    let mut rows = statement.query([])?;
-    let mut tasks = Vec::new();
-    while let Some(next) = rows.next()? {
-        tasks.push(TaskKept { task: row::task(next)?, output: next.get(3)? });
-    }
-    Ok(Kept {
-        tasks,
-        once: all(db, "SELECT scope, key, digest, task FROM once", |row| {
-            Ok(Key { scope: row.get(0)?, key: row.get(1)?, digest: row.get(2)?, task: row.get(3)? })
-        })?,
-        entries: all(db, "SELECT task, version, at, replica, what FROM entries ORDER BY n", |row| {
-            Ok(EntryKept {
-                task: row.get(0)?,
-                version: row.get(1)?,
-                at: row.get(2)?,
-                replica: row.get(3)?,
-                what: row.get(4)?,
-            })
-        })?,
-        notices: all(db, "SELECT id, receiver, since, due_at, attempts, body FROM notices", |row| {
-            let (id, receiver, since) = (row.get(0)?, row.get(1)?, row.get(2)?);
-            let (due_at, attempts, body) = (row.get(3)?, row.get(4)?, row.get(5)?);
-            Ok(NoticeKept { id, receiver, since, due_at, attempts, body })
-        })?,
-        history: all(db, "SELECT tool, took, median FROM history", |row| {
-            Ok(Note { tool: row.get(0)?, took: row.get(1)?, median: row.get(2)? })
-        })?,
-        sessions: all(db, "SELECT nonce, forget_after, settings FROM sessions", |row| {
-            Ok(Session { nonce: row.get(0)?, forget_after: row.get(1)?, settings: row.get(2)? })
-        })?,
-        keys: all(db, "SELECT name, value FROM keys", |row| {
-            Ok((row.get(0)?, FromSql::column_result(row.get_ref(1)?)?))
-        })?,
-    })
+fn moved(db: &Connection) -> Result<Option<Moved>, Fault> {
+    let sql = "SELECT value FROM facts WHERE name = ?1";
+    let value: Option<String> = db.query_row(sql, [MOVED], |row| row.get(0)).optional()?;
+    value
+        .map(|value| serde_json::from_str(&value))
+        .transpose()
+        .map_err(|error| Fault::Row(format!("its fact `{MOVED}` cannot be understood ({error})")))
 }
 
-fn all<T>(
-    db: &Connection,
-    sql: &str,
-    read: impl Fn(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
-) -> Result<Vec<T>, Fault> {
-    let mut statement = db.prepare(sql)?;
-    let rows = statement.query_map([], |row| read(row))?;
-    Ok(rows.collect::<rusqlite::Result<_>>()?)
+fn mark(db: &Connection, moved: Option<&Moved>) -> Result<(), Fault> {
+    let tx = db.unchecked_transaction()?;
+    match moved.map(serde_json::to_string).transpose().map_err(|error| Fault::Row(error.to_string()))? {
+        Some(value) => {
+            tx.execute("INSERT OR REPLACE INTO facts (name, value) VALUES (?1, ?2)", [MOVED, &value])?;
+        }
+        None => {
+            tx.execute("DELETE FROM facts WHERE name = ?1", [MOVED])?;
+        }
+    }
+    let oldest = if moved.is_some() { NOBODY } else { OLDEST };
+    tx.execute("UPDATE taskbridge_schema SET oldest = ?1", [oldest])?;
+    tx.commit()?;
+    Ok(())
 }

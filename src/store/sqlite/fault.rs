@@ -1,7 +1,7 @@
 //! What can go wrong with the file, said so that whoever runs the server knows what to do.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
 
@@ -12,8 +12,16 @@ use crate::tasks::store::StoreError;
 pub(super) enum Fault {
     /// The database engine says so.
     Sql(rusqlite::Error),
-    /// A row is there and cannot be understood.
+    /// The file is not as it must be.
     Row(String),
+    /// Its rows were copied into another store.
+    Moved(String),
+    /// One row is there and cannot be understood; the others can.
+    Unreadable(String),
+    /// A file of the database is not where it was opened, and how.
+    Gone(PathBuf, String),
+    /// The work panicked.
+    Panic,
 }
 
 impl From<rusqlite::Error> for Fault {
@@ -31,11 +39,47 @@ impl Fault {
         ))
     }
 
+    /// If other writes fail as well: why, in fixed words. `None` if it is this work's own failure.
+    pub(super) fn stops_writes(&self) -> Option<&'static str> {
+        let Fault::Sql(error) = self else {
+            return matches!(self, Fault::Gone(..))
+                .then_some("a database file was deleted, moved or replaced");
+        };
+        match error.sqlite_error_code()? {
+            ErrorCode::DiskFull => Some("the disk is full"),
+            ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => {
+                Some("another process has the database locked")
+            }
+            ErrorCode::ReadOnly
+            | ErrorCode::PermissionDenied
+            | ErrorCode::CannotOpen
+            | ErrorCode::SystemIoFailure
+            | ErrorCode::FileLockingProtocolFailed
+            | ErrorCode::NotADatabase
+            | ErrorCode::DatabaseCorrupt => Some("the database file cannot be written"),
+            _ => None,
+        }
+    }
+
     /// The failure with the file's name and what to do about it.
     pub(super) fn at(self, path: &Path) -> StoreError {
         let path = path.display();
         let error = match self {
             Fault::Row(what) => return StoreError::Broken(format!("{path}: {what}")),
+            Fault::Moved(what) => return StoreError::Unavailable(format!("{path}: {what}")),
+            Fault::Unreadable(what) => return StoreError::Unreadable(format!("{path}: {what}")),
+            Fault::Gone(file, how) => {
+                return StoreError::Unavailable(format!(
+                    "{} {how} while the server runs: put it back, or restart the server to go on with what is there; \
+                     nothing was written",
+                    file.display()
+                ));
+            }
+            Fault::Panic => {
+                return StoreError::Broken(format!(
+                    "{path}: a write panicked and was rolled back; this is a bug, and the panic is on standard error"
+                ));
+            }
             Fault::Sql(error) => error,
         };
         match error.sqlite_error_code() {

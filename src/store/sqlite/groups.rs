@@ -3,23 +3,24 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use rusqlite::params;
+use rusqlite::{OptionalExtension, params};
 use taskbridge_sdk::{GroupKey, JobHandle, Timestamp};
 
 use super::fault::Fault;
+use super::holders::Dead;
 use super::{Db, SqliteStore};
-use crate::tasks::store::{Group, Groups, Holder, OpenJob, Result};
+use crate::tasks::store::{Group, Groups, Holder, OpenJob, Result, Served};
 use crate::tasks::task::TaskId;
 
 #[async_trait]
 impl Groups for SqliteStore {
-    async fn hold(&self, holder: &Holder, lease: Duration, elsewhere: &[String]) -> Result<Vec<Group>> {
+    async fn hold(&self, holder: &Holder, lease: Duration, served: &[Served]) -> Result<Vec<Group>> {
         // Most calls find everything as it was, and write nothing.
-        if let Some(held) = self.read(|db| settled(db, holder, lease, elsewhere))? {
+        if let Some(held) = self.read(|db| settled(db, holder, lease, served))? {
             return Ok(held);
         }
-        let (holder, elsewhere) = (holder.clone(), elsewhere.to_vec());
-        self.write(move |db| hold(db, &holder, lease, &elsewhere)).await
+        let (holder, served) = (holder.clone(), served.to_vec());
+        self.write(move |db| hold(db, &holder, lease, &served)).await
     }
 
     async fn leave(&self, holder: &Holder) -> Result<()> {
@@ -33,24 +34,29 @@ impl Groups for SqliteStore {
 
     async fn let_go(&self, holder: &Holder) -> Result<()> {
         let holder = holder.clone();
-        self.write(move |db| {
-            db.sql("DELETE FROM groups WHERE holder = ?1")?.execute([&holder.0])?;
-            // Both conditions can be told from the index on due rows, and leases are few.
-            db.sql(
-                "UPDATE tasks SET lease_holder = NULL, lease_until = NULL
-                 WHERE due_at IS NOT NULL AND lease_until IS NOT NULL AND lease_holder = ?1",
-            )?
-            .execute([&holder.0])?;
-            db.sql("UPDATE notices SET due_at = ?2, holder = NULL WHERE holder = ?1")?
-                .execute(params![holder.0, db.now_ms()])?;
-            Ok(())
-        })
-        .await
+        self.write(move |db| let_go(db, &holder.0)).await
     }
 
-    async fn open_jobs(&self, group: &Group, opened_since: Timestamp) -> Result<Vec<OpenJob>> {
-        let group = group.clone();
-        self.read_long(move |db| open_jobs(db, &group, opened_since)).await
+    async fn free_dead(&self) -> Result<bool> {
+        let dead = self.holders.dead();
+        if dead.is_empty() {
+            return Ok(false);
+        }
+        let holders: Vec<String> = dead.iter().map(|dead| dead.holder.clone()).collect();
+        tracing::info!(?holders, "these processes have died: their leases end");
+        self.write(move |db| holders.iter().try_for_each(|holder| let_go(db, holder))).await?;
+        dead.into_iter().for_each(Dead::delete);
+        Ok(true)
+    }
+
+    async fn open_jobs(
+        &self,
+        group: &Group,
+        identity: Option<&str>,
+        opened_since: Timestamp,
+    ) -> Result<Vec<OpenJob>> {
+        let (group, identity) = (group.clone(), identity.map(str::to_owned));
+        self.read_long(move |db| open_jobs(db, &group, identity.as_deref(), opened_since)).await
     }
 
     async fn wanted(&self, group: &Group) -> Result<Vec<TaskId>> {
@@ -64,9 +70,24 @@ impl Groups for SqliteStore {
     }
 }
 
+/// Ends every lease of this holder.
+fn let_go(db: &Db<'_>, holder: &str) -> Result<(), Fault> {
+    db.sql("DELETE FROM groups WHERE holder = ?1")?.execute([holder])?;
+    // Both conditions can be told from the index on due rows, and leases are few.
+    db.sql(
+        "UPDATE tasks SET lease_holder = NULL, lease_until = NULL
+         WHERE due_at IS NOT NULL AND lease_until IS NOT NULL AND lease_holder = ?1",
+    )?
+    .execute([holder])?;
+    db.sql("UPDATE notices SET due_at = ?2, holder = NULL WHERE holder = ?1")?
+        .execute(params![holder, db.now_ms()])?;
+    Ok(())
+}
+
 /// A group's lease, as it is in the file.
 struct Held {
-    group: Group,
+    /// [`Served::lease_name`] and the group's key.
+    name: (String, String),
     holder: String,
     until: i64,
 }
@@ -77,42 +98,44 @@ fn settled(
     db: &Db<'_>,
     holder: &Holder,
     lease: Duration,
-    elsewhere: &[String],
+    served: &[Served],
 ) -> Result<Option<Vec<Group>>, Fault> {
-    let mut open = open_groups(db)?;
-    open.retain(|group| !elsewhere.contains(&group.backend));
+    let open = open_groups(db, served)?;
     let leases = leases(db)?;
     // Renewed when a third of it has passed, so that an idle server writes three times per lease at most.
     let low = db.until(lease * 2 / 3);
-    let in_force = |group: &Group| {
-        leases.iter().any(|held| {
-            held.group == *group && held.until > if held.holder == holder.0 { low } else { db.now_ms() }
-        })
-    };
-    let mine = leases.iter().filter(|held| held.holder == holder.0);
-    if open.iter().all(in_force) && mine.clone().all(|held| open.contains(&held.group)) {
-        return Ok(Some(mine.map(|held| held.group.clone()).collect()));
+    let held = |name: &(String, String)| leases.iter().find(|held| held.name == *name);
+    let mut mine = Vec::new();
+    for Open { group, name } in &open {
+        let Some(held) = held(name) else { return Ok(None) };
+        let is_mine = held.holder == holder.0;
+        if held.until <= if is_mine { low } else { db.now_ms() } {
+            return Ok(None);
+        }
+        if is_mine {
+            mine.push(group.clone());
+        }
     }
-    Ok(None)
+    let all_open = leases.iter().filter(|held| held.holder == holder.0).count() == mine.len();
+    Ok(all_open.then_some(mine))
 }
 
-fn hold(db: &Db<'_>, holder: &Holder, lease: Duration, elsewhere: &[String]) -> Result<Vec<Group>, Fault> {
-    let open = open_groups(db)?;
-    for Held { group, holder: other, until } in leases(db)? {
+fn hold(db: &Db<'_>, holder: &Holder, lease: Duration, served: &[Served]) -> Result<Vec<Group>, Fault> {
+    let open = open_groups(db, served)?;
+    for Held { name, holder: other, until } in leases(db)? {
         let over = other == holder.0 || until <= db.now_ms();
-        if over && !open.contains(&group) {
-            db.sql("DELETE FROM groups WHERE backend = ?1 AND grp = ?2")?
-                .execute([group.backend.as_str(), group.key.as_str()])?;
+        if over && !open.iter().any(|open| open.name == name) {
+            db.sql("DELETE FROM groups WHERE backend = ?1 AND grp = ?2")?.execute([name.0, name.1])?;
         }
     }
     let mut held = Vec::new();
-    for group in open.into_iter().filter(|group| !elsewhere.contains(&group.backend)) {
+    for Open { group, name } in open {
         let taken = db
             .sql(
                 "INSERT INTO groups (backend, grp, holder, until) VALUES (?1, ?2, ?3, ?4)
                  ON CONFLICT DO UPDATE SET holder = ?3, until = ?4 WHERE holder = ?3 OR until <= ?5",
             )?
-            .execute(params![group.backend, group.key.as_str(), holder.0, db.until(lease), db.now_ms()])?;
+            .execute(params![name.0, name.1, holder.0, db.until(lease), db.now_ms()])?;
         if taken == 1 {
             held.push(group);
         }
@@ -120,20 +143,33 @@ fn hold(db: &Db<'_>, holder: &Holder, lease: Duration, elsewhere: &[String]) -> 
     Ok(held)
 }
 
-/// The groups that have open jobs. Goes from group to group in the index and never along one.
-fn open_groups(db: &Db<'_>) -> Result<Vec<Group>, Fault> {
+/// A group that has open jobs.
+struct Open {
+    group: Group,
+    /// As in [`Held::name`].
+    name: (String, String),
+}
+
+/// The groups of these backends that have open jobs. Goes from group to group in the index, and along one only past jobs
+/// of another engine.
+fn open_groups(db: &Db<'_>, served: &[Served]) -> Result<Vec<Open>, Fault> {
     let mut statement = db.sql(
-        "SELECT backend, grp FROM tasks WHERE backend IS NOT NULL AND (backend, grp) > (?1, ?2)
-         ORDER BY backend, grp LIMIT 1",
+        "SELECT grp FROM tasks WHERE backend = ?1 AND (?2 IS NULL OR grp > ?2)
+             AND (identity IS NULL OR ?3 IS NULL OR identity = ?3) ORDER BY grp LIMIT 1",
     )?;
-    let mut groups: Vec<Group> = Vec::new();
-    loop {
-        let last = groups.last().map_or(("", ""), |last| (last.backend.as_str(), last.key.as_str()));
-        let mut rows = statement.query(last)?;
-        let Some(next) = rows.next()? else { break };
-        let group = group(next)?;
-        drop(rows);
-        groups.push(group);
+    let mut groups = Vec::new();
+    for served in served {
+        let mut last: Option<String> = None;
+        loop {
+            let params = params![served.backend, last, served.identity];
+            let next = statement.query_row(params, |row| row.get::<_, String>(0)).optional()?;
+            let Some(key) = next else { break };
+            groups.push(Open {
+                group: Group { backend: served.backend.clone(), key: GroupKey::new(key.clone()) },
+                name: (served.lease_name(), key.clone()),
+            });
+            last = Some(key);
+        }
     }
     Ok(groups)
 }
@@ -143,21 +179,25 @@ fn leases(db: &Db<'_>) -> Result<Vec<Held>, Fault> {
     let mut rows = statement.query([])?;
     let mut leases = Vec::new();
     while let Some(next) = rows.next()? {
-        leases.push(Held { group: group(next)?, holder: next.get(2)?, until: next.get(3)? });
+        let name = (next.get(0)?, next.get(1)?);
+        leases.push(Held { name, holder: next.get(2)?, until: next.get(3)? });
     }
     Ok(leases)
 }
 
-fn group(row: &rusqlite::Row<'_>) -> Result<Group, Fault> {
-    Ok(Group { backend: row.get(0)?, key: GroupKey::new(row.get::<_, String>(1)?) })
-}
-
-fn open_jobs(db: &Db<'_>, group: &Group, opened_since: Timestamp) -> Result<Vec<OpenJob>, Fault> {
+fn open_jobs(
+    db: &Db<'_>,
+    group: &Group,
+    identity: Option<&str>,
+    opened_since: Timestamp,
+) -> Result<Vec<OpenJob>, Fault> {
     let mut statement = db.sql(
         "SELECT id, tool, handle, opened_at, version FROM tasks
-         WHERE backend = ?1 AND grp = ?2 AND opened_at >= ?3 ORDER BY opened_at",
+         WHERE backend = ?1 AND grp = ?2 AND opened_at >= ?3
+             AND (identity IS NULL OR ?4 IS NULL OR identity = ?4) ORDER BY opened_at",
     )?;
-    let mut rows = statement.query(params![group.backend, group.key.as_str(), opened_since.as_millis()])?;
+    let since = opened_since.as_millis();
+    let mut rows = statement.query(params![group.backend, group.key.as_str(), since, identity])?;
     let mut jobs = Vec::new();
     while let Some(next) = rows.next()? {
         jobs.push(OpenJob {

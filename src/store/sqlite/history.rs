@@ -1,10 +1,8 @@
-//! [`History`] over SQLite. One thread writes, and by one clock, so that the oldest entries are those with the lowest
-//! numbers, and are found without an index of their own.
-
-use std::time::Duration;
+//! [`History`] over SQLite.
 
 use async_trait::async_trait;
-use rusqlite::{OptionalExtension, params};
+use rusqlite::params;
+use taskbridge_sdk::Timestamp;
 
 use super::fault::Fault;
 use super::{Db, SqliteStore};
@@ -20,15 +18,14 @@ impl History for SqliteStore {
         self.read_long(move |db| entries(db, &id)).await
     }
 
-    async fn forget(&self, older_than: Duration, limit: usize) -> Result<usize> {
-        if !self.read(move |db| is_old(db, older_than))? {
+    async fn forget(&self, before: Timestamp, limit: usize) -> Result<usize> {
+        let before = before.as_millis();
+        if !self.read(move |db| is_old(db, before))? {
             return Ok(0);
         }
         self.write(move |db| {
-            let before = (db.now - older_than).as_millis();
             let mut statement = db.sql(
-                "DELETE FROM entries WHERE n IN (SELECT n FROM (SELECT n, at FROM entries ORDER BY n LIMIT ?2) AS first
-                                                 WHERE at < ?1)",
+                "DELETE FROM entries WHERE n IN (SELECT n FROM entries WHERE at < ?1 ORDER BY at, n LIMIT ?2)",
             )?;
             Ok(statement.execute(params![before, limit])?)
         })
@@ -57,9 +54,8 @@ fn entries(db: &Db<'_>, id: &TaskId) -> Result<Vec<Entry>, Fault> {
     Ok(entries)
 }
 
-/// True if the first entry is older than this.
-fn is_old(db: &Db<'_>, older_than: Duration) -> Result<bool, Fault> {
-    let mut statement = db.sql("SELECT at FROM entries WHERE n = (SELECT min(n) FROM entries)")?;
-    let first: Option<i64> = statement.query_row([], |row| row.get(0)).optional()?;
-    Ok(first.is_some_and(|at| at < (db.now - older_than).as_millis()))
+/// True if an entry is from before this moment.
+fn is_old(db: &Db<'_>, before: i64) -> Result<bool, Fault> {
+    let mut statement = db.sql("SELECT EXISTS (SELECT 1 FROM entries WHERE at < ?1)")?;
+    Ok(statement.query_row([before], |row| row.get(0))?)
 }

@@ -111,8 +111,9 @@ fn write(db: &Db<'_>, wish: &Wish) -> Result<(), Fault> {
     };
     db.sql(
         "INSERT INTO tasks (id, owner, tool, created_at, version, expires_at, due_at, lease_until, lease_holder,
-                            backend, grp, opened_at, handle, closed, line, digest, waiting_until, body, session)
-         VALUES (?1, ?2, ?3, ?4, 1, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)",
+                            backend, grp, opened_at, handle, closed, line, digest, waiting_until, body, session,
+                            of_backend, identity)
+         VALUES (?1, ?2, ?3, ?4, 1, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)",
     )?
     .execute(params![
         row.id,
@@ -133,6 +134,8 @@ fn write(db: &Db<'_>, wish: &Wish) -> Result<(), Fault> {
         row.waiting_until,
         row.body,
         row.session,
+        row.of_backend,
+        wish.identity,
     ])?;
     if let Slots::Held(slots) = &row.slots {
         hold(db, slots, &row.id)?;

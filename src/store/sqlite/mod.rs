@@ -5,14 +5,18 @@
 //! - `schema`: what is in the file, by version. `row`: how a task becomes a row and back.
 //! - `tasks` with `insert` and `update`, `queue`, `groups`, `history`, `notices`, `notes`, `sessions`: the traits of
 //!   [`crate::tasks::store`].
+//! - `files`: whether the file is still there. `holders`: which processes that hold leases are dead.
 //! - `export`: all of it, for a copy into another store.
 
 mod audit;
+mod claim;
 mod connect;
 mod export;
 mod fault;
+mod files;
 mod groups;
 mod history;
+mod holders;
 mod insert;
 mod notes;
 mod notices;
@@ -31,7 +35,7 @@ mod turn;
 mod update;
 mod writer;
 
-pub(in crate::store) use export::read;
+pub(in crate::store) use export::Source;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -43,11 +47,14 @@ use rusqlite::{CachedStatement, Connection};
 use taskbridge_sdk::Timestamp;
 
 use self::fault::Fault;
+use self::files::Files;
+use self::holders::Holders;
 use self::polled::Polled;
 use self::readers::Readers;
 use self::writer::{Desk, Writer};
 use crate::clock::Clock;
-use crate::tasks::store::{Result, StoreError};
+use crate::store::write_state::WriteState;
+use crate::tasks::store::{Groups as _, Holder, Result, StoreError};
 
 /// How long an operation waits for another process that has the file locked.
 const BUSY_WAIT: Duration = Duration::from_secs(5);
@@ -69,6 +76,8 @@ pub struct SqliteStore {
     mode: Mode,
     commits: Arc<AtomicU64>,
     polled: Polled,
+    holders: Holders,
+    state: Arc<WriteState>,
     /// The last [`notes::data_version`] that was seen.
     seen: AtomicI64,
 }
@@ -91,12 +100,19 @@ impl SqliteStore {
         let readers = Arc::new(Readers::open(path, Arc::clone(&clock), count, mode)?);
         let commits = Arc::new(AtomicU64::new(0));
         let seen = notes::data_version(&db).map_err(|error| Fault::from(error).at(path))?;
-        let desk = Desk { db, clock, path: path.clone(), commits: Arc::clone(&commits) };
+        let files = match mode {
+            Mode::Threaded => Some(Files::of(path).map_err(|error| fault::cannot_open(path, &error))?),
+            Mode::Inline => None,
+        };
+        let state = Arc::new(WriteState::default());
+        let (path_of, commits_of, state_of) = (path.clone(), Arc::clone(&commits), Arc::clone(&state));
+        let desk = Desk { db, clock, path: path_of, commits: commits_of, state: state_of, files };
         let writer = match mode {
             Mode::Threaded => Writer::threaded(desk)?,
             Mode::Inline => Writer::Inline(Mutex::new(desk)),
         };
-        Ok(Self { readers, writer, mode, commits, polled: Polled::default(), seen: AtomicI64::new(seen) })
+        let (holders, seen) = (Holders::of(path), AtomicI64::new(seen));
+        Ok(Self { readers, writer, mode, commits, polled: Polled::default(), holders, state, seen })
     }
 
     /// Opens a file that is there and has the schema that this program knows; makes and migrates nothing.
@@ -112,6 +128,27 @@ impl SqliteStore {
         }
         connect::is_current(path)?;
         Self::open(path, clock, mode)
+    }
+
+    /// Lets other processes see that this holder lives, for as long as this process does, and ends the leases of
+    /// holders that are dead. Where locks prove nothing, their leases run out.
+    pub async fn lock_holder(&self, holder: &Holder) {
+        match self.holders.lock(holder) {
+            Ok(true) => {
+                if let Err(error) = self.free_dead().await {
+                    tracing::warn!(%error, "leases of dead processes are not ended yet");
+                }
+            }
+            Ok(false) => tracing::info!(
+                "the database is on a file system whose locks do not show which processes live: the leases of a killed \
+                 server run out after its `reconciler.lease`"
+            ),
+            Err(error) => tracing::warn!(
+                %error,
+                "no lock file can be kept beside the database: if this server is killed, its leases run out after \
+                 `reconciler.lease`"
+            ),
+        }
     }
 
     /// How many transactions have written something. Together with the number of operations it tells how many share

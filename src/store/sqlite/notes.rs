@@ -1,4 +1,4 @@
-//! The small traits over SQLite: [`Durations`], [`Keys`], [`Time`] and [`Hints`].
+//! The small traits over SQLite: [`Durations`], [`Keys`], [`Time`], [`Facts`] and [`Hints`].
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use taskbridge_sdk::Timestamp;
 use super::fault::Fault;
 use super::{Db, Mode, SqliteStore};
 use crate::store::durations;
-use crate::tasks::store::{Durations, Hint, Hints, Keys, Result, Time};
+use crate::tasks::store::{Durations, Facts, Hint, Hints, Keys, Result, Time};
 
 /// How often the file is looked at for writes of other processes.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -59,6 +59,42 @@ impl Keys for SqliteStore {
 impl Time for SqliteStore {
     async fn now(&self) -> Result<Timestamp> {
         self.read(|db| Ok(db.now))
+    }
+
+    async fn shorten_leases(&self, longest: Duration) -> Result<()> {
+        self.write(move |db| {
+            let latest = db.until(longest);
+            db.sql("UPDATE groups SET until = ?1 WHERE until > ?1")?.execute([latest])?;
+            db.sql("UPDATE tasks SET lease_until = ?1 WHERE due_at IS NOT NULL AND lease_until > ?1")?
+                .execute([latest])?;
+            db.sql("UPDATE notices SET due_at = ?1 WHERE holder IS NOT NULL AND due_at > ?1")?
+                .execute([latest])?;
+            Ok(())
+        })
+        .await
+    }
+}
+
+#[async_trait]
+impl Facts for SqliteStore {
+    async fn fact(&self, name: &str) -> Result<Option<String>> {
+        self.read(|db| {
+            let mut statement = db.sql("SELECT value FROM facts WHERE name = ?1")?;
+            Ok(statement.query_row([name], |row| row.get(0)).optional()?)
+        })
+    }
+
+    async fn set_fact(&self, name: &str, value: &str) -> Result<()> {
+        let (name, value) = (name.to_owned(), value.to_owned());
+        self.write(move |db| {
+            db.sql("INSERT OR REPLACE INTO facts (name, value) VALUES (?1, ?2)")?.execute([&name, &value])?;
+            Ok(())
+        })
+        .await
+    }
+
+    fn write_failure(&self) -> Option<&'static str> {
+        if self.writer.has_stopped() { Some("the writer thread has stopped") } else { self.state.failing() }
     }
 }
 

@@ -1,18 +1,19 @@
 //! [`Queue`] over SQLite.
 
 use async_trait::async_trait;
-use rusqlite::params;
+use rusqlite::{OptionalExtension, params};
 
 use super::row;
 use super::{Db, SqliteStore, fault::Fault};
 use crate::store::row::line;
-use crate::tasks::store::{Queue, Result};
+use crate::tasks::store::{Queue, Result, Served};
 use crate::tasks::task::Task;
 
 #[async_trait]
 impl Queue for SqliteStore {
-    async fn heads(&self) -> Result<Vec<Task>> {
-        self.read_long(heads).await
+    async fn heads(&self, served: &[Served]) -> Result<Vec<Task>> {
+        let served = served.to_vec();
+        self.read_long(move |db| heads(db, &served)).await
     }
 
     async fn ahead(&self, task: &Task) -> Result<u64> {
@@ -25,18 +26,28 @@ impl Queue for SqliteStore {
     }
 }
 
-/// Goes from line to line and never along one, however long it is.
-fn heads(db: &Db<'_>) -> Result<Vec<Task>, Fault> {
-    let mut statement = db.sql(
-        "SELECT version, body, n, line FROM tasks WHERE line > ?1 ORDER BY line, created_at, id LIMIT 1",
+/// Goes from line to line, and along one only past rows that are left alone or cannot be read.
+fn heads(db: &Db<'_>, served: &[Served]) -> Result<Vec<Task>, Fault> {
+    let mut next_line = db.sql("SELECT line FROM tasks WHERE line > ?1 ORDER BY line LIMIT 1")?;
+    let mut waiting = db.sql(
+        "SELECT version, body, n, of_backend, identity FROM tasks WHERE line = ?1 ORDER BY created_at, id",
     )?;
     let mut heads = Vec::new();
     let mut last = String::new();
-    loop {
-        let mut rows = statement.query([&last])?;
-        let Some(next) = rows.next()? else { break };
-        heads.extend(row::readable(next)?);
-        last = next.get(3)?;
+    while let Some(line) = next_line.query_row([&last], |row| row.get::<_, String>(0)).optional()? {
+        let mut rows = waiting.query([&line])?;
+        while let Some(row) = rows.next()? {
+            let (backend, identity): (Option<String>, Option<String>) = (row.get(3)?, row.get(4)?);
+            let backend = backend.unwrap_or_default();
+            if !served.iter().any(|served| served.matches(&backend, identity.as_deref())) {
+                continue;
+            }
+            if let Some(task) = row::readable(row)? {
+                heads.push(task);
+                break;
+            }
+        }
+        last = line;
     }
     heads.sort_by(|a: &Task, b| (a.created_at, &a.id).cmp(&(b.created_at, &b.id)));
     Ok(heads)

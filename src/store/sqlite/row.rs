@@ -6,23 +6,24 @@ use crate::tasks::task::Task;
 /// The task in a row whose first columns are `version`, `body` and `n`.
 pub(super) fn task(row: &rusqlite::Row<'_>) -> Result<Task, Fault> {
     let body = row.get_ref(1)?.as_bytes().map_err(rusqlite::Error::from)?;
-    match serde_json::from_slice::<Task>(body) {
+    match taskbridge_sdk::from_json::<Task>(body) {
         Ok(task) => Ok(Task { version: row.get(0)?, ..task }),
         Err(error) => {
             let n: i64 = row.get(2)?;
-            Err(Fault::Row(format!(
+            Err(Fault::Unreadable(format!(
                 "the task in row {n} cannot be understood ({error}); was it changed by hand?"
             )))
         }
     }
 }
 
-/// The task in such a row, where one that cannot be understood must not keep the others from being found.
+/// The task in such a row, where one that cannot be understood must not keep the others from being found. Clients list
+/// again and again, so that only a claim logs it as an error.
 pub(super) fn readable(row: &rusqlite::Row<'_>) -> Result<Option<Task>, Fault> {
     match task(row) {
         Ok(task) => Ok(Some(task)),
-        Err(Fault::Row(why)) => {
-            tracing::error!(%why, "a row is left out");
+        Err(Fault::Unreadable(why)) => {
+            tracing::debug!(%why, "a row is left out");
             Ok(None)
         }
         Err(fault) => Err(fault),

@@ -6,13 +6,14 @@ use rusqlite::Connection;
 use super::fault::Fault;
 
 /// All migrations in order. A migration that was released never changes; a new one is added at the end.
-const MIGRATIONS: [&str; 6] = [
+const MIGRATIONS: [&str; 7] = [
     include_str!("../migrations/sqlite/0001_tasks.sql"),
     include_str!("../migrations/sqlite/0002_sessions.sql"),
     include_str!("../migrations/sqlite/0003_history.sql"),
     include_str!("../migrations/sqlite/0004_notices.sql"),
     include_str!("../migrations/sqlite/0005_followed_logs.sql"),
     include_str!("../migrations/sqlite/0006_audit.sql"),
+    include_str!("../migrations/sqlite/0007_backends.sql"),
 ];
 
 /// The schema version that this program writes: the number of migrations.

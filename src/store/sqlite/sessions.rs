@@ -55,7 +55,8 @@ fn settings(db: &Db<'_>, nonce: &str) -> Result<Option<Option<Settings>>, Fault>
     let mut statement = db.sql("SELECT settings FROM sessions WHERE nonce = ?1")?;
     let row: Option<Option<String>> = statement.query_row([nonce], |row| row.get(0)).optional()?;
     let Some(Some(json)) = row else { return Ok(row.map(|_| None)) };
-    let settings = serde_json::from_str(&json)
-        .map_err(|error| Fault::Row(format!("what a session has set cannot be understood ({error})")))?;
+    let settings = taskbridge_sdk::from_json(json.as_bytes()).map_err(|error| {
+        Fault::Unreadable(format!("what a session has set cannot be understood ({error})"))
+    })?;
     Ok(Some(Some(settings)))
 }

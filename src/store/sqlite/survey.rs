@@ -6,7 +6,9 @@ use rusqlite::types::ValueRef;
 
 use super::fault::Fault;
 use super::{Db, SqliteStore, row};
-use crate::store::survey::{BESIDE, COLUMNS, Cell, OwedNotice, Strays, Survey, Surveyed, differs};
+use crate::store::survey::{
+    BESIDE, COLUMNS, Cell, OwedNotice, Strays, Survey, Surveyed, UNFINISHED, Unfinished, differs,
+};
 use crate::tasks::store::Result;
 use crate::tasks::task::TaskId;
 
@@ -28,6 +30,14 @@ impl Survey for SqliteStore {
             Ok(ids.map(|id| id.map(TaskId::from_wire)).collect::<rusqlite::Result<_>>()?)
         })
         .await
+    }
+
+    async fn unfinished(&self) -> Result<Vec<Unfinished>> {
+        let read = |row: &rusqlite::Row<'_>| {
+            let ids = [row.get(3)?, row.get(4)?];
+            Ok(Unfinished { backend: row.get(0)?, identity: row.get(1)?, count: row.get(2)?, ids })
+        };
+        self.read_long(move |db| all(db, UNFINISHED, read)).await
     }
 
     async fn strays(&self) -> Result<Strays> {
@@ -80,7 +90,7 @@ fn strays(db: &Db<'_>) -> Result<Strays, Fault> {
     while let Some(found) = entries.next()? {
         strays.entry(found.get(0)?, &found.get::<_, String>(1)?);
     }
-    strays.first_entry = all(db, "SELECT at FROM entries ORDER BY n LIMIT 1", |row| row.get(0))?.pop();
+    strays.first_entry = all(db, "SELECT at FROM entries ORDER BY at LIMIT 1", |row| row.get(0))?.pop();
     Ok(strays)
 }
 
@@ -99,7 +109,7 @@ fn rows(db: &Db<'_>, after: &str, limit: usize) -> Result<Vec<Surveyed>, Fault> 
         let id: String = found.get(18)?;
         let task = match row::task(found) {
             Ok(task) => Ok(task),
-            Err(Fault::Row(why)) => Err(why),
+            Err(Fault::Unreadable(why)) => Err(why),
             Err(fault) => return Err(fault),
         };
         let cells: Result<Vec<Cell>, Fault> =

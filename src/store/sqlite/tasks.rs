@@ -4,19 +4,20 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use rusqlite::{OptionalExtension, params};
+use rusqlite::params;
 use taskbridge_sdk::{Output, Timestamp};
 
+use super::claim;
 use super::fault::Fault;
 use super::insert;
 use super::polled::Polled;
 use super::row;
 use super::update;
 use super::{Db, SqliteStore};
-use crate::store::FAIR_AMONG;
 use crate::store::change::{Amend, Wish};
 use crate::tasks::store::{
-    Change, Found, Holder, Inserted, NewTask, Position, Reach, Result, StoreError, TaskStore, Updated,
+    Change, ClaimRequest, Claimed, Found, Holder, Inserted, NewTask, Position, Reach, Result, Served,
+    StoreError, TaskStore, Updated,
 };
 use crate::tasks::task::{Owner, Task, TaskId};
 
@@ -79,41 +80,46 @@ impl TaskStore for SqliteStore {
         self.write_within(patience, move |db| update::update(db, &amend)).await
     }
 
-    async fn claim(
-        &self,
-        holder: &Holder,
-        lease: Duration,
-        limit: usize,
-        elsewhere: &[String],
-    ) -> Result<Vec<Task>> {
-        let elsewhere = names(elsewhere);
-        // An idle tick only reads: a transaction that writes would cost a flush to the disk.
-        if !self.read(|db| claimable(db, &elsewhere))? {
-            return Ok(Vec::new());
-        }
-        let holder = holder.clone();
-        self.write(move |db| claim(db, &holder, lease, limit, &elsewhere)).await
+    async fn claim(&self, holder: &Holder, lease: Duration, request: &ClaimRequest) -> Result<Claimed> {
+        let (holder, request) = (holder.clone(), request.clone());
+        self.write(move |db| claim::claim(db, &holder, lease, &request)).await
     }
 
-    async fn purge(&self, limit: usize) -> Result<usize> {
-        if !self.read(purgeable)? {
+    async fn list_due(
+        &self,
+        served: &Served,
+        after: Option<&(Timestamp, TaskId)>,
+        limit: usize,
+    ) -> Result<Vec<Task>> {
+        let (served, after) = (served.clone(), after.cloned());
+        self.read_long(move |db| claim::list_due(db, &served, after.as_ref(), limit)).await
+    }
+
+    async fn adopt(&self, served: &Served) -> Result<Vec<(String, u64)>> {
+        let Served { backend, identity: Some(identity) } = served.clone() else { return Ok(Vec::new()) };
+        self.write(move |db| claim::adopt(db, &backend, &identity)).await
+    }
+
+    async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize> {
+        let now = now.as_millis();
+        if !self.read(|db| purgeable(db, now))? {
             return Ok(0);
         }
         self.write(move |db| {
-            db.sql("DELETE FROM sessions WHERE forget_after <= ?1")?.execute([db.now_ms()])?;
+            db.sql("DELETE FROM sessions WHERE forget_after <= ?1")?.execute([now])?;
             let gone = db
                 .sql(
                     "DELETE FROM tasks WHERE n IN (SELECT n FROM tasks WHERE closed = 1 AND expires_at <= ?1
                                                    ORDER BY expires_at LIMIT ?2)",
                 )?
-                .execute(params![db.now_ms(), limit])?;
+                .execute(params![now, limit])?;
             Ok(gone)
         })
         .await
     }
 
-    async fn next_due(&self, elsewhere: &[String]) -> Result<Option<Timestamp>> {
-        self.read(|db| next_due(db, &names(elsewhere)))
+    async fn next_due(&self, served: &[Served]) -> Result<Vec<Option<Timestamp>>> {
+        self.read(|db| served.iter().map(|served| claim::next_due(db, served)).collect())
     }
 }
 
@@ -156,88 +162,23 @@ fn list(db: &Db<'_>, owner: &Owner, after: Option<&Position>, limit: usize) -> R
     row::tasks(statement.query(params![owner.as_str(), created_at, id, db.now_ms(), limit])?)
 }
 
-/// True if a claim would find something. Where no backend is elsewhere, nothing of a row's body is read.
-fn claimable(db: &Db<'_>, elsewhere: &str) -> Result<bool, Fault> {
-    let mut statement = db.sql(
-        "SELECT 1 FROM tasks WHERE due_at <= ?1 AND (lease_until IS NULL OR lease_until <= ?1) AND
-             NOT EXISTS (SELECT 1 FROM json_each(?2) WHERE value = json_extract(tasks.body, '$.backend'))
-         LIMIT 1",
-    )?;
-    Ok(statement.query_row(params![db.now_ms(), elsewhere], |_| Ok(())).optional()?.is_some())
-}
-
 /// Names as JSON.
 fn names(names: &[String]) -> String {
     serde_json::Value::from(names).to_string()
 }
 
-fn claim(
-    db: &Db<'_>,
-    holder: &Holder,
-    lease: Duration,
-    limit: usize,
-    elsewhere: &str,
-) -> Result<Vec<Task>, Fault> {
-    let mut statement = db.sql(
-        "SELECT t.version, t.body, t.n FROM (
-             SELECT n, due_at, row_number() OVER (PARTITION BY owner ORDER BY due_at) AS turn
-             FROM (SELECT n, owner, due_at FROM tasks
-                   WHERE due_at <= ?1 AND (lease_until IS NULL OR lease_until <= ?1) AND
-                       (?3 = '[]' OR NOT EXISTS
-                           (SELECT 1 FROM json_each(?3) WHERE value = json_extract(tasks.body, '$.backend')))
-                   ORDER BY due_at LIMIT ?4)) AS fair
-         JOIN tasks AS t ON t.n = fair.n ORDER BY fair.turn, fair.due_at LIMIT ?2",
-    )?;
-    let mut rows = statement.query(params![db.now_ms(), limit, elsewhere, FAIR_AMONG])?;
-    let mut due = Vec::new();
-    while let Some(next) = rows.next()? {
-        // One that cannot be understood is leased as well: it would be the first in every claim.
-        due.push((next.get::<_, i64>(2)?, row::readable(next)?));
-    }
-    drop(rows);
-    let until = db.until(lease);
-    let mut claimed = Vec::with_capacity(due.len());
-    let mut statement =
-        db.sql("UPDATE tasks SET version = version + 1, lease_holder = ?2, lease_until = ?3 WHERE n = ?1")?;
-    for (n, task) in due {
-        statement.execute(params![n, holder.0, until])?;
-        claimed.extend(task.map(|task| Task { version: task.version + 1, ..task }));
-    }
-    Ok(claimed)
-}
-
 /// The result in this column.
 fn output(row: &rusqlite::Row<'_>, column: usize) -> Result<Output, Fault> {
     let body = row.get_ref(column)?.as_bytes().map_err(rusqlite::Error::from)?;
-    serde_json::from_slice(body)
-        .map_err(|error| Fault::Row(format!("a result cannot be understood ({error})")))
+    taskbridge_sdk::from_json(body)
+        .map_err(|error| Fault::Unreadable(format!("a result cannot be understood ({error})")))
 }
 
 /// True if a purge would delete something.
-fn purgeable(db: &Db<'_>) -> Result<bool, Fault> {
+fn purgeable(db: &Db<'_>, now: i64) -> Result<bool, Fault> {
     let mut statement = db.sql(
         "SELECT EXISTS (SELECT 1 FROM tasks WHERE closed = 1 AND expires_at <= ?1)
              OR EXISTS (SELECT 1 FROM sessions WHERE forget_after <= ?1)",
     )?;
-    Ok(statement.query_row([db.now_ms()], |row| row.get(0))?)
-}
-
-fn next_due(db: &Db<'_>, elsewhere: &str) -> Result<Option<Timestamp>, Fault> {
-    // Walks the index by due time, past the rows that are being worked on, and no further than the first that is not.
-    let mut statement = db.sql(
-        "SELECT due_at, lease_until FROM tasks WHERE due_at IS NOT NULL AND
-             NOT EXISTS (SELECT 1 FROM json_each(?1) WHERE value = json_extract(tasks.body, '$.backend'))
-         ORDER BY due_at",
-    )?;
-    let mut rows = statement.query([elsewhere])?;
-    let mut earliest: Option<i64> = None;
-    while let Some(next) = rows.next()? {
-        let due: i64 = next.get(0)?;
-        if earliest.is_some_and(|earliest| due >= earliest) {
-            break;
-        }
-        let free = next.get::<_, Option<i64>>(1)?.map_or(due, |until| until.max(due));
-        earliest = Some(earliest.map_or(free, |earliest| earliest.min(free)));
-    }
-    Ok(earliest.map(Timestamp::from_millis))
+    Ok(statement.query_row([now], |row| row.get(0))?)
 }

@@ -2,7 +2,8 @@
 //! disk, and then everybody is told (group commit). While the disk is busy with one batch, the next one gathers; and
 //! what need not be written at once is written with what must.
 
-use std::path::{Path, PathBuf};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
@@ -15,8 +16,10 @@ use tokio::sync::oneshot;
 
 use super::Db;
 use super::fault::Fault;
+use super::files::Files;
 use super::turn::Turn;
 use crate::clock::Clock;
+use crate::store::write_state::WriteState;
 use crate::tasks::store::{Result, StoreError};
 
 /// The most operations in one transaction, so that the first of a burst is not kept waiting for the last.
@@ -36,6 +39,9 @@ pub(super) struct Desk {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) path: PathBuf,
     pub(super) commits: Arc<AtomicU64>,
+    pub(super) state: Arc<WriteState>,
+    /// What has to be where it was opened; nothing in a simulation.
+    pub(super) files: Option<Files>,
 }
 
 /// A running writer thread. Dropping it finishes what was handed in and closes the connection.
@@ -112,6 +118,12 @@ enum Failed {
 }
 
 impl Writer {
+    /// True if nobody is there to write any more.
+    pub(super) fn has_stopped(&self) -> bool {
+        let Writer::Thread(thread) = self else { return false };
+        thread.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
     /// A writer with a thread of its own.
     pub(super) fn threaded(mut desk: Desk) -> Result<Self> {
         let (queue, waiting) = mpsc::channel();
@@ -217,11 +229,11 @@ impl Desk {
             Err(Failed::Work(_)) if batch.len() > 1 => {
                 for mut operation in batch {
                     let alone = self.transact(|db| operation.run(db));
-                    operation.answer(alone.map_err(|failed| failed.at(&self.path)));
+                    operation.answer(alone.map_err(|failed| self.report(failed)));
                 }
             }
             Err(failed) => {
-                let error = failed.at(&self.path);
+                let error = self.report(failed);
                 batch.into_iter().for_each(|operation| operation.answer(Err(error.clone())));
             }
         }
@@ -229,42 +241,53 @@ impl Desk {
 
     /// One transaction for one operation, now.
     pub(super) fn write<T>(&mut self, work: &mut dyn FnMut(&Db<'_>) -> Result<T, Fault>) -> Result<T> {
-        self.transact(work).map_err(|failed| failed.at(&self.path))
+        self.transact(work).map_err(|failed| self.report(failed))
     }
 
     fn transact<T>(&mut self, work: impl FnOnce(&Db<'_>) -> Result<T, Fault>) -> Result<T, Failed> {
         let before = self.db.total_changes();
         tracing::trace!(target: "calls", "to the store, a write");
-        self.execute("BEGIN IMMEDIATE").map_err(Failed::Begin)?;
-        let done = work(&Db::new(&self.db, &*self.clock))
-            .map_err(Failed::Work)
-            .and_then(|value| self.execute("COMMIT").map(|()| value).map_err(Failed::Commit));
+        let begun =
+            self.files.as_ref().map_or(Ok(()), Files::check).and_then(|()| self.execute("BEGIN IMMEDIATE"));
+        let done = begun.map_err(Failed::Begin).and_then(|()| {
+            // A panic is a failure of the work in which it happens, and the thread goes on.
+            let done = catch_unwind(AssertUnwindSafe(|| work(&Db::new(&self.db, &*self.clock))));
+            let value = done.unwrap_or(Err(Fault::Panic)).map_err(Failed::Work)?;
+            self.execute("COMMIT").map(|()| value).map_err(Failed::Commit)
+        });
         match &done {
             Ok(_) if self.db.total_changes() != before => {
                 self.commits.fetch_add(1, Ordering::Relaxed);
+                self.state.succeeded();
             }
             Ok(_) => {}
-            // Some failures (a full disk) roll back by themselves.
-            Err(_) if self.db.is_autocommit() => {}
-            Err(_) => {
-                if let Err(fault) = self.execute("ROLLBACK") {
-                    tracing::error!(path = %self.path.display(), ?fault, "a transaction could not be rolled back");
-                }
-            }
+            Err(_) => self.roll_back(),
         }
         done
+    }
+
+    fn roll_back(&self) {
+        // Some failures (a full disk) roll back by themselves.
+        if !self.db.is_autocommit()
+            && let Err(fault) = self.execute("ROLLBACK")
+        {
+            tracing::error!(path = %self.path.display(), ?fault, "a transaction could not be rolled back");
+        }
     }
 
     fn execute(&self, statement: &str) -> Result<(), Fault> {
         self.db.prepare_cached(statement)?.execute([])?;
         Ok(())
     }
-}
 
-impl Failed {
-    fn at(self, path: &Path) -> StoreError {
-        match self {
-            Failed::Begin(fault) | Failed::Work(fault) | Failed::Commit(fault) => fault.at(path),
+    /// The error of a failed transaction. What stops other writes as well is noted.
+    fn report(&self, failed: Failed) -> StoreError {
+        let (Failed::Begin(fault) | Failed::Work(fault) | Failed::Commit(fault)) = failed;
+        let reason = fault.stops_writes();
+        let error = fault.at(&self.path);
+        if let Some(reason) = reason {
+            self.state.failed(reason, &error);
         }
+        error
     }
 }

@@ -9,7 +9,8 @@ use taskbridge_sdk::{GroupKey, JobHandle, JobKey, Output, Timestamp};
 
 use crate::clock::Clock;
 use crate::tasks::store::{
-    Attach, Change, Holder, Inserted, Lease, NewTask, Once, SlotLimit, Store, StoreError, Updated,
+    Attach, Change, ClaimRequest, Holder, Inserted, Lease, NewTask, Once, Served, SlotLimit, Store,
+    StoreError, Updated,
 };
 use crate::tasks::task::{
     Job, OnExpiry, OnRefusal, Origin, Outcome, Owner, Spec, Task, TaskId, TaskState, Terms, Undelivered,
@@ -31,6 +32,13 @@ impl ManualClock {
     /// Moves it on.
     pub fn advance(&self, by: Duration) {
         self.0.store((self.now() + by).as_millis(), Ordering::SeqCst);
+    }
+}
+
+impl ManualClock {
+    /// Sets it back.
+    pub fn set_back(&self, by: Duration) {
+        self.0.store((self.now() - by).as_millis(), Ordering::SeqCst);
     }
 }
 
@@ -82,6 +90,8 @@ impl Bench {
                 ttl: Duration::from_secs(3600),
                 keep_result: Duration::from_secs(600),
                 max_runtime: Duration::from_secs(1800),
+                max_wait: None,
+                outcome_grace: Duration::from_secs(900),
                 on_expiry: OnExpiry::Cancel,
                 start_within: Duration::from_secs(300),
                 settle_window: Duration::from_secs(120),
@@ -106,6 +116,7 @@ impl Bench {
             cancel: None,
             questions: Vec::new(),
             trouble: None,
+            overdue: None,
             look_at: None,
             undelivered: None,
             due_at: Some(now),
@@ -174,9 +185,25 @@ impl Bench {
 
     /// The ids of the rows that this holder can claim now.
     pub async fn claim(&self, holder: &str) -> Vec<TaskId> {
-        let rows = self.store.claim(&Holder(holder.to_owned()), LEASE, 100, &[]).await;
-        rows.expect("rows can be claimed").into_iter().map(|task| task.id).collect()
+        self.claim_rows(holder, 100).await.into_iter().map(|task| task.id).collect()
     }
+
+    /// The rows that this holder claims now, so many at most.
+    pub async fn claim_rows(&self, holder: &str, limit: usize) -> Vec<Task> {
+        let request = ClaimRequest { served: forge(), limit, cursor: None };
+        let claimed = self.store.claim(&Holder(holder.to_owned()), LEASE, &request).await;
+        claimed.expect("rows can be claimed").tasks
+    }
+
+    /// When the next row is due.
+    pub async fn next_due(&self) -> Option<Timestamp> {
+        self.store.next_due(&[forge()]).await.expect("the store can be read")[0]
+    }
+}
+
+/// The backend of all rows that are made here.
+pub fn forge() -> Served {
+    Served::named("forge")
 }
 
 /// A job that was not started.
@@ -217,6 +244,7 @@ pub(super) fn new(task: Task) -> NewTask {
     NewTask {
         most_kept: None,
         task,
+        identity: None,
         limits: Vec::new(),
         behind: Vec::new(),
         once: None,

@@ -5,14 +5,14 @@ use std::time::Duration;
 use taskbridge_sdk::{GroupKey, Timestamp};
 
 use super::Bench;
-use super::bench::{LEASE, closed, holder};
+use super::bench::{LEASE, closed, forge, holder};
 use crate::clock::Clock;
 use crate::tasks::store::{Group, OpenJob};
 use crate::tasks::task::{Printed, Task};
 
 /// The keys of the groups that this holder holds now.
 async fn hold(bench: &Bench, name: &str) -> Vec<String> {
-    let held = bench.store.hold(&holder(name), LEASE, &[]).await.expect("groups can be held");
+    let held = bench.store.hold(&holder(name), LEASE, &[forge()]).await.expect("groups can be held");
     assert!(held.iter().all(|group| group.backend == "forge"));
     let mut keys: Vec<String> = held.iter().map(|group| group.key.to_string()).collect();
     keys.sort();
@@ -112,7 +112,7 @@ pub async fn jobs_that_somebody_watches_are_told_by_group_until_nobody_does(benc
 pub async fn open_jobs_are_told_from_a_moment_on(bench: &Bench) {
     let group = Group { backend: "forge".to_owned(), key: GroupKey::new("x") };
     let jobs = async |since| {
-        let jobs = bench.store.open_jobs(&group, since).await.expect("open jobs can be read");
+        let jobs = bench.store.open_jobs(&group, None, since).await.expect("open jobs can be read");
         let mut jobs: Vec<OpenJob> = jobs;
         jobs.sort_by_key(|job| job.started_at);
         jobs

@@ -72,7 +72,9 @@ pub async fn an_entry_is_written_with_its_change_or_not_at_all(bench: &Bench) {
 
 pub async fn entries_outlive_their_row_until_they_are_too_old(bench: &Bench) {
     let (long, day) = (Duration::from_secs(10 * 86_400), Duration::from_secs(86_400));
-    let forget = async |age, limit| bench.store.forget(age, limit).await.expect("the store can be written");
+    let forget = async |age, limit| {
+        bench.store.forget(bench.clock.now() - age, limit).await.expect("the store can be written")
+    };
     let mut task = bench.add(bench.closed_task()).await;
     for _ in 0..5 {
         let Updated::Written(version) = change(bench, &task, &transition("a", Fact::Queued)).await else {
@@ -81,7 +83,7 @@ pub async fn entries_outlive_their_row_until_they_are_too_old(bench: &Bench) {
         task.version = version;
     }
     bench.clock.advance(long);
-    assert_eq!(bench.store.purge(10).await.expect("the store can be written"), 1);
+    assert_eq!(bench.store.purge(bench.clock.now(), 10).await.expect("the store can be written"), 1);
     let young = bench.add(bench.task()).await;
     change(bench, &young, &transition("a", Fact::Queued)).await;
     assert_eq!(kept(bench, &task.id).await.len(), 5);
@@ -92,4 +94,19 @@ pub async fn entries_outlive_their_row_until_they_are_too_old(bench: &Bench) {
     assert_eq!(forget(day, 100).await, 3);
     assert_eq!(forget(day, 100).await, 0);
     assert_eq!((kept(bench, &task.id).await.len(), kept(bench, &young.id).await.len()), (0, 1));
+}
+
+/// An entry that was written while the clock was ahead keeps no other from being deleted.
+pub async fn future_entry_does_not_stop_purge(bench: &Bench) {
+    let (day, year) = (Duration::from_secs(86_400), Duration::from_secs(366 * 86_400));
+    bench.clock.advance(year);
+    let ahead = bench.add(bench.task()).await;
+    change(bench, &ahead, &transition("a", Fact::Queued)).await;
+    bench.clock.set_back(year);
+    let task = bench.add(bench.task()).await;
+    change(bench, &task, &transition("a", Fact::Queued)).await;
+    bench.clock.advance(day * 2);
+    assert_eq!(bench.store.forget(bench.clock.now() - day, 1).await.expect("the store can be written"), 1);
+    assert_eq!((kept(bench, &ahead.id).await.len(), kept(bench, &task.id).await.len()), (1, 0));
+    assert_eq!(bench.store.forget(bench.clock.now() - day, 1).await.expect("the store can be written"), 0);
 }

@@ -40,7 +40,7 @@ pub async fn a_key_is_free_again_when_its_row_has_expired(bench: &Bench) {
     let Ok(Inserted::Created(first)) = insert().await else { panic!("not created") };
     bench.clock.advance(first.expires_at().since(first.created_at));
     let Ok(Inserted::Created(second)) = insert().await else { panic!("an expired row was found") };
-    bench.store.purge(10).await.expect("the first row is purged");
+    bench.store.purge(bench.clock.now(), 10).await.expect("the first row is purged");
     let Ok(Inserted::Existing { task, .. }) = insert().await else {
         panic!("the key was purged with the row")
     };

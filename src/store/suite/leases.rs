@@ -3,19 +3,20 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use taskbridge_sdk::{GroupKey, Timestamp};
 
 use super::Bench;
-use super::bench::{LEASE, closed, holder, new};
+use super::bench::{LEASE, closed, forge, holder, new};
 use crate::clock::Clock;
-use crate::tasks::store::{Inserted, Lease, NewTask, Updated};
-use crate::tasks::task::{Owner, Task};
+use crate::tasks::store::{ClaimRequest, Group, Inserted, Lease, NewTask, Served, Updated};
+use crate::tasks::task::{Owner, Task, TaskId};
 
 pub async fn a_claim_leases_what_is_due(bench: &Bench) {
     let due = bench.add(bench.task()).await;
     let later = Duration::from_secs(5);
     let not_yet = bench.add(Task { due_at: Some(bench.clock.now() + later), ..bench.task() }).await;
     bench.add(bench.closed_task()).await;
-    let claimed = bench.store.claim(&holder("a"), LEASE, 10, &[]).await.expect("rows can be claimed");
+    let claimed = bench.claim_rows("a", 10).await;
     assert_eq!(claimed, [Task { version: 2, ..due.clone() }]);
     assert_eq!(
         bench.read(&due.id).await,
@@ -36,7 +37,7 @@ pub async fn a_claim_begins_with_what_is_due_longest(bench: &Bench) {
     }
     bench.clock.advance(Duration::from_secs(10));
     rows.sort_by_key(|task| task.due_at);
-    let claimed = bench.store.claim(&holder("a"), LEASE, 2, &[]).await.expect("rows can be claimed");
+    let claimed = bench.claim_rows("a", 2).await;
     let ids = |rows: &[Task]| rows.iter().map(|task| task.id.clone()).collect::<Vec<_>>();
     assert_eq!(ids(&claimed), ids(&rows[..2]));
     assert_eq!(bench.claim("b").await, ids(&rows[2..]));
@@ -52,7 +53,7 @@ pub async fn a_claim_takes_owners_in_turn(bench: &Bench) {
     }
     let quiet = [bench.add(row("quiet", 2_500)).await, bench.add(row("quiet", 2_501)).await];
     bench.clock.advance(Duration::from_secs(10));
-    let claimed = bench.store.claim(&holder("a"), LEASE, 5, &[]).await.expect("rows can be claimed");
+    let claimed = bench.claim_rows("a", 5).await;
     let owners: Vec<_> = claimed.iter().map(|task| task.owner.as_str()).collect();
     assert_eq!(owners, ["noisy", "quiet", "noisy", "quiet", "noisy"]);
     assert_eq!((&claimed[1].id, &claimed[3].id), (&quiet[0].id, &quiet[1].id));
@@ -63,10 +64,9 @@ pub async fn rows_are_claimed_once_when_many_claim(bench: &Bench) {
     for _ in 0..40 {
         bench.add(bench.task()).await;
     }
-    let holders: Vec<_> = (0..8).map(|n| holder(&n.to_string())).collect();
-    let claims = join_all(holders.iter().map(|holder| bench.store.claim(holder, LEASE, 6, &[]))).await;
-    let mut ids: Vec<_> =
-        claims.into_iter().flat_map(|rows| rows.expect("rows can be claimed")).map(|task| task.id).collect();
+    let holders: Vec<_> = (0..8).map(|n: u8| n.to_string()).collect();
+    let claims = join_all(holders.iter().map(|holder| bench.claim_rows(holder, 6))).await;
+    let mut ids: Vec<_> = claims.into_iter().flatten().map(|task| task.id).collect();
     assert_eq!(ids.len(), 40);
     ids.sort();
     ids.dedup();
@@ -75,8 +75,7 @@ pub async fn rows_are_claimed_once_when_many_claim(bench: &Bench) {
 
 pub async fn a_lease_that_ran_out_is_claimed_by_another(bench: &Bench) {
     let task = bench.add(bench.task()).await;
-    let claimed =
-        bench.store.claim(&holder("a"), LEASE, 1, &[]).await.expect("the row can be claimed").remove(0);
+    let claimed = bench.claim_rows("a", 1).await.remove(0);
     bench.clock.advance(LEASE - Duration::from_millis(1));
     assert!(bench.claim("b").await.is_empty());
     bench.clock.advance(Duration::from_millis(1));
@@ -87,7 +86,7 @@ pub async fn a_lease_that_ran_out_is_claimed_by_another(bench: &Bench) {
 
 pub async fn an_update_releases_only_the_holders_own_lease(bench: &Bench) {
     bench.add(bench.task()).await;
-    let row = bench.store.claim(&holder("a"), LEASE, 1, &[]).await.expect("the row can be claimed").remove(0);
+    let row = bench.claim_rows("a", 1).await.remove(0);
     let released = bench.change(&row, Lease::Release(&holder("b"))).await;
     assert!(matches!(released, Updated::Written(3)), "the change itself is written: {released:?}");
     assert!(bench.claim("b").await.is_empty(), "somebody else's lease stays");
@@ -115,7 +114,7 @@ pub async fn an_update_holds_a_lease_that_nobody_else_has(bench: &Bench) {
 }
 
 pub async fn the_next_due_time_respects_leases(bench: &Bench) {
-    let next = async || bench.store.next_due(&[]).await.expect("the store can be read");
+    let next = async || bench.next_due().await;
     let now = bench.clock.now();
     let seconds = |n| now + Duration::from_secs(n);
     assert_eq!(next().await, None);
@@ -147,36 +146,176 @@ pub async fn the_time_is_what_leases_and_due_times_are_compared_with(bench: &Ben
     assert_eq!(bench.claim("a").await, [row.id]);
 }
 
-pub async fn what_is_elsewhere_is_left_to_others(bench: &Bench) {
-    let elsewhere = ["away".to_owned(), "gone".to_owned()];
+fn served(backend: &str, identity: Option<&str>) -> Served {
+    Served { backend: backend.to_owned(), identity: identity.map(str::to_owned) }
+}
+
+async fn claim(bench: &Bench, name: &str, served: &Served) -> Vec<TaskId> {
+    let request = ClaimRequest { served: served.clone(), limit: 10, cursor: None };
+    let claimed = bench.store.claim(&holder(name), LEASE, &request).await.expect("rows can be claimed");
+    claimed.tasks.into_iter().map(|task| task.id).collect()
+}
+
+async fn hold(bench: &Bench, name: &str, served: &[Served]) -> Vec<String> {
+    let held = bench.store.hold(&holder(name), LEASE, served).await.expect("groups can be held");
+    held.iter().map(|group| group.key.to_string()).collect()
+}
+
+async fn add(bench: &Bench, task: Task, identity: Option<&str>) -> Task {
+    let wish = NewTask { identity: identity.map(str::to_owned), ..new(task) };
+    let inserted = bench.store.insert(wish).await.expect("a row can be added");
+    let Inserted::Created(task) = inserted else { panic!("not created: {inserted:?}") };
+    task
+}
+
+/// A process serves the backends that it has connected, and no others.
+pub async fn rows_of_unconnected_backends_stay(bench: &Bench) {
     let away = |task: Task| Task { backend: "away".to_owned(), ..task };
     let far = bench.add(away(bench.task())).await;
     bench.clock.advance(Duration::from_secs(1));
     let near = bench.add(bench.task()).await;
     bench.add(away(bench.open_task("x"))).await;
     bench.add(bench.open_task("y")).await;
-    let next =
-        async |elsewhere: &[String]| bench.store.next_due(elsewhere).await.expect("the store can be read");
-    assert_eq!((next(&[]).await, next(&elsewhere).await), (far.due_at, near.due_at));
-    let claim = async |name: &str, elsewhere: &[String]| {
-        let rows = bench.store.claim(&holder(name), LEASE, 10, elsewhere).await.expect("rows can be claimed");
+    let [here, there] = ["forge", "away"].map(Served::named);
+    let both = [here.clone(), there.clone(), Served::named("gone")];
+    let due = bench.store.next_due(&both).await.expect("the store can be read");
+    assert_eq!(due, [near.due_at, far.due_at, None]);
+    assert_eq!(bench.store.next_due(&[]).await.expect("the store can be read"), []);
+    assert_eq!(claim(bench, "a", &here).await, [near.id]);
+    assert!(bench.next_due().await > Some(bench.clock.now()), "there is nothing to wake for");
+    assert_eq!(claim(bench, "a", &here).await, []);
+    assert_eq!(claim(bench, "b", &there).await, [far.id]);
+    assert_eq!(hold(bench, "a", std::slice::from_ref(&here)).await, ["y"]);
+    assert_eq!(hold(bench, "b", &both).await, ["x"]);
+    // A holder that is not connected any more gives the group up.
+    assert_eq!(hold(bench, "b", &[here]).await, Vec::<String>::new());
+    assert_eq!(hold(bench, "c", &[there]).await, ["x"]);
+}
+
+/// Two engines under one name are served apart.
+pub async fn rows_of_other_identities_stay(bench: &Bench) {
+    let ours = served("forge", Some("sim one"));
+    let other = served("forge", Some("sim two"));
+    let one = add(bench, bench.task(), Some("sim one")).await;
+    let two = add(bench, bench.task(), Some("sim two")).await;
+    let open = add(bench, bench.open_task("x"), Some("sim one")).await;
+    let list = async |served: &Served| {
+        let rows = bench.store.list_due(served, None, 10).await.expect("due rows can be read");
         rows.into_iter().map(|task| task.id).collect::<Vec<_>>()
     };
-    assert_eq!(claim("a", &elsewhere).await, [near.id]);
-    assert!(next(&elsewhere).await > Some(bench.clock.now()), "there is nothing to wake for");
-    assert_eq!(claim("a", &elsewhere).await, []);
-    assert_eq!(claim("b", &[]).await, [far.id]);
-
-    let hold = async |name: &str, elsewhere: &[String]| {
-        let held = bench.store.hold(&holder(name), LEASE, elsewhere).await.expect("groups can be held");
-        held.iter().map(|group| group.key.to_string()).collect::<Vec<_>>()
+    assert_eq!(list(&ours).await, std::slice::from_ref(&one.id));
+    assert_eq!(claim(bench, "a", &ours).await, [one.id]);
+    assert_eq!(claim(bench, "a", &ours).await, []);
+    assert_eq!(claim(bench, "b", &forge()).await, [two.id], "an engine that is not known serves all");
+    let group = Group { backend: "forge".to_owned(), key: GroupKey::new("x") };
+    let jobs = async |identity| {
+        let all = Timestamp::from_millis(0);
+        bench.store.open_jobs(&group, identity, all).await.expect("open jobs can be read").len()
     };
-    assert_eq!(hold("a", &elsewhere).await, ["y"]);
-    assert_eq!(hold("b", &[]).await, ["x"]);
-    // Whoever held one that is elsewhere now gives it up, at the latest when its lease runs out.
-    assert_eq!(hold("b", &elsewhere).await, Vec::<String>::new());
+    assert_eq!((jobs(Some("sim one")).await, jobs(Some("sim two")).await, jobs(None).await), (1, 0, 1));
+    assert_eq!(hold(bench, "b", &[other]).await, Vec::<String>::new());
+    assert_eq!(hold(bench, "a", &[ours]).await, ["x"]);
+    bench.update(&closed(open, bench.clock.now())).await;
+}
+
+/// A row without an identity gets the first that is connected, at a start or with a claim.
+pub async fn rows_without_identity_are_adopted(bench: &Bench) {
+    let [one, two] = ["sim one", "sim two"].map(|identity| served("forge", Some(identity)));
+    let adopt = async |served: &Served| bench.store.adopt(served).await.expect("rows can be adopted");
+    let old = bench.add(bench.task()).await;
+    add(bench, Task { backend: "other".to_owned(), ..bench.task() }, None).await;
+    assert_eq!(adopt(&forge()).await, [], "without an identity there is nothing to adopt for");
+    assert_eq!(adopt(&one).await, []);
+    assert_eq!(adopt(&two).await, [("sim one".to_owned(), 1)], "it has one now");
+    assert_eq!(claim(bench, "b", &two).await, []);
+    assert_eq!(claim(bench, "a", &one).await, [old.id]);
+    let late = bench.add(bench.task()).await;
+    assert_eq!(claim(bench, "b", &two).await, std::slice::from_ref(&late.id));
     bench.clock.advance(LEASE);
-    let mut all = hold("c", &[]).await;
-    all.sort();
-    assert_eq!(all, ["x", "y"]);
+    assert!(!claim(bench, "a", &one).await.contains(&late.id), "a claim adopts, too");
+}
+
+/// However much one owner has piled up, each owner's first row is claimed within one round.
+pub async fn large_backlog_serves_every_owner(bench: &Bench) {
+    for n in 0..600 {
+        bench.add(Task { owner: Owner::new(if n < 400 { "a" } else { "m" }), ..bench.task() }).await;
+    }
+    let later = Some(bench.clock.now() + Duration::from_secs(3600));
+    for n in 0..300 {
+        let owner = Owner::new(format!("b{n}"));
+        bench.add(Task { owner, due_at: later, ..bench.task() }).await;
+    }
+    bench.clock.advance(Duration::from_secs(1));
+    bench.add(Task { owner: Owner::new("z"), ..bench.task() }).await;
+    let mut cursor = None;
+    let mut owners = Vec::new();
+    for _ in 0..6 {
+        let request = ClaimRequest { served: forge(), limit: 2, cursor };
+        let claimed = bench.store.claim(&holder("a"), LEASE, &request).await.expect("rows can be claimed");
+        assert_eq!(claimed.tasks.len(), 2, "a claim takes what it may");
+        owners.extend(claimed.tasks.iter().map(|task| task.owner.as_str().to_owned()));
+        cursor = claimed.cursor;
+    }
+    let of = |owner: &str| owners.iter().filter(|name| *name == owner).count();
+    assert_eq!(of("z"), 1, "{owners:?}");
+    assert!(of("m") >= 2 && of("a") >= 3, "{owners:?}");
+}
+
+/// A list of due rows leases nothing and goes on after a row.
+pub async fn due_rows_are_listed_unleased(bench: &Bench) {
+    let mut rows = Vec::new();
+    for _ in 0..5 {
+        rows.push(bench.add(bench.task()).await);
+    }
+    bench.clock.advance(Duration::from_secs(1));
+    rows.push(bench.add(bench.task()).await);
+    bench.add(Task { due_at: Some(bench.clock.now() + LEASE), ..bench.task() }).await;
+    rows.sort_by(|a, b| (a.due_at, &a.id).cmp(&(b.due_at, &b.id)));
+    let list = async |after: Option<&Task>| {
+        let after = after.map(|task| (task.due_at.expect("it is due"), task.id.clone()));
+        bench.store.list_due(&forge(), after.as_ref(), 2).await.expect("due rows can be read")
+    };
+    assert_eq!(list(None).await, rows[..2]);
+    assert_eq!(list(Some(&rows[3])).await, rows[4..]);
+    assert_eq!(list(Some(&rows[5])).await, []);
+    assert_eq!(bench.claim("a").await.len(), 6);
+    assert_eq!(list(None).await, [], "they are leased");
+}
+
+/// Two processes with different engines under one name each watch their own jobs.
+pub async fn groups_of_two_identities_are_independent(bench: &Bench) {
+    let [one, two] = ["sim one", "sim two"].map(|identity| served("forge", Some(identity)));
+    add(bench, bench.open_task("x"), Some("sim one")).await;
+    let open = add(bench, bench.open_task("x"), Some("sim two")).await;
+    for _ in 0..2 {
+        assert_eq!(hold(bench, "a", std::slice::from_ref(&one)).await, ["x"]);
+        assert_eq!(hold(bench, "b", std::slice::from_ref(&two)).await, ["x"]);
+        assert_eq!(hold(bench, "c", std::slice::from_ref(&one)).await, Vec::<String>::new());
+    }
+    bench.update(&closed(open, bench.clock.now())).await;
+    assert_eq!(hold(bench, "b", &[two]).await, Vec::<String>::new());
+    assert_eq!(hold(bench, "a", &[one]).await, ["x"]);
+}
+
+/// As after the clock was set back: without it, a lease would last longer by as much.
+pub async fn leases_are_shortened(bench: &Bench) {
+    let (hour, short) = (Duration::from_secs(3600), Duration::from_secs(60));
+    let task = bench.add(bench.task()).await;
+    bench.add(bench.open_task("runs")).await;
+    let hold = async |name, lease| {
+        bench.store.hold(&holder(name), lease, &[forge()]).await.expect("groups can be held").len()
+    };
+    let request = ClaimRequest { served: forge(), limit: 9, cursor: None };
+    let claimed = bench.store.claim(&holder("a"), hour, &request).await.expect("rows can be claimed");
+    assert_eq!(claimed.tasks.len(), 1);
+    assert_eq!(hold("a", hour).await, 1);
+    bench.store.shorten_leases(short).await.expect("the store can be written");
+    assert!(bench.claim("b").await.is_empty(), "they are not over");
+    assert_eq!(hold("b", short).await, 0);
+    bench.clock.advance(Duration::from_secs(61));
+    assert_eq!(bench.claim("b").await, [task.id]);
+    assert_eq!(hold("b", hour).await, 1);
+    bench.store.shorten_leases(2 * hour).await.expect("the store can be written");
+    bench.clock.advance(short);
+    assert_eq!(hold("c", short).await, 0, "none lasts longer for it");
 }

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use super::Bench;
-use super::bench::{closed, pending, with_slots};
+use super::bench::{closed, forge, pending, with_slots};
 use crate::clock::Clock;
+use crate::tasks::store::Served;
 use crate::tasks::task::Task;
 
 async fn queue(bench: &Bench, slots: &[&str]) -> Task {
@@ -14,7 +15,7 @@ async fn queue(bench: &Bench, slots: &[&str]) -> Task {
 }
 
 pub async fn the_head_of_a_line_is_its_oldest_row(bench: &Bench) {
-    let heads = async || bench.store.heads().await.expect("the lines can be read");
+    let heads = async || bench.store.heads(&[forge()]).await.expect("the lines can be read");
     assert_eq!(heads().await, []);
     bench.add(with_slots(bench.task(), &["a"])).await;
     assert_eq!(heads().await, [], "it does not wait");
@@ -26,6 +27,19 @@ pub async fn the_head_of_a_line_is_its_oldest_row(bench: &Bench) {
     assert_eq!(heads().await, [first.clone(), second.clone(), third.clone()]);
     bench.update(&closed(first, bench.clock.now())).await;
     assert_eq!(heads().await, [second, third, behind], "the oldest line is first");
+}
+
+/// A row of a backend that is not connected does not block those behind it.
+pub async fn line_heads_are_of_connected_backends(bench: &Bench) {
+    bench.clock.advance(Duration::from_millis(1));
+    let job = pending(true, bench.clock.now());
+    let away = Task { backend: "away".to_owned(), job, ..with_slots(bench.task(), &["a"]) };
+    let away = bench.add(away).await;
+    let behind = queue(bench, &["a"]).await;
+    let heads = async |served: &[Served]| bench.store.heads(served).await.expect("the lines can be read");
+    assert_eq!(heads(&[forge()]).await, [behind]);
+    assert_eq!(heads(&[forge(), Served::named("away")]).await, [away]);
+    assert_eq!(heads(&[]).await, []);
 }
 
 pub async fn a_row_knows_how_many_wait_before_it(bench: &Bench) {

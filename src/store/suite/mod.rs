@@ -21,7 +21,7 @@ mod sessions;
 mod shared;
 mod tally;
 
-pub use bench::{Bench, ManualClock};
+pub use bench::{Bench, ManualClock, forge};
 pub use groups::*;
 pub use history::*;
 pub use insert::*;
@@ -61,6 +61,7 @@ macro_rules! store_suite {
             an_output_is_written_once
             an_update_takes_slots_only_where_places_are_left
             slots_are_free_when_the_job_is_closed
+            deep_json_stays_readable
             a_purge_deletes_what_has_expired_and_is_closed
             a_purge_leaves_nothing_of_a_row
 
@@ -69,18 +70,25 @@ macro_rules! store_suite {
             a_claim_takes_owners_in_turn
             rows_are_claimed_once_when_many_claim
             a_lease_that_ran_out_is_claimed_by_another
-            what_is_elsewhere_is_left_to_others
+            rows_of_unconnected_backends_stay
+            rows_of_other_identities_stay
+            rows_without_identity_are_adopted
+            large_backlog_serves_every_owner
+            due_rows_are_listed_unleased
             an_update_releases_only_the_holders_own_lease
             an_update_holds_a_lease_that_nobody_else_has
             the_next_due_time_respects_leases
+            leases_are_shortened
             the_time_is_what_leases_and_due_times_are_compared_with
 
             the_head_of_a_line_is_its_oldest_row
+            line_heads_are_of_connected_backends
             a_row_knows_how_many_wait_before_it
 
             one_holder_at_a_time_watches_a_group
             a_group_without_open_jobs_is_let_go
             a_group_can_be_held_when_its_lease_ran_out
+            groups_of_two_identities_are_independent
             letting_go_frees_groups_and_rows
             leaving_groups_keeps_rows
             open_jobs_are_told_from_a_moment_on
@@ -88,6 +96,7 @@ macro_rules! store_suite {
 
             an_entry_is_written_with_its_change_or_not_at_all
             entries_outlive_their_row_until_they_are_too_old
+            future_entry_does_not_stop_purge
 
             notices_are_owed_with_the_change_that_caused_them
             a_notice_is_owed_until_it_is_struck
@@ -98,6 +107,7 @@ macro_rules! store_suite {
 
             typical_is_the_median_of_the_newest_hundred
             the_first_seal_key_stays
+            facts_are_replaced
 
             an_ended_session_is_not_found_until_it_is_forgotten
             what_a_session_sets_is_its_own_until_it_is_forgotten

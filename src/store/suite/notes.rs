@@ -34,3 +34,15 @@ pub async fn the_first_seal_key_stays(bench: &Bench) {
     assert_eq!(key([1; 32]).await, [1; 32]);
     assert_eq!(key([2; 32]).await, [1; 32]);
 }
+
+/// A fact is read as it was last written.
+pub async fn facts_are_replaced(bench: &Bench) {
+    let fact = async |name| bench.store.fact(name).await.expect("facts can be read");
+    let set = async |name, value| bench.store.set_fact(name, value).await.expect("facts can be written");
+    assert_eq!(fact("a").await, None);
+    set("a", "1").await;
+    set("b", "2").await;
+    set("a", "3").await;
+    assert_eq!((fact("a").await.as_deref(), fact("b").await.as_deref()), (Some("3"), Some("2")));
+    assert_eq!(bench.store.write_failure(), None);
+}

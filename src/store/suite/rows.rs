@@ -3,13 +3,16 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use taskbridge_sdk::{OnBehalfOf, Output};
+use serde_json::{Value, json};
+use taskbridge_sdk::{
+    Answer, Ask, DEEPEST_VALUE, JobState, Level, Note, Observation, OnBehalfOf, Output, Question,
+};
 
 use super::Bench;
 use super::bench::{closed, limits, new, once, starting, verdict, with_slots};
 use crate::clock::Clock;
 use crate::tasks::store::{Change, Found, Lease, NewTask, Position, Reach, Updated};
-use crate::tasks::task::{Origin, Owner, Task, TaskId};
+use crate::tasks::task::{Asked, AskedStatus, Asker, Job, Noted, Origin, Owner, Spec, Task, TaskId};
 
 pub async fn a_row_is_found_by_those_who_see_its_tool_too(bench: &Bench) {
     let task = bench.add(bench.closed_task()).await;
@@ -187,7 +190,8 @@ pub async fn slots_are_free_when_the_job_is_closed(bench: &Bench) {
 }
 
 pub async fn a_purge_deletes_what_has_expired_and_is_closed(bench: &Bench) {
-    let purge = async |limit| bench.store.purge(limit).await.expect("the store can be written");
+    let purge =
+        async |limit| bench.store.purge(bench.clock.now(), limit).await.expect("the store can be written");
     let ended = [bench.add(bench.closed_task()).await, bench.add(bench.closed_task()).await];
     let open = bench.add(bench.open_task("g")).await;
     assert_eq!(purge(10).await, 0, "nothing has expired");
@@ -212,9 +216,62 @@ pub async fn a_purge_leaves_nothing_of_a_row(bench: &Bench) {
     assert_eq!(keyed(task.clone()).await, "created");
     bench.end_with(&closed(Task { version: 1, ..task.clone() }, bench.clock.now()), &Output::text("x")).await;
     bench.clock.advance(Duration::from_secs(7 * 86_400));
-    assert_eq!(bench.store.purge(10).await.expect("the store can be written"), 1);
+    assert_eq!(bench.store.purge(bench.clock.now(), 10).await.expect("the store can be written"), 1);
     assert_eq!(bench.store.output(&task.id).await.expect("the store can be read"), None);
-    assert!(bench.store.next_due(&[]).await.expect("the store can be read").is_none());
+    assert!(bench.next_due().await.is_none());
     // The same id, key and slot are as if they had never been.
     assert_eq!(keyed(task).await, "created");
+}
+
+/// A value that is nested this deep.
+fn nested(levels: usize) -> Value {
+    (0..levels)
+        .fold(json!("]}"), |value, level| if level % 2 == 0 { json!([value]) } else { json!({ "a": value }) })
+}
+
+/// What an older version wrote of a job, and of a call whose message was nested as deep as could be read.
+fn deep_task(bench: &Bench, value: &Value) -> Task {
+    let now = bench.clock.now();
+    let object = json!({ "x": value }).as_object().cloned().expect("it is an object");
+    let note = Note { n: 1, level: Level::Info, data: value.clone(), at: None };
+    let ask = Ask::Sampling(object.clone());
+    let question = Question { id: "q".to_owned(), message: "?".to_owned(), ask };
+    let status = AskedStatus::Answered { answer: Answer::Accept(object), attempts: 0, not_before: now };
+    let asked = Asked { status, ..Asked::new("q1".to_owned(), question, Asker::Job, now) };
+    let spec = Spec { target: value.clone(), arguments: json!({ "x": value }), sealed: None };
+    let job = Job::Starting { spec, attempts: 1, sought: None, not_before: now };
+    Task { notes: vec![Noted { note, seen_at: now }], questions: vec![asked], job, ..bench.task() }
+}
+
+/// Rows are readable whatever is nested in them, and nothing of it is lost: what is too deep is kept as text.
+pub async fn deep_json_stays_readable(bench: &Bench) {
+    for levels in (0..90).step_by(30).chain(90..135).chain([200]) {
+        let value = nested(levels);
+        let task = bench.add(deep_task(bench, &value)).await;
+        let read = bench.read(&task.id).await.expect("the row is there");
+        // A part that is text is quoted once more.
+        let plain = |value: &Value| value.to_string().replace(['"', '\\'], "");
+        let same = |found: &Value| plain(found) == plain(&value);
+        assert!(same(&read.notes[0].note.data), "{levels}");
+        let Job::Starting { spec, .. } = &read.job else { panic!("it is starting") };
+        assert!(same(&spec.arguments["x"]) && same(&spec.target), "{levels}");
+        if levels <= DEEPEST_VALUE {
+            assert_eq!(read, task, "{levels}");
+        }
+        let output = Output { structured: Some(value.clone()), ..Output::default() };
+        assert!(matches!(
+            bench.end_with(&closed(read, bench.clock.now()), &output).await,
+            Updated::Written(_)
+        ));
+        let kept = bench.store.output(&task.id).await.expect("the result can be read").expect("there is one");
+        assert!(same(&kept.structured.expect("it is kept")), "{levels}");
+    }
+    // What comes from jobs now is bounded before it is kept.
+    let seen =
+        Observation::new(JobState::Succeeded(Output { structured: Some(nested(127)), ..Output::default() }));
+    let JobState::Succeeded(bounded) = seen.made_harmless().state else { panic!("it succeeded") };
+    let task = bench.add(bench.task()).await;
+    bench.end_with(&closed(task.clone(), bench.clock.now()), &bounded).await;
+    let kept = bench.store.output(&task.id).await.expect("the result can be read");
+    assert_eq!(kept, Some(bounded), "an older version reads it, too");
 }

@@ -29,10 +29,10 @@ pub async fn an_ended_session_is_not_found_until_it_is_forgotten(bench: &Bench) 
     assert!(ended("n").await);
     assert!(!ended("m").await);
     bench.clock.advance(Duration::from_secs(59));
-    bench.store.purge(10).await.expect("the store can be written");
+    bench.store.purge(bench.clock.now(), 10).await.expect("the store can be written");
     assert!(ended("n").await);
     bench.clock.advance(Duration::from_secs(1));
-    bench.store.purge(10).await.expect("the store can be written");
+    bench.store.purge(bench.clock.now(), 10).await.expect("the store can be written");
     assert!(!ended("n").await);
 }
 
@@ -54,7 +54,7 @@ pub async fn what_a_session_sets_is_its_own_until_it_is_forgotten(bench: &Bench)
     assert!(set(bench, Setting::Unfollow("a:/c".to_owned())).await);
     assert_eq!(settings(bench, "n").await.follows.into_iter().collect::<Vec<_>>(), ["a:/a"]);
     bench.clock.advance(Duration::from_secs(60));
-    bench.store.purge(10).await.expect("the store can be written");
+    bench.store.purge(bench.clock.now(), 10).await.expect("the store can be written");
     assert_eq!(settings(bench, "n").await, Settings::default());
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::future::{join, join_all};
 
 use super::Bench;
-use super::bench::{LEASE, holder, limits, new, once, starting, verdict, with_slots};
+use super::bench::{LEASE, forge, holder, limits, new, once, starting, verdict, with_slots};
 use crate::tasks::store::{NewTask, Updated};
 use crate::tasks::task::Task;
 
@@ -51,7 +51,7 @@ pub async fn two_processes_never_claim_the_same_row(a: &Bench, b: &Bench) {
     let claim_all = async |bench: &Bench, name: &str| {
         let mut claimed = Vec::new();
         loop {
-            let rows = bench.store.claim(&holder(name), LEASE, 3, &[]).await.expect("rows can be claimed");
+            let rows = bench.claim_rows(name, 3).await;
             if rows.is_empty() {
                 return claimed;
             }
@@ -106,8 +106,8 @@ pub async fn of_two_processes_one_watches_a_group(a: &Bench, b: &Bench) {
     for n in 0..10 {
         a.add(a.open_task(&n.to_string())).await;
     }
-    let (by_a, by_b) = (holder("a"), holder("b"));
-    let (held, others) = join(a.store.hold(&by_a, LEASE, &[]), b.store.hold(&by_b, LEASE, &[])).await;
+    let (by_a, by_b, all) = (holder("a"), holder("b"), [forge()]);
+    let (held, others) = join(a.store.hold(&by_a, LEASE, &all), b.store.hold(&by_b, LEASE, &all)).await;
     let (held, others) = (held.expect("groups can be held"), others.expect("groups can be held"));
     assert_eq!(held.len() + others.len(), 10);
     assert!(!held.iter().any(|group| others.contains(group)));

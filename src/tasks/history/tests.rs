@@ -4,7 +4,8 @@ use serde_json::json;
 use taskbridge_sdk::{GroupKey, JobState, Observation, Output, Question, Timestamp};
 
 use super::*;
-use crate::tasks::machine::{self, Cancel, Failure, tests::row_of};
+use crate::tasks::machine::tests::{poll, row_of};
+use crate::tasks::machine::{self, Cancel, Failure};
 use crate::tasks::task::TaskId;
 
 /// A row, and all that was kept of it.
@@ -56,7 +57,7 @@ fn failure() -> Failure {
 }
 
 fn seen(state: JobState) -> Event {
-    Event::Observed(Observation::new(state))
+    poll(Observation::new(state))
 }
 
 fn outage() -> Fact {
@@ -78,7 +79,7 @@ fn a_life_is_told_in_its_order() {
     let mut asks = Observation::new(JobState::Running);
     asks.questions = vec![Question::form("x", "x?", json!({"type": "object", "properties": {}}))];
     let key = || "q1".to_owned();
-    assert_eq!(told.now_hears(Event::Observed(asks.clone())), [Fact::Asked(key())]);
+    assert_eq!(told.now_hears(poll(asks.clone())), [Fact::Asked(key())]);
     let until = told.now + Duration::from_secs(60);
     for (n, expected) in [(1, vec![Fact::Sent(key())]), (1, vec![]), (2, vec![])] {
         let delivering = Event::Delivering { key: key(), n, until: until + Duration::from_secs(n.into()) };
@@ -130,7 +131,7 @@ fn a_question_that_nobody_needs_to_answer_any_more_is_withdrawn() {
     let mut told = Told::opened();
     let mut asks = Observation::new(JobState::Running);
     asks.questions = vec![Question::form("x", "x?", json!({"type": "object", "properties": {}}))];
-    told.now_hears(Event::Observed(asks));
+    told.now_hears(poll(asks));
     assert_eq!(told.now_hears(seen(JobState::Running)), [Fact::Withdrawn("q1".to_owned())]);
 }
 
@@ -139,7 +140,7 @@ fn progress_every_second_for_a_day_is_kept_in_some_twenty_entries() {
     let mut told = Told::opened();
     for second in 0..86_400 {
         let seen = Observation::new(JobState::Running).with_progress(f64::from(second), None);
-        told.hears(Event::Observed(seen), Duration::from_secs(1));
+        told.hears(poll(seen), Duration::from_secs(1));
     }
     let of_progress = told.kept.iter().filter(|kept| matches!(kept.what[..], [Fact::Progress(_)])).count();
     assert!((15..21).contains(&of_progress), "{of_progress}");

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use taskbridge_sdk::{ErrorKind, GroupKey, JobHandle, JobState, Observation, Output, Timestamp};
 
-use super::{ASK_AGAIN, Failure, Step, backoff, end, end_with, notes, questions, wait_after};
+use super::{ASK_AGAIN, Failure, Step, backoff, deadline, end, end_with, notes, questions, wait_after};
 use crate::tasks::slots::is_of_owner;
-use crate::tasks::task::{Job, Outcome, Printed, Sought, Task, Trouble};
+use crate::tasks::task::{Job, Outcome, Printed, Sought, Task, Terms, Trouble};
 
 pub(super) fn intended(task: &mut Task, now: Timestamp) {
     if let Job::Pending { spec, attempts, .. } = &task.job {
@@ -83,12 +83,13 @@ pub(super) fn started(
         Job::Open { .. } | Job::Closed { handle: Some(_) } => {}
     }
     if let Some(seen) = first {
-        observed(step, seen, now);
+        observed(step, seen, now, Duration::ZERO, now);
     }
 }
 
 pub(super) fn start_failed(step: &mut Step, attempt: u32, may_exist: bool, failure: Failure, now: Timestamp) {
     let task = &mut step.task;
+    let out_of_time = now >= deadline::wait(task);
     let Job::Starting { spec, attempts, sought, not_before } = &mut task.job else { return };
     if *attempts != attempt {
         // An attempt that was overtaken: what it did not do is known from the later one.
@@ -118,7 +119,7 @@ pub(super) fn start_failed(step: &mut Step, attempt: u32, may_exist: bool, failu
             // The job may exist, and this attempt did not tell. What was looked for and not found counts from the
             // settle window; what could not be looked for gets the longer of the two deadlines.
             let looked = failure.kind == ErrorKind::Uncertain;
-            let patience = patience(task.terms.start_within, task.terms.settle_window, looked);
+            let patience = patience(&task.terms, looked, out_of_time);
             if is_over(sought, patience, now) {
                 task.job = Job::Closed { handle: None };
                 let message = format!("it is uncertain whether the job started: {}", failure.message);
@@ -145,14 +146,22 @@ fn is_over(sought: &mut Option<Sought>, patience: Duration, now: Timestamp) -> b
     sought.times >= LOOKS && now.since(sought.since) >= patience
 }
 
-fn patience(start_within: Duration, settle_window: Duration, looked: bool) -> Duration {
-    if looked { settle_window } else { settle_window.max(start_within) }
+/// How long a search goes on. When the task has waited for as long as it may, a search that was made ends it, and one that
+/// could not be made goes on for no longer than `outcome_grace`.
+fn patience(terms: &Terms, looked: bool, out_of_time: bool) -> Duration {
+    let patience = if looked { terms.settle_window } else { terms.settle_window.max(terms.start_within) };
+    match (out_of_time, looked) {
+        (false, _) => patience,
+        (true, true) => Duration::ZERO,
+        (true, false) => patience.min(terms.outcome_grace),
+    }
 }
 
 /// A search for an unwanted job came back without it, or not at all.
 pub(super) fn not_found(task: &mut Task, failure: Option<Failure>, now: Timestamp) {
+    let out_of_time = now >= deadline::wait(task);
     let Job::Starting { attempts, sought, not_before, .. } = &mut task.job else { return };
-    let patience = patience(task.terms.start_within, task.terms.settle_window, failure.is_none());
+    let patience = patience(&task.terms, failure.is_none(), out_of_time);
     if is_over(sought, patience, now) {
         task.job = Job::Closed { handle: None };
         // Where the cancellation was only requested, this is the moment at which it is known to hold.
@@ -163,11 +172,18 @@ pub(super) fn not_found(task: &mut Task, failure: Option<Failure>, now: Timestam
     }
 }
 
-pub(super) fn observed(step: &mut Step, seen: Observation, now: Timestamp) {
+pub(super) fn observed(
+    step: &mut Step,
+    seen: Observation,
+    began: Timestamp,
+    list_lag: Duration,
+    now: Timestamp,
+) {
     let task = &mut step.task;
     let Job::Open { handle, .. } = &task.job else { return };
     let handle = handle.clone();
-    task.look_at = None;
+    let is_overdue = deadline::decides(task, began);
+    (task.look_at, task.overdue) = (None, None);
     if !task.has_ended() {
         task.trouble = None;
         // A number that JSON cannot write would make the row unreadable.
@@ -188,7 +204,10 @@ pub(super) fn observed(step: &mut Step, seen: Observation, now: Timestamp) {
     }
     let (outcome, output, otherwise) = match seen.state {
         JobState::Queued | JobState::Running => {
-            questions::seen(task, seen.questions, now);
+            if is_overdue {
+                return deadline::still_runs(task, now);
+            }
+            questions::seen(task, seen.questions, began - list_lag, now);
             return;
         }
         JobState::Succeeded(output) => (Outcome::Succeeded, Some(output), "succeeded"),
@@ -224,9 +243,24 @@ pub(super) fn watched(task: &mut Task, until: Timestamp) {
 
 pub(super) fn look_failed(task: &mut Task, failure: Failure, now: Timestamp) {
     task.look_at = None;
-    if matches!(task.job, Job::Open { .. }) && !task.has_ended() {
+    if matches!(task.job, Job::Open { .. }) {
         trouble(task, &failure, now);
+        deadline::poll_failed(task, &failure, now);
     }
+}
+
+/// The adapter cannot look at the job: nothing more is done for it, and its end is not known.
+pub(super) fn look_crashed(task: &mut Task, times: u32, now: Timestamp) {
+    let Job::Open { handle, .. } = &task.job else { return };
+    task.job = Job::Closed { handle: Some(handle.clone()) };
+    (task.look_at, task.overdue) = (None, None);
+    questions::close_all(task);
+    let message = format!(
+        "the adapter of backend `{}` crashed {times} times in a row while it looked at this job; whether the job ended is not \
+         known, and the server's log says where the adapter crashed",
+        task.backend
+    );
+    end(task, Outcome::Broken, message, now);
 }
 
 pub(super) fn cancel_taken(task: &mut Task, now: Timestamp) {

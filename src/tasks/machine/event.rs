@@ -1,5 +1,7 @@
 //! What can happen to a task, and what comes of it. Plain data.
 
+use std::time::Duration;
+
 use taskbridge_sdk::{
     Answer, Error, ErrorKind, GroupKey, JobHandle, Observation, OnBehalfOf, Output, Timestamp, harmless,
 };
@@ -39,10 +41,22 @@ pub enum Event {
     NotFound,
     /// Such a search could not be made.
     FindFailed(Failure),
-    /// A look at the job.
-    Observed(Observation),
+    /// A poll of the job.
+    Observed {
+        /// What the engine reported.
+        seen: Observation,
+        /// When the poll began.
+        began: Timestamp,
+        /// See [`taskbridge_sdk::Questions::list_lag`].
+        list_lag: Duration,
+    },
     /// A look that failed.
     LookFailed(Failure),
+    /// A look crashed the adapter, as each one did before it.
+    LookCrashed {
+        /// How many in a row.
+        times: u32,
+    },
     /// The engine took the request to stop.
     CancelTaken,
     /// It did not.
@@ -121,7 +135,9 @@ pub enum Event {
     },
     /// An operator wants what is owed done now, whatever failed before.
     RetryNow,
-    /// The clock passed the task's deadline.
+    /// An operator gave the task up: how its job ends will not be known.
+    OutcomeUnknown,
+    /// The time to wait for a start is over. The deadline of a job is decided by [`Event::Observed`].
     DeadlinePassed,
     /// Nothing: the row is written for its lease alone.
     Nothing,
@@ -132,7 +148,7 @@ impl Event {
     /// that nothing can be seen. All else stays true however late it is written.
     pub fn passes(&self) -> bool {
         match self {
-            Event::Observed(seen) => !seen.state.has_ended(),
+            Event::Observed { seen, .. } => !seen.state.has_ended(),
             Event::LookFailed(_) => true,
             _ => false,
         }

@@ -8,19 +8,21 @@
 //! - A row that is unfinished, or whose job may still run, has a due time.
 //! - Nothing goes from "may have been sent" back to "never sent" but by the word of the attempt that was sent.
 
+pub(super) mod deadline;
 mod engine;
 mod event;
 mod notes;
 mod questions;
 
 pub use event::{Answerer, Cancel, Event, Failure, Step};
+pub(super) use questions::may_ask_again;
 
 use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBuilder};
 use taskbridge_sdk::{ErrorKind, JobKey, OnBehalfOf, Output, Timestamp};
 
-use super::task::{Asked, AskedStatus, Asker, Cancelling, Job, OnExpiry, Outcome, Task, TaskState};
+use super::task::{Asked, AskedStatus, Asker, Cancelling, Job, Outcome, Task, TaskState};
 
 /// A job that was asked to stop and still runs is asked again after this.
 const ASK_AGAIN: Duration = Duration::from_secs(600);
@@ -55,7 +57,7 @@ pub fn todo(task: &Task, now: Timestamp) -> Action {
     match &task.job {
         Job::Closed { .. } => Action::Rest,
         Job::Pending { queued, not_before, .. } => {
-            if now >= deadline(task) {
+            if now >= deadline::pending(task) {
                 Action::Expire
             } else if *queued || awaits_consent(task) || now < *not_before {
                 Action::Rest
@@ -73,8 +75,8 @@ pub fn todo(task: &Task, now: Timestamp) -> Action {
             }
         }
         Job::Open { .. } => {
-            if owes_deadline(task) && now >= deadline(task) {
-                return Action::Expire;
+            if deadline::open(task).is_some_and(|at| now >= at) {
+                return Action::Look;
             }
             if task.cancel.as_ref().is_some_and(|cancel| now >= cancel.not_before) {
                 return Action::Cancel;
@@ -127,16 +129,17 @@ fn apply(step: &mut Step, event: Event, now: Timestamp) {
         }
         Event::NotFound => engine::not_found(&mut step.task, None, now),
         Event::FindFailed(failure) => engine::not_found(&mut step.task, Some(failure), now),
-        Event::Observed(seen) => engine::observed(step, seen, now),
+        Event::Observed { seen, began, list_lag } => engine::observed(step, seen, began, list_lag, now),
         Event::LookFailed(failure) => engine::look_failed(&mut step.task, failure, now),
+        Event::LookCrashed { times } => engine::look_crashed(&mut step.task, times, now),
         Event::CancelTaken => engine::cancel_taken(&mut step.task, now),
         Event::CancelFailed(_) => engine::cancel_failed(&mut step.task, now),
         Event::CancelRequested { mode, on_behalf_of } => {
             cancel_requested(&mut step.task, mode, on_behalf_of, now);
         }
         Event::Answered { key, answer, by } => questions::answered(&mut step.task, &key, answer, by, now),
-        Event::AnswerTaken { key } => questions::handed_over(&mut step.task, &key),
-        Event::AnswerTooLate { key } => questions::too_late(&mut step.task, &key),
+        Event::AnswerTaken { key } => questions::handed_over(&mut step.task, &key, now),
+        Event::AnswerTooLate { key } => questions::too_late(&mut step.task, &key, now),
         Event::AnswerNotAllowed { key } => questions::not_allowed(&mut step.task, &key, now),
         Event::AnswerFailed { key, .. } => questions::hand_over_failed(&mut step.task, &key, now),
         Event::Delivering { key, n, until } => questions::delivering(&mut step.task, &key, n, until, now),
@@ -152,7 +155,8 @@ fn apply(step: &mut Step, event: Event, now: Timestamp) {
         Event::LogFollowed { until } => engine::log_followed(&mut step.task, until),
         Event::Watched { until } => engine::watched(&mut step.task, until),
         Event::RetryNow => retry_now(&mut step.task, now),
-        Event::DeadlinePassed => deadline_passed(&mut step.task, now),
+        Event::OutcomeUnknown => outcome_unknown(&mut step.task, now),
+        Event::DeadlinePassed => deadline::pending_passed(&mut step.task, now),
         Event::Nothing => {}
     }
 }
@@ -180,29 +184,18 @@ fn cancel_requested(task: &mut Task, mode: Cancel, on_behalf_of: Option<OnBehalf
     }
 }
 
-/// `max_runtime` is over.
-fn deadline_passed(task: &mut Task, now: Timestamp) {
-    if now < deadline(task) {
-        return;
-    }
-    match &task.job {
-        Job::Pending { .. } => {
-            let why = if awaits_consent(task) { "nobody confirmed it" } else { "it could not be started" };
-            let message = format!("not started: {why} within {}", in_words(task.terms.max_runtime));
-            task.job = Job::Closed { handle: None };
-            end(task, Outcome::Broken, message, now);
-        }
-        Job::Open { handle, .. } => {
-            let handle = handle.clone();
-            match task.terms.on_expiry {
-                OnExpiry::Cancel => wish_cancel(task, None, now),
-                OnExpiry::Abandon => task.job = Job::Closed { handle: Some(handle) },
-            }
-            let message = format!("ran longer than max_runtime ({})", in_words(task.terms.max_runtime));
-            end(task, Outcome::Broken, message, now);
-        }
-        Job::Starting { .. } | Job::Closed { .. } => {}
-    }
+/// An operator gave the task up. The job is closed under its handle, so that a late reply to its start does not open it
+/// again. Only a start that is still unresolved may bring a handle later, and that job is then watched to its end.
+fn outcome_unknown(task: &mut Task, now: Timestamp) {
+    let (handle, job) = match &task.job {
+        Job::Pending { .. } => (None, "its job was not started"),
+        Job::Starting { .. } => (None, "its job may have been started and may still run"),
+        Job::Open { handle, .. } => (Some(handle.clone()), "its job may still run"),
+        Job::Closed { .. } => return,
+    };
+    task.job = Job::Closed { handle };
+    questions::close_all(task);
+    end(task, Outcome::Broken, format!("outcome unknown: an operator abandoned the task; {job}"), now);
 }
 
 /// What is owed is due now. Attempts go on being counted: an answer to an earlier one may still come.
@@ -221,6 +214,9 @@ fn retry_now(task: &mut Task, now: Timestamp) {
                 }
             }
             task.look_at = Some(now);
+            if let Some(overdue) = &mut task.overdue {
+                overdue.not_before = now.min(overdue.not_before);
+            }
         }
         Job::Closed { .. } => {}
     }
@@ -244,6 +240,7 @@ fn end(task: &mut Task, outcome: Outcome, message: impl Into<String>, now: Times
     task.ended_at = Some(now);
     task.message = Some(message.into());
     task.trouble = None;
+    task.overdue = None;
     if outcome == Outcome::Cancelled {
         // An equal call wants its job run; a task that was cancelled cannot serve it.
         task.undelivered = None;
@@ -260,17 +257,6 @@ fn end_with(step: &mut Step, outcome: Outcome, message: String, output: Output, 
         step.output = Some(output);
         end(&mut step.task, outcome, message, now);
     }
-}
-
-/// The moment at which `max_runtime` is over.
-fn deadline(task: &Task) -> Timestamp {
-    task.created_at + task.terms.max_runtime
-}
-
-/// True while the deadline of an open job is still to be acted on: a task that waits for its job to stop ends then too,
-/// and a job that outlives its ended task is stopped or let go.
-fn owes_deadline(task: &Task) -> bool {
-    task.cancel.is_none() || !task.has_ended()
 }
 
 /// True while our own question before the start is open.
@@ -291,17 +277,14 @@ fn due(task: &Task) -> Option<Timestamp> {
         Job::Closed { .. } => None,
         Job::Pending { queued, not_before, .. } => {
             let waits = *queued || awaits_consent(task);
-            Some(if waits { deadline(task) } else { (*not_before).min(deadline(task)) })
+            let deadline = deadline::pending(task);
+            Some(if waits { deadline } else { (*not_before).min(deadline) })
         }
         Job::Starting { not_before, .. } => Some(*not_before),
         Job::Open { .. } => {
-            let stop = match &task.cancel {
-                Some(cancel) if owes_deadline(task) => cancel.not_before.min(deadline(task)),
-                Some(cancel) => cancel.not_before,
-                None => deadline(task),
-            };
-            let owed = task.questions.iter().filter_map(answer_due).chain(task.look_at);
-            Some(owed.fold(stop, Timestamp::min))
+            let cancel = task.cancel.as_ref().map(|cancel| cancel.not_before);
+            let answers = task.questions.iter().filter_map(answer_due);
+            answers.chain(cancel).chain(deadline::open(task)).chain(task.look_at).min()
         }
     }
 }

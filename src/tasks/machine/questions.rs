@@ -8,8 +8,11 @@ use super::{Answerer, backoff, end, wish_cancel};
 use crate::tasks::asking;
 use crate::tasks::task::{Asked, AskedStatus, Asker, Delivery, Job, OnRefusal, Outcome, Task};
 
-/// The job's open questions, as the engine has them now.
-pub(super) fn seen(task: &mut Task, questions: Vec<Question>, now: Timestamp) {
+/// The most questions that a row keeps; beyond them, the oldest closed ones are dropped.
+const MOST_KEPT: usize = 64;
+
+/// The questions that a poll has listed. What the engine accepted after `as_of` may still be listed, and is no new question.
+pub(super) fn seen(task: &mut Task, questions: Vec<Question>, as_of: Timestamp, now: Timestamp) {
     for asked in &mut task.questions {
         let gone = !questions.iter().any(|question| question.id == asked.question.id);
         if asked.asker == Asker::Job && gone {
@@ -20,9 +23,7 @@ pub(super) fn seen(task: &mut Task, questions: Vec<Question>, now: Timestamp) {
         return;
     }
     for question in questions {
-        // A question that is known is not asked again, also where the engine is slow to hear the answer.
-        let known = task.questions.iter().any(|a| a.asker == Asker::Job && a.question.id == question.id);
-        if known {
+        if is_known(task, &question.id, as_of) {
             continue;
         }
         if let Err(why) = asking::check(&question) {
@@ -30,17 +31,39 @@ pub(super) fn seen(task: &mut Task, questions: Vec<Question>, now: Timestamp) {
             let message = format!("the job's question {:?} cannot be asked: {why}", question.id);
             return stop(task, Outcome::Failed, None, message, now);
         }
-        let key = format!("q{}", task.questions.len() + 1);
-        task.questions.push(Asked {
-            key,
-            question,
-            asker: Asker::Job,
-            at: now,
-            status: AskedStatus::Open,
-            delivery: None,
-            answered_by: None,
-            answered_as: None,
-        });
+        ask(task, question, Asker::Job, now);
+    }
+}
+
+/// True if a listed question is one that was asked already: it is open, its answer is on its way, or was accepted so lately
+/// that the list may be older. One that was closed before is asked again, since it may be the next gate of the same name.
+fn is_known(task: &Task, id: &str, as_of: Timestamp) -> bool {
+    let mut same = task.questions.iter().filter(|a| a.asker == Asker::Job && a.question.id == id);
+    let is_recent = |asked: &Asked| asked.settled_at.is_some_and(|at| at >= as_of);
+    same.any(|asked| asked.status != AskedStatus::Closed || is_recent(asked))
+        || times_not_allowed(task, id) >= ASKED_AGAIN
+}
+
+/// True if a listed question has the id of one that was answered after `as_of`: a later poll shows whether it is a new one.
+pub(in crate::tasks) fn may_ask_again(task: &Task, listed: &[Question], as_of: Timestamp) -> bool {
+    let is_over = |asked: &Asked| asked.asker == Asker::Job && asked.status == AskedStatus::Closed;
+    let is_early = |asked: &Asked| is_over(asked) && asked.settled_at.is_some_and(|at| at >= as_of);
+    listed.iter().any(|q| task.questions.iter().any(|asked| asked.question.id == q.id && is_early(asked)))
+}
+
+fn times_not_allowed(task: &Task, id: &str) -> usize {
+    task.questions.iter().filter(|asked| asked.not_allowed && asked.question.id == id).count()
+}
+
+/// Asks a question under a key that was never used before in this task.
+fn ask(task: &mut Task, question: Question, asker: Asker, now: Timestamp) {
+    let last = task.questions.last().and_then(|asked| asked.key.strip_prefix('q')?.parse::<u32>().ok());
+    let key = format!("q{}", last.unwrap_or(0).saturating_add(1));
+    task.questions.push(Asked::new(key, question, asker, now));
+    if task.questions.len() > MOST_KEPT
+        && let Some(oldest) = task.questions.iter().position(|asked| asked.status == AskedStatus::Closed)
+    {
+        task.questions.remove(oldest);
     }
 }
 
@@ -109,8 +132,9 @@ fn stop(
     end(task, outcome, message, now);
 }
 
-pub(super) fn handed_over(task: &mut Task, key: &str) {
+pub(super) fn handed_over(task: &mut Task, key: &str, now: Timestamp) {
     if let Some(asked) = find(task, key) {
+        asked.settled_at.get_or_insert(now);
         let agreed = matches!(&asked.status, AskedStatus::Answered { answer: Answer::Accept(_), .. });
         // A page takes its time, and the job says when it is over.
         let visiting = agreed && matches!(asked.question.ask, Ask::Url(_));
@@ -122,9 +146,10 @@ pub(super) fn handed_over(task: &mut Task, key: &str) {
     }
 }
 
-pub(super) fn too_late(task: &mut Task, key: &str) {
+pub(super) fn too_late(task: &mut Task, key: &str, now: Timestamp) {
     if let Some(asked) = find(task, key) {
         asked.status = AskedStatus::Closed;
+        asked.settled_at.get_or_insert(now);
     }
     if !task.has_ended() {
         task.message = Some("an answer came too late: the job no longer waited for it".to_owned());
@@ -136,31 +161,22 @@ const ASKED_AGAIN: usize = 10;
 
 /// Asks the same anew. It has another key, since a client does not answer the same one twice.
 pub(super) fn not_allowed(task: &mut Task, key: &str, now: Timestamp) {
-    let count = task.questions.len();
     let ended = task.has_ended();
     let Some(asked) = find(task, key).filter(|asked| matches!(asked.status, AskedStatus::Answered { .. }))
     else {
         return;
     };
-    asked.status = AskedStatus::Closed;
+    (asked.status, asked.not_allowed) = (AskedStatus::Closed, true);
+    let (question, asker) = (asked.question.clone(), asked.asker);
     if ended {
         return;
     }
-    let again = Asked {
-        key: format!("q{}", count + 1),
-        at: now,
-        status: AskedStatus::Open,
-        delivery: None,
-        answered_by: None,
-        answered_as: None,
-        ..asked.clone()
-    };
-    let times = task.questions.iter().filter(|one| one.question.id == again.question.id).count();
-    let next = if times < ASKED_AGAIN { "it is asked again" } else { "it is asked here no more" };
+    let again = times_not_allowed(task, &question.id) < ASKED_AGAIN;
+    let next = if again { "it is asked again" } else { "it is asked here no more" };
     task.message =
         Some(format!("the answer was given by somebody who may not, and the job did not take it: {next}"));
-    if times < ASKED_AGAIN {
-        task.questions.push(again);
+    if again {
+        ask(task, question, asker, now);
     }
 }
 

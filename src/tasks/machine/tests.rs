@@ -1,7 +1,10 @@
 //! The machine's rules, held against random histories: random events in any order, late and doubled, and a driver
 //! that does what [`todo`] says against an engine whose replies get lost.
 
+mod deadlines;
 mod examples;
+mod outcome_unknown;
+mod questions;
 
 use std::time::Duration;
 
@@ -13,7 +16,7 @@ use taskbridge_sdk::{
 };
 
 use super::*;
-use crate::tasks::task::{OnRefusal, Origin, Owner, Printed, Spec, TaskId, Terms};
+use crate::tasks::task::{OnExpiry, OnRefusal, Origin, Owner, Printed, Spec, TaskId, Terms};
 
 const START: Timestamp = Timestamp::from_millis(1_000_000);
 
@@ -26,16 +29,7 @@ fn question(id: &str) -> Question {
 }
 
 fn row(confirm: bool, on_expiry: OnExpiry) -> Task {
-    let questions = confirm.then(|| Asked {
-        key: "q1".to_owned(),
-        question: question("confirm"),
-        asker: Asker::Confirm,
-        at: START,
-        status: AskedStatus::Open,
-        delivery: None,
-        answered_by: None,
-        answered_as: None,
-    });
+    let questions = confirm.then(|| Asked::new("q1".to_owned(), question("confirm"), Asker::Confirm, START));
     born(Task {
         id: TaskId::from_bytes([1; 20]),
         owner: Owner::new("ana"),
@@ -47,6 +41,8 @@ fn row(confirm: bool, on_expiry: OnExpiry) -> Task {
             ttl: Duration::from_secs(60),
             keep_result: Duration::from_secs(3600),
             max_runtime: Duration::from_secs(7200),
+            max_wait: None,
+            outcome_grace: Duration::from_secs(900),
             on_expiry,
             start_within: Duration::from_secs(300),
             settle_window: Duration::from_secs(120),
@@ -76,11 +72,21 @@ fn row(confirm: bool, on_expiry: OnExpiry) -> Task {
         cancel: None,
         questions: questions.into_iter().collect(),
         trouble: None,
+        overdue: None,
         look_at: None,
         undelivered: None,
         due_at: None,
         version: 1,
     })
+}
+
+/// A poll that began at [`START`].
+pub(crate) fn poll(seen: Observation) -> Event {
+    poll_at(seen, START)
+}
+
+fn poll_at(seen: Observation, began: Timestamp) -> Event {
+    Event::Observed { seen, began, list_lag: Duration::ZERO }
 }
 
 /// A row by this name that this session made.
@@ -143,7 +149,9 @@ fn events() -> impl Strategy<Value = Event> {
         Just(Event::Delivered),
         Just(Event::Abandoned),
         Just(Event::DeadlinePassed),
+        (5..7u32).prop_map(|times| Event::LookCrashed { times }),
         Just(Event::RetryNow),
+        Just(Event::OutcomeUnknown),
         (0..90u64).prop_map(|after| Event::Watched { until: START + Duration::from_secs(after) }),
         Just(Event::CancelRequested { mode: Cancel::Settle, on_behalf_of: None }),
         Just(Event::CancelRequested { mode: Cancel::Request, on_behalf_of: None }),
@@ -155,7 +163,7 @@ fn events() -> impl Strategy<Value = Event> {
         }),
         failures().prop_map(Event::FindFailed),
         failures().prop_map(Event::LookFailed),
-        observations().prop_map(Event::Observed),
+        observations().prop_map(poll),
         (key(), answers).prop_map(|(key, answer)| Event::Answered { key, answer, by: somebody().into() }),
         key().prop_map(|key| Event::AnswerTaken { key }),
         key().prop_map(|key| Event::AnswerTooLate { key }),

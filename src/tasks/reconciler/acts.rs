@@ -1,23 +1,25 @@
-//! Acts: start, find, cancel, answer, settle. Claim due rows, perform the one impure line that each calls for, write
-//! what came of it.
+//! Acts: start, find, cancel, answer, settle. For each leased row, perform the one impure line that it calls for, and
+//! write what came of it. Each row comes with a place at its backend.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{self, FuturesUnordered, StreamExt};
 use taskbridge_sdk::{Answer, Backend, Error, JobSpec, Result, Started, Taken};
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, Span};
 
 use super::Core;
+use super::claims::Claims;
+use super::engine::Place;
 use crate::tasks::audit::Event as Told;
 use crate::tasks::history::{CallTo, Happened};
 use crate::tasks::ledger::{Commit, Look};
 use crate::tasks::machine::{self, Action, Event, Failure};
 use crate::tasks::service::{Afterwards, Fresh, Orphan};
-use crate::tasks::store::Lease;
+use crate::tasks::store::{Lease, StoreError};
 use crate::tasks::task::{Asked, AskedStatus, Job, Spec, Task};
 
 /// For so long a row is known that this process wrote: short beside any lease.
@@ -32,6 +34,8 @@ pub(super) struct Leased {
     unsent: bool,
     /// Set while it is not known whether the row was written at all.
     orphan: Option<Orphan>,
+    /// The place at its backend, until the call is made or given up.
+    place: Option<Place>,
 }
 
 impl Core {
@@ -39,65 +43,40 @@ impl Core {
     pub(super) async fn acts(&self, fresh: &mut mpsc::Receiver<Fresh>, stop: &CancellationToken) {
         let mut running = FuturesUnordered::new();
         // A stream keeps its place between polls, so a claim that is under way is never dropped with its rows.
-        let claims = stream::unfold((), |()| async { Some((self.claim_due().await, ())) });
+        let claims = stream::unfold(Claims::new(self.engines.clone()), async |mut claims| {
+            let leased = self.claim_due(&mut claims).await;
+            Some((leased, claims))
+        });
         let mut claims = std::pin::pin!(claims);
         loop {
-            let room = running.len() < self.settings.max_acts;
-            // In this order always, so that a simulation can replay it. A flood of due rows goes before fresh ones,
-            // which are claimed like any other if that takes longer than their lease.
+            // Acts that hold a place are bounded by the places, and keep no other act waiting.
+            let room = running.len() < self.settings.max_acts + self.engines.capacity();
+            // In this order always, so that a simulation can replay it. Fresh rows hold places, and never wait for room: a
+            // lease that runs out here would hide that their starts were not sent.
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
                 Some(()) = running.next(), if !running.is_empty() => {}
-                Some((rows, since)) = claims.next(), if room => {
-                    running.extend(rows.into_iter().map(|task| self.act(Leased::claimed(task, since), stop)));
+                Some(rows) = claims.next(), if room => {
+                    running.extend(rows.into_iter().map(|leased| self.act(leased)));
                 }
-                Some(fresh) = fresh.recv(), if room => running.push(self.act(Leased::fresh(fresh), stop)),
+                Some(fresh) = fresh.recv() => running.push(self.act(Leased::fresh(fresh))),
             }
         }
         // What was handed over was promised a start; the promise is in the row, but it is quicker kept here.
         while let Ok(fresh) = fresh.try_recv() {
-            running.push(self.act(Leased::fresh(fresh), stop));
+            running.push(self.act(Leased::fresh(fresh)));
         }
         while running.next().await.is_some() {}
     }
 
-    /// Waits until rows are due, and claims them. The moment is one before their leases began.
-    async fn claim_due(&self) -> (Vec<Task>, Instant) {
-        let batch = self.settings.max_acts.clamp(1, 64);
-        loop {
-            let store = &self.ledger.store;
-            let (since, elsewhere) = (Instant::now(), self.ledger.tools.elsewhere());
-            let due = match store.claim(&self.holder, self.settings.lease, batch, &elsewhere).await {
-                Ok(rows) if !rows.is_empty() => return (rows, since),
-                Ok(_) => store.next_due(&elsewhere).await,
-                Err(error) => Err(error),
-            };
-            let now = self.ledger.now();
-            let tick = now + self.settings.tick;
-            let wake = match due {
-                Ok(due) => due.map_or(tick, |due| due.min(tick)),
-                Err(error) => {
-                    tracing::warn!(%error, "due rows cannot be claimed");
-                    tick
-                }
-            };
-            self.ledger.nudge.sleeps_until(wake);
-            tokio::select! {
-                biased;
-                () = tokio::time::sleep(wake.since(now).max(Duration::from_millis(1))) => {}
-                () = self.ledger.nudge.due.notified() => {}
-            }
-        }
-    }
-
     /// Does what is owed for one row now, and gives it back.
-    async fn act(&self, mut leased: Leased, stop: &CancellationToken) {
+    async fn act(&self, mut leased: Leased) {
         let Some(_hand) = self.in_hand.take(&leased.task.id) else {
             // Another act of ours on it is at work or still being written, and its end gives the row back. Its lease may be a
             // later one than this, which waited for its turn until it had run out, and must not be ended under it.
             if leased.unsent {
-                self.say_unsent(&leased).await;
+                self.say_unsent(leased).await;
             }
             return;
         };
@@ -106,56 +85,58 @@ impl Core {
         {
             return;
         }
+        if leased.place.is_none() {
+            return self.put_back(leased).await;
+        }
         match self.owed(&leased) {
             // Time was set right since the start was committed, and it is a moment too early for it: that it was not
             // sent must not be forgotten with the lease.
-            Action::Rest if leased.unsent => return self.put_back(&leased).await,
+            Action::Rest if leased.unsent => return self.put_back(leased).await,
             Action::Rest => return self.release(&leased.task).await,
             Action::Expire => return self.finish(&leased.task, Event::DeadlinePassed).await,
             _ => {}
         }
-        let place = tokio::select! {
-            biased;
-            place = self.engines.place(&leased.task.backend) => place,
-            () = tokio::time::sleep(self.settings.lease / 6) => return self.put_back(&leased).await,
-            // Whoever has a place calls sooner.
-            () = stop.cancelled() => return self.put_back(&leased).await,
-        };
-        // The place in the backend's line comes first. What is owed is asked again once the row is known as it is now
-        // and the lease is known to outlast a call, so that nothing lies between them and the call. What this process
-        // wrote a moment ago is known: a client that has cancelled it since is as if it had done so a moment later.
-        if !leased.is_new() && !self.hold(&mut leased).await {
-            return;
+        // What is owed is asked again once the row is known as it is now and the lease is known to outlast a call, so that
+        // nothing lies between them and the call. What this process wrote a moment ago is known: a client that has
+        // cancelled it since is as if it had done so a moment later.
+        if !leased.is_new() {
+            match self.hold(leased).await {
+                Some(held) => leased = held,
+                None => return,
+            }
         }
         let owed = self.owed(&leased);
         let pending = matches!(leased.task.job, Job::Pending { .. });
-        if matches!(owed, Action::Start { .. }) && pending && !self.intend(&mut leased).await {
-            return;
+        if matches!(owed, Action::Start { .. }) && pending {
+            match self.intend(leased).await {
+                Some(intended) => leased = intended,
+                None => return,
+            }
         }
         // A store can be slow to answer a write, and the lease has begun with the write.
         if leased.since.elapsed() > self.settings.lease / 3 {
-            return self.put_back(&leased).await;
+            return self.put_back(leased).await;
         }
         let span = span(&leased.task, &owed);
-        self.perform(leased, owed, place).instrument(span).await;
+        self.perform(leased, owed).instrument(span).await;
     }
 
     /// Makes the call that is owed, and writes what came of it.
-    async fn perform(&self, leased: Leased, owed: Action, place: Option<OwnedSemaphorePermit>) {
+    async fn perform(&self, leased: Leased, owed: Action) {
         let begun = Instant::now();
         let (to, event) = match owed {
-            Action::Rest if leased.unsent => return self.put_back(&leased).await,
+            Action::Rest if leased.unsent => return self.put_back(leased).await,
             Action::Rest => return self.release(&leased.task).await,
             Action::Expire => return self.finish(&leased.task, Event::DeadlinePassed).await,
             Action::Start { may_exist } => (CallTo::Start, self.start(&leased.task, may_exist).await),
             // Nobody wants it any more, and it was not sent.
-            Action::Find if leased.unsent => return self.put_back(&leased).await,
+            Action::Find if leased.unsent => return self.put_back(leased).await,
             Action::Find => (CallTo::Find, self.find(&leased.task).await),
             Action::Cancel => (CallTo::Cancel, self.cancel(&leased.task).await),
             Action::Look => (CallTo::Look, self.look(&leased.task).await),
             Action::Answer { key } => (CallTo::Answer, self.answer(&leased.task, &key).await),
         };
-        drop(place);
+        drop(leased.place);
         self.finish(&leased.task, event.after_call(to, begun.elapsed())).await;
     }
 
@@ -163,21 +144,29 @@ impl Core {
     async fn adopt(&self, leased: &mut Leased, orphan: Orphan) -> bool {
         // A write waits for its turn behind the insert, if that is still on its way; a read would not.
         let hold = Lease::Hold(&self.holder, self.settings.lease);
-        let since = Instant::now();
-        match self.ledger.commit(&leased.task, Event::Nothing, hold).await {
-            Ok(Commit::Done(task)) => *leased = Leased::unsent(task, since),
-            // There is none, or somebody has written it since: who holds the row looks at it anew anyway.
-            Ok(Commit::Conflict | Commit::NoSlot(_)) => match self.ledger.read(&leased.task.id).await {
-                Ok(Some(_)) => {}
-                Ok(None) => return false,
-                Err(error) => {
-                    tracing::warn!(%error, task = ?leased.task.id, "a row that nobody waits for cannot be read");
-                    return false;
+        loop {
+            let since = Instant::now();
+            let written = match self.ledger.commit(&leased.task, Event::Nothing, hold).await {
+                Ok(Commit::Done(task)) => {
+                    (leased.task, leased.since) = (task, since);
+                    Ok(true)
                 }
-            },
-            Err(error) => {
-                tracing::warn!(%error, task = ?leased.task.id, "a row that nobody waits for cannot be held");
-                return false;
+                // There is none, or somebody has written it since: who holds the row looks at it anew anyway.
+                Ok(Commit::Conflict | Commit::NoSlot(_)) => {
+                    self.ledger.read(&leased.task.id).await.map(|row| row.is_some())
+                }
+                Err(error) => Err(error),
+            };
+            match written {
+                Ok(true) => break,
+                Ok(false) => return false,
+                Err(error) => {
+                    tracing::warn!(%error, task = ?leased.task.id, "a row that nobody waits for cannot be held");
+                    if !matches!(error, StoreError::Unavailable(_)) {
+                        return false;
+                    }
+                    tokio::time::sleep(self.settings.tick).await;
+                }
             }
         }
         self.ledger.audit.note(Told::Created(&leased.task));
@@ -199,25 +188,54 @@ impl Core {
         }
     }
 
-    /// Gives back a row that cannot be acted on now.
-    pub(super) async fn put_back(&self, leased: &Leased) {
-        if !self.say_unsent(leased).await {
-            self.give_back(&leased.task).await;
+    /// Gives back a row that cannot be acted on now, and its place.
+    pub(super) async fn put_back(&self, leased: Leased) {
+        if leased.unsent {
+            return self.say_unsent(leased).await;
+        }
+        let task = leased.task;
+        drop(leased.place);
+        match self.ledger.commit(&task, Event::NoPlace, Lease::Release(&self.holder)).await {
+            Ok(Commit::Done(_)) => {}
+            Ok(Commit::Conflict | Commit::NoSlot(_)) => self.give_back(&task).await,
+            Err(error) => tracing::warn!(%error, task = ?task.id, "a row cannot be put back"),
         }
     }
 
-    /// Says that a row was not acted on, and ends its lease. That a start was not sent is said only while nobody else can
-    /// have claimed the row: it is written on the very version that was leased. False if there is another by now.
-    async fn say_unsent(&self, leased: &Leased) -> bool {
-        let event = if leased.unsent { Event::Unsent } else { Event::NoPlace };
-        match self.ledger.commit(&leased.task, event, Lease::Release(&self.holder)).await {
-            Ok(Commit::Done(_)) => true,
-            Ok(Commit::Conflict | Commit::NoSlot(_)) => false,
-            Err(error) => {
-                tracing::warn!(%error, task = ?leased.task.id, "a row cannot be put back");
-                true
+    /// Writes that a start was not sent, and ends the lease. Whoever finds the row as one that may have been sent would
+    /// have to take it for uncertain, so this is not given up while the store is away.
+    ///
+    /// It holds only while nobody else can have acted on the row: on the very version that was leased, or on one that was
+    /// read within the lease.
+    async fn say_unsent(&self, leased: Leased) {
+        let Leased { mut task, since, place, .. } = leased;
+        drop(place);
+        let is_ours = |now: &Job| same_attempt(now, &task.job);
+        let id = task.id.clone();
+        let mut row = task.clone();
+        loop {
+            let read = match self.ledger.commit(&row, Event::Unsent, Lease::Release(&self.holder)).await {
+                Ok(Commit::Done(_)) => return,
+                Ok(Commit::Conflict | Commit::NoSlot(_)) => self.ledger.read(&id).await,
+                Err(error) => Err(error),
+            };
+            match read {
+                Ok(Some(now)) if is_ours(&now.job) && since.elapsed() < self.settings.lease => row = now,
+                Ok(Some(now)) => {
+                    task = now;
+                    break;
+                }
+                Ok(None) => return,
+                Err(error) => {
+                    tracing::warn!(%error, task = ?id, "it cannot be written yet that a start was not sent");
+                    if !matches!(error, StoreError::Unavailable(_)) {
+                        return;
+                    }
+                    tokio::time::sleep(self.settings.tick).await;
+                }
             }
         }
+        self.give_back(&task).await;
     }
 
     /// Writes what came of an act and gives the row back. What is owed next, if anything, is claimed like any other
@@ -229,7 +247,7 @@ impl Core {
         }
         // After a look that an operator wanted, whoever watches the group need not wait any longer either.
         let wants_look =
-            matches!(happened.event, Event::CancelTaken | Event::AnswerTaken { .. } | Event::Observed(_));
+            matches!(happened.event, Event::CancelTaken | Event::AnswerTaken { .. } | Event::Observed { .. });
         let written = self.note(task, happened, Lease::Release(&self.holder)).await;
         if wants_look {
             self.ledger.nudge.looks.put(Look::Task(task.id.clone()));
@@ -248,40 +266,52 @@ impl Core {
         }
     }
 
-    /// Makes sure that the row is as it is now, and that the lease outlives one more call to an engine. False if the row
-    /// is somebody else's.
-    async fn hold(&self, leased: &mut Leased) -> bool {
+    /// Makes sure that the row is as it is now, and that the lease outlives one more call to an engine. None if the row
+    /// is somebody else's, or cannot be held.
+    async fn hold(&self, leased: Leased) -> Option<Leased> {
         let row = match self.ledger.read(&leased.task.id).await {
             Ok(Some(row)) => row,
-            Ok(None) => return false,
+            Ok(None) => return None,
             Err(error) => {
                 tracing::warn!(%error, task = ?leased.task.id, "a leased row cannot be read");
-                return false;
+                self.forget(leased).await;
+                return None;
             }
         };
         let age = leased.since.elapsed();
-        if row.version == leased.task.version && age < self.settings.lease / 6 {
-            return true;
+        let same = row.version == leased.task.version;
+        if same && age < self.settings.lease / 6 {
+            return Some(leased);
         }
         // Somebody wrote the row, or the lease is old: take it anew, unless it is another's by now. Within the lease
-        // nobody else can have acted on the row, so what was not sent still was not.
-        let unsent = leased.unsent && row.job == leased.task.job && age < self.settings.lease;
+        // nobody else can have acted on the row, nor if it is as it was, so what was not sent still was not.
+        let within = age < self.settings.lease && same_attempt(&row.job, &leased.task.job);
+        let unsent = leased.unsent && (same || within);
         let since = Instant::now();
         let lease = Lease::Hold(&self.holder, self.settings.lease);
         match self.ledger.commit(&row, Event::Nothing, lease).await {
-            Ok(Commit::Done(task)) => {
-                *leased = Leased { task, since, unsent, orphan: None };
-                true
-            }
+            Ok(Commit::Done(task)) => Some(Leased { task, since, unsent, ..leased }),
             Ok(Commit::Conflict | Commit::NoSlot(_)) => {
                 tracing::debug!(task = ?row.id, "a leased row was changed before it was acted on");
-                self.give_back(&row).await;
-                false
+                if unsent {
+                    self.say_unsent(leased).await;
+                } else {
+                    self.give_back(&row).await;
+                }
+                None
             }
             Err(error) => {
                 tracing::warn!(%error, task = ?row.id, "a lease cannot be prolonged");
-                false
+                self.forget(leased).await;
+                None
             }
+        }
+    }
+
+    /// Lets the lease of a row run out that cannot be read or written, unless that would hide that nothing was sent.
+    async fn forget(&self, leased: Leased) {
+        if leased.unsent {
+            self.say_unsent(leased).await;
         }
     }
 
@@ -291,26 +321,25 @@ impl Core {
         self.ledger.nudge.due.notify_one();
     }
 
-    /// Commits that a start is about to be sent. False if it must not be.
-    async fn intend(&self, leased: &mut Leased) -> bool {
+    /// Commits that a start is about to be sent. None if it must not be.
+    async fn intend(&self, leased: Leased) -> Option<Leased> {
         let hold = Lease::Hold(&self.holder, self.settings.lease);
         let since = Instant::now();
         match self.ledger.commit(&leased.task, Event::Intended, hold).await {
-            Ok(Commit::Done(task)) => {
-                *leased = Leased::unsent(task, since);
-                true
-            }
+            Ok(Commit::Done(task)) => Some(Leased { task, since, unsent: true, ..leased }),
             Ok(Commit::NoSlot(_)) => {
                 self.note(&leased.task, Event::NoSlot, Lease::Release(&self.holder)).await;
-                false
+                None
             }
             Ok(Commit::Conflict) => {
                 self.give_back(&leased.task).await;
-                false
+                None
             }
             Err(error) => {
+                // Whether it was written is not known, and neither is whose attempt a row would show that has one: it is
+                // left to the lease, and looked for then.
                 tracing::warn!(%error, task = ?leased.task.id, "a start cannot be committed, so it is not sent");
-                false
+                None
             }
         }
     }
@@ -368,10 +397,11 @@ impl Core {
 
     async fn look(&self, task: &Task) -> Event {
         let Some(handle) = task.handle() else { return Event::Nothing };
+        let (began, list_lag) = (self.ledger.now(), self.engines.list_lag(&task.backend));
         let seen =
             self.call(task, Error::unavailable, |backend| async move { backend.observe(handle).await });
         match seen.await {
-            Ok(seen) => Event::Observed(self.judged(&task.tool, seen)),
+            Ok(seen) => Event::Observed { seen: self.judged(&task.tool, seen), began, list_lag },
             Err(error) => Event::LookFailed(Failure::from(&error)),
         }
     }
@@ -493,18 +523,21 @@ impl Leased {
         self.unsent && self.orphan.is_none() && self.since.elapsed() < MOMENT
     }
 
-    /// A row that this process wrote as "about to be sent".
-    pub(super) fn unsent(task: Task, since: Instant) -> Self {
-        Self { task, since, unsent: true, orphan: None }
-    }
-
     /// A row that was handed over to be started.
-    pub(super) fn fresh(Fresh { task, since, orphan }: Fresh) -> Self {
-        Self { task, since, unsent: true, orphan }
+    pub(super) fn fresh(Fresh { task, since, orphan, place }: Fresh) -> Self {
+        Self { task, since, unsent: true, orphan, place }
     }
 
     /// A row that was found due.
-    fn claimed(task: Task, since: Instant) -> Self {
-        Self { task, since, unsent: false, orphan: None }
+    pub(super) fn claimed(task: Task, since: Instant, place: Place) -> Self {
+        Self { task, since, unsent: false, orphan: None, place: Some(place) }
+    }
+}
+
+/// True if both are the same attempt to start a job.
+fn same_attempt(one: &Job, other: &Job) -> bool {
+    match (one, other) {
+        (Job::Starting { attempts: one, .. }, Job::Starting { attempts: other, .. }) => one == other,
+        _ => false,
     }
 }

@@ -1,18 +1,22 @@
 //! The agenda of one group: which open job is to be looked at when. Memory only, and pure but for the instants that it
 //! is handed; losing it costs one extra look at each job.
 
+mod poll;
+
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::Hasher;
 use std::io;
 use std::time::Duration;
 
-use taskbridge_sdk::{ErrorKind, JobHandle, JobState, Observation, Subject, Timestamp};
+use taskbridge_sdk::{JobHandle, JobState, Observation, Subject, Timestamp};
 use tokio::time::Instant;
+
+pub(super) use poll::{Due, Fault, Seen, Sighting};
 
 use crate::tasks::pace::Pace;
 use crate::tasks::store::OpenJob;
-use crate::tasks::task::{Job, NEWLY_STARTED, Task, TaskId};
+use crate::tasks::task::{NEWLY_STARTED, TaskId};
 
 /// Where the engine says when a job changes, a look is only for hints that were lost, and there is no hurry.
 pub(super) const HINTED: Duration = Duration::from_millis(250);
@@ -26,6 +30,14 @@ const TYPICAL_FOR: Duration = Duration::from_secs(10);
 const MISSED: u32 = 4;
 /// With this doubt, hints are not relied on.
 const DOUBTED: u32 = 8;
+
+/// After so many faulty sweeps in a row a job is polled alone: more than halving the largest sweep takes.
+const MAX_UNDECIDED: u32 = 10;
+/// A job whose look crashed the adapter this often in a row is given up, if the adapter answered for another job of the
+/// group meanwhile, or else [`CRASHES_ALONE`] after the first crash.
+const MAX_CRASHES: u32 = 5;
+/// How long an adapter that crashes for every job of a group gets: perhaps the engine is what makes it crash, for a while.
+const CRASHES_ALONE: Duration = Duration::from_secs(900);
 
 /// A look may be early by the wait for it divided by this, where it saves a sweep of its own. The waits of jobs that were
 /// started together are spread as widely.
@@ -42,6 +54,17 @@ pub(super) struct Agenda {
     jobs: HashMap<TaskId, Entry>,
     by_handle: HashMap<JobHandle, TaskId>,
     order: Order,
+    /// The same for jobs that are looked at one by one, since the adapter crashed or hung over each of them.
+    alone: Order,
+    /// The one of them that is being looked at.
+    looking_alone: Option<TaskId>,
+    /// Jobs of sweeps that crashed or hung, and of how many in a row, until a sweep without the faulty one clears them.
+    undecided: HashMap<TaskId, u32>,
+    /// The most jobs in a sweep: halved where the adapter crashes or hangs over a sweep, until the job is found that does it,
+    /// and doubled where it answers.
+    most: usize,
+    /// When it last answered for a job.
+    answered: Option<Instant>,
     /// How long jobs of each tool usually take, and when that was read.
     typical: HashMap<String, (Instant, Option<Duration>)>,
     /// The jobs that somebody watched, or whose logs somebody followed, when the store was last asked.
@@ -66,6 +89,8 @@ type Order = BTreeSet<(Instant, TaskId)>;
 struct Entry {
     tool: String,
     handle: JobHandle,
+    /// When it was put on the agenda.
+    added: Instant,
     started: Instant,
     /// Where the job's age is counted from: its start, or when something last happened to it.
     since: Instant,
@@ -81,10 +106,22 @@ struct Entry {
     blank: bool,
     log_followed: bool,
     failures: u32,
+    /// Set once the adapter crashed or hung over this job alone, until it answers for it.
+    suspect: Option<Suspect>,
     /// True if somebody said that the job changed, or will, since it was last seen.
     prompted: bool,
     /// True if that was said while it was being looked at, so that it must be looked at again.
     again: bool,
+    /// True if the job was closed while it was being polled.
+    closed: bool,
+}
+
+/// A job that the adapter cannot be asked for together with others.
+#[derive(Clone, Copy)]
+struct Suspect {
+    since: Instant,
+    /// How often in a row a look at it crashed.
+    crashes: u32,
 }
 
 impl Entry {
@@ -112,66 +149,6 @@ impl io::Write for Digest {
     }
 }
 
-/// Jobs that are due for a look.
-pub(super) struct Due {
-    /// What the engine is asked for.
-    pub(super) subjects: Vec<Subject>,
-    /// The same jobs, in the same order.
-    pub(super) jobs: Vec<Sighting>,
-    /// How long the first of them has been due.
-    pub(super) late: Duration,
-}
-
-/// A job that is due for a look.
-pub(super) struct Sighting {
-    pub(super) id: TaskId,
-    /// What was last seen and written.
-    pub(super) digest: Option<u64>,
-    /// The version of the row that was known before the look.
-    pub(super) version: u64,
-    /// True if the last look failed, and the row says so.
-    pub(super) troubled: bool,
-    /// True if its row is to be asked whether somebody follows the log.
-    pub(super) ask_of_log: bool,
-}
-
-/// What a look came to.
-pub(super) enum Seen {
-    /// The job was seen, and the row says what was seen.
-    Observed { digest: u64, log_followed: bool, version: u64 },
-    /// The job has ended, and the row says so.
-    Ended,
-    /// The engine failed, and the row says so.
-    Failed { kind: ErrorKind, version: u64 },
-    /// The row could not be read or written.
-    Unwritten,
-    /// Somebody else has written the row since the look was begun, so that nothing was written.
-    Overtaken { version: u64 },
-    /// The row is gone.
-    RowGone,
-}
-
-impl Seen {
-    pub(super) fn failure(&self) -> Option<ErrorKind> {
-        match self {
-            Seen::Failed { kind, .. } => Some(*kind),
-            _ => None,
-        }
-    }
-
-    /// The same, where this is the row that says so.
-    pub(super) fn of(self, row: &Task) -> Self {
-        match self {
-            _ if !matches!(row.job, Job::Open { .. }) => Seen::Ended,
-            Seen::Observed { digest, log_followed, .. } => {
-                Seen::Observed { digest, log_followed, version: row.version }
-            }
-            Seen::Failed { kind, .. } => Seen::Failed { kind, version: row.version },
-            seen => seen,
-        }
-    }
-}
-
 impl Agenda {
     pub(super) fn new(pace: Pace, hints: bool, now: Instant) -> Self {
         Self {
@@ -180,6 +157,11 @@ impl Agenda {
             jobs: HashMap::new(),
             by_handle: HashMap::new(),
             order: BTreeSet::new(),
+            alone: BTreeSet::new(),
+            looking_alone: None,
+            undecided: HashMap::new(),
+            most: usize::MAX,
+            answered: None,
             typical: HashMap::new(),
             wanted: HashSet::new(),
             sweeping: false,
@@ -221,6 +203,7 @@ impl Agenda {
         let entry = Entry {
             tool: job.tool,
             handle: job.handle.clone(),
+            added: now,
             started,
             since: started,
             stirred: false,
@@ -231,32 +214,61 @@ impl Agenda {
             blank,
             log_followed: false,
             failures: 0,
+            suspect: None,
             prompted: false,
             again: false,
+            closed: false,
         };
         self.by_handle.insert(job.handle, job.id.clone());
         self.order.insert((next, job.id.clone()));
         self.jobs.insert(job.id, entry);
     }
 
-    /// The next moment at which a look is due; none while a sweep is under way.
+    /// The next moment at which a look is due; none while all that can be under way is.
     pub(super) fn next_look(&self) -> Option<Instant> {
-        if self.sweeping {
-            return None;
-        }
-        let first = self.order.first().map(|(at, _)| *at)?;
+        self.next_of_many().into_iter().chain(self.next_alone()).min()
+    }
+
+    /// The next moment at which a sweep is due; none while one is under way.
+    fn next_of_many(&self) -> Option<Instant> {
+        if self.sweeping { None } else { self.first_in(&self.order) }
+    }
+
+    /// The same for a job that is looked at alone.
+    fn next_alone(&self) -> Option<Instant> {
+        if self.looking_alone.is_some() { None } else { self.first_in(&self.alone) }
+    }
+
+    fn first_in(&self, order: &Order) -> Option<Instant> {
+        let first = order.first().map(|(at, _)| *at)?;
         Some(self.paused_until.map_or(first, |until| first.max(until)))
     }
 
     /// Takes up to `most` jobs that are due, if no sweep is under way; with them those that would be due a moment later, by
-    /// the measure of how long they wait, so that many jobs make few sweeps.
+    /// the measure of how long they wait, so that many jobs make few sweeps. One that is due to be looked at alone goes first,
+    /// and beside a sweep that is under way.
     pub(super) fn begin_sweep(&mut self, now: Instant, most: usize) -> Option<Due> {
-        let first = self.next_look().filter(|at| *at <= now)?;
+        if let Some(first) = self.next_alone().filter(|at| *at <= now)
+            && let Some((_, id)) = self.alone.pop_first()
+        {
+            self.looking_alone = Some(id.clone());
+            return Some(self.due([id], first, now));
+        }
+        let first = self.next_of_many().filter(|at| *at <= now)?;
+        let places = self.due_soon(now, most.min(self.most));
+        for place in &places {
+            self.order.remove(place);
+        }
+        let due = self.due(places.into_iter().map(|(_, id)| id), first, now);
+        self.sweeping = !due.jobs.is_empty();
+        self.sweeping.then_some(due)
+    }
+
+    /// What is to be known of some jobs, of which the first is due since a moment, to look at them.
+    fn due(&self, ids: impl IntoIterator<Item = TaskId>, first: Instant, now: Instant) -> Due {
         let late = now.saturating_duration_since(first);
         let mut due = Due { subjects: Vec::new(), jobs: Vec::new(), late };
-        for place in self.due_soon(now, most) {
-            self.order.remove(&place);
-            let (_, id) = place;
+        for id in ids {
             let Some(entry) = self.jobs.get(&id) else { continue };
             let wanted = self.wanted.contains(&id);
             let watched = wanted || entry.log_followed || now.duration_since(entry.started) < NEWLY_STARTED;
@@ -266,11 +278,19 @@ impl Agenda {
                 version: entry.version,
                 troubled: entry.failures > 0,
                 ask_of_log: entry.log_followed || entry.prompted || wanted,
+                alone: entry.suspect.is_some(),
+                last_crash: entry.suspect.and_then(|suspect| self.last_crash(suspect, now)),
                 id,
             });
         }
-        self.sweeping = !due.jobs.is_empty();
-        self.sweeping.then_some(due)
+        due
+    }
+
+    /// See [`Sighting::last_crash`].
+    fn last_crash(&self, Suspect { since, crashes }: Suspect, now: Instant) -> Option<u32> {
+        let answers_for_others = self.answered.is_some_and(|at| at >= since);
+        let enough = answers_for_others || now.duration_since(since) >= CRASHES_ALONE;
+        (enough && crashes + 1 >= MAX_CRASHES).then_some(crashes + 1)
     }
 
     /// Up to `most` places in the order of jobs that are due, or would be before long.
@@ -316,10 +336,45 @@ impl Agenda {
 
     /// Plans the next looks after a sweep.
     pub(super) fn end_sweep(&mut self, looks: Vec<(TaskId, Seen)>, pause: Option<Duration>, now: Instant) {
-        self.sweeping = false;
-        self.paused_until = pause.map(|pause| now + pause);
+        match (&looks[..], &self.looking_alone) {
+            ([(id, _)], Some(alone)) if id == alone => self.looking_alone = None,
+            _ => {
+                self.sweeping = false;
+                self.paused_until = None;
+                let faulty = looks.iter().any(|(_, seen)| seen.may_be_of_another());
+                let mut cleared = self.undecided.is_empty();
+                for (id, _) in &looks {
+                    if faulty && looks.len() > 1 {
+                        *self.undecided.entry(id.clone()).or_default() += 1;
+                    } else {
+                        cleared |= self.undecided.remove(id).is_some();
+                    }
+                }
+                self.most = match (faulty, cleared) {
+                    (true, _) => (looks.len() / 2).max(1),
+                    (false, true) => self.most.saturating_mul(2),
+                    // A job that answers often must not let sweeps grow again before the faulty one is found.
+                    (false, false) => self.most,
+                };
+            }
+        }
+        self.paused_until = pause.map(|pause| now + pause).max(self.paused_until);
+        let is_one = looks.len() == 1;
         for (id, seen) in looks {
+            let is_closed = self.jobs.get(&id).is_some_and(|entry| entry.closed);
+            if matches!(seen, Seen::Observed { .. } | Seen::Ended) {
+                self.answered = Some(now);
+            }
             match seen {
+                Seen::Observed { .. }
+                | Seen::Failed { .. }
+                | Seen::Undecided
+                | Seen::Overtaken { .. }
+                | Seen::Unwritten
+                    if is_closed =>
+                {
+                    self.forget(&id);
+                }
                 Seen::RowGone => self.forget(&id),
                 Seen::Ended => {
                     self.changed(&id);
@@ -328,7 +383,19 @@ impl Agenda {
                 Seen::Observed { digest, log_followed, version } => {
                     self.saw(id, digest, log_followed, version, now);
                 }
+                Seen::Failed { version, fault: Some(fault), .. } if is_one => {
+                    self.faulted(id, version, fault, now);
+                }
+                Seen::Failed { version, fault: Some(_), .. } => {
+                    self.troubled(&id, version);
+                    self.part(&id, now);
+                    self.plan(id, now, Duration::ZERO);
+                }
                 Seen::Failed { version, .. } => self.failed(id, version, now),
+                Seen::Undecided => {
+                    self.part(&id, now);
+                    self.plan(id, now, Duration::ZERO);
+                }
                 Seen::Overtaken { version } => {
                     self.jobs.entry(id.clone()).and_modify(|entry| entry.written_by_others(version));
                     self.plan(id, now, Duration::ZERO);
@@ -350,7 +417,9 @@ impl Agenda {
 
     /// Moves the next look at a job to now. A job in the sweep that is under way is not in the order: it is looked at again.
     fn bring_forward(order: &mut Order, entry: &mut Entry, id: &TaskId, now: Instant) {
-        if order.remove(&(entry.next, id.clone())) {
+        if entry.suspect.is_some() {
+            // It is looked at when it is due: one crash after the other proves nothing.
+        } else if order.remove(&(entry.next, id.clone())) {
             entry.next = now;
             order.insert((now, id.clone()));
         } else {
@@ -368,6 +437,11 @@ impl Agenda {
     pub(super) fn engine_replaced(&mut self, hints: bool, now: Instant) {
         self.doubt = hints.then_some(0);
         self.paused_until = None;
+        // Another adapter may do better with what the one before crashed over.
+        for place in std::mem::take(&mut self.alone) {
+            self.order.insert(place);
+        }
+        self.jobs.values_mut().for_each(|entry| entry.suspect = None);
         let ids: Vec<TaskId> = self.jobs.keys().cloned().collect();
         ids.iter().for_each(|id| self.look_now(id, now));
     }
@@ -388,9 +462,9 @@ impl Agenda {
         *doubt = if entry.prompted { doubt.saturating_sub(1) } else { (*doubt + MISSED).min(2 * DOUBTED) };
     }
 
-    fn saw(&mut self, id: TaskId, digest: u64, log_followed: bool, version: u64, now: Instant) {
+    fn saw(&mut self, id: TaskId, digest: Option<u64>, log_followed: bool, version: u64, now: Instant) {
         let Some(entry) = self.jobs.get_mut(&id) else { return };
-        let is_news = entry.digest.is_some_and(|before| before != digest);
+        let is_news = entry.digest.zip(digest).is_some_and(|(before, now)| before != now);
         if is_news {
             entry.since = now;
             entry.stirred = true;
@@ -400,10 +474,11 @@ impl Agenda {
         let Some(entry) = self.jobs.get_mut(&id) else { return };
         if version >= entry.version {
             entry.version = version;
-            entry.digest = Some(digest);
+            entry.digest = digest;
         }
         entry.log_followed = log_followed;
         entry.failures = 0;
+        entry.suspect = None;
         entry.prompted = entry.again;
         let typical =
             if entry.stirred { None } else { self.typical.get(&entry.tool).and_then(|(_, took)| *took) };
@@ -412,21 +487,52 @@ impl Agenda {
         Self::plan_one(&mut self.order, entry, id, now, wait);
     }
 
-    fn failed(&mut self, id: TaskId, version: u64, now: Instant) {
+    /// The adapter crashed or hung over this job, alone.
+    fn faulted(&mut self, id: TaskId, version: u64, fault: Fault, now: Instant) {
         let Some(entry) = self.jobs.get_mut(&id) else { return };
+        if entry.suspect.is_none() {
+            tracing::warn!(task = ?id, ?fault, "the adapter cannot look at this job; it is tried again, apart from others");
+        }
+        let suspect = entry.suspect.get_or_insert(Suspect { since: now, crashes: 0 });
+        match fault {
+            Fault::Crashed => suspect.crashes += 1,
+            Fault::Hung => *suspect = Suspect { since: now, crashes: 0 },
+        }
+        self.failed(id, version, now);
+    }
+
+    /// Has a job polled alone that halving did not decide: it was swept again and again with others that are due as often.
+    fn part(&mut self, id: &TaskId, now: Instant) {
+        if self.undecided.get(id).is_some_and(|sweeps| *sweeps >= MAX_UNDECIDED)
+            && let Some(entry) = self.jobs.get_mut(id)
+        {
+            entry.suspect.get_or_insert(Suspect { since: now, crashes: 0 });
+        }
+    }
+
+    /// Notes that a look failed, and that the row says so.
+    fn troubled(&mut self, id: &TaskId, version: u64) {
+        let Some(entry) = self.jobs.get_mut(id) else { return };
         entry.failures = entry.failures.saturating_add(1);
         entry.version = entry.version.max(version);
         entry.digest = None;
         entry.blank = false;
+    }
+
+    fn failed(&mut self, id: TaskId, version: u64, now: Instant) {
+        self.troubled(&id, version);
+        let Some(entry) = self.jobs.get(&id) else { return };
         let doubled = self.pace.quickest.max(Duration::from_millis(250)) * 2u32.pow(entry.failures.min(10));
         let spread = self.pace.next_look(Duration::ZERO, None, &entry.handle);
-        self.plan(id, now, doubled.min(Duration::from_secs(60)) + spread);
+        let least = entry.suspect.map_or(Duration::ZERO, |_| self.pace.slowest);
+        self.plan(id, now, doubled.min(Duration::from_secs(60)).max(least) + spread);
     }
 
     /// Plans the next look at a job that is not in the order.
     fn plan(&mut self, id: TaskId, now: Instant, wait: Duration) {
         if let Some(entry) = self.jobs.get_mut(&id) {
-            Self::plan_one(&mut self.order, entry, id, now, wait);
+            let order = if entry.suspect.is_some() { &mut self.alone } else { &mut self.order };
+            Self::plan_one(order, entry, id, now, wait);
         }
     }
 
@@ -436,10 +542,35 @@ impl Agenda {
         order.insert((entry.next, id));
     }
 
+    /// Drops the jobs that are not among these, which are all that were open at `read_at`: another replica, or an act of this
+    /// one, has closed them.
+    pub(super) fn keep_only(&mut self, open: &[OpenJob], read_at: Instant) {
+        let open: HashSet<&TaskId> = open.iter().map(|job| &job.id).collect();
+        let is_closed = |(id, entry): &(&TaskId, &Entry)| !open.contains(id) && entry.added < read_at;
+        let closed: Vec<TaskId> = self.jobs.iter().filter(is_closed).map(|(id, _)| id.clone()).collect();
+        closed.iter().for_each(|id| self.close(id));
+    }
+
+    /// Drops a job that is not to be polled any more; one that is being polled, after that.
+    pub(super) fn close(&mut self, id: &TaskId) {
+        let Some(entry) = self.jobs.get_mut(id) else { return };
+        let place = (entry.next, id.clone());
+        if self.order.contains(&place) || self.alone.contains(&place) {
+            self.forget(id);
+        } else {
+            entry.closed = true;
+        }
+    }
+
     fn forget(&mut self, id: &TaskId) {
         if let Some(entry) = self.jobs.remove(id) {
             self.order.remove(&(entry.next, id.clone()));
+            self.alone.remove(&(entry.next, id.clone()));
             self.by_handle.remove(&entry.handle);
+            self.undecided.remove(id);
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,11 +11,16 @@ use taskbridge_sdk::{Backend, Error, ErrorKind, GroupKey, JobHandle, Result};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::Instant;
 
+use crate::tasks::store::Served;
+
 /// The connected backends, by their names in the config. Clones share them.
 #[derive(Clone, Default)]
 pub struct Engines {
     current: Arc<watch::Sender<Connected>>,
 }
+
+/// A place in a backend's line: the right to make one call to it.
+pub type Place = OwnedSemaphorePermit;
 
 /// The backends at one moment.
 pub(super) type Connected = Arc<BTreeMap<String, Engine>>;
@@ -25,6 +30,8 @@ pub(super) type Connected = Arc<BTreeMap<String, Engine>>;
 pub(super) struct Engine {
     backend: Arc<dyn Backend>,
     places: Arc<Semaphore>,
+    /// How many places there are.
+    line: usize,
     /// How its last calls went.
     condition: Arc<Mutex<Condition>>,
 }
@@ -56,12 +63,13 @@ impl Engines {
     /// that is gone end as they would have.
     pub fn replace(&self, backends: BTreeMap<String, Arc<dyn Backend>>, max_calls: usize) {
         self.current.send_modify(|current| {
-            let line = || Arc::new(Semaphore::new(max_calls.clamp(1, Semaphore::MAX_PERMITS)));
+            let line = max_calls.clamp(1, Semaphore::MAX_PERMITS);
             let engine = |(name, backend): (String, Arc<dyn Backend>)| {
                 let known = current.get(&name).filter(|known| Arc::ptr_eq(&known.backend, &backend));
                 let engine = known.cloned().unwrap_or_else(|| Engine {
                     backend,
-                    places: line(),
+                    places: Arc::new(Semaphore::new(line)),
+                    line,
                     condition: Arc::default(),
                 });
                 (name, engine)
@@ -79,9 +87,45 @@ impl Engines {
         self.current.borrow().get(backend).cloned()
     }
 
+    /// What is connected now: the rows of these backends are for this process, and no others.
+    pub fn served(&self) -> Vec<Served> {
+        let engines = self.current.borrow();
+        let served = |(name, engine): (&String, &Engine)| Served {
+            backend: name.clone(),
+            identity: engine.backend.identity(),
+        };
+        engines.iter().map(served).collect()
+    }
+
+    /// What a backend is connected to, where that is known.
+    pub fn identity(&self, backend: &str) -> Option<String> {
+        self.get(backend)?.backend.identity()
+    }
+
+    /// A place in a backend's line, if one is free. None if it is not connected.
+    pub fn try_place(&self, backend: &str) -> Option<Place> {
+        self.get(backend)?.places.try_acquire_owned().ok()
+    }
+
+    /// True if a backend is connected and all places in its line are taken.
+    pub(super) fn is_busy(&self, backend: &str) -> bool {
+        self.get(backend).is_some_and(|engine| engine.places.available_permits() == 0)
+    }
+
+    /// How many calls to all backends together can be under way.
+    pub(super) fn capacity(&self) -> usize {
+        self.current.borrow().values().map(|engine| engine.line).sum()
+    }
+
     /// True if this backend gives hints.
     pub(super) fn gives_hints(&self, backend: &str) -> bool {
         self.get(backend).is_some_and(|engine| engine.gives_hints())
+    }
+
+    /// See [`taskbridge_sdk::Questions::list_lag`].
+    pub(super) fn list_lag(&self, backend: &str) -> Duration {
+        let lag = self.get(backend).and_then(|engine| engine.backend.questions().map(|asks| asks.list_lag()));
+        lag.unwrap_or_default()
     }
 
     /// The group that a job is watched in.
@@ -93,7 +137,7 @@ impl Engines {
     }
 
     /// Waits for a place in a backend's line: at most so many calls to it run at a time.
-    pub(super) async fn place(&self, backend: &str) -> Option<OwnedSemaphorePermit> {
+    pub(super) async fn place(&self, backend: &str) -> Option<Place> {
         let engine = self.get(backend)?;
         Some(engine.places.acquire_owned().await.expect("the places are never closed"))
     }

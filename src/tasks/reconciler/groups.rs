@@ -11,14 +11,14 @@ use taskbridge_sdk::{Error, ErrorKind, JobHandle, Observation, Timestamp};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::Core;
-use super::agenda::{Agenda, Due, Seen, Sighting};
+use super::agenda::{Agenda, Due, Fault, Seen, Sighting};
 use super::engine::Connected;
 use super::watched::Watched;
+use super::{Core, Crash, Settings};
 use crate::tasks::history::CallTo;
 use crate::tasks::ledger::Look;
 use crate::tasks::machine::{self, Event, Failure};
-use crate::tasks::store::{Group, Lease};
+use crate::tasks::store::{Group, Lease, StoreError};
 use crate::tasks::task::TaskId;
 
 /// The most jobs that one call asks for.
@@ -70,7 +70,7 @@ impl Core {
                 beside(&mut sweeps, &mut swept, self.settle_sweep(&mut watched, one)).await;
             }
             for (group, agenda) in &mut watched.agendas {
-                if let Some(due) = agenda.begin_sweep(Instant::now(), SWEEP) {
+                while let Some(due) = agenda.begin_sweep(Instant::now(), SWEEP) {
                     self.ledger.meter.looked(&group.backend, due.late);
                     sweeps.push(self.sweep(group.clone(), due));
                 }
@@ -111,8 +111,10 @@ impl Core {
 
     /// Takes and renews groups, and reads what was opened in those that are new, or may have been in all of them.
     async fn hold_groups(&self, watched: &mut Watched, others_opened: bool) {
-        let elsewhere = self.ledger.tools.elsewhere();
-        let held = match self.ledger.store.hold(&self.holder, self.settings.lease, &elsewhere).await {
+        let mut served = self.engines.served();
+        let released: Vec<String> = watched.released(Instant::now()).collect();
+        served.retain(|served| !released.contains(&served.backend));
+        let held = match self.ledger.store.hold(&self.holder, self.settings.lease, &served).await {
             Ok(held) => held,
             Err(error) => {
                 // Watching goes on meanwhile: looking twice at a job is harmless, only writes decide.
@@ -130,7 +132,8 @@ impl Core {
             let known = watched.agendas.get(&group).filter(|agenda| now < agenda.read_whole_again);
             let whole = known.is_none();
             let since = known.map_or(Timestamp::from_millis(0), |agenda| agenda.read_at - OVERLAP);
-            match self.ledger.store.open_jobs(&group, since).await {
+            let identity = self.engines.identity(&group.backend);
+            match self.ledger.store.open_jobs(&group, identity.as_deref(), since).await {
                 Ok(jobs) => {
                     let hints = self.engines.gives_hints(&group.backend);
                     let agenda = watched
@@ -141,6 +144,9 @@ impl Core {
                     agenda.read_again = now + OVERLAP;
                     if whole {
                         agenda.read_whole_again = now + READ_WHOLE;
+                    }
+                    if whole {
+                        agenda.keep_only(&jobs, now);
                     }
                     for job in jobs {
                         let age = read_at.since(job.started_at);
@@ -163,7 +169,9 @@ impl Core {
     /// Tells whoever watches these jobs that they are worth a look, by their rows.
     async fn pass_on(&self, strangers: Strangers) {
         for (group, handles) in strangers {
-            let Ok(jobs) = self.ledger.store.open_jobs(&group, Timestamp::from_millis(0)).await else {
+            let identity = self.engines.identity(&group.backend);
+            let all = Timestamp::from_millis(0);
+            let Ok(jobs) = self.ledger.store.open_jobs(&group, identity.as_deref(), all).await else {
                 continue;
             };
             for job in jobs.iter().filter(|job| handles.contains(&job.handle)) {
@@ -194,14 +202,21 @@ impl Core {
     async fn sweep(&self, group: Group, due: Due) -> Swept {
         let Due { subjects, jobs: due, .. } = due;
         let _place = self.engines.place(&group.backend).await;
-        let begun = Instant::now();
+        let (begun, began) = (Instant::now(), self.ledger.now());
+        let alone = due.iter().all(|sighting| sighting.alone);
         let answers = self
             .engines
             .call(&group.backend, self.settings.lease / 2, Error::unavailable, |backend| {
                 let (key, subjects) = (&group.key, &subjects);
-                async move { Ok(backend.observe_all(key, subjects).await) }
+                async move {
+                    match &subjects[..] {
+                        [one] if alone => Ok(vec![backend.observe(&one.handle).await]),
+                        _ => Ok(backend.observe_all(key, subjects).await),
+                    }
+                }
             })
             .await;
+        let fault = fault(&answers);
         let answers = match answers {
             Ok(mut answers) => {
                 // A backend that answers for too few must not make us forget the others.
@@ -218,6 +233,10 @@ impl Core {
                 due.iter().map(|_| Err(Error::new(failure.kind, failure.message.clone()))).collect()
             }
         };
+        if fault == Some(Fault::Crashed) && due.len() > 1 {
+            let looks = due.into_iter().map(|sighting| (sighting.id, Seen::Undecided)).collect();
+            return Swept { group, looks, pause: None };
+        }
         let took = begun.elapsed();
         let pause = answers.iter().filter_map(|answer| pause(answer.as_ref().err()?)).max();
         // Nearly all looks find what was known. Only the others are worth a future.
@@ -229,8 +248,13 @@ impl Core {
                 None => news.push((sighting, answer)),
             }
         }
-        let heard = stream::iter(news).map(|(sighting, answer)| self.heard(sighting, answer, took));
+        let heard = stream::iter(news).map(|(sighting, answer)| self.heard(sighting, answer, began, took));
         looks.extend(heard.buffer_unordered(WRITES).collect::<Vec<_>>().await);
+        for (_, seen) in &mut looks {
+            if let Seen::Failed { fault: known, .. } = seen {
+                *known = fault;
+            }
+        }
         Swept { group, looks, pause }
     }
 
@@ -240,6 +264,7 @@ impl Core {
         &self,
         sighting: Sighting,
         answer: Result<Observation, Error>,
+        began: Timestamp,
         took: Duration,
     ) -> (TaskId, Seen) {
         let same = |digest| is_same(&sighting, digest);
@@ -247,23 +272,39 @@ impl Core {
         let row = match self.ledger.read(&id).await {
             Ok(Some(row)) => row,
             Ok(None) => return (id, Seen::RowGone),
+            Err(error @ StoreError::Unreadable(_)) => {
+                tracing::error!(%error, "what was seen of a job cannot be written");
+                // It is watched again when the group's jobs are next read from the store.
+                return (id, Seen::RowGone);
+            }
             Err(_) => return (id, Seen::Unwritten),
         };
         let (event, seen) = match answer {
             Ok(observation) => {
                 let log_followed = row.log_is_followed(self.ledger.now());
                 let digest = Agenda::digest(&observation);
-                let seen = Seen::Observed { digest, log_followed, version: row.version };
+                let list_lag = self.engines.list_lag(&row.backend);
+                // A poll within the list lag cannot tell a new question of the same id from the answered one.
+                let settled = !machine::may_ask_again(&row, &observation.questions, began - list_lag);
+                let seen = Seen::Observed {
+                    digest: Some(digest).filter(|_| settled),
+                    log_followed,
+                    version: row.version,
+                };
                 let is_known = |bytes| row.printed.is_some_and(|printed| printed.bytes == bytes);
                 let grew = log_followed && observation.log_bytes.is_some_and(|bytes| !is_known(bytes));
                 if same(digest) && !grew {
                     return (id, seen);
                 }
-                (Event::Observed(self.judged(&row.tool, observation)), seen)
+                (Event::Observed { seen: self.judged(&row.tool, observation), began, list_lag }, seen)
             }
             Err(error) => {
-                let seen = Seen::Failed { kind: error.kind(), version: row.version };
-                (Event::LookFailed(Failure::from(&error)), seen)
+                let seen = Seen::Failed { kind: error.kind(), version: row.version, fault: None };
+                let event = match sighting.last_crash.filter(|_| Crash::caused(&error)) {
+                    Some(times) => Event::LookCrashed { times },
+                    None => Event::LookFailed(Failure::from(&error)),
+                };
+                (event, seen)
             }
         };
         if machine::next(&row, event.clone(), self.ledger.now()).task == row {
@@ -289,8 +330,13 @@ impl Core {
 
     /// Plans the next looks after a sweep.
     async fn settle_sweep(&self, watched: &mut Watched, swept: Swept) {
+        self.release_unreachable(watched, &swept);
         let Some(agenda) = watched.agendas.get_mut(&swept.group) else { return };
-        let failing = swept.looks.iter().find_map(|(_, seen)| seen.failure());
+        // What is wrong with one job alone was logged with that job.
+        let failing = match &swept.looks[..] {
+            [(_, Seen::Failed { fault: Some(_), .. })] => None,
+            looks => looks.iter().find_map(|(_, seen)| seen.failure()),
+        };
         if let Some(kind) = failing.filter(|_| !agenda.in_trouble) {
             tracing::warn!(backend = swept.group.backend, %kind, "jobs cannot be looked at; they are tried again");
         } else if failing.is_none() && agenda.in_trouble {
@@ -303,6 +349,21 @@ impl Core {
             agenda.set_typical(tool, typical, Instant::now());
         }
         agenda.end_sweep(swept.looks, swept.pause, Instant::now());
+    }
+
+    /// Has the groups of a backend released if this replica does not reach the engine: another may. Their leases are renewed no
+    /// more, and this replica competes for them again once the others had a tick to take them.
+    fn release_unreachable(&self, watched: &mut Watched, swept: &Swept) {
+        let (now, Settings { lease, tick, .. }) = (Instant::now(), &self.settings);
+        let until = now + *lease + 2 * *tick + Duration::from_secs(1);
+        if self.ledger.store.is_shared()
+            && watched.release_after(&swept.group.backend, &swept.looks, *lease, until, now)
+        {
+            tracing::warn!(
+                backend = swept.group.backend,
+                "no job of this backend can be polled from here; its groups are released, so that another replica can try"
+            );
+        }
     }
 }
 
@@ -323,6 +384,16 @@ async fn beside<T>(
     }
 }
 
+/// How a call failed as a whole, where one of its jobs may be the cause.
+fn fault(answers: &Result<Vec<Result<Observation, Error>>, Error>) -> Option<Fault> {
+    let crashed = |answer: &Result<Observation, Error>| answer.as_ref().is_err_and(Crash::caused);
+    match answers {
+        Ok(answers) if !answers.is_empty() && answers.iter().all(crashed) => Some(Fault::Crashed),
+        Err(error) if error.kind() == ErrorKind::Unavailable => Some(Fault::Hung),
+        _ => None,
+    }
+}
+
 /// True if this is what was last seen of the job, and its row says so.
 fn is_same(sighting: &Sighting, digest: u64) -> bool {
     !sighting.troubled && sighting.digest == Some(digest)
@@ -335,10 +406,11 @@ fn nothing_new(sighting: &Sighting, answer: &Result<Observation, Error>) -> Opti
         Ok(seen) if !sighting.ask_of_log => {
             let digest = Agenda::digest(seen);
             let same = is_same(sighting, digest);
-            same.then_some(Seen::Observed { digest, log_followed: false, version: sighting.version })
+            let (digest, version) = (Some(digest), sighting.version);
+            same.then_some(Seen::Observed { digest, log_followed: false, version })
         }
-        Err(error) if sighting.troubled => {
-            Some(Seen::Failed { kind: error.kind(), version: sighting.version })
+        Err(error) if sighting.troubled && sighting.last_crash.is_none() => {
+            Some(Seen::Failed { kind: error.kind(), version: sighting.version, fault: None })
         }
         _ => None,
     }

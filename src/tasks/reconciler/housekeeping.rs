@@ -1,7 +1,7 @@
 //! Housekeeping: queued rows are let into free slots in the order of their line, one owner after the other, expired rows are deleted, and what
-//! dropped guards left is noted.
+//! dropped guards left is noted. Leases of dead processes end.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -9,10 +9,11 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Core;
+use super::places::PlaceRequests;
 use crate::tasks::ledger::Commit;
 use crate::tasks::machine::Event;
 use crate::tasks::service::{Afterwards, Fresh};
-use crate::tasks::store::{Lease, Result};
+use crate::tasks::store::{Lease, Result, StoreError};
 use crate::tasks::task::{Owner, Task};
 
 /// Rows that are deleted in one transaction.
@@ -20,6 +21,9 @@ const PURGE_BATCH: usize = 500;
 
 /// How often history is looked at for what is too old.
 const FORGET_EVERY: Duration = Duration::from_secs(60);
+
+/// The pause between two batches, so that other writes come between them.
+const BETWEEN_BATCHES: Duration = Duration::from_millis(10);
 
 /// Whose turn it is where rows of several owners wait: those who had none for longest, so that nobody waits behind all
 /// that another one has lined up. Only this process's own turns count; what it forgets costs somebody a turn.
@@ -51,50 +55,62 @@ impl Core {
         afterwards: &mut mpsc::UnboundedReceiver<Afterwards>,
         stop: &CancellationToken,
     ) {
-        tokio::join!(self.admit_loop(stop), self.purge_loop(stop), self.note_loop(afterwards, stop));
+        tokio::join!(
+            self.admit_loop(stop),
+            self.local_loop(stop),
+            self.purge_loop(stop),
+            self.note_loop(afterwards, stop)
+        );
     }
 
     async fn admit_loop(&self, stop: &CancellationToken) {
         let mut turns = Turns::default();
+        let mut requests = PlaceRequests::new(self.engines.clone());
         loop {
-            if let Err(error) = self.admit(&mut turns).await {
+            if let Err(error) = self.admit(&mut turns, &mut requests).await {
                 tracing::warn!(%error, "queued tasks cannot be let into free slots");
             }
+            requests.give_back();
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
                 () = self.ledger.nudge.slot.notified() => {}
+                () = requests.granted() => {}
                 () = tokio::time::sleep(self.settings.tick) => {}
             }
         }
     }
 
-    /// Lets the first rows of every line start, until every line's slots are taken up.
-    async fn admit(&self, turns: &mut Turns) -> Result<()> {
+    /// Lets the first rows of every line start, until every line's slots, or the places at its backend, are taken up.
+    async fn admit(&self, turns: &mut Turns, requests: &mut PlaceRequests) -> Result<()> {
         loop {
             let mut admitted = false;
-            let elsewhere = self.ledger.tools.elsewhere();
-            let heads = turns.in_turn(self.ledger.store.heads().await?);
+            let heads = turns.in_turn(self.ledger.store.heads(&self.engines.served()).await?);
             // A slot that becomes free while this goes on is for those whose turn it was: they are asked first the next time.
             let mut full = BTreeSet::new();
-            for head in heads.into_iter().filter(|head| !elsewhere.contains(&head.backend)) {
+            for head in heads {
                 if head.slots.iter().any(|slot| full.contains(slot)) {
                     continue;
                 }
+                let Some(place) = requests.take(&head.backend) else { continue };
                 // The row becomes ours with the same write that takes its slots, as if it were born now.
-                let Ok(place) = self.outbox.fresh.reserve().await else { return Ok(()) };
+                let Ok(permit) = self.outbox.fresh.reserve().await else { return Ok(()) };
                 let since = Instant::now();
                 let hold = Lease::Hold(&self.holder, self.settings.lease);
-                match self.ledger.commit(&head, Event::Intended, hold).await? {
-                    Commit::Done(task) => {
+                match self.ledger.commit(&head, Event::Intended, hold).await {
+                    Ok(Commit::Done(task)) => {
                         turns.had(&task.owner);
-                        place.send(Fresh { task, since, orphan: None });
+                        permit.send(Fresh { task, since, orphan: None, place: Some(place) });
                         admitted = true;
                     }
-                    Commit::NoSlot(slot) => {
+                    Ok(Commit::NoSlot(slot)) => {
                         full.insert(slot);
                     }
-                    Commit::Conflict => {}
+                    Ok(Commit::Conflict) => {}
+                    Err(error) => {
+                        drop((permit, place));
+                        tracing::warn!(%error, task = ?head.id, "a queued task cannot be let into its slots");
+                    }
                 }
             }
             if !admitted {
@@ -103,25 +119,40 @@ impl Core {
         }
     }
 
+    /// Ends the leases of dead processes, and takes up what they held.
+    async fn free_dead(&self) {
+        match self.ledger.store.free_dead().await {
+            Ok(true) => self.ledger.nudge.all(),
+            Ok(false) => {}
+            Err(error) => tracing::warn!(%error, "leases of dead processes are not ended yet"),
+        }
+    }
+
     async fn purge_loop(&self, stop: &CancellationToken) {
         let mut forget_again = Instant::now();
         loop {
-            if forget_again <= Instant::now() {
-                match self.ledger.store.forget(self.settings.history, PURGE_BATCH).await {
-                    Ok(PURGE_BATCH..) => {}
+            let mut pause = self.settings.tick;
+            self.free_dead().await;
+            // While the store's clock has lately leapt, nothing is deleted.
+            let now = self.ledger.clock.settled();
+            if let Some(now) = now.filter(|_| forget_again <= Instant::now()) {
+                match self.ledger.store.forget(now - self.settings.history, PURGE_BATCH).await {
+                    Ok(PURGE_BATCH..) => pause = BETWEEN_BATCHES,
                     Ok(_) => forget_again = Instant::now() + FORGET_EVERY,
                     Err(error) => tracing::warn!(%error, "old history cannot be deleted"),
                 }
             }
-            match self.ledger.store.purge(PURGE_BATCH).await {
-                Ok(PURGE_BATCH..) => continue,
-                Ok(_) => {}
-                Err(error) => tracing::warn!(%error, "expired tasks cannot be deleted"),
+            if let Some(now) = now {
+                match self.ledger.store.purge(now, PURGE_BATCH).await {
+                    Ok(PURGE_BATCH..) => pause = BETWEEN_BATCHES,
+                    Ok(_) => {}
+                    Err(error) => tracing::warn!(%error, "expired tasks cannot be deleted"),
+                }
             }
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
-                () = tokio::time::sleep(self.settings.tick) => {}
+                () = tokio::time::sleep(pause) => {}
             }
         }
     }
@@ -131,15 +162,28 @@ impl Core {
         afterwards: &mut mpsc::UnboundedReceiver<Afterwards>,
         stop: &CancellationToken,
     ) {
+        // What could not be written yet, in its order.
+        let mut kept: VecDeque<Afterwards> = VecDeque::new();
         loop {
-            let note = tokio::select! {
+            tokio::select! {
                 biased;
-                Some(note) = afterwards.recv() => note,
+                Some(note) = afterwards.recv() => kept.push_back(note),
                 // Whoever was served is gone by now: what is there is all that comes.
                 () = stop.cancelled() => return,
-            };
-            if let Err(error) = note.note(&self.ledger).await {
-                tracing::warn!(%error, "what a closed connection left cannot be noted; it runs out by itself");
+                () = tokio::time::sleep(self.settings.tick), if !kept.is_empty() => {}
+            }
+            while let Some(note) = kept.front() {
+                match note.note(&self.ledger).await {
+                    Ok(()) => {}
+                    Err(error @ StoreError::Unavailable(_)) => {
+                        tracing::warn!(%error, "what a closed connection left cannot be noted yet");
+                        break;
+                    }
+                    Err(error) => {
+                        tracing::warn!(%error, "what a closed connection left cannot be noted; it runs out by itself");
+                    }
+                }
+                kept.pop_front();
             }
         }
     }

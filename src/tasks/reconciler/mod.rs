@@ -7,13 +7,17 @@
 
 mod acts;
 mod agenda;
+mod claims;
+mod crash;
 mod engine;
 mod groups;
 mod hand;
 mod housekeeping;
+mod places;
 mod watched;
 
-pub use engine::{Condition, Engines};
+pub use crash::Crash;
+pub use engine::{Condition, Engines, Place};
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +46,7 @@ pub struct Settings {
     pub tick: Duration,
     /// How often jobs are looked at.
     pub pace: Pace,
-    /// Rows that are acted on at once.
+    /// Rows that are acted on at once, beside those that hold a place at their backend.
     pub max_acts: usize,
     /// How long what happened to tasks is kept.
     pub history: Duration,
@@ -81,7 +85,7 @@ impl Reconciler {
     pub fn new(ledger: Ledger, engines: Engines, holder: Holder, settings: Settings) -> Self {
         let (fresh, fresh_in) = mpsc::channel(settings.max_acts.max(1));
         let (afterwards, afterwards_in) = mpsc::unbounded_channel();
-        let outbox = Outbox { fresh, afterwards };
+        let outbox = Outbox { fresh, afterwards, engines: engines.clone() };
         let (fresh, afterwards) = (fresh_in, afterwards_in);
         Self { ledger, engines, holder, settings, outbox, fresh, afterwards, time: None }
     }
@@ -106,7 +110,7 @@ impl Reconciler {
     /// of all leases.
     pub async fn run(self, stop: CancellationToken) {
         let Self { ledger, engines, holder, settings, outbox, mut fresh, mut afterwards, time } = self;
-        let tick = settings.tick;
+        let (tick, longest_lease) = (settings.tick, settings.lease * 2);
         let leases = Leases { store: Arc::clone(&ledger.store), holder: holder.clone() };
         let core = Core { ledger, engines, holder, settings, outbox, in_hand: InHand::default() };
         tokio::join!(
@@ -120,13 +124,13 @@ impl Reconciler {
             core.hints(&stop),
             async {
                 if let Some(time) = time {
-                    time.follow(tick, &stop).await;
+                    time.follow(tick, longest_lease, &stop).await;
                 }
             },
         );
         // What was let into a slot while the loops ended was not sent.
         while let Ok(fresh) = fresh.try_recv() {
-            core.put_back(&acts::Leased::fresh(fresh)).await;
+            core.put_back(acts::Leased::fresh(fresh)).await;
         }
         leases.let_go().await;
     }
@@ -185,7 +189,7 @@ impl Core {
                     }
                     tokio::time::sleep(self.settings.tick).await;
                 }
-                Err(error @ StoreError::Broken(_)) => {
+                Err(error @ (StoreError::Broken(_) | StoreError::Unreadable(_))) => {
                     tracing::error!(task = ?task.id, %error, "a fact cannot be written");
                     return None;
                 }

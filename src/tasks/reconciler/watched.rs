@@ -4,16 +4,32 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
-use taskbridge_sdk::JobHandle;
+use taskbridge_sdk::{ErrorKind, JobHandle};
 use tokio::time::Instant;
 
-use super::agenda::Agenda;
+use super::agenda::{Agenda, Fault, Seen};
 use super::engine::{Connected, Engine};
 use crate::tasks::ledger::{Look, Opened};
 use crate::tasks::store::{Group, OpenJob};
+use crate::tasks::task::TaskId;
 
 /// How many hints are kept for jobs that are not on an agenda yet.
 const EARLY: usize = 1024;
+
+/// A backend's groups are released after so many sweeps in a row in which every poll failed.
+const MAX_FAILED_SWEEPS: u32 = 3;
+/// Each release doubles the time until the next one, up to this many times: perhaps no replica reaches the engine.
+const MAX_DOUBLINGS: u32 = 6;
+
+/// A backend for which every poll fails.
+struct Failing {
+    since: Instant,
+    sweeps: u32,
+    /// How often its groups were released since a poll succeeded.
+    releases: u32,
+    /// Until when its groups are left to other replicas.
+    released_until: Option<Instant>,
+}
 
 /// The groups that this process watches.
 #[derive(Default)]
@@ -23,6 +39,7 @@ pub(super) struct Watched {
     /// keep that it began.
     early: HashMap<JobHandle, String>,
     early_order: VecDeque<JobHandle>,
+    failing: BTreeMap<String, Failing>,
 }
 
 impl Watched {
@@ -58,6 +75,7 @@ impl Watched {
     pub(super) fn look_now(&mut self, look: Look, now: Instant) {
         match look {
             Look::Task(id) => self.agendas.values_mut().for_each(|agenda| agenda.look_now(&id, now)),
+            Look::Over(id) => self.agendas.values_mut().for_each(|agenda| agenda.close(&id)),
             Look::Job(backend, handle) | Look::Told(backend, handle) => {
                 let mut agendas = self.agendas.iter_mut().filter(|(group, _)| group.backend == backend);
                 if !agendas.any(|(_, agenda)| agenda.hinted_at(&handle, now)) {
@@ -77,9 +95,48 @@ impl Watched {
                 _ => false,
             };
             if !same {
+                self.failing.remove(&group.backend);
                 agenda.engine_replaced(new.is_some_and(Engine::gives_hints), now);
             }
         }
+    }
+
+    /// Counts a sweep of this backend. True if its groups are to be released until a moment, so that another replica can try:
+    /// every poll failed for longer than a lease.
+    pub(super) fn release_after(
+        &mut self,
+        backend: &str,
+        looks: &[(TaskId, Seen)],
+        lease: Duration,
+        until: Instant,
+        now: Instant,
+    ) -> bool {
+        if looks.iter().any(|(_, seen)| shows_reachable(seen)) {
+            self.failing.remove(backend);
+            return false;
+        }
+        if looks.is_empty() || !looks.iter().all(|(_, seen)| shows_unreachable(seen)) {
+            return false;
+        }
+        let new = || Failing { since: now, sweeps: 0, releases: 0, released_until: None };
+        let failing = self.failing.entry(backend.to_owned()).or_insert_with(new);
+        if failing.sweeps == 0 {
+            failing.since = now;
+        }
+        failing.sweeps += 1;
+        let patience = lease * 2u32.pow(failing.releases.min(MAX_DOUBLINGS));
+        let release = failing.sweeps >= MAX_FAILED_SWEEPS && now.duration_since(failing.since) > patience;
+        if release {
+            let releases = failing.releases + 1;
+            *failing = Failing { since: now, sweeps: 0, releases, released_until: Some(until) };
+        }
+        release
+    }
+
+    /// The backends whose groups are left to other replicas now.
+    pub(super) fn released(&self, now: Instant) -> impl Iterator<Item = String> {
+        let still = move |failing: &Failing| failing.released_until.is_some_and(|until| now < until);
+        self.failing.iter().filter(move |(_, failing)| still(failing)).map(|(backend, _)| backend.clone())
     }
 
     fn keep(&mut self, backend: String, handle: JobHandle) {
@@ -91,6 +148,18 @@ impl Watched {
         self.early_order.push_back(handle.clone());
         self.early.insert(handle, backend);
     }
+}
+
+/// True if the engine answered.
+fn shows_reachable(seen: &Seen) -> bool {
+    let limited = matches!(seen, Seen::Failed { kind: ErrorKind::Limited { .. }, .. });
+    limited || matches!(seen, Seen::Observed { .. } | Seen::Ended)
+}
+
+/// True if another replica may do better. One whose adapter crashes has the same adapter as the others.
+fn shows_unreachable(seen: &Seen) -> bool {
+    use ErrorKind::{Config, Denied, Unavailable};
+    matches!(seen, Seen::Failed { kind: Unavailable | Denied | Config, fault: None | Some(Fault::Hung), .. })
 }
 
 #[cfg(test)]
@@ -185,7 +254,10 @@ mod tests {
         watched.look_now(hint("a"), later);
         let agenda = watched.agendas.get_mut(&group()).unwrap();
         agenda.end_sweep(
-            vec![(due.jobs[0].id.clone(), Seen::Observed { digest: 1, log_followed: false, version: 1 })],
+            vec![(
+                due.jobs[0].id.clone(),
+                Seen::Observed { digest: Some(1), log_followed: false, version: 1 },
+            )],
             None,
             later,
         );
@@ -204,7 +276,7 @@ mod tests {
             if let Some(version) = written {
                 agenda.add(OpenJob { version, ..job("a") }, false, now, Duration::ZERO);
             }
-            let seen = Seen::Observed { digest: 7, log_followed: false, version };
+            let seen = Seen::Observed { digest: Some(7), log_followed: false, version };
             agenda.end_sweep(vec![(id, seen)], None, now);
             (digest, version)
         };
@@ -227,7 +299,7 @@ mod tests {
             let due = agenda.begin_sweep(now, 10).expect("it is due");
             let id = due.jobs[0].id.clone();
             agenda.end_sweep(
-                vec![(id, Seen::Observed { digest: 1, log_followed: false, version: 1 })],
+                vec![(id, Seen::Observed { digest: Some(1), log_followed: false, version: 1 })],
                 None,
                 now,
             );
@@ -249,12 +321,41 @@ mod tests {
         let id = agenda.begin_sweep(later, 10).unwrap().jobs.remove(0).id;
         agenda.set_wanted([id.clone()].into(), later);
         agenda.end_sweep(
-            vec![(id, Seen::Observed { digest: 1, log_followed: false, version: 1 })],
+            vec![(id, Seen::Observed { digest: Some(1), log_followed: false, version: 1 })],
             None,
             later,
         );
         let due = agenda.begin_sweep(later, 10).expect("it is due again");
         assert!(due.jobs[0].ask_of_log, "the row says whether it is followed");
+    }
+
+    /// A job that is closed without a poll, such as one that is let go at its deadline, is not polled again.
+    #[tokio::test]
+    async fn closed_job_is_not_polled() {
+        let now = Instant::now();
+        let mut watched = watched(now);
+        for name in ["a", "b", "c"] {
+            watched.add(opened(name), now);
+        }
+        watched.look_now(Look::Over(TaskId::from_wire("a")), now);
+        let later = now + Duration::from_secs(1);
+        let agenda = watched.agendas.get_mut(&group()).unwrap();
+        let due = agenda.begin_sweep(later, 10).unwrap().jobs;
+        assert_eq!(due.iter().map(|job| job.id.as_str()).collect::<Vec<_>>(), ["b", "c"]);
+        // This one is closed while it is polled.
+        watched.look_now(Look::Over(TaskId::from_wire("b")), later);
+        let agenda = watched.agendas.get_mut(&group()).unwrap();
+        let seen = |id| (id, Seen::Observed { digest: Some(1), log_followed: false, version: 1 });
+        agenda.end_sweep(due.into_iter().map(|job| seen(job.id)).collect(), None, later);
+        let due = agenda.begin_sweep(later + Duration::from_secs(60), 10).unwrap().jobs;
+        assert_eq!(due.iter().map(|job| job.id.as_str()).collect::<Vec<_>>(), ["c"]);
+        agenda.end_sweep(due.into_iter().map(|job| seen(job.id)).collect(), None, later);
+        // Another replica has closed the last one, and a new one was opened while the rows were read.
+        let read_at = later + Duration::from_secs(60);
+        agenda.add(job("d"), true, read_at, Duration::ZERO);
+        agenda.keep_only(&[], read_at);
+        let due = agenda.begin_sweep(read_at + Duration::from_secs(60), 10).unwrap().jobs;
+        assert_eq!(due.iter().map(|job| job.id.as_str()).collect::<Vec<_>>(), ["d"]);
     }
 
     /// Looks at everything that is due within `time`, and returns how many sweeps that took and when each job was looked at.
@@ -264,7 +365,7 @@ mod tests {
             let due = agenda.begin_sweep(now, 500).expect("a look is due");
             sweeps += 1;
             looks.extend(due.jobs.iter().map(|job| (job.id.clone(), now)));
-            let observed = |version| Seen::Observed { digest: 1, log_followed: false, version };
+            let observed = |version| Seen::Observed { digest: Some(1), log_followed: false, version };
             let seen = due.jobs.into_iter().map(|job| (job.id, observed(job.version))).collect();
             agenda.end_sweep(seen, None, now);
         }

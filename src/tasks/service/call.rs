@@ -12,10 +12,11 @@ use crate::clock;
 use crate::tasks::audit::{Event as Told, Wish};
 use crate::tasks::machine::{self, Event};
 use crate::tasks::notices;
+use crate::tasks::reconciler::Place;
 use crate::tasks::slots::is_of_owner;
 use crate::tasks::store::{Attach, Holder, Inserted, NewTask, Once, StoreError};
 use crate::tasks::task::{
-    Asked, AskedStatus, Asker, Job, Origin, Owner, Spec, Task, TaskId, TaskState, Terms, Undelivered,
+    Asked, Asker, Job, Origin, Owner, Spec, Task, TaskId, TaskState, Terms, Undelivered,
 };
 
 /// A call that was found right: the arguments fit the tool's schema, and the caller may make it.
@@ -107,22 +108,27 @@ pub enum CallError {
     Store(#[from] StoreError),
 }
 
-/// A place at the reconciler for a row that is born leased. Dropped before it is known what became of the row, it hands
+/// The right to hand a row that is born leased to the reconciler. Dropped before it is known what became of the row, it hands
 /// the row over all the same: nobody else can act on it before its lease runs out.
-struct Place<'a> {
+struct HandOver<'a> {
     service: &'a Service,
-    permit: Option<mpsc::Permit<'a, Fresh>>,
+    permit: Option<(mpsc::Permit<'a, Fresh>, Option<Place>)>,
     /// The row as it is if it was written.
     born: Task,
     since: Instant,
     cancel_on_abandon: bool,
 }
 
-impl Place<'_> {
+impl HandOver<'_> {
+    fn has_place(&self) -> bool {
+        self.permit.as_ref().is_some_and(|(_, place)| place.is_some())
+    }
+
     /// The row is there.
     fn take(mut self, task: Task) {
-        if let Some(permit) = self.permit.take() {
-            permit.send(Fresh { task, since: self.since, orphan: None });
+        // Without a place it was born due, and is claimed like any other.
+        if let Some((permit, place @ Some(_))) = self.permit.take() {
+            permit.send(Fresh { task, since: self.since, orphan: None, place });
         }
     }
 
@@ -132,13 +138,13 @@ impl Place<'_> {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for HandOver<'_> {
     fn drop(&mut self) {
-        if let Some(permit) = self.permit.take() {
+        if let Some((permit, place)) = self.permit.take() {
             // A server that stops drops what it has in hand; none of these clients went away.
             let cancel = self.cancel_on_abandon && !self.service.is_stopping();
             let orphan = Some(Orphan { cancel });
-            permit.send(Fresh { task: self.born.clone(), since: self.since, orphan });
+            permit.send(Fresh { task: self.born.clone(), since: self.since, orphan, place });
         }
     }
 }
@@ -167,18 +173,25 @@ impl Service {
         let asks = call.confirm.is_some();
         let pending = self.row(&call);
         // A row that the reconciler can act on at once is born as if it had claimed it, so that a start costs no
-        // second write. Without a free place there it is born due, and claimed like any other; as is one that only
-        // others can act on.
-        let is_ours = !asks && !self.ledger.tools.elsewhere().contains(&call.backend);
-        let permit = if is_ours { self.outbox.fresh.try_reserve().ok() } else { None };
-        let place = permit.map(|permit| self.place(permit, &pending, &call));
-        let row = place.as_ref().map_or_else(|| pending.clone(), |place| place.born.clone());
-        let lease = place.is_some().then(|| (self.holder.clone(), self.lease));
+        // second write. Without a free place at its backend it is born due, and claimed like any other; as is one whose
+        // backend only others have connected.
+        let permit = if asks { None } else { self.outbox.fresh.try_reserve().ok() };
+        let permit = permit.map(|permit| (permit, self.outbox.engines.try_place(&call.backend)));
+        let is_leased = permit.as_ref().is_some_and(|(_, place)| place.is_some());
+        let hand_over = permit.map(|permit| self.hand_over(permit, &pending, &call));
+        let row = hand_over.as_ref().map_or_else(|| pending.clone(), |hand_over| hand_over.born.clone());
+        let lease = is_leased.then(|| (self.holder.clone(), self.lease));
         let inserted = self.insert(&call, row, lease).await;
-        let place = match (&inserted, place) {
-            (Ok(Inserted::Created(_)), place) => place,
-            (_, place) => {
-                place.into_iter().for_each(Place::give_up);
+        let hand_over = match (&inserted, hand_over) {
+            (Ok(Inserted::Created(_)), hand_over) => hand_over,
+            // It may have been written all the same: whoever takes care of orphans finds out, and knows that nothing
+            // was sent.
+            (Err(StoreError::Unavailable(_)), hand_over) => {
+                drop(hand_over);
+                None
+            }
+            (_, hand_over) => {
+                hand_over.into_iter().for_each(HandOver::give_up);
                 None
             }
         };
@@ -197,7 +210,7 @@ impl Service {
                 let inserted = self.insert(&call, queued, None).await?;
                 self.called(&call, inserted, None)
             }
-            inserted => self.called(&call, inserted, place),
+            inserted => self.called(&call, inserted, hand_over),
         }
     }
 
@@ -225,11 +238,19 @@ impl Service {
         Ok(())
     }
 
-    fn place<'a>(&'a self, permit: mpsc::Permit<'a, Fresh>, pending: &Task, call: &Call) -> Place<'a> {
-        let intended = machine::next(pending, Event::Intended, pending.created_at).task;
+    fn hand_over<'a>(
+        &'a self,
+        permit: (mpsc::Permit<'a, Fresh>, Option<Place>),
+        pending: &Task,
+        call: &Call,
+    ) -> HandOver<'a> {
+        let intended = match permit.1 {
+            Some(_) => machine::next(pending, Event::Intended, pending.created_at).task,
+            None => pending.clone(),
+        };
         let cancel_on_abandon = call.plain.as_ref().is_some_and(|plain| plain.cancel_on_abandon);
         let born = Task { version: 1, ..intended };
-        Place { service: self, permit: Some(permit), born, since: Instant::now(), cancel_on_abandon }
+        HandOver { service: self, permit: Some(permit), born, since: Instant::now(), cancel_on_abandon }
     }
 
     async fn insert(
@@ -251,7 +272,9 @@ impl Service {
         let notices = notices::owed(None, &task, &*self.ledger.receivers);
         let (once, owes) = (call.once.clone(), !notices.is_empty());
         let most_kept = call.most_kept;
-        let new = NewTask { task, limits, behind, most_kept, once, attach, lease, transition, notices };
+        let identity = self.outbox.engines.identity(&call.backend);
+        let new =
+            NewTask { task, identity, limits, behind, most_kept, once, attach, lease, transition, notices };
         let inserted = self.ledger.store.insert(new).await;
         if owes {
             self.ledger.nudge.owing.send_replace(());
@@ -259,15 +282,24 @@ impl Service {
         inserted
     }
 
-    fn called(&self, call: &Call, inserted: Inserted, place: Option<Place<'_>>) -> Result<Called, CallError> {
+    fn called(
+        &self,
+        call: &Call,
+        inserted: Inserted,
+        hand_over: Option<HandOver<'_>>,
+    ) -> Result<Called, CallError> {
         match inserted {
             Inserted::Created(task) => {
                 self.ledger.audit.note(Told::Created(&task));
                 self.ledger.watch.changed(&task);
-                match place {
-                    Some(place) => place.take(task.clone()),
-                    None if task.is_queued() => self.ledger.nudge.slot.notify_one(),
-                    None => self.ledger.nudge.due_at(task.due_at.unwrap_or(task.created_at)),
+                let is_leased = hand_over.as_ref().is_some_and(HandOver::has_place);
+                if let Some(hand_over) = hand_over {
+                    hand_over.take(task.clone());
+                }
+                match is_leased {
+                    true => {}
+                    false if task.is_queued() => self.ledger.nudge.slot.notify_one(),
+                    false => self.ledger.nudge.due_at(task.due_at.unwrap_or(task.created_at)),
                 }
                 Ok(Called::Created(task))
             }
@@ -285,16 +317,9 @@ impl Service {
     /// The row of a call, with nothing sent yet.
     fn row(&self, call: &Call) -> Task {
         let now = self.ledger.now();
-        let questions = call.confirm.iter().map(|question| Asked {
-            key: "q1".to_owned(),
-            question: question.clone(),
-            asker: Asker::Confirm,
-            at: now,
-            status: AskedStatus::Open,
-            delivery: None,
-            answered_by: None,
-            answered_as: None,
-        });
+        let confirm =
+            |question: &Question| Asked::new("q1".to_owned(), question.clone(), Asker::Confirm, now);
+        let questions = call.confirm.iter().map(confirm);
         let task = Task {
             id: TaskId::from_bytes(clock::random(&*self.entropy)),
             owner: call.owner.clone(),
@@ -320,6 +345,7 @@ impl Service {
             cancel: None,
             questions: questions.collect(),
             trouble: None,
+            overdue: None,
             look_at: None,
             undelivered: call
                 .plain

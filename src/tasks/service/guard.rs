@@ -202,12 +202,12 @@ impl Afterwards {
     ///
     /// # Errors
     /// If the store cannot be used.
-    pub(in crate::tasks) async fn note(self, ledger: &Ledger) -> Result<()> {
+    pub(in crate::tasks) async fn note(&self, ledger: &Ledger) -> Result<()> {
         match self {
-            Afterwards::Abandoned { id, until, cancel } => abandoned(ledger, &id, until, cancel).await,
+            Afterwards::Abandoned { id, until, cancel } => abandoned(ledger, id, *until, *cancel).await,
             Afterwards::NoLongerCarried(Carried { task, key, n, .. }) => {
-                if let Some(row) = ledger.read(&task).await? {
-                    let event = Event::DeliveryEnded { key, n, over: false, problem: None };
+                if let Some(row) = ledger.read(task).await? {
+                    let event = Event::DeliveryEnded { key: key.clone(), n: *n, over: false, problem: None };
                     ledger.apply(row, event, Lease::Keep).await?;
                 }
                 Ok(())
@@ -215,11 +215,11 @@ impl Afterwards {
             Afterwards::NoLongerListens { session, n, told, forget_after } => {
                 // First, since an older stream speaks as soon as it sees that this one has closed.
                 if !told.is_empty() {
-                    let setting = Setting::Streams(StreamNote::Told(told));
-                    ledger.store.set(&session, setting, forget_after).await?;
+                    let setting = Setting::Streams(StreamNote::Told(told.clone()));
+                    ledger.store.set(session, setting, *forget_after).await?;
                 }
-                let setting = Setting::Streams(StreamNote::Closed(n));
-                ledger.store.set(&session, setting, forget_after).await.map(drop)
+                let setting = Setting::Streams(StreamNote::Closed(*n));
+                ledger.store.set(session, setting, *forget_after).await.map(drop)
             }
         }
     }

@@ -100,7 +100,7 @@ impl Service {
                 return self.view(task).await.map(Some);
             }
             // A task that expires while somebody waits for it becomes "not found", and no write says so.
-            let lives = task.expires_at().since(self.ledger.now()) + Duration::from_millis(1);
+            let lives = task.kept_until().since(self.ledger.now()) + Duration::from_millis(1);
             let until_expiry = Instant::now() + lives.min(Duration::from_secs(86_400));
             let renew_watch = Instant::now() + RENEW_WATCH;
             let wake = until_expiry.min(renew_watch);

@@ -29,6 +29,7 @@ use super::audit::{Event as Told, Wish};
 use super::ledger::Ledger;
 use super::machine::{Cancel, Event};
 use super::pace::Pace;
+use super::reconciler::{Engines, Place};
 use super::store::{Found, Holder, Lease, Result};
 use super::task::{Outcome, Task, TaskId};
 use crate::clock::Entropy;
@@ -56,6 +57,8 @@ pub struct Outbox {
     pub fresh: mpsc::Sender<Fresh>,
     /// What is to be noted although whoever would have noted it is gone.
     pub afterwards: mpsc::UnboundedSender<Afterwards>,
+    /// The connected backends: a row is handed over with a place at its own.
+    pub engines: Engines,
 }
 
 /// A row that this process leased as it wrote that its job is about to be started.
@@ -68,6 +71,8 @@ pub struct Fresh {
     /// Set if whoever had the row written went away before it heard that it is: it may still be on its way to the
     /// store, or never get there.
     pub orphan: Option<Orphan>,
+    /// The place at the backend for the call that starts the job. Without one the row is only taken care of as an orphan.
+    pub place: Option<Place>,
 }
 
 /// A call that went away while its row was being written.

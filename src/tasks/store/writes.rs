@@ -15,6 +15,8 @@ use crate::tasks::task::Task;
 pub struct NewTask {
     /// The row.
     pub task: Task,
+    /// The identity of the engine that its backend is connected to, where that is known.
+    pub identity: Option<String>,
     /// The most rows that may hold each of the row's slots at once.
     pub limits: Vec<SlotLimit>,
     /// Slots that the row does not take while another row waits for one of them, in whatever line, even where there is room. Behind

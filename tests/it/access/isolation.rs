@@ -126,8 +126,10 @@ async fn every_id_of_another_is_like_one_that_was_made_up() {
     job.show(Observation::new(JobState::Running).with_message("it runs"));
     let asking = ann.start(Of::Sessions, "careful", json!({})).await;
     let ended = ann.start(Of::Sessions, "work", json!({})).await;
+    server.stage.job(2).await;
     ann.get(Of::Sessions, "tasks/cancel", json!({"taskId": ended})).await;
     ann.start(Of::Sessions, "work", json!({})).await;
+    server.stage.job(3).await;
     let begun = server.stage.starts();
 
     for id in [&running, &asking, &ended] {

@@ -224,6 +224,23 @@ async fn operators_commands_are_in_the_same_chain() {
 }
 
 #[tokio::test]
+async fn abandon_is_audited() {
+    let place = to_file("");
+    let server = place.serve();
+    let ann = Client::open_with(server.url(), KEYS[0].1).await.unwrap();
+    let long = ann.start("long", json!({})).await.unwrap();
+    until(&place, "task.started", &long).await;
+    let mut command = Command::new(PROGRAM);
+    command.args(["tasks", "abandon", &long, "--config"]).arg(place.config());
+    place.settle(&mut command);
+    assert_eq!(place.run(command).await.code, Some(0));
+    stopped(&place, server).await;
+    let lines = log(&place);
+    assert_eq!(of_event(&lines, "operator.acted")[0]["detail"], json!({"command": "abandon"}));
+    assert_eq!(life(&lines, &long)[2..], ["operator.acted", "task.ended"]);
+}
+
+#[tokio::test]
 async fn another_config_and_one_that_is_refused_are_told() {
     let place = to_file("");
     let server = place.serve();

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use taskbridge::clock::{Clock, System};
+use taskbridge::clock::{Clock, System, Uptime};
 use taskbridge::store::sqlite::{Mode, SqliteStore};
 use taskbridge::tasks::history::Scribe;
 use taskbridge::tasks::ledger::{Ledger, Nudge};
@@ -49,6 +49,16 @@ impl Clock for Paused {
     }
 }
 
+impl Uptime for Paused {
+    fn uptime(&self) -> Duration {
+        self.0.elapsed()
+    }
+
+    fn boot(&self) -> String {
+        String::new()
+    }
+}
+
 struct Nobody;
 
 impl Receivers for Nobody {
@@ -72,10 +82,6 @@ impl Tools for Plain {
     fn limits(&self, _slots: &[String]) -> Vec<SlotLimit> {
         Vec::new()
     }
-
-    fn elsewhere(&self) -> Arc<[String]> {
-        Arc::new([])
-    }
 }
 
 /// A server without its endpoint.
@@ -90,7 +96,7 @@ impl Node {
         let clock: Arc<dyn Clock> = Arc::new(Paused(Instant::now()));
         let store = SqliteStore::open(&dir.path().join("tasks.db"), clock, Mode::Inline).unwrap();
         let store = Arc::new(store);
-        let time = StoreTime::of(store.clone() as _).await.unwrap();
+        let time = StoreTime::of(store.clone() as _, Arc::new(Paused(Instant::now()))).await.unwrap();
         let holder = Holder("one".to_owned());
         let pace = Pace { quickest: Duration::from_millis(100), slowest: Duration::from_secs(30) };
         let ledger = Ledger {
@@ -120,6 +126,8 @@ impl Node {
             ttl: DAY,
             keep_result: DAY,
             max_runtime: DAY,
+            max_wait: None,
+            outcome_grace: Duration::from_secs(900),
             on_expiry: OnExpiry::Cancel,
             start_within: 2 * Duration::from_secs(3600),
             settle_window: Duration::from_secs(120),

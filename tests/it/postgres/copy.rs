@@ -23,6 +23,9 @@ target = {}
 parameters.text.type = "string"
 parameters.delay_ms.type = "integer"
 max_running = 2
+
+[audit]
+to = ["store"]
 "#;
 
 struct Setup {
@@ -56,12 +59,26 @@ impl Setup {
     }
 
     async fn copy(&self, from: &str) -> Ended {
+        self.run(&["store", "copy", "--from", from, "--to", "new.toml"]).await
+    }
+
+    async fn run(&self, args: &[&str]) -> Ended {
+        self.place.run(self.command(args)).await
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(crate::support::PROGRAM);
-        command.args(["store", "copy", "--from", from, "--to", "new.toml"]);
+        command.args(args);
         self.place.settle(&mut command);
-        self.place.run(command).await
+        command
+    }
+
+    fn file(&self) -> rusqlite::Connection {
+        rusqlite::Connection::open(self.place.path("state/tasks.db")).unwrap()
     }
 }
+
+const FROM: &str = "sqlite:state/tasks.db";
 
 #[tokio::test]
 async fn a_store_is_copied_with_tasks_that_run() {
@@ -84,8 +101,11 @@ async fn a_store_is_copied_with_tasks_that_run() {
     let counts = "4 tasks (3 not ended), 1 results, 1 idempotency keys, 0 sessions";
     assert!(copied.stdout.contains(counts), "{}", copied.stdout);
     let again = setup.copy("sqlite:state/tasks.db").await;
-    assert!(again.stderr.contains("is not empty"), "{}", again.stderr);
+    assert!(again.stderr.contains("start with the config of that store"), "{}", again.stderr);
 
+    let verified = setup.run(&["audit", "verify", "--store", "--config", "new.toml"]).await;
+    assert_eq!(verified.code, Some(0), "{verified:?}");
+    assert!(verified.stdout.contains("nothing changed, removed"), "{verified:?}");
     setup.use_store(&setup.database);
     let mut server = setup.place.serve();
     let client = client.at(server.url());
@@ -112,4 +132,101 @@ async fn a_copy_of_nothing_is_refused() {
     );
     let wrong = setup.copy("nowhere.db").await;
     assert!(wrong.stderr.contains("write sqlite: and the path"), "{wrong:?}");
+}
+
+/// A copied file is refused by every command, and by programs that do not know of the mark; it can be opened again.
+#[tokio::test]
+async fn copied_file_is_not_served() {
+    let setup = Setup::new();
+    let mut server = setup.place.serve();
+    let client = Client::open(server.url()).await.unwrap();
+    client.start("job", json!({"text": "x", "delay_ms": 3_600_000})).await.unwrap();
+    server.stop();
+    setup.file().execute("UPDATE tasks SET identity = 'sim at home'", []).unwrap();
+    assert_eq!(setup.copy(FROM).await.code, Some(0));
+    let (_, schema) = setup.database.split_once("schema = \"").unwrap();
+    let schema = schema.split('"').next().unwrap();
+    let target = shared().client(schema).await;
+    let row = target.query_one("SELECT identity, of_backend, lease_holder FROM tasks", &[]).await.unwrap();
+    let columns: [Option<String>; 3] = [row.get(0), row.get(1), row.get(2)];
+    assert_eq!(columns, [Some("sim at home".to_owned()), Some("engine".to_owned()), None]);
+
+    let config = setup.place.config();
+    let config = config.to_str().unwrap();
+    for args in [
+        &["serve", "--config", config][..],
+        &["tasks", "list", "--config", config],
+        &["store", "check", "--config", config],
+    ] {
+        let refused = setup.run(args).await;
+        assert_eq!(refused.code, Some(1), "{args:?}: {refused:?}");
+        for words in ["state/tasks.db: its tasks were copied to postgres://", schema, "store reopen sqlite:"]
+        {
+            assert!(refused.stderr.contains(words), "{words}: {refused:?}");
+        }
+        assert!(!refused.stderr.contains("broken"), "{refused:?}");
+    }
+    let oldest = "SELECT oldest FROM taskbridge_schema";
+    let oldest = || setup.file().query_row(oldest, [], |row| row.get::<_, i64>(0)).unwrap();
+    assert!(oldest() > 1_000, "older programs refuse it as well");
+
+    assert_eq!(setup.run(&["store", "reopen", FROM]).await.code, Some(0));
+    assert_eq!(oldest(), 2);
+    let not_empty = setup.copy(FROM).await;
+    assert!(not_empty.stderr.contains("is not empty"), "{not_empty:?}");
+    assert_eq!(setup.run(&["tasks", "list", "--config", config]).await.code, Some(0), "it is as it was");
+}
+
+/// Whenever a copy is killed, no program serves both stores, and the same command ends it.
+#[tokio::test]
+async fn killed_copy_is_completed_by_another() {
+    let setup = Setup::new();
+    let mut server = setup.place.serve();
+    let client = Client::open(server.url()).await.unwrap();
+    for n in 0..20 {
+        client.start("job", json!({"text": n.to_string(), "delay_ms": 3_600_000})).await.unwrap();
+    }
+    server.stop();
+    let config = setup.place.config();
+    let config = config.to_str().unwrap();
+    let mark = "SELECT value FROM facts WHERE name = 'moved'";
+    let mark = || setup.file().query_row(mark, [], |row| row.get::<_, String>(0)).ok();
+    let mut seen = [false; 2];
+    for ms in (0..).step_by(10) {
+        let mut copy = setup.command(&["store", "copy", "--from", FROM, "--to", "new.toml"]).spawn().unwrap();
+        tokio::time::sleep(std::time::Duration::from_millis(ms)).await;
+        let ended = copy.try_wait().unwrap();
+        copy.kill().unwrap();
+        copy.wait().unwrap();
+        match mark() {
+            None => seen[0] = true,
+            Some(mark) if mark.contains("\"complete\":false") => {
+                seen[1] = true;
+                let refused = setup.run(&["tasks", "list", "--config", config]).await;
+                assert!(refused.stderr.contains("run the same `taskbridge store copy` again"), "{refused:?}");
+            }
+            Some(_) => break,
+        }
+        assert!(ended.is_none(), "a copy that ended by itself has completed the mark");
+    }
+    assert!(seen[0], "some were killed before they wrote anything");
+    let listed = setup.run(&["tasks", "list", "--config", "new.toml"]).await;
+    assert_eq!(listed.stdout.lines().filter(|line| line.contains("job")).count(), 20, "{listed:?}");
+
+    // Killed between the commit and the end of the mark.
+    let unfinished = "UPDATE facts SET value = replace(value, ':true', ':false') WHERE name = 'moved'";
+    assert_eq!(setup.file().execute(unfinished, []).unwrap(), 1);
+    let again = setup.copy(FROM).await;
+    assert!(again.code == Some(0) && again.stdout.contains("has the copy of"), "{again:?}");
+    assert!(mark().unwrap().contains("\"complete\":true"));
+    let listed = setup.run(&["tasks", "list", "--config", "new.toml"]).await;
+    assert_eq!(listed.stdout.lines().filter(|line| line.contains("job")).count(), 20, "{listed:?}");
+
+    // Begun for another place.
+    setup.file().execute("UPDATE facts SET value = replace(value, ':true', ':false')", []).unwrap();
+    let other = std::fs::read_to_string(setup.place.path("new.toml")).unwrap();
+    let other = other.replace("schema = \"", "schema = \"other_");
+    std::fs::write(setup.place.path("new.toml"), other).unwrap();
+    let other = setup.copy(FROM).await;
+    assert!(other.code == Some(1) && other.stderr.contains("may be complete"), "{other:?}");
 }

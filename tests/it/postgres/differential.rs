@@ -10,8 +10,8 @@ use taskbridge::store::suite::{Bench, ManualClock};
 use taskbridge::tasks::history::{CallTo, EngineCall, Fact, Transition};
 use taskbridge::tasks::notices::{News, Notice, What};
 use taskbridge::tasks::store::{
-    Attach, Change, Forget, Group, Holder, Inserted, Lease, NewTask, Once, Reach, Setting, SlotLimit, Store,
-    StoreError, Updated,
+    Attach, Change, ClaimRequest, Forget, Group, Holder, Inserted, Lease, NewTask, Once, Reach, Served,
+    Setting, SlotLimit, Store, StoreError, Updated,
 };
 use taskbridge::tasks::task::{Job, Origin, Outcome, Owner, Task, TaskId, TaskState, Undelivered};
 use taskbridge_sdk::{GroupKey, JobHandle, Level, Output, Timestamp};
@@ -73,6 +73,12 @@ impl World {
 
     fn name(&mut self) -> String {
         NAMES[self.random.below(NAMES.len() as u64) as usize].to_owned()
+    }
+
+    /// A backend that is connected, to something that may not be known.
+    fn served(&mut self) -> Served {
+        let identity = self.chance(50).then(|| self.name());
+        Served { backend: self.name(), identity }
     }
 
     fn holder(&mut self) -> Holder {
@@ -209,8 +215,10 @@ impl World {
                 let (transition, notices) = (self.transition(40), self.owed(&task));
                 let most_kept = None;
                 let behind = if self.chance(30) { task.slots.clone() } else { Vec::new() };
+                let identity = self.chance(50).then(|| self.name());
                 let new = NewTask {
                     task: task.clone(),
+                    identity,
                     limits,
                     behind,
                     most_kept,
@@ -263,13 +271,17 @@ impl World {
             60..67 => self.send().await,
             67..75 => {
                 let (holder, limit) = (self.holder(), 1 + self.random.below(5) as usize);
-                let one = ok(a.claim(&holder, LEASE, limit, &[]).await);
-                assert_eq!(one, ok(b.claim(&holder, LEASE, limit, &[]).await));
+                let cursor = self.chance(50).then(|| Owner::new(self.name()));
+                let request = ClaimRequest { served: self.served(), limit, cursor };
+                let one = ok(a.claim(&holder, LEASE, &request).await);
+                assert_eq!(one, ok(b.claim(&holder, LEASE, &request).await));
             }
             75..82 => {
                 let holder = self.holder();
+                let served = [self.served(), self.served()];
+                let served = if served[0].backend == served[1].backend { &served[..1] } else { &served };
                 let (mut one, mut other) =
-                    (ok(a.hold(&holder, LEASE, &[]).await), ok(b.hold(&holder, LEASE, &[]).await));
+                    (ok(a.hold(&holder, LEASE, served).await), ok(b.hold(&holder, LEASE, served).await));
                 one.sort();
                 other.sort();
                 assert_eq!(one, other);
@@ -299,10 +311,14 @@ impl World {
                     assert_eq!(one, ok(b.set(&nonce, setting, until).await));
                 }
             }
-            92..94 => assert_eq!(ok(a.purge(1_000).await), ok(b.purge(1_000).await)),
+            92..94 => {
+                let now = self.clock.now();
+                assert_eq!(ok(a.purge(now, 1_000).await), ok(b.purge(now, 1_000).await));
+            }
             94 => {
                 let (age, limit) = (self.random.millis(200_000), 1 + self.random.below(20) as usize);
-                assert_eq!(ok(a.forget(age, limit).await), ok(b.forget(age, limit).await));
+                let before = self.clock.now() - age;
+                assert_eq!(ok(a.forget(before, limit).await), ok(b.forget(before, limit).await));
             }
             _ => {
                 let longest = if self.chance(5) { 8_000_000 } else { 60_000 };
@@ -321,8 +337,18 @@ impl World {
     /// All that can be asked of both is answered alike.
     async fn compare(&self) {
         let [a, b] = &self.stores;
-        assert_eq!(ok(a.next_due(&[]).await), ok(b.next_due(&[]).await));
-        assert_eq!(ok(a.heads().await), ok(b.heads().await));
+        let served: Vec<_> = NAMES
+            .iter()
+            .zip(NAMES.iter().cycle().skip(1))
+            .map(|(name, other)| Served { identity: Some((*other).to_owned()), ..Served::named(*name) })
+            .chain(NAMES.iter().map(|name| Served::named(*name)))
+            .collect();
+        assert_eq!(ok(a.next_due(&served).await), ok(b.next_due(&served).await));
+        for served in &served {
+            assert_eq!(ok(a.list_due(served, None, 50).await), ok(b.list_due(served, None, 50).await));
+            let served = std::slice::from_ref(served);
+            assert_eq!(ok(a.heads(served).await), ok(b.heads(served).await));
+        }
         for task in &self.known {
             let id = &task.id;
             assert_eq!(ok(a.get(id, None).await), ok(b.get(id, None).await));
@@ -345,7 +371,7 @@ impl World {
             for key in NAMES {
                 let group = Group { backend: name.to_owned(), key: GroupKey::new(key) };
                 let jobs = async |store: &Arc<dyn Store>| {
-                    let mut jobs = ok(store.open_jobs(&group, Timestamp::from_millis(0)).await);
+                    let mut jobs = ok(store.open_jobs(&group, Some(name), Timestamp::from_millis(0)).await);
                     jobs.sort_by(|a, b| a.id.cmp(&b.id));
                     jobs
                 };

@@ -86,6 +86,7 @@ async fn write_all(bench: &Bench, cut: &Cut, after: i64) {
     let limits = [SlotLimit { slot: slot.clone(), limit: 1 }];
     let new = |task: Task| NewTask {
         task,
+        identity: None,
         limits: Vec::new(),
         most_kept: None,
         behind: Vec::new(),

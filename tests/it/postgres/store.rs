@@ -9,8 +9,7 @@ use futures_util::future::join_all;
 use taskbridge::store::postgres::{self as store, Place, PostgresStore, StoreClock};
 use taskbridge::store::suite::Bench;
 use taskbridge::tasks::store::{
-    Change, Holder, Inserted, Keys as _, Lease, NewTask, Once, Result, SlotLimit, StoreError, TaskStore as _,
-    Updated,
+    Change, Inserted, Keys as _, Lease, NewTask, Once, Result, SlotLimit, StoreError, TaskStore as _, Updated,
 };
 use taskbridge::tasks::task::{Job, Task};
 
@@ -23,6 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 fn new(task: Task) -> NewTask {
     NewTask {
         task,
+        identity: None,
         limits: Vec::new(),
         most_kept: None,
         behind: Vec::new(),
@@ -174,17 +174,16 @@ async fn a_crowd_of_requests_leaves_connections_to_the_loops() {
         let once = Some(Once { scope: "x".to_owned(), key: n.to_string(), digest: "d".to_owned() });
         bench.store.insert(NewTask { once, ..new(bench.task()) })
     })));
-    let holder = Holder("a".to_owned());
     let loops = async {
         let waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'once'::regclass";
         while lock.query_one(waiting, &[]).await.unwrap().get::<_, i64>(0) < 3 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         for _ in 0..10 {
-            bench.store.next_due(&[]).await.unwrap();
+            bench.next_due().await;
             bench.read(&due.id).await.unwrap();
         }
-        bench.store.claim(&holder, Duration::from_secs(30), 1, &[]).await.unwrap()
+        bench.claim_rows("a", 1).await
     };
     let claimed = tokio::select! {
         _ = &mut crowd => panic!("nobody gets in while the table is locked"),
@@ -248,7 +247,7 @@ async fn many_can_make_the_schema_at_the_same_time() {
     keys.dedup();
     assert_eq!(keys.len(), 1);
     let migrated = store::migrate(&shared().place(&schema)).await.unwrap();
-    assert_eq!((migrated.before, migrated.after, migrated.made.len()), (6, 6, 0));
+    assert_eq!((migrated.before, migrated.after, migrated.made.len()), (7, 7, 0));
 }
 
 #[tokio::test]
@@ -263,7 +262,7 @@ async fn a_newer_schema_is_used_if_it_lets_this_program_and_left_alone_if_not() 
     assert!(matches!(error, StoreError::Broken(_)));
     says(
         &error,
-        &["version 99", "version 98 can use", "up to 6", "newer taskbridge", "another `schema`", &schema],
+        &["version 99", "version 98 can use", "up to 7", "newer taskbridge", "another `schema`", &schema],
     );
     let steps = client.query_one("SELECT steps FROM taskbridge_schema", &[]).await.unwrap();
     assert_eq!(steps.get::<_, i32>(0), 99);
@@ -273,14 +272,21 @@ async fn a_newer_schema_is_used_if_it_lets_this_program_and_left_alone_if_not() 
 async fn a_schema_that_is_migrated_by_hand_is_not_touched_by_a_server() {
     let schema = schema();
     let place = shared().place(&schema).migrated_by_hand();
-    says(&refusal(place.clone()).await, &["has version 0", "needs 6", "`taskbridge migrate`"]);
+    says(&refusal(place.clone()).await, &["has version 0", "needs 7", "`taskbridge migrate`"]);
     let client = shared().client("public").await;
     let exists = "SELECT to_regnamespace($1) IS NOT NULL";
     assert!(!client.query_one(exists, &[&schema]).await.unwrap().get::<_, bool>(0));
     let migrated = store::migrate(&place).await.unwrap();
-    assert_eq!((migrated.before, migrated.after), (0, 6));
-    let made =
-        ["0001_tasks", "0002_history", "0003_notices", "0004_of_backend", "0005_followed_logs", "0006_audit"];
+    assert_eq!((migrated.before, migrated.after), (0, 7));
+    let made = [
+        "0001_tasks",
+        "0002_history",
+        "0003_notices",
+        "0004_of_backend",
+        "0005_followed_logs",
+        "0006_audit",
+        "0007_backends",
+    ];
     assert_eq!(migrated.made, made);
     drop(PostgresStore::open(place, StoreClock::Database).await.unwrap());
 }

@@ -42,6 +42,8 @@ pub(crate) struct Postgres {
     keeper: Option<Child>,
     /// Settings beside those that all have.
     settings: Vec<String>,
+    /// The environment of the server's processes, as `NAME=VALUE`.
+    environment: Vec<String>,
     /// Kept while a test has it.
     own: Option<tempfile::TempDir>,
     /// The folder of the one that all tests share is deleted by its keeper.
@@ -97,14 +99,28 @@ impl Postgres {
 
     /// The same in this folder, with these settings.
     pub(crate) fn start_in(folder: &Path, settings: &[&str]) -> Self {
+        Self::start_with(folder, settings, Vec::new())
+    }
+
+    /// The same, with this environment (`NAME=VALUE`).
+    pub(crate) fn start_with(folder: &Path, settings: &[&str], environment: Vec<String>) -> Self {
         let mut server = Self::at(folder.to_owned());
         server.settings = settings.iter().map(|setting| (*setting).to_owned()).collect();
+        server.environment = environment;
         server.begun()
     }
 
     fn at(folder: PathBuf) -> Self {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        Self { folder, port, keeper: None, settings: Vec::new(), own: None, is_shared: false }
+        Self {
+            folder,
+            port,
+            keeper: None,
+            settings: Vec::new(),
+            environment: Vec::new(),
+            own: None,
+            is_shared: false,
+        }
     }
 
     fn begun(mut self) -> Self {
@@ -138,7 +154,9 @@ impl Postgres {
     pub(crate) fn run(&mut self) {
         let mut command = Command::new("sh");
         command.args(["-c", KEEPER, "keeper"]);
-        let server = as_nobody(&binary("postgres"));
+        // The variables are set only once the user is the right one: a preloaded library may depend on who that is.
+        let mut server = as_nobody(Path::new("env"));
+        server.args(&self.environment).arg(binary("postgres"));
         command.arg(server.get_program()).args(server.get_args());
         command.arg("-D").arg(self.path("data")).arg("-k").arg(&self.folder);
         command.args(["-p", &self.port.to_string(), "-c", "listen_addresses=127.0.0.1"]);
@@ -229,11 +247,19 @@ impl Postgres {
 
     /// A connection, in this schema.
     pub(crate) async fn client(&self, schema: &str) -> tokio_postgres::Client {
-        let (client, connection) = tokio_postgres::connect(&self.url(), tokio_postgres::NoTls).await.unwrap();
+        self.try_client(schema).await.unwrap()
+    }
+
+    /// The same, while the server may be away.
+    pub(crate) async fn try_client(
+        &self,
+        schema: &str,
+    ) -> Result<tokio_postgres::Client, tokio_postgres::Error> {
+        let (client, connection) = tokio_postgres::connect(&self.url(), tokio_postgres::NoTls).await?;
         #[expect(clippy::disallowed_methods, reason = "a test's own connection needs somebody to drive it")]
         tokio::spawn(connection);
-        client.batch_execute(&format!("SET search_path = {schema}")).await.unwrap();
-        client
+        client.batch_execute(&format!("SET search_path = {schema}")).await?;
+        Ok(client)
     }
 }
 

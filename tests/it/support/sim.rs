@@ -32,7 +32,12 @@ impl SimProcess {
 
     /// The same, with more arguments.
     pub(crate) fn start_with(place: &Place, mode: &str, more: &[&str]) -> Self {
-        let journal = place.path(&format!("{mode}.journal"));
+        Self::start_as(place, mode, mode, more)
+    }
+
+    /// The same, with a journal of this name.
+    pub(crate) fn start_as(place: &Place, name: &str, mode: &str, more: &[&str]) -> Self {
+        let journal = place.path(&format!("{name}.journal"));
         let mut command = Command::new(PROGRAM);
         command.args(["adapter-helper", "sim", "--listen", "127.0.0.1:0", "--mode", mode, "--journal"]);
         command.arg(&journal).args(more);

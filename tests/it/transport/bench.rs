@@ -26,6 +26,7 @@ use taskbridge::store::sqlite::{Mode, SqliteStore};
 use taskbridge::tasks::history::Scribe;
 use taskbridge::tasks::ledger::{Ledger, Nudge};
 use taskbridge::tasks::pace::Pace;
+use taskbridge::tasks::reconciler::Engines;
 use taskbridge::tasks::service::{Outbox, Service};
 use taskbridge::tasks::store::{Holder, Store};
 use taskbridge::tasks::watch::Watch;
@@ -109,7 +110,11 @@ pub(super) fn bridge(dir: &Path, clock: Arc<dyn Clock>) -> Bridge {
         meter: Arc::new(taskbridge::tasks::meter::Unmetered),
         audit: Arc::new(taskbridge::tasks::audit::InTheLog),
     };
-    let outbox = Outbox { fresh: mpsc::channel(16).0, afterwards: mpsc::unbounded_channel().0 };
+    let outbox = Outbox {
+        fresh: mpsc::channel(16).0,
+        afterwards: mpsc::unbounded_channel().0,
+        engines: Engines::default(),
+    };
     let pace = Pace { quickest: Duration::from_millis(50), slowest: Duration::from_secs(30) };
     let holder = Holder("test".to_owned());
     let settings = Settings {

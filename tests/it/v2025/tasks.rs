@@ -118,7 +118,7 @@ async fn while_a_job_runs_its_task_outlives_the_ttl() {
     let client = server.client().await;
     let params = json!({"name": "short", "task": {"ttl": 60_000}});
     let created = client.get("tools/call", params).await;
-    assert_eq!(created["task"]["ttl"], 660_000, "max_runtime and keep_result");
+    assert_eq!(created["task"]["ttl"], 1_260_000, "max_wait, max_runtime and keep_result");
 }
 
 #[tokio::test]

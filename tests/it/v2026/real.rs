@@ -14,7 +14,7 @@ kind = "local"
 [tools.mark]
 backend = "here"
 confirm = "Really?"
-target.command = ["sh", "-c", "echo x >> marks; sleep 0.5; wc -l < marks"]
+target.command = ["sh", "-c", "echo x >> marks; sleep 3; wc -l < marks"]
 target.working_dir = "."
 
 [tools.trace]

@@ -17,8 +17,11 @@ const LARGEST: u64 = 16 * 1024 * 1024;
 pub(super) fn structured(path: &Path) -> Result<Option<Value>, String> {
     match files::read(path, LARGEST) {
         Ok(None) => Ok(None),
-        Ok(Some(file)) => match serde_json::from_slice(&file.bytes) {
-            Ok(value) => Ok(Some(value)),
+        Ok(Some(file)) => match taskbridge_sdk::from_json(&file.bytes) {
+            Ok(mut value) => {
+                taskbridge_sdk::limit_depth(&mut value);
+                Ok(Some(value))
+            }
             Err(e) => Err(format!("the job wrote no valid JSON to $TASKBRIDGE_OUTPUT: {e}")),
         },
         Err(e) => Err(format!("what the job wrote to $TASKBRIDGE_OUTPUT cannot be read: {e}")),

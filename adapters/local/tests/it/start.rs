@@ -152,3 +152,13 @@ async fn no_supervisor_stays_behind_as_a_zombie() {
     let process = std::path::PathBuf::from(format!("/proc/{}", world.supervisor(&job.key)));
     vanishes(&process).await;
 }
+
+#[tokio::test]
+async fn identity_is_of_job_folder() {
+    let (world, other) = (World::new(), World::new());
+    let identity = world.connect(json!({})).await.identity().unwrap();
+    assert!(identity.starts_with("local "), "{identity}");
+    let again = world.connect(json!({"env": {"TOKEN": "S3CRET"}})).await;
+    assert_eq!(again.identity().unwrap(), identity);
+    assert_ne!(other.connect(json!({})).await.identity().unwrap(), identity);
+}

@@ -50,22 +50,27 @@ async fn a_question_is_asked_answered_once_and_read() {
     let handle = backend.start(&script(ASK)).await.unwrap().handle;
     let asked = until(&*backend, &handle, "a question", |seen| seen.questions.first().cloned()).await;
     let schema = json!({"type": "object", "properties": {"sure": {"type": "boolean"}}});
-    assert_eq!(asked, Question::form("go", "Go on?", schema));
+    assert_eq!(asked, Question::form(&*asked.id, "Go on?", schema));
+    assert!(asked.id.starts_with("go."), "{asked:?}");
 
-    for never in ["stop", "../go", "go.json", ""] {
+    for never in ["stop", "../go", "go.json", "go.1", ""] {
         assert_eq!(questions.answer(&handle, never, &accept(true)).await.unwrap(), Taken::TooLate, "{never}");
     }
-    assert_eq!(questions.answer(&handle, "go", &accept(true)).await.unwrap(), Taken::Accepted);
+    assert_eq!(questions.answer(&handle, &asked.id, &accept(true)).await.unwrap(), Taken::Accepted);
     assert!(backend.observe(&handle).await.unwrap().questions.is_empty());
     let end = ended(&*backend, &handle).await;
     assert_eq!(texts(output(&end)), ["{\"action\":\"accept\",\"content\":{\"sure\":true}}\n"]);
 
     assert_eq!(
-        questions.answer(&handle, "go", &accept(true)).await.unwrap(),
+        questions.answer(&handle, &asked.id, &accept(true)).await.unwrap(),
         Taken::Accepted,
         "the same again"
     );
-    assert_eq!(questions.answer(&handle, "go", &accept(false)).await.unwrap(), Taken::TooLate, "another one");
+    assert_eq!(
+        questions.answer(&handle, &asked.id, &accept(false)).await.unwrap(),
+        Taken::TooLate,
+        "another one"
+    );
 }
 
 /// Asks for something, and shows the answer; then waits until it may end.
@@ -104,9 +109,12 @@ async fn everything_that_can_be_asked_is_asked_and_answered() {
         let job = asks_for(&question.to_string());
         let handle = backend.start(&job).await.unwrap().handle;
         let asked = until(&*backend, &handle, "a question", |seen| seen.questions.first().cloned()).await;
-        assert_eq!(asked, Question { id: "q".into(), message: "Well?".into(), ask });
+        assert_eq!((asked.message.as_str(), &asked.ask), ("Well?", &ask));
         let given = Answer::Accept(object(&answer));
-        assert_eq!(backend.questions().unwrap().answer(&handle, "q", &given).await.unwrap(), Taken::Accepted);
+        assert_eq!(
+            backend.questions().unwrap().answer(&handle, &asked.id, &given).await.unwrap(),
+            Taken::Accepted
+        );
         assert!(backend.observe(&handle).await.unwrap().questions.is_empty());
         let questions = world.job(&job.key).join("questions");
         fs::write(questions.join("over"), "").unwrap();
@@ -126,7 +134,7 @@ async fn a_page_is_asked_about_until_the_visit_is_over() {
     let asked = until(&*backend, &handle, "a question", |seen| seen.questions.first().cloned()).await;
     assert_eq!(asked.ask, Ask::Url("https://bank.example/pay".into()));
     let yes = Answer::Accept(Map::new());
-    assert_eq!(backend.questions().unwrap().answer(&handle, "q", &yes).await.unwrap(), Taken::Accepted);
+    assert_eq!(backend.questions().unwrap().answer(&handle, &asked.id, &yes).await.unwrap(), Taken::Accepted);
     assert_eq!(backend.observe(&handle).await.unwrap().questions, [asked], "somebody is at the page");
     let questions = world.job(&job.key).join("questions");
     fs::write(questions.join("over"), "").unwrap();
@@ -183,8 +191,8 @@ async fn questions_come_oldest_first_and_a_wrong_one_says_why() {
         complains.then(|| seen.clone())
     });
     let seen = seen.await;
-    let ids: Vec<&str> = seen.questions.iter().map(|question| question.id.as_str()).collect();
-    assert_eq!(ids, ["z", "a"]);
+    let messages: Vec<&str> = seen.questions.iter().map(|question| question.message.as_str()).collect();
+    assert_eq!(messages, ["first", "second"]);
     assert_eq!(seen.questions[0].ask, Ask::Form(json!({"type": "object", "properties": {}})));
     assert!(seen.message.unwrap().contains("wrong.json cannot be asked: unknown field `mesage`"));
 }
@@ -197,4 +205,44 @@ async fn a_question_asks_for_one_thing() {
     let handle = backend.start(&job).await.unwrap().handle;
     let message = until(&*backend, &handle, "a complaint", |seen| seen.message.clone()).await;
     assert!(message.contains("q.json cannot be asked: it must have one of `schema`, `url`"), "{message}");
+}
+
+/// A job that asks twice under one name, and shows both answers.
+const TWICE: &str = r#"cd "$TASKBRIDGE_QUESTIONS"
+for message in First Second; do
+    echo "{\"message\": \"$message?\"}" > new; mv new q.json
+    while [ ! -e q.answer.json ]; do sleep 0.02; done
+    cat q.answer.json; rm q.json q.answer.json
+    while [ ! -e "$message" ]; do sleep 0.02; done
+done"#;
+
+#[tokio::test]
+async fn reused_name_is_new_question() {
+    let world = World::new();
+    let backend = world.connect(json!({})).await;
+    let questions = backend.questions().unwrap();
+    let job = script(TWICE);
+    let handle = backend.start(&job).await.unwrap().handle;
+    let first = until(&*backend, &handle, "a question", |seen| seen.questions.first().cloned()).await;
+    assert_eq!(
+        backend.observe(&handle).await.unwrap().questions,
+        std::slice::from_ref(&first),
+        "the id is stable"
+    );
+    let (yes, no) = (Answer::Accept(Map::new()), Answer::Decline);
+    assert_eq!(questions.answer(&handle, &first.id, &yes).await.unwrap(), Taken::Accepted);
+    fs::write(world.job(&job.key).join("questions/First"), "").unwrap();
+    let is_second = |question: &&Question| question.message == "Second?";
+    let second = until(&*backend, &handle, "the second question", |seen| {
+        seen.questions.iter().find(is_second).cloned()
+    })
+    .await;
+    assert_ne!(first.id, second.id);
+    // The first answer, handed over once more, is none to the second question.
+    assert_eq!(questions.answer(&handle, &first.id, &yes).await.unwrap(), Taken::TooLate);
+    assert_eq!(backend.observe(&handle).await.unwrap().questions, std::slice::from_ref(&second));
+    assert_eq!(questions.answer(&handle, &second.id, &no).await.unwrap(), Taken::Accepted);
+    fs::write(world.job(&job.key).join("questions/Second"), "").unwrap();
+    let end = ended(&*backend, &handle).await;
+    assert_eq!(texts(output(&end)), ["{\"action\":\"accept\",\"content\":{}}\n{\"action\":\"decline\"}\n"]);
 }

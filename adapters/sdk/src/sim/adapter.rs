@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use schemars::JsonSchema;
@@ -34,6 +35,12 @@ pub struct Config {
     pub hook_secret: Option<Secret>,
     /// Offer what the engine says could be run as tools.
     pub discover: Option<Discover>,
+    /// What the backend says that it is connected to. Default: its `address`; an engine in the server's process has none.
+    pub identity: Option<String>,
+    /// For how long the backend says that it may list a question after it was answered. The engine itself never does.
+    #[serde(with = "humantime_serde")]
+    #[schemars(with = "String")]
+    pub list_lag: Duration,
 }
 
 /// Which of the things that could be run are offered as tools.
@@ -55,6 +62,8 @@ impl Default for Config {
             faults: FaultRates::default(),
             hook_secret: None,
             discover: None,
+            identity: None,
+            list_lag: Duration::ZERO,
         }
     }
 }
@@ -101,9 +110,10 @@ async fn connect_to_process(address: SocketAddr, config: &Config) -> Result<Arc<
             format!("address = {address}: give a loopback address, such as 127.0.0.1:{}", address.port());
         return Err(Error::config(message));
     }
-    let Config { address: here, mode, ref discover, ref hook_secret, .. } = *config;
-    let (discover, hook_secret) = (discover.clone(), hook_secret.clone());
-    let expressible = Config { address: here, mode, discover, hook_secret, ..Config::default() };
+    let Config { address: here, mode, list_lag, ref discover, ref hook_secret, ref identity, .. } = *config;
+    let (discover, hook_secret, identity) = (discover.clone(), hook_secret.clone(), identity.clone());
+    let expressible =
+        Config { address: here, mode, discover, hook_secret, identity, list_lag, ..Config::default() };
     if *config != expressible {
         return Err(Error::config(
             "remember, seed and faults belong to the process at `address`: give them to `taskbridge adapter-helper sim`",

@@ -2,6 +2,7 @@
 //! hints it has passed on.
 
 use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::Value;
@@ -26,12 +27,21 @@ pub struct SimBackend {
 pub(super) struct Own {
     wanted: Discover,
     hook: Option<Hook>,
+    identity: Option<String>,
+    list_lag: Duration,
 }
 
 impl Own {
     pub(super) fn of(config: &Config) -> Self {
         let wanted = config.discover.clone().unwrap_or_default();
-        Self { wanted, hook: config.hook_secret.clone().map(Hook::new) }
+        // Jobs of an engine in this process end with it.
+        let identity = config.identity.clone().or_else(|| config.address.map(|address| address.to_string()));
+        Self {
+            wanted,
+            hook: config.hook_secret.clone().map(Hook::new),
+            identity: identity.map(|identity| format!("sim {identity}")),
+            list_lag: config.list_lag,
+        }
     }
 }
 
@@ -56,13 +66,21 @@ impl SimBackend {
         Self { link: Link::There(client), own }
     }
 
+    /// One request.
+    ///
+    /// # Panics
+    /// If a fault or the target of a job says so.
     async fn call(&self, request: Request) -> Result<Reply> {
         let first_start = matches!(request, Request::Start { may_exist: false, .. });
         let reply = match &self.link {
             Link::Here(here) => here.engine.call(request).await,
             Link::There(client) => client.call(request).await,
         };
-        reply.unwrap_or_else(|| Err(no_reply(first_start)))
+        match reply {
+            Some(Ok(Reply::Panic)) => panic!("the reply of the simulated engine makes its adapter panic"),
+            Some(reply) => reply,
+            None => Err(no_reply(first_start)),
+        }
     }
 }
 
@@ -150,6 +168,10 @@ impl Backend for SimBackend {
         Some(self)
     }
 
+    fn identity(&self) -> Option<String> {
+        self.own.identity.clone()
+    }
+
     fn hooks(&self) -> Option<&dyn Hooks> {
         self.own.hook.as_ref().map(|hook| hook as _)
     }
@@ -164,6 +186,10 @@ impl Questions for SimBackend {
             Reply::Taken(taken) => Ok(taken),
             _ => Err(unfit()),
         }
+    }
+
+    fn list_lag(&self) -> Duration {
+        self.own.list_lag
     }
 }
 

@@ -213,6 +213,10 @@ impl Inner {
                 drop(self.state.perform(now, request));
                 None
             }
+            Some(Fault::Panic) => {
+                drop(self.state.perform(now, request));
+                Some(Ok(Reply::Panic))
+            }
             Some(Fault::LostBefore) => None,
             Some(Fault::Late(delay)) => {
                 if let Some(moment) = now.checked_add(delay) {

@@ -31,6 +31,8 @@ pub enum Fault {
     Rejected,
     /// The engine does not accept the credentials.
     Denied,
+    /// The engine acts, and the adapter panics when it reads the reply.
+    Panic,
 }
 
 /// Which requests a scripted fault waits for.

@@ -19,7 +19,7 @@ pub(super) struct Job {
     pub(super) key: JobKey,
     target: Target,
     phase: Phase,
-    answer: Option<Box<Answer>>,
+    answers: Vec<Answer>,
 }
 
 enum Phase {
@@ -44,7 +44,12 @@ impl Job {
     pub(super) fn new(key: JobKey, target: Target, now: Instant) -> Self {
         let will_ask = target.question.is_some();
         let phase = Phase::Working { since: now, before: Duration::ZERO, will_ask };
-        Self { key, target, phase, answer: None }
+        Self { key, target, phase, answers: Vec::new() }
+    }
+
+    /// True if a poll of it makes the adapter panic.
+    pub(super) fn panics_on_poll(&self) -> bool {
+        self.target.panic_on_poll
     }
 
     fn delay(&self) -> Duration {
@@ -172,7 +177,8 @@ impl Job {
 
     fn output(&self, text: &str) -> Output {
         let mut output = Output { structured: self.target.structured.clone(), ..Output::text(text) };
-        if let Some(Answer::Accept(content)) = self.answer.as_deref() {
+        for answer in &self.answers {
+            let Answer::Accept(content) = answer else { continue };
             let answer = json!({"answer": content});
             output.content.push(crate::Content::text(answer.to_string()));
             output.structured.get_or_insert(answer);
@@ -204,20 +210,22 @@ impl Job {
         if question != QUESTION || self.is_forgotten() {
             return Taken::TooLate;
         }
-        if let Some(first) = &self.answer {
-            return if **first == answer { Taken::Accepted } else { Taken::TooLate };
+        if self.answers.last() == Some(&answer) {
+            return Taken::Accepted;
         }
         if !matches!(self.phase, Phase::Asking) {
             return Taken::TooLate;
         }
+        let times = self.target.question.as_ref().map_or(0, |ask| ask.times as usize);
         match &answer {
             Answer::Accept(_) => {
                 let before = self.work_before_question();
-                self.phase = Phase::Working { since: now, before, will_ask: false };
+                let will_ask = self.answers.len() + 1 < times;
+                self.phase = Phase::Working { since: now, before, will_ask };
             }
             Answer::Decline | Answer::Cancel => self.end(End::Declined, now),
         }
-        self.answer = Some(Box::new(answer));
+        self.answers.push(answer);
         Taken::Accepted
     }
 

@@ -59,4 +59,6 @@ pub(super) enum Reply {
     Log(LogText),
     File(Option<String>),
     Discovered(Vec<DiscoveredTool>),
+    /// What the adapter panics over.
+    Panic,
 }

@@ -98,6 +98,9 @@ impl State {
                 Reply::Started(started)
             }
             Request::Find { key } => Reply::Found(self.find(&key, now)),
+            Request::Observe { handles } if handles.iter().any(|handle| self.panics_on_poll(handle)) => {
+                Reply::Panic
+            }
             Request::Observe { handles } => {
                 Reply::Seen(handles.iter().map(|handle| self.observe(handle, now)).collect())
             }
@@ -258,6 +261,10 @@ impl State {
             .and_then(|number| self.jobs.get(&number))
             .map(Box::as_ref)
             .filter(|job| !job.is_forgotten())
+    }
+
+    fn panics_on_poll(&self, handle: &JobHandle) -> bool {
+        self.get(handle).is_some_and(Job::panics_on_poll)
     }
 
     fn observe(&self, handle: &JobHandle, now: Instant) -> Observation {

@@ -28,6 +28,8 @@ pub struct Target {
     pub question: Option<Box<Ask>>,
     /// True: a request to cancel is accepted and has no effect.
     pub ignore_cancel: bool,
+    /// True: the adapter panics at every poll of this job, ended or not, and of all jobs that are polled with it.
+    pub panic_on_poll: bool,
     /// The lines it prints, spread evenly over its work.
     pub lines: Vec<String>,
     /// What it says, as notes of the level `info`, spread evenly over its work.
@@ -73,6 +75,13 @@ pub struct Ask {
     /// True: asked at once. False: asked when half of `delay_ms` is over.
     #[serde(default)]
     pub at_once: bool,
+    /// How often it is asked, each time under the same id, as the gates of some engines are.
+    #[serde(default = "once")]
+    pub times: u32,
+}
+
+fn once() -> u32 {
+    1
 }
 
 impl Ask {
@@ -125,6 +134,7 @@ impl Target {
             "structured" => self.structured = read(name, value)?,
             "question" => self.question = read(name, value)?,
             "ignore_cancel" => self.ignore_cancel = read(name, value)?,
+            "panic_on_poll" => self.panic_on_poll = read(name, value)?,
             "lines" => self.lines = read(name, value)?,
             "notes" => self.notes = read(name, value)?,
             "files" => self.files = read(name, value)?,

@@ -230,7 +230,7 @@ impl<'a> Carrier<'a> {
         let can = self.session.client.makes_task_of(&carried.asked.question.ask);
         let as_task = can && self.holdings.as_ref().is_some_and(|holdings| holdings.held.len() < MOST_HELD);
         // The question is open until then at the longest.
-        let until = task.created_at + task.terms.max_runtime;
+        let until = task.run_until();
         let ttl = as_task.then(|| until.since(self.bridge.clock.now()).min(LONGEST_TTL));
         let message = message::request(&self.bridge.seal, self.session.revision, &carried, ttl, &id);
         let guard = self.bridge.service.carrying(carried);

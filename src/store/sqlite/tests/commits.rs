@@ -12,9 +12,10 @@ use super::super::fault::Fault;
 use super::super::{Db, SqliteStore};
 use super::opened;
 use crate::clock::Clock;
-use crate::store::suite::Bench;
+use crate::store::suite::{Bench, forge};
 use crate::tasks::store::{
-    Change, Groups, Holder, Inserted, Keys, Lease, NewTask, Result, SlotLimit, StoreError, TaskStore, Updated,
+    Change, Facts as _, Groups, Holder, Inserted, Keys, Lease, NewTask, Result, SlotLimit, StoreError,
+    TaskStore, Updated,
 };
 use crate::tasks::task::{Job, Task};
 
@@ -34,6 +35,7 @@ impl Setup {
     async fn insert(&self, task: &Task) -> Result<Inserted> {
         let new = NewTask {
             task: task.clone(),
+            identity: None,
             most_kept: None,
             limits: Vec::new(),
             behind: Vec::new(),
@@ -136,7 +138,7 @@ async fn what_writes_nothing_flushes_nothing() {
     setup.store.seal_key([1; 32]).await.unwrap();
     setup.bench.update(&Task { version: 7, ..task }).await;
     assert!(setup.bench.claim("a").await.is_empty());
-    assert_eq!(setup.store.purge(10).await.unwrap(), 0);
+    assert_eq!(setup.store.purge(setup.bench.clock.now(), 10).await.unwrap(), 0);
     setup.store.others_wrote().await.unwrap();
     assert_eq!(setup.store.commits() - before, 1);
 }
@@ -149,7 +151,7 @@ async fn groups_that_are_held_are_renewed_when_a_third_of_the_lease_is_gone() {
     let mut before = setup.store.commits();
     let mut writes = async |after: Duration| {
         setup.bench.clock.advance(after);
-        assert_eq!(setup.store.hold(&holder, lease, &[]).await.unwrap().len(), 1);
+        assert_eq!(setup.store.hold(&holder, lease, &[forge()]).await.unwrap().len(), 1);
         let now = setup.store.commits();
         now - std::mem::replace(&mut before, now)
     };
@@ -173,10 +175,7 @@ async fn a_row_that_cannot_be_understood_does_not_hide_the_others() {
     let listed = setup.store.list(&sound.owner, None, 10).await.unwrap();
     assert_eq!(listed, std::slice::from_ref(&sound));
     assert_eq!(setup.bench.claim("a").await, [sound.id]);
-    assert!(
-        setup.store.next_due(&[]).await.unwrap() > Some(setup.bench.clock.now()),
-        "it is not tried again at once"
-    );
+    assert!(setup.bench.next_due().await > Some(setup.bench.clock.now()), "it is not tried again at once");
 }
 
 #[tokio::test]
@@ -249,6 +248,7 @@ async fn a_full_disk_is_said_and_leaves_nothing_half_written() {
     };
     let wish = || NewTask {
         task: big.clone(),
+        identity: None,
         most_kept: None,
         limits: vec![SlotLimit { slot: "s".to_owned(), limit: 1 }],
         behind: Vec::new(),
@@ -265,12 +265,31 @@ async fn a_full_disk_is_said_and_leaves_nothing_half_written() {
     );
     assert_eq!(setup.bench.read(&big.id).await, None);
     assert_eq!(setup.bench.read(&first.id).await, Some(first));
+    assert_eq!(setup.store.write_failure(), Some("the disk is full"));
+    setup.store.others_wrote().await.unwrap();
+    assert_eq!(setup.store.write_failure(), Some("the disk is full"), "that wrote nothing");
     limit(None).await.unwrap();
     let inserted = setup.store.insert(wish()).await;
     assert!(
         matches!(inserted, Ok(Inserted::Created(_))),
         "it works again, and the slot was not lost: {inserted:?}"
     );
+    assert_eq!(setup.store.write_failure(), None);
+}
+
+/// Neither the writes beside it nor those that follow fail with it.
+#[tokio::test]
+async fn panic_fails_only_its_write() {
+    let setup = setup();
+    let tasks = setup.tasks(3);
+    let (inserted, panicked) = setup.together(&tasks, |_| panic!("a bug")).await;
+    assert!(inserted.iter().all(|inserted| matches!(inserted, Ok(Inserted::Created(_)))), "{inserted:?}");
+    assert!(
+        matches!(&panicked, Err(StoreError::Broken(why)) if why.contains("panicked") && why.contains("tasks.db")),
+        "{panicked:?}"
+    );
+    assert_eq!(setup.store.write_failure(), None, "other writes succeed");
+    setup.bench.add(setup.bench.task()).await;
 }
 
 #[tokio::test]

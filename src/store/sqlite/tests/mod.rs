@@ -2,9 +2,12 @@
 
 mod commits;
 mod file;
+mod gone;
+mod holders;
 mod plans;
 mod polled;
 mod rows;
+mod unreadable;
 
 use std::path::Path;
 use std::sync::Arc;

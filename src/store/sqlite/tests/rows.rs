@@ -103,6 +103,8 @@ fn asked() -> impl Strategy<Value = Asked> {
     (text(), ask(), moment(), status, delivery).prop_map(|(message, ask, at, status, delivery)| Asked {
         answered_by: None,
         answered_as: None,
+        settled_at: None,
+        not_allowed: false,
         key: "q1".to_owned(),
         question: Question { id: message.clone(), message, ask },
         asker: Asker::Job,

@@ -41,7 +41,7 @@ fn a_cancelled_start_that_turns_up_later_is_cancelled_in_the_engine() {
     assert_eq!(todo(&task, START), Action::Rest);
     assert!(task.due_at.is_some(), "it stays due until the job is known to have ended");
     let ended = Observation::new(JobState::Succeeded(Output::text("too late")));
-    let step = next(&task, Event::Observed(ended), START);
+    let step = next(&task, poll(ended), START);
     assert_eq!(step.task.outcome(), Some(Outcome::Cancelled), "success after a cancellation changes nothing");
     assert_eq!((step.task.due_at, step.output), (None, None));
 }
@@ -53,6 +53,10 @@ fn an_outage_before_the_start_is_told_and_ends_after_start_within() {
     let mut now = START;
     while !task.has_ended() {
         now = now.max(task.due_at.unwrap());
+        if todo(&task, now) == Action::Expire {
+            task = next(&task, Event::DeadlinePassed, now).task;
+            continue;
+        }
         assert_eq!(todo(&task, now), Action::Start { may_exist: false });
         task = next(&task, Event::Intended, now).task;
         let Job::Starting { attempts, .. } = task.job else { unreachable!() };
@@ -102,7 +106,7 @@ fn progress_that_steps_back_does_not_step_back_in_what_was_reached() {
     task = next(&task, started, START).task;
     for done in [3.0, 7.0, 1.0] {
         let seen = Observation::new(JobState::Running).with_progress(done, None);
-        task = next(&task, Event::Observed(seen), START).task;
+        task = next(&task, poll(seen), START).task;
     }
     assert_eq!(task.progress.map(|progress| progress.done), Some(1.0));
     assert_eq!(task.furthest, Some(7.0));
@@ -115,7 +119,7 @@ fn the_reply_to_a_start_that_comes_after_looks_tells_only_of_an_end() {
     let started = |first| Event::Started { handle: JobHandle::new("h"), group: GroupKey::new(""), first };
     task = next(&task, started(None), START).task;
     let asks = Observation { questions: vec![question("go")], ..Observation::new(JobState::Running) };
-    task = next(&task, Event::Observed(asks), START).task;
+    task = next(&task, poll(asks), START).task;
     let late = started(Some(Observation::new(JobState::Running).with_progress(1.0, None)));
     assert_eq!(next(&task, late, START).task, task, "the question was asked since");
     let over = started(Some(Observation::new(JobState::Succeeded(Output::text("done")))));
@@ -172,7 +176,7 @@ fn a_question_that_nobody_could_answer_ends_the_task_and_says_why() {
     seen.questions = vec![question("go"), Question::form("login", "Log in", secret)];
     let started = Event::Started { handle: JobHandle::new("h"), group: GroupKey::new(""), first: None };
     let task = next(&next(&row(false, OnExpiry::Abandon), Event::Intended, START).task, started, START).task;
-    let task = next(&task, Event::Observed(seen), START).task;
+    let task = next(&task, poll(seen), START).task;
     assert_eq!(task.outcome(), Some(Outcome::Failed));
     let message = task.message.as_deref().unwrap();
     assert!(
@@ -228,12 +232,12 @@ fn an_answer_that_the_engine_does_not_take_from_its_giver_leaves_the_question_to
         task = next(&task, Event::AnswerNotAllowed { key: key.clone() }, START).task;
         assert!(task.message.as_deref().unwrap().ends_with("asked again"));
         assert_eq!(next(&task, Event::AnswerNotAllowed { key }, START).task, task, "it was heard already");
-        task = next(&task, Event::Observed(asks.clone()), START).task;
+        task = next(&task, poll(asks.clone()), START).task;
         sound(&task);
     }
     task = next(&task, answered("q10"), START).task;
     task = next(&task, Event::AnswerNotAllowed { key: "q10".to_owned() }, START).task;
-    task = next(&task, Event::Observed(asks), START).task;
+    task = next(&task, poll(asks), START).task;
     assert_eq!(open(&task), "", "there is an end to it");
     sound(&task);
 }
@@ -243,18 +247,18 @@ fn a_log_that_grows_is_no_news_unless_somebody_follows_it() {
     let printed = |bytes| Observation { log_bytes: Some(bytes), ..Observation::new(JobState::Running) };
     let started = Event::Started { handle: JobHandle::new("h"), group: GroupKey::new(""), first: None };
     let task = next(&next(&row(false, OnExpiry::Cancel), Event::Intended, START).task, started, START).task;
-    assert_eq!(next(&task, Event::Observed(printed(7)), START).task, task);
+    assert_eq!(next(&task, poll(printed(7)), START).task, task);
     let until = START + Duration::from_secs(60);
     let task = next(&task, Event::LogFollowed { until }, START).task;
     let task = next(&task, Event::LogFollowed { until: START }, START).task;
-    let task = next(&task, Event::Observed(printed(7)), START).task;
+    let task = next(&task, poll(printed(7)), START).task;
     assert_eq!(task.printed, Some(Printed { bytes: 7, wanted_until: until }));
     let ended =
         Observation { log_bytes: Some(9), ..Observation::new(JobState::Succeeded(Output::default())) };
-    let over = next(&task, Event::Observed(ended), START).task;
+    let over = next(&task, poll(ended), START).task;
     assert_eq!(over.printed.map(|printed| printed.bytes), Some(9));
     assert_eq!(next(&over, Event::LogFollowed { until: until + Duration::from_secs(9) }, START).task, over);
-    assert_eq!(next(&task, Event::Observed(printed(8)), until).task.printed, None, "nobody asked again");
+    assert_eq!(next(&task, poll(printed(8)), until).task.printed, None, "nobody asked again");
 }
 
 #[test]
@@ -265,7 +269,7 @@ fn who_watches_is_known_for_a_while_and_changes_nothing_that_a_client_sees() {
     let watched = next(&task, Event::Watched { until: late }, soon).task;
     let watched = next(&watched, Event::Watched { until: soon }, soon).task;
     assert_eq!(watched, Task { watched_until: Some(late), ..task });
-    let over = next(&watched, Event::Observed(Observation::new(JobState::Gone)), late).task;
+    let over = next(&watched, poll(Observation::new(JobState::Gone)), late).task;
     assert_eq!(next(&over, Event::Watched { until: late + Duration::from_secs(9) }, late).task, over);
 }
 
@@ -283,7 +287,7 @@ fn a_retry_is_due_at_once_and_attempts_are_counted_on() {
     let started = Event::Started { handle: JobHandle::new("h"), group: GroupKey::new(""), first: None };
     let task = next(&task, started, now).task;
     assert_eq!(todo(&task, now), Action::Rest);
-    for seen in [Event::Observed(Observation::new(JobState::Running)), Event::LookFailed(failure())] {
+    for seen in [poll(Observation::new(JobState::Running)), Event::LookFailed(failure())] {
         let wished = next(&task, Event::RetryNow, now).task;
         assert_eq!((todo(&wished, now), wished.due_at), (Action::Look, Some(now)));
         let seen = next(&wished, seen, now).task;

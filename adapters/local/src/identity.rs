@@ -1,0 +1,60 @@
+//! What identifies the folder that jobs run in: a random id in a file beside it. It stays the same under another host name, in another
+//! pod on the same volume, and where the folder is mounted under another path.
+
+use std::io;
+use std::path::Path;
+
+use crate::files::{self, Draft};
+
+/// The file, in the backend's folder.
+const NAME: &str = "identity";
+
+/// The largest file that is read.
+const LARGEST: u64 = 256;
+
+/// The id of this folder; it gets one if it has none.
+pub(crate) fn of(folder: &Path) -> io::Result<String> {
+    let path = folder.join(NAME);
+    if let Some(id) = read(&path)? {
+        return Ok(id);
+    }
+    let random = std::fs::read_to_string("/proc/sys/kernel/random/uuid")?;
+    // Another process may be first.
+    Draft::new(&path, random.as_bytes())?.publish_first()?;
+    read(&path)?.ok_or_else(|| io::Error::other(format!("{} vanished", path.display())))
+}
+
+fn read(path: &Path) -> io::Result<Option<String>> {
+    let Some(content) = files::read(path, LARGEST)? else { return Ok(None) };
+    let id = String::from_utf8_lossy(&content.bytes).trim().to_owned();
+    let is_plain = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    match is_plain {
+        true => Ok(Some(id)),
+        false => Err(io::Error::other(format!(
+            "{} does not hold the id that was written there: restore it from a backup; without it, the tasks that run here are left alone",
+            path.display()
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identity_stays_with_folder() {
+        let dir = tempfile::tempdir().unwrap();
+        let (one, other, moved) =
+            (dir.path().join("one"), dir.path().join("other"), dir.path().join("moved"));
+        for folder in [&one, &other] {
+            std::fs::create_dir(folder).unwrap();
+        }
+        let id = of(&one).unwrap();
+        assert_eq!(of(&one).unwrap(), id);
+        assert_ne!(of(&other).unwrap(), id);
+        std::fs::rename(&one, &moved).unwrap();
+        assert_eq!(of(&moved).unwrap(), id);
+        std::fs::write(moved.join(NAME), "").unwrap();
+        assert!(of(&moved).unwrap_err().to_string().contains("restore it"));
+    }
+}

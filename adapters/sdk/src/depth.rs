@@ -1,0 +1,150 @@
+//! Bounds the nesting of JSON that comes from engines and jobs, and reads stored JSON that is nested deeper than the parser
+//! allows. It must not know what the JSON means.
+
+use std::fmt::Write as _;
+
+use serde::de::{DeserializeOwned, Error as _};
+use serde_json::{Map, Value};
+
+/// The deepest nesting that is kept of a value from outside. What keeps a value nests it a few levels deeper, and the
+/// parser of JSON reads [`PARSED`].
+pub const DEEPEST_VALUE: usize = 100;
+
+/// The deepest nesting that the parser of JSON reads.
+const PARSED: usize = 127;
+
+/// Replaces what is nested deeper than [`DEEPEST_VALUE`] by its JSON text.
+pub fn limit_depth(value: &mut Value) {
+    limit(value, DEEPEST_VALUE);
+}
+
+/// The same for the members of an object.
+pub(crate) fn limit_members(members: &mut Map<String, Value>) {
+    members.values_mut().for_each(|value| limit(value, DEEPEST_VALUE - 1));
+}
+
+fn limit(value: &mut Value, levels: usize) {
+    match value {
+        Value::Array(_) | Value::Object(_) if levels == 0 => *value = Value::String(value.to_string()),
+        Value::Array(items) => items.iter_mut().for_each(|item| limit(item, levels - 1)),
+        Value::Object(members) => members.values_mut().for_each(|member| limit(member, levels - 1)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// Reads JSON of any nesting: what is nested deeper than the parser allows becomes its JSON text.
+///
+/// # Errors
+/// If it is no JSON, or not of this type.
+pub fn from_json<T: DeserializeOwned>(json: &[u8]) -> serde_json::Result<T> {
+    serde_json::from_slice(json).or_else(|error| {
+        let text = std::str::from_utf8(json).map_err(serde_json::Error::custom)?;
+        flatten(text).map_or(Err(error), |flat| serde_json::from_str(&flat))
+    })
+}
+
+/// The text with each part that is nested deeper than [`PARSED`] as a string; `None` if there is none. It does not recurse,
+/// so that no nesting exhausts the stack.
+fn flatten(text: &str) -> Option<String> {
+    let mut flat = String::new();
+    let (mut depth, mut copied, mut deep_from) = (0usize, 0, 0);
+    let (mut in_string, mut escaped) = (false, false);
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            _ if in_string => {}
+            b'{' | b'[' => {
+                depth += 1;
+                if depth == PARSED + 1 {
+                    deep_from = at;
+                }
+            }
+            b'}' | b']' => {
+                if depth == PARSED + 1 {
+                    flat.push_str(&text[copied..deep_from]);
+                    // Writing to a string cannot fail.
+                    let _ = write!(flat, "{}", Value::from(&text[deep_from..=at]));
+                    copied = at + 1;
+                }
+                depth = depth.saturating_sub(1);
+            }
+            _ => {}
+        }
+    }
+    (copied > 0).then(|| flat + &text[copied..])
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn depth(value: &Value) -> usize {
+        match value {
+            Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+            Value::Object(members) => 1 + members.values().map(depth).max().unwrap_or(0),
+            _ => 0,
+        }
+    }
+
+    /// A value of this depth, by lists and objects in turn, with strings that look like nesting.
+    fn nested(levels: usize) -> Value {
+        let mut value = json!("]}\\\"[{");
+        for level in 0..levels {
+            value = if level % 2 == 0 { json!([1, value, "}"]) } else { json!({ "a\"[": value, "b": 1 }) };
+        }
+        value
+    }
+
+    /// Replaces strings that hold JSON by what they hold.
+    fn unflatten(value: Value) -> Value {
+        match value {
+            Value::String(text) if text.starts_with(['[', '{']) => {
+                from_json::<Value>(text.as_bytes()).map_or(Value::String(text), unflatten)
+            }
+            Value::Array(items) => items.into_iter().map(unflatten).collect(),
+            Value::Object(members) => members.into_iter().map(|(k, v)| (k, unflatten(v))).collect(),
+            other => other,
+        }
+    }
+
+    #[test]
+    fn deep_value_becomes_text() {
+        for levels in [0, 1, DEEPEST_VALUE - 1, DEEPEST_VALUE, DEEPEST_VALUE + 1, 200] {
+            let value = nested(levels);
+            let mut limited = value.clone();
+            limit_depth(&mut limited);
+            assert!(depth(&limited) <= DEEPEST_VALUE, "{levels}");
+            assert_eq!(limited == value, levels <= DEEPEST_VALUE, "{levels}");
+            assert_eq!(unflatten(limited), value, "{levels}");
+        }
+    }
+
+    #[test]
+    fn json_of_any_depth_is_read() {
+        for levels in [0, 1, PARSED - 1, PARSED, PARSED + 1, 200, 500] {
+            let value = nested(levels);
+            let read: Value = from_json(value.to_string().as_bytes()).unwrap();
+            assert_eq!(read == value, levels <= PARSED, "{levels}");
+            assert_eq!(unflatten(read), value, "{levels}");
+        }
+        let bomb = format!("{}{}", "[".repeat(2_000_000), "]".repeat(2_000_000));
+        assert!(from_json::<Value>(bomb.as_bytes()).is_ok());
+    }
+
+    proptest! {
+        #[test]
+        fn invalid_json_stays_invalid(text in "[\\[\\]{}\",:\\\\a1]{0,40}", open in 0usize..300) {
+            let text = format!("{}{text}", "[".repeat(open));
+            if let Ok(value) = from_json::<Value>(text.as_bytes()) {
+                prop_assert!(depth(&value) <= PARSED);
+            }
+            let unclosed = text + "[";
+            prop_assert!(from_json::<Value>(unclosed.as_bytes()).is_err());
+        }
+    }
+}

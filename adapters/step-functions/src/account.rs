@@ -1,0 +1,100 @@
+//! What this backend is connected to: the account and the region. Each source of the account says the same, so that it does not
+//! matter which of them answers. It must not call AWS.
+
+use std::sync::OnceLock;
+
+use crate::config::Config;
+
+/// The account and the region, or the address of a stand-in.
+pub(crate) struct Account {
+    region: String,
+    /// The host of an address without TLS: AWS has none, and stand-ins share one account number.
+    standin: Option<String>,
+    id: OnceLock<String>,
+}
+
+impl Account {
+    /// By the config, and the address of Step Functions where it is not the region's own.
+    pub(crate) fn new(config: &Config, region: &str, endpoint: Option<&str>) -> Self {
+        let host = |url: &str| {
+            let host = url.strip_prefix("http://")?.split('/').next().unwrap_or_default();
+            Some(host.rsplit('@').next().unwrap_or_default().to_owned())
+        };
+        let account =
+            Self { region: region.to_owned(), standin: endpoint.and_then(host), id: OnceLock::new() };
+        // A queue may belong to another account; these cannot.
+        let role = config.assume_role.as_ref().map(|role| &role.role_arn);
+        let people = config.per_caller.as_ref().map(|people| &people.role_arn);
+        role.into_iter().chain(people).chain(&config.activities).for_each(|arn| account.learn_of(arn));
+        account
+    }
+
+    /// Keeps the account that an ARN names. The first one stays.
+    pub(crate) fn learn_of(&self, arn: &str) {
+        if let Some(id) = arn.strip_prefix("arn:").and_then(|rest| rest.split(':').nth(3)) {
+            self.learn(id);
+        }
+    }
+
+    /// Keeps the account's id. The first one stays.
+    pub(crate) fn learn(&self, id: &str) {
+        if !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit()) {
+            let _ = self.id.set(id.to_owned());
+        }
+    }
+
+    /// `None` until the account is known.
+    pub(crate) fn identity(&self) -> Option<String> {
+        let place = self.standin.as_ref().or_else(|| self.id.get())?;
+        Some(format!("step-functions {place}/{}", self.region))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn account(config: Value, endpoint: Option<&str>) -> Account {
+        Account::new(&serde_json::from_value(config).unwrap(), "eu-west-1", endpoint)
+    }
+
+    fn identity(config: Value) -> Option<String> {
+        account(config, None).identity()
+    }
+
+    #[test]
+    fn identity_is_account_and_region() {
+        let one = "step-functions 123456789012/eu-west-1";
+        for config in [
+            json!({"assume_role": {"role_arn": "arn:aws:iam::123456789012:role/a"}}),
+            json!({"assume_role": {"role_arn": "arn:aws:iam::123456789012:role/b", "external_id": "S3CRET"}, "profile": "p"}),
+            json!({"per_caller": {"role_arn": "arn:aws:iam::123456789012:role/people"}}),
+            json!({"activities": ["arn:aws:states:eu-west-1:123456789012:activity:ask"]}),
+        ] {
+            assert_eq!(identity(config).as_deref(), Some(one));
+        }
+        let other = json!({"assume_role": {"role_arn": "arn:aws:iam::210987654321:role/a"}});
+        assert_eq!(identity(other).as_deref(), Some("step-functions 210987654321/eu-west-1"));
+    }
+
+    /// A queue may be another account's, so that it says nothing.
+    #[test]
+    fn unknown_account_is_learned_once() {
+        let account = account(json!({"queue": "https://sqs.eu-west-1.amazonaws.com/5/q"}), None);
+        assert_eq!(account.identity(), None);
+        account.learn_of("arn:aws:states:eu-west-1:123456789012:execution:m:n");
+        account.learn("5");
+        assert_eq!(account.identity().unwrap(), "step-functions 123456789012/eu-west-1");
+    }
+
+    #[test]
+    fn standin_is_known_by_address() {
+        let activity = json!({"activities": ["arn:aws:states:eu-west-1:1:activity:ask"]});
+        let standin = account(activity.clone(), Some("http://id:S3CRET@localhost:4566/"));
+        assert_eq!(standin.identity().unwrap(), "step-functions localhost:4566/eu-west-1");
+        let endpoint = account(activity, Some("https://vpce-1.states.eu-west-1.vpce.amazonaws.com"));
+        assert_eq!(endpoint.identity().unwrap(), "step-functions 1/eu-west-1");
+    }
+}

@@ -1,0 +1,470 @@
+//! [`Isolation`]: runs the code of one backend's adapter on threads of its own, so that a panic or a blocking call in it costs
+//! that call alone. A panic becomes an error with [`Crash`] as its source, is counted and is logged. It must not set timeouts
+//! and must not retry: its callers do. A call whose caller goes away is cancelled.
+//!
+//! Methods of an adapter that are not async run on the caller's thread. A panic in one is caught too; they must not block.
+
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+use taskbridge_sdk::{
+    Answer, ArtifactData, Artifacts, Backend, Budget, Checkup, Delivery, DiscoveredTool, Discovery, Error,
+    ErrorKind, Finding, GroupKey, Hooks, JobHandle, JobSpec, LogRequest, LogText, Logs, Observation,
+    OnBehalfOf, Questions, Result, Started, Subject, Taken, Told, ToolTarget, Wakeups, harmless, short_line,
+};
+use tokio::runtime::Runtime;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+use tracing::Span;
+
+use crate::metrics::Metrics;
+use crate::tasks::reconciler::Crash;
+
+/// Calls of one backend at the same time, those included that nobody waits for any more because their thread is blocked.
+const MAX_CALLS: usize = 256;
+/// Threads of one backend at most. Adapters may need one more per call for blocking work of their own.
+const MAX_THREADS: usize = 2 * MAX_CALLS;
+/// How often a crash of one operation is logged; crashes in between are counted.
+const LOG_EVERY: Duration = Duration::from_secs(60);
+/// The longest panic message that is logged, in characters.
+const MAX_MESSAGE: usize = 300;
+/// Delays before a stream of hints that crashed is opened again: doubling from the first to the last.
+const HINTS_AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+
+/// The threads of one backend.
+pub struct Isolation {
+    backend: String,
+    /// There until this is dropped.
+    runtime: Option<Runtime>,
+    calls: Arc<Semaphore>,
+    /// When a crash of each operation was last logged, and how many there were since.
+    logged: Mutex<BTreeMap<&'static str, (Instant, u64)>>,
+    metrics: Option<Arc<Metrics>>,
+}
+
+/// A backend whose every call runs in an [`Isolation`].
+struct Isolated {
+    inner: Arc<dyn Backend>,
+    isolation: Isolation,
+}
+
+/// A panic that was caught.
+struct Panic {
+    message: String,
+    /// File and line, where [`log_quietly`] was called.
+    location: Option<String>,
+}
+
+thread_local! {
+    /// True while a panic of this thread is caught and logged here.
+    static GUARDED: Cell<bool> = const { Cell::new(false) };
+    /// Where the last such panic happened.
+    static LOCATION: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Keeps panics that an [`Isolation`] catches from being printed to standard error as well. Call it once per process.
+pub fn log_quietly() {
+    let before = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        if GUARDED.get() {
+            LOCATION.set(info.location().map(ToString::to_string));
+        } else {
+            before(info);
+        }
+    }));
+}
+
+/// Does something and catches its panic.
+fn guarded<T>(work: impl FnOnce() -> T) -> std::result::Result<T, Panic> {
+    let before = GUARDED.replace(true);
+    let done = panic::catch_unwind(AssertUnwindSafe(work));
+    GUARDED.set(before);
+    done.map_err(|payload| Panic { message: message(&*payload), location: LOCATION.take() })
+}
+
+/// What a panic says, without control characters and of bounded length.
+fn message(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    short_line(&harmless(text.unwrap_or("no message")), MAX_MESSAGE)
+}
+
+impl Isolation {
+    /// Threads for the backend of this name. Crashes are counted in `metrics`.
+    ///
+    /// # Errors
+    /// `Unavailable` if the system gives no more threads.
+    pub fn new(backend: &str, metrics: Option<&Arc<Metrics>>) -> Result<Self> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .max_blocking_threads(MAX_THREADS)
+            .thread_name(format!("engine {backend}"))
+            .enable_all()
+            .build()
+            .map_err(|cause| Error::unavailable("its threads cannot be started").caused_by(cause))?;
+        Ok(Self {
+            backend: backend.to_owned(),
+            runtime: Some(runtime),
+            calls: Arc::new(Semaphore::new(MAX_CALLS)),
+            logged: Mutex::default(),
+            metrics: metrics.cloned(),
+        })
+    }
+
+    /// Connects here, and isolates what is connected.
+    ///
+    /// # Errors
+    /// The adapter's own; `Config` if it crashed.
+    pub async fn connect(
+        self,
+        connecting: impl Future<Output = Result<Arc<dyn Backend>>> + Send + 'static,
+    ) -> Result<Arc<dyn Backend>> {
+        match self.run("connect", self.permit()?, connecting).await {
+            Ok(inner) => Ok(Arc::new(Isolated { inner: inner?, isolation: self })),
+            Err(crash) => Err(self.error(ErrorKind::Config, crash)),
+        }
+    }
+
+    /// The right to one more call, taken before anything of it is sent.
+    ///
+    /// # Errors
+    /// `Unavailable` if all threads are taken, which means that most of them are blocked.
+    fn permit(&self) -> Result<OwnedSemaphorePermit> {
+        Arc::clone(&self.calls).try_acquire_owned().map_err(|_| {
+            Error::unavailable(format!(
+                "{MAX_CALLS} calls of backend `{}` are under way, and its adapter answers none of them",
+                self.backend
+            ))
+        })
+    }
+
+    /// Runs a future of the adapter on a thread of its own. It is dropped there when this is dropped, at its next await.
+    async fn run<T: Send + 'static>(
+        &self,
+        operation: &'static str,
+        permit: OwnedSemaphorePermit,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> std::result::Result<T, Crash> {
+        let runtime = self.runtime.as_ref().ok_or(Crash)?.handle().clone();
+        let (given_up, span) = (CancellationToken::new(), Span::current());
+        let _until_dropped = given_up.clone().drop_guard();
+        let threads = runtime.clone();
+        let done = threads.spawn_blocking(move || {
+            let _permit = permit;
+            let _entered = span.entered();
+            guarded(|| {
+                runtime.block_on(async {
+                    // In this order, so that nothing is sent for a caller that went away before there was a thread.
+                    tokio::select! {
+                        biased;
+                        () = given_up.cancelled() => None,
+                        answer = work => Some(answer),
+                    }
+                })
+            })
+        });
+        match done.await {
+            Ok(Ok(Some(answer))) => Ok(answer),
+            Ok(Err(panic)) => Err(self.crashed(operation, &panic)),
+            // Only while the threads end, and then nobody waits.
+            Ok(Ok(None)) | Err(_) => Err(Crash),
+        }
+    }
+
+    /// Calls a method of the adapter that is not async, on this thread.
+    fn now<T>(&self, operation: &'static str, work: impl FnOnce() -> T) -> Option<T> {
+        guarded(work).map_err(|panic| self.crashed(operation, &panic)).ok()
+    }
+
+    fn crashed(&self, operation: &'static str, panic: &Panic) -> Crash {
+        if let Some(metrics) = &self.metrics {
+            metrics.crashed(&self.backend);
+        }
+        let mut logged = self.logged.lock();
+        let now = Instant::now();
+        if let Some((at, since)) = logged.get_mut(operation)
+            && now.duration_since(*at) < LOG_EVERY
+        {
+            *since += 1;
+            return Crash;
+        }
+        let unlogged = logged.insert(operation, (now, 0)).map_or(0, |(_, since)| since);
+        drop(logged);
+        tracing::error!(
+            backend = self.backend,
+            operation,
+            location = panic.location,
+            unlogged,
+            "the adapter crashed, which is a bug of the adapter; the other work goes on: {}",
+            panic.message
+        );
+        Crash
+    }
+
+    fn error(&self, kind: ErrorKind, crash: Crash) -> Error {
+        let message = format!(
+            "the adapter of backend `{}` crashed, which is a bug of the adapter: see the server's log",
+            self.backend
+        );
+        Error::new(kind, message).caused_by(crash)
+    }
+}
+
+impl Drop for Isolation {
+    /// Does not wait for threads that are blocked.
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Isolated {
+    /// One call that can be repeated, or fails with this kind of error if it crashed.
+    async fn call<T: Send + 'static>(
+        &self,
+        operation: &'static str,
+        crashed: ErrorKind,
+        make: impl FnOnce(Arc<dyn Backend>) -> BoxFuture<'static, Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        let (inner, permit) = (Arc::clone(&self.inner), self.isolation.permit()?);
+        match self.isolation.run(operation, permit, async move { make(inner).await }).await {
+            Ok(answer) => answer,
+            Err(crash) => Err(self.isolation.error(crashed, crash)),
+        }
+    }
+
+    /// True if the backend has an ability.
+    fn has(&self, operation: &'static str, ability: impl FnOnce(&dyn Backend) -> bool) -> bool {
+        self.isolation.now(operation, || ability(&*self.inner)).unwrap_or_default()
+    }
+}
+
+#[async_trait]
+impl Backend for Isolated {
+    async fn start(&self, job: &JobSpec) -> Result<Started> {
+        let job = job.clone();
+        let crashed = if job.may_exist { ErrorKind::Unavailable } else { ErrorKind::Uncertain };
+        self.call("start", crashed, |inner| Box::pin(async move { inner.start(&job).await })).await
+    }
+
+    async fn find(&self, job: &JobSpec) -> Result<Option<Started>> {
+        let job = job.clone();
+        let find = |inner: Arc<dyn Backend>| Box::pin(async move { inner.find(&job).await }) as _;
+        self.call("find", ErrorKind::Unavailable, find).await
+    }
+
+    async fn observe(&self, handle: &JobHandle) -> Result<Observation> {
+        let handle = handle.clone();
+        let observe = |inner: Arc<dyn Backend>| Box::pin(async move { inner.observe(&handle).await }) as _;
+        self.call("observe", ErrorKind::Unavailable, observe).await
+    }
+
+    async fn cancel(&self, handle: &JobHandle) -> Result<()> {
+        let handle = handle.clone();
+        let cancel = |inner: Arc<dyn Backend>| Box::pin(async move { inner.cancel(&handle).await }) as _;
+        self.call("cancel", ErrorKind::Unavailable, cancel).await
+    }
+
+    async fn cancel_for(&self, handle: &JobHandle, whom: Option<&OnBehalfOf>) -> Result<()> {
+        let (handle, whom) = (handle.clone(), whom.cloned());
+        let cancel = |inner: Arc<dyn Backend>| {
+            Box::pin(async move { inner.cancel_for(&handle, whom.as_ref()).await }) as _
+        };
+        self.call("cancel", ErrorKind::Unavailable, cancel).await
+    }
+
+    fn group(&self, handle: &JobHandle) -> GroupKey {
+        self.isolation.now("group", || self.inner.group(handle)).unwrap_or_else(|| GroupKey::new(""))
+    }
+
+    async fn observe_all(&self, group: &GroupKey, jobs: &[Subject]) -> Vec<Result<Observation>> {
+        let (inner, group, count, jobs) = (Arc::clone(&self.inner), group.clone(), jobs.len(), jobs.to_vec());
+        let permit = match self.isolation.permit() {
+            Ok(permit) => permit,
+            Err(full) => {
+                return (0..count).map(|_| Err(Error::unavailable(full.to_string()))).collect();
+            }
+        };
+        let work = async move { inner.observe_all(&group, &jobs).await };
+        match self.isolation.run("observe_all", permit, work).await {
+            Ok(answers) => answers,
+            Err(crash) => {
+                (0..count).map(|_| Err(self.isolation.error(ErrorKind::Unavailable, crash))).collect()
+            }
+        }
+    }
+
+    fn questions(&self) -> Option<&dyn Questions> {
+        self.has("questions", |inner| inner.questions().is_some()).then_some(self)
+    }
+
+    fn logs(&self) -> Option<&dyn Logs> {
+        self.has("logs", |inner| inner.logs().is_some()).then_some(self)
+    }
+
+    fn artifacts(&self) -> Option<&dyn Artifacts> {
+        self.has("artifacts", |inner| inner.artifacts().is_some()).then_some(self)
+    }
+
+    fn wakeups(&self) -> Option<&dyn Wakeups> {
+        self.has("wakeups", |inner| inner.wakeups().is_some()).then_some(self)
+    }
+
+    fn discovery(&self) -> Option<&dyn Discovery> {
+        self.has("discovery", |inner| inner.discovery().is_some()).then_some(self)
+    }
+
+    fn checkup(&self) -> Option<&dyn Checkup> {
+        self.has("checkup", |inner| inner.checkup().is_some()).then_some(self)
+    }
+
+    fn hooks(&self) -> Option<&dyn Hooks> {
+        self.has("hooks", |inner| inner.hooks().is_some()).then_some(self)
+    }
+
+    fn identity(&self) -> Option<String> {
+        self.isolation.now("identity", || self.inner.identity()).flatten()
+    }
+
+    fn budgets(&self) -> Vec<Budget> {
+        self.isolation.now("budgets", || self.inner.budgets()).unwrap_or_default()
+    }
+}
+
+/// Each of these is only reached where the backend has it; what it would say if it were gone is what the callers of each say.
+#[async_trait]
+impl Questions for Isolated {
+    async fn answer(&self, handle: &JobHandle, question: &str, answer: &Answer) -> Result<Taken> {
+        self.answer_for(handle, question, answer, None).await
+    }
+
+    async fn answer_for(
+        &self,
+        handle: &JobHandle,
+        question: &str,
+        answer: &Answer,
+        by: Option<&OnBehalfOf>,
+    ) -> Result<Taken> {
+        let (handle, question, answer, by) =
+            (handle.clone(), question.to_owned(), answer.clone(), by.cloned());
+        let hand_over = |inner: Arc<dyn Backend>| {
+            Box::pin(async move {
+                let Some(questions) = inner.questions() else { return Ok(Taken::TooLate) };
+                questions.answer_for(&handle, &question, &answer, by.as_ref()).await
+            }) as _
+        };
+        self.call("answer", ErrorKind::Unavailable, hand_over).await
+    }
+
+    fn list_lag(&self) -> Duration {
+        let lag = || self.inner.questions().map(Questions::list_lag);
+        self.isolation.now("list_lag", lag).flatten().unwrap_or_default()
+    }
+}
+
+#[async_trait]
+impl Logs for Isolated {
+    async fn tail(&self, handle: &JobHandle, request: &LogRequest) -> Result<LogText> {
+        let (handle, request) = (handle.clone(), request.clone());
+        let tail = |inner: Arc<dyn Backend>| {
+            Box::pin(async move {
+                let Some(logs) = inner.logs() else { return Ok(LogText::default()) };
+                logs.tail(&handle, &request).await
+            }) as _
+        };
+        self.call("read_log", ErrorKind::Unavailable, tail).await
+    }
+}
+
+#[async_trait]
+impl Artifacts for Isolated {
+    async fn read(&self, handle: &JobHandle, name: &str, max_bytes: u64) -> Result<Option<ArtifactData>> {
+        let (handle, name) = (handle.clone(), name.to_owned());
+        let read = move |inner: Arc<dyn Backend>| {
+            Box::pin(async move {
+                let Some(artifacts) = inner.artifacts() else { return Ok(None) };
+                artifacts.read(&handle, &name, max_bytes).await
+            }) as _
+        };
+        self.call("read_artifact", ErrorKind::Unavailable, read).await
+    }
+}
+
+#[async_trait]
+impl Wakeups for Isolated {
+    async fn next(&self) -> JobHandle {
+        let (mut delay, longest) = HINTS_AGAIN;
+        loop {
+            let inner = Arc::clone(&self.inner);
+            let hint = async move {
+                match inner.wakeups() {
+                    Some(wakeups) => wakeups.next().await,
+                    None => std::future::pending().await,
+                }
+            };
+            let hint = match self.isolation.permit() {
+                Ok(permit) => self.isolation.run("wakeups", permit, hint).await,
+                Err(_) => Err(Crash),
+            };
+            match hint {
+                Ok(handle) => return handle,
+                Err(Crash) => tokio::time::sleep(delay).await,
+            }
+            delay = (2 * delay).min(longest);
+        }
+    }
+}
+
+#[async_trait]
+impl Discovery for Isolated {
+    async fn discover(&self) -> Result<Vec<DiscoveredTool>> {
+        let discover = |inner: Arc<dyn Backend>| {
+            Box::pin(async move {
+                let Some(discovery) = inner.discovery() else { return Ok(Vec::new()) };
+                discovery.discover().await
+            }) as _
+        };
+        self.call("discover", ErrorKind::Unavailable, discover).await
+    }
+}
+
+#[async_trait]
+impl Checkup for Isolated {
+    async fn check_up(&self, tools: &[ToolTarget]) -> Vec<Finding> {
+        let (inner, tools) = (Arc::clone(&self.inner), tools.to_vec());
+        let check_up = async move {
+            match inner.checkup() {
+                Some(checkup) => checkup.check_up(&tools).await,
+                None => Vec::new(),
+            }
+        };
+        let checked = match self.isolation.permit() {
+            Ok(permit) => {
+                let checked = self.isolation.run("check_up", permit, check_up).await;
+                checked.map_err(|crash| self.isolation.error(ErrorKind::Unavailable, crash))
+            }
+            Err(full) => Err(full),
+        };
+        checked.unwrap_or_else(|error| {
+            vec![Finding::fault("adapter", error.to_string(), "report it to whoever makes the adapter")]
+        })
+    }
+}
+
+impl Hooks for Isolated {
+    fn read(&self, delivery: &Delivery<'_>) -> Option<Told> {
+        let read = || self.inner.hooks().and_then(|hooks| hooks.read(delivery));
+        self.isolation.now("hooks", read).flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests;

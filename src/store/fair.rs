@@ -1,0 +1,124 @@
+//! Which due rows a claim takes: owners in turn, with bounded work however many rows are due. Pure; both stores read
+//! candidates and order them here. It must not know how rows are kept.
+//!
+//! The rows that are due longest are read first, a bounded number of them. Where that was all, each owner's turn is known.
+//! Where there are more, the owners after the cursor are visited in the index, a bounded number of them.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// The rows that are read by due time alone.
+pub(super) const WINDOW: usize = 256;
+/// The owners that one claim visits.
+pub(super) const OWNERS: usize = 256;
+
+/// A row that could be claimed.
+#[derive(Clone, Debug)]
+pub(super) struct Candidate<K> {
+    /// Names the row.
+    pub(super) key: K,
+    pub(super) owner: String,
+}
+
+/// The owners that were visited after the cursor, and their rows.
+pub(super) struct Visited<K> {
+    /// The last owner that was visited, whether or not a row of theirs is due.
+    pub(super) last: String,
+    /// Rows of the visited owners: in the order of the visit, of each owner by due time.
+    pub(super) rows: Vec<Candidate<K>>,
+}
+
+/// Rows in the order in which they are claimed.
+#[derive(Debug)]
+pub(super) struct Order<K> {
+    pub(super) rows: Vec<Candidate<K>>,
+    /// How many of them, from the first on, were chosen by turn.
+    by_turn: usize,
+    /// Where the next claim goes on if it took all of those.
+    last: Option<String>,
+}
+
+/// How many rows of each owner are read, where so many owners have any.
+pub(super) fn rows_each(limit: usize, owners: usize) -> usize {
+    limit.div_ceil(owners.max(1))
+}
+
+impl<K: Clone + Ord> Order<K> {
+    /// Orders the rows that are due longest (`first`, by due time) and those of the visited owners, if any were visited.
+    pub(super) fn of(first: Vec<Candidate<K>>, visited: Option<Visited<K>>, cursor: Option<&str>) -> Self {
+        let Some(Visited { last, rows }) = visited else {
+            let mut owners: BTreeMap<(bool, String), VecDeque<Candidate<K>>> = BTreeMap::new();
+            for row in first {
+                let before = cursor.is_some_and(|cursor| row.owner.as_str() <= cursor);
+                owners.entry((before, row.owner.clone())).or_default().push_back(row);
+            }
+            let rows = in_turn(owners.into_values().collect());
+            return Self { by_turn: rows.len(), rows, last: None };
+        };
+        let known: BTreeSet<K> = rows.iter().map(|row| row.key.clone()).collect();
+        let mut owners: Vec<VecDeque<Candidate<K>>> = Vec::new();
+        for row in rows {
+            match owners.last_mut() {
+                Some(owner) if owner.front().is_some_and(|front| front.owner == row.owner) => {
+                    owner.push_back(row);
+                }
+                _ => owners.push(VecDeque::from([row])),
+            }
+        }
+        let mut rows = in_turn(owners);
+        let by_turn = rows.len();
+        rows.extend(first.into_iter().filter(|row| !known.contains(&row.key)));
+        Self { rows, by_turn, last: Some(last) }
+    }
+
+    /// The cursor after a claim that took the row at this place, and none behind it.
+    pub(super) fn cursor_at(&self, last_taken: usize) -> Option<String> {
+        match &self.last {
+            Some(last) if last_taken + 1 >= self.by_turn => Some(last.clone()),
+            _ => self.rows.get(last_taken).map(|row| row.owner.clone()),
+        }
+    }
+}
+
+/// One row of each owner, then a second one of each, and so on.
+fn in_turn<K>(mut owners: Vec<VecDeque<Candidate<K>>>) -> Vec<Candidate<K>> {
+    let mut rows = Vec::new();
+    while !owners.is_empty() {
+        rows.extend(owners.iter_mut().filter_map(VecDeque::pop_front));
+        owners.retain(|owner| !owner.is_empty());
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(text: &str) -> Vec<Candidate<String>> {
+        let row = |key: &str| Candidate { key: key.to_owned(), owner: key[..1].to_owned() };
+        text.split_whitespace().map(row).collect()
+    }
+
+    fn keys(order: &Order<String>) -> String {
+        order.rows.iter().map(|row| row.key.as_str()).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Owners follow the cursor, and the cursor follows the owners.
+    #[test]
+    fn small_backlog_is_ordered_by_turn() {
+        let order = Order::of(rows("b1 a1 b2 c1 b3 a2"), None, None);
+        assert_eq!(keys(&order), "a1 b1 c1 a2 b2 b3");
+        assert_eq!(order.cursor_at(1).as_deref(), Some("b"));
+        let order = Order::of(rows("b1 a1 b2 c1"), None, Some("a"));
+        assert_eq!(keys(&order), "b1 c1 a1 b2");
+    }
+
+    /// What is left of a claim's limit goes to the rows that are due longest.
+    #[test]
+    fn large_backlog_visits_owners_first() {
+        let visited = Visited { last: "x".to_owned(), rows: rows("c1 c2 d1") };
+        let order = Order::of(rows("a1 a2 c1"), Some(visited), Some("b"));
+        assert_eq!(keys(&order), "c1 d1 c2 a1 a2");
+        assert_eq!(order.cursor_at(1).as_deref(), Some("d"));
+        assert_eq!(order.cursor_at(3).as_deref(), Some("x"));
+    }
+}

@@ -1,0 +1,226 @@
+//! Due rows: finding, leasing and adopting them. Whose turn it is `store::fair` decides.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use taskbridge_sdk::Timestamp;
+use tokio_postgres::Row;
+
+use super::desk::{Db, Desk, Door, Param, Write};
+use super::fault::Fault;
+use super::queue::columns_of;
+use super::tasks::number;
+use super::{column, row};
+use crate::store::fair::{self, Candidate, Order, Visited};
+use crate::store::{UNREADABLE_AGAIN, log_unreadable};
+use crate::tasks::store::{ClaimRequest, Claimed, Result, Served};
+use crate::tasks::task::{Owner, Task, TaskId};
+
+/// Rows of a connected backend ($2, with the identity $3) that can be claimed now ($1).
+macro_rules! claimable {
+    () => {
+        "of_backend = $2 AND (identity IS NULL OR $3::text IS NULL OR identity = $3)
+         AND due_at <= moment($1) AND (lease_until IS NULL OR lease_until <= moment($1))"
+    };
+}
+
+/// The rows that are due longest, in that order.
+const FIRST: &str =
+    concat!("SELECT id, owner FROM tasks WHERE ", claimable!(), " ORDER BY due_at, n LIMIT $4::bigint");
+
+/// Owners of rows with a due time: those after a cursor ($4), then from the first on; whether a row of each can be claimed.
+const OWNERS: &str = concat!(
+    "WITH RECURSIVE visit (owner, began, step) AS (
+         SELECT first.owner, first.owner, 1 FROM (
+             SELECT COALESCE(
+                 (SELECT min(owner) FROM tasks WHERE of_backend = $2 AND due_at IS NOT NULL AND owner > $4),
+                 (SELECT min(owner) FROM tasks WHERE of_backend = $2 AND due_at IS NOT NULL)) AS owner) AS first
+         WHERE first.owner IS NOT NULL
+         UNION ALL
+         SELECT next.owner, visit.began, visit.step + 1 FROM visit, LATERAL (
+             SELECT COALESCE(
+                 (SELECT min(owner) FROM tasks WHERE of_backend = $2 AND due_at IS NOT NULL AND owner > visit.owner),
+                 (SELECT min(owner) FROM tasks WHERE of_backend = $2 AND due_at IS NOT NULL)) AS owner) AS next
+         WHERE next.owner <> visit.began AND visit.step < $5::bigint)
+     SELECT visit.owner, EXISTS (SELECT 1 FROM tasks WHERE tasks.owner = visit.owner AND ",
+    claimable!(),
+    ") FROM visit ORDER BY step"
+);
+
+/// So many rows ($5) of each of these owners ($4), in their order.
+const OF_OWNERS: &str = concat!(
+    "SELECT due.id, owners.owner FROM unnest($4::text[]) WITH ORDINALITY AS owners (owner, place), LATERAL (
+         SELECT id, due_at, n FROM tasks WHERE tasks.owner = owners.owner AND ",
+    claimable!(),
+    " ORDER BY due_at, n LIMIT $5::bigint) AS due ORDER BY owners.place, due.due_at, due.n"
+);
+
+/// Leases the first of these rows ($4) that can be claimed still. Rows that another claim has under its hands are passed
+/// over.
+const HOLD: &str = concat!(
+    "WITH due AS (SELECT tasks.id, wanted.place
+                  FROM unnest($4::text[]) WITH ORDINALITY AS wanted (id, place) JOIN tasks ON tasks.id = wanted.id
+                  WHERE ",
+    claimable!(),
+    " ORDER BY wanted.place LIMIT $5::bigint FOR NO KEY UPDATE OF tasks SKIP LOCKED)
+     UPDATE tasks SET version = version + 1, lease_holder = $6, lease_until = moment($1) + $7,
+         identity = COALESCE(identity, $3)
+     FROM due WHERE tasks.id = due.id
+     RETURNING tasks.version, tasks.body, tasks.n, due.place"
+);
+
+/// Leases rows. If the answer is lost, the rows stay leased to nobody who knows, until the lease runs out.
+pub(super) struct Claim {
+    pub(super) holder: String,
+    pub(super) lease: i64,
+    pub(super) request: ClaimRequest,
+}
+
+#[async_trait]
+impl Write for Claim {
+    type Done = Claimed;
+
+    async fn write(&self, db: &Db, _again: bool) -> Result<Claimed, Fault> {
+        let ClaimRequest { served, limit, cursor } = &self.request;
+        let (backend, identity) =
+            (column::text(&served.backend), served.identity.as_deref().map(column::text));
+        let params: [Param<'_>; 4] = [&db.now, &backend, &identity, &number(fair::WINDOW)];
+        let first = db.all(FIRST, &params).await?;
+        let first = first.iter().map(candidate).collect::<Result<Vec<_>, Fault>>()?;
+        let visited = if first.len() < fair::WINDOW { None } else { self.visit(db).await? };
+        let at = cursor.as_ref().map(|cursor| column::key(cursor.as_str()));
+        let order = Order::of(first, visited, at.as_deref());
+        let ids: Vec<&str> = order.rows.iter().map(|row| row.key.as_str()).collect();
+        if ids.is_empty() {
+            return Ok(Claimed { tasks: Vec::new(), cursor: cursor.clone() });
+        }
+        let params: [Param<'_>; 7] =
+            [&db.now, &backend, &identity, &ids, &number(*limit), &self.holder, &self.lease];
+        let rows = db.all(HOLD, &params).await?;
+        let mut taken = BTreeMap::new();
+        for row in &rows {
+            taken.insert(row.try_get::<_, i64>(3)?, row);
+        }
+        let last = taken.last_key_value().and_then(|(place, _)| usize::try_from(place - 1).ok());
+        let after = last.and_then(|last| order.cursor_at(last));
+        let after = after.map(|owner| Owner::new(column::read(&owner)));
+        let (mut tasks, mut unreadable) = (Vec::with_capacity(taken.len()), Vec::new());
+        for row in taken.values() {
+            match row::task(row) {
+                Ok(task) => tasks.push(task),
+                Err(Fault::Unreadable(why)) => {
+                    log_unreadable(&why);
+                    unreadable.push(row.try_get::<_, i64>(2)?);
+                }
+                Err(fault) => return Err(fault),
+            }
+        }
+        if !unreadable.is_empty() {
+            // Left as they are, they would be the first in every claim once their leases run out.
+            let sql =
+                "UPDATE tasks SET due_at = moment($1) + $2::bigint, lease_holder = NULL, lease_until = NULL
+                       WHERE n = ANY($3)";
+            db.execute(sql, &[&db.now, &UNREADABLE_AGAIN, &unreadable]).await?;
+        }
+        Ok(Claimed { tasks, cursor: after.or_else(|| cursor.clone()) })
+    }
+}
+
+impl Claim {
+    /// Visits owners after the cursor, and from the first one on after the last, until enough of them have due rows.
+    async fn visit(&self, db: &Db) -> Result<Option<Visited<String>>, Fault> {
+        let ClaimRequest { served, limit, cursor } = &self.request;
+        let (backend, identity) =
+            (column::text(&served.backend), served.identity.as_deref().map(column::text));
+        let cursor = cursor.as_ref().map_or_else(Cow::default, |cursor| column::key(cursor.as_str()));
+        let params: [Param<'_>; 5] = [&db.now, &backend, &identity, &cursor, &number(fair::OWNERS)];
+        let (mut owners, mut last): (Vec<String>, Option<String>) = (Vec::new(), None);
+        for row in db.all(OWNERS, &params).await? {
+            let owner: String = row.try_get(0)?;
+            if row.try_get(1)? {
+                owners.push(owner.clone());
+            }
+            last = Some(owner);
+            if owners.len() == *limit {
+                break;
+            }
+        }
+        let each = number(fair::rows_each(*limit, owners.len()));
+        let params: [Param<'_>; 5] = [&db.now, &backend, &identity, &owners, &each];
+        let rows = db.all(OF_OWNERS, &params).await?;
+        let rows = rows.iter().map(candidate).collect::<Result<_, Fault>>()?;
+        Ok(last.map(|last| Visited { last, rows }))
+    }
+}
+
+fn candidate(row: &Row) -> Result<Candidate<String>, Fault> {
+    Ok(Candidate { key: row.try_get(0)?, owner: row.try_get(1)? })
+}
+
+pub(super) async fn list_due(
+    desk: &Desk,
+    served: &Served,
+    after: Option<&(Timestamp, TaskId)>,
+    limit: usize,
+) -> Result<Vec<Task>> {
+    let sql = concat!(
+        "SELECT version, body, n FROM tasks WHERE ",
+        claimable!(),
+        " AND due_at >= $4 AND (due_at, id) > ($4, $5) ORDER BY due_at, id LIMIT $6"
+    );
+    let (backend, identity) = (column::text(&served.backend), served.identity.as_deref().map(column::text));
+    let (due, id) = after.map_or((i64::MIN, ""), |(due, id)| (due.as_millis(), id.as_str()));
+    let (id, limit) = (column::text(id), number(limit));
+    let params: [Param<'_>; 6] = [&desk.now(), &backend, &identity, &due, &id, &limit];
+    let rows = desk.read(Door::Loops, sql, &params).await?;
+    row::tasks(&rows).map_err(|fault| fault.at(&desk.place))
+}
+
+/// For each backend: the first row that nobody works on, and the first lease that runs out on one of those that are due
+/// before it. The index is walked no further than that row.
+const NEXT_DUE: &str = "
+    SELECT least(free.due_at,
+                 (SELECT min(lease_until) FROM tasks
+                  WHERE of_backend = served.backend AND lease_until > due_at
+                      AND (tasks.identity IS NULL OR served.identity IS NULL OR tasks.identity = served.identity)
+                      AND due_at < COALESCE(free.due_at, 9223372036854775807)))
+    FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS served (backend, identity, place)
+    LEFT JOIN LATERAL (
+        SELECT due_at FROM tasks
+        WHERE of_backend = served.backend AND due_at IS NOT NULL AND (lease_until IS NULL OR lease_until <= due_at)
+            AND (tasks.identity IS NULL OR served.identity IS NULL OR tasks.identity = served.identity)
+        ORDER BY due_at LIMIT 1) AS free ON true
+    ORDER BY served.place";
+
+pub(super) async fn next_due(desk: &Desk, served: &[Served]) -> Result<Vec<Option<Timestamp>>> {
+    let (backends, identities) = columns_of(served);
+    let rows = desk.read(Door::Loops, NEXT_DUE, &[&backends, &identities]).await?;
+    let due = |row: &Row| Ok(row.try_get::<_, Option<i64>>(0)?.map(Timestamp::from_millis));
+    let due: Result<Vec<_>, Fault> = rows.iter().map(due).collect();
+    due.map_err(|fault| fault.at(&desk.place))
+}
+
+/// Gives rows without an identity this one. A row for which anything is owed has a due time, so only those are gone along.
+pub(super) struct Adopt {
+    pub(super) backend: String,
+    pub(super) identity: String,
+}
+
+#[async_trait]
+impl Write for Adopt {
+    type Done = Vec<(String, u64)>;
+
+    async fn write(&self, db: &Db, _again: bool) -> Result<Vec<(String, u64)>, Fault> {
+        let (backend, identity) = (column::text(&self.backend), column::text(&self.identity));
+        let sql = "UPDATE tasks SET identity = $2 WHERE of_backend = $1 AND due_at IS NOT NULL AND identity IS NULL";
+        db.execute(sql, &[&backend, &identity]).await?;
+        let sql = "SELECT identity, count(*) FROM tasks
+                   WHERE of_backend = $1 AND due_at IS NOT NULL AND identity <> $2 GROUP BY identity ORDER BY identity";
+        let other = |row: &Row| {
+            let count: i64 = row.try_get(1)?;
+            Ok((column::read(row.try_get(0)?), count.unsigned_abs()))
+        };
+        db.all(sql, &[&backend, &identity]).await?.iter().map(other).collect()
+    }
+}

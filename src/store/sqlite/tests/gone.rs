@@ -1,0 +1,66 @@
+//! Database files that go away while the store is open.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::opened;
+use crate::tasks::store::{Facts as _, StoreError};
+
+const REASON: Option<&str> = Some("a database file was deleted, moved or replaced");
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut beside = path.to_owned().into_os_string();
+    beside.push(suffix);
+    beside.into()
+}
+
+/// Writes are refused, and the error names the file and what to do.
+async fn refused(store: &super::SqliteStore, words: &[&str]) {
+    let refused = store.set_fact("a", "b").await;
+    let Err(StoreError::Unavailable(why)) = refused else { panic!("it was written: {refused:?}") };
+    for word in words.iter().chain(&["put it back", "restart"]) {
+        assert!(why.contains(word), "{word:?} is not in {why:?}");
+    }
+    assert_eq!(store.write_failure(), REASON);
+}
+
+/// Writes go on once the same file is back.
+#[tokio::test]
+async fn moved_file_refuses_writes_until_back() {
+    for suffix in ["", "-wal", "-shm"] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("tasks.db");
+        let (store, bench) = opened(&path);
+        bench.add(bench.task()).await;
+        let (file, away) = (beside(&path, suffix), directory.path().join("away"));
+        fs::rename(&file, &away).unwrap();
+        refused(&store, &[file.to_str().unwrap(), "deleted or moved"]).await;
+        fs::rename(&away, &file).unwrap();
+        store.set_fact("a", "b").await.unwrap();
+        assert_eq!(store.write_failure(), None);
+    }
+}
+
+/// What would be written into the old file would be lost.
+#[tokio::test]
+async fn replaced_file_refuses_writes() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("tasks.db");
+    let (store, bench) = opened(&path);
+    bench.add(bench.task()).await;
+    let copy = directory.path().join("copy");
+    fs::copy(&path, &copy).unwrap();
+    fs::rename(&copy, &path).unwrap();
+    refused(&store, &["tasks.db", "replaced"]).await;
+}
+
+/// Its folder may be moved as well.
+#[tokio::test]
+async fn moved_folder_refuses_writes() {
+    let directory = tempfile::tempdir().unwrap();
+    let folder = directory.path().join("state");
+    fs::create_dir(&folder).unwrap();
+    let (store, _bench) = opened(&folder.join("tasks.db"));
+    fs::rename(&folder, directory.path().join("elsewhere")).unwrap();
+    refused(&store, &["state/tasks.db", "deleted or moved"]).await;
+}

@@ -1,0 +1,152 @@
+//! Deadlines of the machine: of waiting, of running, and of an outcome that cannot be read.
+
+use super::*;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// A job that was accepted at this moment and may run for ten minutes.
+fn open_at(accepted: Timestamp, on_expiry: OnExpiry) -> Task {
+    let mut task = row(false, on_expiry);
+    task.terms.max_runtime = 10 * MINUTE;
+    let task = next(&task, Event::Intended, accepted).task;
+    let started = Event::Started { handle: JobHandle::new("h"), group: GroupKey::new(""), first: None };
+    next(&task, started, accepted).task
+}
+
+fn failure(kind: ErrorKind) -> Failure {
+    Failure { kind, message: "connection refused".to_owned() }
+}
+
+/// A result that is found after `max_runtime`, because nobody polled meanwhile, is delivered.
+#[test]
+fn late_poll_delivers_result() {
+    let task = open_at(START, OnExpiry::Cancel);
+    let back = START + 30 * MINUTE;
+    assert_eq!(todo(&task, back), Action::Look, "a deadline is decided by a poll");
+    let ended = Observation::new(JobState::Succeeded(Output::text("done")));
+    let step = next(&task, poll_at(ended, back), back);
+    assert_eq!(step.task.outcome(), Some(Outcome::Succeeded));
+    assert_eq!(step.output, Some(Output::text("done")));
+}
+
+/// A job that a poll after the deadline finds running is stopped or let go, by `on_expiry`.
+#[test]
+fn overdue_job_follows_on_expiry() {
+    let back = START + 10 * MINUTE;
+    let runs = || poll_at(Observation::new(JobState::Running), back);
+    let stopped = next(&open_at(START, OnExpiry::Cancel), runs(), back).task;
+    assert_eq!((stopped.outcome(), todo(&stopped, back)), (Some(Outcome::Broken), Action::Cancel));
+    assert_eq!(stopped.message.as_deref(), Some("ran longer than max_runtime (10m)"));
+    let let_go = next(&open_at(START, OnExpiry::Abandon), runs(), back).task;
+    assert_eq!((let_go.outcome(), let_go.due_at), (Some(Outcome::Broken), None));
+    // A poll that began before the deadline decides nothing, however late it is written.
+    let early = poll_at(Observation::new(JobState::Running), back - Duration::from_millis(1));
+    let task = next(&open_at(START, OnExpiry::Cancel), early, back).task;
+    assert_eq!((task.outcome(), todo(&task, back)), (None, Action::Look));
+}
+
+/// Without any poll after the deadline, the task ends as unknown after `outcome_grace`, and the cancellation stays owed.
+#[test]
+fn unreachable_engine_ends_as_unknown() {
+    let mut task = open_at(START, OnExpiry::Cancel);
+    let mut now = START + 3 * 24 * 60 * MINUTE;
+    let back = now;
+    while !task.has_ended() {
+        assert_eq!(todo(&task, now), Action::Look);
+        task = next(&task, Event::LookFailed(failure(ErrorKind::Unavailable)), now).task;
+        now = now.max(task.due_at.expect("the job may still run"));
+        assert!(now.since(back) < 17 * MINUTE, "it goes on for ever");
+    }
+    assert!(now.since(back) >= 15 * MINUTE, "after {:?}", now.since(back));
+    let message = task.message.as_deref().unwrap();
+    assert!(message.starts_with("the outcome is unknown: max_runtime (10m) is over"), "{message}");
+    assert_eq!(todo(&task, now), Action::Cancel);
+    task = next(&task, Event::CancelFailed(failure(ErrorKind::Unavailable)), now).task;
+    assert!(task.due_at.is_some_and(|due| due <= now + 2 * MINUTE), "it is tried again");
+}
+
+/// One failed poll right after a long outage ends nothing.
+#[test]
+fn failed_poll_alone_ends_nothing() {
+    let task = open_at(START, OnExpiry::Abandon);
+    let mut now = START + 60 * MINUTE;
+    let task = next(&task, Event::LookFailed(failure(ErrorKind::Unavailable)), now).task;
+    now = now + 24 * 60 * MINUTE;
+    let task = next(&task, Event::LookFailed(failure(ErrorKind::Unavailable)), now).task;
+    assert_eq!(task.outcome(), None, "two polls in a day are no search");
+    let ended = Observation::new(JobState::Failed(Output::text("boom")));
+    let step = next(&task, poll_at(ended, now), now);
+    assert_eq!((step.task.outcome(), step.task.overdue), (Some(Outcome::Failed), None));
+}
+
+/// Waiting in a queue or for consent takes nothing from the time that the job may run.
+#[test]
+fn runtime_counts_from_acceptance() {
+    let accepted = START + 9 * MINUTE;
+    let task = open_at(accepted, OnExpiry::Cancel);
+    assert_eq!(task.due_at, Some(accepted + 10 * MINUTE));
+    assert!(task.expires_at() >= accepted + 10 * MINUTE + task.terms.keep_result);
+    assert_eq!(todo(&task, START + 18 * MINUTE), Action::Rest);
+}
+
+/// Waiting has a limit of its own, which is `max_runtime` unless `max_wait` says otherwise.
+#[test]
+fn max_wait_bounds_waiting() {
+    for (max_wait, limit) in [(None, 10 * MINUTE), (Some(3 * MINUTE), 3 * MINUTE)] {
+        let mut task = row(true, OnExpiry::Cancel);
+        (task.terms.max_runtime, task.terms.max_wait) = (10 * MINUTE, max_wait);
+        let task = next(&task, Event::Nothing, START).task;
+        assert_eq!(task.due_at, Some(START + limit));
+        let over = next(&task, Event::DeadlinePassed, START + limit).task;
+        let message = format!("not started: nobody confirmed it within {}", in_words(limit));
+        assert_eq!(over.message.as_deref(), Some(message.as_str()));
+    }
+}
+
+/// An engine that asks for two hours of rest does not keep a task alive past `start_within`, and is left in peace.
+#[test]
+fn retry_after_respects_start_within() {
+    let task = next(&row(false, OnExpiry::Cancel), Event::Intended, START).task;
+    let limited = failure(ErrorKind::Limited { after: Some(120 * MINUTE) });
+    let event = Event::StartFailed { attempt: 1, may_exist: false, failure: limited };
+    let task = next(&task, event, START).task;
+    assert_eq!(task.due_at, Some(START + task.terms.start_within));
+    assert_eq!(todo(&task, START + 4 * MINUTE), Action::Rest);
+    let due = START + 5 * MINUTE;
+    assert_eq!(todo(&task, due), Action::Expire);
+    let over = next(&task, Event::DeadlinePassed, due).task;
+    assert_eq!(over.message.as_deref(), Some("not started: connection refused"));
+    assert_eq!(over.due_at, None);
+}
+
+/// A start that nothing resolves ends soon after the limit of waiting, however long `start_within` is.
+#[test]
+fn unresolved_start_respects_max_wait() {
+    for kind in [ErrorKind::Uncertain, ErrorKind::Unavailable] {
+        let mut task = row(false, OnExpiry::Cancel);
+        let day = 24 * 60 * MINUTE;
+        (task.terms.start_within, task.terms.settle_window) = (day, day);
+        (task.terms.max_runtime, task.terms.max_wait) = (day, Some(10 * MINUTE));
+        task = next(&task, Event::Intended, START).task;
+        let mut now = START;
+        while let Some(due) = task.due_at {
+            now = now.max(due);
+            assert_eq!(todo(&task, now), Action::Start { may_exist: true });
+            let Job::Starting { attempts, .. } = task.job else { unreachable!() };
+            let event = Event::StartFailed { attempt: attempts, may_exist: true, failure: failure(kind) };
+            task = next(&task, event, now).task;
+            assert!(now.since(START) < 27 * MINUTE, "{kind}: it goes on for ever");
+        }
+        assert_eq!(task.outcome(), Some(Outcome::Broken));
+        assert!(task.message.as_deref().unwrap().starts_with("it is uncertain whether the job started"));
+    }
+}
+
+/// An unfinished task is kept for as long as it takes; a finished one expires.
+#[test]
+fn unfinished_task_never_expires() {
+    let task = open_at(START, OnExpiry::Cancel);
+    assert_eq!(task.kept_until(), crate::tasks::task::NEVER);
+    let gone = next(&task, poll(Observation::new(JobState::Gone)), START).task;
+    assert_eq!(gone.kept_until(), gone.expires_at());
+}

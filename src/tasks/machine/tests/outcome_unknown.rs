@@ -1,0 +1,90 @@
+//! Tasks that an operator gave up, in each unfinished state, and facts that arrive afterwards.
+
+use super::*;
+
+fn pending() -> Task {
+    row(false, OnExpiry::Cancel)
+}
+
+fn starting() -> Task {
+    next(&pending(), Event::Intended, START).task
+}
+
+fn started() -> Event {
+    Event::Started { handle: JobHandle::new("h"), group: GroupKey::new(""), first: None }
+}
+
+fn open() -> Task {
+    next(&starting(), started(), START).task
+}
+
+/// An open job with an open question and one with an answer that the engine has not taken.
+fn asking() -> Task {
+    let mut seen = Observation::new(JobState::Running);
+    seen.questions = vec![question("x"), question("y")];
+    let task = next(&open(), poll(seen), START).task;
+    let answer = Answer::Accept(serde_json::Map::new());
+    next(&task, Event::Answered { key: "q1".to_owned(), answer, by: somebody().into() }, START).task
+}
+
+/// A task that was cancelled, whose job has not been stopped.
+fn stopping() -> Task {
+    next(&open(), Event::CancelRequested { mode: Cancel::Settle, on_behalf_of: None }, START).task
+}
+
+fn abandon(task: &Task) -> Task {
+    next(task, Event::OutcomeUnknown, START).task
+}
+
+#[test]
+fn abandon_ends_every_unfinished_task() {
+    for (task, says) in [
+        (pending(), "not started"),
+        (row(true, OnExpiry::Cancel), "not started"),
+        (starting(), "may have been started"),
+        (open(), "may still run"),
+        (asking(), "may still run"),
+    ] {
+        let after = abandon(&task);
+        sound(&after);
+        assert_eq!((after.outcome(), after.due_at), (Some(Outcome::Broken), None), "{task:?}");
+        let message = after.status_message().unwrap();
+        assert!(message.contains("an operator abandoned") && message.contains(says), "{message}");
+        assert_eq!(after.handle(), task.handle());
+    }
+}
+
+/// Its client keeps the outcome that it was shown.
+#[test]
+fn abandon_closes_cancelled_open_job() {
+    let after = abandon(&stopping());
+    assert_eq!((after.outcome(), after.due_at), (Some(Outcome::Cancelled), None));
+    assert_eq!(after.job, Job::Closed { handle: Some(JobHandle::new("h")) });
+}
+
+#[test]
+fn late_facts_leave_abandoned_job_closed() {
+    for task in [open(), asking(), stopping()] {
+        let abandoned = abandon(&task);
+        let ended = Observation::new(JobState::Succeeded(Output::text("late")));
+        for fact in [
+            started(),
+            poll(Observation::new(JobState::Running)),
+            poll(ended),
+            Event::CancelTaken,
+            Event::AnswerTaken { key: "q1".to_owned() },
+            Event::RetryNow,
+        ] {
+            let step = next(&abandoned, fact.clone(), START);
+            assert_eq!((&step.task.job, &step.output), (&abandoned.job, &None), "{fact:?}");
+            assert_eq!((step.task.outcome(), step.task.due_at), (abandoned.outcome(), None), "{fact:?}");
+        }
+    }
+}
+
+#[test]
+fn abandon_leaves_finished_task_alone() {
+    let ended = Observation::new(JobState::Succeeded(Output::text("done")));
+    let task = next(&open(), poll(ended), START).task;
+    assert_eq!(abandon(&task), task);
+}

@@ -1,0 +1,187 @@
+//! Claims: due rows of connected backends are leased, at most as many as their backend has free places. A backend without
+//! a free place holds up its own rows only.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use taskbridge_sdk::Timestamp;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::Core;
+use super::acts::Leased;
+use super::engine::{Engines, Place};
+use super::places::PlaceRequests;
+use crate::tasks::machine::{self, Action, Event};
+use crate::tasks::store::{ClaimRequest, Claimed, Lease, Result, Served};
+use crate::tasks::task::{Owner, TaskId};
+
+/// The most rows of one claim.
+const BATCH: usize = 64;
+/// Delay after a claim that returned no rows although some were due.
+const NOTHING_CLAIMED: Duration = Duration::from_millis(100);
+/// Rows of a busy backend that are looked through at a time for what needs no call to it.
+const LOCAL_BATCH: usize = 256;
+
+/// What the loop of claims remembers.
+pub(super) struct Claims {
+    requests: PlaceRequests,
+    /// The owner that was served last, for each backend.
+    cursors: BTreeMap<String, Owner>,
+    /// The identities under which rows without one were adopted, for each backend.
+    adopted: BTreeMap<String, String>,
+}
+
+impl Claims {
+    pub(super) fn new(engines: Engines) -> Self {
+        let (cursors, adopted) = Default::default();
+        Self { requests: PlaceRequests::new(engines), cursors, adopted }
+    }
+}
+
+impl Core {
+    /// Waits until rows are due, and claims them with a place at their backend for each.
+    pub(super) async fn claim_due(&self, claims: &mut Claims) -> Vec<Leased> {
+        loop {
+            let earliest = match self.claim_once(claims).await {
+                Ok((leased, _)) if !leased.is_empty() => return leased,
+                Ok((_, earliest)) => earliest,
+                Err(error) => {
+                    tracing::warn!(%error, "due rows cannot be claimed");
+                    None
+                }
+            };
+            let now = self.ledger.now();
+            let tick = now + self.settings.tick;
+            let wake = earliest.map_or(tick, |due| due.min(tick));
+            self.ledger.nudge.sleeps_until(wake);
+            tokio::select! {
+                biased;
+                () = tokio::time::sleep(wake.since(now).max(Duration::from_millis(1))) => {}
+                () = self.ledger.nudge.due.notified() => {}
+                () = claims.requests.granted() => {}
+            }
+        }
+    }
+
+    /// Claims what is due of each backend with free places. Returns the rows, and when the next one is due of a backend
+    /// that has free places.
+    async fn claim_once(&self, claims: &mut Claims) -> Result<(Vec<Leased>, Option<Timestamp>)> {
+        let served = self.engines.served();
+        for served in &served {
+            self.adopt_rows(claims, served).await;
+        }
+        let due = self.ledger.store.next_due(&served).await;
+        let due = due.inspect_err(|_| claims.requests.give_back())?;
+        let now = self.ledger.now();
+        let (mut leased, mut earliest) = (Vec::new(), None);
+        let mut next = |due: Timestamp| {
+            earliest = Some(earliest.map_or(due, |earliest: Timestamp| earliest.min(due)));
+        };
+        for (served, due) in served.into_iter().zip(due) {
+            let Some(due) = due else { continue };
+            if due > now {
+                next(due);
+                continue;
+            }
+            let Some(place) = claims.requests.take(&served.backend) else { continue };
+            let more = std::iter::from_fn(|| self.engines.try_place(&served.backend));
+            let places: Vec<Place> = std::iter::once(place).chain(more.take(BATCH - 1)).collect();
+            match self.claim_for(claims, served, places).await {
+                // Another process leased them, or they cannot be read: an immediate retry would return the same.
+                Ok(rows) if rows.is_empty() => next(now + NOTHING_CLAIMED),
+                Ok(rows) => {
+                    leased.extend(rows);
+                    next(due);
+                }
+                // What was claimed before is acted on all the same, and these are claimed a tick later.
+                Err(error) => tracing::warn!(%error, "due rows cannot be claimed"),
+            }
+        }
+        claims.requests.give_back();
+        Ok((leased, earliest))
+    }
+
+    /// Claims rows of one backend, one for each place.
+    async fn claim_for(
+        &self,
+        claims: &mut Claims,
+        served: Served,
+        places: Vec<Place>,
+    ) -> Result<Vec<Leased>> {
+        let backend = served.backend.clone();
+        let cursor = claims.cursors.get(&backend).cloned();
+        let request = ClaimRequest { served, limit: places.len(), cursor };
+        let since = Instant::now();
+        let Claimed { tasks, cursor } =
+            self.ledger.store.claim(&self.holder, self.settings.lease, &request).await?;
+        if let Some(cursor) = cursor {
+            claims.cursors.insert(backend, cursor);
+        }
+        Ok(tasks.into_iter().zip(places).map(|(task, place)| Leased::claimed(task, since, place)).collect())
+    }
+
+    /// Once for each identity: rows without one are for the engine that is connected first under their backend's name.
+    async fn adopt_rows(&self, claims: &mut Claims, served: &Served) {
+        let Some(identity) = &served.identity else { return };
+        if claims.adopted.get(&served.backend) == Some(identity) {
+            return;
+        }
+        let backend = &served.backend;
+        match self.ledger.store.adopt(served).await {
+            Ok(others) => {
+                claims.adopted.insert(backend.clone(), identity.clone());
+                for (other, tasks) in others {
+                    tracing::warn!(
+                        "backend `{backend}` is connected to {identity}, and {tasks} unfinished tasks of this store belong to \
+                         a backend of the same name that is connected to {other}: they are left alone until a server connects it"
+                    );
+                }
+            }
+            Err(error) => tracing::warn!(%error, backend, "rows without an identity cannot be adopted"),
+        }
+    }
+
+    /// Does, until `stop`, what is due and needs no call for rows whose backend has no free place: their deadlines pass.
+    pub(super) async fn local_loop(&self, stop: &CancellationToken) {
+        let mut places: BTreeMap<String, (Timestamp, TaskId)> = BTreeMap::new();
+        loop {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(self.settings.tick) => {}
+            }
+            for served in self.engines.served() {
+                if !self.engines.is_busy(&served.backend) {
+                    places.remove(&served.backend);
+                    continue;
+                }
+                let after = places.remove(&served.backend);
+                match self.pass_deadlines(&served, after.as_ref()).await {
+                    Ok(Some(last)) => drop(places.insert(served.backend, last)),
+                    Ok(None) => {}
+                    Err(error) => tracing::warn!(%error, "deadlines cannot be kept"),
+                }
+            }
+        }
+    }
+
+    /// Goes along some due rows. Returns the last of them if there are more.
+    async fn pass_deadlines(
+        &self,
+        served: &Served,
+        after: Option<&(Timestamp, TaskId)>,
+    ) -> Result<Option<(Timestamp, TaskId)>> {
+        let rows = self.ledger.store.list_due(served, after, LOCAL_BATCH).await?;
+        let last = rows.last().and_then(|task| Some((task.due_at?, task.id.clone())));
+        let more = rows.len() == LOCAL_BATCH;
+        for task in rows {
+            if machine::todo(&task, self.ledger.now()) != Action::Expire {
+                continue;
+            }
+            // It needs no lease: whoever claims the row meanwhile writes another version.
+            self.ledger.commit(&task, Event::DeadlinePassed, Lease::Keep).await?;
+        }
+        Ok(last.filter(|_| more))
+    }
+}

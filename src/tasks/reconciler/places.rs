@@ -1,0 +1,56 @@
+//! Places at backends that a loop waits for without waiting for any single one of them, so that a backend that hangs holds
+//! up nothing but its own rows.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures_util::future::{BoxFuture, FutureExt};
+use futures_util::stream::{FuturesUnordered, StreamExt};
+
+use super::engine::{Engines, Place};
+
+/// The requests of one loop: at most one for each backend, in the order of its line.
+pub(super) struct PlaceRequests {
+    engines: Engines,
+    waiting: FuturesUnordered<BoxFuture<'static, (String, Option<Place>)>>,
+    backends: BTreeSet<String>,
+    granted: BTreeMap<String, Place>,
+}
+
+impl PlaceRequests {
+    pub(super) fn new(engines: Engines) -> Self {
+        let (waiting, backends, granted) = Default::default();
+        Self { engines, waiting, backends, granted }
+    }
+
+    /// A place at a backend, or a request for one if none is free.
+    pub(super) fn take(&mut self, backend: &str) -> Option<Place> {
+        let place = self.granted.remove(backend).or_else(|| self.engines.try_place(backend));
+        if place.is_none() && self.backends.insert(backend.to_owned()) {
+            let (engines, backend) = (self.engines.clone(), backend.to_owned());
+            let request = async move {
+                let place = engines.place(&backend).await;
+                (backend, place)
+            };
+            self.waiting.push(request.boxed());
+        }
+        place
+    }
+
+    /// Waits until a request is granted; the place is kept for the next [`Self::take`]. Never resolves without requests.
+    pub(super) async fn granted(&mut self) {
+        while let Some((backend, place)) = self.waiting.next().await {
+            self.backends.remove(&backend);
+            // Without a place, the backend is not connected any more.
+            if let Some(place) = place {
+                self.granted.insert(backend, place);
+                return;
+            }
+        }
+        std::future::pending().await
+    }
+
+    /// Gives back places that were granted and not taken.
+    pub(super) fn give_back(&mut self) {
+        self.granted.clear();
+    }
+}

@@ -1,0 +1,50 @@
+//! A server that is away for longer than every deadline of its tasks: what ended meanwhile is delivered, and a repeated call
+//! starts nothing. The real binary, killed with SIGKILL, and jobs that outlive it.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::support::{BASICS, Client, Place, text};
+
+/// A command of about a second, under a deadline of two; without the mend of the deadline, its row has expired after four.
+const CONFIG: &str = r#"
+[lifetime]
+min_ttl = "1s"
+default_ttl = "1s"
+keep_result = "2s"
+
+[backends.machine]
+kind = "local"
+working_dir = "runs"
+
+[tools.short]
+backend = "machine"
+target.command = ["sh", "-c", "echo ran >>ran; sleep 1; echo the result"]
+max_runtime = "2s"
+"#;
+
+/// The job ends while the server is away; the server comes back after `max_runtime` and after the old expiry.
+#[tokio::test(flavor = "multi_thread")]
+async fn downtime_past_deadline_keeps_result() {
+    let place = Place::new(&format!("{BASICS}{CONFIG}"));
+    std::fs::create_dir(place.path("runs")).unwrap();
+    let ran = || std::fs::read_to_string(place.path("runs/ran")).unwrap_or_default();
+    let mut server = place.serve();
+    let client = Client::open(server.url()).await.unwrap();
+    let task = client.start_once("key", "short", json!({})).await.unwrap();
+    while ran().is_empty() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    server.kill();
+    // Longer than max_runtime and keep_result together, from the creation on.
+    tokio::time::sleep(Duration::from_secs(5)).await;
+
+    let server = place.serve();
+    let client = client.at(server.url());
+    let again = client.start_once("key", "short", json!({})).await.unwrap();
+    assert_eq!(again, task, "the key still names the first task");
+    let result = client.result(&task).await.unwrap();
+    assert_eq!(text(&result).trim_end(), "the result");
+    assert_eq!(ran(), "ran\n", "one job for one key");
+}

@@ -1,0 +1,348 @@
+//! Several engines, and several servers that are connected to different ones, on a clock that stands still unless everybody
+//! waits: the real loops over the real store, with simulated engines. What one engine does must not be felt by the others.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use serde_json::json;
+use taskbridge::clock::{Clock, System, Uptime};
+use taskbridge::store::sqlite::{Mode, SqliteStore};
+use taskbridge::tasks::history::Scribe;
+use taskbridge::tasks::ledger::{Ledger, Nudge};
+use taskbridge::tasks::notices::{Occasion, Receivers};
+use taskbridge::tasks::pace::Pace;
+use taskbridge::tasks::reconciler::{Engines, Reconciler, Settings};
+use taskbridge::tasks::service::{Call, Service, WhenFull};
+use taskbridge::tasks::store::{Holder, SlotLimit};
+use taskbridge::tasks::task::{
+    Job, OnExpiry, OnRefusal, Origin, Outcome, Owner, Spec, Task, TaskId, TaskState, Terms,
+};
+use taskbridge::tasks::time::StoreTime;
+use taskbridge::tasks::tools::{Opened, Tools};
+use taskbridge::tasks::watch::Watch;
+use taskbridge_sdk::sim::{Mode as Keys, SimEngine};
+use taskbridge_sdk::{
+    Backend, JobHandle, JobKey, JobSpec, Observation, Output, Result, Started, Timestamp, Wakeups,
+};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// The clock of the runtime.
+struct Paused(Instant);
+
+impl Clock for Paused {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(1_800_000_000_000) + self.0.elapsed()
+    }
+}
+
+impl Uptime for Paused {
+    fn uptime(&self) -> Duration {
+        self.0.elapsed()
+    }
+
+    fn boot(&self) -> String {
+        String::new()
+    }
+}
+
+struct NoReceivers;
+
+impl Receivers for NoReceivers {
+    fn wanting(&self, _tool: &str, _occasion: Occasion) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// Nothing is sealed, every output fits, and there are no slots.
+struct Plain;
+
+impl Tools for Plain {
+    fn open(&self, spec: &Spec) -> Result<Opened> {
+        Ok(Opened { arguments: spec.arguments.clone(), files: Vec::new() })
+    }
+
+    fn judge(&self, _tool: &str, _output: &Output) -> std::result::Result<(), String> {
+        Ok(())
+    }
+
+    fn limits(&self, _slots: &[String]) -> Vec<SlotLimit> {
+        Vec::new()
+    }
+}
+
+/// A backend in front of a simulated engine, which can hang.
+struct Connection {
+    inner: Arc<dyn Backend>,
+    identity: Option<String>,
+    hangs: bool,
+    /// The keys of the starts that were sent.
+    sent: Mutex<BTreeSet<String>>,
+}
+
+impl Connection {
+    fn to(engine: &SimEngine, identity: Option<&str>, hangs: bool) -> Arc<Self> {
+        let identity = identity.map(str::to_owned);
+        Arc::new(Self { inner: engine.backend(), identity, hangs, sent: Mutex::default() })
+    }
+
+    async fn passes(&self) {
+        if self.hangs {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    fn has_sent(&self, key: &JobKey) -> bool {
+        self.sent.lock().contains(key.as_str())
+    }
+}
+
+#[async_trait]
+impl Backend for Connection {
+    async fn start(&self, job: &JobSpec) -> Result<Started> {
+        self.sent.lock().insert(job.key.as_str().to_owned());
+        self.passes().await;
+        self.inner.start(job).await
+    }
+
+    async fn find(&self, job: &JobSpec) -> Result<Option<Started>> {
+        self.passes().await;
+        self.inner.find(job).await
+    }
+
+    async fn observe(&self, handle: &JobHandle) -> Result<Observation> {
+        self.passes().await;
+        self.inner.observe(handle).await
+    }
+
+    async fn cancel(&self, handle: &JobHandle) -> Result<()> {
+        self.passes().await;
+        self.inner.cancel(handle).await
+    }
+
+    fn wakeups(&self) -> Option<&dyn Wakeups> {
+        self.inner.wakeups()
+    }
+
+    fn identity(&self) -> Option<String> {
+        self.identity.clone()
+    }
+}
+
+/// A server without its endpoint.
+struct Node {
+    service: Service,
+    stop: CancellationToken,
+    running: JoinHandle<()>,
+}
+
+impl Node {
+    async fn start(name: &str, dir: &Path, backends: &[(&str, &Arc<Connection>)]) -> Self {
+        let clock: Arc<dyn Clock> = Arc::new(Paused(began()));
+        let store = Arc::new(SqliteStore::open(&dir.join("tasks.db"), clock, Mode::Inline).unwrap());
+        let time = StoreTime::of(store.clone() as _, Arc::new(Paused(began()))).await.unwrap();
+        let holder = Holder(name.to_owned());
+        let pace = Pace { quickest: Duration::from_millis(100), slowest: Duration::from_secs(30) };
+        let ledger = Ledger {
+            store,
+            watch: Watch::default(),
+            clock: time.clone(),
+            tools: Arc::new(Plain),
+            receivers: Arc::new(NoReceivers),
+            nudge: Arc::new(Nudge::default()),
+            scribe: Scribe { replica: holder.clone(), keeps: false },
+            meter: Arc::new(taskbridge::tasks::meter::Unmetered),
+            audit: Arc::new(taskbridge::tasks::audit::InTheLog),
+        };
+        let backends = backends.iter().map(|(name, to)| ((*name).to_owned(), Arc::clone(*to) as _));
+        let engines = Engines::new(backends.collect::<BTreeMap<_, Arc<dyn Backend>>>(), 16);
+        let (lease, tick) = (Duration::from_secs(15), Duration::from_secs(1));
+        let settings = Settings { lease, tick, pace, max_acts: 64, history: HOUR };
+        let reconciler = Reconciler::new(ledger.clone(), engines, holder.clone(), settings).keeping(time);
+        let service = Service::new(ledger, System::entropy(), holder, lease, pace, reconciler.outbox());
+        let stop = CancellationToken::new();
+        #[allow(clippy::disallowed_methods, reason = "the test is its own app")]
+        let running = tokio::spawn(reconciler.run(stop.clone()));
+        Self { service, stop, running }
+    }
+
+    /// Calls a tool whose job takes so long.
+    async fn call(&self, backend: &str, takes: Duration) -> TaskId {
+        let terms = Terms {
+            ttl: HOUR,
+            keep_result: HOUR,
+            max_runtime: Duration::from_secs(90),
+            max_wait: None,
+            outcome_grace: HOUR,
+            on_expiry: OnExpiry::Cancel,
+            start_within: HOUR,
+            settle_window: HOUR,
+            on_decline: OnRefusal::Tell,
+            on_dismiss: OnRefusal::Tell,
+            four_eyes: false,
+        };
+        let millis = u64::try_from(takes.as_millis()).unwrap();
+        let spec = Spec { target: json!({"delay_ms": millis}), arguments: json!({}), sealed: None };
+        let call = Call {
+            owner: owner(),
+            origin: Origin::default(),
+            tool: backend.to_owned(),
+            backend: backend.to_owned(),
+            spec,
+            references: Vec::new(),
+            terms,
+            slots: Vec::new(),
+            when_full: WhenFull::Queue,
+            most_kept: None,
+            confirm: None,
+            once: None,
+            plain: None,
+        };
+        self.service.call(call).await.unwrap().into_task().id
+    }
+
+    async fn task(&self, id: &TaskId) -> Task {
+        self.service.get(&owner(), id).await.unwrap().unwrap().task
+    }
+
+    async fn ends(&self, id: &TaskId) -> TaskState {
+        for _ in 0..600 {
+            let task = self.task(id).await;
+            if task.has_ended() {
+                return task.state;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        panic!("it never ends: {:?}", self.task(id).await);
+    }
+
+    /// How long it takes until the engine has the jobs of calls that come one after another: the median.
+    async fn median_start(&self, backend: &str) -> Duration {
+        let mut took = Vec::new();
+        for _ in 0..21 {
+            let (id, began) = (self.call(backend, Duration::ZERO).await, Instant::now());
+            while self.task(&id).await.handle().is_none() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            took.push(began.elapsed());
+        }
+        took.sort();
+        took[took.len() / 2]
+    }
+
+    async fn stop(self) {
+        self.stop.cancel();
+        self.running.await.unwrap();
+    }
+}
+
+fn owner() -> Owner {
+    Owner::new("ana")
+}
+
+thread_local! {
+    static BEGAN: Instant = Instant::now();
+}
+
+/// When the test began: each has a thread of its own.
+fn began() -> Instant {
+    BEGAN.with(|began| *began)
+}
+
+/// One engine hangs under many tasks. Another starts its jobs as quickly as before, and no task of the first is reported as
+/// uncertain whose start was never sent: those end by their deadline.
+#[tokio::test(start_paused = true)]
+async fn hung_engine_delays_no_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = SimEngine::new(Keys::Unkeyed);
+    let (hung, quick) = (Connection::to(&engine, None, true), Connection::to(&engine, None, false));
+    let node = Node::start("one", dir.path(), &[("hung", &hung), ("quick", &quick)]).await;
+    let quiet = node.median_start("quick").await;
+    let mut waiting = Vec::new();
+    for _ in 0..5_000 {
+        waiting.push(node.call("hung", Duration::ZERO).await);
+    }
+    for _ in 0..5 {
+        let busy = node.median_start("quick").await;
+        assert!(
+            busy <= quiet.max(Duration::from_millis(5)) * 2,
+            "{busy:?} beside a hung engine, {quiet:?} without"
+        );
+        tokio::time::sleep(Duration::from_secs(10)).await;
+    }
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let mut unsent = 0;
+    for id in &waiting {
+        let task = node.task(id).await;
+        if hung.has_sent(&task.key) {
+            continue;
+        }
+        unsent += 1;
+        assert_eq!(task.state, TaskState::Ended(Outcome::Broken), "{task:?}");
+        let message = task.message.unwrap_or_default();
+        assert!(message.starts_with("not started"), "{message}");
+        assert!(matches!(task.job, Job::Closed { handle: None }), "{:?}", task.job);
+    }
+    assert!(unsent > 4_000, "most were never sent: {unsent}");
+    node.stop().await;
+}
+
+/// Two servers with one store and different engines under one name: neither touches the tasks of the other.
+#[tokio::test(start_paused = true)]
+async fn other_identity_leaves_tasks_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let (one, two) = (SimEngine::new(Keys::Keyed), SimEngine::new(Keys::Keyed));
+    let first = Connection::to(&one, Some("sim one"), false);
+    let second = Connection::to(&two, Some("sim two"), false);
+    let node = Node::start("one", dir.path(), &[("engine", &first)]).await;
+    let running = node.call("engine", Duration::from_secs(40)).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(node.task(&running).await.handle().is_some());
+    node.stop().await;
+
+    let other = Node::start("two", dir.path(), &[("engine", &second)]).await;
+    let own = other.call("engine", Duration::from_secs(5)).await;
+    let both = Node::start("three", dir.path(), &[("engine", &first)]).await;
+    let beside = both.call("engine", Duration::from_secs(5)).await;
+    assert_eq!(other.ends(&own).await, TaskState::Ended(Outcome::Succeeded));
+    assert_eq!(both.ends(&beside).await, TaskState::Ended(Outcome::Succeeded));
+    both.stop().await;
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert_eq!(other.task(&running).await.state, TaskState::Working);
+    assert_eq!((one.total_starts(), two.total_starts()), (2, 1));
+    other.stop().await;
+
+    let node = Node::start("one", dir.path(), &[("engine", &first)]).await;
+    assert_eq!(node.ends(&running).await, TaskState::Ended(Outcome::Succeeded));
+    node.stop().await;
+}
+
+/// A server that has not connected a backend, for whatever reason, leaves its tasks to those that have.
+#[tokio::test(start_paused = true)]
+async fn unconnected_backend_keeps_its_tasks() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = SimEngine::new(Keys::Keyed);
+    let connection = Connection::to(&engine, None, false);
+    let without = Node::start("one", dir.path(), &[("old", &connection)]).await;
+    let mut tasks = Vec::new();
+    for _ in 0..20 {
+        tasks.push(without.call("new", Duration::from_secs(5)).await);
+    }
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    for id in &tasks {
+        assert_eq!(without.task(id).await.state, TaskState::Working);
+    }
+    let with = Node::start("two", dir.path(), &[("old", &connection), ("new", &connection)]).await;
+    for id in &tasks {
+        assert_eq!(without.ends(id).await, TaskState::Ended(Outcome::Succeeded));
+    }
+    with.stop().await;
+    without.stop().await;
+}

@@ -1,0 +1,73 @@
+//! Two servers over one store, whose configs name different engines alike: neither ends what belongs to the other, at the
+//! front door of the real binary. (`engines.rs` shows the same of the loops, on a clock that stands still.)
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::support::{BASICS, Client, PROGRAM, Place, Server, text};
+
+const LOCAL: &str = r#"
+[backends.engine]
+kind = "local"
+working_dir = "runs"
+
+[tools.job]
+backend = "engine"
+target.command = ["sh", "-c", "echo begun >>begun; sleep 2; echo ran >>ran; echo the result"]
+"#;
+
+const OTHER: &str = r#"
+[backends.engine]
+kind = "sim"
+identity = "another engine"
+
+[tools.job]
+backend = "engine"
+target = { text = "of the other engine" }
+"#;
+
+/// A job runs while its server is gone and another server has the store: one without that engine, which must not ask its
+/// own engine for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn foreign_engine_leaves_the_job_alone() {
+    let place = Place::new(&format!("{BASICS}{LOCAL}"));
+    std::fs::create_dir(place.path("runs")).unwrap();
+    let other = place.path("other.toml");
+    std::fs::write(&other, format!("{BASICS}{OTHER}")).unwrap();
+    let with_other = |arguments: &[&str]| {
+        let mut command = std::process::Command::new(PROGRAM);
+        command.args(arguments).arg("--config").arg(&other);
+        place.settle(&mut command);
+        command
+    };
+
+    let mut server = place.serve();
+    let client = Client::open(server.url()).await.unwrap();
+    let task = client.start("job", json!({})).await.unwrap();
+    while !place.path("runs/begun").exists() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    server.kill();
+
+    let mut foreign = Server::spawn(with_other(&["serve"]), &place.path("other.log"));
+    foreign.wait_until_it_listens();
+    let elsewhere = client.at(foreign.url());
+    let own = elsewhere.start("job", json!({})).await.unwrap();
+    assert_eq!(text(&elsewhere.result(&own).await.unwrap()), "of the other engine");
+    // The job has ended by then, unseen by its own server.
+    while !place.path("runs/ran").exists() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(elsewhere.get(&task).await.unwrap()["status"], "working");
+    let doctor = place.run(with_other(&["doctor", "--json"])).await;
+    let found: Vec<Value> = serde_json::from_str(&doctor.stdout).unwrap_or_else(|_| panic!("{doctor:?}"));
+    let told = found.iter().find(|one| one["what"] == "unfinished tasks").expect("the task is reported");
+    assert!(told.to_string().contains(&task), "{told}");
+    foreign.kill();
+
+    let server = place.serve();
+    let result = client.at(server.url()).result(&task).await.unwrap();
+    assert_eq!(text(&result).trim_end(), "the result");
+    assert_eq!(std::fs::read_to_string(place.path("runs/ran")).unwrap(), "ran\n");
+}
