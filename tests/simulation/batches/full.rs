@@ -1,0 +1,154 @@
+//! A disk that is full in the middle of a batch. The test starts itself again as a child with a small file system of its
+//! own, or, where this user can mount none, with a limit on the length of files, which SQLite reports in other words.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use super::faults::WriteLock;
+use super::play_all;
+use super::scene::{Kinds, Scene};
+
+/// The test as the test program names it.
+const SELF: &str = "batches::full::full_disk_fails_batches_in_part";
+
+/// Names the folder to a child.
+const FOLDER: &str = "TASKBRIDGE_TEST_SMALL_DISK";
+
+/// Mounts a small file system at $1 and runs the rest there.
+const MOUNT: &str = r#"mount -t tmpfs -o size=192m taskbridge-test "$1" && shift && exec "$@""#;
+
+/// Says that the folder is no file system of its own.
+const LIMITED: &str = "TASKBRIDGE_TEST_LIMITED_FILES";
+
+/// Runs the rest with the signal ignored that would end a process whose file is at its limit.
+const LIMIT: &str = r#"trap '' XFSZ; shift; exec "$@""#;
+
+/// The words in which SQLite's errors are reported: where the limit cuts a write short, it is an I/O error. A slow machine
+/// may take so long to hand in the large calls that the lock times out for the first of them.
+const REASONS: [&str; 3] = ["is full", "reading or writing", "locked for more than"];
+
+/// Calls that together are larger than the writer's page cache, so that the disk is written to before the commit.
+const LARGE: Kinds = Kinds { bytes: 90_000, keys: false };
+
+/// Where a scene's file is, and how its disk is filled.
+struct Disk {
+    folder: PathBuf,
+    is_limited: bool,
+}
+
+impl Disk {
+    /// Leaves room for so many bytes.
+    fn fill(&self, database: &Path, room: u64) {
+        let log = database.with_file_name("tasks.db-wal");
+        let length = |file: &Path| fs::metadata(file).unwrap().len();
+        if self.is_limited {
+            return limit_files(Some(length(database).max(length(&log)) + room));
+        }
+        let file = File::create(self.folder.join("filling")).unwrap();
+        let (mut end, mut piece) = (0, 1 << 30);
+        while piece >= 4096 {
+            match fallocate(&file, FallocateFlags::empty(), end, piece) {
+                Ok(()) => end += piece,
+                Err(_) => piece /= 2,
+            }
+        }
+        file.set_len(end - room).unwrap();
+    }
+
+    /// Makes room again.
+    fn free(&self) {
+        match self.is_limited {
+            true => limit_files(getrlimit(Resource::Fsize).maximum),
+            false => fs::remove_file(self.folder.join("filling")).unwrap(),
+        }
+    }
+}
+
+fn limit_files(current: Option<u64>) {
+    let maximum = getrlimit(Resource::Fsize).maximum;
+    setrlimit(Resource::Fsize, Rlimit { current, maximum }).unwrap();
+}
+
+/// A batch fills the disk: at its commit, or in the middle of its work, where its writes are too large for the cache. Then
+/// each is made alone, and as many of them are written as there is room for.
+#[tokio::test]
+async fn full_disk_fails_batches_in_part() {
+    #[expect(clippy::disallowed_methods, reason = "the parent test passes the folder")]
+    let (folder, is_limited) = (std::env::var(FOLDER), std::env::var(LIMITED).is_ok());
+    match folder {
+        Ok(folder) => play_on(&Disk { folder: folder.into(), is_limited }).await,
+        Err(_) => run_child(),
+    }
+}
+
+async fn play_on(disk: &Disk) {
+    // One at a time: they share the disk.
+    play_all("a full disk", 1, async |seed| {
+        let dir = tempfile::tempdir_in(&disk.folder).unwrap();
+        let file = dir.path().join("tasks.db");
+        let scene = Scene::open(seed, &file).await;
+        let is_large = seed % 2 == 1;
+        let earlier = scene.wave(40);
+        let later = async {
+            tokio::time::sleep(Duration::from_millis(scene.rng.below(300))).await;
+            let lock = WriteLock::take(&file).await;
+            let (clients, kinds, room) = match is_large {
+                true => (320, LARGE, (2 << 20) + scene.rng.below(6 << 20)),
+                false => (120, Kinds { bytes: 0, keys: true }, scene.rng.below(128 << 10)),
+            };
+            let mut wave = Box::pin(scene.wave_of(clients, kinds));
+            // All calls are handed to the writer, which waits for the lock.
+            assert!(futures_util::poll!(&mut wave).is_pending());
+            disk.fill(&file, room);
+            drop(lock);
+            let full = async {
+                scene.until_answered().await;
+                disk.free();
+            };
+            tokio::join!(full, wave);
+        };
+        tokio::join!(earlier, later);
+        scene.assert_reason(&REASONS);
+        let figures = scene.finish(&file).await;
+        assert!(figures.refused > 1, "the disk was never full");
+        figures
+    })
+    .await;
+}
+
+fn run_child() {
+    let dir = tempfile::tempdir().unwrap();
+    let within = |around: &[&str]| {
+        let mut command = Command::new(around[0]);
+        command.args(&around[1..]).arg(dir.path());
+        command
+    };
+    let alone = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", MOUNT, "sh"];
+    let can = within(&alone).arg("true").output();
+    let mut child = if can.is_ok_and(|mounted| mounted.status.success()) {
+        within(&alone)
+    } else {
+        let words =
+            "tried otherwise: a full disk: this user cannot mount one, so the length of files is limited";
+        writeln!(std::io::stderr(), "{words}").unwrap();
+        let mut limited = within(&["sh", "-c", LIMIT, "sh"]);
+        limited.env(LIMITED, "1");
+        limited
+    };
+    child.arg(std::env::current_exe().unwrap()).args(["--exact", SELF, "--nocapture"]);
+    let output = child.env(FOLDER, dir.path()).output().unwrap();
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && out.contains("1 passed"), "{}\n{out}\n{err}", output.status);
+    print(&out);
+}
+
+#[allow(clippy::print_stdout, reason = "the figures of long runs")]
+fn print(out: &str) {
+    out.lines().filter(|line| line.contains("a full disk")).for_each(|line| println!("{line}"));
+}

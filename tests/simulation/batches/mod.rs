@@ -1,0 +1,132 @@
+//! Batches of the writer thread that fail as a whole or in part: the real service and reconciler over the real store, in
+//! real time. The file is locked by another connection, the disk is full, or one write of a batch fails.
+//!
+//! Checked are: what was answered as written is there, and nothing else; one job for a call; every task ends with its
+//! result; the file is sound, and can be written afterwards.
+
+mod faults;
+mod full;
+mod scene;
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+
+use self::faults::WriteLock;
+use self::scene::{Figures, Kinds, Scene};
+use super::knob;
+
+/// How many seeds `tests/run` tries of each. A long run tries a hundredth of the seeds that it tries of the worlds.
+const SEEDS: u64 = 4;
+
+/// Most of the time is spent waiting, so that several scenes run at once.
+const AT_ONCE: usize = 4;
+
+fn seeds() -> Vec<u64> {
+    let (first, count) = (knob("TASKBRIDGE_SIM_SEED"), knob("TASKBRIDGE_SIM_SEEDS"));
+    let count = count.map_or(if first.is_some() { 1 } else { SEEDS }, |count| count.div_ceil(100).max(SEEDS));
+    let first = first.unwrap_or(0);
+    (first..first + count).collect()
+}
+
+/// Plays a scene under each seed. A scene that fails names its seed.
+#[allow(clippy::print_stdout, reason = "a failing seed is printed, and the figures of long runs")]
+async fn play_all(name: &str, at_once: usize, scene: impl AsyncFn(u64) -> Figures) {
+    for seeds in seeds().chunks(at_once) {
+        println!("{name}: seeds {seeds:?}");
+        join_all(seeds.iter().map(async |&seed| {
+            let began = Instant::now();
+            let figures = scene(seed).await;
+            println!("{name}: seed {seed}: {figures:?} in {} s", began.elapsed().as_secs());
+        }))
+        .await;
+    }
+}
+
+/// Another connection holds the write lock while calls, ends and cancels are written: for a moment, or for longer than the
+/// writer waits, once or twice.
+#[tokio::test]
+async fn locked_file_fails_batches_as_a_whole() {
+    play_all("a locked file", AT_ONCE, async |seed| {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("tasks.db");
+        let scene = Scene::open(seed, &file).await;
+        let refused = [0, 1, 1, 30][seed as usize % 4];
+        let lock = async {
+            tokio::time::sleep(Duration::from_millis(scene.rng.below(60))).await;
+            let lock = WriteLock::take(&file).await;
+            let held = async {
+                match refused {
+                    0 => tokio::time::sleep(Duration::from_millis(scene.rng.below(1_000))).await,
+                    calls => scene.until_refused(calls).await,
+                }
+                drop(lock);
+            };
+            tokio::join!(held, scene.wave(100));
+        };
+        tokio::join!(lock, scene.wave(60));
+        assert!(if refused == 0 { scene.refused() == 0 } else { scene.refused() >= refused });
+        scene.assert_reason(&["locked for more than"]);
+        scene.finish(&file).await
+    })
+    .await;
+}
+
+/// Ids that are taken make some inserts of a batch fail. Only they fail.
+#[tokio::test]
+async fn failing_write_spares_its_batch() {
+    play_all("writes that fail alone", AT_ONCE, async |seed| {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("tasks.db");
+        let scene = Scene::open(seed, &file).await;
+        let earlier = scene.wave(40);
+        let later = async {
+            tokio::time::sleep(Duration::from_millis(scene.rng.below(300))).await;
+            let lock = WriteLock::take(&file).await;
+            let mut wave = Box::pin(scene.wave_of(100, Kinds { bytes: 0, keys: false }));
+            let twins: BTreeSet<u64> = (0..5).map(|_| 2 + scene.rng.below(90)).collect();
+            let twins = Vec::from_iter(twins);
+            scene.ids.repeat_in(&twins);
+            // All calls are handed to the writer, which waits for the lock.
+            assert!(futures_util::poll!(&mut wave).is_pending());
+            drop(lock);
+            wave.await;
+            assert_eq!(scene.refused(), twins.len(), "others than those that had to fail");
+        };
+        tokio::join!(earlier, later);
+        scene.assert_reason(&["UNIQUE"]);
+        scene.finish(&file).await
+    })
+    .await;
+}
+
+/// The transaction of a batch panics, and then those of some of its writes alone.
+#[tokio::test]
+async fn panicking_write_spares_its_batch() {
+    play_all("writes that panic", AT_ONCE, async |seed| {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("tasks.db");
+        let scene = Scene::open(seed, &file).await;
+        let earlier = scene.wave(40);
+        let later = async {
+            tokio::time::sleep(Duration::from_millis(scene.rng.below(300))).await;
+            let lock = WriteLock::take(&file).await;
+            let mut wave = Box::pin(scene.wave(100));
+            assert!(futures_util::poll!(&mut wave).is_pending());
+            // The writer holds the first of them, or many. So two or three of these hit a write that is alone.
+            scene.clock.panic_in(&[1, 2, 3 + scene.rng.below(12)]);
+            drop(lock);
+            wave.await;
+            assert!(scene.refused() <= 2, "{} calls are refused", scene.refused());
+        };
+        tokio::join!(earlier, later);
+        // The last may hit what the reconciler writes.
+        while scene.clock.panicked() < 3 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        scene.assert_reason(&["panicked"]);
+        scene.finish(&file).await
+    })
+    .await;
+}

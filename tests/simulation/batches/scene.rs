@@ -1,0 +1,341 @@
+//! [`Scene`]: one process over a file, its clients, and what is checked of them. Faults are up to the tests.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use parking_lot::Mutex;
+use rusqlite::Connection;
+use serde_json::json;
+use taskbridge::store::sqlite::{Mode as StoreMode, SqliteStore};
+use taskbridge::tasks::machine::Cancel;
+use taskbridge::tasks::service::{Call, Cancelled};
+use taskbridge::tasks::store::{Facts as _, Once, TaskStore as _};
+use taskbridge::tasks::task::{Origin, Outcome, Owner, Task, TaskId};
+use taskbridge_sdk::Content;
+use taskbridge_sdk::sim::{Mode, SimEngine};
+
+use super::super::engines::SIM;
+use super::super::node::{Node, Parts, Way};
+use super::super::place::call_with;
+use super::super::points::Points;
+use super::super::record::Expected;
+use super::super::rng::Rng;
+use super::faults::{PanickingClock, RepeatingIds, WriteLock};
+
+/// Everything has ended long before this.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// How many calls are made in the end.
+const LAST: u64 = 60;
+
+/// The longest that a job runs that ends, and that a client waits before it cancels, in milliseconds.
+const LONGEST: u64 = 700;
+
+/// One process and its clients.
+pub(super) struct Scene {
+    pub(super) rng: Arc<Rng>,
+    pub(super) clock: Arc<PanickingClock>,
+    pub(super) ids: Arc<RepeatingIds>,
+    pub(super) store: Arc<SqliteStore>,
+    mode: Mode,
+    engine: SimEngine,
+    node: Node,
+    record: Mutex<Vec<Promise>>,
+    refused: Mutex<Vec<Refused>>,
+    refused_cancels: AtomicU64,
+    calls: AtomicU64,
+}
+
+/// What calls a wave is made of.
+#[derive(Clone, Copy)]
+pub(super) struct Kinds {
+    /// The length of their texts.
+    pub(super) bytes: usize,
+    /// Whether some have idempotency keys, so that they may find the task of another.
+    pub(super) keys: bool,
+}
+
+/// A task id that a client received.
+#[derive(Clone)]
+struct Promise {
+    id: TaskId,
+    owner: Owner,
+    expected: Expected,
+    cancelled: bool,
+}
+
+/// A call that was answered with an error.
+pub(super) struct Refused {
+    session: String,
+    pub(super) error: String,
+}
+
+/// What a scene came to, for long runs to print.
+#[derive(Debug)]
+#[allow(dead_code, reason = "it is printed")]
+pub(super) struct Figures {
+    tasks: usize,
+    pub(super) refused: usize,
+    refused_cancels: u64,
+    writes: u64,
+    commits: u64,
+}
+
+impl Scene {
+    pub(super) async fn open(seed: u64, file: &Path) -> Self {
+        let rng = Arc::new(Rng::new(seed));
+        let (clock, ids) = (Arc::<PanickingClock>::default(), Arc::new(RepeatingIds::new(Arc::clone(&rng))));
+        let store = Arc::new(SqliteStore::open(file, clock.clone(), StoreMode::Threaded).unwrap());
+        let mode = if rng.one_in(2) { Mode::Keyed } else { Mode::Unkeyed };
+        let engine = SimEngine::new(mode);
+        let parts = Parts {
+            name: "one".to_owned(),
+            store: store.clone(),
+            reach: vec![Way::to(SIM, engine.backend())],
+            clock: clock.clone(),
+            world: clock.clone(),
+            leases: Arc::default(),
+            entropy: ids.clone(),
+            points: Points::new(Arc::new(Rng::new(seed))),
+            bug: None,
+        };
+        let node = Node::start(parts).await.unwrap();
+        let (record, refused) = (Mutex::default(), Mutex::default());
+        let (refused_cancels, calls) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { rng, clock, ids, store, mode, engine, node, record, refused, refused_cancels, calls }
+    }
+
+    /// So many clients call at once, and some cancel. All calls are handed to the store on the first poll.
+    pub(super) async fn wave(&self, clients: u64) {
+        self.wave_of(clients, Kinds { bytes: 0, keys: true }).await;
+    }
+
+    /// The same, with calls of this kind.
+    pub(super) async fn wave_of(&self, clients: u64, kinds: Kinds) {
+        join_all((0..clients).map(|_| self.client(kinds))).await;
+    }
+
+    async fn client(&self, kinds: Kinds) {
+        let number = self.calls.fetch_add(1, Ordering::SeqCst);
+        let (call, expected) = self.random_call(number, kinds);
+        let (owner, session) = (call.owner.clone(), format!("call-{number}"));
+        let once = call.once.as_ref().map(|once| once.key.clone());
+        let cancels = expected == Expected::Endless || (once.is_none() && self.rng.one_in(5));
+        let waits = Duration::from_millis(self.rng.below(LONGEST));
+        let id = match self.node.service.call(call).await {
+            Ok(called) => called.into_task().id,
+            Err(error) => {
+                self.refused.lock().push(Refused { session, error: error.to_string() });
+                return;
+            }
+        };
+        let promise = Promise { id: id.clone(), owner, expected, cancelled: false };
+        self.record.lock().push(promise.clone());
+        if cancels {
+            tokio::time::sleep(waits).await;
+            self.cancel(&promise).await;
+        }
+    }
+
+    fn random_call(&self, number: u64, kinds: Kinds) -> (Call, Expected) {
+        let text = format!("output-{number}{}", "x".repeat(kinds.bytes));
+        let delay = self.rng.below(LONGEST);
+        let (arguments, expected) = match self.rng.below(8) {
+            0 => (json!({"delay_ms": delay, "outcome": "fail", "text": text}), Expected::Failure),
+            1 => (json!({"delay_ms": 86_400_000u64, "text": text}), Expected::Endless),
+            2 => (json!({"delay_ms": 0, "text": text}), Expected::Text(text)),
+            _ => (json!({"delay_ms": delay, "text": text}), Expected::Text(text)),
+        };
+        let key = (kinds.keys && self.rng.one_in(8)).then(|| format!("once-{}", self.rng.below(4)));
+        let (arguments, expected) = match &key {
+            Some(key) => (json!({"delay_ms": 300, "text": key}), Expected::Text(key.clone())),
+            None => (arguments, expected),
+        };
+        let takes_slot = key.is_none() && expected != Expected::Endless && self.rng.one_in(16);
+        // The rows of one owner are read at one moment, so that no slot seems to be held by a row and the next one.
+        let owner = Owner::new(if !takes_slot && self.rng.one_in(3) { "ben" } else { "ana" });
+        let call = Call {
+            origin: Origin { session: Some(format!("call-{number}")), ..Origin::default() },
+            slots: takes_slot.then(|| "group:one-at-a-time".to_owned()).into_iter().collect(),
+            once: key.map(|key| Once { scope: owner.as_str().to_owned(), digest: key.clone(), key }),
+            owner,
+            ..call_with(arguments)
+        };
+        (call, expected)
+    }
+
+    /// Only a job that would never end is cancelled again where the store refused that: of the others it is then checked
+    /// that they were not cancelled.
+    async fn cancel(&self, promise: &Promise) {
+        let mode = if self.rng.one_in(2) { Cancel::Settle } else { Cancel::Request };
+        loop {
+            match self.node.service.cancel(&promise.owner, &promise.id, mode).await {
+                Ok(Cancelled::Done(_)) => {
+                    let mut record = self.record.lock();
+                    record
+                        .iter_mut()
+                        .filter(|other| other.id == promise.id)
+                        .for_each(|promise| promise.cancelled = true);
+                    return;
+                }
+                Ok(_) => return,
+                Err(_) => {
+                    self.refused_cancels.fetch_add(1, Ordering::SeqCst);
+                    if promise.expected != Expected::Endless {
+                        return;
+                    }
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+            }
+        }
+    }
+
+    /// How many calls were refused until now.
+    pub(super) fn refused(&self) -> usize {
+        self.refused.lock().len()
+    }
+
+    /// Waits until so many calls were refused.
+    pub(super) async fn until_refused(&self, calls: usize) {
+        let since = Instant::now();
+        while self.refused() < calls {
+            assert!(since.elapsed() < PATIENCE, "{} of {calls} calls are refused", self.refused());
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Waits until every call so far was answered.
+    pub(super) async fn until_answered(&self) {
+        let since = Instant::now();
+        while self.record.lock().len() + self.refused() < self.calls.load(Ordering::SeqCst) as usize {
+            assert!(since.elapsed() < PATIENCE, "calls are not answered");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Every error was of this kind.
+    pub(super) fn assert_reason(&self, words: &[&str]) {
+        for Refused { error, .. } in &*self.refused.lock() {
+            assert!(words.iter().any(|words| error.contains(words)), "{error}");
+        }
+    }
+
+    async fn rows(&self) -> Vec<Task> {
+        let mut rows = Vec::new();
+        for owner in ["ana", "ben"] {
+            rows.extend(self.store.list(&Owner::new(owner), None, 100_000).await.unwrap());
+        }
+        rows
+    }
+
+    /// Waits until nothing is owed any more, and checks all that was promised.
+    pub(super) async fn finish(self, file: &Path) -> Figures {
+        self.can_be_written(file).await;
+        let since = Instant::now();
+        let rows = loop {
+            let rows = self.rows().await;
+            self.always(&rows);
+            let Some(owed) = rows.iter().find(|task| task.due_at.is_some() || !task.has_ended()) else {
+                break rows;
+            };
+            assert!(since.elapsed() < PATIENCE, "it does not come to rest: {owed:?}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        };
+        assert_eq!(self.store.write_failure(), None);
+        let record = self.record.lock().clone();
+        for promise in &record {
+            let task = rows.iter().find(|task| task.id == promise.id).expect("a received task id exists");
+            self.came_true(promise, task).await;
+        }
+        self.responses_match_rows(&rows, &record);
+        let figures = Figures {
+            tasks: rows.len(),
+            refused: self.refused(),
+            refused_cancels: self.refused_cancels.load(Ordering::SeqCst),
+            writes: rows.iter().map(|task| task.version).sum(),
+            commits: self.store.commits(),
+        };
+        drop(self);
+        is_whole(file, &rows);
+        figures
+    }
+
+    /// What holds at every moment.
+    fn always(&self, rows: &[Task]) {
+        let doubled = rows.iter().find(|task| self.engine.starts(&task.key) > 1);
+        assert!(doubled.is_none(), "two jobs of {doubled:?}");
+        let held = rows.iter().filter(|task| task.holds_slots()).count();
+        assert!(held <= 1, "{held} tasks hold a slot that is for one");
+        let mut calls: Vec<_> = rows.iter().filter_map(|task| task.origin.session.as_ref()).collect();
+        calls.sort_unstable();
+        assert!(calls.windows(2).all(|pair| pair[0] != pair[1]), "a call made two tasks");
+    }
+
+    /// A task has ended as its job did.
+    async fn came_true(&self, promise: &Promise, task: &Task) {
+        let output = self.store.output(&task.id).await.unwrap();
+        let text = output.as_ref().and_then(|output| output.content.first());
+        let (outcome, message) = (task.outcome().unwrap(), task.status_message().unwrap_or_default());
+        let as_expected = match (outcome, &promise.expected) {
+            (Outcome::Cancelled, _) => promise.cancelled,
+            (Outcome::Succeeded, Expected::Text(expected)) => text == Some(&Content::text(expected.as_str())),
+            (Outcome::Failed, Expected::Failure) => output.is_some(),
+            (Outcome::Broken, Expected::Endless) => message.contains("max_runtime"),
+            (Outcome::Broken, _) => self.mode == Mode::Unkeyed && message.contains("uncertain"),
+            _ => false,
+        };
+        assert!(as_expected, "{:.60?} was expected of {task:?}", promise.expected);
+        let started = self.engine.starts(&task.key) == 1;
+        assert!(started || matches!(outcome, Outcome::Cancelled | Outcome::Broken), "no job of {task:?}");
+    }
+
+    /// No call is refused any more. The calls wait together, as those did that a fault hit.
+    async fn can_be_written(&self, file: &Path) {
+        let refused = self.refused();
+        let lock = WriteLock::take(file).await;
+        let mut wave = Box::pin(self.wave(LAST));
+        assert!(futures_util::poll!(&mut wave).is_pending());
+        drop(lock);
+        wave.await;
+        let last = self.refused.lock().last().map(|refused| refused.error.clone());
+        assert_eq!(self.refused(), refused, "{last:?}");
+    }
+
+    /// A refused call has no row; every other row belongs to a call that received its id.
+    fn responses_match_rows(&self, rows: &[Task], record: &[Promise]) {
+        for Refused { session, error } in &*self.refused.lock() {
+            let row = rows.iter().find(|task| task.origin.session.as_ref() == Some(session));
+            assert!(row.is_none(), "{session} was refused ({error}) and is there: {row:?}");
+        }
+        let known = |id: &TaskId| record.iter().any(|promise| promise.id == *id);
+        let unknown = rows.iter().find(|task| !known(&task.id));
+        assert!(unknown.is_none(), "no call received {unknown:?}");
+        let calls = self.calls.load(Ordering::SeqCst) as usize;
+        assert_eq!(record.len() + self.refused(), calls, "calls that were never answered");
+    }
+}
+
+/// Looks at the file as another program would: it is sound, and every row has what belongs to it.
+fn is_whole(file: &Path, rows: &[Task]) {
+    let db = Connection::open(file).unwrap();
+    let number = |sql: &str| db.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
+    let sound: String = db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(sound, "ok");
+    assert_eq!(number("SELECT count(*) FROM pragma_foreign_key_check"), 0, "rows that belong to none");
+    assert_eq!(number("SELECT count(*) FROM tasks"), rows.len() as i64);
+    assert_eq!(number("SELECT count(*) FROM slots"), 0, "slots that were never given back");
+    let batch =
+        "SELECT max(calls) FROM (SELECT count(*) AS calls FROM entries WHERE version = 1 GROUP BY at)";
+    assert!(number(batch) >= LAST as i64 / 3, "the last calls shared no transaction");
+    // The history has no entry of a version that was rolled back, none twice, and begins with the first.
+    let strangers = "SELECT count(*) FROM entries e LEFT JOIN tasks t ON t.id = e.task
+                     WHERE t.id IS NULL OR e.version > t.version";
+    assert_eq!(number(strangers), 0, "history of what was rolled back");
+    let twice = "SELECT count(*) - count(DISTINCT task || ' ' || version) FROM entries";
+    assert_eq!(number(twice), 0, "a change that was written twice");
+    let first = "SELECT count(DISTINCT task) FROM entries WHERE version = 1";
+    assert_eq!(number(first), rows.len() as i64, "a task without its beginning");
+}

@@ -1,0 +1,287 @@
+//! [`BlockingStore`]: runs a store that needs a real async runtime inside a simulation, whose own runtime has a paused
+//! clock. Each call completes on its first poll, so virtual time does not move during it. Calls are only delegated here.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use taskbridge::clock::Clock;
+use taskbridge::tasks::history::Entry;
+use taskbridge::tasks::notices::Notice;
+use taskbridge::tasks::store::{
+    Change, ClaimRequest, Claimed, Counts, Durations, Facts, Forget, Found, Group, Groups, Hint, Hints,
+    History, Holder, Inserted, Keys, NewTask, Notices, OpenJob, Owed, Position, Queue, Reach, Result, Served,
+    Sessions, Setting, Settings, Store, Tally, TaskStore, Time, Updated,
+};
+use taskbridge::tasks::task::{Owner, Task, TaskId};
+use taskbridge_sdk::{Output, Timestamp};
+use tokio::runtime::Handle;
+
+/// Polls a future to completion on this thread. Its I/O and timers run on `runtime`, also where this thread is already
+/// inside another runtime, as a simulation is.
+pub(super) fn block_on<T>(runtime: &Handle, work: impl Future<Output = T>) -> T {
+    struct Unpark(Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let _entered = runtime.enter();
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut context = Context::from_waker(&waker);
+    // The outer task's cooperative budget would otherwise run out in here, and nothing would refill it.
+    let mut work = pin!(tokio::task::unconstrained(work));
+    loop {
+        match work.as_mut().poll(&mut context) {
+            Poll::Ready(value) => return value,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
+/// The time as of the latest call. Virtual time cannot be read from threads of another runtime.
+#[derive(Default)]
+pub(super) struct CallTime(AtomicI64);
+
+impl Clock for CallTime {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(self.0.load(Ordering::SeqCst))
+    }
+}
+
+/// A store whose calls complete on their first poll.
+pub(super) struct BlockingStore {
+    pub(super) inner: Arc<dyn Store>,
+    pub(super) runtime: Handle,
+    /// The store's clock in the simulation, and the copy of it that `inner` reads.
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) call_time: Arc<CallTime>,
+}
+
+impl BlockingStore {
+    fn wait<T>(&self, call: impl Future<Output = T>) -> T {
+        self.call_time.0.store(self.clock.now().as_millis(), Ordering::SeqCst);
+        block_on(&self.runtime, call)
+    }
+}
+
+#[async_trait]
+impl TaskStore for BlockingStore {
+    async fn insert(&self, new: NewTask) -> Result<Inserted> {
+        self.wait(self.inner.insert(new))
+    }
+
+    async fn get(&self, id: &TaskId, within: Option<Reach<'_>>) -> Result<Option<Task>> {
+        self.wait(self.inner.get(id, within))
+    }
+
+    async fn output(&self, id: &TaskId) -> Result<Option<Output>> {
+        self.wait(self.inner.output(id))
+    }
+
+    async fn output_within(&self, id: &TaskId, most: usize) -> Result<Found> {
+        self.wait(self.inner.output_within(id, most))
+    }
+
+    async fn list(&self, owner: &Owner, after: Option<&Position>, limit: usize) -> Result<Vec<Task>> {
+        self.wait(self.inner.list(owner, after, limit))
+    }
+
+    async fn of_session(&self, session: &str) -> Result<Vec<Task>> {
+        self.wait(self.inner.of_session(session))
+    }
+
+    async fn update(&self, change: Change<'_>) -> Result<Updated> {
+        self.wait(self.inner.update(change))
+    }
+
+    async fn claim(&self, holder: &Holder, lease: Duration, request: &ClaimRequest) -> Result<Claimed> {
+        self.wait(self.inner.claim(holder, lease, request))
+    }
+
+    async fn list_due(
+        &self,
+        served: &Served,
+        after: Option<&(Timestamp, TaskId)>,
+        limit: usize,
+    ) -> Result<Vec<Task>> {
+        self.wait(self.inner.list_due(served, after, limit))
+    }
+
+    async fn adopt(&self, served: &Served) -> Result<Vec<(String, u64)>> {
+        self.wait(self.inner.adopt(served))
+    }
+
+    async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize> {
+        self.wait(self.inner.purge(now, limit))
+    }
+
+    async fn next_due(&self, served: &[Served]) -> Result<Vec<Option<Timestamp>>> {
+        self.wait(self.inner.next_due(served))
+    }
+}
+
+#[async_trait]
+impl Queue for BlockingStore {
+    async fn heads(&self, served: &[Served]) -> Result<Vec<Task>> {
+        self.wait(self.inner.heads(served))
+    }
+
+    async fn ahead(&self, task: &Task) -> Result<u64> {
+        self.wait(self.inner.ahead(task))
+    }
+}
+
+#[async_trait]
+impl Groups for BlockingStore {
+    async fn hold(&self, holder: &Holder, lease: Duration, served: &[Served]) -> Result<Vec<Group>> {
+        self.wait(self.inner.hold(holder, lease, served))
+    }
+
+    async fn leave(&self, holder: &Holder) -> Result<()> {
+        self.wait(self.inner.leave(holder))
+    }
+
+    async fn let_go(&self, holder: &Holder) -> Result<()> {
+        self.wait(self.inner.let_go(holder))
+    }
+
+    async fn free_dead(&self) -> Result<bool> {
+        self.wait(self.inner.free_dead())
+    }
+
+    async fn open_jobs(
+        &self,
+        group: &Group,
+        identity: Option<&str>,
+        opened_since: Timestamp,
+    ) -> Result<Vec<OpenJob>> {
+        self.wait(self.inner.open_jobs(group, identity, opened_since))
+    }
+
+    async fn wanted(&self, group: &Group) -> Result<Vec<TaskId>> {
+        self.wait(self.inner.wanted(group))
+    }
+}
+
+#[async_trait]
+impl Notices for BlockingStore {
+    async fn take_notices(
+        &self,
+        receiver: &str,
+        holder: &Holder,
+        lease: Duration,
+        limit: usize,
+    ) -> Result<Vec<Owed>> {
+        self.wait(self.inner.take_notices(receiver, holder, lease, limit))
+    }
+
+    async fn strike(&self, notice: &Notice) -> Result<()> {
+        self.wait(self.inner.strike(notice))
+    }
+
+    async fn put_off(&self, notice: &Notice, holder: &Holder, pause: Duration) -> Result<()> {
+        self.wait(self.inner.put_off(notice, holder, pause))
+    }
+
+    async fn forget_notices(&self, which: Forget<'_>, before: Timestamp) -> Result<usize> {
+        self.wait(self.inner.forget_notices(which, before))
+    }
+}
+
+#[async_trait]
+impl History for BlockingStore {
+    async fn entries(&self, id: &TaskId) -> Result<Vec<Entry>> {
+        self.wait(self.inner.entries(id))
+    }
+
+    async fn forget(&self, before: Timestamp, limit: usize) -> Result<usize> {
+        self.wait(self.inner.forget(before, limit))
+    }
+}
+
+#[async_trait]
+impl Durations for BlockingStore {
+    async fn record(&self, tool: &str, took: Duration) -> Result<()> {
+        self.wait(self.inner.record(tool, took))
+    }
+
+    async fn typical(&self, tool: &str) -> Result<Option<Duration>> {
+        self.wait(self.inner.typical(tool))
+    }
+}
+
+#[async_trait]
+impl Sessions for BlockingStore {
+    async fn end(&self, nonce: &str, forget_after: Timestamp) -> Result<()> {
+        self.wait(self.inner.end(nonce, forget_after))
+    }
+
+    async fn has_ended(&self, nonce: &str) -> Result<bool> {
+        self.wait(self.inner.has_ended(nonce))
+    }
+
+    async fn settings(&self, nonce: &str) -> Result<Option<Settings>> {
+        self.wait(self.inner.settings(nonce))
+    }
+
+    async fn set(&self, nonce: &str, setting: Setting, forget_after: Timestamp) -> Result<Option<Settings>> {
+        self.wait(self.inner.set(nonce, setting, forget_after))
+    }
+}
+
+#[async_trait]
+impl Keys for BlockingStore {
+    async fn seal_key(&self, fresh: [u8; 32]) -> Result<[u8; 32]> {
+        self.wait(self.inner.seal_key(fresh))
+    }
+}
+
+#[async_trait]
+impl Time for BlockingStore {
+    async fn now(&self) -> Result<Timestamp> {
+        self.wait(self.inner.now())
+    }
+
+    async fn shorten_leases(&self, longest: Duration) -> Result<()> {
+        self.wait(self.inner.shorten_leases(longest))
+    }
+}
+
+#[async_trait]
+impl Facts for BlockingStore {
+    async fn fact(&self, name: &str) -> Result<Option<String>> {
+        self.wait(self.inner.fact(name))
+    }
+
+    async fn set_fact(&self, name: &str, value: &str) -> Result<()> {
+        self.wait(self.inner.set_fact(name, value))
+    }
+
+    fn write_failure(&self) -> Option<&'static str> {
+        self.inner.write_failure()
+    }
+}
+
+#[async_trait]
+impl Tally for BlockingStore {
+    async fn tally(&self) -> Result<Counts> {
+        self.wait(self.inner.tally())
+    }
+}
+
+#[async_trait]
+impl Hints for BlockingStore {
+    fn is_shared(&self) -> bool {
+        self.inner.is_shared()
+    }
+
+    /// All hints are lost: they arrive in real time, so a run could not be replayed with them.
+    async fn changed_elsewhere(&self) -> Vec<Hint> {
+        std::future::pending().await
+    }
+}

@@ -1,0 +1,159 @@
+//! The calls that clients make: every kind of job, with every option of a call. It must not send them.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use taskbridge::tasks::service::{Call, Plain, WhenFull};
+use taskbridge::tasks::store::Once;
+use taskbridge::tasks::task::{OnExpiry, Origin, Owner, Spec, Terms};
+use taskbridge_sdk::Question;
+
+use super::connection::POISON;
+use super::engines::{CALM, ROUGH, SIM};
+use super::node::sealed;
+use super::place::call_with;
+use super::plan::{any_terms, terms};
+use super::record::Expected;
+use super::rng::Rng;
+use super::world::World;
+
+/// The owners. The last has a limit of tasks kept.
+pub(super) const OWNERS: [&str; 3] = ["ana", "ben", FRUGAL];
+pub(super) const FRUGAL: &str = "cid";
+/// That limit.
+pub(super) const KEPT: u32 = 3;
+
+/// How long a plain call waits for its answer.
+pub(super) const WAITS: Duration = Duration::from_secs(10);
+
+/// The slot that is for one.
+const SLOT: &str = "group:one-at-a-time";
+
+/// A call and its expected outcome.
+pub(super) struct Planned {
+    pub(super) call: Call,
+    pub(super) expected: Expected,
+    /// How long the job takes by itself.
+    pub(super) takes: Duration,
+}
+
+impl Planned {
+    fn new(call: Call, expected: Expected) -> Self {
+        let takes = Duration::from_millis(call.spec.arguments["delay_ms"].as_u64().unwrap_or_default());
+        Self { call, expected, takes }
+    }
+}
+
+/// A form with a number, so that every answer is unique.
+fn form() -> Value {
+    json!({"type": "object", "properties": {"n": {"type": "integer"}}})
+}
+
+/// A job, and what it comes to.
+fn any_job(rng: &Rng, n: u32, backend: &str) -> (Value, Expected) {
+    let text = format!("output-{n}");
+    let slow = |most: u64| 1_000 + rng.below(most * 1_000);
+    match rng.below(10) {
+        0 => (json!({"delay_ms": 0, "text": text}), Expected::Text(text)),
+        1 | 2 => (json!({"delay_ms": slow(20), "text": text}), Expected::Text(text)),
+        3 => (json!({"delay_ms": slow(600), "text": text, "steps": 10}), Expected::Text(text)),
+        4 => (json!({"delay_ms": slow(5), "outcome": "fail", "text": text}), Expected::Failure),
+        5 => (json!({"delay_ms": slow(5), "outcome": "gone"}), Expected::Gone),
+        6 | 7 => {
+            let times = 1 + rng.below(2);
+            let question = json!({"message": "go on?", "schema": form(), "times": times});
+            let job = json!({"delay_ms": slow(10), "text": text, "question": question});
+            (job, Expected::Answered(times as usize))
+        }
+        8 if backend == ROUGH => {
+            (json!({"delay_ms": 86_400_000u64, "text": format!("{POISON}-{n}")}), Expected::Poison)
+        }
+        // It ignores cancels.
+        8 => (json!({"delay_ms": slow(120), "text": text, "ignore_cancel": true}), Expected::Text(text)),
+        _ => (json!({"delay_ms": 86_400_000u64}), Expected::Endless),
+    }
+}
+
+impl World {
+    /// A call of any kind.
+    pub(super) fn any_call(&self) -> Planned {
+        let (rng, n) = (&*self.rng, self.calls);
+        let owner = Owner::new(OWNERS[[0, 0, 0, 1, 1, 2][rng.below(6) as usize]]);
+        // A key stands for one call, so it comes with the arguments that go with it.
+        let once = rng.one_in(4).then(|| format!("once-{}", rng.below(3)));
+        let backend = match rng.below(6) {
+            _ if once.is_some() => SIM,
+            0 if self.plan.rough => ROUGH,
+            1 => CALM,
+            _ => SIM,
+        };
+        let (arguments, expected) = match &once {
+            Some(key) => (json!({"delay_ms": 3_000, "text": key}), Expected::Text(key.clone())),
+            None => any_job(rng, n, backend),
+        };
+        let waits_for_people = matches!(expected, Expected::Answered(_));
+        // People take their time.
+        let patient = Terms { max_runtime: Duration::from_secs(12 * 3600), ..terms() };
+        let terms = if waits_for_people { patient } else { any_terms(rng) };
+        let in_line =
+            rng.one_in(5) && once.is_none() && !matches!(expected, Expected::Endless | Expected::Poison);
+        let refuses = in_line && rng.one_in(4);
+        let confirm = (once.is_none() && rng.one_in(8)).then(|| Question::form("q", "sure?", form()));
+        let mut spec = Spec { target: json!({}), arguments, sealed: None };
+        if let (true, Expected::Text(text)) = (rng.one_in(8) && once.is_none(), &expected) {
+            spec.arguments["text"] = "sealed".into();
+            spec.sealed = Some(sealed(text));
+        }
+        let expected = match expected {
+            // Only its deadline ends it, and leaves the job running.
+            Expected::Endless if terms.on_expiry == OnExpiry::Abandon => {
+                spec.arguments["ignore_cancel"] = true.into();
+                Expected::Stubborn
+            }
+            expected => expected,
+        };
+        let call = Call {
+            most_kept: (owner.as_str() == FRUGAL).then_some(KEPT),
+            once: once.map(|key| Once { scope: owner.as_str().to_owned(), digest: key.clone(), key }),
+            owner,
+            // Identifies the call of a row, so that two rows of one call are found.
+            origin: Origin { session: Some(format!("call-{n}")), ..Origin::default() },
+            tool: "work".to_owned(),
+            backend: backend.to_owned(),
+            spec,
+            references: Vec::new(),
+            terms,
+            slots: if in_line { vec![SLOT.to_owned()] } else { Vec::new() },
+            when_full: if refuses { WhenFull::Refuse } else { WhenFull::Queue },
+            confirm,
+            plain: None,
+        };
+        Planned::new(call, expected)
+    }
+
+    /// A call that waits for its answer, equal to others.
+    pub(super) fn plain_call(&self) -> Planned {
+        let which = self.rng.below(3);
+        let owner = Owner::new(OWNERS[self.rng.below(2) as usize]);
+        let text = format!("plain-{which} of {}", owner.as_str());
+        let cancels = which == 0;
+        let plain = Plain {
+            digest: text.clone(),
+            waits: WAITS,
+            attach_within: Duration::from_secs(120),
+            cancel_on_abandon: cancels,
+        };
+        let arguments = json!({"delay_ms": 4_000 * which, "text": text});
+        let call = Call { owner, plain: Some(plain), ..self.calm_call(arguments) };
+        Planned::new(call, Expected::Text(text))
+    }
+
+    /// A job of the engine that nothing befalls.
+    pub(super) fn calm_call(&self, arguments: Value) -> Call {
+        Call {
+            origin: Origin { session: Some(format!("call-{}", self.calls)), ..Origin::default() },
+            backend: CALM.to_owned(),
+            ..call_with(arguments)
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! The clients of a world: they call, wait, cancel, answer and poll, on any process, and record the responses. An operator
+//! retries and abandons tasks. It must not check anything but what a client can see.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use taskbridge::tasks::machine::{Cancel, Event};
+use taskbridge::tasks::service::{AnswerError, Called, Cancelled, Service};
+use taskbridge::tasks::store::Lease;
+use taskbridge::tasks::task::{Asked, Asker, Owner, TaskId};
+use taskbridge_sdk::Answer;
+
+use super::calls::{OWNERS, Planned, WAITS};
+use super::connection::{REFERS, REFERS_TO_KEY};
+use super::record::{Ack, Expected, Promise};
+use super::world::World;
+
+impl World {
+    /// A client calls a tool, and records the task id if it receives one.
+    pub(super) fn call(&mut self, at: usize) {
+        self.calls += 1;
+        let Some(service) = self.service(at) else { return };
+        let mut planned = self.any_call();
+        let anothers = self.refer(&mut planned);
+        // Some callers go away, and some of those while the row is being written.
+        let patience = if self.rng.one_in(6) { self.rng.below(20) } else { 60_000 };
+        let (record, leases, called_at) =
+            (Arc::clone(&self.record), Arc::clone(&self.leases), self.clock.now());
+        #[allow(clippy::disallowed_methods, reason = "clients are tasks of the simulation")]
+        tokio::spawn(async move {
+            let answer = service.call(planned.call.clone());
+            let answer = tokio::time::timeout(Duration::from_millis(patience), answer).await;
+            if let Ok(Ok(called)) = answer {
+                if anothers {
+                    leases.report("a call that refers to another owner's task was accepted".to_owned());
+                }
+                record.lock().promises.push(Promise::of(called.into_task().id, &planned, called_at));
+            }
+        });
+    }
+
+    /// Lets some calls refer to a task. True if that task has another owner.
+    fn refer(&self, planned: &mut Planned) -> bool {
+        if planned.call.once.is_some() || !self.rng.one_in(6) {
+            return false;
+        }
+        let Some(Promise { id, owner, .. }) = self.any_promise() else { return false };
+        let record = self.record.lock();
+        let Some(seen) = record.snapshots.get(&id) else { return false };
+        let call = &mut planned.call;
+        if seen.task.backend != call.backend {
+            return false;
+        }
+        call.spec.arguments[REFERS_TO_KEY] = seen.task.key.as_str().into();
+        call.references.push((REFERS.to_owned(), id));
+        owner != call.owner
+    }
+
+    /// A client makes a plain call: it gets a new task, or attaches to the task of an equal call that disconnected.
+    pub(super) fn call_and_wait(&mut self, at: usize) {
+        self.calls += 1;
+        let Some(service) = self.service(at) else { return };
+        let planned = self.plain_call();
+        let patience = WAITS.min(Duration::from_millis(1 + self.rng.below(20_000)));
+        // After a step of the store's clock, a waiting call can count as disconnected, and its task has two callers.
+        let steps = self.plan.steps;
+        let (record, leases, world) =
+            (Arc::clone(&self.record), Arc::clone(&self.leases), Arc::clone(&self.clock));
+        #[allow(clippy::disallowed_methods, reason = "clients are tasks of the simulation")]
+        tokio::spawn(async move {
+            let (owner, called_at) = (planned.call.owner.clone(), world.now());
+            let cancels = planned.call.plain.as_ref().is_some_and(|plain| plain.cancel_on_abandon);
+            let Ok(called) = service.call(planned.call.clone()).await else { return };
+            let is_attached = matches!(called, Called::Attached(_));
+            let task = called.into_task();
+            let id = task.id.clone();
+            if is_attached && record.lock().delivered.get(&id).is_some_and(|at| *at < called_at) {
+                leases.report(format!("the result of {id:?} was delivered twice"));
+            }
+            let promise = Promise::of(id.clone(), &planned, called_at);
+            record.lock().promises.push(Promise { cancelled: cancels && steps, ..promise });
+            let guard = service.waiting(&task, cancels);
+            let waited = service.wait(&owner, &id, Some(patience), |task| task.has_ended()).await;
+            let ended = matches!(&waited, Ok(Some(view)) if view.task.has_ended());
+            if let Ok(Some(view)) = waited {
+                record.lock().read(&view.task);
+            }
+            if !ended {
+                // It disconnects, which stops the job with `on_abandon = "cancel"`.
+                record.lock().with(&id, |promise| promise.cancelled |= cancels);
+            } else if guard.answered().await.is_ok() {
+                record.lock().delivered.insert(id, world.now());
+            }
+        });
+    }
+
+    /// A client cancels one of its tasks. Endless ones are cancelled first.
+    pub(super) async fn cancel(&self, at: usize) {
+        let Some(service) = self.service(at) else { return };
+        let endless = |promise: &&Promise| promise.expected == Expected::Endless && !promise.cancelled;
+        let promise = self.record.lock().promises.iter().find(endless).cloned();
+        let promise = promise.filter(|_| self.rng.one_in(2)).or_else(|| self.any_promise());
+        let Some(Promise { id, owner, expected, .. }) = promise else { return };
+        // A job that ignores cancels is never reported as cancelled.
+        let asks = expected == Expected::Stubborn || self.rng.one_in(2);
+        let mode = if asks { Cancel::Request } else { Cancel::Settle };
+        // Recorded even if the response is lost: the cancel may have been committed.
+        self.record.lock().with(&id, |promise| promise.cancelled = true);
+        if let Some(Ok(Cancelled::Done(task) | Cancelled::AlreadyEnded(task))) =
+            self.patiently(service.cancel(&owner, &id, mode)).await
+        {
+            self.record.lock().read(&task);
+        }
+    }
+
+    /// An operator retries a task now, or abandons it.
+    pub(super) async fn operate(&self, at: usize) {
+        let Some(node) = self.serving(at) else { return };
+        let (ledger, service) = (node.ledger.clone(), node.service.clone());
+        let Some(Promise { id, owner, .. }) = self.any_promise() else { return };
+        let Some(Ok(Some(view))) = self.patiently(service.get(&owner, &id)).await else { return };
+        let gives_up = self.rng.one_in(6);
+        if gives_up {
+            self.record.lock().with(&id, |promise| promise.given_up = true);
+        }
+        let event = if gives_up { Event::OutcomeUnknown } else { Event::RetryNow };
+        let _ = self.patiently(ledger.apply(view.task, event, Lease::Keep)).await;
+    }
+
+    /// Clients answer the questions of their tasks, two clients at a time, and try to read tasks of other owners.
+    pub(super) async fn answer(&self, at: usize) {
+        let Some(service) = self.service(at) else { return };
+        let promises = self.record.lock().promises.clone();
+        for Promise { id, owner, .. } in promises {
+            if !self.record.lock().present.contains(&id) {
+                continue;
+            }
+            let other = Owner::new(if owner.as_str() == OWNERS[0] { OWNERS[1] } else { OWNERS[0] });
+            if let Some(Ok(Some(_))) = self.patiently(service.get(&other, &id)).await {
+                self.record.lock().with(&id, |promise| promise.expected = Expected::Private);
+            }
+            let ended = |record: &super::record::Record| {
+                record.promises.iter().find(|promise| promise.id == id).and_then(|promise| promise.ended)
+            };
+            let before = ended(&self.record.lock());
+            let Some(Ok(seen)) = self.patiently(service.get(&owner, &id)).await else { continue };
+            // An expired row is not found.
+            let Some(view) = seen else { continue };
+            if before.is_some() && view.task.outcome() != before {
+                self.record.lock().with(&id, |promise| promise.expected = Expected::Unseen);
+                continue;
+            }
+            self.record.lock().read(&view.task);
+            for asked in view.task.open_questions() {
+                tokio::join!(self.say(&service, &owner, &id, asked), self.say(&service, &owner, &id, asked));
+            }
+        }
+    }
+
+    /// Answers the open questions of all rows, including those whose call never received its task id.
+    pub(super) async fn answer_all(&self, at: usize) {
+        let Some(service) = self.service(at) else { return };
+        let mut present: Vec<_> = self.record.lock().present.iter().cloned().collect();
+        present.sort_by(|one, other| one.as_str().cmp(other.as_str()));
+        for id in present {
+            let Some(task) = self.record.lock().snapshots.get(&id).map(|seen| seen.task.clone()) else {
+                continue;
+            };
+            for asked in task.open_questions() {
+                self.say(&service, &task.owner, &id, asked).await;
+            }
+        }
+    }
+
+    /// A client answers one question, with a unique number.
+    async fn say(&self, service: &Service, owner: &Owner, id: &TaskId, asked: &Asked) {
+        let n = self.rng.next() >> 12;
+        let declines = asked.asker == Asker::Confirm && self.rng.one_in(3);
+        let answer = match declines {
+            true => Answer::Decline,
+            false => Answer::Accept(json!({ "n": n }).as_object().cloned().unwrap_or_default()),
+        };
+        let said = self.patiently(service.answer(owner, id, &asked.key, answer)).await;
+        let ack = match said {
+            Some(Ok(_)) => Ack::Confirmed,
+            Some(Err(AnswerError::Store(_))) | None => Ack::Unknown,
+            Some(Err(_)) => Ack::NotSent,
+        };
+        let mut record = self.record.lock();
+        if asked.asker == Asker::Confirm {
+            record.with(id, |promise| {
+                let said = if declines { &mut promise.declined } else { &mut promise.consented };
+                *said = (*said).max(ack);
+            });
+        } else {
+            record.answers.entry(id.clone()).or_default().push((n, ack));
+        }
+    }
+
+    fn any_promise(&self) -> Option<Promise> {
+        let promises = &self.record.lock().promises;
+        (!promises.is_empty()).then(|| promises[self.rng.below(promises.len() as u64) as usize].clone())
+    }
+
+    pub(super) fn service(&self, at: usize) -> Option<Service> {
+        Some(self.serving(at)?.service.clone())
+    }
+
+    /// A client gives up after a while: its process may be dead or frozen.
+    async fn patiently<T>(&self, request: impl Future<Output = T>) -> Option<T> {
+        tokio::time::timeout(Duration::from_secs(2), request).await.ok()
+    }
+}

@@ -1,0 +1,70 @@
+//! The clocks of a simulation: the world's, which nobody can set; the store's, which is the world's until somebody sets it;
+//! and one for each machine, which is wrong and is set while it runs. All go by the runtime's paused time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use taskbridge::clock::{Clock, Uptime};
+use taskbridge_sdk::Timestamp;
+use tokio::time::Instant;
+
+use super::rng::Rng;
+
+/// The world's clock.
+pub(super) struct WorldClock(Instant);
+
+impl WorldClock {
+    pub(super) fn new() -> Self {
+        Self(Instant::now())
+    }
+}
+
+impl Clock for WorldClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(1_800_000_000_000) + self.0.elapsed()
+    }
+}
+
+/// The uptime of a machine that is never started again, by the world's clock, which is never set.
+pub(super) struct WorldUptime(pub(super) Arc<dyn Clock>);
+
+impl Uptime for WorldUptime {
+    fn uptime(&self) -> Duration {
+        self.0.now().since(Timestamp::from_millis(0))
+    }
+
+    fn boot(&self) -> String {
+        "world".to_owned()
+    }
+}
+
+/// A clock that can be set: a machine's, or the store's.
+pub(super) struct SettableClock {
+    world: Arc<dyn Clock>,
+    ahead_ms: AtomicI64,
+}
+
+impl SettableClock {
+    /// One that shows the right time.
+    pub(super) fn right(world: Arc<dyn Clock>) -> Arc<Self> {
+        Arc::new(Self { world, ahead_ms: AtomicI64::new(0) })
+    }
+
+    /// Sets it to so much more than the world's clock shows.
+    pub(super) fn set(&self, ahead_ms: i64) {
+        self.ahead_ms.store(ahead_ms, Ordering::Relaxed);
+    }
+
+    /// Sets it to some time: by seconds, by minutes or by hours before or after what it is.
+    pub(super) fn set_by_chance(&self, rng: &Rng) {
+        let most = [0, 20_000, 300_000, 7_200_000][rng.below(4) as usize];
+        self.set(rng.below(2 * most + 1) as i64 - most as i64);
+    }
+}
+
+impl Clock for SettableClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(self.world.now().as_millis() + self.ahead_ms.load(Ordering::Relaxed))
+    }
+}

@@ -1,0 +1,259 @@
+//! The checks of a world at rest: every task has the outcome of its job, or an outcome with a valid reason. It must not
+//! wait for anything.
+
+use std::time::Duration;
+
+use taskbridge::tasks::notices::What;
+use taskbridge::tasks::store::{Holder, Store};
+use taskbridge::tasks::task::{OnExpiry, Outcome, Task};
+use taskbridge_sdk::{Content, Output};
+
+use super::checks::starts;
+use super::engines::Engine;
+use super::node::{LEASE, RECEIVER};
+use super::record::{Ack, Expected, Promise, Record, Snapshot};
+use super::world::{World, name};
+
+/// Tolerance for deadlines: polls can be stale, and rows are read between steps.
+const SLACK: Duration = Duration::from_secs(30);
+
+/// Checks a world in which nothing is due.
+pub(super) async fn at_rest(world: &World, store: &dyn Store) -> Result<(), String> {
+    let record = std::mem::take(&mut *world.record.lock());
+    let held = check(world, store, &record).await;
+    *world.record.lock() = record;
+    held
+}
+
+async fn check(world: &World, store: &dyn Store, record: &Record) -> Result<(), String> {
+    let left: usize = record
+        .snapshots
+        .values()
+        .filter(|seen| may_run_on(seen))
+        .map(|seen| starts(world, &seen.task.key))
+        .sum();
+    let running: usize = world.engines.iter().chain(&world.foreign).map(|engine| engine.sim.running()).sum();
+    if running > left {
+        return Err(format!("{running} jobs run, and {left} of them may"));
+    }
+    for promise in &record.promises {
+        let Some(seen) = record.snapshots.get(&promise.id) else { continue };
+        let mut promise = promise.clone();
+        for other in record.promises.iter().filter(|other| other.id == promise.id) {
+            promise.called_at = promise.called_at.min(other.called_at);
+            promise.cancelled |= other.cancelled;
+            promise.given_up |= other.given_up;
+        }
+        came_true(world, record, &promise, seen)?;
+    }
+    notices_are_complete(world, store, record).await?;
+    // While the store's clock is ahead, keys of expired tasks are free.
+    if world.plan.steps { Ok(()) } else { no_twins(record) }
+}
+
+/// True if the task has ended in a way that leaves its job running.
+fn may_run_on(Snapshot { task, .. }: &Snapshot) -> bool {
+    let message = task.status_message().unwrap_or_default();
+    let given_up =
+        ["abandoned", "crashed", "the outcome is unknown"].iter().any(|word| message.contains(word));
+    let expired = task.terms.on_expiry == OnExpiry::Abandon && message.contains("max_runtime");
+    message.contains("uncertain") || given_up || expired
+}
+
+/// A receiver of all events has exactly one notice for each end, with the right outcome, at most one for each question, and
+/// no others.
+async fn notices_are_complete(world: &World, store: &dyn Store, record: &Record) -> Result<(), String> {
+    // Notices written while the clock was ahead are due later.
+    world.store_clock.set(10 * 86_400_000);
+    let sender = Holder("outside".to_owned());
+    let owed = store.take_notices(RECEIVER, &sender, LEASE, usize::MAX >> 1).await;
+    let owed = owed.map_err(|error| error.to_string())?;
+    let of = |task: &Task, what: &What| {
+        owed.iter().filter(|owed| owed.notice.news.task == task.id && owed.notice.news.what == *what).count()
+    };
+    for Snapshot { task, .. } in record.snapshots.values() {
+        let ends = task.outcome().map_or(0, |outcome| of(task, &What::Ended(outcome)));
+        if ends != 1 {
+            return Err(format!("{} has ended, and {ends} notices say how", name(&task.id)));
+        }
+        let untold = task
+            .questions
+            .iter()
+            .find(|asked| asked.delivery.is_some() && of(task, &What::Asks(asked.key.clone())) == 0);
+        if let Some(asked) = untold {
+            return Err(format!("{} has asked {}, and no notice says so", name(&task.id), asked.key));
+        }
+    }
+    for news in owed.iter().map(|owed| &owed.notice.news) {
+        let Some(Snapshot { task, .. }) = record.snapshots.get(&news.task) else {
+            return Err(format!("a notice is of {}, which never was", name(&news.task)));
+        };
+        let is_false = matches!(news.what, What::Ended(outcome) if Some(outcome) != task.outcome());
+        if is_false || of(task, &news.what) > 1 {
+            return Err(format!("{} has a false or a second notice: {:?}", name(&task.id), news.what));
+        }
+    }
+    Ok(())
+}
+
+/// An idempotency key is free again when its task has expired, and not before.
+fn no_twins(record: &Record) -> Result<(), String> {
+    for promise in &record.promises {
+        for other in &record.promises {
+            let same = promise.once.is_some() && other.once == promise.once && other.owner == promise.owner;
+            let (Some(first), Some(second)) =
+                (record.snapshots.get(&promise.id), record.snapshots.get(&other.id))
+            else {
+                continue;
+            };
+            let (first, second) = (&first.task, &second.task);
+            if same
+                && first.id != second.id
+                && first.created_at <= second.created_at
+                && second.created_at + SLACK < first.kept_until()
+            {
+                return Err(format!(
+                    "{} has a twin under the same idempotency key: {}",
+                    name(&first.id),
+                    name(&second.id)
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn came_true(world: &World, record: &Record, promise: &Promise, seen: &Snapshot) -> Result<(), String> {
+    let Snapshot { task, output, .. } = seen;
+    let Some(outcome) = task.outcome() else { return Err(format!("{} has not ended", name(&promise.id))) };
+    let starts = starts(world, &task.key);
+    let wrong = |what: &str| {
+        let lived = task.ended_at.map(|ended| ended.since(task.created_at));
+        Err(format!(
+            "{} {what}: {:?} was expected, and it is {outcome:?} after {lived:?}, {:?}, {output:?}",
+            name(&promise.id),
+            promise.expected,
+            task.status_message()
+        ))
+    };
+    if promise.declined == Ack::Confirmed && starts > 0 {
+        return wrong("was started although its owner declined");
+    }
+    if promise.asks_consent && promise.consented == Ack::NotSent && starts > 0 {
+        return wrong("was started although its owner was not asked");
+    }
+    match outcome {
+        Outcome::Cancelled if promise.cancelled || promise.declined != Ack::NotSent => return Ok(()),
+        Outcome::Broken if promise.given_up => return Ok(()),
+        // Another task took the last slot in the meantime.
+        Outcome::Failed if task.refused_when_full && starts == 0 => return Ok(()),
+        Outcome::Broken => return explained(world, promise, seen, starts).or_else(|why| wrong(&why)),
+        _ => {}
+    }
+    if starts != 1 {
+        return wrong(&format!("ended with {starts} jobs"));
+    }
+    match (&promise.expected, outcome) {
+        (Expected::Text(expected), Outcome::Succeeded)
+            if texts(output.as_ref()).first() == Some(&expected.as_str()) =>
+        {
+            Ok(())
+        }
+        (Expected::Answered(times), Outcome::Succeeded) => {
+            answers_arrived(world, record, promise, output.as_ref(), *times).or_else(|why| wrong(&why))
+        }
+        (Expected::Failure, Outcome::Failed) if output.is_some() => Ok(()),
+        _ => wrong("did not come to what was expected"),
+    }
+}
+
+fn texts(output: Option<&Output>) -> Vec<&str> {
+    let content = output.into_iter().flat_map(|output| &output.content);
+    content
+        .filter_map(|content| if let Content::Text { text } = content { Some(text.as_str()) } else { None })
+        .collect()
+}
+
+/// The job received one answer for each question, each of them sent by a client and not refused, and every confirmed one.
+fn answers_arrived(
+    world: &World,
+    record: &Record,
+    promise: &Promise,
+    output: Option<&Output>,
+    times: usize,
+) -> Result<(), String> {
+    let number = |text: &&str| {
+        let answer: serde_json::Value = serde_json::from_str(text).ok()?;
+        answer["answer"]["n"].as_u64()
+    };
+    let arrived: Vec<u64> = texts(output).iter().skip(1).filter_map(number).collect();
+    let given = record.answers.get(&promise.id).map(Vec::as_slice).unwrap_or_default();
+    if arrived.len() != times {
+        return Err(format!("has {} answers of {times}", arrived.len()));
+    }
+    let ack = |n: &u64| given.iter().any(|(given, ack)| given == n && *ack != Ack::NotSent);
+    if let Some(n) = arrived.iter().find(|n| !ack(n)) {
+        return Err(format!("received the answer {n}, which no client sent or which was refused"));
+    }
+    let lost = given.iter().find(|(n, ack)| *ack == Ack::Confirmed && !arrived.contains(n));
+    // If a poll leaves out a question, it is asked again, and the first answer can be too late.
+    match lost.filter(|_| !world.plan.rough) {
+        Some((n, _)) => Err(format!("never received the answer {n}, which was confirmed")),
+        None => Ok(()),
+    }
+}
+
+/// Why a task may end as broken.
+fn explained(
+    world: &World,
+    promise: &Promise,
+    Snapshot { task, ended_at, .. }: &Snapshot,
+    starts: usize,
+) -> Result<(), String> {
+    let message = task.status_message().unwrap_or_default();
+    let ended = ended_at.ok_or("has ended at an unknown time")?;
+    let lived = ended.since(promise.called_at) + SLACK;
+    let terms = &task.terms;
+    // A clock that is ahead brings deadlines forward.
+    let steps = world.plan.steps;
+    let fair = |holds: bool, what: &str| if holds || steps { Ok(()) } else { Err(what.to_owned()) };
+    if is_uncertain(world, task) {
+        return Ok(());
+    }
+    if message.contains("uncertain") {
+        let within = terms.max_wait().min(terms.start_within);
+        return fair(lived >= within, "is uncertain, on an engine that knows keys");
+    }
+    if message.starts_with("not started") {
+        if starts > 0 {
+            return Err("is said not to have been started".to_owned());
+        }
+        return fair(lived >= terms.max_wait().min(terms.start_within), "was given up too early");
+    }
+    if message.contains("the outcome is unknown") {
+        let least = terms.max_runtime + terms.outcome_grace;
+        return fair(lived >= least, "could have been asked for longer");
+    }
+    if message.contains("ran longer than max_runtime") {
+        let endless = matches!(promise.expected, Expected::Endless | Expected::Stubborn | Expected::Poison);
+        return fair(endless || promise.takes + SLACK > terms.max_runtime, "did not run that long");
+    }
+    match promise.expected {
+        Expected::Gone if starts == 1 => Ok(()),
+        Expected::Poison if message.contains("crashed") => Ok(()),
+        _ => Err("did not come to what was expected".to_owned()),
+    }
+}
+
+fn engine_of<'w>(world: &'w World, task: &Task) -> &'w Engine {
+    let theirs = world.foreign.iter().find(|engine| engine.sim.starts(&task.key) > 0);
+    let named = || world.engines.iter().find(|engine| engine.name == task.backend);
+    theirs.or_else(named).expect("every task is of an engine of the world")
+}
+
+/// Without idempotency keys, a lost reply can end the task as uncertain, with that word in its message.
+fn is_uncertain(world: &World, task: &Task) -> bool {
+    let message = task.status_message().unwrap_or_default();
+    let is_keyed = engine_of(world, task).is_keyed;
+    !is_keyed && task.outcome() == Some(Outcome::Broken) && message.contains("uncertain")
+}

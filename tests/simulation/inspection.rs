@@ -1,0 +1,88 @@
+//! Reads all rows of a world from outside its processes, records them and runs the checks. It must not act on the world.
+
+use std::collections::HashSet;
+
+use taskbridge::clock::Clock;
+use taskbridge::tasks::task::{Owner, Task, TaskId};
+
+use super::calls::OWNERS;
+use super::checks;
+use super::record::Snapshot;
+use super::world::{World, name};
+
+impl World {
+    /// Reads and records all rows, and runs the checks of every moment.
+    pub(super) async fn check_now(&mut self) -> Result<(), String> {
+        if let Some(breach) = self.leases.breach() {
+            return Err(breach);
+        }
+        let rows = self.rows().await;
+        self.record_rows(&rows).await;
+        checks::always(self, &rows, self.looked_at)?;
+        self.looked_at = (self.clock.now(), self.store_clock.now());
+        Ok(())
+    }
+
+    /// Records the rows, with the output and the time of each new end.
+    async fn record_rows(&self, rows: &[Task]) {
+        let now = self.clock.now();
+        for task in rows {
+            let known =
+                self.record.lock().snapshots.get(&task.id).is_some_and(|seen| seen.ended_at.is_some());
+            let output = match task.has_ended() && !known {
+                true => self.outside.output(&task.id).await.expect("the file can be read"),
+                false => None,
+            };
+            let mut record = self.record.lock();
+            let before = record.snapshots.remove(&task.id);
+            let (output, ended_at) = match before.filter(|before| before.ended_at.is_some()) {
+                Some(before) => (before.output, before.ended_at),
+                None => (output, task.has_ended().then_some(now)),
+            };
+            record.snapshots.insert(task.id.clone(), Snapshot { task: task.clone(), output, ended_at });
+        }
+        self.record.lock().present = rows.iter().map(|task| task.id.clone()).collect();
+    }
+
+    /// The breach with everything that is known of the tasks that it names.
+    pub(super) async fn with_history(&self, mut breach: String) -> String {
+        let named: Vec<TaskId> = {
+            let record = self.record.lock();
+            let ids = record.snapshots.keys().chain(record.promises.iter().map(|promise| &promise.id));
+            let mut named: Vec<_> = ids.filter(|id| breach.contains(&name(id))).cloned().collect();
+            named.sort_by(|one, other| one.as_str().cmp(other.as_str()));
+            named.dedup();
+            named
+        };
+        for id in named {
+            let entries = self.outside.entries(&id).await.expect("the file can be read");
+            let history: String = entries.iter().map(|entry| format!("\n    {entry:?}")).collect();
+            let record = self.record.lock();
+            let promise = record.promises.iter().find(|promise| promise.id == id);
+            let snapshot = record.snapshots.get(&id);
+            breach = format!("{breach}\n    {snapshot:?}\n    {promise:?}{history}");
+        }
+        format!("{breach}\n    {:?}", self.plan)
+    }
+
+    /// All rows of all owners, including expired ones.
+    pub(super) async fn rows(&self) -> Vec<Task> {
+        let mut rows = Vec::new();
+        for owner in OWNERS {
+            let listed = self.outside.list(&Owner::new(owner), None, 10_000).await;
+            rows.extend(listed.expect("the file can be read"));
+        }
+        let listed: HashSet<TaskId> = rows.iter().map(|task| task.id.clone()).collect();
+        let mut others: Vec<TaskId> = {
+            let record = self.record.lock();
+            let known = record.present.iter().chain(record.promises.iter().map(|promise| &promise.id));
+            known.filter(|id| !listed.contains(*id)).cloned().collect()
+        };
+        others.sort_by(|one, other| one.as_str().cmp(other.as_str()));
+        others.dedup();
+        for id in others {
+            rows.extend(self.outside.get(&id, None).await.expect("the file can be read"));
+        }
+        rows
+    }
+}

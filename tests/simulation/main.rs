@@ -1,0 +1,159 @@
+//! The core on a fake clock: real machine, real loops, real SQLite, and simulated engines with faults; one process, two over
+//! one file, or three replicas whose clocks differ and whose way to the store may be cut; killed and frozen at every point
+//! where a process can be. Everything follows from a seed, the kind of world too: a failing one is printed and replays with
+//! `TASKBRIDGE_SIM_SEED=N cargo test --test simulation`.
+//!
+//! `checks` and `ends` compare the world with what was promised, after each step and at the end. The planted bugs in `bugs`
+//! show that they find breaches.
+
+#![allow(clippy::unwrap_used, reason = "a test that finds nothing to unwrap has failed")]
+#![allow(
+    clippy::explicit_write,
+    reason = "what a test could not try is printed past the capture of its output"
+)]
+
+mod away;
+mod batches;
+mod blocking;
+mod bugs;
+mod calls;
+mod checks;
+mod clients;
+mod clocks;
+mod connection;
+mod cut_off;
+mod ends;
+mod engines;
+mod hints;
+mod inspection;
+mod leaps;
+mod leases;
+mod node;
+mod orphans;
+mod overtaken;
+mod place;
+mod plan;
+mod planted;
+mod points;
+mod postgres;
+mod record;
+mod repeated_question;
+mod rng;
+mod steps;
+mod store;
+mod store_faults;
+#[path = "../it/support/mod.rs"]
+mod support;
+mod world;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use parking_lot::Mutex;
+
+use bugs::Bug;
+use plan::Plan;
+use world::World;
+
+/// How many seeds `tests/run` tries; `tests/full` sets its own number.
+const SEEDS: u64 = 400;
+/// Of so many seeds, a long run counts those that catch a planted bug.
+const COUNTED: u64 = 250;
+
+/// `TASKBRIDGE_SIM_SEED` is the first, `TASKBRIDGE_SIM_SEEDS` says how many: one, where only the first is named.
+fn seeds() -> std::ops::Range<u64> {
+    let (first, count) = (knob("TASKBRIDGE_SIM_SEED"), knob("TASKBRIDGE_SIM_SEEDS"));
+    let count = count.unwrap_or(if first.is_some() { 1 } else { SEEDS });
+    let first = first.unwrap_or(0);
+    first..first + count
+}
+
+#[allow(clippy::disallowed_methods, reason = "a test's own knobs come from its environment")]
+fn knob(name: &str) -> Option<u64> {
+    std::env::var(name).ok().and_then(|text| text.parse().ok())
+}
+
+/// Runs a world of this seed to its end and returns what it came to; `Err` tells the first breach.
+fn run(seed: u64, plan: Plan) -> Result<String, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime without I/O needs nothing from the system");
+    // Within the runtime, whose clock stands still: a moment taken outside would be the machine's.
+    runtime.block_on(async { World::new(seed, plan).run().await })
+}
+
+/// Does something for each of these, on as many threads as there are processors.
+fn for_each<T: Send>(work: impl IntoIterator<Item = T, IntoIter: Send>, act: impl Fn(T) + Sync) {
+    let work = Mutex::new(work.into_iter());
+    let threads = std::thread::available_parallelism().map_or(1, |count| count.get());
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let Some(next) = work.lock().next() else { return };
+                    act(next);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn no_seed_breaks_a_promise() {
+    hold(seeds(), Plan::of);
+}
+
+/// Runs all seeds, also after a breach, and prints every breach.
+#[allow(clippy::print_stdout, reason = "long runs print their figures")]
+fn hold(seeds: std::ops::Range<u64>, plan: impl Fn(u64) -> Plan + Sync) {
+    let began = Instant::now();
+    let breaches = Mutex::new(Vec::new());
+    for_each(seeds.clone(), |seed| {
+        if let Err(breach) = run(seed, plan(seed)) {
+            println!("seed {seed}: {breach}\nreplay: TASKBRIDGE_SIM_SEED={seed}");
+            breaches.lock().push(seed);
+        }
+    });
+    let (count, took, breaches) = (seeds.end - seeds.start, began.elapsed().as_secs(), breaches.into_inner());
+    println!("{count} worlds from seed {} on, {} breaches, {took} s", seeds.start, breaches.len());
+    assert!(breaches.is_empty(), "breaches under the seeds {breaches:?}, printed above");
+}
+
+/// Without this, no seed would be worth printing.
+#[test]
+fn a_seed_replays() {
+    for seed in 0..6 {
+        let (once, again) = (run(seed, Plan::of(seed)), run(seed, Plan::of(seed)));
+        assert!(once == again, "seed {seed} came to two different ends:\n{once:?}\n{again:?}");
+    }
+}
+
+/// Every planted bug is caught by a seed that `tests/run` tries, and `docs/simulation.md` names one. Where the core has moved
+/// since and that one catches it no more, the others are tried, and the row to put there is printed. A long run counts how
+/// many of the first [`COUNTED`] catch it.
+#[test]
+#[allow(clippy::print_stdout, reason = "the rows are for the docs")]
+fn planted_bugs_are_caught() {
+    let counts = knob("TASKBRIDGE_SIM_SEEDS").is_some();
+    let missed = Mutex::new(Vec::new());
+    for_each(Bug::ALL, |(bug, named)| {
+        let catch = |seed| {
+            let plan = Plan { bug: Some(bug), ..Plan::of(seed) };
+            run(seed, plan).err().map(|breach| (seed, breach))
+        };
+        let Some((seed, breach)) = std::iter::once(named).chain(0..SEEDS).find_map(catch) else {
+            missed.lock().push(bug);
+            return;
+        };
+        let caught = AtomicU64::new(0);
+        if counts {
+            caught.store((0..COUNTED).filter_map(catch).count() as u64, Ordering::Relaxed);
+        }
+        let first = breach.lines().next().unwrap_or_default();
+        println!("| `{bug:?}` | {seed} | {} | {first:.120} |", caught.into_inner());
+    });
+    let missed = missed.into_inner();
+    assert!(missed.is_empty(), "not caught: {missed:?}");
+}

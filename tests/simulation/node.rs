@@ -1,0 +1,212 @@
+//! One process of a simulation: the real service and the real reconciler over the real store, with points around every
+//! touch of the store and the engines. It must not decide what happens to it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use taskbridge::clock::{Clock, Entropy};
+use taskbridge::tasks::history::Scribe;
+use taskbridge::tasks::ledger::{Ledger, Nudge};
+use taskbridge::tasks::notices::{Occasion, Receivers};
+use taskbridge::tasks::pace::Pace;
+use taskbridge::tasks::reconciler::{Engines, Reconciler, Settings};
+use taskbridge::tasks::service::Service;
+use taskbridge::tasks::store::{Holder, SlotLimit, Store};
+use taskbridge::tasks::task::Spec;
+use taskbridge::tasks::time::StoreTime;
+use taskbridge::tasks::tools::{Opened, Tools};
+use taskbridge::tasks::watch::Watch;
+use taskbridge_sdk::{Backend, Output, Result};
+use tokio_util::sync::CancellationToken;
+
+use super::bugs::Bug;
+use super::clocks::WorldUptime;
+use super::connection::Connection;
+use super::engines::EngineFaults;
+use super::leases::Leases;
+use super::points::Points;
+
+/// How long a lease lasts in a simulation.
+pub(super) const LEASE: Duration = Duration::from_secs(15);
+/// How often a process looks for rows without a hint.
+pub(super) const TICK: Duration = Duration::from_secs(10);
+/// How many calls a process makes to one engine at a time.
+const CALLS: usize = 4;
+
+/// What a process is made of.
+pub(super) struct Parts {
+    pub(super) name: String,
+    pub(super) store: Arc<dyn Store>,
+    /// The engines that it can be connected to.
+    pub(super) reach: Vec<Way>,
+    /// The machine's own clock.
+    pub(super) clock: Arc<dyn Clock>,
+    /// The clock that nobody sets.
+    pub(super) world: Arc<dyn Clock>,
+    pub(super) leases: Arc<Leases>,
+    pub(super) entropy: Arc<dyn Entropy>,
+    pub(super) points: Arc<Points>,
+    pub(super) bug: Option<Bug>,
+}
+
+/// The way from one process to one engine.
+pub(super) struct Way {
+    pub(super) name: &'static str,
+    pub(super) backend: Arc<dyn Backend>,
+    pub(super) identity: Option<&'static str>,
+    pub(super) faults: Arc<EngineFaults>,
+    pub(super) is_cut: Arc<AtomicBool>,
+    /// True if the config that the process starts with has it.
+    pub(super) is_known: bool,
+}
+
+impl Way {
+    /// To an engine that is always reached and that nothing befalls but its own faults.
+    pub(super) fn to(name: &'static str, backend: Arc<dyn Backend>) -> Self {
+        Self { name, backend, identity: None, faults: Arc::default(), is_cut: Arc::default(), is_known: true }
+    }
+}
+
+/// One running process.
+pub(super) struct Node {
+    pub(super) service: Service,
+    pub(super) points: Arc<Points>,
+    /// For what operators do.
+    pub(super) ledger: Ledger,
+    engines: Engines,
+    connections: BTreeMap<String, Arc<dyn Backend>>,
+    stop: CancellationToken,
+    running: tokio::task::JoinHandle<()>,
+}
+
+impl Node {
+    /// Starts a process. None can start while the store is away.
+    pub(super) async fn start(parts: Parts) -> Option<Self> {
+        let Parts { name, store, reach, clock, world, leases, entropy, points, bug } = parts;
+        let holder = Holder(name);
+        let pace = Pace { quickest: Duration::from_millis(100), slowest: Duration::from_secs(20) };
+        let uptime = Arc::new(WorldUptime(Arc::clone(&world)));
+        let time = StoreTime::of(Arc::clone(&store) as _, uptime).await.ok()?;
+        time.compare().await.ok()?;
+        let ledger = Ledger {
+            store,
+            watch: Watch::default(),
+            clock: if bug == Some(Bug::OwnClockTrusted) { clock } else { time.clone() },
+            tools: Arc::new(OneSlotEach),
+            receivers: Arc::new(WantsAll),
+            nudge: Arc::new(Nudge::default()),
+            scribe: Scribe { replica: holder.clone(), keeps: true },
+            meter: Arc::new(taskbridge::tasks::meter::Unmetered),
+            audit: Arc::new(taskbridge::tasks::audit::InTheLog),
+        };
+        let (mut connections, mut known) = (BTreeMap::new(), BTreeMap::new());
+        for Way { name, backend, identity, faults, is_cut, is_known } in reach {
+            let connection: Arc<dyn Backend> = Arc::new(Connection {
+                backend,
+                identity,
+                faults,
+                is_cut,
+                bug,
+                points: Arc::clone(&points),
+                holder: holder.clone(),
+                leases: Arc::clone(&leases),
+                world: Arc::clone(&world),
+                hinted: Default::default(),
+                answered: Default::default(),
+            });
+            if is_known {
+                known.insert(name.to_owned(), Arc::clone(&connection));
+            }
+            connections.insert(name.to_owned(), connection);
+        }
+        let engines = Engines::new(known, CALLS);
+        let settings =
+            Settings { lease: LEASE, tick: TICK, pace, max_acts: 8, history: Duration::from_secs(3 * 3600) };
+        let reconciler =
+            Reconciler::new(ledger.clone(), engines.clone(), holder.clone(), settings).keeping(time);
+        let service = Service::new(ledger.clone(), entropy, holder, LEASE, pace, reconciler.outbox());
+        let stop = CancellationToken::new();
+        #[allow(clippy::disallowed_methods, reason = "the simulation is its own app")]
+        let running = tokio::spawn(reconciler.run(stop.clone()));
+        Some(Self { service, points, ledger, engines, connections, stop, running })
+    }
+
+    /// The config is read again, and names these engines. One that it names no more stays connected for its tasks until
+    /// the process ends.
+    pub(super) fn reload(&self, knows: impl Fn(&str) -> bool) {
+        let served = self.engines.served();
+        let stays = |name: &str| served.iter().any(|served| served.backend == name);
+        let known = self.connections.iter().filter(|(name, _)| knows(name) || stays(name));
+        self.engines
+            .replace(known.map(|(name, connection)| (name.clone(), Arc::clone(connection))).collect(), CALLS);
+    }
+
+    /// Ends the process in good order.
+    pub(super) fn stop(&self) {
+        self.stop.cancel();
+    }
+
+    /// True if it serves no more.
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stop.is_cancelled()
+    }
+
+    /// True if nothing of it is left.
+    pub(super) fn is_over(&self) -> bool {
+        self.points.is_dead() || self.running.is_finished()
+    }
+
+    /// True if it ended although nobody ended it.
+    pub(super) fn has_fallen(&self) -> bool {
+        self.points.died_unasked()
+            || (self.running.is_finished() && !self.is_stopping() && !self.points.is_dead())
+    }
+}
+
+impl Drop for Node {
+    /// A killed process: every future of it is gone at the point where it stood.
+    fn drop(&mut self) {
+        self.running.abort();
+    }
+}
+
+/// A receiver that is to hear of everything.
+struct WantsAll;
+
+impl Receivers for WantsAll {
+    fn wanting(&self, _tool: &str, _occasion: Occasion) -> Vec<String> {
+        vec![RECEIVER.to_owned()]
+    }
+}
+
+/// Its name.
+pub(super) const RECEIVER: &str = "everything";
+
+/// Tools of a simulation: every output fits, slots of a group are one each, and what is sealed is the arguments back to
+/// front.
+struct OneSlotEach;
+
+/// Seals an argument.
+pub(super) fn sealed(text: &str) -> String {
+    text.chars().rev().collect()
+}
+
+impl Tools for OneSlotEach {
+    fn open(&self, spec: &Spec) -> Result<Opened> {
+        let mut arguments = spec.arguments.clone();
+        if let Some(secret) = &spec.sealed {
+            arguments["text"] = sealed(secret).into();
+        }
+        Ok(Opened { arguments, files: Vec::new() })
+    }
+
+    fn judge(&self, _tool: &str, _output: &Output) -> std::result::Result<(), String> {
+        Ok(())
+    }
+
+    fn limits(&self, slots: &[String]) -> Vec<SlotLimit> {
+        slots.iter().map(|slot| SlotLimit { slot: slot.clone(), limit: 1 }).collect()
+    }
+}

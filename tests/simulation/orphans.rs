@@ -1,0 +1,104 @@
+//! A call whose caller goes away while the row is on its way to the disk: the row is acted on at once all the same, and
+//! not only when its lease has run out. Here the store writes with a thread of its own and time is the machine's.
+
+use std::sync::Arc;
+use std::task::Poll;
+
+use serde_json::json;
+use taskbridge::clock::System;
+use taskbridge::store::sqlite::{Mode as StoreMode, SqliteStore};
+use taskbridge::tasks::machine::Cancel;
+use taskbridge::tasks::service::{Call, Plain, WhenFull};
+use taskbridge::tasks::store::Store;
+use taskbridge::tasks::task::{Origin, Outcome, Owner, Spec, Task};
+use taskbridge_sdk::sim::{Mode, SimEngine};
+
+use super::node::{LEASE, Node, Parts, Way};
+use super::plan::terms;
+use super::points::Points;
+use super::rng::Rng;
+
+/// How many calls are dropped. Few enough to find a place at the reconciler.
+const CALLS: usize = 8;
+
+/// A call of a plain client.
+fn call(number: usize, delay_ms: u64, cancel_on_abandon: bool) -> Call {
+    Call {
+        owner: Owner::new("ana"),
+        origin: Origin::default(),
+        tool: "work".to_owned(),
+        backend: "sim".to_owned(),
+        spec: Spec { target: json!({}), arguments: json!({ "delay_ms": delay_ms }), sealed: None },
+        references: Vec::new(),
+        terms: terms(),
+        slots: Vec::new(),
+        when_full: WhenFull::Queue,
+        most_kept: None,
+        confirm: None,
+        once: None,
+        // No call is equal to another, so none takes over what another left.
+        plain: Some(Plain {
+            digest: number.to_string(),
+            waits: LEASE,
+            attach_within: LEASE,
+            cancel_on_abandon,
+        }),
+    }
+}
+
+/// Drops calls as soon as their rows are handed to the writer, and returns what the tasks come to.
+async fn left_behind(delay_ms: u64, cancel_on_abandon: bool) -> Vec<Task> {
+    let dir = tempfile::tempdir().unwrap();
+    let store =
+        SqliteStore::open(&dir.path().join("tasks.db"), System::clock(), StoreMode::Threaded).unwrap();
+    let store: Arc<dyn Store> = Arc::new(store);
+    let parts = Parts {
+        name: "one".to_owned(),
+        store: Arc::clone(&store),
+        reach: vec![Way::to("sim", SimEngine::new(Mode::Unkeyed).backend())],
+        clock: System::clock(),
+        world: System::clock(),
+        leases: Arc::default(),
+        entropy: System::entropy(),
+        points: Points::new(Arc::new(Rng::new(1))),
+        bug: None,
+    };
+    let node = Node::start(parts).await.expect("the store is there");
+    for number in 0..CALLS {
+        let mut call = std::pin::pin!(node.service.call(call(number, delay_ms, cancel_on_abandon)));
+        // The first poll hands the row over; the disk answers later. Where this thread was held up it may have answered
+        // already: that call was not left behind, and its client has to say what it wants.
+        if let Poll::Ready(called) = futures_util::poll!(&mut call)
+            && cancel_on_abandon
+        {
+            let id = called.expect("the store is there").into_task().id;
+            node.service.cancel(&Owner::new("ana"), &id, Cancel::Settle).await.expect("the store is there");
+        }
+    }
+    let owner = Owner::new("ana");
+    let ended = async {
+        loop {
+            let tasks = store.list(&owner, None, 100).await.unwrap();
+            match tasks.iter().find(|task| !task.has_ended()) {
+                None if tasks.len() == CALLS => return tasks,
+                None => tokio::task::yield_now().await,
+                Some(task) => drop(node.service.wait(&owner, &task.id, Some(LEASE), Task::has_ended).await),
+            }
+        }
+    };
+    tokio::time::timeout(LEASE * 9 / 10, ended).await.expect("nobody acts on the rows")
+}
+
+#[tokio::test]
+async fn a_call_that_is_dropped_while_it_is_written_is_acted_on_at_once() {
+    for task in left_behind(0, false).await {
+        assert_eq!(task.outcome(), Some(Outcome::Succeeded), "{task:?}");
+    }
+}
+
+#[tokio::test]
+async fn and_is_cancelled_where_the_tool_says_so() {
+    for task in left_behind(3_600_000, true).await {
+        assert_eq!(task.outcome(), Some(Outcome::Cancelled), "{task:?}");
+    }
+}

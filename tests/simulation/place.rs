@@ -1,0 +1,121 @@
+//! Where single stories are played: one file, one engine, and as many processes as the story wants. It must not leave
+//! anything to chance.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use taskbridge::clock::Clock;
+use taskbridge::store::sqlite::{Mode as StoreMode, SqliteStore};
+use taskbridge::tasks::service::{Call, WhenFull};
+use taskbridge::tasks::store::TaskStore;
+use taskbridge::tasks::task::{Origin, Owner, Spec, Task, TaskId};
+use taskbridge_sdk::Backend;
+use taskbridge_sdk::sim::{Mode, SimEngine};
+use tokio::sync::Semaphore;
+
+use super::clocks::{SettableClock, WorldClock};
+use super::engines::SIM;
+use super::hints::HintBus;
+use super::leases::Leases;
+use super::node::{Node, Parts, Way};
+use super::plan::terms;
+use super::planted::PlantedBug;
+use super::points::Points;
+use super::rng::Rng;
+use super::store::{CONNECTIONS, PointedStore};
+use super::store_faults::StoreFaults;
+
+/// Machines over one file, and an engine.
+pub(super) struct Place {
+    dir: tempfile::TempDir,
+    world: Arc<dyn Clock>,
+    /// The store's clock.
+    pub(super) clock: Arc<SettableClock>,
+    pub(super) engine: SimEngine,
+}
+
+impl Place {
+    pub(super) fn new() -> Self {
+        let world: Arc<dyn Clock> = Arc::new(WorldClock::new());
+        let clock = SettableClock::right(Arc::clone(&world));
+        let dir = tempfile::tempdir().expect("there is a temporary folder");
+        Self { dir, world, clock, engine: SimEngine::new(Mode::Keyed) }
+    }
+
+    pub(super) fn store(&self) -> SqliteStore {
+        let file = self.dir.path().join("tasks.db");
+        SqliteStore::open(&file, self.clock.clone(), StoreMode::Inline).expect("the file can be opened")
+    }
+
+    /// Starts a process that is well.
+    pub(super) async fn start(&self, name: &str) -> Node {
+        self.start_in(name, &Arc::default()).await
+    }
+
+    /// Starts a process with this way to the store.
+    pub(super) async fn start_in(&self, name: &str, store_faults: &Arc<StoreFaults>) -> Node {
+        self.start_over(name, store_faults, self.engine.backend()).await
+    }
+
+    /// Starts a process that reaches the engine in this way.
+    pub(super) async fn start_over(
+        &self,
+        name: &str,
+        store_faults: &Arc<StoreFaults>,
+        backend: Arc<dyn Backend>,
+    ) -> Node {
+        let points = Points::new(Arc::new(Rng::new(1)));
+        let leases: Arc<Leases> = Arc::default();
+        let store = PointedStore {
+            inner: Arc::new(self.store()),
+            points: Arc::clone(&points),
+            clock: Arc::clone(&self.world),
+            leases: Arc::clone(&leases),
+            store_faults: Arc::clone(store_faults),
+            planted: PlantedBug::new(None, name.to_owned(), Arc::default(), self.dir.path()),
+            connections: Semaphore::new(CONNECTIONS),
+            hints: Arc::<HintBus>::default().open(false),
+        };
+        let parts = Parts {
+            name: name.to_owned(),
+            store: Arc::new(store),
+            reach: vec![Way::to(SIM, backend)],
+            clock: self.clock.clone(),
+            world: Arc::clone(&self.world),
+            leases,
+            entropy: Arc::new(Rng::new(2)),
+            points,
+            bug: None,
+        };
+        Node::start(parts).await.expect("the store is there")
+    }
+
+    /// A row, if it is there.
+    pub(super) async fn find(&self, id: &TaskId) -> Option<Task> {
+        self.store().get(id, None).await.expect("the file can be read")
+    }
+
+    /// A row.
+    pub(super) async fn row(&self, id: &TaskId) -> Task {
+        self.find(id).await.expect("it is there")
+    }
+}
+
+/// A call for a job of these arguments.
+pub(super) fn call_with(arguments: Value) -> Call {
+    Call {
+        owner: Owner::new("ana"),
+        origin: Origin::default(),
+        tool: "work".to_owned(),
+        backend: SIM.to_owned(),
+        spec: Spec { target: json!({}), arguments, sealed: None },
+        references: Vec::new(),
+        terms: terms(),
+        slots: Vec::new(),
+        when_full: WhenFull::Queue,
+        most_kept: None,
+        confirm: None,
+        once: None,
+        plain: None,
+    }
+}

@@ -1,0 +1,112 @@
+//! What kind of world a seed makes: who shares the store, what the engines know, and which faults befall it. It must not
+//! play the world.
+
+use std::time::Duration;
+
+use taskbridge::tasks::task::{OnExpiry, OnRefusal, Terms};
+use taskbridge_sdk::sim::Mode;
+
+use super::bugs::Bug;
+use super::postgres::Kind;
+use super::rng::Rng;
+
+/// Who shares the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Among {
+    /// One process on the machine of the file.
+    One,
+    /// Two processes on that machine.
+    Two,
+    /// Three machines, each with a clock of its own, and a way to the store that may be cut; the store's clock is one.
+    Replicas,
+}
+
+impl Among {
+    /// How many processes that are.
+    pub(super) fn count(self) -> usize {
+        match self {
+            Among::One => 1,
+            Among::Two => 2,
+            Among::Replicas => 3,
+        }
+    }
+}
+
+/// What kind of world it is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plan {
+    /// Who shares the store.
+    pub(super) among: Among,
+    /// The engines `sim` and `rough`.
+    pub(super) mode: Mode,
+    /// The store's clock is set, ahead and back.
+    pub(super) steps: bool,
+    /// All processes are away for longer than deadlines last, and so are the engines.
+    pub(super) away: bool,
+    /// One engine hangs, crashes its adapter, and shows what is out of date.
+    pub(super) rough: bool,
+    /// Processes are connected to different backends, and that changes while they run.
+    pub(super) skew: bool,
+    /// Processes hear of each other's writes, most of the time.
+    pub(super) hints: bool,
+    /// The database.
+    pub(super) kind: Kind,
+    /// What is planted.
+    pub(super) bug: Option<Bug>,
+}
+
+impl Plan {
+    /// The plan of a seed.
+    pub(super) fn of(seed: u64) -> Self {
+        // A stream of its own, so that one more choice here moves nothing in the world.
+        let rng = Rng::new(!seed);
+        let among = [Among::One, Among::Two, Among::Two, Among::Replicas, Among::Replicas, Among::Replicas];
+        Self {
+            among: among[rng.below(6) as usize],
+            mode: if rng.one_in(2) { Mode::Keyed } else { Mode::Unkeyed },
+            steps: rng.one_in(3),
+            away: rng.one_in(3),
+            rough: rng.one_in(2),
+            skew: rng.one_in(3),
+            hints: rng.one_in(2),
+            kind: Kind::Sqlite,
+            bug: None,
+        }
+    }
+}
+
+const fn minutes(count: u64) -> Duration {
+    Duration::from_secs(60 * count)
+}
+
+/// Deadlines that are hardly met within a world.
+pub(super) fn terms() -> Terms {
+    Terms {
+        ttl: minutes(24 * 60),
+        keep_result: minutes(24 * 60),
+        max_runtime: minutes(30),
+        max_wait: None,
+        outcome_grace: minutes(15),
+        on_expiry: OnExpiry::Cancel,
+        start_within: minutes(20),
+        settle_window: minutes(2),
+        on_decline: OnRefusal::Tell,
+        on_dismiss: OnRefusal::Tell,
+        four_eyes: false,
+    }
+}
+
+/// Deadlines of all lengths.
+pub(super) fn any_terms(rng: &Rng) -> Terms {
+    let pick = |choices: [u64; 3]| minutes(choices[rng.below(3) as usize]);
+    Terms {
+        ttl: pick([10, 30, 24 * 60]),
+        keep_result: pick([10, 30, 24 * 60]),
+        max_runtime: pick([3, 12, 12]),
+        max_wait: [None, Some(minutes(5)), Some(minutes(15))][rng.below(3) as usize],
+        outcome_grace: pick([1, 5, 5]),
+        on_expiry: if rng.one_in(3) { OnExpiry::Abandon } else { OnExpiry::Cancel },
+        start_within: pick([5, 10, 10]),
+        ..terms()
+    }
+}

@@ -1,0 +1,327 @@
+//! What planted bugs do at the border between a process and its store. Without one, everything passes as it is.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use taskbridge::tasks::store::{
+    Change, Group, Holder, Inserted, Lease, NewTask, Result, Served, SlotLimit, Store,
+};
+use taskbridge::tasks::task::{AskedStatus, Asker, Job, OnExpiry, Outcome, Owner, Task, TaskId, TaskState};
+use taskbridge_sdk::{JobKey, Output, Timestamp};
+
+use super::bugs::Bug;
+use super::calls::OWNERS;
+use super::connection::REFERS;
+
+/// What the processes of a world share where something is planted.
+#[derive(Default)]
+pub(super) struct Common {
+    /// Which process watched each group first.
+    first_watchers: Mutex<HashMap<Group, Holder>>,
+    /// The result that was kept last.
+    last_output: Mutex<Option<Output>>,
+    writes: AtomicU64,
+}
+
+/// What is planted in one process, and what it needs to remember.
+pub(super) struct PlantedBug {
+    pub(super) bug: Option<Bug>,
+    process: String,
+    common: Arc<Common>,
+    file: PathBuf,
+    /// Rows that were answered and not yet written.
+    unwritten: Mutex<Vec<NewTask>>,
+    /// Rows as a client of this process first saw them.
+    first_seen: Mutex<HashMap<TaskId, Task>>,
+    /// Rows that this process has let into slots.
+    let_in: Mutex<Vec<TaskId>>,
+}
+
+impl PlantedBug {
+    pub(super) fn new(bug: Option<Bug>, process: String, common: Arc<Common>, file: &Path) -> Self {
+        Self {
+            bug,
+            process,
+            common,
+            file: file.to_owned(),
+            unwritten: Mutex::default(),
+            first_seen: Mutex::default(),
+            let_in: Mutex::default(),
+        }
+    }
+
+    fn is(&self, bug: Bug) -> bool {
+        self.bug == Some(bug)
+    }
+
+    pub(super) fn take_unwritten(&self) -> Vec<NewTask> {
+        std::mem::take(&mut *self.unwritten.lock())
+    }
+
+    pub(super) fn answer_unwritten(&self, new: NewTask) -> Inserted {
+        let answered = Task { version: 1, ..new.task.clone() };
+        self.unwritten.lock().push(new);
+        Inserted::Created(answered)
+    }
+
+    /// A row to be added.
+    pub(super) async fn new_task(&self, store: &dyn Store, mut new: NewTask) -> NewTask {
+        if self.is(Bug::OnceIgnored) {
+            new.once = None;
+        }
+        if let (true, Some(once)) = (self.is(Bug::OncePerProcess), &mut new.once) {
+            once.scope = format!("{} at {}", once.scope, self.process);
+        }
+        match self.bug {
+            Some(Bug::OnceForAll) => new.once.iter_mut().for_each(|once| once.scope = "all".to_owned()),
+            Some(Bug::KeyFreedEarly) if new.once.is_some() => self.free_keys(store).await,
+            Some(Bug::MostKeptIgnored) => new.most_kept = None,
+            Some(Bug::AttachToUnequal) => {
+                new.attach.iter_mut().for_each(|attach| attach.digest = "any".to_owned());
+                new.task.undelivered.iter_mut().for_each(|one| one.digest = "any".to_owned());
+            }
+            Some(Bug::ConsentSkipped) if new.task.state == TaskState::InputRequired => {
+                (new.task.state, new.task.due_at) = (TaskState::Working, Some(new.task.created_at));
+                new.task.questions.clear();
+            }
+            _ => {}
+        }
+        if let Job::Pending { spec, .. } | Job::Starting { spec, .. } = &mut new.task.job {
+            match self.bug {
+                Some(Bug::ReferenceMixedUp) if spec.arguments.get(REFERS).is_some() => {
+                    spec.arguments[REFERS] = "1.another".into();
+                }
+                Some(Bug::SealedForgotten) => spec.sealed = None,
+                _ => {}
+            }
+        }
+        new.limits = self.limits(store, &new.task.id, new.limits).await;
+        new
+    }
+
+    /// The row that is added where nobody heard whether the first was.
+    pub(super) fn again(&self, new: &NewTask) -> Option<NewTask> {
+        let mut new = new.clone();
+        let mut bytes = [7; 16];
+        bytes[..8].copy_from_slice(&new.task.id.as_str().as_bytes()[..8]);
+        new.task.key = JobKey::from_bytes(bytes);
+        new.task.id = TaskId::from_wire(format!("again-{}", new.task.id.as_str()));
+        self.is(Bug::LostReplyIsNotWritten).then_some(new)
+    }
+
+    /// What becomes of a row that was to be refused, and was.
+    pub(super) async fn queue_refused(
+        &self,
+        store: &dyn Store,
+        inserted: Result<Inserted>,
+        refused: Option<NewTask>,
+    ) -> Result<Inserted> {
+        match (&inserted, refused) {
+            (Ok(Inserted::NoSlot { .. }), Some(mut new)) => {
+                if let Job::Starting { spec, .. } = &new.task.job {
+                    let (spec, not_before) = (spec.clone(), new.task.created_at);
+                    new.task.job = Job::Pending { spec, queued: true, attempts: 0, not_before };
+                }
+                if let Job::Pending { queued, .. } = &mut new.task.job {
+                    *queued = true;
+                }
+                (new.limits, new.behind, new.lease) = (Vec::new(), Vec::new(), None);
+                store.insert(new).await
+            }
+            _ => inserted,
+        }
+    }
+
+    /// The limits of slots that a row wants to take.
+    pub(super) async fn limits(
+        &self,
+        store: &dyn Store,
+        id: &TaskId,
+        limits: Vec<SlotLimit>,
+    ) -> Vec<SlotLimit> {
+        if self.is(Bug::SlotsPerProcess) && !limits.is_empty() {
+            let let_in = self.let_in.lock().clone();
+            for own in let_in {
+                if store.get(&own, None).await.is_ok_and(|row| row.is_some_and(|row| row.holds_slots())) {
+                    return limits;
+                }
+            }
+            self.let_in.lock().push(id.clone());
+        }
+        if self.is(Bug::SlotsIgnored) || self.is(Bug::SlotsPerProcess) { Vec::new() } else { limits }
+    }
+
+    /// A row that a client reads.
+    pub(super) fn read(&self, task: Option<Task>, owner: Option<&Owner>) -> Option<Task> {
+        let (mut task, _) = (task?, owner.is_some());
+        if self.is(Bug::AnswerOverridden) {
+            for asked in task.questions.iter_mut().filter(|asked| asked.asker == Asker::Job) {
+                if matches!(asked.status, AskedStatus::Answered { .. }) {
+                    asked.status = AskedStatus::Open;
+                }
+            }
+        }
+        if !self.is(Bug::StaleRead) || owner.is_none() {
+            return Some(task);
+        }
+        Some(self.first_seen.lock().entry(task.id.clone()).or_insert(task).clone())
+    }
+
+    /// A row that is written, in the place of the one before.
+    pub(super) fn written(&self, task: &Task, before: Option<&Task>) -> Task {
+        let mut task = task.clone();
+        match self.bug {
+            Some(Bug::WishForgotten) if task.cancel.as_ref().map(|wish| wish.at) == task.ended_at => {
+                task.cancel = None;
+            }
+            Some(Bug::DueTimeForgotten) if matches!(task.job, Job::Pending { .. }) => task.due_at = None,
+            Some(Bug::HandleForgotten) if matches!(task.job, Job::Open { .. }) => {
+                task.job = Job::Closed { handle: None };
+                task.due_at = None;
+            }
+            Some(Bug::OutcomeOverwritten) if matches!(task.job, Job::Closed { handle: Some(_) }) => {
+                if let TaskState::Ended(Outcome::Cancelled) = task.state {
+                    task.state = TaskState::Ended(Outcome::Succeeded);
+                }
+            }
+            Some(Bug::CancelStopsDeadline) if task.cancel.is_some() => {
+                task.terms.max_runtime = Duration::from_secs(1_000_000_000);
+            }
+            Some(Bug::AttachToDelivered) if task.undelivered.is_none() => {
+                task.undelivered = before.and_then(|before| before.undelivered.clone());
+                if let Some(undelivered) = &mut task.undelivered {
+                    undelivered.waiting_until = task.changed_at;
+                }
+            }
+            Some(Bug::BackoffOfADay) if task.trouble.is_some() && !task.has_ended() => {
+                task.due_at = task.due_at.map(|at| at + Duration::from_secs(86_400));
+            }
+            _ => {}
+        }
+        if let (true, Job::Open { started_at, .. }) = (self.is(Bug::DeadlineFromCall), &mut task.job) {
+            *started_at = task.created_at;
+        }
+        task
+    }
+
+    /// The result that is kept with a write.
+    pub(super) fn output(&self, output: Option<&Output>) -> Option<Output> {
+        if !self.is(Bug::OutputSwapped) {
+            return output.cloned();
+        }
+        let last = self.common.last_output.lock().replace(output?.clone());
+        last.or_else(|| output.cloned())
+    }
+
+    /// True if a write is to be taken for made.
+    pub(super) fn loses_write(&self) -> bool {
+        self.is(Bug::WriteLost) && self.common.writes.fetch_add(1, Ordering::Relaxed) % 20 == 19
+    }
+
+    /// A row that was claimed.
+    pub(super) fn claimed(&self, mut task: Task, now: Timestamp) -> Task {
+        if let (true, Job::Starting { spec, attempts, not_before, .. }) =
+            (self.is(Bug::TakeoverStartsAnew), &task.job)
+        {
+            let (spec, attempts, not_before) = (spec.clone(), *attempts, *not_before);
+            task.job = Job::Pending { spec, queued: false, attempts, not_before };
+        }
+        if let (true, Job::Open { handle, started_at, .. }) = (self.is(Bug::DeadlineWithoutLook), &task.job)
+            && !task.has_ended()
+            && *started_at + task.terms.max_runtime <= now
+            && task.terms.on_expiry == OnExpiry::Abandon
+        {
+            task.job = Job::Closed { handle: Some(handle.clone()) };
+            task.state = TaskState::Ended(Outcome::Broken);
+            task.message = Some("ran longer than max_runtime (as somebody thinks)".to_owned());
+            (task.ended_at, task.due_at) = (Some(now), None);
+        }
+        task
+    }
+
+    /// How long a claimed row is really leased.
+    pub(super) fn lease(&self, lease: Duration) -> Duration {
+        match self.bug {
+            Some(Bug::LeaseOfNoLength) => Duration::ZERO,
+            Some(Bug::SlowTakenForDead) => lease / 3,
+            _ => lease,
+        }
+    }
+
+    /// The groups that a process gets to watch.
+    pub(super) fn groups(&self, holder: &Holder, mut held: Vec<Group>) -> Vec<Group> {
+        if self.is(Bug::GroupNeverTakenOver) {
+            let mut first = self.common.first_watchers.lock();
+            held.retain(|group| first.entry(group.clone()).or_insert_with(|| holder.clone()) == holder);
+        }
+        held
+    }
+
+    /// What is deleted beside what has expired.
+    pub(super) async fn purge(&self, store: &dyn Store) {
+        let Ok(now) = store.now().await else { return };
+        let wrong: fn(&Task, Timestamp) -> bool = match self.bug {
+            Some(Bug::PurgeUnended) => {
+                |task, now| task.created_at + task.terms.ttl <= now && !task.has_ended()
+            }
+            _ => return,
+        };
+        for task in all(store).await.iter().filter(|task| wrong(task, now)) {
+            self.raw("DELETE FROM tasks WHERE id = ?1", task.id.as_str());
+        }
+    }
+
+    /// What is done whenever a process looks for what is due next.
+    pub(super) async fn between(&self, store: &dyn Store, served: &[Served]) {
+        match self.bug {
+            Some(Bug::PurgeInLeap) => {
+                if let Ok(now) = store.now().await {
+                    let _ = store.purge(now, 500).await;
+                }
+            }
+            Some(Bug::RowsOfOthersEnded) => {
+                for task in all(store).await {
+                    let is_served = served.iter().any(|served| served.backend == task.backend);
+                    if is_served || !matches!(task.job, Job::Pending { .. }) {
+                        continue;
+                    }
+                    let state = TaskState::Ended(Outcome::Broken);
+                    let message = Some("its backend is not in the config any more".to_owned());
+                    let (job, ended_at) = (Job::Closed { handle: None }, Some(task.changed_at));
+                    write(store, &Task { state, message, job, ended_at, due_at: None, ..task }).await;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Idempotency keys of tasks that have ended stand for nothing any more.
+    async fn free_keys(&self, store: &dyn Store) {
+        for task in all(store).await.iter().filter(|task| task.has_ended()) {
+            self.raw("DELETE FROM once WHERE task = ?1", task.id.as_str());
+        }
+    }
+
+    fn raw(&self, statement: &str, id: &str) {
+        let file = rusqlite::Connection::open(&self.file).expect("the file can be opened");
+        file.execute(statement, [id]).expect("the file can be written");
+    }
+}
+
+async fn all(store: &dyn Store) -> Vec<Task> {
+    let mut rows = Vec::new();
+    for owner in OWNERS {
+        rows.extend(store.list(&Owner::new(owner), None, 10_000).await.unwrap_or_default());
+    }
+    rows
+}
+
+async fn write(store: &dyn Store, task: &Task) {
+    let (lease, patience) = (Lease::Keep, Duration::ZERO);
+    let change = Change { task, output: None, limits: &[], lease, notices: &[], patience, transition: None };
+    let _ = store.update(change).await;
+}

@@ -1,0 +1,131 @@
+//! What clients were promised, and the last snapshot of each row. The checks compare the two; this file must not.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use taskbridge::tasks::task::{Outcome, Owner, Task, TaskId};
+use taskbridge_sdk::{Output, Timestamp};
+
+use super::calls::Planned;
+
+/// What a call must come to, if nobody cancels it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Expected {
+    /// Success with this text.
+    Text(String),
+    /// Success, and the output contains so many answers.
+    Answered(usize),
+    /// The job fails.
+    Failure,
+    /// The engine forgets the job.
+    Gone,
+    /// It runs until it is stopped.
+    Endless,
+    /// It ignores cancels and runs until its deadline.
+    Stubborn,
+    /// Every poll of it crashes the adapter.
+    Poison,
+    /// Nothing: another owner could read the task.
+    Private,
+    /// Nothing: a client read another state after a terminal one.
+    Unseen,
+}
+
+/// What a client knows about a request of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Ack {
+    /// Not sent, or refused.
+    #[default]
+    NotSent,
+    /// Sent; the response was lost or failed.
+    Unknown,
+    /// Sent, and confirmed.
+    Confirmed,
+}
+
+/// A task id that a client received, and what must come of it.
+#[derive(Clone, Debug)]
+pub(super) struct Promise {
+    pub(super) id: TaskId,
+    pub(super) owner: Owner,
+    pub(super) expected: Expected,
+    /// How long the job takes by itself.
+    pub(super) takes: Duration,
+    /// When the call was made, by the world's clock.
+    pub(super) called_at: Timestamp,
+    pub(super) once: Option<String>,
+    /// The first terminal state that was read.
+    pub(super) ended: Option<Outcome>,
+    /// True once a cancel was sent.
+    pub(super) cancelled: bool,
+    /// Whether its owner declined the start.
+    pub(super) declined: Ack,
+    /// Whether its owner accepted the start.
+    pub(super) consented: Ack,
+    /// True if the tool requires consent.
+    pub(super) asks_consent: bool,
+    /// True once an operator abandoned it.
+    pub(super) given_up: bool,
+}
+
+impl Promise {
+    /// The task of a call, before any other request.
+    pub(super) fn of(id: TaskId, planned: &Planned, called_at: Timestamp) -> Self {
+        Self {
+            id,
+            owner: planned.call.owner.clone(),
+            expected: planned.expected.clone(),
+            takes: planned.takes,
+            called_at,
+            once: planned.call.once.as_ref().map(|once| once.key.clone()),
+            ended: None,
+            cancelled: false,
+            declined: Ack::NotSent,
+            consented: Ack::NotSent,
+            asks_consent: planned.call.confirm.is_some(),
+            given_up: false,
+        }
+    }
+}
+
+/// The last state of a row.
+#[derive(Clone, Debug)]
+pub(super) struct Snapshot {
+    pub(super) task: Task,
+    pub(super) output: Option<Output>,
+    /// When it was first read as ended, by the world's clock.
+    pub(super) ended_at: Option<Timestamp>,
+}
+
+/// Everything that is recorded in a world.
+#[derive(Default)]
+pub(super) struct Record {
+    pub(super) promises: Vec<Promise>,
+    /// The answers sent for each task, each with a unique number.
+    pub(super) answers: HashMap<TaskId, Vec<(u64, Ack)>>,
+    /// Tasks whose result was delivered to a plain call, and when that was committed.
+    pub(super) delivered: HashMap<TaskId, Timestamp>,
+    /// The last snapshot of each task, also after its row was deleted.
+    pub(super) snapshots: HashMap<TaskId, Snapshot>,
+    /// Deleted rows whose deletion was checked.
+    pub(super) deleted: HashSet<TaskId>,
+    /// The rows in the store at the last check.
+    pub(super) present: HashSet<TaskId>,
+}
+
+/// Shared by all clients of a world.
+pub(super) type Shared = Arc<Mutex<Record>>;
+
+impl Record {
+    /// Updates every promise of this task.
+    pub(super) fn with(&mut self, id: &TaskId, note: impl Fn(&mut Promise)) {
+        self.promises.iter_mut().filter(|promise| promise.id == *id).for_each(note);
+    }
+
+    /// A client read this.
+    pub(super) fn read(&mut self, task: &Task) {
+        self.with(&task.id, |promise| promise.ended = promise.ended.or(task.outcome()));
+    }
+}

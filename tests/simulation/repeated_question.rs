@@ -1,0 +1,38 @@
+//! A job asks twice under one question id, as the gates of some engines do. The second question is a new one, even if the
+//! first poll after the answer came within the adapter's list lag.
+
+use std::time::Duration;
+
+use serde_json::json;
+use taskbridge::tasks::task::Outcome;
+use taskbridge_sdk::Answer;
+
+use super::engines::LIST_LAG;
+use super::node::LEASE;
+use super::place::{Place, call_with};
+
+#[tokio::test(start_paused = true)]
+async fn second_question_under_one_id_is_asked() {
+    let place = Place::new();
+    let node = place.start("one").await;
+    let form = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
+    let question = json!({"message": "go on?", "schema": form, "at_once": true, "times": 2});
+    let called = node.service.call(call_with(json!({"delay_ms": 1_000, "question": question}))).await;
+    let id = called.expect("the store is there").into_task().id;
+    let mut keys = Vec::new();
+    for _ in 0..2 {
+        // Polls are seconds apart, so that several come within the lag.
+        tokio::time::sleep(LIST_LAG + LEASE).await;
+        let task = place.row(&id).await;
+        let asked = task.open_questions().next().unwrap_or_else(|| panic!("nothing is asked: {task:?}"));
+        keys.push(asked.key.clone());
+        let yes = Answer::Accept(serde_json::Map::from_iter([("n".to_owned(), keys.len().into())]));
+        let answered = node.service.answer(&task.owner, &id, &asked.key, yes).await;
+        answered.expect("the question is open");
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    assert_ne!(keys[0], keys[1]);
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    let task = place.row(&id).await;
+    assert_eq!(task.outcome(), Some(Outcome::Succeeded), "{task:?}");
+}

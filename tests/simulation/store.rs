@@ -1,0 +1,410 @@
+//! The real store with a point before and after every touch, behind what befalls the way to it. It notes which leases
+//! it gives, and asks [`PlantedBug`] how a planted bug would have it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use taskbridge::clock::Clock;
+use taskbridge::tasks::history::Entry;
+use taskbridge::tasks::notices::Notice;
+use taskbridge::tasks::store::{
+    Change, ClaimRequest, Claimed, Counts, Durations, Facts, Forget, Found, Group, Groups, Hint, Hints,
+    History, Holder, Inserted, Keys, Lease, NewTask, Notices, OpenJob, Owed, Position, Queue, Reach, Result,
+    Served, Sessions, Setting, Settings, Store, Tally, TaskStore, Time, Updated,
+};
+use taskbridge::tasks::task::{Job, Owner, Task, TaskId};
+use taskbridge_sdk::{JobKey, Output, Timestamp};
+
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use super::bugs::Bug;
+use super::hints::HintPort;
+use super::leases::Leases;
+use super::node::LEASE;
+use super::planted::PlantedBug;
+use super::points::Points;
+use super::store_faults::StoreFaults;
+
+/// The store of one process.
+pub(super) struct PointedStore {
+    pub(super) inner: Arc<dyn Store>,
+    pub(super) points: Arc<Points>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) leases: Arc<Leases>,
+    pub(super) store_faults: Arc<StoreFaults>,
+    pub(super) planted: PlantedBug,
+    pub(super) connections: Semaphore,
+    pub(super) hints: HintPort,
+}
+
+/// The connections of one process: as few as can be, so that one that is kept is missed.
+pub(super) const CONNECTIONS: usize = 2;
+
+impl PointedStore {
+    fn has(&self, bug: Bug) -> bool {
+        self.planted.bug == Some(bug)
+    }
+
+    async fn before(&self) {
+        self.points.pass().await;
+        for new in self.planted.take_unwritten() {
+            let _ = self.inner.insert(new).await;
+        }
+    }
+
+    /// A read has a connection for as long as it takes, and is only done when it is polled again: whoever leaves it alone
+    /// keeps the connection from all others.
+    async fn before_read(&self) -> Result<SemaphorePermit<'_>> {
+        let connection = self.connections.acquire().await.expect("nobody closes it");
+        self.before().await;
+        self.store_faults.read()?;
+        Ok(connection)
+    }
+
+    /// A write waits for a connection, and then goes on whether it is polled or not.
+    async fn before_write(&self) -> Result<()> {
+        drop(self.connections.acquire().await.expect("nobody closes it"));
+        self.before().await;
+        self.store_faults.write()
+    }
+
+    async fn after_write<T>(&self, answer: Result<T>) -> Result<T> {
+        self.points.pass().await;
+        self.store_faults.answered(answer).await
+    }
+
+    fn note_lease(&self, key: &JobKey, lease: Lease<'_>) {
+        match lease {
+            Lease::Keep => {}
+            Lease::Release(holder) => self.leases.release(key, holder),
+            Lease::Hold(holder, lease) => self.leases.take(key, holder, self.clock.now(), lease),
+        }
+    }
+}
+
+#[async_trait]
+impl TaskStore for PointedStore {
+    async fn insert(&self, new: NewTask) -> Result<Inserted> {
+        self.before_write().await?;
+        let new = self.planted.new_task(&*self.inner, new).await;
+        if self.has(Bug::AnsweredBeforeCommit) && new.once.is_none() {
+            return Ok(self.planted.answer_unwritten(new));
+        }
+        let (lease, again) = (new.lease.clone(), self.planted.again(&new));
+        let refused = self.has(Bug::RefusalIgnored).then(|| new.clone());
+        let inserted = self.inner.insert(new).await;
+        if let Ok(Inserted::Created(task)) = &inserted {
+            self.hints.send(task);
+            if let Some((holder, lease)) = lease {
+                self.leases.take(&task.key, &holder, self.clock.now(), lease);
+            }
+        }
+        let inserted = self.planted.queue_refused(&*self.inner, inserted, refused).await;
+        let answer = self.after_write(inserted).await;
+        match (answer, again) {
+            (Err(_), Some(again)) => self.inner.insert(again).await,
+            (answer, _) => answer,
+        }
+    }
+
+    async fn get(&self, id: &TaskId, within: Option<Reach<'_>>) -> Result<Option<Task>> {
+        let _connection = self.before_read().await?;
+        let owner = within.map(|reach| reach.owner);
+        let asked_for = within.filter(|_| !self.has(Bug::OwnerIgnored));
+        let task = self.inner.get(id, asked_for).await;
+        self.points.pass().await;
+        Ok(self.planted.read(task?, owner))
+    }
+
+    async fn output(&self, id: &TaskId) -> Result<Option<Output>> {
+        let _connection = self.before_read().await?;
+        self.inner.output(id).await
+    }
+
+    async fn output_within(&self, id: &TaskId, most: usize) -> Result<Found> {
+        let _connection = self.before_read().await?;
+        self.inner.output_within(id, most).await
+    }
+
+    async fn list(&self, owner: &Owner, after: Option<&Position>, limit: usize) -> Result<Vec<Task>> {
+        let _connection = self.before_read().await?;
+        self.inner.list(owner, after, limit).await
+    }
+
+    async fn of_session(&self, session: &str) -> Result<Vec<Task>> {
+        let _connection = self.before_read().await?;
+        self.inner.of_session(session).await
+    }
+
+    async fn update(&self, change: Change<'_>) -> Result<Updated> {
+        if let Err(away) = self.before_write().await {
+            return if self.has(Bug::WriteTakenForMade) {
+                Ok(Updated::Written(change.task.version + 1))
+            } else {
+                Err(away)
+            };
+        }
+        let before = self.inner.get(&change.task.id, None).await?;
+        let was_pending = before.as_ref().is_some_and(|task| matches!(task.job, Job::Pending { .. }));
+        if self.has(Bug::IntentNotCommitted) && was_pending && matches!(change.task.job, Job::Starting { .. })
+        {
+            return Ok(Updated::Written(change.task.version));
+        }
+        if self.planted.loses_write() {
+            return Ok(Updated::Written(change.task.version + 1));
+        }
+        let mut task = self.planted.written(change.task, before.as_ref());
+        if self.has(Bug::NoFence)
+            && let Some(before) = &before
+        {
+            task.version = before.version;
+        }
+        let limits = self.planted.limits(&*self.inner, &task.id, change.limits.to_vec()).await;
+        let swapped = self.planted.output(change.output);
+        let output = swapped.as_ref().filter(|_| !self.has(Bug::OutputForgotten));
+        let given = change.lease;
+        let lease = match given {
+            Lease::Hold(..) if self.has(Bug::LostLeaseKept) => Lease::Keep,
+            lease => lease,
+        };
+        let forgets = self.has(Bug::NoticeForgotten) && change.task.has_ended();
+        let notices = if forgets { &[] } else { change.notices };
+        let change = Change { notices, task: &task, output, limits: &limits, lease, ..change };
+        let updated = self.inner.update(change).await;
+        if matches!(updated, Ok(Updated::Written(_))) {
+            self.note_lease(&task.key, given);
+            self.hints.send(&task);
+        }
+        self.after_write(updated).await
+    }
+
+    async fn claim(&self, holder: &Holder, lease: Duration, request: &ClaimRequest) -> Result<Claimed> {
+        self.before_write().await?;
+        let claimed = self.inner.claim(holder, self.planted.lease(lease), request).await;
+        for task in claimed.iter().flat_map(|claimed| &claimed.tasks) {
+            self.leases.take(&task.key, holder, self.clock.now(), lease);
+        }
+        let Claimed { tasks, cursor } = self.after_write(claimed).await?;
+        let now = self.inner.now().await?;
+        Ok(Claimed { tasks: tasks.into_iter().map(|task| self.planted.claimed(task, now)).collect(), cursor })
+    }
+
+    async fn list_due(
+        &self,
+        served: &Served,
+        after: Option<&(Timestamp, TaskId)>,
+        limit: usize,
+    ) -> Result<Vec<Task>> {
+        let _connection = self.before_read().await?;
+        self.inner.list_due(served, after, limit).await
+    }
+
+    async fn adopt(&self, served: &Served) -> Result<Vec<(String, u64)>> {
+        self.before_write().await?;
+        let adopted = self.inner.adopt(served).await;
+        self.after_write(adopted).await
+    }
+
+    async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize> {
+        self.before_write().await?;
+        self.planted.purge(&*self.inner).await;
+        self.inner.purge(now, limit).await
+    }
+
+    async fn next_due(&self, served: &[Served]) -> Result<Vec<Option<Timestamp>>> {
+        let _connection = self.before_read().await?;
+        self.planted.between(&*self.inner, served).await;
+        self.inner.next_due(served).await
+    }
+}
+
+#[async_trait]
+impl Queue for PointedStore {
+    async fn heads(&self, served: &[Served]) -> Result<Vec<Task>> {
+        let _connection = self.before_read().await?;
+        self.inner.heads(served).await
+    }
+
+    async fn ahead(&self, task: &Task) -> Result<u64> {
+        let _connection = self.before_read().await?;
+        self.inner.ahead(task).await
+    }
+}
+
+#[async_trait]
+impl Groups for PointedStore {
+    async fn hold(&self, holder: &Holder, lease: Duration, served: &[Served]) -> Result<Vec<Group>> {
+        self.before_write().await?;
+        let real = if self.has(Bug::GroupWatchedTwice) { Duration::ZERO } else { lease };
+        let held = self.inner.hold(holder, real, served).await.map(|held| self.planted.groups(holder, held));
+        if let Ok(held) = &held {
+            // Engines that differ are watched independently of each other.
+            let name =
+                |group: &Group| served.iter().find(|s| s.backend == group.backend).map(Served::lease_name);
+            let named =
+                held.iter().map(|group| Group { backend: name(group).unwrap_or_default(), ..group.clone() });
+            self.leases.watch(&named.collect::<Vec<_>>(), holder, self.clock.now(), lease);
+        }
+        self.after_write(held).await
+    }
+
+    async fn leave(&self, holder: &Holder) -> Result<()> {
+        self.before_write().await?;
+        let done = self.inner.leave(holder).await;
+        self.leases.leave(holder);
+        self.after_write(done).await
+    }
+
+    async fn let_go(&self, holder: &Holder) -> Result<()> {
+        self.before_write().await?;
+        if self.has(Bug::LetsGoOfAll) {
+            for other in self.leases.holders() {
+                self.inner.let_go(&other).await?;
+            }
+        }
+        let done = self.inner.let_go(holder).await;
+        self.leases.let_go(holder);
+        self.after_write(done).await
+    }
+
+    async fn open_jobs(
+        &self,
+        group: &Group,
+        identity: Option<&str>,
+        opened_since: Timestamp,
+    ) -> Result<Vec<OpenJob>> {
+        let _connection = self.before_read().await?;
+        let recently = self.clock.now() - LEASE;
+        let since = if self.has(Bug::TakeoverForgets) { opened_since.max(recently) } else { opened_since };
+        self.inner.open_jobs(group, identity, since).await
+    }
+
+    async fn wanted(&self, group: &Group) -> Result<Vec<TaskId>> {
+        let _connection = self.before_read().await?;
+        self.inner.wanted(group).await
+    }
+}
+
+/// What receivers are owed is looked at from outside, in the end.
+#[async_trait]
+impl Notices for PointedStore {
+    async fn take_notices(
+        &self,
+        receiver: &str,
+        holder: &Holder,
+        lease: Duration,
+        limit: usize,
+    ) -> Result<Vec<Owed>> {
+        self.inner.take_notices(receiver, holder, lease, limit).await
+    }
+
+    async fn strike(&self, notice: &Notice) -> Result<()> {
+        self.inner.strike(notice).await
+    }
+
+    async fn put_off(&self, notice: &Notice, holder: &Holder, pause: Duration) -> Result<()> {
+        self.inner.put_off(notice, holder, pause).await
+    }
+
+    async fn forget_notices(&self, which: Forget<'_>, before: Timestamp) -> Result<usize> {
+        self.inner.forget_notices(which, before).await
+    }
+}
+
+#[async_trait]
+impl History for PointedStore {
+    async fn entries(&self, id: &TaskId) -> Result<Vec<Entry>> {
+        let _connection = self.before_read().await?;
+        self.inner.entries(id).await
+    }
+
+    async fn forget(&self, before: Timestamp, limit: usize) -> Result<usize> {
+        self.before_write().await?;
+        self.inner.forget(before, limit).await
+    }
+}
+
+#[async_trait]
+impl Durations for PointedStore {
+    async fn record(&self, tool: &str, took: Duration) -> Result<()> {
+        self.before_write().await?;
+        self.inner.record(tool, took).await
+    }
+
+    async fn typical(&self, tool: &str) -> Result<Option<Duration>> {
+        let _connection = self.before_read().await?;
+        self.inner.typical(tool).await
+    }
+}
+
+#[async_trait]
+impl Sessions for PointedStore {
+    async fn end(&self, nonce: &str, forget_after: Timestamp) -> Result<()> {
+        self.inner.end(nonce, forget_after).await
+    }
+
+    async fn has_ended(&self, nonce: &str) -> Result<bool> {
+        self.inner.has_ended(nonce).await
+    }
+
+    async fn settings(&self, nonce: &str) -> Result<Option<Settings>> {
+        self.inner.settings(nonce).await
+    }
+
+    async fn set(&self, nonce: &str, setting: Setting, forget_after: Timestamp) -> Result<Option<Settings>> {
+        self.inner.set(nonce, setting, forget_after).await
+    }
+}
+
+#[async_trait]
+impl Keys for PointedStore {
+    async fn seal_key(&self, fresh: [u8; 32]) -> Result<[u8; 32]> {
+        self.inner.seal_key(fresh).await
+    }
+}
+
+#[async_trait]
+impl Time for PointedStore {
+    async fn now(&self) -> Result<Timestamp> {
+        let _connection = self.before_read().await?;
+        self.inner.now().await
+    }
+
+    async fn shorten_leases(&self, longest: Duration) -> Result<()> {
+        if self.has(Bug::LeasesOutlastLeap) {
+            return Ok(());
+        }
+        self.inner.shorten_leases(longest).await
+    }
+}
+
+#[async_trait]
+impl Facts for PointedStore {
+    async fn fact(&self, name: &str) -> Result<Option<String>> {
+        self.inner.fact(name).await
+    }
+
+    async fn set_fact(&self, name: &str, value: &str) -> Result<()> {
+        self.inner.set_fact(name, value).await
+    }
+}
+
+#[async_trait]
+impl Tally for PointedStore {
+    async fn tally(&self) -> Result<Counts> {
+        let _connection = self.before_read().await?;
+        self.inner.tally().await
+    }
+}
+
+#[async_trait]
+impl Hints for PointedStore {
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    async fn changed_elsewhere(&self) -> Vec<Hint> {
+        self.hints.next().await
+    }
+}

@@ -1,0 +1,340 @@
+//! A world of one seed: its processes, engines and clocks, and the phases of a run. The steps are in `steps`, the checks in
+//! `checks` and `ends`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use serde_json::json;
+use taskbridge::clock::{Clock, System};
+use taskbridge::store::sqlite::{Mode as StoreMode, SqliteStore};
+use taskbridge::tasks::store::Store;
+use taskbridge::tasks::task::TaskId;
+use taskbridge_sdk::sim::Mode;
+use taskbridge_sdk::{Backend, Timestamp};
+use tokio::sync::Semaphore;
+
+use super::bugs::Bug;
+use super::checks;
+use super::clocks::{SettableClock, WorldClock};
+use super::ends;
+use super::engines::{CALM, Engine, ROUGH, SIM};
+use super::hints::HintBus;
+use super::leases::Leases;
+use super::node::{Node, Parts, TICK, Way};
+use super::plan::{Among, Plan};
+use super::planted::{Common, PlantedBug};
+use super::points::Points;
+use super::postgres::Database;
+use super::record::Shared;
+use super::rng::Rng;
+use super::store::{CONNECTIONS, PointedStore};
+use super::store_faults::StoreFaults;
+
+/// After so many minutes without a new fault, what was cancelled before them has stopped.
+const QUIET: u64 = 12;
+const QUIET_FOR: Duration = Duration::from_secs(QUIET * 60);
+/// The longest that a world may take to come to rest, in minutes: longer than any deadline, and than what delays it.
+const REST: u64 = 150;
+
+/// A file without rows. Every world begins with one, and to make its tables takes longer than to copy it.
+fn empty_store() -> &'static [u8] {
+    static EMPTY: OnceLock<Vec<u8>> = OnceLock::new();
+    EMPTY.get_or_init(|| {
+        let dir = tempfile::tempdir().expect("there is a temporary folder");
+        let file = dir.path().join("tasks.db");
+        drop(SqliteStore::open(&file, System::clock(), StoreMode::Inline).expect("a new file can be opened"));
+        fs::read(&file).expect("what was written can be read")
+    })
+}
+
+/// A store over the database, or over the file if there is none, by this clock.
+fn open(file: &Path, database: Option<&Database>, clock: &Arc<dyn Clock>) -> Arc<dyn Store> {
+    if let Some(database) = database {
+        return database.open(clock);
+    }
+    let store = SqliteStore::open(file, Arc::clone(clock), StoreMode::Inline);
+    Arc::new(store.expect("the file can be opened"))
+}
+
+/// A world of one seed.
+pub(super) struct World {
+    pub(super) plan: Plan,
+    pub(super) rng: Arc<Rng>,
+    pub(super) engines: Vec<Engine>,
+    /// What the second machine is connected to under the name of another's engine.
+    pub(super) foreign: Option<Engine>,
+    /// The clock that nobody sets.
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) store_clock: Arc<SettableClock>,
+    file: PathBuf,
+    database: Option<Arc<Database>>,
+    _dir: tempfile::TempDir,
+    pub(super) machines: Vec<Machine>,
+    born: u32,
+    pub(super) leases: Arc<Leases>,
+    common: Arc<Common>,
+    bus: Arc<HintBus>,
+    pub(super) record: Shared,
+    pub(super) calls: u32,
+    /// When the store's clock was last set, by the clock that nobody sets.
+    pub(super) stepped_at: Option<Timestamp>,
+    /// When a process was last started.
+    pub(super) last_born_at: Timestamp,
+    /// When the rows were last looked at, by both clocks.
+    pub(super) looked_at: (Timestamp, Timestamp),
+    /// A look at the rows from outside of all processes.
+    pub(super) outside: Arc<dyn Store>,
+}
+
+/// Where a process runs.
+pub(super) struct Machine {
+    pub(super) node: Option<Node>,
+    pub(super) clock: Arc<SettableClock>,
+    pub(super) store_faults: Arc<StoreFaults>,
+    /// Its ways to the engines.
+    pub(super) is_cut: [Arc<AtomicBool>; 3],
+    /// The engines that its config names.
+    pub(super) knows: [bool; 3],
+}
+
+impl World {
+    pub(super) fn new(seed: u64, plan: Plan) -> Self {
+        let dir = tempfile::tempdir().expect("there is a temporary folder");
+        let file = dir.path().join("tasks.db");
+        fs::write(&file, empty_store()).expect("a temporary file can be written");
+        let clock: Arc<dyn Clock> = Arc::new(WorldClock::new());
+        let store_clock = SettableClock::right(Arc::clone(&clock));
+        let by: Arc<dyn Clock> = store_clock.clone();
+        let database = Database::empty(plan.kind);
+        let outside = open(&file, database.as_deref(), &by);
+        let machine = || Machine {
+            node: None,
+            clock: SettableClock::right(Arc::clone(&clock)),
+            store_faults: Arc::default(),
+            is_cut: Default::default(),
+            knows: [true; 3],
+        };
+        let foreign = plan.skew && plan.among != Among::One;
+        Self {
+            plan,
+            rng: Arc::new(Rng::new(seed)),
+            engines: vec![
+                Engine::new(SIM, None, plan.mode),
+                Engine::new(ROUGH, None, plan.mode),
+                Engine::new(CALM, Some("the calm one"), Mode::Keyed),
+            ],
+            foreign: foreign.then(|| Engine::new(CALM, Some("another"), Mode::Keyed)),
+            machines: (0..plan.among.count()).map(|_| machine()).collect(),
+            looked_at: (clock.now(), clock.now()),
+            last_born_at: clock.now(),
+            clock,
+            store_clock,
+            file,
+            database,
+            _dir: dir,
+            born: 0,
+            leases: Arc::default(),
+            common: Arc::default(),
+            bus: Arc::default(),
+            record: Shared::default(),
+            calls: 0,
+            stepped_at: None,
+            outside,
+        }
+    }
+
+    /// Lives through it, and returns what it came to. `Err` tells the first breach, and what happened to the task that it
+    /// names.
+    pub(super) async fn run(mut self) -> Result<String, String> {
+        match self.live().await {
+            Err(breach) => Err(self.with_history(breach).await),
+            came_to => came_to,
+        }
+    }
+
+    async fn live(&mut self) -> Result<String, String> {
+        for at in 0..self.machines.len() {
+            if self.plan.among == Among::Replicas {
+                self.machines[at].clock.set_by_chance(&self.rng);
+            }
+            self.start_node(at).await;
+        }
+        for _ in 0..80 {
+            if self.plan.among == Among::Replicas {
+                self.befall();
+            }
+            self.step().await?;
+            self.bury()?;
+            self.check_now().await?;
+        }
+        self.clear_up().await;
+        self.calm_engine_is_quick().await?;
+        self.come_to_rest().await
+    }
+
+    /// No more faults, but that one engine hangs.
+    async fn clear_up(&mut self) {
+        self.set_store_clock(0);
+        self.engines[0].sim.set_outage(false);
+        self.engines.iter().for_each(|engine| engine.faults.calm());
+        self.engines[1].faults.hang(self.plan.rough);
+        for at in 0..self.machines.len() {
+            let machine = &mut self.machines[at];
+            machine.store_faults.calm();
+            machine.knows = [true; 3];
+            machine.is_cut.iter().for_each(|cut| cut.store(false, Ordering::Relaxed));
+            machine.node.iter().for_each(|node| node.reload(|_| true));
+            self.with_points(at, |points, _| points.freeze(false));
+            self.start_node(at).await;
+        }
+    }
+
+    /// While one engine hangs, another gets its jobs as quickly as ever.
+    async fn calm_engine_is_quick(&mut self) -> Result<(), String> {
+        tokio::time::sleep(Duration::from_secs(120)).await;
+        self.bury()?;
+        for at in 0..self.machines.len() {
+            self.start_node(at).await;
+            self.calls += 1;
+            let call = self.calm_call(json!({"delay_ms": 0}));
+            let service = self.service(at).ok_or("no process can be started")?;
+            let key = service.call(call).await.map_err(|error| error.to_string())?.into_task().key;
+            tokio::time::sleep(2 * TICK).await;
+            if self.engines.iter().chain(&self.foreign).all(|engine| engine.sim.starts(&key) == 0) {
+                return Err(format!("a job of an engine that is well waits for more than {:?}", 2 * TICK));
+            }
+        }
+        self.engines[1].faults.hang(false);
+        Ok(())
+    }
+
+    /// Everything that was promised must come true.
+    async fn come_to_rest(&mut self) -> Result<String, String> {
+        for minute in 0..REST {
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            self.bury()?;
+            for at in 0..self.machines.len() {
+                self.start_node(at).await;
+                self.answer(at).await;
+            }
+            self.check_now().await?;
+            self.answer_all(0).await;
+            if minute == QUIET {
+                checks::stopped(self, &self.rows().await, self.clock.now() - QUIET_FOR)?;
+            }
+            if self.rows().await.iter().all(|task| task.due_at.is_none()) {
+                return self.rest().await;
+            }
+        }
+        let stuck = self.rows().await.into_iter().find(|task| task.due_at.is_some() || !task.has_ended());
+        Err(format!("a task did not come to rest in {REST} minutes: {stuck:?}"))
+    }
+
+    /// Nothing is owed any more, and nobody asks any engine about any job.
+    async fn rest(&mut self) -> Result<String, String> {
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        let looks = |world: &Self| world.engines.iter().map(|engine| engine.faults.looks()).sum::<u64>();
+        let before = looks(self);
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        self.check_now().await?;
+        if looks(self) != before {
+            return Err("jobs are looked at whose tasks have all ended".to_owned());
+        }
+        ends::at_rest(self, &*self.outside).await?;
+        let record = self.record.lock();
+        let mut seen: Vec<_> = record.snapshots.values().map(|seen| &seen.task).collect();
+        seen.sort_by_key(|task| task.id.as_str().to_owned());
+        Ok(format!("{seen:?} {:?}", record.promises))
+    }
+
+    /// Starts a process where there is none.
+    pub(super) async fn start_node(&mut self, at: usize) {
+        if self.machines[at].node.is_some() {
+            return;
+        }
+        self.born += 1;
+        let process = format!("process-{}", self.born);
+        let bug = self.plan.bug;
+        let points = Points::new(Arc::clone(&self.rng));
+        let Machine { clock: own, store_faults, is_cut, knows, .. } = &self.machines[at];
+        let own: Arc<dyn Clock> = own.clone();
+        let by: Arc<dyn Clock> = self.store_clock.clone();
+        let stores = if bug == Some(Bug::LeaseByOwnClock) { &own } else { &by };
+        let store = PointedStore {
+            inner: open(&self.file, self.database.as_deref(), stores),
+            points: Arc::clone(&points),
+            clock: Arc::clone(&self.clock),
+            leases: Arc::clone(&self.leases),
+            store_faults: Arc::clone(store_faults),
+            planted: PlantedBug::new(bug, process.clone(), Arc::clone(&self.common), &self.file),
+            connections: Semaphore::new(CONNECTIONS),
+            hints: self.bus.open(self.plan.hints),
+        };
+        let way = |(n, engine): (usize, &Engine)| {
+            let theirs = self.foreign.as_ref().filter(|foreign| at == 1 && foreign.name == engine.name);
+            let engine = theirs.unwrap_or(engine);
+            let backend: Arc<dyn Backend> = engine.sim.backend();
+            Way {
+                name: engine.name,
+                backend,
+                identity: engine.identity,
+                faults: Arc::clone(&engine.faults),
+                is_cut: Arc::clone(&is_cut[n]),
+                is_known: knows[n],
+            }
+        };
+        let parts = Parts {
+            name: process,
+            store: Arc::new(store),
+            reach: self.engines.iter().enumerate().map(way).collect(),
+            clock: own,
+            world: Arc::clone(&self.clock),
+            leases: Arc::clone(&self.leases),
+            entropy: Arc::clone(&self.rng) as _,
+            points,
+            bug,
+        };
+        self.machines[at].node = Node::start(parts).await;
+        self.last_born_at = self.clock.now();
+    }
+
+    /// The process there, if it serves clients.
+    pub(super) fn serving(&self, at: usize) -> Option<&Node> {
+        self.machines[at].node.as_ref().filter(|node| !node.is_stopping())
+    }
+
+    /// Removes processes that have ended. `Err` if one did although nobody ended it.
+    fn bury(&mut self) -> Result<(), String> {
+        for machine in &mut self.machines {
+            if machine.node.as_ref().is_some_and(Node::has_fallen) {
+                return Err("a process ended by itself".to_owned());
+            }
+            machine.node.take_if(|node| node.is_over());
+        }
+        Ok(())
+    }
+
+    pub(super) fn with_points(&self, at: usize, act: impl Fn(&Points, &Rng)) {
+        if let Some(node) = &self.machines[at].node {
+            act(&node.points, &self.rng);
+        }
+    }
+
+    /// Sets the store's clock to so much more than the right time.
+    pub(super) fn set_store_clock(&mut self, ahead_ms: i64) {
+        let before = self.store_clock.now();
+        self.store_clock.set(ahead_ms);
+        if self.store_clock.now() != before {
+            self.stepped_at = Some(self.clock.now());
+            self.leases.clock_was_set(self.clock.now());
+        }
+    }
+}
+
+/// Names a task in a breach.
+pub(super) fn name(id: &TaskId) -> String {
+    format!("task {id:?}")
+}
