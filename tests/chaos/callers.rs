@@ -3,14 +3,14 @@
 //! under the idempotency key that it had. Any other answer that is not the expected one fails the run.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
-use tokio::sync::watch;
+use tokio::time::Instant;
 
+use super::load::{Load, Phase};
 use super::plan::{Ending, Manner, Plan, Speaker};
 use super::world::World;
 use crate::support::{Client, Fault, Modern, Random, text};
@@ -21,18 +21,11 @@ const PROMPT: Duration = Duration::from_secs(10);
 /// The same of an answer that is waited for.
 const PATIENT: Duration = Duration::from_secs(20);
 
+/// How long what is owed may take when nothing breaks any more.
+pub(super) const REST: Duration = Duration::from_secs(120);
+
 /// From one poll to the next.
 const POLL: Duration = Duration::from_millis(200);
-
-/// Who calls, and how far they are.
-pub(super) struct Load {
-    pub(super) calls: usize,
-    callers: usize,
-    seed: u64,
-    next: AtomicUsize,
-    begun: watch::Sender<usize>,
-    allowed: watch::Sender<usize>,
-}
 
 /// A call that came to its end.
 #[derive(Clone, Debug)]
@@ -41,47 +34,30 @@ pub(super) struct Done {
     /// Its task, if the client was told of one.
     pub(super) task: Option<String>,
     pub(super) ending: Ending,
+    /// How long it took beyond the length of its job.
+    pub(super) overhead: Duration,
+    /// The phase in which it began and ended, if that is one.
+    pub(super) phase: Option<Phase>,
 }
 
-impl Load {
-    pub(super) fn new(calls: usize, callers: usize, seed: u64) -> Self {
-        let (next, begun, allowed) = (AtomicUsize::new(0), watch::Sender::new(0), watch::Sender::new(0));
-        Self { calls, callers, seed, next, begun, allowed }
-    }
-
-    /// Lets this many calls be made in all.
-    pub(super) fn allow(&self, calls: usize) {
-        self.allowed.send_modify(|allowed| *allowed = calls.min(self.calls).max(*allowed));
-    }
-
-    /// Waits until this many calls were begun.
-    pub(super) async fn until(&self, calls: usize) {
-        let reached = self.begun.subscribe().wait_for(|begun| *begun >= calls.min(self.calls)).await.is_ok();
-        assert!(reached);
-    }
-
-    async fn next(&self) -> Option<Plan> {
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
-        if number >= self.calls {
-            return None;
-        }
-        let allowed = self.allowed.subscribe().wait_for(|allowed| *allowed > number).await.is_ok();
-        assert!(allowed);
-        self.begun.send_modify(|begun| *begun += 1);
-        Some(Plan::of(self.seed, number))
-    }
-}
-
-/// Makes all calls and follows each to its end.
+/// Makes all calls and follows each to its end, and one call more that runs beside all others.
 pub(super) async fn call_all(world: &Arc<World>, load: &Load) -> Vec<Done> {
-    let first = Client::open(&world.next()).await.unwrap();
+    let first = Caller::first(world).await;
+    let companion = first.another(load.seed).await;
+    let plan = Plan::companion(load.calls);
+    let task = companion.start_old(plan).await;
     let mut callers = FuturesUnordered::new();
-    for number in 0..load.callers {
-        let caller = Caller::new(world, &first, load.seed ^ number as u64).await;
+    for (number, lane) in load.callers().enumerate() {
+        let caller = first.another(load.seed ^ number as u64).await;
         callers.push(async move {
             let mut done = Vec::new();
-            while let Some(plan) = load.next().await {
-                done.push(caller.run(plan).await);
+            while let Some(plan) = load.next(lane).await {
+                let (phase, began) = (load.phase(&plan), Instant::now());
+                let (task, ending) = caller.run(plan).await;
+                let overhead = began.elapsed().saturating_sub(plan.length());
+                let phase = phase.filter(|_| phase == load.phase(&plan));
+                load.ended(lane, plan);
+                done.push(Done { plan, task, ending, overhead, phase });
             }
             done
         });
@@ -90,21 +66,30 @@ pub(super) async fn call_all(world: &Arc<World>, load: &Load) -> Vec<Done> {
     while let Some(more) = callers.next().await {
         done.extend(more);
     }
+    // Jobs over which the adapter panics are given up only beside one for which it answers, cancelled ones too.
+    let until = Instant::now() + REST;
+    while world.open_tasks(plan.engine).await > 1 && Instant::now() < until {
+        tokio::time::sleep(POLL).await;
+    }
+    let ending = companion.follow_old(plan, &task).await;
+    done.push(Done { plan, task: Some(task), ending, overhead: Duration::ZERO, phase: None });
     done
 }
 
 /// Makes calls again under their keys, and gives what their clients are told now.
 pub(super) async fn call_again(world: &World, load: &Load, done: &[Done]) -> Vec<Done> {
-    let first = Client::open(&world.next()).await.unwrap();
+    let first = Caller::first(world).await;
     let calls = tokio::sync::Mutex::new(done.iter());
     let mut callers = FuturesUnordered::new();
     for number in 0..load.callers {
-        let (caller, calls) = (Caller::new(world, &first, number as u64).await, &calls);
+        let (caller, calls) = (first.another(number as u64).await, &calls);
         callers.push(async move {
             let mut again = Vec::new();
             loop {
                 let Some(call) = calls.lock().await.next() else { return again };
-                again.push(caller.run(call.plan.waiting()).await);
+                let plan = call.plan.waiting();
+                let (task, ending) = caller.run(plan).await;
+                again.push(Done { plan, task, ending, overhead: Duration::ZERO, phase: None });
             }
         });
     }
@@ -125,14 +110,22 @@ struct Caller<'a> {
 }
 
 impl<'a> Caller<'a> {
-    async fn new(world: &'a World, first: &Client, seed: u64) -> Self {
-        let old = first.another().await.unwrap();
+    async fn first(world: &'a World) -> Self {
+        let old = Client::open(&world.next()).await.unwrap();
         let (new, plain) = (Modern::with_tasks(&world.next()), Modern::without_tasks(&world.next()));
-        Self { world, old, new, plain, random: parking_lot::Mutex::new(Random::new(seed)) }
+        Self { world, old, new, plain, random: parking_lot::Mutex::new(Random::new(0)) }
     }
 
-    async fn run(&self, plan: Plan) -> Done {
-        let (task, ending) = match plan.speaker {
+    /// The same with a session of its own, over the same connections.
+    async fn another(&self, seed: u64) -> Self {
+        let old = self.old.another().await.unwrap();
+        let (new, plain) = (self.new.clone(), self.plain.clone());
+        Self { world: self.world, old, new, plain, random: parking_lot::Mutex::new(Random::new(seed)) }
+    }
+
+    /// Makes one call, and gives the id and the end of its task.
+    async fn run(&self, plan: Plan) -> (Option<String>, Ending) {
+        match plan.speaker {
             Speaker::Old => {
                 let task = self.start_old(plan).await;
                 let ending = self.follow_old(plan, &task).await;
@@ -141,8 +134,7 @@ impl<'a> Caller<'a> {
             Speaker::OldPlain => (None, self.call_old(plan).await),
             Speaker::New => self.call_new(plan).await,
             Speaker::NewPlain => (None, self.call_plain(plan).await),
-        };
-        Done { plan, task, ending }
+        }
     }
 
     /// Makes a request of one replica after the other until one answers.
@@ -275,6 +267,15 @@ impl<'a> Caller<'a> {
             let call = async |url: &str| self.plain.at(url).call(&tool, &arguments, more.clone()).await;
             let result = match self.insist(PATIENT, call).await {
                 Ok(result) => result,
+                // The database's clock stepped ahead meanwhile, and the client does what it is told to.
+                Err(Fault::Refused { message, .. })
+                    if message.contains("`requestState` has expired") && !more["requestState"].is_null() =>
+                {
+                    self.world.count("rounds that began again, since a clock stepped past the state");
+                    let more = more.as_object_mut().unwrap();
+                    more.retain(|name, _| name == "_meta");
+                    continue;
+                }
                 Err(fault) => return of_fault(fault),
             };
             if result["resultType"] == "input_required" {
@@ -313,6 +314,10 @@ fn passing(fault: &Fault) -> Option<&'static str> {
         {
             Some("requests that failed by the store")
         }
+        // A replica that does not have this backend, or does not have it yet.
+        Fault::Refused { code: -32602, message } if message.contains("Unknown tool: \"added_") => {
+            Some("requests to a replica that does not offer the tool")
+        }
         _ => None,
     }
 }
@@ -336,6 +341,7 @@ fn of_fault(fault: Fault) -> Ending {
 fn of_words(words: &str) -> Ending {
     match words {
         _ if words.contains("uncertain") => Ending::Uncertain,
+        _ if words.contains("times in a row while it looked at this job") => Ending::GivenUp,
         _ if words.starts_with("Cancelled: ") => Ending::Cancelled,
         _ => Ending::Other(words.to_owned()),
     }

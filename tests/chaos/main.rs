@@ -1,5 +1,6 @@
 //! Three replicas on one database, under load, while everything that can go wrong does: replicas are killed (-9), frozen past
-//! their leases and resumed, the database is restarted, cut off and runs out of disk, connections are reset, a clock jumps.
+//! their leases and resumed, and get other configs one after the other; the database is restarted, cut off and runs out of
+//! disk; connections are reset; clocks are set, the database's too; one engine hangs, and the adapter of another panics.
 //! Real processes throughout; the jobs run in engines that are processes of their own, write down every start before they
 //! tell of it, and lose some requests and replies themselves.
 //!
@@ -11,9 +12,14 @@
 #![allow(clippy::unwrap_used, reason = "a test that finds nothing to unwrap has failed")]
 
 mod callers;
+mod clock;
+mod config;
 mod disk;
 mod faults;
+mod figures;
+mod load;
 mod plan;
+mod roll;
 #[path = "../it/support/mod.rs"]
 mod support;
 mod verdict;
@@ -32,6 +38,7 @@ async fn every_call_has_one_outcome_whatever_breaks() {
     let sizes = Sizes {
         calls: knob("TASKBRIDGE_CHAOS_CALLS", 240),
         callers: knob("TASKBRIDGE_CHAOS_CALLERS", 24),
+        quiet: knob("TASKBRIDGE_CHAOS_QUIET", 24),
         kills: knob("TASKBRIDGE_CHAOS_KILLS", 3),
         freezes: knob("TASKBRIDGE_CHAOS_FREEZES", 2),
         restarts: knob("TASKBRIDGE_CHAOS_RESTARTS", 1),
@@ -39,13 +46,17 @@ async fn every_call_has_one_outcome_whatever_breaks() {
         resets: knob("TASKBRIDGE_CHAOS_RESETS", 3),
         fills: knob("TASKBRIDGE_CHAOS_FILLS", 1),
         jumps: knob("TASKBRIDGE_CHAOS_JUMPS", 1),
+        hangs: knob("TASKBRIDGE_CHAOS_HANGS", 1),
+        panics: knob("TASKBRIDGE_CHAOS_PANICS", 1),
+        steps: knob("TASKBRIDGE_CHAOS_STEPS", 1),
+        rolls: knob("TASKBRIDGE_CHAOS_ROLLS", 1),
     };
     let seed: u64 = knob("TASKBRIDGE_CHAOS_SEED", 1);
     println!("chaos: {sizes:?}, replay with TASKBRIDGE_CHAOS_SEED={seed}");
     let began = Instant::now();
     let mut random = Random::new(seed);
-    let world = Arc::new(World::begin(&mut random).await);
-    let load = callers::Load::new(sizes.calls, sizes.callers, seed);
+    let world = Arc::new(World::begin(&mut random, sizes.rolls == 0).await);
+    let load = load::Load::new(&sizes, seed);
     let strikes = faults::strike_all(Arc::clone(&world), &load, sizes, random.clone());
     let (done, ()) = tokio::join!(callers::call_all(&world, &load), strikes);
     println!("chaos: the last answer came after {:.1} s", began.elapsed().as_secs_f64());

@@ -1,9 +1,50 @@
 //! What each call is to be, by the seed and its number alone: which client makes it, in which engine its job runs, what the job
 //! does, and how the client goes on. And what must come of it.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::support::Random;
+
+/// Which engine runs the job. Each is a backend of this name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum EngineName {
+    /// Healthy, with idempotency keys.
+    Keyed,
+    /// Healthy, without keys.
+    Unkeyed,
+    /// Hangs now and then: it accepts connections and answers nothing.
+    Hanging,
+    /// Its replies make the adapter panic now and then.
+    Crashing,
+    /// Not in every config: it is added and removed while calls are made.
+    Added,
+}
+
+impl EngineName {
+    pub(super) const ALL: [Self; 5] =
+        [Self::Keyed, Self::Unkeyed, Self::Hanging, Self::Crashing, Self::Added];
+
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Keyed => "keyed",
+            Self::Unkeyed => "unkeyed",
+            Self::Hanging => "hanging",
+            Self::Crashing => "crashing",
+            Self::Added => "added",
+        }
+    }
+
+    pub(super) fn has_keys(self) -> bool {
+        self != Self::Unkeyed
+    }
+
+    /// True if nothing is done to the engine itself.
+    pub(super) fn is_healthy(self) -> bool {
+        matches!(self, Self::Keyed | Self::Unkeyed)
+    }
+}
 
 /// Which client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,13 +77,15 @@ pub(super) enum Work {
     Fails,
     /// Asks a question, and succeeds with the answer.
     Asks,
+    /// The adapter panics at every poll of it.
+    Panics,
 }
 
 /// One call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     pub(super) number: usize,
-    pub(super) keyed: bool,
+    pub(super) engine: EngineName,
     pub(super) speaker: Speaker,
     pub(super) manner: Manner,
     pub(super) work: Work,
@@ -59,6 +102,8 @@ pub(super) enum Ending {
     Cancelled,
     /// Nobody can know whether there is a job.
     Uncertain,
+    /// The adapter panicked too often while it polled the job, so its end is not known.
+    GivenUp,
     /// Anything else, in the words of the server.
     Other(String),
 }
@@ -78,15 +123,42 @@ impl Plan {
             1 | 2 if manner != Manner::Cancel => Work::Asks,
             _ => Work::Succeeds,
         };
+        let healthy = if random.below(2) == 0 { EngineName::Keyed } else { EngineName::Unkeyed };
+        let (delay_ms, cancel_after) = (random.below(3_000), random.below(1_500));
+        let engine = match random.below(24) {
+            0 | 1 => EngineName::Hanging,
+            2 | 3 => EngineName::Crashing,
+            4 => EngineName::Added,
+            _ => healthy,
+        };
+        let work = match (engine, work) {
+            (EngineName::Crashing, Work::Fails) => Work::Panics,
+            _ => work,
+        };
+        Self { number, engine, speaker, manner, work, delay_ms, cancel_after }
+    }
+
+    /// A call whose job runs until it is cancelled. Beside it, a job over which the adapter panics is given up soon.
+    pub(super) fn companion(number: usize) -> Self {
         Self {
             number,
-            keyed: random.below(2) == 0,
-            speaker,
-            manner,
-            work,
-            delay_ms: random.below(3_000),
-            cancel_after: random.below(1_500),
+            engine: EngineName::Crashing,
+            speaker: Speaker::Old,
+            manner: Manner::Cancel,
+            work: Work::Succeeds,
+            delay_ms: 10 * 3_600_000,
+            cancel_after: 0,
         }
+    }
+
+    /// How long its job works.
+    pub(super) fn length(&self) -> Duration {
+        Duration::from_millis(self.delay_ms)
+    }
+
+    /// True if the time that it takes says how healthy engines are served: nobody is waited for but the engine.
+    pub(super) fn is_measured(&self) -> bool {
+        self.engine.is_healthy() && self.manner != Manner::Cancel && self.work != Work::Asks
     }
 
     /// The words that belong to this call alone: its idempotency key, and what its job says.
@@ -95,11 +167,12 @@ impl Plan {
     }
 
     pub(super) fn tool(&self) -> String {
-        let engine = if self.keyed { "keyed" } else { "unkeyed" };
+        let engine = self.engine.as_str();
         let work = match self.work {
             Work::Succeeds => "succeeds",
             Work::Fails => "fails",
             Work::Asks => "asks",
+            Work::Panics => "panics",
         };
         format!("{engine}_{work}")
     }
@@ -127,7 +200,7 @@ impl Plan {
     pub(super) fn expected(&self) -> Ending {
         let name = self.name();
         match self.work {
-            Work::Succeeds => Ending::Succeeded(name),
+            Work::Succeeds | Work::Panics => Ending::Succeeded(name),
             Work::Fails => Ending::Failed(name),
             Work::Asks => {
                 let answer = json!({"answer": {"name": name}});

@@ -1,34 +1,36 @@
 //! What must have come of it. The engines' own journals say what was started, their jobs how they ended, the database which
 //! tasks there are, and clients what they were told, then and when they ask again.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use taskbridge_sdk::{Backend as _, Content, GroupKey, JobHandle, JobState, Output, Subject};
 use tokio::time::Instant;
 
-use super::callers::{Done, Load, call_again};
+use super::callers::{Done, REST, call_again};
 use super::faults::Sizes;
-use super::plan::{Ending, Speaker};
-use super::world::{Engine, REPLICAS, World};
-
-/// How long what is owed may take when nothing breaks any more.
-const REST: Duration = Duration::from_secs(120);
+use super::figures;
+use super::load::Load;
+use super::plan::{Ending, EngineName, Speaker, Work};
+use super::world::{REPLICAS, World};
 
 /// The jobs that were started, by the call that they name, and how each ended: `None` has not.
 type Jobs = HashMap<String, Vec<Option<Ending>>>;
 
 /// Panics unless every call came out right, and prints the figures.
 pub(super) async fn hold(world: World, sizes: Sizes, load: &Load, done: Vec<Done>) {
-    assert_eq!(done.len(), load.calls, "calls that came to an end");
+    assert_eq!(done.len(), load.calls + 1, "calls that came to an end, and the one that ran beside them");
     told_the_same_again(&world, load, &done).await;
     let tasks = at_rest(&world, &done).await;
-    let (keyed, unkeyed) = (jobs(&world.keyed).await, jobs(&world.unkeyed).await);
+    let mut all = HashMap::new();
+    for engine in EngineName::ALL {
+        all.insert(engine.as_str(), jobs(&world, engine, &done).await);
+    }
     let of = |call: &Done| {
-        let jobs = if call.plan.keyed { &keyed } else { &unkeyed };
+        let jobs = &all[call.plan.engine.as_str()];
         jobs.get(&call.plan.name()).map_or(&[][..], Vec::as_slice)
     };
-    print(&world, &done, tasks, of);
+    figures::print(&world, &done, tasks, of);
     let wrong: Vec<String> = done
         .iter()
         .filter_map(|call| {
@@ -36,15 +38,15 @@ pub(super) async fn hold(world: World, sizes: Sizes, load: &Load, done: Vec<Done
         })
         .collect();
     assert!(wrong.is_empty(), "{} calls came out wrong:\n{}", wrong.len(), wrong.join("\n"));
-    assert_eq!(tasks, load.calls, "one task for each call");
+    assert_eq!(tasks, done.len(), "one task for each call");
     let of_calls: usize = done.iter().map(|call| of(call).len()).sum();
-    let all: usize = keyed.values().chain(unkeyed.values()).map(Vec::len).sum();
+    let all: usize = all.values().flat_map(HashMap::values).map(Vec::len).sum();
     assert_eq!(of_calls, all, "jobs of no call, or in the wrong engine");
     it_did_break(&world, sizes).await;
     the_servers_are_well(&world).await;
 }
 
-/// Whether what was done to the database's disk and to a clock was done in truth.
+/// Whether what was done to the database's disk, to clocks and to an adapter was done in truth.
 async fn it_did_break(world: &World, sizes: Sizes) {
     let log = world.database.lock().await.log();
     let refused = log.matches("No space left on device").count() + log.matches("File too large").count();
@@ -57,6 +59,21 @@ async fn it_did_break(world: &World, sizes: Sizes) {
     let off = jiff::Timestamp::now().duration_since(shown).abs() > jiff::SignedDuration::from_hours(1);
     println!("chaos: the clock of one replica shows {date}");
     assert_eq!(off, sizes.jumps > 0, "its clock was set");
+    let client = world.database.lock().await.client(&world.schema).await;
+    let shown: i64 = client.query_one("SELECT moment(NULL)", &[]).await.unwrap().get(0);
+    let ahead = shown / 1_000 - jiff::Timestamp::now().as_second();
+    println!("chaos: the clock of the database is {ahead} s ahead");
+    assert!((ahead - world.clock.ahead()).abs() < 5, "the database goes by another clock");
+    let logged =
+        |words: &str| world.replicas.iter().map(|replica| replica.logged(world, words)).sum::<usize>();
+    let leaps = logged("the store's clock has leapt");
+    println!("chaos: {leaps:6} leaps of the database's clock that replicas noticed");
+    assert!(sizes.steps == 0 || leaps > 0, "no replica noticed that the database's clock was stepped");
+    let panics = logged(PANIC);
+    println!(
+        "chaos: {panics:6} panics of the adapter in the logs, which leave out most that come soon after another"
+    );
+    assert!(sizes.panics + sizes.quiet == 0 || panics > 0, "the adapter did not panic");
 }
 
 /// Who calls again under the same key is told of the same task and the same end, and starts nothing.
@@ -74,29 +91,51 @@ async fn told_the_same_again(world: &World, load: &Load, done: &[Done]) {
 
 /// Waits until nothing is owed to any engine, and gives how many tasks there are.
 async fn at_rest(world: &World, done: &[Done]) -> usize {
-    // A job that nobody could find runs for as long as it likes, and may ask a question that nobody hears.
-    let unfollowed = done.iter().filter(|call| call.ending == Ending::Uncertain).count();
+    // A job that nobody could find, or that was given up, runs for as long as it likes, and may ask a question that nobody
+    // answers.
+    let unfollowed = |engine: EngineName| {
+        let is_left = |call: &&Done| matches!(call.ending, Ending::Uncertain | Ending::GivenUp);
+        done.iter().filter(|call| call.plan.engine == engine).filter(is_left).count()
+    };
     let client = world.database.lock().await.client(&world.schema).await;
     let owed = "SELECT count(*), count(*) FILTER (WHERE due_at IS NOT NULL), count(*) FILTER (WHERE NOT closed) FROM tasks";
+    let which = "SELECT concat_ws(' ', tool, 'due', due_at - moment(NULL), body) FROM tasks WHERE due_at IS NOT NULL OR NOT closed LIMIT 3";
     let until = Instant::now() + REST;
     loop {
         let row = client.query_one(owed, &[]).await.unwrap();
         let [tasks, due, open]: [i64; 3] = [row.get(0), row.get(1), row.get(2)];
-        let keyed = world.keyed.client.counts(None).await.unwrap().running;
-        let unkeyed = world.unkeyed.client.counts(None).await.unwrap().running;
-        if due == 0 && open == 0 && keyed == 0 && unkeyed <= unfollowed {
+        let (mut running, mut too_many) = (Vec::new(), false);
+        for engine in EngineName::ALL {
+            let count = world.engine(engine).client.counts(None).await.unwrap().running;
+            too_many |= count > unfollowed(engine);
+            running.push(format!("{count} {}", engine.as_str()));
+        }
+        if due == 0 && open == 0 && !too_many {
             return usize::try_from(tasks).unwrap();
         }
-        let left = format!("{due} tasks due, {open} open; jobs running: {keyed} keyed, {unkeyed} unkeyed");
-        assert!(Instant::now() < until, "not at rest: {left}, {unfollowed} unfollowed");
+        let left = format!("{due} tasks due, {open} open; jobs running: {}", running.join(", "));
+        if Instant::now() > until {
+            let rows = client.query(which, &[]).await.unwrap();
+            let rows: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+            panic!("not at rest: {left}; such as:\n{}", rows.join("\n"));
+        }
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
 }
 
 /// What the engine itself says of its jobs.
-async fn jobs(engine: &Engine) -> Jobs {
+async fn jobs(world: &World, engine: EngineName, done: &[Done]) -> Jobs {
+    let cannot_be_polled =
+        done.iter().filter(|call| call.plan.work == Work::Panics).map(|call| call.plan.name());
+    let cannot_be_polled: HashSet<String> = cannot_be_polled.collect();
+    let engine = world.engine(engine);
     let (backend, mut jobs) = (engine.client.backend(), Jobs::new());
     for job in engine.process.journal() {
+        if cannot_be_polled.contains(&job.text) {
+            let unknown = Some(Ending::Other("a poll of this job makes the adapter panic".to_owned()));
+            jobs.entry(job.text).or_default().push(unknown);
+            continue;
+        }
         let handle = [JobHandle::new(job.handle)];
         let state = loop {
             // The engine goes on losing requests.
@@ -131,6 +170,10 @@ fn came_true(call: &Done, jobs: &[Option<Ending>]) -> Result<(), &'static str> {
     let Done { plan, ending, .. } = call;
     match (ending, jobs) {
         (_, [_, _, ..]) => Err("several jobs"),
+        // A start that was made again may say how the job ended.
+        (ending, [_]) if plan.work == Work::Panics && *ending == plan.expected() => Ok(()),
+        (Ending::GivenUp, [_]) if plan.engine == EngineName::Crashing => Ok(()),
+        (Ending::GivenUp, _) => Err("given up although its adapter does not panic, or there was no job"),
         (Ending::Succeeded(_) | Ending::Failed(_), [Some(ended)])
             if ended == ending && *ended == plan.expected() =>
         {
@@ -140,45 +183,23 @@ fn came_true(call: &Done, jobs: &[Option<Ending>]) -> Result<(), &'static str> {
         // Cancelled before it began, or asked to stop; a job that was done by then had ended by itself.
         (Ending::Cancelled, [] | [Some(_)]) if plan.is_cancelled() => Ok(()),
         (Ending::Cancelled, _) => Err("cancelled by nobody, or a job that runs on"),
-        (Ending::Uncertain, [] | [_]) if !plan.keyed => Ok(()),
+        (Ending::Uncertain, [] | [_]) if !plan.engine.has_keys() => Ok(()),
         (Ending::Uncertain, _) => Err("uncertain although the engine knows keys"),
         (Ending::Other(_), _) => Err("an end that nothing explains"),
     }
 }
 
-fn print<'a>(world: &World, done: &'a [Done], tasks: usize, of: impl Fn(&'a Done) -> &'a [Option<Ending>]) {
-    let mut figures = BTreeMap::new();
-    let mut add = |what: String, number: usize| *figures.entry(what).or_insert(0) += number;
-    for call in done {
-        let engine = if call.plan.keyed { "keyed" } else { "unkeyed" };
-        add(format!("{engine}: calls accepted"), 1);
-        add(format!("{engine}: jobs started"), of(call).len());
-        add(format!("{engine}: calls with more than one job"), usize::from(of(call).len() > 1));
-        let ended = match &call.ending {
-            Ending::Succeeded(_) => "succeeded",
-            Ending::Failed(_) => "failed",
-            Ending::Cancelled if of(call).is_empty() => "cancelled before the job was started",
-            Ending::Cancelled => "cancelled",
-            Ending::Uncertain if of(call).is_empty() => "uncertain, and there was no job",
-            Ending::Uncertain => "uncertain, and there was a job",
-            Ending::Other(_) => "ended otherwise",
-        };
-        add(format!("{engine}: {ended}"), 1);
-    }
-    println!("chaos: {:6} tasks in the database", tasks);
-    for (what, number) in figures {
-        println!("chaos: {number:6} {what}");
-    }
-    for (what, number) in world.counted() {
-        println!("chaos: {number:6} {what}");
-    }
-}
+/// What a replica logs of a panic that was asked for.
+const PANIC: &str = "the reply of the simulated engine makes its adapter panic";
 
-/// No server panicked or found something in the store that it did not understand, and all stop when they are told to.
+/// No server panicked by itself or found something in the store that it did not understand, and all stop when they are told to.
 async fn the_servers_are_well(world: &World) {
     for number in 0..REPLICAS {
         let log = world.log(number);
-        let bad = |line: &&str| ["panicked", "the store is broken"].iter().any(|word| line.contains(word));
+        let bad = |line: &&str| {
+            ["panicked", "the adapter crashed", "the store is broken"].iter().any(|word| line.contains(word))
+                && !line.contains(PANIC)
+        };
         let bad: Vec<&str> = log.lines().filter(bad).take(20).collect();
         assert!(bad.is_empty(), "replica {number} says:\n{}", bad.join("\n"));
     }

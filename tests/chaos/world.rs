@@ -1,8 +1,7 @@
-//! What breaks: three replicas, their database and two engines, each a process of its own, with a proxy on every way between
+//! What breaks: three replicas, their database and five engines, each a process of its own, with a proxy on every way between
 //! them. It must not decide what breaks when.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -10,7 +9,10 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use taskbridge_sdk::sim::SimClient;
 
+use super::clock::Clock;
+use super::config::config;
 use super::disk::Disk;
+use super::plan::EngineName;
 use crate::support::postgres::{Postgres, schema};
 use crate::support::{PROGRAM, Place, Proxy, Random, Server, SimProcess};
 
@@ -18,11 +20,6 @@ use crate::support::{PROGRAM, Place, Proxy, Random, Server, SimProcess};
 pub(super) const LEASE: Duration = Duration::from_secs(2);
 
 pub(super) const REPLICAS: usize = 3;
-
-/// Where Debian has its libraries, in a folder for each kind of machine, and in that the one that shows a process another time
-/// of day.
-const LIBRARIES: &str = "/usr/lib";
-const FAKETIME: &str = "faketime/libfaketime.so.1";
 
 /// What the engines do by themselves.
 const ENGINE_FAULTS: &str = r#"{"lost_reply": 0.01, "lost_before": 0.005, "limited": 0.02, "limited_ms": 200,
@@ -37,8 +34,8 @@ pub(super) struct Replica {
     pub(super) door: Proxy,
     /// Its way to the database.
     pub(super) database: Proxy,
-    /// The file that says how far its clock is off, if it is the one whose clock can be set.
-    pub(super) clock: Option<PathBuf>,
+    /// The clock of its machine, if it is the one whose clock can be set.
+    pub(super) clock: Option<Clock>,
 }
 
 /// An engine.
@@ -52,12 +49,17 @@ pub(super) struct Engine {
 
 pub(super) struct World {
     pub(super) replicas: Vec<Replica>,
-    pub(super) keyed: Engine,
-    pub(super) unkeyed: Engine,
+    engines: BTreeMap<EngineName, Engine>,
     /// Held by whoever does something to it.
     pub(super) database: tokio::sync::Mutex<Postgres>,
+    /// Held by whoever changes the config of the replicas.
+    pub(super) config: tokio::sync::Mutex<()>,
+    /// The clock of the database's machine.
+    pub(super) clock: Clock,
     pub(super) disk: Disk,
     pub(super) schema: String,
+    /// The address of the database, without the way to it.
+    url: String,
     turn: AtomicUsize,
     tally: Mutex<BTreeMap<String, u64>>,
     /// Last: it sees to it that nothing is left of the others.
@@ -65,42 +67,70 @@ pub(super) struct World {
 }
 
 impl World {
-    pub(super) async fn begin(random: &mut Random) -> Self {
+    /// Starts everything; `offers_added` says whether the replicas have the backend that is added and removed.
+    pub(super) async fn begin(random: &mut Random, offers_added: bool) -> Self {
         let place = Place::new("");
-        let disk = Disk::new();
+        let (disk, clock) = (Disk::new(), Clock::new());
         // So little log is kept that the disk holds it many times over, and new files are needed often.
         let settings = ["max_wal_size=64MB", "min_wal_size=32MB"];
-        let database = tokio::task::block_in_place(|| Postgres::start_in(disk.folder(), &settings));
-        let keyed = Engine::start(&place, "keyed", random.next()).await;
-        let unkeyed = Engine::start(&place, "unkeyed", random.next()).await;
-        let (schema, mut replicas) = (schema(), Vec::new());
+        let environment =
+            clock.of_many().into_iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let start = || Postgres::start_with(disk.folder(), &settings, environment);
+        let database = tokio::task::block_in_place(start);
+        let mut engines = BTreeMap::new();
+        for name in EngineName::ALL {
+            engines.insert(name, Engine::start(&place, name, random.next()).await);
+        }
+        let mut replicas = Vec::new();
         for number in 0..REPLICAS {
             let (door, way) = (Proxy::to(None).await, Proxy::to(database.address().parse().ok()).await);
-            let url = database.url().replace(&database.address(), &way.address().to_string());
-            let config = config(&url, &schema, &keyed, &unkeyed);
-            std::fs::write(place.path(&format!("replica-{number}.toml")), config).unwrap();
-            let clock = (number == 0).then(|| place.path("clock"));
-            if let Some(clock) = &clock {
-                std::fs::write(clock, "+0").unwrap();
-            }
             let server = tokio::sync::Mutex::new(None);
-            replicas.push(Replica { number, server, door, database: way, clock });
+            replicas.push(Replica {
+                number,
+                server,
+                door,
+                database: way,
+                clock: (number == 0).then(Clock::new),
+            });
         }
+        let url = database.url().replace(&database.address(), "DATABASE");
         let world = Self {
             replicas,
-            keyed,
-            unkeyed,
+            engines,
             database: tokio::sync::Mutex::new(database),
+            config: tokio::sync::Mutex::default(),
+            clock,
             disk,
-            schema,
+            schema: schema(),
+            url,
             turn: AtomicUsize::new(0),
             tally: Mutex::default(),
             place,
         };
         for replica in &world.replicas {
+            replica.configure(&world, offers_added);
             replica.start(&mut *replica.server.lock().await, &world).await;
         }
         world
+    }
+
+    pub(super) fn engine(&self, name: EngineName) -> &Engine {
+        &self.engines[&name]
+    }
+
+    /// How many tasks of a backend are not over. The database may be away for a moment.
+    pub(super) async fn open_tasks(&self, engine: EngineName) -> i64 {
+        let database = self.database.lock().await;
+        let count = "SELECT count(*) FROM tasks WHERE NOT closed AND of_backend = $1";
+        for _ in 0..150 {
+            if let Ok(client) = database.try_client(&self.schema).await
+                && let Ok(row) = client.query_one(count, &[&engine.as_str()]).await
+            {
+                return row.get(0);
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        panic!("the database does not come back");
     }
 
     /// The endpoint of the next replica in turn, as a load balancer would give it that knows nothing of them.
@@ -111,7 +141,12 @@ impl World {
 
     /// Counts something for the table.
     pub(super) fn count(&self, what: &str) {
-        *self.tally.lock().entry(what.to_owned()).or_default() += 1;
+        self.add(what, 1);
+    }
+
+    /// Counts so many at once.
+    pub(super) fn add(&self, what: &str, number: u64) {
+        *self.tally.lock().entry(what.to_owned()).or_default() += number;
     }
 
     pub(super) fn counted(&self) -> BTreeMap<String, u64> {
@@ -128,6 +163,36 @@ impl Replica {
     /// The endpoint, by way of its door.
     pub(super) fn url(&self) -> String {
         format!("http://{}/mcp", self.door.address())
+    }
+
+    /// Writes its config, with or without the backend that is added and removed.
+    pub(super) fn configure(&self, world: &World, offers_added: bool) {
+        let url = world.url.replace("DATABASE", &self.database.address().to_string());
+        let engines = EngineName::ALL.into_iter().filter(|name| offers_added || *name != EngineName::Added);
+        let backends: Vec<_> = engines.map(|name| (name, world.engine(name).way.address())).collect();
+        let (file, new) =
+            (self.config(&world.place), world.place.path(&format!("replica-{}.new", self.number)));
+        std::fs::write(&new, config(&url, &world.schema, &backends)).unwrap();
+        std::fs::rename(new, file).unwrap();
+    }
+
+    fn config(&self, place: &Place) -> std::path::PathBuf {
+        place.path(&format!("replica-{}.toml", self.number))
+    }
+
+    /// Stops it in good order, and starts it again.
+    pub(super) async fn restart(&self, server: &mut Option<Server>, world: &World) {
+        self.door.aim(None);
+        if let Some(mut server) = server.take() {
+            let code = tokio::task::block_in_place(|| server.stop());
+            assert_eq!(code, Some(0), "a replica stops when it is told to");
+        }
+        self.start(server, world).await;
+    }
+
+    /// How often its log has these words.
+    pub(super) fn logged(&self, world: &World, words: &str) -> usize {
+        world.log(self.number).matches(words).count()
     }
 
     /// Starts it. Where it cannot begin, whoever runs it starts it again.
@@ -155,80 +220,22 @@ impl Replica {
 
     fn launch(&self, place: &Place) -> Server {
         let mut command = Command::new(PROGRAM);
-        command.arg("serve").arg("--config").arg(place.path(&format!("replica-{}.toml", self.number)));
+        command.arg("serve").arg("--config").arg(self.config(place));
         place.settle(&mut command);
         if let Some(clock) = &self.clock {
-            command.env("LD_PRELOAD", faketime()).env("FAKETIME_TIMESTAMP_FILE", clock);
-            command.env("FAKETIME_DONT_FAKE_MONOTONIC", "1").env("FAKETIME_CACHE_DURATION", "1");
+            command.envs(clock.of_one());
         }
         Server::spawn(command, &place.path(&format!("replica-{}.log", self.number)))
     }
 }
 
 impl Engine {
-    async fn start(place: &Place, mode: &str, seed: u64) -> Self {
-        let seed = (seed % 1_000_000).to_string();
-        let process = SimProcess::start_with(place, mode, &["--seed", &seed, "--faults", ENGINE_FAULTS]);
+    async fn start(place: &Place, name: EngineName, seed: u64) -> Self {
+        let (seed, mode) =
+            ((seed % 1_000_000).to_string(), if name.has_keys() { "keyed" } else { "unkeyed" });
+        let more = ["--seed", &seed, "--faults", ENGINE_FAULTS];
+        let process = SimProcess::start_as(place, name.as_str(), mode, &more);
         let address = process.address.parse().unwrap();
         Self { process, way: Proxy::to(Some(address)).await, client: SimClient::new(address) }
     }
-}
-
-fn faketime() -> PathBuf {
-    let machines = std::fs::read_dir(LIBRARIES).unwrap().flatten();
-    let mut files = machines.map(|machine| machine.path().join(FAKETIME));
-    files.find(|file| file.exists()).expect("libfaketime is there: apt-get install libfaketime")
-}
-
-fn config(url: &str, schema: &str, keyed: &Engine, unkeyed: &Engine) -> String {
-    let mut config = format!(
-        r#"
-[server]
-listen = "127.0.0.1:0"
-max_polls_per_second = 100000
-# Short, so that plain calls are answered with a handle as well.
-call_budget = "2s"
-
-[auth]
-single_user = true
-
-[store]
-kind = "postgres"
-url = "{url}"
-schema = "{schema}"
-backends_dir = "state"
-
-[reconciler]
-lease = "{}s"
-quickest_look = "50ms"
-slowest_look = "1s"
-
-[backends.keyed]
-kind = "sim"
-address = "{}"
-
-[backends.unkeyed]
-kind = "sim"
-address = "{}"
-"#,
-        LEASE.as_secs(),
-        keyed.way.address(),
-        unkeyed.way.address()
-    );
-    let asks = r#"question = { message = "Who?", schema = { type = "object", required = ["name"], properties = { name = { type = "string" } } } }"#;
-    for engine in ["keyed", "unkeyed"] {
-        for (work, target) in [("succeeds", ""), ("fails", "outcome = \"fail\""), ("asks", asks)] {
-            config.push_str(&format!(
-                r#"
-[tools.{engine}_{work}]
-backend = "{engine}"
-target = {{ {target} }}
-settle_window = "5s"
-parameters.text.type = "string"
-parameters.delay_ms.type = "integer"
-"#
-            ));
-        }
-    }
-    config
 }

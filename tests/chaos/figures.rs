@@ -1,0 +1,74 @@
+//! What is printed of a run: how calls ended, what clients saw, and how long calls to healthy engines took. It must not
+//! judge.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::callers::Done;
+use super::load::Phase;
+use super::plan::Ending;
+use super::world::World;
+
+/// Prints how many calls ended how, with how many jobs, and what clients saw on the way.
+pub(super) fn print<'a>(
+    world: &World,
+    done: &'a [Done],
+    tasks: usize,
+    of: impl Fn(&'a Done) -> &'a [Option<Ending>],
+) {
+    let mut figures = BTreeMap::new();
+    let mut add = |what: String, number: usize| *figures.entry(what).or_insert(0) += number;
+    for call in done {
+        let engine = call.plan.engine.as_str();
+        add(format!("{engine}: calls accepted"), 1);
+        add(format!("{engine}: jobs started"), of(call).len());
+        add(format!("{engine}: calls with more than one job"), usize::from(of(call).len() > 1));
+        let ended = match &call.ending {
+            Ending::Succeeded(_) => "succeeded",
+            Ending::Failed(_) => "failed",
+            Ending::Cancelled if of(call).is_empty() => "cancelled before the job was started",
+            Ending::Cancelled => "cancelled",
+            Ending::Uncertain if of(call).is_empty() => "uncertain, and there was no job",
+            Ending::Uncertain => "uncertain, and there was a job",
+            Ending::GivenUp => "given up after repeated panics of the adapter",
+            Ending::Other(_) => "ended otherwise",
+        };
+        add(format!("{engine}: {ended}"), 1);
+    }
+    println!("chaos: {:6} tasks in the database", tasks);
+    for (what, number) in figures {
+        println!("chaos: {number:6} {what}");
+    }
+    for (what, number) in world.counted() {
+        println!("chaos: {number:6} {what}");
+    }
+    print_overheads(done);
+}
+
+/// Prints how long calls to healthy engines took beyond the length of their jobs, for each phase.
+fn print_overheads(done: &[Done]) {
+    let mut phases: BTreeMap<Phase, Vec<Duration>> = BTreeMap::new();
+    for call in done {
+        let has_result = matches!(call.ending, Ending::Succeeded(_) | Ending::Failed(_));
+        if let Some(phase) = call.phase.filter(|_| call.plan.is_measured() && has_result) {
+            phases.entry(phase).or_default().push(call.overhead);
+        }
+    }
+    println!("chaos: from a call to its end, less the length of its job, healthy engines:");
+    for (phase, mut overheads) in phases {
+        overheads.sort_unstable();
+        let [half, most, all] = [50, 99, 100].map(|part| percentile(&overheads, part).as_secs_f64());
+        let what = match phase {
+            Phase::Quiet => "nothing breaks",
+            Phase::EngineFaults => "beside an engine that hangs and an adapter that panics",
+            Phase::AllFaults => "beside everything",
+        };
+        let calls = overheads.len();
+        println!("chaos: {calls:6} calls, p50 {half:6.3} s, p99 {most:6.3} s, longest {all:6.3} s: {what}");
+    }
+}
+
+/// Of sorted times, the shortest that so many of a hundred do not exceed. There is at least one.
+fn percentile(sorted: &[Duration], part: usize) -> Duration {
+    sorted[(sorted.len() * part).div_ceil(100).max(1) - 1]
+}

@@ -1,0 +1,59 @@
+//! A rolling change of config: one replica after the other gets a backend with its tools, and one after the other loses it
+//! again. It must not judge what comes of it.
+
+use std::time::Duration;
+
+use rustix::process::Signal;
+use tokio::time::Instant;
+
+use super::plan::EngineName;
+use super::world::{Replica, World};
+use crate::support::Random;
+
+/// How long a replica may take to apply a config.
+const APPLIED_WITHIN: Duration = Duration::from_secs(30);
+
+/// Adds the backend everywhere, and removes it everywhere after a while.
+pub(super) async fn roll(world: &World, random: &mut Random) {
+    let _changing = world.config.lock().await;
+    add(world, random).await;
+    tokio::time::sleep(Duration::from_secs(1) + random.millis(1_000)).await;
+    for replica in &world.replicas {
+        // A reload keeps a removed backend connected for the tasks that it has: only a new process is without.
+        let mut server = replica.server.lock().await;
+        replica.configure(world, false);
+        replica.restart(&mut server, world).await;
+    }
+    let waiting = world.open_tasks(EngineName::Added).await;
+    world.add("tasks whose backend no replica had", waiting.try_into().unwrap());
+    tokio::time::sleep(random.millis(2_000)).await;
+    world.count("rolling changes of the config");
+}
+
+/// Adds the backend to all replicas that do not have it, by a reload or a restart.
+pub(super) async fn add(world: &World, random: &mut Random) {
+    for replica in &world.replicas {
+        let mut server = replica.server.lock().await;
+        if random.below(2) == 0 {
+            reload(replica, server.as_ref().expect("it runs while nobody else does something to it"), world)
+                .await;
+        } else {
+            replica.configure(world, true);
+            replica.restart(&mut server, world).await;
+        }
+    }
+}
+
+/// Has a running replica read its config again.
+async fn reload(replica: &Replica, server: &crate::support::Server, world: &World) {
+    let read = || replica.logged(world, "config applied") + replica.logged(world, "config read again");
+    let before = read();
+    replica.configure(world, true);
+    server.signal(Signal::HUP);
+    let until = Instant::now() + APPLIED_WITHIN;
+    while read() == before {
+        assert!(Instant::now() < until, "a replica does not apply its config");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    world.count("configs applied by a reload");
+}
