@@ -31,6 +31,7 @@ use taskbridge::store::sqlite::{Mode, SqliteStore};
 use taskbridge::tasks::history::Scribe;
 use taskbridge::tasks::ledger::{Ledger, Nudge};
 use taskbridge::tasks::pace::Pace;
+use taskbridge::tasks::reconciler::Engines;
 use taskbridge::tasks::service::{Outbox, Service};
 use taskbridge::tasks::store::{Holder, Store};
 use taskbridge::tasks::watch::Watch;
@@ -401,7 +402,11 @@ fn bridge(dir: &Path, seal: &Seal, entropy: &Arc<dyn Entropy>) -> Bridge {
         meter: Arc::new(taskbridge::tasks::meter::Unmetered),
         audit: Arc::new(taskbridge::tasks::audit::InTheLog),
     };
-    let outbox = Outbox { fresh: mpsc::channel(1).0, afterwards: mpsc::unbounded_channel().0 };
+    let outbox = Outbox {
+        fresh: mpsc::channel(1).0,
+        afterwards: mpsc::unbounded_channel().0,
+        engines: Engines::default(),
+    };
     let pace = Pace { quickest: Duration::from_millis(50), slowest: Duration::from_secs(30) };
     let holder = Holder("fuzz".to_owned());
     // A call is answered with a handle at once, and lists have pages.
