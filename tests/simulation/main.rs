@@ -56,7 +56,7 @@ use plan::Plan;
 use world::World;
 
 /// How many seeds `tests/run` tries; `tests/full` sets its own number.
-const SEEDS: u64 = 400;
+const SEEDS: u64 = 1000;
 /// Of so many seeds, a long run counts those that catch a planted bug.
 const COUNTED: u64 = 250;
 
