@@ -70,6 +70,8 @@ pub(super) enum Bug {
     OncePerProcess,
     /// A task that has not ended is deleted when it would have expired.
     PurgeUnended,
+    /// A task that has expired is deleted although its job still runs.
+    PurgeOpen,
     /// What has expired is deleted right after the store's clock was set.
     PurgeInLeap,
     /// Leases stay as they are when the store's clock is set back.
@@ -132,7 +134,7 @@ use Bug::*;
 
 impl Bug {
     /// Each, with a seed whose world catches it.
-    pub(super) const ALL: [(Bug, u64); 61] = [
+    pub(super) const ALL: [(Bug, u64); 62] = [
         (AnsweredBeforeCommit, 0),
         (IntentNotCommitted, 1),
         (HandleForgotten, 0),
@@ -140,7 +142,7 @@ impl Bug {
         (LeaseOfNoLength, 0),
         (RepeatIsNotSaid, 7),
         (LostReplyIsNotStarted, 7),
-        (CancelForgetsTheEngine, 1),
+        (CancelForgetsTheEngine, 3),
         (WishForgotten, 8),
         (DueTimeForgotten, 1),
         (OutcomeOverwritten, 3),
@@ -166,6 +168,7 @@ impl Bug {
         (SlotsPerProcess, 17),
         (OncePerProcess, 7),
         (PurgeUnended, 1),
+        (PurgeOpen, 855),
         (PurgeInLeap, 9),
         (LeasesOutlastLeap, 18),
         (KeyFreedEarly, 0),
@@ -182,7 +185,7 @@ impl Bug {
         (OutageIsGone, 0),
         (LimitIsRefusal, 4),
         (CrashEndsProcess, 1),
-        (IdentityIgnored, 3),
+        (IdentityIgnored, 7),
         (RowsOfOthersEnded, 0),
         (OutputSwapped, 0),
         (WriteLost, 0),

@@ -21,6 +21,7 @@ mod checks;
 mod clients;
 mod clocks;
 mod connection;
+mod crowd;
 mod cut_off;
 mod ends;
 mod engines;

@@ -64,6 +64,16 @@ impl Place {
         store_faults: &Arc<StoreFaults>,
         backend: Arc<dyn Backend>,
     ) -> Node {
+        self.start_reaching(name, store_faults, vec![Way::to(SIM, backend)]).await
+    }
+
+    /// Starts a process that reaches these engines.
+    pub(super) async fn start_reaching(
+        &self,
+        name: &str,
+        store_faults: &Arc<StoreFaults>,
+        reach: Vec<Way>,
+    ) -> Node {
         let points = Points::new(Arc::new(Rng::new(1)));
         let leases: Arc<Leases> = Arc::default();
         let store = PointedStore {
@@ -79,7 +89,7 @@ impl Place {
         let parts = Parts {
             name: name.to_owned(),
             store: Arc::new(store),
-            reach: vec![Way::to(SIM, backend)],
+            reach,
             clock: self.clock.clone(),
             world: Arc::clone(&self.world),
             leases,

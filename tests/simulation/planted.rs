@@ -268,6 +268,10 @@ impl PlantedBug {
             Some(Bug::PurgeUnended) => {
                 |task, now| task.created_at + task.terms.ttl <= now && !task.has_ended()
             }
+            Some(Bug::PurgeOpen) => |task, now| {
+                let is_open = !matches!(task.job, Job::Closed { .. });
+                is_open && task.has_ended() && task.expires_at() <= now
+            },
             _ => return,
         };
         for task in all(store).await.iter().filter(|task| wrong(task, now)) {
