@@ -254,6 +254,10 @@ impl Facts for Measured {
         self.timed("set_fact", self.inner.set_fact(name, value)).await
     }
 
+    async fn replace_fact(&self, name: &str, before: Option<&str>, value: &str) -> Result<bool> {
+        self.timed("replace_fact", self.inner.replace_fact(name, before, value)).await
+    }
+
     fn write_failure(&self) -> Option<&'static str> {
         self.inner.write_failure()
     }

@@ -453,6 +453,9 @@ pub trait Facts: Send + Sync {
     /// Writes the value under this name.
     async fn set_fact(&self, name: &str, value: &str) -> Result<()>;
 
+    /// The same, if the value is still what it was `before`. False if it is not.
+    async fn replace_fact(&self, name: &str, before: Option<&str>, value: &str) -> Result<bool>;
+
     /// Why writes fail, in fixed words that hold no names: the last write failed, or the writer has stopped. `None` if
     /// writes succeed.
     fn write_failure(&self) -> Option<&'static str> {

@@ -83,9 +83,8 @@ impl StoreTime {
     /// # Errors
     /// If the store cannot be used.
     pub async fn compare(&self) -> Result<()> {
-        // Without a note nothing is known of the clock, and nothing is wrong.
-        let note = self.store.fact(NOTE).await?.and_then(|note| serde_json::from_str(&note).ok());
-        if let Some(note) = note {
+        let written = self.store.fact(NOTE).await?;
+        if let Some(note) = read(written.as_deref()) {
             self.known.lock().compare(&note, &self.uptime.boot());
         }
         Ok(())
@@ -123,10 +122,15 @@ impl StoreTime {
         if known.noted.is_some_and(|noted| uptime.saturating_sub(noted) < NOTE_EVERY) {
             return Ok(());
         }
-        let Known { reading: Reading { uptime: at, time, .. }, held_until, .. } = known;
-        let note = Note { boot: self.uptime.boot(), uptime: at, time, held_until };
-        let note = serde_json::to_string(&note).map_err(|error| StoreError::Broken(error.to_string()))?;
-        self.store.set_fact(NOTE, &note).await?;
+        let written = self.store.fact(NOTE).await?;
+        let note = self.known.lock().note(self.uptime.boot(), read(written.as_deref()));
+        if let Some(note) = note {
+            let note = serde_json::to_string(&note).map_err(|error| StoreError::Broken(error.to_string()))?;
+            if !self.store.replace_fact(NOTE, written.as_deref(), &note).await? {
+                // Another process noted the time meanwhile: its note is read at the next tick.
+                return Ok(());
+            }
+        }
         self.known.lock().noted = Some(uptime);
         Ok(())
     }
@@ -140,6 +144,21 @@ impl Known {
         if reading.time.since(expected) > LEAP || expected.since(reading.time) > LEAP {
             self.leapt(expected);
         }
+    }
+
+    /// What to note where another process noted that before, or nothing. A process that was slow must not hide a leap
+    /// that others have noted since: where it can be compared, the later time and the longer hold stand.
+    fn note(&mut self, boot: String, before: Option<Note>) -> Option<Note> {
+        let before = before.filter(|before| before.boot == boot && !boot.is_empty());
+        let held_until = self.held_until.max(before.as_ref().and_then(|before| before.held_until));
+        self.held_until = held_until;
+        let Reading { uptime, time, .. } = self.reading;
+        let later = before.as_ref().filter(|before| before.uptime >= uptime);
+        if later.is_some_and(|later| later.held_until == held_until) {
+            return None;
+        }
+        let (uptime, time) = later.map_or((uptime, time), |later| (later.uptime, later.time));
+        Some(Note { boot, uptime, time, held_until })
     }
 
     /// A process before this one noted that.
@@ -193,6 +212,11 @@ impl Clock for StoreTime {
     }
 }
 
+/// Reads a note. Without one nothing is known of the clock, and nothing is wrong.
+fn read(written: Option<&str>) -> Option<Note> {
+    written.and_then(|note| serde_json::from_str(note).ok())
+}
+
 /// The store's time in the middle between the question and the answer, and how far these lie apart.
 async fn ask(store: &dyn Time, uptime: &dyn Uptime) -> Result<(Reading, Duration)> {
     let (asked, asked_up) = (Instant::now(), uptime.uptime());
@@ -244,6 +268,15 @@ mod tests {
         async fn set_fact(&self, _: &str, value: &str) -> Result<()> {
             *self.note.lock() = Some(value.to_owned());
             Ok(())
+        }
+
+        async fn replace_fact(&self, _: &str, before: Option<&str>, value: &str) -> Result<bool> {
+            let mut note = self.note.lock();
+            let same = note.as_deref() == before;
+            if same {
+                *note = Some(value.to_owned());
+            }
+            Ok(same)
         }
     }
 
@@ -308,6 +341,10 @@ mod tests {
 
         async fn set_fact(&self, name: &str, value: &str) -> Result<()> {
             self.0.set_fact(name, value).await
+        }
+
+        async fn replace_fact(&self, name: &str, before: Option<&str>, value: &str) -> Result<bool> {
+            self.0.replace_fact(name, before, value).await
         }
     }
 
@@ -374,6 +411,25 @@ mod tests {
         };
         followed(&time, work).await;
         assert_eq!(*store.0.shortened.lock(), [30 * SECOND], "once, when it was set back");
+    }
+
+    /// A process that was stopped since before the leap notes the time as it knows it, and those that start later know of
+    /// the leap all the same.
+    #[tokio::test(start_paused = true)]
+    async fn slow_process_hides_no_leap() {
+        let (store, machine) = (Set::new(), Machine::started("a"));
+        let slow = StoreTime::of(store.clone(), machine.clone()).await.unwrap();
+        let quick = StoreTime::of(store.clone(), machine.clone()).await.unwrap();
+        wait(100).await;
+        store.set(store.shows() + DAY);
+        followed(&quick, async { wait(10).await }).await;
+        assert_eq!(quick.settled(), None);
+        store.set(store.shows() - DAY);
+        slow.keep(SECOND).await.unwrap();
+        assert_eq!(slow.settled(), None, "it has read the note");
+        let late = StoreTime::of(store.clone(), machine).await.unwrap();
+        late.compare().await.unwrap();
+        assert_eq!(late.settled(), None);
     }
 
     /// Its uptime goes on as its clock does.

@@ -262,6 +262,10 @@ impl Facts for BlockingStore {
         self.wait(self.inner.set_fact(name, value))
     }
 
+    async fn replace_fact(&self, name: &str, before: Option<&str>, value: &str) -> Result<bool> {
+        self.wait(self.inner.replace_fact(name, before, value))
+    }
+
     fn write_failure(&self) -> Option<&'static str> {
         self.inner.write_failure()
     }

@@ -388,6 +388,10 @@ impl Facts for PointedStore {
     async fn set_fact(&self, name: &str, value: &str) -> Result<()> {
         self.inner.set_fact(name, value).await
     }
+
+    async fn replace_fact(&self, name: &str, before: Option<&str>, value: &str) -> Result<bool> {
+        self.inner.replace_fact(name, before, value).await
+    }
 }
 
 #[async_trait]

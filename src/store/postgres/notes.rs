@@ -122,6 +122,11 @@ impl Facts for PostgresStore {
         self.desk.write(Door::Loops, None, fact).await
     }
 
+    async fn replace_fact(&self, name: &str, before: Option<&str>, value: &str) -> Result<bool> {
+        let (name, before, value) = (name.to_owned(), before.map(str::to_owned), value.to_owned());
+        self.desk.write(Door::Loops, None, ReplaceFact { name, before, value }).await
+    }
+
     fn write_failure(&self) -> Option<&'static str> {
         self.desk.state.failing()
     }
@@ -141,5 +146,34 @@ impl Write for SetFact {
                    ON CONFLICT (name) DO UPDATE SET value = excluded.value";
         db.execute(sql, &[&self.name, &self.value]).await?;
         Ok(())
+    }
+}
+
+struct ReplaceFact {
+    name: String,
+    before: Option<String>,
+    value: String,
+}
+
+#[async_trait]
+impl Write for ReplaceFact {
+    type Done = bool;
+
+    /// Where it is tried again, its own value may be there already.
+    async fn write(&self, db: &Db, again: bool) -> Result<bool, Fault> {
+        let Self { name, before, value } = self;
+        let changed = match before {
+            Some(before) => {
+                let sql =
+                    "UPDATE facts SET value = $3 WHERE name = $1 AND (value = $2 OR ($4 AND value = $3))";
+                db.execute(sql, &[name, before, value, &again]).await?
+            }
+            None => {
+                let sql = "INSERT INTO facts (name, value) VALUES ($1, $2) ON CONFLICT (name)
+                           DO UPDATE SET value = excluded.value WHERE $3 AND facts.value = excluded.value";
+                db.execute(sql, &[name, value, &again]).await?
+            }
+        };
+        Ok(changed == 1)
     }
 }

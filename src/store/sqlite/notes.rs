@@ -93,6 +93,22 @@ impl Facts for SqliteStore {
         .await
     }
 
+    async fn replace_fact(&self, name: &str, before: Option<&str>, value: &str) -> Result<bool> {
+        let (name, before, value) = (name.to_owned(), before.map(str::to_owned), value.to_owned());
+        self.write(move |db| {
+            let changed = match &before {
+                Some(before) => db
+                    .sql("UPDATE facts SET value = ?3 WHERE name = ?1 AND value = ?2")?
+                    .execute([&name, before, &value])?,
+                None => db
+                    .sql("INSERT OR IGNORE INTO facts (name, value) VALUES (?1, ?2)")?
+                    .execute([&name, &value])?,
+            };
+            Ok(changed == 1)
+        })
+        .await
+    }
+
     fn write_failure(&self) -> Option<&'static str> {
         if self.writer.has_stopped() { Some("the writer thread has stopped") } else { self.state.failing() }
     }

@@ -44,5 +44,12 @@ pub async fn facts_are_replaced(bench: &Bench) {
     set("b", "2").await;
     set("a", "3").await;
     assert_eq!((fact("a").await.as_deref(), fact("b").await.as_deref()), (Some("3"), Some("2")));
+    let replace = async |name, before, value| {
+        bench.store.replace_fact(name, before, value).await.expect("facts can be written")
+    };
+    assert!(!replace("a", Some("1"), "4").await && !replace("a", None, "4").await, "it is another by now");
+    assert!(!replace("c", Some("1"), "4").await, "there is none");
+    assert!(replace("a", Some("3"), "5").await && replace("c", None, "6").await);
+    assert_eq!((fact("a").await.as_deref(), fact("c").await.as_deref()), (Some("5"), Some("6")));
     assert_eq!(bench.store.write_failure(), None);
 }
