@@ -81,6 +81,12 @@ fn any_job(rng: &Rng, n: u32, backend: &str) -> (Value, Expected) {
     }
 }
 
+/// True of a job that ignores cancels and takes longer than those that do not.
+fn is_deaf_for_long(arguments: &Value) -> bool {
+    let takes = arguments["delay_ms"].as_u64().map(Duration::from_millis);
+    arguments["ignore_cancel"] == true && takes > Some(OBEDIENT)
+}
+
 impl World {
     /// A call of any kind.
     pub(super) fn any_call(&self) -> Planned {
@@ -102,6 +108,13 @@ impl World {
         // People take their time.
         let patient = Terms { max_runtime: Duration::from_secs(12 * 3600), ..terms() };
         let terms = if waits_for_people { patient } else { any_terms(rng) };
+        // The row would expire while the job runs.
+        let soon = Duration::from_secs(600);
+        let terms = if is_deaf_for_long(&arguments) {
+            Terms { ttl: soon, keep_result: soon, on_expiry: OnExpiry::Cancel, ..terms }
+        } else {
+            terms
+        };
         let in_line =
             rng.one_in(5) && once.is_none() && !matches!(expected, Expected::Endless | Expected::Poison);
         let refuses = in_line && rng.one_in(4);

@@ -64,7 +64,16 @@ fn deleted(world: &World, rows: &[Task], before: (Timestamp, Timestamp)) -> Resu
         }
         let Snapshot { task, ended_at, .. } = &record.snapshots[&id];
         let Some(engine) = world.engines.iter().find(|engine| engine.name == task.backend) else { continue };
-        let is_closed = matches!(task.job, Job::Closed { .. }) || engine.faults.has_shown_over(&task.key);
+        let mut all = world.engines.iter().chain(&world.foreign);
+        let shown_over = all.any(|engine| engine.faults.has_shown_over(&task.key));
+        if !task.has_ended() && shown_over && now.0.since(before.0) >= task.terms.keep_result {
+            // It ended and expired since the rows were last read.
+            record.deleted.insert(id);
+            continue;
+        }
+        // A search that found nothing is given up in the end.
+        let never_began = matches!(task.job, Job::Starting { .. }) && starts(world, &task.key) == 0;
+        let is_closed = matches!(task.job, Job::Closed { .. }) || never_began || shown_over;
         let is_over = task.has_ended() && (is_closed || engine.faults.is_poison(task.key.as_str()));
         let may = |(at, shown): (Timestamp, Timestamp)| {
             // A process that started after the step may not know of it.
@@ -73,15 +82,20 @@ fn deleted(world: &World, rows: &[Task], before: (Timestamp, Timestamp)) -> Resu
             shown >= task.kept_until() && !lately
         };
         if !is_over {
-            return Err(format!("{} was deleted while something was owed", name(&id)));
+            return Err(format!(
+                "{} was deleted while something was owed: between {before:?} and {now:?}; its end was shown: {shown_over}",
+                name(&id)
+            ));
         }
         let kept_for = task.ended_at.map_or(HELD, |ended| task.kept_until().since(ended));
-        let is_old = ended_at.is_some_and(|ended| now.0.since(ended) >= kept_for);
         // A process that had not noticed the step wrote a wrong time into the row.
         let is_off = task
             .ended_at
             .zip(*ended_at)
             .is_some_and(|(one, other)| one.since(other).max(other.since(one)) > HELD);
+        // Rows are read some time after they were written.
+        let ended = if is_off { *ended_at } else { (*ended_at).min(task.ended_at) };
+        let is_old = ended.is_some_and(|ended| now.0.since(ended) >= kept_for);
         if !is_off && !is_old && !may(before) && !may(now) {
             let set = world.stepped_at;
             return Err(format!(

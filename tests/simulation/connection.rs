@@ -70,6 +70,13 @@ impl Connection {
         Err(self.crashes(crashed))
     }
 
+    /// Notes what a start or a search has shown of its job.
+    fn found(&self, job: &JobSpec, started: &Started) {
+        if let Some(first) = &started.first {
+            self.faults.found(job.key.as_str(), self.world.now(), first);
+        }
+    }
+
     /// What the server makes of a panic in an adapter.
     fn crashes(&self, kind: ErrorKind) -> Error {
         if self.has(Bug::CrashEndsProcess) {
@@ -158,7 +165,7 @@ impl Backend for Connection {
             (Err(error), Some(Bug::LimitIsRefusal)) if matches!(error.kind(), ErrorKind::Limited { .. }) => {
                 Err(Error::rejected(error.to_string()))
             }
-            (started, _) => started,
+            (started, _) => started.inspect(|started| self.found(&job, started)),
         }
     }
 
@@ -166,7 +173,8 @@ impl Backend for Connection {
         self.acts(job.key.as_str(), "find");
         self.passes(ErrorKind::Unavailable).await?;
         let found = self.backend.find(job).await;
-        self.returns(found, ErrorKind::Unavailable).await
+        let found = self.returns(found, ErrorKind::Unavailable).await?;
+        Ok(found.inspect(|started| self.found(job, started)))
     }
 
     async fn observe(&self, handle: &JobHandle) -> Result<Observation> {

@@ -37,7 +37,8 @@ async fn check(world: &World, store: &dyn Store, record: &Record) -> Result<(), 
         return Err(format!("{running} jobs run, and {left} of them may"));
     }
     for promise in &record.promises {
-        let Some(seen) = record.snapshots.get(&promise.id) else { continue };
+        let seen = record.snapshots.get(&promise.id);
+        let Some(seen) = seen.filter(|seen| !ended_unseen(record, seen)) else { continue };
         let mut promise = promise.clone();
         for other in record.promises.iter().filter(|other| other.id == promise.id) {
             promise.called_at = promise.called_at.min(other.called_at);
@@ -49,6 +50,11 @@ async fn check(world: &World, store: &dyn Store, record: &Record) -> Result<(), 
     notices_are_complete(world, store, record).await?;
     // While the store's clock is ahead, keys of expired tasks are free.
     if world.plan.steps { Ok(()) } else { no_twins(record) }
+}
+
+/// True if the row ended, expired and was deleted between two readings of all rows.
+fn ended_unseen(record: &Record, Snapshot { task, .. }: &Snapshot) -> bool {
+    !task.has_ended() && record.deleted.contains(&task.id)
 }
 
 /// True if the task has ended in a way that leaves its job running.
@@ -71,7 +77,7 @@ async fn notices_are_complete(world: &World, store: &dyn Store, record: &Record)
     let of = |task: &Task, what: &What| {
         owed.iter().filter(|owed| owed.notice.news.task == task.id && owed.notice.news.what == *what).count()
     };
-    for Snapshot { task, .. } in record.snapshots.values() {
+    for Snapshot { task, .. } in record.snapshots.values().filter(|seen| !ended_unseen(record, seen)) {
         let ends = task.outcome().map_or(0, |outcome| of(task, &What::Ended(outcome)));
         if ends != 1 {
             return Err(format!("{} has ended, and {ends} notices say how", name(&task.id)));
@@ -88,7 +94,8 @@ async fn notices_are_complete(world: &World, store: &dyn Store, record: &Record)
         let Some(Snapshot { task, .. }) = record.snapshots.get(&news.task) else {
             return Err(format!("a notice is of {}, which never was", name(&news.task)));
         };
-        let is_false = matches!(news.what, What::Ended(outcome) if Some(outcome) != task.outcome());
+        let is_false =
+            task.has_ended() && matches!(news.what, What::Ended(outcome) if Some(outcome) != task.outcome());
         if is_false || of(task, &news.what) > 1 {
             return Err(format!("{} has a false or a second notice: {:?}", name(&task.id), news.what));
         }
@@ -212,7 +219,8 @@ fn explained(
 ) -> Result<(), String> {
     let message = task.status_message().unwrap_or_default();
     let ended = ended_at.ok_or("has ended at an unknown time")?;
-    let lived = ended.since(promise.called_at) + SLACK;
+    // An earlier call under the same key may have lost its reply.
+    let lived = ended.since(promise.called_at.min(task.created_at)) + SLACK;
     let terms = &task.terms;
     // A clock that is ahead brings deadlines forward.
     let steps = world.plan.steps;
@@ -236,7 +244,9 @@ fn explained(
     }
     if message.contains("ran longer than max_runtime") {
         let endless = matches!(promise.expected, Expected::Endless | Expected::Stubborn | Expected::Poison);
-        return fair(endless || promise.takes + SLACK > terms.max_runtime, "did not run that long");
+        // A job that asks runs for as long as nobody's answer reaches it.
+        let asks = matches!(promise.expected, Expected::Answered(_)) && lived >= terms.max_runtime;
+        return fair(endless || asks || promise.takes + SLACK > terms.max_runtime, "did not run that long");
     }
     match promise.expected {
         Expected::Gone if starts == 1 => Ok(()),

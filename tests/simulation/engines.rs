@@ -120,7 +120,12 @@ impl EngineFaults {
         seen
     }
 
-    /// True if a look has shown that this job is over.
+    /// A start or a search came back with the job, and with what it was just then.
+    pub(super) fn found(&self, key: &str, now: Timestamp, seen: &Observation) {
+        self.shown.lock().insert(key.to_owned(), (now, seen.clone()));
+    }
+
+    /// True if a call has shown that this job is over.
     pub(super) fn has_shown_over(&self, key: &JobKey) -> bool {
         self.shown.lock().get(key.as_str()).is_some_and(|(_, seen)| seen.state.has_ended())
     }

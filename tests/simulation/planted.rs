@@ -268,10 +268,9 @@ impl PlantedBug {
             Some(Bug::PurgeUnended) => {
                 |task, now| task.created_at + task.terms.ttl <= now && !task.has_ended()
             }
-            Some(Bug::PurgeOpen) => |task, now| {
-                let is_open = !matches!(task.job, Job::Closed { .. });
-                is_open && task.has_ended() && task.expires_at() <= now
-            },
+            Some(Bug::PurgeOpen) => {
+                return self.raw("DELETE FROM tasks WHERE closed = 0 AND expires_at <= ?1", now.as_millis());
+            }
             _ => return,
         };
         for task in all(store).await.iter().filter(|task| wrong(task, now)) {
@@ -310,9 +309,9 @@ impl PlantedBug {
         }
     }
 
-    fn raw(&self, statement: &str, id: &str) {
+    fn raw(&self, statement: &str, value: impl rusqlite::ToSql) {
         let file = rusqlite::Connection::open(&self.file).expect("the file can be opened");
-        file.execute(statement, [id]).expect("the file can be written");
+        file.execute(statement, [value]).expect("the file can be written");
     }
 }
 
