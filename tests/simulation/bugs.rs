@@ -170,7 +170,7 @@ impl Bug {
         (PurgeUnended, 0),
         (PurgeOpen, 0),
         (PurgeInLeap, 9),
-        (LeasesOutlastLeap, 18),
+        (LeasesOutlastLeap, 839),
         (KeyFreedEarly, 0),
         (OnceForAll, 1),
         (AnswerOverridden, 0),

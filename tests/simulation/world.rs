@@ -35,8 +35,7 @@ use super::store_faults::StoreFaults;
 
 /// After so many minutes without a new fault, what was cancelled before them has stopped.
 const QUIET: u64 = 12;
-/// How much later that is where the store's clock was an hour ahead: rows that were written meanwhile are due later.
-const QUIET_AHEAD: u64 = 61;
+const QUIET_FOR: Duration = Duration::from_secs(QUIET * 60);
 /// The longest that a world may take to come to rest, in minutes: longer than any deadline, and than what delays it.
 const REST: u64 = 150;
 
@@ -214,7 +213,6 @@ impl World {
 
     /// Everything that was promised must come true.
     async fn come_to_rest(&mut self) -> Result<String, String> {
-        let quiet = QUIET + if self.plan.steps { QUIET_AHEAD } else { 0 };
         for minute in 0..REST {
             tokio::time::sleep(Duration::from_secs(60)).await;
             self.bury()?;
@@ -224,9 +222,8 @@ impl World {
             }
             self.check_now().await?;
             self.answer_all(0).await;
-            if minute == quiet {
-                let before = self.clock.now() - Duration::from_secs(quiet * 60);
-                checks::stopped(self, &self.rows().await, before)?;
+            if minute == QUIET {
+                checks::stopped(self, &self.rows().await, self.clock.now() - QUIET_FOR)?;
             }
             if self.rows().await.iter().all(|task| task.due_at.is_none()) {
                 return self.rest().await;
