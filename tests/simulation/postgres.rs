@@ -16,7 +16,7 @@ use super::plan::Plan;
 use super::{for_each, hold, knob, run};
 use crate::support::postgres::{schema, shared};
 
-/// How many seeds `tests/run` tries. A long run tries a fiftieth of the seeds that it tries over SQLite.
+/// How many seeds `tests/run` tries. A long run tries a thousandth of the seeds that it tries over SQLite.
 const SEEDS: u64 = 4;
 
 /// Planted bugs of several kinds: of leases, groups, takeovers, keys, lost replies and stale reads.
@@ -106,7 +106,8 @@ fn plan(seed: u64) -> Plan {
 
 fn seeds() -> std::ops::Range<u64> {
     let (first, count) = (knob("TASKBRIDGE_SIM_SEED"), knob("TASKBRIDGE_SIM_SEEDS"));
-    let count = count.map_or(if first.is_some() { 1 } else { SEEDS }, |count| count.div_ceil(50));
+    let count =
+        count.map_or(if first.is_some() { 1 } else { SEEDS }, |count| count.div_ceil(1000).max(SEEDS));
     let first = first.unwrap_or(0);
     first..first + count
 }

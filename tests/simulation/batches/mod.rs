@@ -17,7 +17,7 @@ use self::faults::WriteLock;
 use self::scene::{Figures, Kinds, Scene};
 use super::knob;
 
-/// How many seeds `tests/run` tries of each. A long run tries a hundredth of the seeds that it tries of the worlds.
+/// How many seeds `tests/run` tries of each. A long run tries a thousandth of the seeds that it tries of the worlds.
 const SEEDS: u64 = 4;
 
 /// Most of the time is spent waiting, so that several scenes run at once.
@@ -25,7 +25,8 @@ const AT_ONCE: usize = 4;
 
 fn seeds() -> Vec<u64> {
     let (first, count) = (knob("TASKBRIDGE_SIM_SEED"), knob("TASKBRIDGE_SIM_SEEDS"));
-    let count = count.map_or(if first.is_some() { 1 } else { SEEDS }, |count| count.div_ceil(100).max(SEEDS));
+    let count =
+        count.map_or(if first.is_some() { 1 } else { SEEDS }, |count| count.div_ceil(1000).max(SEEDS));
     let first = first.unwrap_or(0);
     (first..first + count).collect()
 }
