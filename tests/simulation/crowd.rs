@@ -8,6 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::future::join_all;
 use serde_json::json;
+use taskbridge::tasks::machine::Cancel;
 use taskbridge::tasks::service::Call;
 use taskbridge::tasks::task::{Outcome, Owner};
 use taskbridge_sdk::sim::{Mode, SimEngine};
@@ -24,6 +25,8 @@ use super::store_faults::StoreFaults;
 
 /// Calls to the engine that hangs: more than the rows that a claim ever looks through.
 const CROWD: usize = 5_000;
+/// Within this, a call to another engine has come through: shorter than the timeout of a call that hangs.
+const SOON: Duration = Duration::from_secs(3);
 /// How long it hangs.
 const HANGS: Duration = Duration::from_secs(60);
 
@@ -110,10 +113,17 @@ async fn crowd_of_hung_engine_delays_no_other() {
         for owner in ["ana", "bea"] {
             let made = node.service.call(call_to(CALM, owner)).await;
             let id = made.expect("the store is there").into_task().id;
-            tokio::time::sleep(TICK).await;
+            tokio::time::sleep(SOON).await;
             let task = place.row(&id).await;
             assert_eq!(task.outcome(), Some(Outcome::Succeeded), "{owner} waits for {ROUGH}: {task:?}");
         }
+        // A start is handed over; a cancel has to be claimed.
+        let endless = Call { backend: CALM.to_owned(), ..call_with(json!({"delay_ms": 86_400_000u64})) };
+        let id = node.service.call(endless).await.expect("the store is there").into_task().id;
+        tokio::time::sleep(SOON).await;
+        node.service.cancel(&Owner::new("ana"), &id, Cancel::Settle).await.expect("it runs");
+        tokio::time::sleep(SOON).await;
+        assert_eq!(calm.running(), 0, "a cancel waits for {ROUGH}");
     }
     rough.hangs.send_replace(false);
     let lost = rough.lost.load(Ordering::SeqCst);
