@@ -4,10 +4,9 @@
 //!
 //! Methods of an adapter that are not async run on the caller's thread. A panic in one is caught too; they must not block.
 
-use std::any::Any;
-use std::cell::{Cell, RefCell};
+mod panics;
+
 use std::collections::BTreeMap;
-use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,7 +16,7 @@ use parking_lot::Mutex;
 use taskbridge_sdk::{
     Answer, ArtifactData, Artifacts, Backend, Budget, Checkup, Delivery, DiscoveredTool, Discovery, Error,
     ErrorKind, Finding, GroupKey, Hooks, JobHandle, JobSpec, LogRequest, LogText, Logs, Observation,
-    OnBehalfOf, Questions, Result, Started, Subject, Taken, Told, ToolTarget, Wakeups, harmless, short_line,
+    OnBehalfOf, Questions, Result, Started, Subject, Taken, Told, ToolTarget, Wakeups,
 };
 use tokio::runtime::Runtime;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -26,6 +25,9 @@ use tracing::Span;
 
 use crate::metrics::Metrics;
 use crate::tasks::reconciler::Crash;
+use panics::{Panic, guarded};
+
+pub use panics::log_quietly;
 
 /// Calls of one backend at the same time, those included that nobody waits for any more because their thread is blocked.
 const MAX_CALLS: usize = 256;
@@ -33,8 +35,6 @@ const MAX_CALLS: usize = 256;
 const MAX_THREADS: usize = 2 * MAX_CALLS;
 /// How often a crash of one operation is logged; crashes in between are counted.
 const LOG_EVERY: Duration = Duration::from_secs(60);
-/// The longest panic message that is logged, in characters.
-const MAX_MESSAGE: usize = 300;
 /// Delays before a stream of hints that crashed is opened again: doubling from the first to the last.
 const HINTS_AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
@@ -53,47 +53,6 @@ pub struct Isolation {
 struct Isolated {
     inner: Arc<dyn Backend>,
     isolation: Isolation,
-}
-
-/// A panic that was caught.
-struct Panic {
-    message: String,
-    /// File and line, where [`log_quietly`] was called.
-    location: Option<String>,
-}
-
-thread_local! {
-    /// True while a panic of this thread is caught and logged here.
-    static GUARDED: Cell<bool> = const { Cell::new(false) };
-    /// Where the last such panic happened.
-    static LOCATION: RefCell<Option<String>> = const { RefCell::new(None) };
-}
-
-/// Keeps panics that an [`Isolation`] catches from being printed to standard error as well. Call it once per process.
-pub fn log_quietly() {
-    let before = panic::take_hook();
-    panic::set_hook(Box::new(move |info| {
-        if GUARDED.get() {
-            LOCATION.set(info.location().map(ToString::to_string));
-        } else {
-            before(info);
-        }
-    }));
-}
-
-/// Does something and catches its panic.
-fn guarded<T>(work: impl FnOnce() -> T) -> std::result::Result<T, Panic> {
-    let before = GUARDED.replace(true);
-    let done = panic::catch_unwind(AssertUnwindSafe(work));
-    GUARDED.set(before);
-    done.map_err(|payload| Panic { message: message(&*payload), location: LOCATION.take() })
-}
-
-/// What a panic says, without control characters and of bounded length.
-fn message(payload: &(dyn Any + Send)) -> String {
-    let text = payload.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-    short_line(&harmless(text.unwrap_or("no message")), MAX_MESSAGE)
 }
 
 impl Isolation {

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use serde_json::json;
 use taskbridge_sdk::{JobKey, JobState};
 
+use super::panics::MAX_MESSAGE;
 use super::*;
 
 /// A backend that does to a job what its handle says, and whose everything else panics.

@@ -1,22 +1,25 @@
 //! The agenda of one group: which open job is to be looked at when. Memory only, and pure but for the instants that it
 //! is handed; losing it costs one extra look at each job.
 
+mod digest;
 mod poll;
+mod suspects;
 
-use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::hash::Hasher;
-use std::io;
 use std::time::Duration;
 
-use taskbridge_sdk::{JobHandle, JobState, Observation, Subject, Timestamp};
+use taskbridge_sdk::{JobHandle, Subject, Timestamp};
 use tokio::time::Instant;
 
+use digest::BLANK;
+
+pub(super) use digest::digest;
 pub(super) use poll::{Due, Fault, Seen, Sighting};
 
 use crate::tasks::pace::Pace;
 use crate::tasks::store::OpenJob;
 use crate::tasks::task::{NEWLY_STARTED, TaskId};
+use suspects::Suspect;
 
 /// Where the engine says when a job changes, a look is only for hints that were lost, and there is no hurry.
 pub(super) const HINTED: Duration = Duration::from_millis(250);
@@ -31,20 +34,9 @@ const MISSED: u32 = 4;
 /// With this doubt, hints are not relied on.
 const DOUBTED: u32 = 8;
 
-/// After so many faulty sweeps in a row a job is polled alone: more than halving the largest sweep takes.
-const MAX_UNDECIDED: u32 = 10;
-/// A job whose look crashed the adapter this often in a row is given up, if the adapter answered for another job of the
-/// group meanwhile, or else [`CRASHES_ALONE`] after the first crash.
-const MAX_CRASHES: u32 = 5;
-/// How long an adapter that crashes for every job of a group gets: perhaps the engine is what makes it crash, for a while.
-const CRASHES_ALONE: Duration = Duration::from_secs(900);
-
 /// A look may be early by the wait for it divided by this, where it saves a sweep of its own. The waits of jobs that were
 /// started together are spread as widely.
 const SLACK: u32 = 10;
-
-/// The digest of an observation that says only that the job runs.
-const BLANK: u64 = 0x626c_616e_6b00;
 
 /// When to look at the open jobs of one group.
 pub(super) struct Agenda {
@@ -116,14 +108,6 @@ struct Entry {
     closed: bool,
 }
 
-/// A job that the adapter cannot be asked for together with others.
-#[derive(Clone, Copy)]
-struct Suspect {
-    since: Instant,
-    /// How often in a row a look at it crashed.
-    crashes: u32,
-}
-
 impl Entry {
     /// Notes that the row has this version: if that is news, it is not known any more what the row says.
     fn written_by_others(&mut self, version: u64) {
@@ -132,20 +116,6 @@ impl Entry {
             self.digest = None;
             self.blank = false;
         }
-    }
-}
-
-/// Digests what is written to it.
-struct Digest(DefaultHasher);
-
-impl io::Write for Digest {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }
 
@@ -172,21 +142,6 @@ impl Agenda {
             ask_who_watches: now,
             in_trouble: false,
         }
-    }
-
-    /// Tells two observations apart.
-    pub(super) fn digest(seen: &Observation) -> u64 {
-        // A log that grows is no news of the job.
-        let Observation { state, progress, message, since, questions, notes, log_bytes: _ } = seen;
-        let nothing = progress.is_none() && message.is_none() && since.is_none();
-        if nothing && *state == JobState::Running && questions.is_empty() && notes.is_empty() {
-            // Most jobs say nothing most of the time.
-            return BLANK;
-        }
-        let mut digest = Digest(DefaultHasher::new());
-        serde_json::to_writer(&mut digest, &(state, progress, message, since, questions, notes))
-            .expect("observations have string keys and no failing serializers");
-        digest.0.finish()
     }
 
     /// Adds a job of this age. If it is known, somebody else may have written its row since: then the row is read after the
@@ -286,13 +241,6 @@ impl Agenda {
         due
     }
 
-    /// See [`Sighting::last_crash`].
-    fn last_crash(&self, Suspect { since, crashes }: Suspect, now: Instant) -> Option<u32> {
-        let answers_for_others = self.answered.is_some_and(|at| at >= since);
-        let enough = answers_for_others || now.duration_since(since) >= CRASHES_ALONE;
-        (enough && crashes + 1 >= MAX_CRASHES).then_some(crashes + 1)
-    }
-
     /// Up to `most` places in the order of jobs that are due, or would be before long.
     fn due_soon(&self, now: Instant, most: usize) -> Vec<(Instant, TaskId)> {
         let pace = self.pace();
@@ -341,21 +289,7 @@ impl Agenda {
             _ => {
                 self.sweeping = false;
                 self.paused_until = None;
-                let faulty = looks.iter().any(|(_, seen)| seen.may_be_of_another());
-                let mut cleared = self.undecided.is_empty();
-                for (id, _) in &looks {
-                    if faulty && looks.len() > 1 {
-                        *self.undecided.entry(id.clone()).or_default() += 1;
-                    } else {
-                        cleared |= self.undecided.remove(id).is_some();
-                    }
-                }
-                self.most = match (faulty, cleared) {
-                    (true, _) => (looks.len() / 2).max(1),
-                    (false, true) => self.most.saturating_mul(2),
-                    // A job that answers often must not let sweeps grow again before the faulty one is found.
-                    (false, false) => self.most,
-                };
+                self.judge_sweep(&looks);
             }
         }
         self.paused_until = pause.map(|pause| now + pause).max(self.paused_until);
@@ -485,29 +419,6 @@ impl Agenda {
         let wait = pace.next_look(now.duration_since(entry.since), typical, &entry.handle);
         let wait = if log_followed { wait.min(pace.quickest.max(FOLLOWED)) } else { wait };
         Self::plan_one(&mut self.order, entry, id, now, wait);
-    }
-
-    /// The adapter crashed or hung over this job, alone.
-    fn faulted(&mut self, id: TaskId, version: u64, fault: Fault, now: Instant) {
-        let Some(entry) = self.jobs.get_mut(&id) else { return };
-        if entry.suspect.is_none() {
-            tracing::warn!(task = ?id, ?fault, "the adapter cannot look at this job; it is tried again, apart from others");
-        }
-        let suspect = entry.suspect.get_or_insert(Suspect { since: now, crashes: 0 });
-        match fault {
-            Fault::Crashed => suspect.crashes += 1,
-            Fault::Hung => *suspect = Suspect { since: now, crashes: 0 },
-        }
-        self.failed(id, version, now);
-    }
-
-    /// Has a job polled alone that halving did not decide: it was swept again and again with others that are due as often.
-    fn part(&mut self, id: &TaskId, now: Instant) {
-        if self.undecided.get(id).is_some_and(|sweeps| *sweeps >= MAX_UNDECIDED)
-            && let Some(entry) = self.jobs.get_mut(id)
-        {
-            entry.suspect.get_or_insert(Suspect { since: now, crashes: 0 });
-        }
     }
 
     /// Notes that a look failed, and that the row says so.

@@ -11,7 +11,7 @@ use taskbridge_sdk::{Error, ErrorKind, JobHandle, Observation, Timestamp};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::agenda::{Agenda, Due, Fault, Seen, Sighting};
+use super::agenda::{self, Agenda, Due, Fault, Seen, Sighting};
 use super::engine::Connected;
 use super::watched::Watched;
 use super::{Core, Crash, Settings};
@@ -282,7 +282,7 @@ impl Core {
         let (event, seen) = match answer {
             Ok(observation) => {
                 let log_followed = row.log_is_followed(self.ledger.now());
-                let digest = Agenda::digest(&observation);
+                let digest = agenda::digest(&observation);
                 let list_lag = self.engines.list_lag(&row.backend);
                 // A poll within the list lag cannot tell a new question of the same id from the answered one.
                 let settled = !machine::may_ask_again(&row, &observation.questions, began - list_lag);
@@ -404,7 +404,7 @@ fn nothing_new(sighting: &Sighting, answer: &Result<Observation, Error>) -> Opti
     match answer {
         // Whether anybody wants to know of the log, the row says: it is asked where there is reason to.
         Ok(seen) if !sighting.ask_of_log => {
-            let digest = Agenda::digest(seen);
+            let digest = agenda::digest(seen);
             let same = is_same(sighting, digest);
             let (digest, version) = (Some(digest), sighting.version);
             same.then_some(Seen::Observed { digest, log_followed: false, version })

@@ -2,6 +2,7 @@
 
 use taskbridge_sdk::{ErrorKind, JobHandle};
 
+use super::suspects::CRASHES_ALONE;
 use super::*;
 
 const PACE: Pace = Pace { quickest: Duration::from_millis(100), slowest: Duration::from_secs(30) };
