@@ -38,6 +38,14 @@ pub(super) fn always(world: &World, rows: &[Task], before: (Timestamp, Timestamp
     of_clients(world, rows)
 }
 
+/// Checks the rows that their owners are not shown: only an end expires.
+pub(super) fn hidden(rows: &[Task]) -> Result<(), String> {
+    match rows.iter().find(|task| !task.has_ended()) {
+        Some(task) => Err(format!("{} has not ended and is hidden from its owner", name(&task.id))),
+        None => Ok(()),
+    }
+}
+
 fn of_row(world: &World, task: &Task) -> Result<(), String> {
     let starts = starts(world, &task.key);
     if starts > 1 {

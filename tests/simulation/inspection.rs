@@ -16,7 +16,10 @@ impl World {
         if let Some(breach) = self.leases.breach() {
             return Err(breach);
         }
-        let rows = self.rows().await;
+        let mut rows = self.listed().await;
+        let hidden = self.hidden(&rows).await;
+        checks::hidden(&hidden)?;
+        rows.extend(hidden);
         self.record_rows(&rows).await;
         checks::always(self, &rows, self.looked_at)?;
         self.looked_at = (self.clock.now(), self.store_clock.now());
@@ -67,19 +70,33 @@ impl World {
 
     /// All rows of all owners, including expired ones.
     pub(super) async fn rows(&self) -> Vec<Task> {
+        let mut rows = self.listed().await;
+        let hidden = self.hidden(&rows).await;
+        rows.extend(hidden);
+        rows
+    }
+
+    /// The rows that their owners are shown.
+    async fn listed(&self) -> Vec<Task> {
         let mut rows = Vec::new();
         for owner in OWNERS {
             let listed = self.outside.list(&Owner::new(owner), None, 10_000).await;
             rows.extend(listed.expect("the file can be read"));
         }
-        let listed: HashSet<TaskId> = rows.iter().map(|task| task.id.clone()).collect();
+        rows
+    }
+
+    /// The rows that are known and not among these: expired ones.
+    async fn hidden(&self, listed: &[Task]) -> Vec<Task> {
+        let listed: HashSet<&TaskId> = listed.iter().map(|task| &task.id).collect();
         let mut others: Vec<TaskId> = {
             let record = self.record.lock();
             let known = record.present.iter().chain(record.promises.iter().map(|promise| &promise.id));
-            known.filter(|id| !listed.contains(*id)).cloned().collect()
+            known.filter(|id| !listed.contains(id)).cloned().collect()
         };
         others.sort_by(|one, other| one.as_str().cmp(other.as_str()));
         others.dedup();
+        let mut rows = Vec::new();
         for id in others {
             rows.extend(self.outside.get(&id, None).await.expect("the file can be read"));
         }
