@@ -17,7 +17,7 @@ pub trait Clock: Send + Sync {
     }
 }
 
-/// Measures time by a clock that nobody can set.
+/// Measures time by `CLOCK_BOOTTIME`, which cannot be set.
 pub trait Uptime: Send + Sync {
     /// How long the machine has been up, the time in which it was suspended included.
     fn uptime(&self) -> Duration;

@@ -29,7 +29,7 @@ use panics::{Panic, guarded};
 
 pub use panics::log_quietly;
 
-/// Calls of one backend at the same time, those included that nobody waits for any more because their thread is blocked.
+/// Calls of one backend at the same time, including abandoned calls whose thread is blocked.
 const MAX_CALLS: usize = 256;
 /// Threads of one backend at most. Adapters may need one more per call for blocking work of their own.
 const MAX_THREADS: usize = 2 * MAX_CALLS;

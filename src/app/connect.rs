@@ -90,7 +90,7 @@ pub(super) async fn connect(
             && was != is
         {
             return Err(AppError::Config(format!(
-                "{}: backends.{name}: it was connected to {was} when the server started, and would be to {is}: there may be \
+                "{}: backends.{name}: it is connected to {was}, and would be to {is}: there may be \
                  tasks on it; give the new backend another name, or start the server again",
                 place()
             )));

@@ -10,6 +10,9 @@ use super::shape::{Lifetime, Reconciler, Server};
 use crate::mcp::http::Tls;
 use crate::tasks::machine::in_words;
 
+/// The most calls to a backend at once: its threads take 256, and hints, logs and artifacts are read beside the calls.
+const MOST_CALLS: usize = 200;
+
 /// Checks the server's own tables.
 pub(super) fn all(
     reader: &mut Reader<'_>,
@@ -34,6 +37,10 @@ pub(super) fn all(
     }
     if reconciler.lease.as_secs() < 2 {
         reader.problem("reconciler.lease", "it is too short to work in: at least 2s");
+    }
+    if reconciler.max_concurrent_calls.get() > MOST_CALLS {
+        let message = format!("{} is too many: at most {MOST_CALLS}", reconciler.max_concurrent_calls);
+        reader.problem("reconciler.max_concurrent_calls", message);
     }
     if reconciler.quickest_look > reconciler.slowest_look {
         let message = format!("it is longer than `slowest_look` ({})", in_words(reconciler.slowest_look));

@@ -73,7 +73,7 @@ pub(super) struct Tool {
     pub max_wait: Option<Duration>,
     /// How long an engine that cannot be asked about a job after `max_runtime` is asked again, before the task ends with an
     /// unknown outcome.
-    #[serde(default = "fifteen_minutes", with = "duration")]
+    #[serde(default = "task::outcome_grace", with = "duration")]
     #[schemars(with = "String")]
     pub outcome_grace: Duration,
     /// What happens to its job then.
@@ -113,10 +113,6 @@ fn seven_days() -> Duration {
 
 fn five_minutes() -> Duration {
     Duration::from_secs(300)
-}
-
-fn fifteen_minutes() -> Duration {
-    Duration::from_secs(900)
 }
 
 fn two_minutes() -> Duration {

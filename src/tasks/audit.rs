@@ -112,7 +112,8 @@ pub trait Lines: Send + Sync {
     /// Lines after this number in their order, `limit` at most.
     async fn lines_after(&self, n: u64, limit: usize) -> Result<Vec<(u64, String)>, StoreError>;
 
-    /// Deletes lines from before this moment, the oldest first, but never the last. Returns how many, at most `limit`.
+    /// Deletes lines from before this moment, the oldest first up to the first that is from later, but never the last.
+    /// Returns how many, at most `limit`.
     async fn forget_lines(&self, before: Timestamp, limit: usize) -> Result<usize, StoreError>;
 }
 

@@ -6,7 +6,7 @@ mod asked;
 use std::fmt;
 use std::time::Duration;
 
-pub use super::terms::{OnExpiry, OnRefusal, Terms};
+pub use super::terms::{OnExpiry, OnRefusal, Terms, outcome_grace};
 pub use asked::{Asked, AskedStatus, Asker, Delivery};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

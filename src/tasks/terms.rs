@@ -19,7 +19,7 @@ pub struct Terms {
     pub max_wait: Option<Duration>,
     /// How long an engine that cannot be asked about a job after `max_runtime` is asked again, before the task ends with
     /// an unknown outcome.
-    #[serde(default = "quarter_of_an_hour")]
+    #[serde(default = "outcome_grace")]
     pub outcome_grace: Duration,
     /// What happens to the job when `max_runtime` is over.
     pub on_expiry: OnExpiry,
@@ -38,7 +38,8 @@ pub struct Terms {
     pub four_eyes: bool,
 }
 
-fn quarter_of_an_hour() -> Duration {
+/// How long it is where nothing else is said.
+pub const fn outcome_grace() -> Duration {
     Duration::from_secs(15 * 60)
 }
 

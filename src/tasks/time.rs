@@ -2,7 +2,7 @@
 //! another compares, and so does the store: all of them must go by one clock, and machines' own clocks differ. It must
 //! not read the machine's clock.
 //!
-//! Somebody may set the store's clock. It is compared with a clock that nobody can set, and after a leap nothing is
+//! Somebody may set the store's clock. It is compared with `CLOCK_BOOTTIME`, and after a leap nothing is
 //! deleted for a while, because a wrong clock is often put right soon.
 
 use std::sync::Arc;

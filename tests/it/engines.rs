@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -81,7 +82,9 @@ impl Tools for Plain {
 /// A backend in front of a simulated engine, which can hang.
 struct Connection {
     inner: Arc<dyn Backend>,
+    /// Known from the first poll on, if `learns`.
     identity: Option<String>,
+    learns: AtomicBool,
     hangs: bool,
     /// The keys of the starts that were sent.
     sent: Mutex<BTreeSet<String>>,
@@ -90,7 +93,15 @@ struct Connection {
 impl Connection {
     fn to(engine: &SimEngine, identity: Option<&str>, hangs: bool) -> Arc<Self> {
         let identity = identity.map(str::to_owned);
-        Arc::new(Self { inner: engine.backend(), identity, hangs, sent: Mutex::default() })
+        let learns = AtomicBool::new(false);
+        Arc::new(Self { inner: engine.backend(), identity, learns, hangs, sent: Mutex::default() })
+    }
+
+    /// The adapter is told its engine's identity by the engine's first answer.
+    fn learning(engine: &SimEngine, identity: &str) -> Arc<Self> {
+        let to = Self::to(engine, Some(identity), false);
+        to.learns.store(true, Ordering::SeqCst);
+        to
     }
 
     async fn passes(&self) {
@@ -119,6 +130,7 @@ impl Backend for Connection {
 
     async fn observe(&self, handle: &JobHandle) -> Result<Observation> {
         self.passes().await;
+        self.learns.store(false, Ordering::SeqCst);
         self.inner.observe(handle).await
     }
 
@@ -132,7 +144,7 @@ impl Backend for Connection {
     }
 
     fn identity(&self) -> Option<String> {
-        self.identity.clone()
+        self.identity.clone().filter(|_| !self.learns.load(Ordering::SeqCst))
     }
 }
 
@@ -317,6 +329,32 @@ async fn other_identity_leaves_tasks_alone() {
     tokio::time::sleep(Duration::from_secs(30)).await;
     assert_eq!(other.task(&running).await.state, TaskState::Working);
     assert_eq!((one.total_starts(), two.total_starts()), (2, 1));
+    other.stop().await;
+
+    let node = Node::start("one", dir.path(), &[("engine", &first)]).await;
+    assert_eq!(node.ends(&running).await, TaskState::Ended(Outcome::Succeeded));
+    node.stop().await;
+}
+
+/// The same where the second server hears from its engine only by the first poll which one it is: that it does not know the
+/// job of the other engine ends no task.
+#[tokio::test(start_paused = true)]
+async fn identity_learned_late_leaves_tasks_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let (one, two) = (SimEngine::new(Keys::Keyed), SimEngine::new(Keys::Keyed));
+    let first = Connection::to(&one, Some("sim one"), false);
+    let node = Node::start("one", dir.path(), &[("engine", &first)]).await;
+    let running = node.call("engine", Duration::from_secs(40)).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    node.stop().await;
+
+    let late = Connection::learning(&two, "sim two");
+    let other = Node::start("two", dir.path(), &[("engine", &late)]).await;
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert!(late.identity().is_some(), "it was never polled");
+    assert_eq!(other.task(&running).await.state, TaskState::Working);
+    let own = other.call("engine", Duration::from_secs(5)).await;
+    assert_eq!(other.ends(&own).await, TaskState::Ended(Outcome::Succeeded));
     other.stop().await;
 
     let node = Node::start("one", dir.path(), &[("engine", &first)]).await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use taskbridge::tasks::notices::What;
 use taskbridge::tasks::store::{Holder, Store};
 use taskbridge::tasks::task::{OnExpiry, Outcome, Task};
-use taskbridge_sdk::{Content, Output};
+use taskbridge_sdk::{Content, JobKey, Output};
 
 use super::checks::starts;
 use super::engines::Engine;
@@ -26,15 +26,16 @@ pub(super) async fn at_rest(world: &World, store: &dyn Store) -> Result<(), Stri
 }
 
 async fn check(world: &World, store: &dyn Store, record: &Record) -> Result<(), String> {
-    let left: usize = record
-        .snapshots
-        .values()
-        .filter(|seen| may_run_on(seen))
-        .map(|seen| starts(world, &seen.task.key))
-        .sum();
-    let running: usize = world.engines.iter().chain(&world.foreign).map(|engine| engine.sim.running()).sum();
-    if running > left {
-        return Err(format!("{running} jobs run, and {left} of them may"));
+    let given_up = |Snapshot { task, .. }: &Snapshot| {
+        record.promises.iter().any(|promise| promise.id == task.id && promise.given_up)
+    };
+    let of_key = |key: &JobKey| record.snapshots.values().find(|seen| seen.task.key == *key);
+    for key in world.engines.iter().chain(&world.foreign).flat_map(|engine| engine.sim.running()) {
+        match of_key(&key) {
+            Some(seen) if may_run_on(seen) || given_up(seen) => {}
+            Some(seen) => return Err(format!("{} has ended, and its job runs on", name(&seen.task.id))),
+            None => return Err(format!("a job of no task runs on: {key:?}")),
+        }
     }
     for promise in &record.promises {
         let seen = record.snapshots.get(&promise.id);

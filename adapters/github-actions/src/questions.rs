@@ -19,7 +19,7 @@ use crate::wire::{Pending, Review, Run};
 const LONGEST: usize = 1000;
 
 /// How long GitHub may go on listing an environment that was just reviewed.
-const LIST_LAG: Duration = Duration::from_secs(10);
+const REVIEW_LAG: Duration = Duration::from_secs(10);
 
 /// Longer than GitHub lets a job wait for a review (30 days). A gate whose question was dismissed is listed for that long; another
 /// gate has another id.
@@ -35,7 +35,7 @@ impl Actions {
         let link = run.html_url.as_deref().unwrap_or_default();
         let mut seen = seen(place, &pending, &reviews, link, self.persons.is_some());
         let mut reviewed = self.reviewed.lock();
-        reviewed.retain(|_, at| at.elapsed() < LIST_LAG);
+        reviewed.retain(|_, at| at.elapsed() < REVIEW_LAG);
         seen.questions.retain(|question| {
             let gate = Gate::parse(place, &question.id);
             gate.is_none_or(|gate| !reviewed.contains_key(&(place.run, gate.environment)))

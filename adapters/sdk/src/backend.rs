@@ -13,7 +13,7 @@ use crate::{
 /// A backend makes one attempt and says how it went. It never retries and never sleeps, and it keeps only what it
 /// may lose at any time (a connection, a token, an ETag). Its futures may be dropped at any await point.
 ///
-/// The server runs each call on a thread of the backend's own. A panic fails that call, but a bug it remains. Methods that are not
+/// The server runs each call on a thread of the backend's own. A panic fails that call, and is still a bug. Methods that are not
 /// async must not block.
 #[async_trait]
 pub trait Backend: Send + Sync {

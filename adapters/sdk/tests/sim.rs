@@ -48,10 +48,10 @@ async fn a_job_ends_when_its_delay_is_over() {
     let handle = backend.start(&job(1, json!({"delay_ms": 100}))).await.unwrap().handle;
     advance(millis(99)).await;
     assert_eq!(backend.observe(&handle).await.unwrap().state, JobState::Running);
-    assert_eq!(engine.running(), 1);
+    assert_eq!(engine.running().len(), 1);
     advance(millis(1)).await;
     assert!(matches!(backend.observe(&handle).await.unwrap().state, JobState::Succeeded(_)));
-    assert_eq!(engine.running(), 0);
+    assert_eq!(engine.running().len(), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -269,7 +269,7 @@ async fn only_so_many_ended_jobs_are_remembered() {
         handles.push(backend.start(&job(n, json!({"delay_ms": n % 2}))).await.unwrap().handle);
     }
     advance(millis(1)).await;
-    assert_eq!((engine.remembered(), engine.running(), engine.total_starts()), (10, 0, 200));
+    assert_eq!((engine.remembered(), engine.running().len(), engine.total_starts()), (10, 0, 200));
     let mut known = 0;
     for (n, handle) in (0..200).zip(&handles) {
         let gone = backend.observe(handle).await.unwrap().state == JobState::Gone;

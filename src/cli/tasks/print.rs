@@ -238,7 +238,7 @@ fn fact(fact: &Fact) -> String {
             "a deadline passed: max_wait or start_within before the start, max_runtime after it".to_owned()
         }
         Fact::CallerGone => "the waiting caller went away".to_owned(),
-        Fact::JobOver => "the job is over".to_owned(),
+        Fact::JobOver => "nothing is owed to the engine any more".to_owned(),
         Fact::Ended(outcome) => format!("ended: {}", word(*outcome)),
     }
 }

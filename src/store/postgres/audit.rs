@@ -78,8 +78,10 @@ impl Write for Forget {
     type Done = usize;
 
     async fn write(&self, db: &Db, _again: bool) -> Result<usize, Fault> {
-        let sql = "DELETE FROM audit WHERE n < (SELECT max(n) FROM audit) AND n IN
-                   (SELECT n FROM (SELECT n, at FROM audit ORDER BY n LIMIT $2) AS first WHERE at < $1)";
+        // Without a gap, whatever the clock said: the chain of what is left begins with the first line that is kept.
+        let sql = "WITH first AS (SELECT n, at FROM audit ORDER BY n LIMIT $2)
+                   DELETE FROM audit WHERE n IN (SELECT n FROM first) AND n < (SELECT max(n) FROM audit)
+                   AND n < COALESCE((SELECT min(n) FROM first WHERE at >= $1), 9223372036854775807)";
         Ok(usize::try_from(db.execute(sql, &[&self.before, &self.limit]).await?).unwrap_or(usize::MAX))
     }
 }

@@ -70,7 +70,7 @@ const HOLD: &str = concat!(
      RETURNING tasks.version, tasks.body, tasks.n, due.place"
 );
 
-/// Leases rows. If the answer is lost, the rows stay leased to nobody who knows, until the lease runs out.
+/// Leases rows. If the answer is lost, the rows stay leased, and nobody acts on them until the lease runs out.
 pub(super) struct Claim {
     pub(super) holder: String,
     pub(super) lease: i64,

@@ -48,8 +48,10 @@ impl Lines for SqliteStore {
         let before = before.as_millis();
         self.write(move |db| {
             let mut statement = db.sql(
-                "DELETE FROM audit WHERE n IN (SELECT n FROM (SELECT n, at FROM audit ORDER BY n LIMIT ?2) AS first
-                                               WHERE at < ?1) AND n < (SELECT max(n) FROM audit)",
+                // Without a gap, whatever the clock said: the chain of what is left begins with the first line that is kept.
+                "WITH first AS (SELECT n, at FROM audit ORDER BY n LIMIT ?2)
+                 DELETE FROM audit WHERE n IN (SELECT n FROM first) AND n < (SELECT max(n) FROM audit)
+                 AND n < COALESCE((SELECT min(n) FROM first WHERE at >= ?1), 9223372036854775807)",
             )?;
             Ok(statement.execute(params![before, limit])?)
         })

@@ -145,8 +145,8 @@ impl SqliteStore {
             ),
             Err(error) => tracing::warn!(
                 %error,
-                "no lock file can be kept beside the database: if this server is killed, its leases run out after \
-                 `reconciler.lease`"
+                "no lock file can be kept beside the database: make its folder writable for the user of this server; \
+                 otherwise, if the server is killed, its leases run out after `reconciler.lease`"
             ),
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use taskbridge_sdk::Timestamp;
 
-use super::{Failure, awaits_consent, backoff, end, in_words, wish_cancel};
+use super::{Failure, awaits_consent, end, in_words, wait_after, wish_cancel};
 use crate::tasks::task::{Job, OnExpiry, Outcome, Overdue, Task};
 
 /// So many polls must fail after the deadline before the outcome counts as unknown, however long that takes.
@@ -87,7 +87,7 @@ pub(super) fn poll_failed(task: &mut Task, failure: &Failure, now: Timestamp) {
         );
         return expire(task, message, now);
     }
-    let pause = backoff(&task.key, times).min(grace.max(Duration::from_secs(1)));
+    let pause = wait_after(&task.key, times, failure.kind).min(grace.max(Duration::from_secs(1)));
     task.overdue = Some(Overdue { since, times, not_before: now + pause });
 }
 

@@ -15,20 +15,19 @@ pub(super) fn intended(task: &mut Task, now: Timestamp) {
     }
 }
 
-/// An attempt that its own sender took back before it went out.
+/// An attempt that its own sender took back before it went out. It counts, so that no later one has its number.
 pub(super) fn unsent(task: &mut Task, now: Timestamp) {
     if let Job::Starting { spec, attempts, .. } = &task.job {
-        let (spec, attempts) = (spec.clone(), attempts.saturating_sub(1));
-        task.job = Job::Pending { spec, queued: false, attempts, not_before: now + PLACE_WAIT };
+        let (spec, attempts) = (spec.clone(), *attempts);
+        task.job = Job::Pending { spec, queued: false, attempts, not_before: now + PUT_OFF };
     }
 }
 
-/// How long what found no place at a backend waits, so that a backend that hangs keeps no other's rows from being
-/// claimed.
-const PLACE_WAIT: Duration = Duration::from_secs(2);
+/// How long a row waits whose call could not be made in time, since the store was slow or busy.
+const PUT_OFF: Duration = Duration::from_secs(2);
 
-pub(super) fn no_place(task: &mut Task, now: Timestamp) {
-    let later = now + PLACE_WAIT;
+pub(super) fn put_off(task: &mut Task, now: Timestamp) {
+    let later = now + PUT_OFF;
     match &mut task.job {
         Job::Pending { not_before, .. } | Job::Starting { not_before, .. } => {
             *not_before = later.max(*not_before);
@@ -252,7 +251,10 @@ pub(super) fn look_failed(task: &mut Task, failure: Failure, now: Timestamp) {
 /// The adapter cannot look at the job: nothing more is done for it, and its end is not known.
 pub(super) fn look_crashed(task: &mut Task, times: u32, now: Timestamp) {
     let Job::Open { handle, .. } = &task.job else { return };
-    task.job = Job::Closed { handle: Some(handle.clone()) };
+    // A cancellation that the engine has not taken is still owed.
+    if task.cancel.as_ref().is_none_or(|cancel| cancel.taken) {
+        task.job = Job::Closed { handle: Some(handle.clone()) };
+    }
     (task.look_at, task.overdue) = (None, None);
     questions::close_all(task);
     let message = format!(

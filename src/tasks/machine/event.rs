@@ -17,8 +17,8 @@ pub enum Event {
     NoSlot,
     /// The start that was committed was not sent after all, and never will be.
     Unsent,
-    /// The backend had no place for a call: it is tried again a little later, after what others owe.
-    NoPlace,
+    /// The lease had grown too old for a call before one could be made: it is tried again a little later.
+    LeaseTooOld,
     /// The engine has the job.
     Started {
         /// The engine's name for it.

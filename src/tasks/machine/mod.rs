@@ -121,7 +121,7 @@ fn apply(step: &mut Step, event: Event, now: Timestamp) {
     match event {
         Event::Intended => engine::intended(&mut step.task, now),
         Event::Unsent => engine::unsent(&mut step.task, now),
-        Event::NoPlace => engine::no_place(&mut step.task, now),
+        Event::LeaseTooOld => engine::put_off(&mut step.task, now),
         Event::NoSlot => engine::no_slot(step, now),
         Event::Started { handle, group, first } => engine::started(step, handle, group, first, now),
         Event::StartFailed { attempt, may_exist, failure } => {

@@ -36,6 +36,8 @@ pub(super) struct Leased {
     orphan: Option<Orphan>,
     /// The place at its backend, until the call is made or given up.
     place: Option<Place>,
+    /// The identity of its backend, as it was known when the row was leased.
+    identity: Option<String>,
 }
 
 impl Core {
@@ -60,14 +62,20 @@ impl Core {
                 Some(rows) = claims.next(), if room => {
                     running.extend(rows.into_iter().map(|leased| self.act(leased)));
                 }
-                Some(fresh) = fresh.recv() => running.push(self.act(Leased::fresh(fresh))),
+                Some(fresh) = fresh.recv() => running.push(self.act(self.fresh(fresh))),
             }
         }
         // What was handed over was promised a start; the promise is in the row, but it is quicker kept here.
         while let Ok(fresh) = fresh.try_recv() {
-            running.push(self.act(Leased::fresh(fresh)));
+            running.push(self.act(self.fresh(fresh)));
         }
         while running.next().await.is_some() {}
+    }
+
+    /// A row that was handed over to be started.
+    pub(super) fn fresh(&self, Fresh { task, since, orphan, place }: Fresh) -> Leased {
+        let identity = self.engines.identity(&task.backend);
+        Leased { task, since, unsent: true, orphan, place, identity }
     }
 
     /// Does what is owed for one row now, and gives it back.
@@ -113,6 +121,10 @@ impl Core {
                 None => return,
             }
         }
+        // The engine may have told since then which one it is, and this may be the row of another.
+        if self.engines.identity(&leased.task.backend) != leased.identity {
+            return self.put_back(leased).await;
+        }
         // A store can be slow to answer a write, and the lease has begun with the write.
         if leased.since.elapsed() > self.settings.lease / 3 {
             return self.put_back(leased).await;
@@ -137,6 +149,11 @@ impl Core {
             Action::Answer { key } => (CallTo::Answer, self.answer(&leased.task, &key).await),
         };
         drop(leased.place);
+        let told_since = self.engines.identity(&leased.task.backend) != leased.identity;
+        // What was found or asked for is asked again, perhaps by the process of the other engine.
+        if told_since && matches!(to, CallTo::Find | CallTo::Cancel | CallTo::Look) {
+            return self.release(&leased.task).await;
+        }
         self.finish(&leased.task, event.after_call(to, begun.elapsed())).await;
     }
 
@@ -195,7 +212,7 @@ impl Core {
         }
         let task = leased.task;
         drop(leased.place);
-        match self.ledger.commit(&task, Event::NoPlace, Lease::Release(&self.holder)).await {
+        match self.ledger.commit(&task, Event::LeaseTooOld, Lease::Release(&self.holder)).await {
             Ok(Commit::Done(_)) => {}
             Ok(Commit::Conflict | Commit::NoSlot(_)) => self.give_back(&task).await,
             Err(error) => tracing::warn!(%error, task = ?task.id, "a row cannot be put back"),
@@ -205,8 +222,8 @@ impl Core {
     /// Writes that a start was not sent, and ends the lease. Whoever finds the row as one that may have been sent would
     /// have to take it for uncertain, so this is not given up while the store is away.
     ///
-    /// It holds only while nobody else can have acted on the row: on the very version that was leased, or on one that was
-    /// read within the lease.
+    /// It holds only while nobody else can have acted on the row: on the very version that was leased, or on one that shows
+    /// the same attempt and could be leased again within the lease.
     async fn say_unsent(&self, leased: Leased) {
         let Leased { mut task, since, place, .. } = leased;
         drop(place);
@@ -219,13 +236,25 @@ impl Core {
                 Ok(Commit::Conflict | Commit::NoSlot(_)) => self.ledger.read(&id).await,
                 Err(error) => Err(error),
             };
-            match read {
-                Ok(Some(now)) if is_ours(&now.job) && since.elapsed() < self.settings.lease => row = now,
+            let held = match read {
+                Ok(Some(now)) if is_ours(&now.job) && since.elapsed() < self.settings.lease => {
+                    // Leases may have ended early, by a leap of the store's clock, and another may be at work on it.
+                    let hold = Lease::Hold(&self.holder, self.settings.lease);
+                    self.ledger.commit(&now, Event::Nothing, hold).await.map(|held| (now, held))
+                }
                 Ok(Some(now)) => {
                     task = now;
                     break;
                 }
                 Ok(None) => return,
+                Err(error) => Err(error),
+            };
+            match held {
+                Ok((_, Commit::Done(held))) => row = held,
+                Ok((now, Commit::Conflict | Commit::NoSlot(_))) => {
+                    task = now;
+                    break;
+                }
                 Err(error) => {
                     tracing::warn!(%error, task = ?id, "it cannot be written yet that a start was not sent");
                     if !matches!(error, StoreError::Unavailable(_)) {
@@ -372,14 +401,9 @@ impl Leased {
         self.unsent && self.orphan.is_none() && self.since.elapsed() < MOMENT
     }
 
-    /// A row that was handed over to be started.
-    pub(super) fn fresh(Fresh { task, since, orphan, place }: Fresh) -> Self {
-        Self { task, since, unsent: true, orphan, place }
-    }
-
     /// A row that was found due.
-    pub(super) fn claimed(task: Task, since: Instant, place: Place) -> Self {
-        Self { task, since, unsent: false, orphan: None, place: Some(place) }
+    pub(super) fn claimed(task: Task, since: Instant, place: Place, identity: Option<String>) -> Self {
+        Self { task, since, unsent: false, orphan: None, place: Some(place), identity }
     }
 }
 

@@ -40,6 +40,8 @@ const SLACK: u32 = 10;
 
 /// When to look at the open jobs of one group.
 pub(super) struct Agenda {
+    /// The identity of the backend whose jobs these are; `None` while that is not known.
+    pub(super) identity: Option<String>,
     pace: Pace,
     /// How little hints are to be relied on; `None` if there are none.
     doubt: Option<u32>,
@@ -120,8 +122,9 @@ impl Entry {
 }
 
 impl Agenda {
-    pub(super) fn new(pace: Pace, hints: bool, now: Instant) -> Self {
+    pub(super) fn new(identity: Option<String>, pace: Pace, hints: bool, now: Instant) -> Self {
         Self {
+            identity,
             pace,
             doubt: hints.then_some(0),
             jobs: HashMap::new(),

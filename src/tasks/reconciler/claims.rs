@@ -109,7 +109,7 @@ impl Core {
         served: Served,
         places: Vec<Place>,
     ) -> Result<Vec<Leased>> {
-        let backend = served.backend.clone();
+        let Served { backend, identity } = served.clone();
         let cursor = claims.cursors.get(&backend).cloned();
         let request = ClaimRequest { served, limit: places.len(), cursor };
         let since = Instant::now();
@@ -118,7 +118,8 @@ impl Core {
         if let Some(cursor) = cursor {
             claims.cursors.insert(backend, cursor);
         }
-        Ok(tasks.into_iter().zip(places).map(|(task, place)| Leased::claimed(task, since, place)).collect())
+        let leased = |(task, place)| Leased::claimed(task, since, place, identity.clone());
+        Ok(tasks.into_iter().zip(places).map(leased).collect())
     }
 
     /// Once for each identity: rows without one are for the engine that is connected first under their backend's name.

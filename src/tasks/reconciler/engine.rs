@@ -74,7 +74,16 @@ impl Engines {
                 });
                 (name, engine)
             };
-            *current = Arc::new(backends.into_iter().map(engine).collect());
+            let next: BTreeMap<String, Engine> = backends.into_iter().map(engine).collect();
+            // Who waits in the line of one that is replaced or gone goes to the end of its successor's.
+            let stays = |name: &str, line: &Arc<Semaphore>| {
+                next.get(name).is_some_and(|next| Arc::ptr_eq(&next.places, line))
+            };
+            current
+                .iter()
+                .filter(|(name, old)| !stays(name, &old.places))
+                .for_each(|(_, old)| old.places.close());
+            *current = Arc::new(next);
         });
     }
 
@@ -138,8 +147,12 @@ impl Engines {
 
     /// Waits for a place in a backend's line: at most so many calls to it run at a time.
     pub(super) async fn place(&self, backend: &str) -> Option<Place> {
-        let engine = self.get(backend)?;
-        Some(engine.places.acquire_owned().await.expect("the places are never closed"))
+        loop {
+            // The line is closed once another takes its place.
+            if let Ok(place) = self.get(backend)?.places.acquire_owned().await {
+                return Some(place);
+            }
+        }
     }
 
     /// Makes one call.
@@ -220,6 +233,19 @@ mod tests {
 
     fn backend() -> Arc<dyn Backend> {
         SimEngine::from_config(&taskbridge_sdk::sim::Config::default()).backend()
+    }
+
+    /// Who waits in the line of a hung backend is served by its successor.
+    #[tokio::test]
+    async fn replaced_backend_serves_its_line() {
+        let named = |backend| BTreeMap::from([("one".to_owned(), backend)]);
+        let engines = Engines::new(named(backend()), 1);
+        let _held = engines.place("one").await;
+        let waits = engines.place("one");
+        let replace = async { engines.replace(named(backend()), 1) };
+        let (place, ()) = tokio::join!(waits, replace);
+        assert!(place.is_some());
+        assert!(engines.is_busy("one"), "it is a place of the new one");
     }
 
     #[tokio::test]

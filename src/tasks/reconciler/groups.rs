@@ -72,7 +72,7 @@ impl Core {
             for (group, agenda) in &mut watched.agendas {
                 while let Some(due) = agenda.begin_sweep(Instant::now(), SWEEP) {
                     self.ledger.meter.looked(&group.backend, due.late);
-                    sweeps.push(self.sweep(group.clone(), due));
+                    sweeps.push(self.sweep(group.clone(), agenda.identity.clone(), due));
                 }
             }
             let wake = watched.next_look().map_or(hold_again, |look| look.min(hold_again));
@@ -122,7 +122,12 @@ impl Core {
                 return;
             }
         };
-        watched.agendas.retain(|group, _| held.contains(group));
+        let identity_of = |backend: &str| {
+            served.iter().find(|served| served.backend == backend).and_then(|served| served.identity.clone())
+        };
+        watched
+            .agendas
+            .retain(|group, agenda| held.contains(group) && agenda.identity == identity_of(&group.backend));
         for group in held {
             let now = Instant::now();
             if watched.agendas.get(&group).is_some_and(|agenda| !others_opened && now < agenda.read_again) {
@@ -132,14 +137,14 @@ impl Core {
             let known = watched.agendas.get(&group).filter(|agenda| now < agenda.read_whole_again);
             let whole = known.is_none();
             let since = known.map_or(Timestamp::from_millis(0), |agenda| agenda.read_at - OVERLAP);
-            let identity = self.engines.identity(&group.backend);
+            let identity = identity_of(&group.backend);
             match self.ledger.store.open_jobs(&group, identity.as_deref(), since).await {
                 Ok(jobs) => {
                     let hints = self.engines.gives_hints(&group.backend);
                     let agenda = watched
                         .agendas
                         .entry(group.clone())
-                        .or_insert_with(|| Agenda::new(self.settings.pace, hints, now));
+                        .or_insert_with(|| Agenda::new(identity, self.settings.pace, hints, now));
                     agenda.read_at = read_at;
                     agenda.read_again = now + OVERLAP;
                     if whole {
@@ -199,7 +204,7 @@ impl Core {
     }
 
     /// Looks at some jobs of a group and writes what changed.
-    async fn sweep(&self, group: Group, due: Due) -> Swept {
+    async fn sweep(&self, group: Group, identity: Option<String>, due: Due) -> Swept {
         let Due { subjects, jobs: due, .. } = due;
         let _place = self.engines.place(&group.backend).await;
         let (begun, began) = (Instant::now(), self.ledger.now());
@@ -216,6 +221,11 @@ impl Core {
                 }
             })
             .await;
+        if self.engines.identity(&group.backend) != identity {
+            // The engine has told meanwhile which one it is, and these may be the jobs of another.
+            let looks = due.into_iter().map(|sighting| (sighting.id, Seen::Unwritten)).collect();
+            return Swept { group, looks, pause: None };
+        }
         let fault = fault(&answers);
         let answers = match answers {
             Ok(mut answers) => {
@@ -293,7 +303,8 @@ impl Core {
                 };
                 let is_known = |bytes| row.printed.is_some_and(|printed| printed.bytes == bytes);
                 let grew = log_followed && observation.log_bytes.is_some_and(|bytes| !is_known(bytes));
-                if same(digest) && !grew {
+                // What is known is what the row said when it was last written here.
+                if same(digest) && row.version == sighting.version && !grew {
                     return (id, seen);
                 }
                 (Event::Observed { seen: self.judged(&row.tool, observation), began, list_lag }, seen)
@@ -332,17 +343,16 @@ impl Core {
     async fn settle_sweep(&self, watched: &mut Watched, swept: Swept) {
         self.release_unreachable(watched, &swept);
         let Some(agenda) = watched.agendas.get_mut(&swept.group) else { return };
-        // What is wrong with one job alone was logged with that job.
-        let failing = match &swept.looks[..] {
-            [(_, Seen::Failed { fault: Some(_), .. })] => None,
-            looks => looks.iter().find_map(|(_, seen)| seen.failure()),
-        };
-        if let Some(kind) = failing.filter(|_| !agenda.in_trouble) {
-            tracing::warn!(backend = swept.group.backend, %kind, "jobs cannot be looked at; they are tried again");
-        } else if failing.is_none() && agenda.in_trouble {
-            tracing::info!(backend = swept.group.backend, "jobs can be looked at again");
+        // What is wrong with one job alone was logged with that job, and says nothing of the others.
+        if !matches!(&swept.looks[..], [(_, Seen::Failed { fault: Some(_), .. })]) {
+            let failing = swept.looks.iter().find_map(|(_, seen)| seen.failure());
+            if let Some(kind) = failing.filter(|_| !agenda.in_trouble) {
+                tracing::warn!(backend = swept.group.backend, %kind, "jobs cannot be looked at; they are tried again");
+            } else if failing.is_none() && agenda.in_trouble {
+                tracing::info!(backend = swept.group.backend, "jobs can be looked at again");
+            }
+            agenda.in_trouble = failing.is_some();
         }
-        agenda.in_trouble = failing.is_some();
         for tool in agenda.tools_to_read(swept.looks.iter().map(|(id, _)| id), Instant::now()) {
             // Pacing is worth no failure: without a history it goes by age.
             let typical = self.ledger.store.typical(&tool).await.ok().flatten();

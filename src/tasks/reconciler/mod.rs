@@ -130,7 +130,7 @@ impl Reconciler {
         );
         // What was let into a slot while the loops ended was not sent.
         while let Ok(fresh) = fresh.try_recv() {
-            core.put_back(acts::Leased::fresh(fresh)).await;
+            core.put_back(core.fresh(fresh)).await;
         }
         leases.let_go().await;
     }

@@ -199,7 +199,7 @@ mod tests {
     /// A group of an engine that gives hints.
     fn watched(now: Instant) -> Watched {
         let mut watched = Watched::default();
-        watched.agendas.insert(group(), Agenda::new(PACE, true, now));
+        watched.agendas.insert(group(), Agenda::new(None, PACE, true, now));
         watched
     }
 
@@ -375,7 +375,7 @@ mod tests {
     #[tokio::test]
     async fn many_jobs_that_wait_long_are_looked_at_together_and_no_other_job_is_looked_at_more_often() {
         let began = Instant::now();
-        let mut agenda = Agenda::new(PACE, false, began);
+        let mut agenda = Agenda::new(None, PACE, false, began);
         let age = Duration::from_secs(86_400);
         for n in 0..5_000 {
             agenda.add(job(&format!("old {n}")), false, began, age);
@@ -386,7 +386,7 @@ mod tests {
         agenda.add(job("new"), false, settled, Duration::ZERO);
         let (sweeps, looks) = look_for(&mut agenda, settled, Duration::from_secs(60));
         let of_new: Vec<_> = looks.iter().filter(|(id, _)| id.as_str() == "new").map(|(_, at)| *at).collect();
-        let mut alone = Agenda::new(PACE, false, settled);
+        let mut alone = Agenda::new(None, PACE, false, settled);
         alone.add(job("new"), false, settled, Duration::ZERO);
         let (_, lonely) = look_for(&mut alone, settled, Duration::from_secs(60));
         assert!(

@@ -186,7 +186,7 @@ impl Service {
             (Ok(Inserted::Created(_)), hand_over) => hand_over,
             // It may have been written all the same: whoever takes care of orphans finds out, and knows that nothing
             // was sent.
-            (Err(StoreError::Unavailable(_)), hand_over) => {
+            (Err(StoreError::Unavailable(_)), Some(hand_over)) if hand_over.has_place() => {
                 drop(hand_over);
                 None
             }

@@ -75,7 +75,8 @@ async fn a_life_is_shown(setup: Setup) {
         "{shown}"
     );
     assert!(
-        shown.contains("the engine took the cancellation") && shown.contains("the job is over"),
+        shown.contains("the engine took the cancellation")
+            && shown.contains("nothing is owed to the engine any more"),
         "{shown}"
     );
     let refused = setup.refuses(&["tasks", "cancel", &waits]).await;

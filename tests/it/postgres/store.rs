@@ -6,8 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use taskbridge::clock::Clock as _;
 use taskbridge::store::postgres::{self as store, Place, PostgresStore, StoreClock};
 use taskbridge::store::suite::Bench;
+use taskbridge::tasks::audit::Lines as _;
 use taskbridge::tasks::store::{
     Change, Inserted, Keys as _, Lease, NewTask, Once, Result, SlotLimit, StoreError, TaskStore as _, Updated,
 };
@@ -357,4 +359,24 @@ async fn a_row_that_cannot_be_understood_does_not_hide_the_others() {
     let listed = bench.store.list(&sound.owner, None, 10).await.unwrap();
     assert_eq!(listed, std::slice::from_ref(&sound));
     assert_eq!(bench.claim("a").await, [sound.id]);
+}
+
+/// As with SQLite: a line that was written while the clock was ahead ends what is deleted.
+#[tokio::test]
+async fn audit_lines_are_deleted_without_gap() {
+    let clock = clock();
+    let store = opened(&schema(), &clock).await;
+    let line = async |n: u64| assert!(store.add_lines(n, vec![format!("line {n}")]).await.unwrap());
+    let day = Duration::from_hours(24);
+    line(1).await;
+    clock.advance(3 * day);
+    line(2).await;
+    clock.set_back(3 * day);
+    for n in 3..=5 {
+        line(n).await;
+    }
+    clock.advance(day);
+    assert_eq!(store.forget_lines(clock.now(), 100).await.unwrap(), 1);
+    let left = store.lines_after(0, 100).await.unwrap();
+    assert_eq!(left.iter().map(|(n, _)| *n).collect::<Vec<_>>(), [2, 3, 4, 5]);
 }

@@ -98,8 +98,8 @@ impl SimEngine {
         self.locked(|inner, _| inner.state.jobs_of(key))
     }
 
-    /// How many jobs have not ended.
-    pub fn running(&self) -> usize {
+    /// The keys of the jobs that have not ended, oldest first.
+    pub fn running(&self) -> Vec<JobKey> {
         self.locked(|inner, _| inner.state.running())
     }
 

@@ -293,8 +293,10 @@ impl State {
         self.total_starts
     }
 
-    pub(super) fn running(&self) -> usize {
-        self.jobs.len() - self.ended.len()
+    pub(super) fn running(&self) -> Vec<JobKey> {
+        let mut running: Vec<_> = self.jobs.iter().filter(|(_, job)| !job.has_ended()).collect();
+        running.sort_unstable_by_key(|(number, _)| **number);
+        running.into_iter().map(|(_, job)| job.key.clone()).collect()
     }
 
     pub(super) fn remembered(&self) -> usize {

@@ -121,7 +121,7 @@ fn obey(engine: &SimEngine, control: Control) -> Told {
     }
     Told::Counts(Counts {
         mode: engine.mode(),
-        running: engine.running(),
+        running: engine.running().len(),
         total_starts: engine.total_starts(),
         starts,
     })

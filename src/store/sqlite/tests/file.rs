@@ -4,11 +4,14 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Barrier;
+use std::time::Duration;
 
 use rusqlite::Connection;
 use taskbridge_sdk::{Level, Timestamp};
 
 use super::{open, opened};
+use crate::clock::Clock as _;
+use crate::tasks::audit::Lines as _;
 use crate::tasks::store::{Keys, Sessions, Setting, StoreError, TaskStore};
 
 struct Place(tempfile::TempDir);
@@ -49,6 +52,29 @@ async fn the_file_is_its_users_alone() {
     for file in files {
         assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600, "{file:?}");
     }
+}
+
+/// A line that was written while the clock was ahead ends what is deleted: the chain that is left has no gap.
+#[tokio::test]
+async fn audit_lines_are_deleted_without_gap() {
+    let place = Place::new();
+    let (store, bench) = opened(&place.file());
+    let line = async |n: u64| assert!(store.add_lines(n, vec![format!("line {n}")]).await.unwrap());
+    let day = Duration::from_hours(24);
+    line(1).await;
+    bench.clock.advance(3 * day);
+    line(2).await;
+    bench.clock.set_back(3 * day);
+    for n in 3..=5 {
+        line(n).await;
+    }
+    bench.clock.advance(day);
+    assert_eq!(store.forget_lines(bench.clock.now(), 100).await.unwrap(), 1);
+    let left = store.lines_after(0, 100).await.unwrap();
+    assert_eq!(left.iter().map(|(n, _)| *n).collect::<Vec<_>>(), [2, 3, 4, 5]);
+    bench.clock.advance(3 * day);
+    assert_eq!(store.forget_lines(bench.clock.now(), 2).await.unwrap(), 2);
+    assert_eq!(store.forget_lines(bench.clock.now(), 100).await.unwrap(), 1, "never the last");
 }
 
 #[tokio::test]

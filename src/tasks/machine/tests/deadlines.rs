@@ -65,6 +65,16 @@ fn unreachable_engine_ends_as_unknown() {
     assert!(task.due_at.is_some_and(|due| due <= now + 2 * MINUTE), "it is tried again");
 }
 
+/// An engine that asks for patience is not polled before, also after the deadline.
+#[test]
+fn overdue_poll_respects_retry_after() {
+    let after = Some(5 * MINUTE);
+    let task = open_at(START, OnExpiry::Cancel);
+    let now = START + 60 * MINUTE;
+    let task = next(&task, Event::LookFailed(failure(ErrorKind::Limited { after })), now).task;
+    assert_eq!(task.due_at, Some(now + 5 * MINUTE), "{task:?}");
+}
+
 /// One failed poll right after a long outage ends nothing.
 #[test]
 fn failed_poll_alone_ends_nothing() {

@@ -54,6 +54,28 @@ fn abandon_ends_every_unfinished_task() {
     }
 }
 
+/// A job whose looks crash the adapter is let go only once the engine has taken a cancellation that is owed.
+#[test]
+fn crashed_look_keeps_owed_cancel() {
+    let crashed = |task: &Task| next(task, Event::LookCrashed { times: 5 }, START).task;
+    let owing = crashed(&stopping());
+    assert_eq!((owing.outcome(), todo(&owing, START)), (Some(Outcome::Cancelled), Action::Cancel));
+    let taken = next(&owing, Event::CancelTaken, START).task;
+    assert!(matches!(crashed(&taken).job, Job::Closed { .. }), "{taken:?}");
+}
+
+/// An attempt that was taken back counts: its number names no later attempt.
+#[test]
+fn taken_back_attempt_keeps_its_number() {
+    let number = |task: &Task| match task.job {
+        Job::Pending { attempts, .. } | Job::Starting { attempts, .. } => attempts,
+        _ => panic!("{task:?}"),
+    };
+    let back = next(&starting(), Event::Unsent, START).task;
+    let again = next(&back, Event::Intended, START).task;
+    assert_eq!((number(&starting()), number(&back), number(&again)), (1, 1, 2));
+}
+
 /// Its client keeps the outcome that it was shown.
 #[test]
 fn abandon_closes_cancelled_open_job() {

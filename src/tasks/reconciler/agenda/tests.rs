@@ -8,7 +8,7 @@ use super::*;
 const PACE: Pace = Pace { quickest: Duration::from_millis(100), slowest: Duration::from_secs(30) };
 
 fn agenda(jobs: usize, now: Instant) -> Agenda {
-    let mut agenda = Agenda::new(PACE, false, now);
+    let mut agenda = Agenda::new(None, PACE, false, now);
     for n in 0..jobs {
         let name = format!("job {n:03}");
         let job = OpenJob {
