@@ -74,18 +74,22 @@ fn deleted(world: &World, rows: &[Task], before: (Timestamp, Timestamp)) -> Resu
         let Some(engine) = world.engines.iter().find(|engine| engine.name == task.backend) else { continue };
         let mut all = world.engines.iter().chain(&world.foreign);
         let shown_over = all.any(|engine| engine.faults.has_shown_over(&task.key));
-        if !task.has_ended() && shown_over && now.0.since(before.0) >= task.terms.keep_result {
-            // It ended and expired since the rows were last read.
+        let stepped = world.stepped_at.is_some_and(|set| set >= before.0);
+        if !task.has_ended() && shown_over && (stepped || now.0.since(before.0) >= task.terms.keep_result) {
+            // It ended and expired since the rows were last read, perhaps by a time that a process wrote before it noticed a step.
             record.deleted.insert(id);
             continue;
         }
         // A search that found nothing is given up in the end.
         let never_began = matches!(task.job, Job::Starting { .. }) && starts(world, &task.key) == 0;
-        let is_closed = matches!(task.job, Job::Closed { .. }) || never_began || shown_over;
+        // An engine that has forgotten a job has it as little as one that never had it.
+        let runs =
+            world.engines.iter().chain(&world.foreign).any(|engine| engine.sim.running().contains(&task.key));
+        let is_closed = matches!(task.job, Job::Closed { .. }) || never_began || shown_over || !runs;
         let is_over = task.has_ended() && (is_closed || engine.faults.is_poison(task.key.as_str()));
         let may = |(at, shown): (Timestamp, Timestamp)| {
             // A process that started after the step may not know of it.
-            let known = |set: &Timestamp| *set <= at && world.last_born_at < *set;
+            let known = |set: &Timestamp| *set < at && world.last_born_at < *set;
             let lately = world.stepped_at.filter(known).is_some_and(|set| at.since(set) < HELD);
             shown >= task.kept_until() && !lately
         };

@@ -73,6 +73,10 @@ pub(super) fn started(
 ) {
     let task = &mut step.task;
     match &task.job {
+        Job::Closed { handle: None } if super::is_abandoned(task) => {
+            task.job = Job::Closed { handle: Some(handle) };
+            return;
+        }
         Job::Pending { .. } | Job::Starting { .. } | Job::Closed { handle: None } => {
             task.job = Job::Open { handle, group, started_at: now };
             task.trouble = None;

@@ -184,8 +184,8 @@ fn cancel_requested(task: &mut Task, mode: Cancel, on_behalf_of: Option<OnBehalf
     }
 }
 
-/// An operator gave the task up. The job is closed under its handle, so that a late reply to its start does not open it
-/// again. Only a start that is still unresolved may bring a handle later, and that job is then watched to its end.
+/// An operator gave the task up. The job is closed, under its handle where that is known, and a late reply to its start does
+/// not open it again.
 fn outcome_unknown(task: &mut Task, now: Timestamp) {
     let (handle, job) = match &task.job {
         Job::Pending { .. } => (None, "its job was not started"),
@@ -195,7 +195,16 @@ fn outcome_unknown(task: &mut Task, now: Timestamp) {
     };
     task.job = Job::Closed { handle };
     questions::close_all(task);
-    end(task, Outcome::Broken, format!("outcome unknown: an operator abandoned the task; {job}"), now);
+    end(task, Outcome::Broken, format!("{ABANDONED}; {job}"), now);
+}
+
+/// How the message of a task begins that an operator gave up.
+const ABANDONED: &str = "outcome unknown: an operator abandoned the task";
+
+/// True of a task that an operator gave up before it had ended.
+fn is_abandoned(task: &Task) -> bool {
+    task.outcome() == Some(Outcome::Broken)
+        && task.message.as_ref().is_some_and(|message| message.starts_with(ABANDONED))
 }
 
 /// What is owed is due now. Attempts go on being counted: an answer to an earlier one may still come.

@@ -80,13 +80,14 @@ impl Core {
 
     /// Does what is owed for one row now, and gives it back.
     async fn act(&self, mut leased: Leased) {
-        let Some(_hand) = self.in_hand.take(&leased.task.id) else {
-            // Another act of ours on it is at work or still being written, and its end gives the row back. Its lease may be a
-            // later one than this, which waited for its turn until it had run out, and must not be ended under it.
-            if leased.unsent {
-                self.say_unsent(leased).await;
-            }
-            return;
+        let _hand = match self.in_hand.take(&leased.task.id) {
+            Some(hand) => hand,
+            // Another act of ours on it is at work or still being written. Only here is known that this start was not sent, so
+            // that it is acted on afterwards, if that one did not: written now, it would end the lease under that one.
+            None if leased.unsent => self.in_hand.wait_for(&leased.task.id).await,
+            // Its end gives the row back. Its lease may be a later one than this, which waited for its turn until it had run
+            // out, and must not be ended under it.
+            None => return,
         };
         if let Some(orphan) = leased.orphan.take()
             && !self.adopt(&mut leased, orphan).await

@@ -5,12 +5,16 @@
 use std::collections::HashSet;
 
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 
 use crate::tasks::task::TaskId;
 
 /// The rows that are being acted on.
 #[derive(Default)]
-pub(super) struct InHand(Mutex<HashSet<TaskId>>);
+pub(super) struct InHand {
+    rows: Mutex<HashSet<TaskId>>,
+    freed: Notify,
+}
 
 /// A row that is being acted on, until this is dropped.
 pub(super) struct Hand<'a> {
@@ -21,14 +25,26 @@ pub(super) struct Hand<'a> {
 impl InHand {
     /// Takes a row, unless it is in hand.
     pub(super) fn take(&self, id: &TaskId) -> Option<Hand<'_>> {
-        let is_new = self.0.lock().insert(id.clone());
+        let is_new = self.rows.lock().insert(id.clone());
         is_new.then(|| Hand { rows: self, id: id.clone() })
+    }
+
+    /// Takes a row once it is not in hand any more.
+    pub(super) async fn wait_for(&self, id: &TaskId) -> Hand<'_> {
+        loop {
+            let freed = self.freed.notified();
+            if let Some(hand) = self.take(id) {
+                return hand;
+            }
+            freed.await;
+        }
     }
 }
 
 impl Drop for Hand<'_> {
     fn drop(&mut self) {
-        self.rows.0.lock().remove(&self.id);
+        self.rows.rows.lock().remove(&self.id);
+        self.rows.freed.notify_waiters();
     }
 }
 
@@ -45,5 +61,17 @@ mod tests {
         assert!(rows.take(&one).is_none());
         drop(hand);
         assert!(rows.take(&one).is_some());
+    }
+
+    #[tokio::test]
+    async fn who_waits_for_a_row_gets_it_when_it_is_free() {
+        let (rows, id) = (InHand::default(), TaskId::from_wire("one"));
+        let hand = rows.take(&id);
+        let frees = async {
+            assert!(rows.take(&id).is_none());
+            drop(hand);
+        };
+        let (_next, ()) = tokio::join!(rows.wait_for(&id), frees);
+        assert!(rows.take(&id).is_none());
     }
 }

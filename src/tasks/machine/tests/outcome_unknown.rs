@@ -84,6 +84,14 @@ fn abandon_closes_cancelled_open_job() {
     assert_eq!(after.job, Job::Closed { handle: Some(JobHandle::new("h")) });
 }
 
+/// The reply to a start that was under way tells only which job it is.
+#[test]
+fn late_start_leaves_abandoned_job_closed() {
+    let after = next(&abandon(&starting()), started(), START).task;
+    assert_eq!((after.outcome(), after.due_at), (Some(Outcome::Broken), None));
+    assert_eq!(after.job, Job::Closed { handle: Some(JobHandle::new("h")) });
+}
+
 #[test]
 fn late_facts_leave_abandoned_job_closed() {
     for task in [open(), asking(), stopping()] {
