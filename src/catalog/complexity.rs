@@ -12,6 +12,9 @@ const LARGEST: usize = 512 * 1024;
 const DEEPEST: usize = 100;
 /// Schemas that are held against one and the same value.
 const MOST_AT_ONCE: u64 = 10_000;
+/// So many listed values, and so many bytes of text, are as much work as one schema.
+const LISTED: usize = 16;
+const BYTES: usize = 64;
 /// Schemas within each other that are held against one and the same value.
 const LONGEST_CHAIN: usize = 100;
 
@@ -24,20 +27,20 @@ const NAMED: [&str; 2] = ["dependentSchemas", "dependencies"];
 /// Keywords that lead to another schema for the same value.
 const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
 
-/// Holds a schema against what a validator can be asked to bear.
+/// Holds a schema against what a validator can be asked to bear. Returns how much work it is for one value at most.
 ///
 /// # Errors
 /// In words for the author of the schema.
-pub(super) fn check(schema: &Value) -> Result<(), String> {
+pub(super) fn check(schema: &Value) -> Result<Weight, String> {
     let size = schema.to_string().len();
     if size > LARGEST {
         return Err(format!("it has {size} bytes, and {LARGEST} are taken"));
     }
     let mut all = Vec::new();
     gather(schema, 0, &mut all)?;
-    let refers = |node: &&Map<String, Value>| REFERENCES.iter().any(|name| node.contains_key(*name));
+    let refers = |node: &&Value| REFERENCES.iter().any(|name| node.get(name).is_some());
     let base = base(schema);
-    let has_base = |node: &Map<String, Value>| node.get(base).is_some_and(Value::is_string);
+    let has_base = |node: &Value| node.get(base).is_some_and(Value::is_string);
     if all.iter().any(refers) && all.iter().skip(1).any(|node| has_base(node)) {
         return Err(format!("a schema within it has an `{base}` of its own: refer by `#/$defs/...` alone"));
     }
@@ -47,13 +50,42 @@ pub(super) fn check(schema: &Value) -> Result<(), String> {
     {
         return Err(format!("it refers to `{name}` and has an `{base}`: refer by `#/$defs/...` alone"));
     }
-    let mut weigher = Weigher { root: schema, anchors: anchors(&all), known: HashMap::new() };
-    for node in &all {
-        if weigher.weigh(node, 0)?.in_all > MOST_AT_ONCE {
+    let mut weigher = Weigher { places: Places::among(schema, &all), known: HashMap::new() };
+    let mut most = Weight { in_all: 1, work: 1, chain: 1 };
+    for node in all.iter().filter_map(|node| node.as_object()) {
+        let weight = weigher.weigh(node, 0)?;
+        if weight.in_all > MOST_AT_ONCE {
             return Err(format!("more than {MOST_AT_ONCE} schemas in it are held against one value"));
         }
+        most.work = most.work.max(weight.work);
+        most.chain = most.chain.max(weight.chain);
     }
-    Ok(())
+    Ok(most)
+}
+
+/// How large a value is, in values that schemas are held against. Long texts count for more.
+pub(super) fn size(value: &Value) -> u64 {
+    match value {
+        Value::Array(items) => items.iter().fold(1, |sum, item| sum + size(item)),
+        Value::Object(members) => {
+            members.iter().fold(1, |sum, (name, value)| sum + of_text(name) + size(value))
+        }
+        Value::String(text) => 1 + of_text(text),
+        _ => 1,
+    }
+}
+
+/// How many lists and objects of a value lie within each other, with the innermost value.
+pub(super) fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or_default(),
+        Value::Object(members) => 1 + members.values().map(depth).max().unwrap_or_default(),
+        _ => 1,
+    }
+}
+
+fn of_text(text: &str) -> u64 {
+    (text.len() / BYTES).try_into().unwrap_or(u64::MAX)
 }
 
 /// The keyword that gives a schema an address: draft 4 and those before it had another.
@@ -64,51 +96,83 @@ fn base(schema: &Value) -> &'static str {
 }
 
 /// A reference to something else than a part of the schema by its place or its name.
-fn leads_out(node: &Map<String, Value>) -> Option<&str> {
+fn leads_out(node: &Value) -> Option<&str> {
     let references = REFERENCES.iter().filter_map(|name| node.get(*name)?.as_str());
     references.into_iter().find(|reference| !reference.starts_with('#'))
 }
 
 /// All objects of a schema, the whole first.
-fn gather<'a>(value: &'a Value, depth: usize, all: &mut Vec<&'a Map<String, Value>>) -> Result<(), String> {
+fn gather<'a>(value: &'a Value, depth: usize, all: &mut Vec<&'a Value>) -> Result<(), String> {
     if depth > DEEPEST {
         return Err(format!("it is nested deeper than {DEEPEST} levels"));
     }
     match value {
         Value::Array(items) => items.iter().try_for_each(|item| gather(item, depth + 1, all)),
         Value::Object(members) => {
-            all.push(members);
+            all.push(value);
             members.values().try_for_each(|member| gather(member, depth + 1, all))
         }
         _ => Ok(()),
     }
 }
 
-/// The schemas that have a name to be referred to by.
-fn anchors<'a>(all: &[&'a Map<String, Value>]) -> HashMap<&'a str, Vec<&'a Map<String, Value>>> {
-    let mut anchors: HashMap<&str, Vec<_>> = HashMap::new();
-    for node in all {
-        for name in ["$anchor", "$dynamicAnchor"] {
-            if let Some(name) = node.get(name).and_then(Value::as_str) {
-                anchors.entry(name).or_default().push(*node);
+/// What a schema can refer to within itself.
+pub(super) struct Places<'a> {
+    root: &'a Value,
+    /// The schemas that have a name to be referred to by.
+    anchors: HashMap<&'a str, Vec<&'a Value>>,
+}
+
+impl<'a> Places<'a> {
+    /// The places of a schema that [`check`] has let pass.
+    pub(super) fn of(root: &'a Value) -> Self {
+        let mut all = Vec::new();
+        gather(root, 0, &mut all).expect("it is not too deep");
+        Self::among(root, &all)
+    }
+
+    fn among(root: &'a Value, all: &[&'a Value]) -> Self {
+        let mut anchors: HashMap<&str, Vec<_>> = HashMap::new();
+        for node in all {
+            for name in ["$anchor", "$dynamicAnchor"] {
+                if let Some(name) = node.get(name).and_then(Value::as_str) {
+                    anchors.entry(name).or_default().push(*node);
+                }
             }
         }
+        Self { root, anchors }
     }
-    anchors
+
+    /// The schemas that this one refers to.
+    pub(super) fn referred(&self, node: &Map<String, Value>) -> Vec<&'a Value> {
+        let mut referred = Vec::new();
+        for reference in REFERENCES.iter().filter_map(|name| node.get(*name)?.as_str()) {
+            match reference.strip_prefix('#') {
+                Some(path) if path.is_empty() || path.starts_with('/') => {
+                    referred.extend(self.root.pointer(&decoded(path)));
+                }
+                Some(name) => referred.extend(self.anchors.get(name).into_iter().flatten()),
+                // It leads out of the schema, which nothing may.
+                None => {}
+            }
+        }
+        referred
+    }
 }
 
 /// How much work a schema is for one value, without what it says of the parts of the value.
-#[derive(Clone, Copy)]
-struct Weight {
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Weight {
     /// Schemas that are held against the value.
     in_all: u64,
+    /// The same, with the values that they list.
+    pub(super) work: u64,
     /// The most of them that lie within each other.
-    chain: usize,
+    pub(super) chain: usize,
 }
 
 struct Weigher<'a> {
-    root: &'a Value,
-    anchors: HashMap<&'a str, Vec<&'a Map<String, Value>>>,
+    places: Places<'a>,
     /// By where they lie in memory. `None` while it is being found out.
     known: HashMap<*const Map<String, Value>, Option<Weight>>,
 }
@@ -125,10 +189,12 @@ impl<'a> Weigher<'a> {
             return Err(too_long());
         }
         self.known.insert(node, None);
-        let mut weight = Weight { in_all: 1, chain: 1 };
+        let listed = node.get("enum").and_then(Value::as_array).map_or(0, Vec::len);
+        let mut weight = Weight { in_all: 1, work: 1 + (listed / LISTED) as u64, chain: 1 };
         for next in self.beside(node) {
             let of_next = self.weigh(next, depth + 1)?;
             weight.in_all = weight.in_all.saturating_add(of_next.in_all);
+            weight.work = weight.work.saturating_add(of_next.work);
             weight.chain = weight.chain.max(of_next.chain + 1);
         }
         if weight.chain > LONGEST_CHAIN {
@@ -144,16 +210,7 @@ impl<'a> Weigher<'a> {
         let list = LIST.iter().filter_map(|name| node.get(*name)?.as_array()).flatten();
         let named = NAMED.iter().filter_map(|name| node.get(*name)?.as_object()).flat_map(Map::values);
         let mut beside: Vec<_> = one.chain(list).chain(named).filter_map(Value::as_object).collect();
-        for reference in REFERENCES.iter().filter_map(|name| node.get(*name)?.as_str()) {
-            match reference.strip_prefix('#') {
-                Some(path) if path.is_empty() || path.starts_with('/') => {
-                    beside.extend(self.root.pointer(&decoded(path)).and_then(Value::as_object));
-                }
-                Some(name) => beside.extend(self.anchors.get(name).into_iter().flatten()),
-                // It leads out of the schema, which nothing may.
-                None => {}
-            }
-        }
+        beside.extend(self.places.referred(node).into_iter().filter_map(Value::as_object));
         beside
     }
 }
@@ -188,7 +245,7 @@ mod tests {
                 "$ref": {"type": "string"},
             },
         });
-        assert_eq!(check(&schema), Ok(()));
+        assert!(check(&schema).is_ok());
     }
 
     #[test]

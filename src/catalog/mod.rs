@@ -6,6 +6,7 @@ mod argument;
 mod complexity;
 mod confirm;
 mod definition;
+mod faults;
 mod files;
 mod inquiry;
 mod mirrored;
@@ -32,6 +33,7 @@ pub use template::Template;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use serde_json::Value;
 use taskbridge_sdk::Output;
 
@@ -218,21 +220,39 @@ impl Tool {
     }
 }
 
+/// Does work that may take long on a thread for blocking work, so that it holds up nobody else.
+async fn aside<T: Send + 'static>(is_light: bool, work: impl FnOnce() -> T + Send + 'static) -> T {
+    if is_light {
+        return work();
+    }
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(stopped) => std::panic::resume_unwind(stopped.into_panic()),
+    }
+}
+
+#[async_trait]
 impl Tools for Catalog {
     fn open(&self, spec: &Spec) -> taskbridge_sdk::Result<Opened> {
         sealed::open(spec, &self.seal)
     }
 
-    fn judge(&self, tool: &str, output: &Output) -> Result<(), String> {
-        let Some(schema) = self.tools.get(tool).and_then(|tool| tool.definition.output.as_ref()) else {
-            return Ok(());
+    async fn judge(&self, tool: &str, output: &Output) -> Result<(), String> {
+        let Some(tool) = self.tools.get(tool) else { return Ok(()) };
+        let Some(schema) = &tool.definition.output else { return Ok(()) };
+        let Some(value) = &output.structured else {
+            return Err(
+                "the job gave no structured result, and the tool declares an output schema".to_owned()
+            );
         };
-        match &output.structured {
-            Some(value) => schema.check(value, "result", |_| false),
-            None => {
-                Err("the job gave no structured result, and the tool declares an output schema".to_owned())
-            }
+        if schema.is_light_for(value) {
+            return schema.check(value, "result", |_| false);
         }
+        let (tool, value) = (tool.clone(), value.clone());
+        let check = move || {
+            tool.definition.output.as_ref().map_or(Ok(()), |schema| schema.check(&value, "result", |_| false))
+        };
+        aside(false, check).await
     }
 
     fn limits(&self, slots: &[String]) -> Vec<SlotLimit> {
@@ -254,13 +274,14 @@ impl Tools for Catalog {
 }
 
 /// What the core asks is answered by the catalog in force.
+#[async_trait]
 impl Tools for Current<Catalog> {
     fn open(&self, spec: &Spec) -> taskbridge_sdk::Result<Opened> {
         self.get().open(spec)
     }
 
-    fn judge(&self, tool: &str, output: &Output) -> Result<(), String> {
-        self.get().judge(tool, output)
+    async fn judge(&self, tool: &str, output: &Output) -> Result<(), String> {
+        self.get().judge(tool, output).await
     }
 
     fn limits(&self, slots: &[String]) -> Vec<SlotLimit> {

@@ -1,11 +1,12 @@
 //! From a request to a call: checked, filled in, sealed, and given its deadlines. Nothing is written here.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 
 use super::sealed::Sealed;
-use super::{ConfirmDefault, Inquiry, OnAbandon, TermsRule, Tool};
+use super::{ConfirmDefault, Inquiry, OnAbandon, TermsRule, Tool, aside};
 use crate::auth::{Identity, Principal};
 use crate::tasks::service::{Call, Plain};
 use crate::tasks::store::Once;
@@ -82,7 +83,13 @@ impl Tool {
     ///
     /// # Errors
     /// See [`Refused`].
-    pub fn prepare(&self, request: Request) -> Result<Call, Refused> {
+    pub async fn prepare(self: &Arc<Self>, request: Request) -> Result<Call, Refused> {
+        let is_light = self.definition.input.is_light_for(&request.arguments);
+        let tool = self.clone();
+        aside(is_light, move || tool.prepare_here(request)).await
+    }
+
+    fn prepare_here(&self, request: Request) -> Result<Call, Refused> {
         let tool = &self.definition;
         let on_behalf_of = on_behalf_of(&request.principal).map_err(Refused::Caller)?;
         let scope = scope(&request);
@@ -214,8 +221,9 @@ impl Tool {
     ///
     /// # Errors
     /// What does not fit; see [`Refused::Arguments`].
-    pub fn validate(&self, arguments: &Map<String, Value>) -> Result<(), String> {
-        self.check(Value::Object(arguments.clone())).map(|_| ())
+    pub async fn validate(self: &Arc<Self>, arguments: Map<String, Value>) -> Result<(), String> {
+        let (tool, arguments) = (self.clone(), Value::Object(arguments));
+        aside(self.definition.input.is_light_for(&arguments), move || tool.check(arguments).map(|_| ())).await
     }
 
     fn consent(&self, arguments: &Map<String, Value>, consent: Consent) -> Result<Option<Question>, Refused> {

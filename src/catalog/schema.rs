@@ -1,13 +1,12 @@
 //! [`Schema`]: a compiled JSON Schema, and what it says about a value in words. It never fetches anything.
 
-use std::fmt::Write as _;
-
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::paths::LocationSegment;
-use jsonschema::{PatternOptions, ReferencingError, ValidationError, Validator};
+use jsonschema::{PatternOptions, ReferencingError, ValidationError, ValidationOptions, Validator};
 use serde_json::{Map, Value};
 
-use super::complexity;
+use super::complexity::{self, Weight};
+use super::faults::{self, Naming};
 
 /// The drafts that a schema can be written in, by what its `$schema` says. It is the first where it says nothing.
 const DRAFTS: [&str; 5] = [
@@ -17,10 +16,12 @@ const DRAFTS: [&str; 5] = [
     "http://json-schema.org/draft-06/schema",
     "http://json-schema.org/draft-04/schema",
 ];
-/// At most this many faults are named at once.
-const MAX_FAULTS: usize = 5;
-/// A value longer than this is not shown in a message.
-const MAX_SHOWN: usize = 60;
+/// The most work that a check may be: rules held against single values.
+const MOST_WORK: u64 = 20_000_000;
+/// As much is done in a millisecond.
+const LIGHT: u64 = 100_000;
+/// The most schemas and values within each other: each takes some of the stack.
+const DEEPEST: usize = 600;
 
 /// The most bytes that a pattern may become.
 const LARGEST_PATTERN: usize = 1024 * 1024;
@@ -30,6 +31,8 @@ const LARGEST_PATTERN: usize = 1024 * 1024;
 pub struct Schema {
     value: Value,
     validator: Validator,
+    /// How much work it is for one value.
+    weight: Weight,
 }
 
 impl Schema {
@@ -48,15 +51,10 @@ impl Schema {
                 return Err(format!("`$schema` is {named}: it must be one of {}", DRAFTS.join(", ")));
             }
         }
-        complexity::check(&value).map_err(|fault| format!("the schema is not simple enough: {fault}"))?;
-        let validator = jsonschema::options()
-            .offline()
-            .should_validate_formats(true)
-            // Whatever the pattern and whatever the text: it takes time in proportion to the text.
-            .with_pattern_options(PatternOptions::regex().size_limit(LARGEST_PATTERN))
-            .build(&value)
-            .map_err(|error| not_a_schema(&error))?;
-        Ok(Self { value, validator })
+        let weight =
+            complexity::check(&value).map_err(|fault| format!("the schema is not simple enough: {fault}"))?;
+        let validator = options().build(&value).map_err(|error| not_a_schema(&error))?;
+        Ok(Self { value, validator, weight })
     }
 
     /// The schema as it was written.
@@ -84,70 +82,61 @@ impl Schema {
     /// top-level properties must not be shown.
     ///
     /// # Errors
-    /// What does not fit: path, value and rule of each fault, up to five.
+    /// What does not fit: path, value and rule of each fault, up to five; or that the check would take too long.
     pub fn check(&self, value: &Value, whole: &str, hidden: impl Fn(&str) -> bool) -> Result<(), String> {
+        let (size, depth) = (complexity::size(value), complexity::depth(value));
+        let Weight { work, chain, .. } = self.weight;
+        if size.saturating_mul(work) > MOST_WORK {
+            return Err(format!(
+                "`{whole}`: it has the size of {size} single values, and {} can be held against this schema, which has up to \
+                 {work} rules for one value: send less",
+                MOST_WORK / work
+            ));
+        }
+        if depth.saturating_mul(chain) > DEEPEST {
+            return Err(format!(
+                "`{whole}`: it is nested {depth} levels deep, and {} can be held against this schema, which has up to {chain} \
+                 schemas within each other for one value: nest it less",
+                DEEPEST / chain
+            ));
+        }
         if self.validator.is_valid(value) {
             return Ok(());
         }
-        let mut text = String::new();
-        for (n, error) in self.validator.iter_errors(value).enumerate() {
-            if n == MAX_FAULTS {
-                text.push_str("; and more");
-                break;
-            }
-            if n > 0 {
-                text.push_str("; ");
-            }
-            let segments: Vec<_> = error.instance_path().into_iter().collect();
-            let inside_hidden =
-                matches!(segments.first(), Some(LocationSegment::Property(name)) if hidden(name));
-            fault(&mut text, whole, &segments, &error, inside_hidden);
-        }
-        Err(text)
+        let naming = Naming { whole, hidden: &hidden };
+        Err(faults::describe(&self.value, self.validator.draft(), value, &naming))
+    }
+
+    /// True if a value is checked in no time, so that a thread of its own is not worth it.
+    pub fn is_light_for(&self, value: &Value) -> bool {
+        complexity::size(value).saturating_mul(self.weight.work) <= LIGHT
     }
 }
 
-fn fault(
-    text: &mut String,
-    whole: &str,
-    segments: &[LocationSegment<'_>],
-    error: &ValidationError<'_>,
-    inside_hidden: bool,
-) {
-    let keyword = error.kind().keyword();
-    let path = in_words(segments, whole);
-    // Even the masked words of a fault can repeat part of a value, such as the names of unexpected properties.
-    let written = if inside_hidden {
-        write!(text, "`{path}`: the value (hidden) does not fit the rule `{keyword}`")
-    } else {
-        // What is not a scalar may hold something hidden within, and is too long anyway.
-        let value = match error.instance().as_ref() {
-            value @ (Value::String(_) | Value::Number(_) | Value::Bool(_) | Value::Null) => {
-                Some(value.to_string()).filter(|text| text.len() <= MAX_SHOWN)
-            }
-            _ => None,
-        };
-        let fault = error.masked_with(value.unwrap_or_else(|| "the value".to_owned()));
-        write!(text, "`{path}`: {fault} (rule `{keyword}`)")
-    };
-    written.expect("writing to a String cannot fail");
+/// How schemas of tools are read.
+pub(super) fn options<'o>() -> ValidationOptions<'o> {
+    jsonschema::options()
+        .offline()
+        .should_validate_formats(true)
+        // Whatever the pattern and whatever the text: it takes time in proportion to the text.
+        .with_pattern_options(PatternOptions::regex().size_limit(LARGEST_PATTERN))
 }
 
-/// A place in a value: `filters[2].name`.
-fn in_words(segments: &[LocationSegment<'_>], whole: &str) -> String {
+/// A place in a schema: `properties.depth.maximum`.
+fn in_words(error: &ValidationError<'_>) -> String {
     let mut path = String::new();
-    for segment in segments {
+    for segment in error.instance_path() {
         match segment {
             LocationSegment::Index(index) => path.push_str(&format!("[{index}]")),
             LocationSegment::Property(name) => {
                 if !path.is_empty() {
                     path.push('.');
                 }
-                path.push_str(name);
+                path.push_str(&name);
             }
         }
     }
-    if path.is_empty() { whole.to_owned() } else { path }
+    if path.is_empty() { "schema".to_owned() } else { path }
 }
 
 fn not_a_schema(error: &ValidationError<'_>) -> String {
@@ -160,7 +149,6 @@ fn not_a_schema(error: &ValidationError<'_>) -> String {
         ValidationErrorKind::Referencing(error) => return format!("a `$ref` leads nowhere: {error}"),
         _ => {}
     }
-    let segments: Vec<_> = error.instance_path().into_iter().collect();
     let is_pattern = matches!(error.kind(), ValidationErrorKind::Format { format } if format == "regex");
     let hint = match is_pattern {
         true => {
@@ -168,8 +156,12 @@ fn not_a_schema(error: &ValidationError<'_>) -> String {
         }
         false => "",
     };
-    format!("not a valid JSON Schema: `{}`: {error}{hint}", in_words(&segments, "schema"))
+    format!("not a valid JSON Schema: `{}`: {error}{hint}", in_words(error))
 }
+
+#[cfg(test)]
+#[path = "../../benches/bombs.rs"]
+mod bombs;
 
 #[cfg(test)]
 mod tests {
@@ -224,6 +216,40 @@ mod tests {
         for value in cases {
             let text = schema().check(&value, "arguments", |name| name != "names").unwrap_err();
             assert!(!text.contains("hunter2"), "{text}");
+        }
+    }
+
+    /// Time and memory of each are in the benchmark `schemas`.
+    #[test]
+    fn every_bomb_is_answered_in_bounds() {
+        for bomb in bombs::bombs() {
+            let Ok(schema) = Schema::compile(bomb.schema) else { continue };
+            let text = schema.check(&bomb.value, "arguments", |_| false).err().unwrap_or_default();
+            assert!(text.len() < 4_000, "{}: {} bytes", bomb.name, text.len());
+        }
+    }
+
+    #[test]
+    fn the_form_that_fits_best_is_told() {
+        let schema = Schema::compile(json!({
+            "type": "object",
+            "properties": {"of": {"oneOf": [
+                {"type": "object", "properties": {"kind": {"const": "day"}, "n": {"type": "integer"}}, "required": ["kind"]},
+                {"type": "object", "properties": {"kind": {"const": "name"}, "name": {"type": "string"}}, "required": ["kind"]},
+            ]}, "word": {"anyOf": [{"const": "a"}, {"type": "integer"}]}},
+        }));
+        let schema = schema.unwrap();
+        for (value, expected) in [
+            (
+                json!({"of": {"kind": "name", "name": 1}}),
+                "`of.name`: 1 is not of type \"string\" (rule `type`)",
+            ),
+            (
+                json!({"word": true}),
+                "`word`: it does not fit any of the 2 forms that are allowed: \"a\", type \"integer\" (rule `anyOf`)",
+            ),
+        ] {
+            assert_eq!(schema.check(&value, "arguments", |_| false), Err(expected.to_owned()));
         }
     }
 

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use serde_json::{Value, json};
 use taskbridge_sdk::sim::Sim;
 use taskbridge_sdk::{FileContent, OnBehalfOf, Output, Registry};
@@ -87,7 +88,7 @@ fn request(arguments: Value) -> Request {
 }
 
 fn prepare(catalog: &Catalog, tool: &str, request: Request) -> Result<Call, Refused> {
-    catalog.get(tool).unwrap().prepare(request)
+    catalog.get(tool).unwrap().prepare(request).now_or_never().expect("it is light")
 }
 
 #[test]
@@ -286,7 +287,8 @@ fn an_idempotency_key_needs_a_caller_and_a_size() {
 fn results_are_held_against_the_output_schema() {
     let catalog = catalog();
     let judge = |structured: Option<Value>| {
-        catalog.judge("typed", &Output { structured, ..Output::default() }).map_err(|text| text.to_string())
+        let output = Output { structured, ..Output::default() };
+        catalog.judge("typed", &output).now_or_never().expect("it is light")
     };
     assert_eq!(judge(Some(json!({"n": 1}))), Ok(()));
     assert_eq!(
@@ -294,7 +296,7 @@ fn results_are_held_against_the_output_schema() {
         Err("`n`: \"x\" is not of type \"integer\" (rule `type`)".to_owned())
     );
     assert!(judge(None).unwrap_err().contains("gave no structured result"));
-    assert_eq!(catalog.judge("plain", &Output::default()), Ok(()));
+    assert_eq!(catalog.judge("plain", &Output::default()).now_or_never(), Some(Ok(())));
 }
 
 #[test]

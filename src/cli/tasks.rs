@@ -8,6 +8,7 @@ mod view;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use clap::{Args, Subcommand};
 use taskbridge_sdk::{Error, Output, Registry, Result as JobResult, Timestamp};
 use tokio_util::sync::CancellationToken;
@@ -338,12 +339,13 @@ fn gone(id: &TaskId) -> String {
 /// No command here opens arguments, judges a result or takes a slot.
 struct NoTools;
 
+#[async_trait]
 impl Tools for NoTools {
     fn open(&self, _spec: &Spec) -> JobResult<Arguments> {
         Err(Error::config("operators' commands start no job"))
     }
 
-    fn judge(&self, _tool: &str, _output: &Output) -> Result<(), String> {
+    async fn judge(&self, _tool: &str, _output: &Output) -> Result<(), String> {
         Ok(())
     }
 

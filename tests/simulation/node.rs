@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use taskbridge::clock::{Clock, Entropy};
 use taskbridge::tasks::history::Scribe;
 use taskbridge::tasks::ledger::{Ledger, Nudge};
@@ -193,6 +194,7 @@ pub(super) fn sealed(text: &str) -> String {
     text.chars().rev().collect()
 }
 
+#[async_trait]
 impl Tools for OneSlotEach {
     fn open(&self, spec: &Spec) -> Result<Opened> {
         let mut arguments = spec.arguments.clone();
@@ -202,7 +204,7 @@ impl Tools for OneSlotEach {
         Ok(Opened { arguments, files: Vec::new() })
     }
 
-    fn judge(&self, _tool: &str, _output: &Output) -> std::result::Result<(), String> {
+    async fn judge(&self, _tool: &str, _output: &Output) -> std::result::Result<(), String> {
         Ok(())
     }
 

@@ -1,5 +1,7 @@
 //! `tools/list` and `tools/call`.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 use taskbridge_sdk::{Output, Timestamp};
 
@@ -95,7 +97,7 @@ fn not_as_task(tool: &str) -> Error {
     Error::new(METHOD_NOT_FOUND, message)
 }
 
-async fn call_as_task(call: &Call<'_>, tool: &Tool, wanted: from_wire::Call) -> Outcome {
+async fn call_as_task(call: &Call<'_>, tool: &Arc<Tool>, wanted: from_wire::Call) -> Outcome {
     match make(call, tool, wanted).await {
         Ok(called) => {
             let is_new = matches!(called, Called::Created(_));
@@ -116,7 +118,7 @@ async fn call_as_task(call: &Call<'_>, tool: &Tool, wanted: from_wire::Call) -> 
 async fn call_plain(
     call: &Call<'_>,
     request: Id,
-    tool: &Tool,
+    tool: &Arc<Tool>,
     wanted: from_wire::Call,
     outlet: &dyn Outlet,
 ) -> Outcome {
@@ -160,7 +162,7 @@ enum Unmade {
 }
 
 /// Makes a task of a call.
-async fn make(call: &Call<'_>, tool: &Tool, wanted: from_wire::Call) -> Result<Called, Unmade> {
+async fn make(call: &Call<'_>, tool: &Arc<Tool>, wanted: from_wire::Call) -> Result<Called, Unmade> {
     let from_wire::Call { arguments, task, progress_token, idempotency_key, trace, .. } = wanted;
     let waits = task.is_none().then_some(call.bridge.settings().call_budget);
     // The progress of a plain call ends with its answer; that of a task goes on for as long as the task.
@@ -170,21 +172,23 @@ async fn make(call: &Call<'_>, tool: &Tool, wanted: from_wire::Call) -> Result<C
         trace: spans::carry(trace),
         ..Origin::default()
     };
-    let prepared = tool.prepare(Request {
-        principal: call.caller.principal.clone(),
-        origin,
-        arguments,
-        ttl: task.and_then(|AsTask { ttl }| ttl),
-        idempotency_key,
-        nonce: None,
-        waits,
-        consent: match call.client().elicitation_form {
-            true => Consent::Ask,
-            // It is not this client that is asked.
-            false if !permit::may_consent(&call.caller.principal, tool) => Consent::Ask,
-            false => Consent::Impossible,
-        },
-    });
+    let prepared = tool
+        .prepare(Request {
+            principal: call.caller.principal.clone(),
+            origin,
+            arguments,
+            ttl: task.and_then(|AsTask { ttl }| ttl),
+            idempotency_key,
+            nonce: None,
+            waits,
+            consent: match call.client().elicitation_form {
+                true => Consent::Ask,
+                // It is not this client that is asked.
+                false if !permit::may_consent(&call.caller.principal, tool) => Consent::Ask,
+                false => Consent::Impossible,
+            },
+        })
+        .await;
     let prepared = prepared.map_err(|refused| match refused {
         refused @ (Refused::Arguments(_) | Refused::CannotAsk(_) | Refused::Caller(_)) => {
             Unmade::ForTheModel(refused.to_string())

@@ -41,7 +41,7 @@ fn listed(prompt: &Prompt) -> wire::Prompt<'_> {
 /// `prompts/get`.
 pub(super) async fn get(call: &Call<'_>, params: &Value) -> Outcome {
     let (name, given) = from_wire::prompt(params)?;
-    let given = match complete(call, name, given, params)? {
+    let given = match complete(call, name, given, params).await? {
         Gathered::All(given) => given,
         Gathered::Asked(result) => return Ok(result),
     };
@@ -61,7 +61,7 @@ enum Gathered {
 }
 
 /// Asks for what was left out.
-fn complete(
+async fn complete(
     call: &Call<'_>,
     name: &str,
     mut given: BTreeMap<String, String>,
@@ -79,7 +79,7 @@ fn complete(
     let sent: Map<String, Value> = given.into_iter().map(|(name, value)| (name, value.into())).collect();
     let fingerprint = call.bridge.seal.digest(&["prompts/get", name, &json!(sent).to_string()]);
     let target = Target { name, fingerprint, inquiries };
-    match rounds::next(call, &target, None, &sent, &from_wire::retry(params)?)? {
+    match rounds::next(call, &target, None, &sent, &from_wire::retry(params)?).await? {
         Next::Ask(result) => Ok(Gathered::Asked(result)),
         Next::Refused(why) => Err(from_wire::invalid(why)),
         Next::Go(gathered) => {

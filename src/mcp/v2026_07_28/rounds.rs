@@ -6,6 +6,8 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
 use taskbridge_sdk::{Answer, Question, Timestamp};
 
@@ -123,10 +125,10 @@ pub(super) fn ask_for_task(
 ///
 /// # Errors
 /// If the state is not one that this call was given, or the client did not declare what is needed to ask it.
-pub(super) fn next(
+pub(super) async fn next(
     call: &Call<'_>,
     target: &Target<'_>,
-    tool: Option<&Tool>,
+    tool: Option<&Arc<Tool>>,
     sent: &Map<String, Value>,
     retry: &Retry,
 ) -> Result<Next, Error> {
@@ -139,7 +141,7 @@ pub(super) fn next(
     };
     let again = begun.is_some();
     let round = Round { call, target, sent, learned: begun.unwrap_or_default(), unfit: None };
-    round.run(tool, retry.responses.as_ref(), again)
+    round.run(tool, retry.responses.as_ref(), again).await
 }
 
 /// One round.
@@ -153,9 +155,9 @@ struct Round<'a> {
 }
 
 impl<'a> Round<'a> {
-    fn run(
+    async fn run(
         mut self,
-        tool: Option<&Tool>,
+        tool: Option<&Arc<Tool>>,
         responses: Option<&Map<String, Value>>,
         again: bool,
     ) -> Result<Next, Error> {
@@ -184,7 +186,9 @@ impl<'a> Round<'a> {
         if let Some(step) = askable.iter().map(|inquiry| inquiry.step).min() {
             let arguments = self.arguments();
             // Nobody is asked for the sake of a call that would be refused anyway.
-            if let Some(Err(problem)) = tool.map(|tool| tool.validate(&arguments)) {
+            if let Some(tool) = tool
+                && let Err(problem) = tool.validate(arguments.clone()).await
+            {
                 return Ok(Next::Refused(problem));
             }
             let now = askable.into_iter().filter(|inquiry| inquiry.step == step);
@@ -192,7 +196,7 @@ impl<'a> Round<'a> {
         }
         if let Some(tool) = tool
             && permit::may_consent(&self.call.asker.principal, tool)
-            && let Some(next) = self.consent(tool, responses)?
+            && let Some(next) = self.consent(tool, responses).await?
         {
             return Ok(next);
         }
@@ -201,9 +205,9 @@ impl<'a> Round<'a> {
     }
 
     /// Sees to it that consent is given, where the tool wants it. `None` if nothing more is to be done.
-    fn consent(
+    async fn consent(
         &mut self,
-        tool: &Tool,
+        tool: &Arc<Tool>,
         responses: Option<&Map<String, Value>>,
     ) -> Result<Option<Next>, Error> {
         let arguments = self.arguments();
@@ -211,7 +215,7 @@ impl<'a> Round<'a> {
         else {
             return Ok(None);
         };
-        if let Err(problem) = tool.validate(&arguments) {
+        if let Err(problem) = tool.validate(arguments).await {
             return Ok(Some(Next::Refused(problem)));
         }
         if let Some(response) = responses.and_then(|responses| responses.get(CONFIRM)) {

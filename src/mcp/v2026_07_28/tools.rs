@@ -1,5 +1,7 @@
 //! `tools/list` and `tools/call`.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 use taskbridge_sdk::{Output, Timestamp};
 
@@ -80,7 +82,7 @@ pub(super) async fn call(call: &Call<'_>, params: Value, outlet: &dyn Outlet) ->
     if let Some(begun) = rounds::resumed(call, &target, &wanted.retry)? {
         return go_on(call, tool, &target, begun, wanted, outlet).await;
     }
-    let gathered = match rounds::next(call, &target, Some(tool), &wanted.arguments, &wanted.retry)? {
+    let gathered = match rounds::next(call, &target, Some(tool), &wanted.arguments, &wanted.retry).await? {
         Next::Ask(result) => return Ok(result),
         Next::Refused(why) => return Ok(to_wire::tool_result(ToolResult::error(why))),
         Next::Go(gathered) => gathered,
@@ -109,28 +111,30 @@ enum Unmade {
 /// Makes a task of a call.
 async fn make(
     call: &Call<'_>,
-    tool: &Tool,
+    tool: &Arc<Tool>,
     wanted: from_wire::Call,
     gathered: Gathered,
     as_task: bool,
 ) -> Result<Called, Unmade> {
     let Gathered { arguments, consented, nonce } = gathered;
     let by_state = nonce.is_some() && wanted.idempotency_key.is_none();
-    let prepared = tool.prepare(Request {
-        principal: call.asker.principal.clone(),
-        origin: Origin { trace: spans::carry(wanted.trace), ..Origin::default() },
-        arguments: Value::Object(arguments),
-        ttl: None,
-        idempotency_key: wanted.idempotency_key,
-        nonce,
-        waits: (!as_task).then_some(call.bridge.settings().call_budget),
-        consent: match consented {
-            true => Consent::Given,
-            // Nobody was asked yet: those who may give it are, when there is a task.
-            false if !permit::may_consent(&call.asker.principal, tool) => Consent::Ask,
-            false => Consent::Impossible,
-        },
-    });
+    let prepared = tool
+        .prepare(Request {
+            principal: call.asker.principal.clone(),
+            origin: Origin { trace: spans::carry(wanted.trace), ..Origin::default() },
+            arguments: Value::Object(arguments),
+            ttl: None,
+            idempotency_key: wanted.idempotency_key,
+            nonce,
+            waits: (!as_task).then_some(call.bridge.settings().call_budget),
+            consent: match consented {
+                true => Consent::Given,
+                // Nobody was asked yet: those who may give it are, when there is a task.
+                false if !permit::may_consent(&call.asker.principal, tool) => Consent::Ask,
+                false => Consent::Impossible,
+            },
+        })
+        .await;
     let prepared = prepared.map_err(|refused| match refused {
         refused @ (Refused::Arguments(_) | Refused::CannotAsk(_) | Refused::Caller(_)) => {
             Unmade::ForTheModel(refused.to_string())
@@ -185,7 +189,7 @@ async fn answer_with_task(call: &Call<'_>, called: Called, outlet: &dyn Outlet) 
 /// Answers within the budget of a plain call: with the result, with what the job asks, or with a handle.
 async fn answer_plainly(
     call: &Call<'_>,
-    tool: &Tool,
+    tool: &Arc<Tool>,
     target: &Target<'_>,
     called: Called,
     progress_token: Option<Value>,
@@ -223,7 +227,7 @@ fn hears_since(call: &Call<'_>, called: &Called) -> Timestamp {
 /// Goes on with a call whose job asked: the answers are given, and it waits again.
 async fn go_on(
     call: &Call<'_>,
-    tool: &Tool,
+    tool: &Arc<Tool>,
     target: &Target<'_>,
     begun: Begun,
     wanted: from_wire::Call,

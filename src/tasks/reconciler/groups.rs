@@ -307,7 +307,7 @@ impl Core {
                 if same(digest) && row.version == sighting.version && !grew {
                     return (id, seen);
                 }
-                (Event::Observed { seen: self.judged(&row.tool, observation), began, list_lag }, seen)
+                (Event::Observed { seen: self.judged(&row.tool, observation).await, began, list_lag }, seen)
             }
             Err(error) => {
                 let seen = Seen::Failed { kind: error.kind(), version: row.version, fault: None };

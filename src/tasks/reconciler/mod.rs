@@ -228,10 +228,10 @@ impl Core {
 
     /// What was seen, with what job and engine said made harmless, and an output held against the tool's schema: a job that
     /// hands back what its tool does not promise has failed.
-    fn judged(&self, tool: &str, seen: Observation) -> Observation {
+    async fn judged(&self, tool: &str, seen: Observation) -> Observation {
         let mut seen = seen.made_harmless();
         let JobState::Succeeded(output) = &seen.state else { return seen };
-        if let Err(misfit) = self.ledger.tools.judge(tool, output) {
+        if let Err(misfit) = self.ledger.tools.judge(tool, output).await {
             let output = output.clone();
             seen.message = Some(format!("the job's result does not fit the tool's output schema: {misfit}"));
             seen.state = JobState::Failed(output);
@@ -240,9 +240,12 @@ impl Core {
     }
 
     /// The event that a successful start or find is.
-    fn started(&self, task: &Task, started: Started) -> Event {
+    async fn started(&self, task: &Task, started: Started) -> Event {
         let group = self.engines.group(&task.backend, &started.handle);
-        let first = started.first.map(|seen| self.judged(&task.tool, seen));
+        let first = match started.first {
+            Some(seen) => Some(self.judged(&task.tool, seen).await),
+            None => None,
+        };
         Event::Started { handle: started.handle, group, first }
     }
 

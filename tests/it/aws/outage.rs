@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use serde_json::{Value, json};
 use taskbridge::clock::{Clock, System, Uptime};
 use taskbridge::store::sqlite::{Mode, SqliteStore};
@@ -70,12 +71,13 @@ impl Receivers for Nobody {
 /// Nothing is sealed, every output fits, and there are no slots.
 struct Plain;
 
+#[async_trait]
 impl Tools for Plain {
     fn open(&self, spec: &Spec) -> Result<Opened> {
         Ok(Opened { arguments: spec.arguments.clone(), files: Vec::new() })
     }
 
-    fn judge(&self, _tool: &str, _output: &Output) -> std::result::Result<(), String> {
+    async fn judge(&self, _tool: &str, _output: &Output) -> std::result::Result<(), String> {
         Ok(())
     }
 

@@ -26,7 +26,7 @@ impl Core {
             Err(refusal) => Err(refusal),
         };
         match sent {
-            Ok(started) => self.started(task, started),
+            Ok(started) => self.started(task, started).await,
             Err(error) => {
                 self.tell_operator(task, &error, "a job could not be started");
                 Event::StartFailed { attempt, may_exist, failure: Failure::from(&error) }
@@ -37,7 +37,7 @@ impl Core {
     pub(super) async fn find(&self, task: &Task) -> Event {
         let Job::Starting { spec, .. } = &task.job else { return Event::Nothing };
         match self.look_for(task, spec).await {
-            Ok(Some(started)) => self.started(task, started),
+            Ok(Some(started)) => self.started(task, started).await,
             Ok(None) => Event::NotFound,
             Err(error) => {
                 self.tell_operator(task, &error, "a job could not be looked for");
@@ -66,7 +66,7 @@ impl Core {
         let seen =
             self.call(task, Error::unavailable, |backend| async move { backend.observe(handle).await });
         match seen.await {
-            Ok(seen) => Event::Observed { seen: self.judged(&task.tool, seen), began, list_lag },
+            Ok(seen) => Event::Observed { seen: self.judged(&task.tool, seen).await, began, list_lag },
             Err(error) => Event::LookFailed(Failure::from(&error)),
         }
     }
