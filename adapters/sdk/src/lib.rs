@@ -35,6 +35,7 @@ mod output;
 mod question;
 mod registry;
 mod secret;
+mod source_file;
 mod template;
 mod time;
 
@@ -67,5 +68,6 @@ pub use question::{Answer, Ask, Question};
 pub use registry::{Registration, Registry};
 pub use schemars::JsonSchema;
 pub use secret::Secret;
+pub use source_file::SourceFile;
 pub use template::{Context, Templates, unknown_parameter};
 pub use time::Timestamp;

@@ -1,9 +1,11 @@
-//! Jobs that write what they should not: questions, ends and logs that are too large.
+//! Jobs that write what they should not: questions, ends and logs that are too large, and files of callers that change meanwhile.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 
 use serde_json::json;
-use taskbridge_sdk::{JobState, LogRequest};
+use taskbridge_sdk::suite::job;
+use taskbridge_sdk::{ErrorKind, FileContent, InputFile, JobState, LogRequest, SourceFile};
 
 use crate::world::{World, appears, ended, output, script, texts, until};
 
@@ -157,4 +159,40 @@ async fn cancel_ignores_links_and_fifos() {
         .unwrap();
         ended(&*backend, &handle).await;
     }
+}
+
+/// A job that reads its file only once it is let go.
+#[tokio::test]
+async fn swapped_input_file_is_not_read() {
+    let world = World::new();
+    let (given, secret) = (world.config_dir().join("given.txt"), world.config_dir().join("secret.txt"));
+    fs::write(&given, "given").unwrap();
+    fs::write(&secret, "secret").unwrap();
+    let script = r#"touch ready; while [ ! -e go ]; do sleep 0.02; done; cat "$1""#;
+    let mut job = job(json!({"command": ["sh", "-c", script, "sh", "{{ file }}"]}), json!({"file": null}));
+    let content = FileContent::Source(SourceFile::new(given.canonicalize().unwrap(), 5));
+    job.files = vec![InputFile { parameter: "file".to_owned(), name: "given.txt".to_owned(), content }];
+    let backend = world.connect(json!({})).await;
+    let handle = backend.start(&job).await.unwrap().handle;
+    let work = world.job(&job.key).join("work");
+    appears(&work.join("ready")).await;
+    fs::remove_file(&given).unwrap();
+    symlink(&secret, &given).unwrap();
+    fs::write(work.join("go"), "").unwrap();
+    assert_eq!(texts(output(&ended(&*backend, &handle).await)), ["given"]);
+}
+
+#[tokio::test]
+async fn grown_input_file_is_refused() {
+    let world = World::new();
+    let given = world.config_dir().canonicalize().unwrap().join("given.txt");
+    fs::write(&given, "x".repeat(5000)).unwrap();
+    let mut job = job(json!({"command": ["cat", "{{ file }}"]}), json!({"file": null}));
+    let content = FileContent::Source(SourceFile::new(given, 1000));
+    job.files = vec![InputFile { parameter: "file".to_owned(), name: "given.txt".to_owned(), content }];
+    let error = world.connect(json!({})).await.start(&job).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Rejected);
+    let expected = "the file `given.txt` cannot be taken: given.txt has 5000 bytes, the limit is 1000";
+    assert_eq!(error.to_string(), expected);
+    assert!(!world.job(&job.key).exists());
 }
