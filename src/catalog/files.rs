@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
+use taskbridge_sdk::SourceFile;
 
 use super::sealed::{Content, File};
 
@@ -73,11 +74,13 @@ impl FileRule {
                     Some(name) => plain_name(name).map_err(fault)?,
                     None => parameter.to_owned(),
                 };
-                Ok(File { parameter: parameter.to_owned(), name, content: Content::inline(&bytes) })
+                let content = Content::inline(&bytes);
+                Ok(File { parameter: parameter.to_owned(), name, content, max_bytes: None })
             }
             (None, Some(uri)) if members.len() == 1 => {
                 let (path, name) = self.find(uri).map_err(fault)?;
-                Ok(File { parameter: parameter.to_owned(), name, content: Content::Path(path) })
+                let (content, max_bytes) = (Content::Path(path), Some(self.max_bytes));
+                Ok(File { parameter: parameter.to_owned(), name, content, max_bytes })
             }
             _ => Err(fault(self.expected())),
         }
@@ -124,11 +127,9 @@ impl FileRule {
         if !self.roots.iter().any(allows) {
             return Err(outside());
         }
-        let metadata = std::fs::metadata(&real).map_err(|_| outside())?;
-        if !metadata.is_file() {
-            return Err(outside());
-        }
-        self.fits(metadata.len())?;
+        // Opened, so that the size of a file that was swapped for a link meanwhile is not told. What the job gets is opened later.
+        let opened = SourceFile::new(&real, u64::MAX).open().map_err(|_| outside())?;
+        self.fits(opened.size())?;
         let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(outside)?;
         Ok((real.clone(), plain_name(name)?))
     }

@@ -1,5 +1,5 @@
 //! What of a call's arguments lies sealed in its row: secrets, and files. Being sealed they can also not be forged by
-//! what a client sends: only a path that was checked is ever opened.
+//! what a client sends: only a path that was checked is ever handed on.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use taskbridge_sdk::{Error, FileContent, InputFile, Result};
+use taskbridge_sdk::{Error, FileContent, InputFile, Result, SourceFile};
 
 use crate::seal::{Purpose, Seal};
 use crate::tasks::task::Spec;
@@ -33,6 +33,9 @@ pub(super) struct File {
     pub(super) name: String,
     /// Its content.
     pub(super) content: Content,
+    /// The most bytes that are read from a path. Rows of earlier versions have no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) max_bytes: Option<u64>,
 }
 
 /// The content of a file argument.
@@ -95,10 +98,9 @@ fn content(file: &File) -> Result<FileContent> {
             .decode(text)
             .map(FileContent::Inline)
             .map_err(|error| Error::config("a sealed file cannot be read").caused_by(error)),
-        // A folder on the way may have been turned into a link since the call was checked.
-        Content::Path(path) => match std::fs::canonicalize(path) {
-            Ok(real) if real == *path => Ok(FileContent::Path(real)),
-            _ => Err(Error::rejected(format!("the file for `{}` is not there any more", file.parameter))),
-        },
+        // The adapter checks it as it opens it: a job that already runs is found again also when its file is gone.
+        Content::Path(path) => {
+            Ok(FileContent::Source(SourceFile::new(path, file.max_bytes.unwrap_or(u64::MAX))))
+        }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use serde_json::{Value, json};
 use taskbridge_sdk::sim::Sim;
-use taskbridge_sdk::{FileContent, OnBehalfOf, Output, Registry};
+use taskbridge_sdk::{FileContent, OnBehalfOf, Output, Registry, SourceFile};
 
 use super::Consent;
 use super::{Catalog, Refused, Request};
@@ -16,7 +16,7 @@ use crate::clock::System;
 use crate::seal::Seal;
 use crate::tasks::service::Call;
 use crate::tasks::task::{Origin, Owner};
-use crate::tasks::tools::Tools as _;
+use crate::tasks::tools::{Opened, Tools as _};
 
 const CONFIG: &str = r#"
 [lifetime]
@@ -159,19 +159,25 @@ fn files_are_handed_over_and_cannot_be_forged() {
     assert!(matches!(&opened.files[0].content, FileContent::Inline(bytes) if bytes == b"hello"));
 
     let opened = open(json!({"uri": format!("file://{}/a.txt", dir.display())})).unwrap();
-    assert!(matches!(&opened.files[0].content, FileContent::Path(path) if *path == dir.join("a.txt")));
+    let source = |opened: Opened| match opened.files.into_iter().next().unwrap().content {
+        FileContent::Source(source) => source,
+        FileContent::Inline(_) => panic!("the call named a path"),
+    };
+    assert_eq!(source(opened), SourceFile::new(dir.join("a.txt"), 100));
 
     for doc in [json!({"uri": "file:///etc/passwd"}), json!({"Path": "/etc/passwd"}), json!("/etc/passwd")] {
         assert!(open(doc).err().unwrap().to_string().starts_with("`doc`: "));
     }
 
-    // The file is exchanged for a link that leads out, after the call was checked and before the job starts.
+    // The file grows, and is exchanged for a link that leads out, after the call was checked and before the job starts.
     let uri = json!({"doc": {"uri": format!("file://{}/a.txt", dir.display())}});
     let call = prepare(&catalog, "filed", request(uri)).unwrap();
+    let refused = || source(catalog.open(&call.spec).unwrap()).open().unwrap_err().to_string();
+    std::fs::write(dir.join("a.txt"), "x".repeat(5000)).unwrap();
+    assert_eq!(refused(), "the file `a.txt` cannot be taken: a.txt has 5000 bytes, the limit is 100");
     std::fs::remove_file(dir.join("a.txt")).unwrap();
     std::os::unix::fs::symlink("/etc/passwd", dir.join("a.txt")).unwrap();
-    let error = catalog.open(&call.spec).err().unwrap();
-    assert_eq!(error.to_string(), "the file for `doc` is not there any more");
+    assert_eq!(refused(), "the file `a.txt` is not there any more");
 }
 
 #[test]

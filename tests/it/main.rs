@@ -17,6 +17,7 @@ mod doctor;
 mod downtime;
 mod engines;
 mod examples;
+mod files;
 mod fuzz;
 mod github_actions;
 mod health;

@@ -27,8 +27,8 @@ impl Questions for Local {
 #[async_trait]
 impl Logs for Local {
     async fn tail(&self, handle: &JobHandle, request: &LogRequest) -> Result<LogText> {
-        let request = request.clone();
-        Ok(self.within(handle, move |dir| observe::tail(dir, &request)).await?.unwrap_or_default())
+        let (request, kept) = (request.clone(), self.setup.config.max_output_bytes.get());
+        Ok(self.within(handle, move |dir| observe::tail(dir, &request, kept)).await?.unwrap_or_default())
     }
 }
 

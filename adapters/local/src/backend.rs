@@ -110,6 +110,8 @@ impl Backend for Local {
         }
         let dir = self.dir(job.key.as_str());
         let order = Order::new(job, &self.setup, &dir)?;
+        let files = job.files.clone();
+        disk(move || Order::check_sources(&files)).await??;
         let launched = launch::launch(&self.program, &dir, &order).await;
         self.sweep_if_due();
         // A supervisor that could not answer may still have taken the job. If nobody has it now, nobody will: the

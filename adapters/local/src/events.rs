@@ -4,9 +4,7 @@
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use taskbridge_sdk::{Level, Note, Progress, one_line, short_line};
-
-use crate::files;
+use taskbridge_sdk::{Level, Note, Progress, one_line, open_regular, short_line};
 
 /// How much of the file's end is looked at, so that a look costs the same however much a job says.
 const WINDOW: u64 = 32 * 1024;
@@ -33,7 +31,7 @@ pub(crate) fn read(path: &Path) -> Said {
 
 /// The end of the file, and where in the file it begins.
 fn window(path: &Path) -> io::Result<(u64, Vec<u8>)> {
-    let mut file = files::open_regular(path)?;
+    let mut file = open_regular(path)?;
     let from = file.metadata()?.len().saturating_sub(WINDOW);
     file.seek(SeekFrom::Start(from))?;
     let mut bytes = Vec::new();

@@ -2,13 +2,14 @@
 //! know what the files mean.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::SystemTime;
 
-use rustix::fs::OFlags;
+use serde::de::DeserializeOwned;
+use taskbridge_sdk::{BoundedFile, count_values, open_regular};
 
 /// A file's whole content under a name of its own, to be published under its real name in one step.
 pub(crate) struct Draft {
@@ -78,13 +79,6 @@ pub(crate) fn sync_parent(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Opens a regular file. A FIFO, a device, a folder or a symbolic link in its place is an error, and never blocks.
-pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
-    let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a regular file")) }
-}
-
 /// A small file, read whole.
 pub(crate) struct Content {
     pub(crate) bytes: Vec<u8>,
@@ -100,7 +94,8 @@ pub(crate) fn modified(path: &Path) -> io::Result<Option<SystemTime>> {
     }
 }
 
-/// Reads a regular file of at most `max` bytes; `None` if it does not exist.
+/// Reads a regular file of at most `max` bytes; `None` if it does not exist. `InvalidData` is a fault of whoever wrote it, and names
+/// the file, its size and the limit.
 pub(crate) fn read(path: &Path, max: u64) -> io::Result<Option<Content>> {
     let file = match open_regular(path) {
         Ok(file) => file,
@@ -108,12 +103,24 @@ pub(crate) fn read(path: &Path, max: u64) -> io::Result<Option<Content>> {
         Err(e) => return Err(e),
     };
     let modified = file.metadata()?.modified()?;
-    let mut bytes = Vec::new();
-    file.take(max.saturating_add(1)).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > max {
-        return Err(io::Error::other(format!("it is larger than {max} bytes")));
-    }
+    let bytes = BoundedFile::new(file, path, max)?.read_all()?;
     Ok(Some(Content { bytes, modified }))
+}
+
+/// The most values of a JSON file: a value can take a hundred times the memory of its text.
+pub(crate) const MOST_VALUES: usize = 500_000;
+
+/// Reads JSON of at most `max` bytes and [`MOST_VALUES`] values; `None` if there is no such file, and `InvalidData` if it holds something else.
+pub(crate) fn read_json<T: DeserializeOwned>(path: &Path, max: u64) -> io::Result<Option<(T, SystemTime)>> {
+    let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
+    let Some(content) = read(path, max)? else { return Ok(None) };
+    let values = count_values(&content.bytes);
+    if values > MOST_VALUES {
+        let name = path.file_name().unwrap_or_default().display();
+        return Err(invalid(format!("{name} has {values} JSON values, the limit is {MOST_VALUES}")));
+    }
+    let value = taskbridge_sdk::from_json(&content.bytes).map_err(|e| invalid(e.to_string()))?;
+    Ok(Some((value, content.modified)))
 }
 
 #[cfg(test)]
@@ -138,7 +145,7 @@ mod tests {
         let path = dir.path().join("x");
         assert!(read(&path, 9).unwrap().is_none());
         fs::write(&path, b"0123456789").unwrap();
-        assert!(read(&path, 9).is_err_and(|e| e.to_string().contains("larger than 9 bytes")));
+        assert!(read(&path, 9).is_err_and(|e| e.to_string().contains("x has 10 bytes, the limit is 9")));
         std::os::unix::fs::symlink(&path, dir.path().join("link")).unwrap();
         assert!(read(&dir.path().join("link"), 99).is_err());
         let fifo = dir.path().join("fifo");

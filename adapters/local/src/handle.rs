@@ -34,9 +34,12 @@ pub(crate) fn parse(handle: &JobHandle) -> Option<(Machine, &str)> {
     let rest = handle.as_str().strip_prefix("local:")?;
     let (rest, key) = rest.rsplit_once(':')?;
     let (host, boot) = rest.rsplit_once(':')?;
-    // The key becomes a path, so it must be one plain name.
-    let plain = !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
-    plain.then(|| (Machine { host: host.to_owned(), boot: boot.to_owned() }, key))
+    is_key(key).then(|| (Machine { host: host.to_owned(), boot: boot.to_owned() }, key))
+}
+
+/// True of a key that becomes a path as one plain name.
+pub(crate) fn is_key(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! A job's folder: what lies where, whose it is, and whether its supervisor lives. It must not know what a command
 //! or a backend is. README.md describes every file.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -10,9 +10,9 @@ use std::time::SystemTime;
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
-use taskbridge_sdk::Observation;
+use taskbridge_sdk::{JobState, Observation, Output, count_values, open_regular};
 
-use crate::files::{self, Draft};
+use crate::files::{self, Draft, MOST_VALUES, read_json};
 use crate::handle::Machine;
 
 /// What a job is told about itself: `artifacts` is `$TASKBRIDGE_ARTIFACTS`, and `taskbridge.artifacts` in templates.
@@ -20,6 +20,12 @@ pub(crate) const NAMES: [&str; 6] = ["artifacts", "content", "events", "job", "o
 
 /// The largest of the small files that are read whole.
 const SMALL: u64 = 64 * 1024;
+
+/// The largest record of an end, in bytes. Jobs can write to it, so that it is bounded where it is written and where it is read.
+const LARGEST_END: u64 = 64 * 1024 * 1024;
+
+/// For files that are opened to write: a job may have put a link or a FIFO in their place.
+const NO_LINK: i32 = OFlags::NONBLOCK.union(OFlags::NOFOLLOW).bits().cast_signed();
 
 /// The folder of one job, named by its key.
 #[derive(Clone, Debug)]
@@ -105,9 +111,11 @@ impl JobDir {
     }
 
     pub(crate) fn life(&self) -> io::Result<Life> {
-        let file = match files::open_regular(&self.0.join("claim.json")) {
+        let file = match open_regular(&self.0.join("claim.json")) {
             Ok(file) => file,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Life::Unclaimed),
+            // The job exchanged the claim, so that nobody holds its lock.
+            Err(e) if e.kind() == io::ErrorKind::InvalidData => return Ok(Life::Left),
             Err(e) => return Err(e),
         };
         // A shared lock: two who look at the same time do not take each other for the supervisor.
@@ -124,13 +132,21 @@ impl JobDir {
 
     /// Says how the job ended. It is said once; whoever reads it sees all of it.
     pub(crate) fn write_end(&self, end: &Observation) -> io::Result<()> {
-        Draft::new(&self.0.join("end.json"), &serde_json::to_vec(end)?)?.replace()
+        let mut json = serde_json::to_vec(end)?;
+        let (bytes, values) = (json.len(), count_values(&json));
+        if bytes as u64 > LARGEST_END || values > MOST_VALUES {
+            let why = format!(
+                "the job's result has {bytes} bytes and {values} values as JSON, the limits are {LARGEST_END} and {MOST_VALUES}"
+            );
+            let failed = JobState::Failed(Output::default());
+            json = serde_json::to_vec(&Observation::new(failed).with_message(why))?;
+        }
+        Draft::new(&self.0.join("end.json"), &json)?.replace()
     }
 
-    /// How the job ended, and when.
+    /// How the job ended, and when. `InvalidData` if the job wrote what its supervisor never does.
     pub(crate) fn read_end(&self) -> io::Result<Option<(Observation, SystemTime)>> {
-        // Its size was bounded when it was written.
-        read_json(&self.0.join("end.json"), u64::MAX)
+        read_json(&self.0.join("end.json"), LARGEST_END)
     }
 
     /// When the job ended, if that was written down.
@@ -140,22 +156,22 @@ impl JobDir {
 
     /// Asks the supervisor to stop the job. The file is the request; the FIFO only wakes the supervisor up.
     pub(crate) fn request_cancel(&self) -> io::Result<()> {
-        OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(self.0.join("cancel"))?;
-        let flags = OFlags::NONBLOCK.bits().cast_signed();
+        let created = OpenOptions::new().write(true).create_new(true).mode(0o600).open(self.0.join("cancel"));
+        if let Err(e) = created
+            && e.kind() != io::ErrorKind::AlreadyExists
+        {
+            return Err(e);
+        }
         // Where nobody reads, the supervisor is gone, or looks for the file before it first waits.
-        if let Ok(mut fifo) = OpenOptions::new().write(true).custom_flags(flags).open(self.wake()) {
+        if let Ok(mut fifo) = OpenOptions::new().write(true).custom_flags(NO_LINK).open(self.wake()) {
             let _ = fifo.write(b"\n");
         }
         Ok(())
     }
 
     pub(crate) fn cancel_requested(&self) -> bool {
-        self.0.join("cancel").exists()
+        // Whatever a job put there counts as well, so that a link in its place cannot hide the request.
+        fs::symlink_metadata(self.0.join("cancel")).is_ok()
     }
 
     /// The FIFO that wakes the supervisor up.
@@ -175,11 +191,26 @@ fn private() -> DirBuilder {
     builder
 }
 
-/// Reads a JSON file, with the time it was written; `None` if it does not exist.
-pub(crate) fn read_json<T: serde::de::DeserializeOwned>(
-    path: &Path,
-    max: u64,
-) -> io::Result<Option<(T, SystemTime)>> {
-    let Some(content) = files::read(path, max)? else { return Ok(None) };
-    Ok(Some((taskbridge_sdk::from_json(&content.bytes)?, content.modified)))
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn too_large_result_is_a_failure() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = JobDir::new(folder.path());
+        let written = |structured| {
+            let output = Output { structured: Some(structured), ..Output::default() };
+            dir.write_end(&Observation::new(JobState::Succeeded(output))).unwrap();
+            dir.read_end().unwrap().unwrap().0
+        };
+        assert!(matches!(written(json!([1, 2])).state, JobState::Succeeded(_)));
+        for result in [json!("x".repeat(65 << 20)), json!(vec![0; MOST_VALUES])] {
+            let end = written(result);
+            assert!(matches!(end.state, JobState::Failed(_)));
+            assert!(end.message.unwrap().ends_with("the limits are 67108864 and 500000"));
+        }
+    }
 }

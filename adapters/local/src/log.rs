@@ -2,14 +2,17 @@
 //! start; of the others only the last two are kept, so a gap in the numbers says exactly how much was left out. It
 //! must not know what the text means.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::files;
+use taskbridge_sdk::open_regular;
+
+/// The most files of a job's log that are looked at. A writer keeps six, and jobs can put others there.
+const MOST_FILES: usize = 1000;
 
 /// The two streams of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,8 +48,7 @@ pub(crate) struct Writer {
 impl Writer {
     /// Keeps at most `max` bytes in this folder.
     pub(crate) fn new(folder: &Path, stream: Stream, max: u64) -> Self {
-        let segment = (max / 3).max(1);
-        Self { folder: folder.to_owned(), stream, segment, file: None, room: 0, next: 0 }
+        Self { folder: folder.to_owned(), stream, segment: segment(max), file: None, room: 0, next: 0 }
     }
 
     /// Adds what was printed. After an error the rest of these bytes is lost, and the next ones are tried afresh.
@@ -76,6 +78,11 @@ impl Writer {
     }
 }
 
+/// How long a segment is where at most `max` bytes are kept.
+fn segment(max: u64) -> u64 {
+    (max / 3).max(1)
+}
+
 /// How many bytes were printed in all, on both streams. What was dropped counts in whole segments, so that the number
 /// never goes back.
 pub(crate) fn printed(folder: &Path) -> io::Result<u64> {
@@ -83,7 +90,7 @@ pub(crate) fn printed(folder: &Path) -> io::Result<u64> {
     for stream in [Stream::Out, Stream::Err] {
         let mut newest = None;
         let mut segment = 0;
-        for entry in fs::read_dir(folder)? {
+        for entry in fs::read_dir(folder)?.take(MOST_FILES) {
             let entry = entry?;
             let Some(number) = stream.number(&entry.file_name()) else { continue };
             // One that was dropped meanwhile is neither the first nor the newest.
@@ -93,7 +100,10 @@ pub(crate) fn printed(folder: &Path) -> io::Result<u64> {
             }
             newest = newest.max(Some((number, length)));
         }
-        bytes += newest.map_or(0, |(number, length)| number * segment + length);
+        // Jobs can put files there, of any number and length.
+        let of_stream =
+            newest.map_or(0, |(number, length)| number.saturating_mul(segment).saturating_add(length));
+        bytes = u64::saturating_add(bytes, of_stream);
     }
     Ok(bytes)
 }
@@ -108,21 +118,29 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// Reads a stream, also while it is being written.
-    pub(crate) fn read(folder: &Path, stream: Stream) -> io::Result<Self> {
-        let mut segments = BTreeMap::new();
-        for entry in fs::read_dir(folder)? {
-            let name = entry?.file_name();
-            let Some(number) = stream.number(&name) else { continue };
-            // One that is dropped between the listing and this line counts as dropped.
-            if let Some(content) = files::read(&folder.join(&name), u64::MAX)? {
-                segments.insert(number, content.bytes);
+    /// Reads a stream of which at most `max` bytes are kept, also while it is being written. Jobs can put files there: no more is
+    /// read than a [`Writer`] keeps, and what is longer counts as dropped.
+    pub(crate) fn read(folder: &Path, stream: Stream, max: u64) -> io::Result<Self> {
+        let mut newest = BTreeSet::new();
+        for entry in fs::read_dir(folder)?.take(MOST_FILES) {
+            newest.extend(stream.number(&entry?.file_name()).filter(|number| *number > 0));
+            if newest.len() > 2 {
+                newest.pop_first();
             }
         }
-        let start = segments.remove(&0).unwrap_or_default();
-        let missing = segments.keys().next().map_or(0, |first| first - 1);
-        let dropped = missing * start.len() as u64;
-        Ok(Self { start, dropped, end: segments.into_values().flatten().collect() })
+        let most = segment(max);
+        let path = |number| folder.join(format!("{}.{number}", stream.name()));
+        let first = Part::read(&path(0), most, Cut::End)?.unwrap_or_default();
+        let missing = newest.first().map_or(0, |oldest| oldest - 1);
+        let mut dropped = missing.saturating_mul(first.length).saturating_add(first.left_out());
+        let mut end = Vec::new();
+        for number in newest {
+            // One that is dropped between the listing and this line counts as dropped.
+            let part = Part::read(&path(number), most, Cut::Start)?;
+            dropped = dropped.saturating_add(part.as_ref().map_or(first.length, Part::left_out));
+            end.extend(part.unwrap_or_default().bytes);
+        }
+        Ok(Self { start: first.bytes, dropped, end })
     }
 
     /// All that is kept as text, with a marker where something is missing.
@@ -135,6 +153,43 @@ impl Kept {
         // A character that was cut in two is left out with the rest.
         let (start, end) = (start.trim_end_matches('\u{fffd}'), end.trim_start_matches('\u{fffd}'));
         format!("{start}\n[... {} bytes left out ...]\n{end}", self.dropped)
+    }
+}
+
+/// What was read of one segment.
+#[derive(Default)]
+struct Part {
+    bytes: Vec<u8>,
+    length: u64,
+}
+
+/// Which part of a segment is left out where it is too long.
+enum Cut {
+    Start,
+    End,
+}
+
+impl Part {
+    /// `None` if it is not there, or something else is in its place.
+    fn read(path: &Path, most: u64, cut: Cut) -> io::Result<Option<Self>> {
+        let mut file = match open_regular(path) {
+            Ok(file) => file,
+            Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidData) => {
+                return Ok(None);
+            }
+            Err(e) => return Err(e),
+        };
+        let length = file.metadata()?.len();
+        if let Cut::Start = cut {
+            file.seek(SeekFrom::Start(length.saturating_sub(most)))?;
+        }
+        let mut bytes = Vec::new();
+        file.take(most.min(length)).read_to_end(&mut bytes)?;
+        Ok(Some(Self { bytes, length }))
+    }
+
+    fn left_out(&self) -> u64 {
+        self.length.saturating_sub(self.bytes.len() as u64)
     }
 }
 
@@ -152,7 +207,7 @@ mod tests {
         for piece in pieces {
             writer.append(piece.as_bytes());
         }
-        let kept = Kept::read(dir.path(), Stream::Out).unwrap();
+        let kept = Kept::read(dir.path(), Stream::Out, max).unwrap();
         (dir, kept)
     }
 
@@ -187,6 +242,6 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         Writer::new(dir.path(), Stream::Out, 30).append(b"out");
         Writer::new(dir.path(), Stream::Err, 30).append(b"err");
-        assert_eq!(Kept::read(dir.path(), Stream::Err).unwrap().into_text(), "err");
+        assert_eq!(Kept::read(dir.path(), Stream::Err, 30).unwrap().into_text(), "err");
     }
 }

@@ -15,12 +15,25 @@ use crate::{events, orphans, questions};
 pub(crate) fn observe(dir: &JobDir, machine: &Machine, here: &Machine) -> Result<Observation> {
     // The lock is looked at first: once it is free, nobody writes an end any more.
     let life = dir.life().map_err(|e| unreadable(dir, e))?;
-    if let Some((end, written)) = dir.read_end().map_err(|e| unreadable(dir, e))? {
-        return Ok(Observation { since: Some(timestamp(written)), ..end });
-    }
+    let false_end = match dir.read_end() {
+        Ok(Some((end, written))) => return Ok(Observation { since: Some(timestamp(written)), ..end }),
+        Ok(None) => None,
+        // The job wrote it, not its supervisor, which replaces it at the end.
+        Err(e) if e.kind() == io::ErrorKind::InvalidData => {
+            Some(format!("the job's end.json is not its supervisor's: {e}"))
+        }
+        Err(e) => return Err(unreadable(dir, e)),
+    };
     match life {
-        Life::Supervised { since } => running(dir, since).map_err(|e| unreadable(dir, e)),
-        Life::Left | Life::Unclaimed => gone(dir, machine, here, &life),
+        Life::Supervised { since } => {
+            let seen = running(dir, since).map_err(|e| unreadable(dir, e))?;
+            Ok(Observation { message: false_end.or(seen.message), ..seen })
+        }
+        Life::Left | Life::Unclaimed => {
+            let seen = gone(dir, machine, here, &life)?;
+            let message = false_end.into_iter().chain(seen.message).collect::<Vec<_>>().join("; ");
+            Ok(Observation { message: Some(message), ..seen })
+        }
     }
 }
 
@@ -58,12 +71,12 @@ fn gone(dir: &JobDir, machine: &Machine, here: &Machine, life: &Life) -> Result<
     Ok(Observation::new(JobState::Gone).with_message(why))
 }
 
-/// The end of what the job printed, both streams one after the other.
-pub(crate) fn tail(dir: &JobDir, request: &LogRequest) -> io::Result<LogText> {
+/// The end of what the job printed, both streams one after the other, of each of which so many bytes are kept.
+pub(crate) fn tail(dir: &JobDir, request: &LogRequest, kept: u64) -> io::Result<LogText> {
     if !dir.path().exists() {
         return Ok(LogText::default());
     }
-    let streams = [Kept::read(&dir.log(), Stream::Out)?, Kept::read(&dir.log(), Stream::Err)?];
+    let streams = [Kept::read(&dir.log(), Stream::Out, kept)?, Kept::read(&dir.log(), Stream::Err, kept)?];
     let mut cut = streams.iter().any(|kept| kept.dropped > 0);
     let [out, err] = streams.map(|kept| select(kept.into_text(), request.search.as_deref()));
     let text = match (out.is_empty(), err.is_empty()) {

@@ -9,7 +9,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use taskbridge_sdk::{Context, Error, FileContent, JobSpec, Result, Templates, Trace};
+use taskbridge_sdk::{Context, Error, FileContent, InputFile, JobSpec, Result, SourceFile, Templates, Trace};
 
 use crate::backend::Setup;
 use crate::config::Target;
@@ -35,11 +35,27 @@ pub(crate) struct Order {
 #[derive(Serialize, Deserialize)]
 pub(crate) struct StagedFile {
     pub(crate) path: PathBuf,
-    /// Its bytes, in base64.
-    pub(crate) base64: String,
+    pub(crate) content: StagedContent,
+}
+
+/// Where the bytes of a staged file come from.
+#[derive(Serialize, Deserialize)]
+pub(crate) enum StagedContent {
+    Base64(String),
+    /// The supervisor copies it: the job gets no path that others could exchange.
+    Source(SourceFile),
 }
 
 impl Order {
+    /// Finds out whether the files on the server can be taken, so that a call of which they cannot is refused. The supervisor
+    /// checks again what it copies.
+    pub(crate) fn check_sources(files: &[InputFile]) -> Result<()> {
+        files.iter().try_for_each(|file| match &file.content {
+            FileContent::Source(source) => source.open().map(drop),
+            FileContent::Inline(_) => Ok(()),
+        })
+    }
+
     /// Renders a job's target. What the caller's arguments make impossible is `Rejected`.
     pub(crate) fn new(job: &JobSpec, setup: &Setup, dir: &JobDir) -> Result<Self> {
         let target = Target::deserialize(&job.target)
@@ -127,22 +143,20 @@ fn environment(
     Ok(env)
 }
 
-/// Puts a path in place of every argument that is a file, and collects the files that have yet to be written.
+/// Puts the path of the job's own copy in place of every argument that is a file, and collects the files that have yet to be written.
 fn stage(job: &JobSpec, dir: &JobDir) -> Result<(Map<String, Value>, Vec<StagedFile>)> {
     let Value::Object(mut arguments) = job.arguments.clone() else {
         return Err(Error::rejected("the arguments are not an object"));
     };
     let mut staged = Vec::new();
     for (number, file) in job.files.iter().enumerate() {
-        let path = match &file.content {
-            FileContent::Path(path) => path.clone(),
-            FileContent::Inline(bytes) => {
-                let path = dir.input(number, file.plain_name());
-                staged.push(StagedFile { path: path.clone(), base64: BASE64.encode(bytes) });
-                path
-            }
+        let path = dir.input(number, file.plain_name());
+        let content = match &file.content {
+            FileContent::Source(source) => StagedContent::Source(source.clone()),
+            FileContent::Inline(bytes) => StagedContent::Base64(BASE64.encode(bytes)),
         };
         arguments.insert(file.parameter.clone(), utf8(&path)?.into());
+        staged.push(StagedFile { path, content });
     }
     Ok((arguments, staged))
 }

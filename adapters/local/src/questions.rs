@@ -1,6 +1,5 @@
 //! What a job asks, and what it is told: files in `$TASKBRIDGE_QUESTIONS`. It must not decide what an answer means.
 
-use std::fmt::Display;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
@@ -10,11 +9,24 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use taskbridge_sdk::{Answer, Ask, Question, Taken};
 
-use crate::files::{self, Draft};
-use crate::job_dir::{JobDir, Life, read_json};
+use crate::files::{self, Draft, read_json};
+use crate::job_dir::{JobDir, Life};
 
-/// The largest question or answer, in bytes.
+/// The largest question or answer, in bytes, and what all open questions of a job may have together: a question takes more memory
+/// than its file, and each look reads them all.
 const LARGEST: u64 = 1024 * 1024;
+
+/// The largest question that is read again once it was answered, for it may be a page that somebody visits now.
+const LARGEST_PAGE: u64 = 32 * 1024;
+
+/// The largest answer to such a question: it says no more than yes.
+const SMALLEST_ANSWER: u64 = 256;
+
+/// The most questions that are open at once: as many as the server takes.
+const MOST_OPEN: usize = 64;
+
+/// The most files of the folder that are looked at.
+const MOST_FILES: usize = 10_000;
 
 /// A question as the job writes it: what is wanted is one of the options, and a form without fields if none.
 #[derive(Deserialize)]
@@ -56,50 +68,110 @@ pub(crate) struct Open {
     pub(crate) complaint: Option<String>,
 }
 
-/// The questions without an answer.
+/// The questions without an answer. A job writes as many and as large ones as it likes: the oldest are read, as far as the limits go.
 pub(crate) fn open(dir: &JobDir) -> io::Result<Open> {
-    let mut found: Vec<(SystemTime, Question)> = Vec::new();
-    let mut complaint = None;
+    let mut open = Open::default();
+    let (mut asked, mut left) = (0, LARGEST);
+    for file in written(dir, &mut open.complaint)? {
+        let is_answered = fs::symlink_metadata(answer_path(dir, &file.name)).is_ok();
+        if is_answered && !is_visited(dir, &file)? {
+            continue;
+        }
+        asked += 1;
+        if open.questions.len() == MOST_OPEN {
+            continue;
+        }
+        match read(dir, &file, left) {
+            Ok(Some((question, bytes))) => {
+                open.questions.push(question);
+                left = left.saturating_sub(bytes);
+            }
+            Ok(None) => {}
+            Err(e) if e.kind() == io::ErrorKind::InvalidData => {
+                open.complaint = Some(format!("the job's question {}.json cannot be asked: {e}", file.name));
+                // If it was read, it counts: so one look never reads more than the limit.
+                left = left.checked_sub(file.length).unwrap_or(left);
+            }
+            Err(e) => return Err(e),
+        }
+    }
+    if asked > MOST_OPEN {
+        let too_many = || format!("the job asks {asked} questions, and at most {MOST_OPEN} are open at once");
+        open.complaint.get_or_insert_with(too_many);
+    }
+    Ok(open)
+}
+
+/// A file that may be a question.
+struct Written {
+    at: SystemTime,
+    name: String,
+    length: u64,
+}
+
+/// The files that have the name of a question, oldest first.
+fn written(dir: &JobDir, complaint: &mut Option<String>) -> io::Result<Vec<Written>> {
     let entries = match fs::read_dir(dir.told("questions")) {
         Ok(entries) => entries,
         // The folder is the job's: if it removes it, it asks nothing.
         Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-            return Ok(Open::default());
+            return Ok(Vec::new());
         }
         Err(e) => return Err(e),
     };
-    for entry in entries {
-        let file = entry?.file_name();
-        let Some(name) =
-            file.to_str().and_then(|file| file.strip_suffix(".json")).filter(|name| is_name(name))
-        else {
-            continue;
-        };
-        let read = read_json::<Asked>(&question_path(dir, name), LARGEST);
-        let question = read.map(|read| read.map(|(asked, at)| (at, asked.question(id(name, at)))));
-        let answered = answer_path(dir, name).exists();
-        let mut complain = |why: &dyn Display| {
-            complaint = Some(format!("the job's question {name}.json cannot be asked: {why}"));
-        };
-        match question {
-            Ok(Some((written, Ok(question)))) if !answered || is_visited(dir, name, &question)? => {
-                found.push((written, question));
-            }
-            _ if answered => {}
-            Ok(Some((_, Ok(_))) | None) => {}
-            Ok(Some((_, Err(why)))) => complain(&why),
-            Err(e) => complain(&e),
+    let mut found = Vec::new();
+    for (number, entry) in entries.enumerate() {
+        if number == MOST_FILES {
+            *complaint = Some(format!(
+                "the job's folder questions has more than {MOST_FILES} files, and the rest is not read"
+            ));
+            break;
+        }
+        let entry = entry?;
+        let file = entry.file_name();
+        let name = file.to_str().and_then(|file| file.strip_suffix(".json")).filter(|name| is_name(name));
+        // One that was removed meanwhile is not asked any more.
+        if let (Some(name), Ok(metadata)) = (name, entry.metadata()) {
+            found.push(Written { at: metadata.modified()?, name: name.to_owned(), length: metadata.len() });
         }
     }
-    found.sort_by(|(a, p), (b, q)| a.cmp(b).then_with(|| p.id.cmp(&q.id)));
-    Ok(Open { questions: found.into_iter().map(|(_, question)| question).collect(), complaint })
+    found.sort_by(|a, b| a.at.cmp(&b.at).then_with(|| a.name.cmp(&b.name)));
+    Ok(found)
+}
+
+/// Reads a question and says how long it is, if that is no more than what is left for all of them; `None` if it was removed meanwhile.
+fn read(dir: &JobDir, file: &Written, left: u64) -> io::Result<Option<(Question, u64)>> {
+    let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
+    if file.length > left && file.length <= LARGEST {
+        return Err(invalid(format!(
+            "{}.json has {} bytes, and all open questions of a job may have {LARGEST}",
+            file.name, file.length
+        )));
+    }
+    let most = if file.length > LARGEST { LARGEST } else { left };
+    let Some(content) = files::read(&question_path(dir, &file.name), most)? else { return Ok(None) };
+    let asked: Asked = taskbridge_sdk::from_json(&content.bytes).map_err(|e| invalid(e.to_string()))?;
+    let question = asked.question(id(&file.name, content.modified)).map_err(|why| invalid(why.to_owned()))?;
+    Ok(Some((question, content.bytes.len() as u64)))
 }
 
 /// True if it is a page that somebody agreed to visit: the visit is over once the job removes its question.
-fn is_visited(dir: &JobDir, name: &str, question: &Question) -> io::Result<bool> {
-    let Ask::Url(_) = question.ask else { return Ok(false) };
-    let answer = read_json::<Answer>(&answer_path(dir, name), LARGEST)?;
-    Ok(matches!(answer, Some((Answer::Accept(_), _))))
+fn is_visited(dir: &JobDir, file: &Written) -> io::Result<bool> {
+    // Both are small, so that answers and questions of the past cost little.
+    if file.length > LARGEST_PAGE {
+        return Ok(false);
+    }
+    let answer = match read_json::<Answer>(&answer_path(dir, &file.name), SMALLEST_ANSWER) {
+        Err(e) if e.kind() == io::ErrorKind::InvalidData => None,
+        answer => answer?,
+    };
+    if !matches!(answer, Some((Answer::Accept(_), _))) {
+        return Ok(false);
+    }
+    match read(dir, file, LARGEST_PAGE) {
+        Err(e) if e.kind() == io::ErrorKind::InvalidData => Ok(false),
+        question => Ok(question?.is_some_and(|(question, _)| matches!(question.ask, Ask::Url(_)))),
+    }
 }
 
 /// Hands an answer to the job. The first one stands.

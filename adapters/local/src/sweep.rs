@@ -1,18 +1,19 @@
 //! Removes the folders of jobs that ended long ago. A job that may still run is never touched.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use crate::files::Draft;
 use crate::job_dir::{JobDir, Life};
 
 /// Removes every folder whose job ended longer ago than `keep`.
 pub(crate) fn sweep(jobs: &Path, keep: Duration) -> io::Result<()> {
     // The time comes from the clock that stamped the folders, which need not be this machine's.
-    let mut stamp = File::create(jobs.join(".swept"))?;
-    stamp.write_all(b"\n")?;
-    let now = stamp.metadata()?.modified()?;
+    let stamp = Draft::new(&jobs.join(".swept"), b"\n")?;
+    let now = stamp.file().metadata()?.modified()?;
+    stamp.replace()?;
     for entry in fs::read_dir(jobs)? {
         let entry = entry?;
         let is_job = entry.file_type()?.is_dir();

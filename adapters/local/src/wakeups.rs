@@ -1,9 +1,9 @@
 //! Hints that a job ended, through a FIFO beside the jobs' folders. They are worth nothing but speed: each is read by
 //! one of the servers that share the folder, if by any, and whoever hears none looks again later anyway.
 
-use std::fs::OpenOptions;
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, mkfifoat};
@@ -12,8 +12,11 @@ use taskbridge_sdk::{JobHandle, Wakeups, async_trait};
 use tokio::net::unix::pipe;
 use tokio::sync::Mutex;
 
-use crate::handle::Machine;
+use crate::handle::{Machine, is_key};
 use crate::job_dir::JobDir;
+
+/// The longest line that can be a hint, in bytes. Any process of this user can write to the FIFO.
+const LONGEST: usize = 256;
 
 /// The FIFO, beside the jobs' folders.
 fn path(jobs: &Path) -> PathBuf {
@@ -23,10 +26,29 @@ fn path(jobs: &Path) -> PathBuf {
 /// Tells a server that a job has something new, if one listens.
 pub(crate) fn hint(dir: &JobDir) {
     let Some(jobs) = dir.path().parent() else { return };
-    let flags = OFlags::NONBLOCK.bits().cast_signed();
-    if let Ok(mut fifo) = OpenOptions::new().write(true).custom_flags(flags).open(path(jobs)) {
+    if let Ok(mut fifo) = OpenOptions::new().write(true).custom_flags(flags()).open(path(jobs)) {
         // A line this short is written whole or, when nobody has read for long, not at all.
         let _ = fifo.write_all(format!("{}\n", dir.key()).as_bytes());
+    }
+}
+
+/// Never blocks, and follows no link.
+fn flags() -> i32 {
+    (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits().cast_signed()
+}
+
+/// Opens the FIFO for writing too, so that it is never at its end. A job may have put something else in its place, which is removed.
+fn open_fifo(path: &Path) -> io::Result<File> {
+    let open = || OpenOptions::new().read(true).write(true).custom_flags(flags()).open(path);
+    match open() {
+        Ok(file) if file.metadata()?.file_type().is_fifo() => return Ok(file),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+        Ok(_) | Err(_) => fs::remove_file(path)?,
+    }
+    match mkfifoat(CWD, path, Mode::RUSR | Mode::WUSR) {
+        // Another server may be first.
+        Ok(()) | Err(Errno::EXIST) => open(),
+        Err(e) => Err(e.into()),
     }
 }
 
@@ -39,12 +61,7 @@ pub(crate) struct Listener {
 
 impl Listener {
     pub(crate) fn open(jobs: &Path, machine: Machine) -> io::Result<Self> {
-        match mkfifoat(CWD, path(jobs), Mode::RUSR | Mode::WUSR) {
-            Ok(()) | Err(Errno::EXIST) => {}
-            Err(e) => return Err(e.into()),
-        }
-        // Opened for writing too, so that it is never at its end.
-        let receiver = pipe::OpenOptions::new().read_write(true).open_receiver(path(jobs))?;
+        let receiver = pipe::Receiver::from_file(open_fifo(&path(jobs))?)?;
         Ok(Self { machine, state: Mutex::new((receiver, Vec::new())) })
     }
 }
@@ -57,8 +74,13 @@ impl Wakeups for Listener {
         loop {
             if let Some(end) = read.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = read.drain(..=end).collect();
-                return self.machine.handle(String::from_utf8_lossy(&line[..end]).as_ref());
+                match std::str::from_utf8(&line[..end]) {
+                    Ok(key) if key.len() <= LONGEST && is_key(key) => return self.machine.handle(key),
+                    _ => continue,
+                }
             }
+            // Of a line that is too long so much stays that it is still too long when its end comes.
+            read.truncate(LONGEST + 1);
             // A broken pipe has no hints: this waits for ever, and the watchers' own pace remains.
             if receiver.readable().await.is_err() {
                 std::future::pending::<()>().await;
@@ -68,5 +90,43 @@ impl Wakeups for Listener {
                 read.extend_from_slice(&buffer[..n]);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn long_line_is_dropped() {
+        let dir = tempfile::tempdir().unwrap();
+        let here = Machine { host: "h".to_owned(), boot: "b".to_owned() };
+        let listener = Listener::open(dir.path(), here.clone()).unwrap();
+        let fifo = path(dir.path());
+        let flood = tokio::task::spawn_blocking(move || {
+            let mut fifo = OpenOptions::new().write(true).open(fifo).unwrap();
+            fifo.write_all(&vec![b'x'; 1024 * 1024]).unwrap();
+            fifo.write_all(b"x\n../x\n\xff\n\ntb-abc\n").unwrap();
+        });
+        assert_eq!(listener.next().await, here.handle("tb-abc"));
+        flood.await.unwrap();
+        assert!(listener.state.lock().await.1.capacity() <= 4 * 4096);
+    }
+
+    #[tokio::test]
+    async fn file_in_place_of_fifo_is_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let here = Machine { host: "h".to_owned(), boot: "b".to_owned() };
+        std::fs::write(dir.path().join("victim"), "kept").unwrap();
+        let put: [fn(&Path); 2] =
+            [|at| std::fs::write(at, "x").unwrap(), |at| std::os::unix::fs::symlink("victim", at).unwrap()];
+        for put in put {
+            drop(std::fs::remove_file(path(dir.path())));
+            put(&path(dir.path()));
+            let listener = Listener::open(dir.path(), here.clone()).unwrap();
+            hint(&JobDir::new(dir.path().join("tb-abc")));
+            assert_eq!(listener.next().await, here.handle("tb-abc"));
+        }
+        assert_eq!(std::fs::read(dir.path().join("victim")).unwrap(), b"kept");
     }
 }

@@ -13,19 +13,21 @@ use rustix::io::Errno;
 /// # Errors
 /// The disk's, and that it may not be read.
 pub fn open_below(folder: &Path, name: &str) -> io::Result<Option<File>> {
-    let never = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
+    let never = OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    // To go through a folder takes no right to list it.
+    let through = OFlags::PATH | OFlags::CLOEXEC | OFlags::DIRECTORY;
     let parts: Vec<&str> = name.split('/').collect();
     let Some((last, folders)) = parts.split_last() else { return Ok(None) };
     if parts.iter().any(|part| matches!(*part, "" | "." | "..") || part.contains('\0')) {
         return Ok(None);
     }
     let walk = || {
-        let mut folder = open(folder, OFlags::CLOEXEC | OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())?;
+        let mut folder = open(folder, through, Mode::empty())?;
         for part in folders {
-            folder = openat(&folder, *part, never | OFlags::DIRECTORY, Mode::empty())?;
+            folder = openat(&folder, *part, through | OFlags::NOFOLLOW, Mode::empty())?;
         }
         // Without NONBLOCK a FIFO would hold the reader up.
-        openat(&folder, *last, never | OFlags::NONBLOCK, Mode::empty())
+        openat(&folder, *last, never | OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty())
     };
     match walk() {
         Ok(file) => {

@@ -1,5 +1,5 @@
-//! Bounds the nesting of JSON that comes from engines and jobs, and reads stored JSON that is nested deeper than the parser
-//! allows. It must not know what the JSON means.
+//! Bounds the nesting of JSON that comes from engines and jobs, counts its values, and reads stored JSON that is nested deeper than
+//! the parser allows. It must not know what the JSON means.
 
 use std::fmt::Write as _;
 
@@ -30,6 +30,21 @@ fn limit(value: &mut Value, levels: usize) {
         Value::Object(members) => members.values_mut().for_each(|member| limit(member, levels - 1)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
+}
+
+/// How many values JSON text has at most, without parsing it: a value takes up to a hundred times the memory of its text.
+pub fn count_values(json: &[u8]) -> usize {
+    let (mut values, mut in_string, mut escaped) = (1, false, false);
+    for byte in json {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            b',' | b'[' | b'{' if !in_string => values += 1,
+            _ => {}
+        }
+    }
+    values
 }
 
 /// Reads JSON of any nesting: what is nested deeper than the parser allows becomes its JSON text.
@@ -134,6 +149,15 @@ mod tests {
         }
         let bomb = format!("{}{}", "[".repeat(2_000_000), "]".repeat(2_000_000));
         assert!(from_json::<Value>(bomb.as_bytes()).is_ok());
+    }
+
+    #[test]
+    fn values_are_counted_before_they_are_made() {
+        for (json, values) in
+            [("1", 1), (r#""a, [{\\\", b""#, 1), (r#"[1, [2], {"a": "b,c", "d": {"e": null}}]"#, 8)]
+        {
+            assert_eq!(count_values(json.as_bytes()), values, "{json}");
+        }
     }
 
     proptest! {

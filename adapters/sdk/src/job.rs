@@ -2,12 +2,11 @@
 //! it must not talk to anything.
 
 use std::fmt;
-use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Note, OnBehalfOf, Output, Question, Timestamp};
+use crate::{Note, OnBehalfOf, Output, Question, SourceFile, Timestamp};
 
 /// Our idempotency key for one job: `tb-` and 26 lower-case base-32 characters (128 random bits).
 ///
@@ -177,8 +176,8 @@ impl InputFile {
 pub enum FileContent {
     /// The caller sent them.
     Inline(Vec<u8>),
-    /// They lie at this absolute path on the server, under a root that the config allows.
-    Path(PathBuf),
+    /// They are in a file on the server. The adapter copies what [`SourceFile::open`] gives.
+    Source(SourceFile),
 }
 
 /// What `start` knows when the engine has accepted the job.

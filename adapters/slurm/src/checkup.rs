@@ -12,6 +12,7 @@ use crate::backend::Slurm;
 use crate::config::{Resources, Setting, Target};
 use crate::driver::Options;
 use crate::driver::site::{Partition, Rights};
+use crate::order::read_script;
 use crate::{directives, disk};
 
 #[async_trait]
@@ -157,7 +158,7 @@ impl Slurm {
         let shown = path.display().to_string();
         let read = move || {
             disk::at(&path);
-            std::fs::read_to_string(path)
+            read_script(&path)
         };
         let read = self.disks.sources.run(read).await;
         let text = match read {

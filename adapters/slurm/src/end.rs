@@ -15,6 +15,9 @@ pub(crate) const NOT_AGAIN: u32 = 97;
 /// Exit code of a wrapper that cannot work.
 pub(crate) const NO_FOLDER: u32 = 98;
 
+/// The longest value that is kept of a marker, in bytes: no name of a node is longer.
+const LONGEST: usize = 255;
+
 /// A run: of a whole job or of one task, the first or one after Slurm put it back into the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Run {
@@ -58,7 +61,8 @@ impl End {
     /// `None` if it is no such marker.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let lines: BTreeMap<&str, &str> = text.lines().filter_map(|line| line.split_once('=')).collect();
-        let value = |name: &str| lines.get(name).copied().filter(|value| !value.is_empty());
+        let is_plain = |value: &&str| (1..=LONGEST).contains(&value.len());
+        let value = |name: &str| lines.get(name).copied().filter(is_plain);
         Some(Self {
             code: value("code")?.parse().ok()?,
             told: value("told").map(str::to_owned),
@@ -131,6 +135,8 @@ mod tests {
         assert_eq!((end.cpu, end.node.as_deref()), (Some(Duration::from_millis(1750)), Some("n1")));
         assert_eq!(End::parse("code=0\ntold=\n").unwrap(), End::default());
         assert_eq!((End::parse(""), End::parse("code=x")), (None, None));
+        let long = format!("code=0\nnode={}\n", "n".repeat(4000));
+        assert_eq!(End::parse(&long).unwrap(), End::default(), "no name of a node is that long");
         assert_eq!(in_words(137), "exit code 137: ended by SIGKILL");
         assert_eq!((signal_name(0).as_str(), signal_name(64).as_str()), ("signal 0", "signal 64"));
     }

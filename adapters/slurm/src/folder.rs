@@ -9,19 +9,26 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::SystemTime;
 
-use rustix::fs::{Gid, OFlags, chown};
+use rustix::fs::{Gid, chown};
 use rustix::io::Errno;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use taskbridge_sdk::Timestamp;
+use taskbridge_sdk::{BoundedFile, Timestamp, count_values};
 use tokio::time::Instant;
 
 use crate::disk::{self, Steps, still_wanted};
 use crate::end::{End, Run};
 use crate::unix::UnixUser;
 
-/// The most bytes that a file of ours has.
+/// The most bytes that a file of ours has. Scripts can write to most of them.
 const MOST: u64 = 64 * 1024 * 1024;
+
+/// The most values of a JSON file: a value can take a hundred times the memory of its text. The result of a script, of 1 MiB, has half
+/// as many at most.
+const MOST_VALUES: usize = 1_000_000;
+
+/// The most fences, and markers, of one job: scripts can put them up.
+const MOST_RUNS: usize = 200_000;
 
 /// The most bytes that are copied before the file system must have taken them over.
 const COPIED_AT_ONCE: u64 = 16 * 1024 * 1024;
@@ -99,10 +106,9 @@ impl Folder {
         self.replace(name, mode, |file| file.write_all(content))
     }
 
-    /// Copies a file in place of what was there; a job that reads that goes on with what it had.
-    pub(crate) fn copy(&self, from: &Path, name: &str, mode: u32) -> io::Result<()> {
-        let mut source = Steps(open_regular(from)?);
-        self.replace(name, mode, |file| copy(&mut source, file))
+    /// Copies an open file in place of what was there; a job that reads that goes on with what it had.
+    pub(crate) fn copy(&self, from: BoundedFile, name: &str, mode: u32) -> io::Result<()> {
+        self.replace(name, mode, |file| copy(&mut Steps(from), file))
     }
 
     fn replace(
@@ -141,7 +147,13 @@ impl Folder {
 
     pub(crate) fn read_json<T: DeserializeOwned>(&self, name: &str) -> io::Result<Option<T>> {
         let Some(bytes) = self.read(name)? else { return Ok(None) };
-        serde_json::from_slice(&bytes).map(Some).map_err(io::Error::other)
+        let invalid = |why| io::Error::new(io::ErrorKind::InvalidData, format!("{name} {why}"));
+        let values = count_values(&bytes);
+        if values > MOST_VALUES {
+            return Err(invalid(format!("has {values} JSON values, the limit is {MOST_VALUES}")));
+        }
+        let read = serde_json::from_slice(&bytes).map(Some);
+        read.map_err(|e| invalid(format!("is not what was written there: {e}")))
     }
 
     pub(crate) fn write_json<T: Serialize>(&self, name: &str, value: &T) -> io::Result<()> {
@@ -278,10 +290,10 @@ fn copy(from: &mut impl Read, to: &mut File) -> io::Result<()> {
 
 fn runs(folder: &Path) -> io::Result<Vec<(Run, PathBuf)>> {
     let run = |(name, path): (String, PathBuf)| Run::parse(&name).map(|run| (run, path));
-    Ok(entries(folder)?.into_iter().filter_map(run).collect())
+    Ok(entries(folder, MOST_RUNS)?.into_iter().filter_map(run).collect())
 }
 
-fn entries(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
+fn entries(folder: &Path, most: usize) -> io::Result<Vec<(String, PathBuf)>> {
     let mut found = Vec::new();
     disk::at(folder);
     match fs::read_dir(folder) {
@@ -289,6 +301,10 @@ fn entries(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
             for entry in entries {
                 let entry = entry?;
                 disk::goes_on();
+                if found.len() == most {
+                    let why = format!("{} has more than {most} files, which is the limit", folder.display());
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+                }
                 found.push((entry.file_name().to_string_lossy().into_owned(), entry.path()));
             }
         }
@@ -300,33 +316,32 @@ fn entries(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
 
 /// Opens a regular file. A FIFO, a device, a folder or a symbolic link in its place is invalid data, and never blocks.
 pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
-    let invalid = || io::Error::new(io::ErrorKind::InvalidData, "it is not a regular file");
     disk::at(path);
-    let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let opened = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path);
-    let file = opened.map_err(|e| match Errno::from_io_error(&e) {
-        Some(Errno::LOOP | Errno::NXIO) => invalid(),
-        _ => e,
-    })?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(invalid()) }
+    taskbridge_sdk::open_regular(path)
 }
 
-fn read(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
-    let file = match open_regular(path) {
-        Ok(file) => Steps(file),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(e) => return Err(e),
-    };
-    let mut bytes = Vec::new();
-    file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > most {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, format!("it is larger than {most} bytes")));
+/// Reads a file whole, of at most so many bytes; `None` if it is not there.
+pub(crate) fn read(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
+    match open_regular(path) {
+        Ok(file) => read_open(file, path, most).map(Some),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(e),
     }
-    Ok(Some(bytes))
+}
+
+/// The same of an open file.
+pub(crate) fn read_open(file: File, path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    Steps(BoundedFile::new(file, path, most)?).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// A file's whole content under a name of its own beside its target, safely on disk.
-fn draft(target: &Path, mode: u32, fill: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<PathBuf> {
+pub(crate) fn draft(
+    target: &Path,
+    mode: u32,
+    fill: impl FnOnce(&mut File) -> io::Result<()>,
+) -> io::Result<PathBuf> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let name = target.file_name().unwrap_or_default().to_string_lossy();
     let (path, mut file) = loop {
@@ -368,8 +383,11 @@ mod tests {
         folder.write("x", b"2", 0o600).unwrap();
         assert_eq!(folder.read("x").unwrap().unwrap(), b"2");
         assert_eq!(folder.read("none").unwrap(), None);
-        let left: Vec<_> =
-            entries(folder.path()).unwrap().into_iter().filter(|(name, _)| name.starts_with('.')).collect();
+        let left: Vec<_> = entries(folder.path(), 99)
+            .unwrap()
+            .into_iter()
+            .filter(|(name, _)| name.starts_with('.'))
+            .collect();
         assert!(left.is_empty(), "{left:?}");
     }
 
@@ -391,17 +409,51 @@ mod tests {
         let folder = Folder::new(dir.path(), "tb-a");
         folder.make(None).unwrap();
         let from = dir.path().join("from");
+        let open = || BoundedFile::new(open_regular(&from).unwrap(), &from, 5).unwrap();
         fs::write(&from, "first").unwrap();
-        folder.copy(&from, "files/data", 0o640).unwrap();
+        folder.copy(open(), "files/data", 0o640).unwrap();
         let mut job = File::open(folder.file("files/data")).unwrap();
         fs::write(&from, "2").unwrap();
-        folder.copy(&from, "files/data", 0o640).unwrap();
+        folder.copy(open(), "files/data", 0o640).unwrap();
         let mut read = String::new();
         job.read_to_string(&mut read).unwrap();
         assert_eq!(read, "first");
         assert_eq!(fs::read_to_string(folder.file("files/data")).unwrap(), "2");
         assert_eq!(fs::metadata(folder.file("files/data")).unwrap().permissions().mode() & 0o777, 0o640);
-        assert_eq!(entries(&folder.file("files")).unwrap().len(), 1, "no draft is left");
+        assert_eq!(entries(&folder.file("files"), 99).unwrap().len(), 1, "no draft is left");
+    }
+
+    #[test]
+    fn file_too_long_or_linked_is_invalid() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::new(dir.path(), "tb-a");
+        folder.make(None).unwrap();
+        let refused = || {
+            let error = folder.read_json::<serde_json::Value>(OBSERVED).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+            error.to_string()
+        };
+        File::create(folder.file(OBSERVED)).unwrap().set_len(1 << 42).unwrap();
+        assert_eq!(refused(), "observed.json has 4398046511104 bytes, the limit is 67108864");
+        fs::write(folder.file(OBSERVED), "no JSON").unwrap();
+        assert!(refused().starts_with("observed.json is not what was written there: "));
+        fs::write(folder.file(OBSERVED), format!("[{}0]", r#"{"":0},"#.repeat(500_000))).unwrap();
+        assert_eq!(refused(), "observed.json has 1000002 JSON values, the limit is 1000000");
+        fs::remove_file(folder.file(OBSERVED)).unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", folder.file(OBSERVED)).unwrap();
+        assert_eq!(refused(), "observed.json is not a regular file");
+    }
+
+    #[test]
+    fn folder_of_too_many_files_is_invalid() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["1.0", "2.0", "3.0"] {
+            fs::write(dir.path().join(name), "").unwrap();
+        }
+        assert_eq!(entries(dir.path(), 3).unwrap().len(), 3);
+        let error = entries(dir.path(), 2).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+        assert!(error.to_string().ends_with("has more than 2 files, which is the limit"), "{error}");
     }
 
     #[test]

@@ -9,8 +9,8 @@ use std::path::Path;
 
 use taskbridge_sdk::{Error, Result};
 
-use crate::disk;
 use crate::handle::is_key;
+use crate::{disk, folder};
 
 /// The mark.
 pub(crate) const MARK: &str = ".taskbridge";
@@ -19,6 +19,9 @@ const WORDS: &[u8] = b"taskbridge keeps the folders of its Slurm jobs here. With
 
 /// Where the server notes, in a folder of its own, which folder it has seen marked.
 const NOTE: &str = "jobs_dir";
+
+/// The longest note: a path has no more bytes.
+const LARGEST_NOTE: u64 = 4096;
 
 /// Makes the folder and marks it at its first use, and sees to it that other users can go through it if their jobs are to. One that
 /// is not mounted is left as it is, since that may pass.
@@ -50,11 +53,8 @@ pub(crate) fn make(jobs: &Path, state: &Path, for_others: bool) -> Result<()> {
 /// False if it was marked once and is not now. One with jobs in it needs no mark to be believed: it had none in earlier versions.
 fn mark(jobs: &Path, state: &Path) -> io::Result<bool> {
     let note = state.join(NOTE);
-    let was_marked = match fs::read(&note) {
-        Ok(noted) => noted == jobs.as_os_str().as_bytes(),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => false,
-        Err(e) => return Err(e),
-    };
+    let noted = folder::read(&note, LARGEST_NOTE)?;
+    let was_marked = noted.is_some_and(|noted| noted == jobs.as_os_str().as_bytes());
     disk::at(jobs);
     if !jobs.join(MARK).try_exists()? {
         if was_marked && !has_jobs(jobs)? {

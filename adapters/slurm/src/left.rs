@@ -1,13 +1,13 @@
 //! What a job left for its client: the ends of its logs, its result and its artifacts, and in words what of that cannot be read. It must
 //! not judge how the job ended.
 
-use std::io::{self, Read as _};
+use std::io;
 use std::path::Path;
 
 use serde_json::Value;
 use taskbridge_sdk::{Artifact, Content};
 
-use crate::folder::{Folder, Stream};
+use crate::folder::{Folder, Stream, read_open};
 use crate::plan::Plan;
 use crate::{artifacts, disk, log};
 
@@ -70,21 +70,19 @@ impl Left {
     pub(crate) fn result(&mut self, plan: &Plan, name: &str) -> Option<Value> {
         let read = || {
             let Some(file) = artifacts::open_within(plan, name)? else { return Ok(None) };
-            let mut bytes = Vec::new();
-            file.take(RESULT_BYTES + 1).read_to_end(&mut bytes)?;
-            Ok(Some(bytes))
+            read_open(file, Path::new(name), RESULT_BYTES).map(Some)
         };
         let bytes = match read() {
             Ok(bytes) => bytes?,
+            Err(e) if e.kind() == io::ErrorKind::InvalidData => {
+                self.notes.push(format!("The result is not taken: {e}."));
+                return None;
+            }
             Err(e) => {
                 self.cannot_be_read(&format!("The result `{name}`"), &plan.root.join(name), &e);
                 return None;
             }
         };
-        if bytes.len() as u64 > RESULT_BYTES {
-            self.notes.push(format!("The result `{name}` is larger than {RESULT_BYTES} bytes."));
-            return None;
-        }
         let result = serde_json::from_slice(&bytes);
         result.map_err(|e| self.notes.push(format!("The result `{name}` is no JSON: {e}."))).ok()
     }
@@ -129,7 +127,11 @@ mod tests {
         for (written, is_read, told) in [
             (Some(r#"{"energy": -7.5}"#.to_owned()), true, None),
             (Some(text(most)), true, None),
-            (Some(text(most + 1)), false, Some("The result `out.json` is larger than 1048576 bytes.")),
+            (
+                Some(text(most + 1)),
+                false,
+                Some("The result is not taken: out.json has 1048577 bytes, the limit is 1048576."),
+            ),
             (Some("{\"energy\": ".to_owned()), false, Some("The result `out.json` is no JSON: EOF while")),
             (None, false, None),
         ] {

@@ -1,5 +1,6 @@
 //! What jobs print, read from the end of their files while they are written. It must not hold a whole log in memory.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
@@ -125,22 +126,23 @@ fn files(folder: &Folder, plan: Option<&Plan>) -> Vec<(String, std::path::PathBu
     }
     let logs = folder.file("logs");
     disk::at(&logs);
-    let mut found: Vec<_> = std::fs::read_dir(logs)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| {
-            disk::at(&entry.path());
-            let metadata = entry.metadata().ok().filter(|metadata| metadata.len() > 0)?;
-            let name = entry.file_name().into_string().ok()?;
-            let (stream, task) = name.split_once('.')?;
-            let stream = if stream == "err" { "standard error" } else { "standard output" };
-            Some((metadata.modified().ok()?, format!("--- task {task}, {stream} ---\n"), entry.path()))
-        })
-        .collect();
-    found.sort();
-    let skipped = found.len().saturating_sub(TASKS);
-    found.into_iter().skip(skipped).map(|(_, title, path)| (title, path)).collect()
+    let entries = std::fs::read_dir(logs).into_iter().flatten().flatten().filter_map(|entry| {
+        disk::at(&entry.path());
+        let metadata = entry.metadata().ok().filter(|metadata| metadata.len() > 0)?;
+        let name = entry.file_name().into_string().ok()?;
+        let (stream, task) = name.split_once('.')?;
+        let stream = if stream == "err" { "standard error" } else { "standard output" };
+        Some((metadata.modified().ok()?, format!("--- task {task}, {stream} ---\n"), entry.path()))
+    });
+    // Only the last are kept, since scripts can make any number of files there.
+    let mut found = BTreeSet::new();
+    for entry in entries {
+        found.insert(entry);
+        if found.len() > TASKS {
+            found.pop_first();
+        }
+    }
+    found.into_iter().map(|(_, title, path)| (title, path)).collect()
 }
 
 fn read(folder: &Folder, request: &LogRequest) -> io::Result<LogText> {
@@ -212,6 +214,23 @@ mod tests {
         assert_eq!(printed(&folder), Some(COUNTED as u64));
         std::fs::write(folder.log(Stream::Err, Some(0)), "x").unwrap();
         assert_eq!(printed(&folder), None);
+    }
+
+    #[test]
+    fn of_many_logs_the_last_are_shown() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::new(dir.path(), "tb-a");
+        folder.make(None).unwrap();
+        for task in 0..100 {
+            let path = folder.log(Stream::Out, Some(task));
+            std::fs::write(&path, "x").unwrap();
+            let at = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(task.into());
+            File::options().write(true).open(&path).unwrap().set_modified(at).unwrap();
+        }
+        let plan = Plan { array: Some("0-99".to_owned()), ..Plan::default() };
+        let shown: Vec<_> = files(&folder, Some(&plan)).into_iter().map(|(_, path)| path).collect();
+        let last: Vec<_> = (80..100).map(|task| folder.log(Stream::Out, Some(task))).collect();
+        assert_eq!(shown, last);
     }
 
     #[test]

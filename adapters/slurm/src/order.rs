@@ -2,11 +2,13 @@
 //! written, and nothing of a caller's becomes part of a script but as one quoted word.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::io;
+use std::path::Path;
 
 use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
-use taskbridge_sdk::{Context, Error, FileContent, JobSpec, Result, Templates, Trace};
+use taskbridge_sdk::{Context, Error, FileContent, JobSpec, Result, SourceFile, Templates, Trace};
 
 use crate::backend::Setup;
 use crate::config::{Array, Target};
@@ -17,10 +19,13 @@ use crate::plan::Plan;
 use crate::quote::{line_word, set};
 use crate::root::root;
 use crate::wrapper::wrapper;
-use crate::{directives, settings};
+use crate::{directives, folder, settings};
 
 /// The size over which a file is no artifact, unless the target says otherwise.
 const ARTIFACT_BYTES: u64 = 64 * 1024 * 1024;
+
+/// The largest script that is read, in bytes: Slurm takes 4 MB (`max_script_size`) unless its config says otherwise.
+const LARGEST_SCRIPT: u64 = 16 * 1024 * 1024;
 
 /// What is to be written into the job's folder, and submitted.
 pub(crate) struct Order {
@@ -28,7 +33,7 @@ pub(crate) struct Order {
     pub(crate) submission: Submission,
     pub(crate) files: Vec<(String, Vec<u8>, u32)>,
     /// Files of the caller's that are copied: from where, to which name.
-    pub(crate) copies: Vec<(PathBuf, String)>,
+    pub(crate) copies: Vec<(SourceFile, String)>,
 }
 
 /// The target of a job.
@@ -49,7 +54,7 @@ impl Order {
             target.script.as_ref().ok_or_else(|| Error::config("the tool's target has no `script`"))?;
         let script_path = setup.config_dir.join(script_path);
         disk::at(&script_path);
-        let script = std::fs::read_to_string(&script_path).map_err(|e| {
+        let script = read_script(&script_path).map_err(|e| {
             Error::config(format!("the script {} cannot be read: {e}", script_path.display()))
         })?;
         let directives = directives::read(&script)
@@ -227,6 +232,12 @@ fn environment(
     Ok(variables)
 }
 
+/// Reads a script, which the config names: its path may be a link.
+pub(crate) fn read_script(path: &Path) -> io::Result<String> {
+    let bytes = folder::read_open(File::open(path)?, path, LARGEST_SCRIPT)?;
+    String::from_utf8(bytes).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))
+}
+
 /// What the wrapper reads before it runs the script.
 fn parameters_file(environment: &BTreeMap<String, String>, words: &[String]) -> Vec<u8> {
     let mut lines = String::new();
@@ -243,7 +254,7 @@ fn stage(
     job: &JobSpec,
     folder: &Folder,
     files: &mut Vec<(String, Vec<u8>, u32)>,
-    copies: &mut Vec<(PathBuf, String)>,
+    copies: &mut Vec<(SourceFile, String)>,
 ) -> Result<Map<String, Value>> {
     let Value::Object(mut arguments) = job.arguments.clone() else {
         return Err(Error::rejected("the arguments are not an object"));
@@ -252,7 +263,7 @@ fn stage(
         let staged = format!("files/{number}-{}", file.plain_name());
         let path = text(&folder.file(&staged))?;
         match &file.content {
-            FileContent::Path(from) => copies.push((from.clone(), staged)),
+            FileContent::Source(from) => copies.push((from.clone(), staged)),
             FileContent::Inline(bytes) => files.push((staged, bytes.clone(), 0o600)),
         }
         arguments.insert(file.parameter.clone(), path.into());

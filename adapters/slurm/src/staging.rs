@@ -4,10 +4,10 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use parking_lot::Mutex;
-use taskbridge_sdk::{Error, Result};
+use taskbridge_sdk::{Error, Result, SourceFile};
 use tokio::time::timeout;
 
 use crate::backend::Slurm;
@@ -48,7 +48,7 @@ impl Slurm {
             // The job reads them by its group, if it is another user's.
             let mode = if user.is_some() { 0o640 } else { 0o600 };
             for (from, name) in &copies {
-                if !copy_once(&at, from, name, mode).map_err(|e| unwritable(&at, e))? {
+                if !copy_once(&at, from, name, mode)? {
                     return Err(on_its_way(&at));
                 }
             }
@@ -59,17 +59,21 @@ impl Slurm {
 }
 
 /// Copies a file unless it is there. False if it is being copied.
-fn copy_once(folder: &Folder, from: &Path, name: &str, mode: u32) -> io::Result<bool> {
+fn copy_once(folder: &Folder, from: &SourceFile, name: &str, mode: u32) -> Result<bool> {
     let target = folder.file(name);
     let Some(_copying) = Copying::begin(target.clone()) else { return Ok(false) };
-    disk::at(from);
-    let size = fs::metadata(from)?.len();
+    disk::at(from.path());
+    let source = from.open()?;
     disk::at(&target);
     // It was put in its place whole, by an earlier attempt at this start.
-    if fs::symlink_metadata(&target).is_ok_and(|there| there.is_file() && there.len() == size) {
+    if fs::symlink_metadata(&target).is_ok_and(|there| there.is_file() && there.len() == source.size()) {
         return Ok(true);
     }
-    folder.copy(from, name, mode).map(|()| true)
+    folder.copy(source, name, mode).map(|()| true).map_err(|e| match e.kind() {
+        // It grew while it was copied.
+        io::ErrorKind::InvalidData => from.unreadable(e),
+        _ => unwritable(folder, e),
+    })
 }
 
 fn on_its_way(folder: &Folder) -> Error {
@@ -92,6 +96,32 @@ mod tests {
     use crate::hanging;
 
     #[tokio::test]
+    async fn grown_or_linked_file_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("job.sh"), "#!/bin/sh\ntrue\n").unwrap();
+        let from = dir.path().canonicalize().unwrap().join("data");
+        let fake = Fake::default();
+        let slurm = Slurm::with(Box::new(fake.clone()), dir.path());
+        let mut job = suite::job(json!({"script": "job.sh"}), json!({"data": "data"}));
+        let content = FileContent::Source(SourceFile::new(&from, 1000));
+        job.files = vec![InputFile { parameter: "data".to_owned(), name: "data".to_owned(), content }];
+        let refused = async || {
+            let error = slurm.begin(&job).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
+            error.to_string()
+        };
+        fs::write(&from, "x".repeat(5000)).unwrap();
+        assert_eq!(
+            refused().await,
+            "the file `data` cannot be taken: data has 5000 bytes, the limit is 1000"
+        );
+        fs::remove_file(&from).unwrap();
+        std::os::unix::fs::symlink(dir.path().join("job.sh"), &from).unwrap();
+        assert_eq!(refused().await, "the file `data` is not there any more");
+        assert!(fake.knows().released.is_empty());
+    }
+
+    #[tokio::test]
     async fn a_file_that_takes_longer_to_copy_than_a_call_may_is_copied_once_and_the_job_begins_then() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("job.sh"), "#!/bin/sh\ntrue\n").unwrap();
@@ -100,7 +130,7 @@ mod tests {
         let fake = Fake::default();
         let slurm = Slurm::with(Box::new(fake.clone()), dir.path());
         let mut job = suite::job(json!({"script": "job.sh"}), json!({"data": "large"}));
-        let content = FileContent::Path(from.clone());
+        let content = FileContent::Source(SourceFile::new(from.canonicalize().unwrap(), u64::MAX));
         job.files = vec![InputFile { parameter: "data".to_owned(), name: "large".to_owned(), content }];
         let folder = slurm.folder(job.key.as_str());
         let slow = hanging::slow(&folder.file("files"), Duration::from_millis(5));

@@ -1,13 +1,13 @@
 //! Removes the folders of jobs that ended long ago, and of those that never were. A job that was recorded, and of which it is not
 //! written down how it ended, is never touched.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Write as _};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use crate::disk;
-use crate::folder::{Folder, ID, OBSERVED, PLAN};
+use crate::folder::{Folder, ID, OBSERVED, PLAN, draft};
 use crate::handle::is_key;
 
 /// Whoever repeats a start does so sooner than this.
@@ -20,9 +20,10 @@ const STAMP: &str = ".swept";
 /// Removes every folder whose job was seen to end longer ago than `keep`, or was not recorded for as long.
 pub(crate) fn sweep(jobs: &Path, keep: Duration) -> io::Result<()> {
     disk::at(jobs);
-    let mut stamp = File::create(jobs.join(STAMP))?;
-    stamp.write_all(b"\n")?;
-    let now = stamp.metadata()?.modified()?;
+    // A job may have put a link or a FIFO in the stamp's place.
+    let stamp = draft(&jobs.join(STAMP), 0o600, |file| file.write_all(b"\n"))?;
+    let now = fs::metadata(&stamp)?.modified()?;
+    fs::rename(&stamp, jobs.join(STAMP))?;
     for entry in fs::read_dir(jobs)? {
         let entry = entry?;
         disk::at(&entry.path());
@@ -58,6 +59,8 @@ pub(crate) fn is_given_up(jobs: &Path, folder: &Folder) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+
     use super::*;
 
     #[test]
@@ -74,6 +77,8 @@ mod tests {
         for name in ["tb-ended", "theirs"] {
             fs::write(dir.path().join(name).join(OBSERVED), "{}").unwrap();
         }
+        // A job of the server's own user can put it there.
+        rustix::fs::mkfifoat(rustix::fs::CWD, dir.path().join(STAMP), 0o600.into()).unwrap();
         sweep(dir.path(), Duration::from_secs(3600)).unwrap();
         assert!(dir.path().join("tb-ended").exists(), "it ended just now");
         assert!(!dir.path().join("tb-never-was").exists());

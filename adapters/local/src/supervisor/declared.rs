@@ -6,9 +6,9 @@ use std::path::Path;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::Value;
-use taskbridge_sdk::Content;
+use taskbridge_sdk::{Content, count_values};
 
-use crate::files;
+use crate::files::{self, MOST_VALUES};
 
 /// The largest of these files, in bytes.
 const LARGEST: u64 = 16 * 1024 * 1024;
@@ -17,6 +17,10 @@ const LARGEST: u64 = 16 * 1024 * 1024;
 pub(super) fn structured(path: &Path) -> Result<Option<Value>, String> {
     match files::read(path, LARGEST) {
         Ok(None) => Ok(None),
+        Ok(Some(file)) if count_values(&file.bytes) > MOST_VALUES => Err(format!(
+            "what the job wrote to $TASKBRIDGE_OUTPUT has {} JSON values, the limit is {MOST_VALUES}",
+            count_values(&file.bytes)
+        )),
         Ok(Some(file)) => match taskbridge_sdk::from_json(&file.bytes) {
             Ok(mut value) => {
                 taskbridge_sdk::limit_depth(&mut value);
@@ -84,6 +88,18 @@ mod tests {
             {"type": "resource", "resource": {"uri": "x:/y", "blob": "AAAA", "mimeType": "a/b"}},
         ]);
         assert_eq!(read_content(&blocks.to_string()).unwrap().unwrap().len(), 6);
+    }
+
+    #[test]
+    fn many_small_values_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("output.json");
+        let of = |objects: usize| format!("[{}0]", r#"{"":0},"#.repeat(objects));
+        std::fs::write(&path, of(1000)).unwrap();
+        assert!(structured(&path).unwrap().is_some());
+        std::fs::write(&path, of(250_000)).unwrap();
+        let error = structured(&path).unwrap_err();
+        assert!(error.ends_with("$TASKBRIDGE_OUTPUT has 500002 JSON values, the limit is 500000"), "{error}");
     }
 
     #[test]

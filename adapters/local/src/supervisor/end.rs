@@ -25,11 +25,11 @@ pub(super) fn observation(dir: &JobDir, order: &Order, ending: &Ending) -> Obser
         (declared::structured(&dir.told("output")), declared::content(&dir.told("content")));
     let wrong = structured.as_ref().err().or(content.as_ref().err()).cloned();
     let mut output = Output {
-        content: content.ok().flatten().unwrap_or_else(|| printed(dir)),
+        content: content.ok().flatten().unwrap_or_else(|| printed(dir, order)),
         structured: structured.ok().flatten(),
         artifacts: artifacts::list(&dir.told("artifacts")),
     };
-    let errors = log_text(dir, Stream::Err);
+    let errors = log_text(dir, order, Stream::Err);
     // A carriage return begins a line, too: that is how programs draw their progress.
     let last_line = errors.split(['\n', '\r']).rfind(|line| !line.trim().is_empty()).map(one_line);
     let because = |what: String| match &last_line {
@@ -65,13 +65,13 @@ fn succeeded(status: ExitStatus, order: &Order) -> bool {
 }
 
 /// What the job printed, as the result of one that declared none.
-fn printed(dir: &JobDir) -> Vec<Content> {
-    let text = log_text(dir, Stream::Out);
+fn printed(dir: &JobDir, order: &Order) -> Vec<Content> {
+    let text = log_text(dir, order, Stream::Out);
     if text.is_empty() { Vec::new() } else { vec![Content::text(text)] }
 }
 
-fn log_text(dir: &JobDir, stream: Stream) -> String {
-    Kept::read(&dir.log(), stream).map(Kept::into_text).unwrap_or_default()
+fn log_text(dir: &JobDir, order: &Order, stream: Stream) -> String {
+    Kept::read(&dir.log(), stream, order.max_output_bytes).map(Kept::into_text).unwrap_or_default()
 }
 
 /// The last lines, without a cut one at their start where that leaves any.

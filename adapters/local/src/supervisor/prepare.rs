@@ -1,7 +1,7 @@
 //! What must be there before a command begins: its files, its input, its folder. Each failure is said in words, which
 //! become the job's.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
@@ -12,11 +12,11 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use rustix::fs::{CWD, MemfdFlags, Mode, OFlags, memfd_create, mkfifoat};
 
 use crate::job_dir::{JobDir, make_private};
-use crate::order::Order;
+use crate::order::{Order, StagedContent, StagedFile};
 
 /// The command of an order, ready to be started in a process group of its own.
 pub(super) fn command(order: &Order) -> Result<Command, String> {
-    stage(order).map_err(|e| format!("a file that came with the call cannot be written: {e}"))?;
+    order.files.iter().try_for_each(stage)?;
     let stdin = stdin(order).map_err(|e| format!("the command's input cannot be prepared: {e}"))?;
     if !order.working_dir.is_dir() {
         return Err(format!("the working directory {} does not exist", order.working_dir.display()));
@@ -46,14 +46,24 @@ pub(super) fn fifo(dir: &JobDir) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).custom_flags(flags).open(dir.wake())
 }
 
-fn stage(order: &Order) -> io::Result<()> {
-    for file in &order.files {
-        if let Some(folder) = file.path.parent() {
-            make_private(folder)?;
+/// Writes one file that came with the call.
+fn stage(file: &StagedFile) -> Result<(), String> {
+    let unwritten = |e| format!("a file that came with the call cannot be written: {e}");
+    let create = || {
+        file.path.parent().map_or(Ok(()), make_private)?;
+        File::create_new(&file.path)
+    };
+    match &file.content {
+        StagedContent::Base64(text) => {
+            let bytes = BASE64.decode(text).map_err(|e| unwritten(io::Error::other(e)))?;
+            create().and_then(|mut to| to.write_all(&bytes)).map_err(unwritten)
         }
-        fs::write(&file.path, BASE64.decode(&file.base64).map_err(io::Error::other)?)?;
+        StagedContent::Source(source) => {
+            let mut from = source.open().map_err(|e| e.to_string())?;
+            let mut to = create().map_err(unwritten)?;
+            io::copy(&mut from, &mut to).map(drop).map_err(|e| source.unreadable(e).to_string())
+        }
     }
-    Ok(())
 }
 
 /// The command's input lies in memory alone: it may be a secret.

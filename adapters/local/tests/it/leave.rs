@@ -53,8 +53,11 @@ async fn a_result_that_cannot_be_read_is_a_failure_that_says_so() {
             "no valid JSON to $TASKBRIDGE_OUTPUT: EOF while parsing",
         ),
         (r#"echo '[{"type": "txt"}]' > "$TASKBRIDGE_CONTENT""#, "$TASKBRIDGE_CONTENT: unknown variant `txt`"),
-        (r#"mkfifo "$TASKBRIDGE_OUTPUT""#, "$TASKBRIDGE_OUTPUT cannot be read: it is not a regular file"),
-        (r#"truncate -s 17M "$TASKBRIDGE_OUTPUT""#, "larger than 16777216 bytes"),
+        (
+            r#"mkfifo "$TASKBRIDGE_OUTPUT""#,
+            "$TASKBRIDGE_OUTPUT cannot be read: output.json is not a regular file",
+        ),
+        (r#"truncate -s 17M "$TASKBRIDGE_OUTPUT""#, "output.json has 17825792 bytes, the limit is 16777216"),
     ] {
         let end = world.run(&format!("{script}; echo printed")).await;
         let (why, output) = failure(&end);

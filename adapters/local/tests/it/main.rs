@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test's helpers may fail it")]
 
 mod behaviour;
+mod hostile;
 mod leave;
 mod readme;
 mod run;

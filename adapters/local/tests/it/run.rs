@@ -5,7 +5,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 
 use serde_json::{Value, json};
 use taskbridge_sdk::suite::job;
-use taskbridge_sdk::{ErrorKind, FileContent, InputFile};
+use taskbridge_sdk::{ErrorKind, FileContent, InputFile, SourceFile};
 
 use crate::world::{World, appears, ended, failure, output, script, texts};
 
@@ -141,7 +141,8 @@ async fn files_arrive_as_paths() {
         name: name.to_owned(),
         content: FileContent::Inline(bytes.to_owned()),
     };
-    let linked = InputFile { content: FileContent::Path(elsewhere), ..inline("c", "elsewhere.txt", b"") };
+    let source = SourceFile::new(elsewhere.canonicalize().unwrap(), 9);
+    let linked = InputFile { content: FileContent::Source(source), ..inline("c", "elsewhere.txt", b"") };
     job.files = vec![inline("a", "my report.txt", b"one "), inline("b", "../../../evil", b"two "), linked];
     let end = world.run_spec(&job).await;
     let path = world.job(&job.key).join("in/0/my report.txt");

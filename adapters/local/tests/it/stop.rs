@@ -163,13 +163,13 @@ async fn a_folder_that_cannot_be_read_is_a_fault_and_no_state_of_the_job() {
     let job = script("echo fine");
     let handle = backend.start(&job).await.unwrap().handle;
     let seen = ended(&*backend, &handle).await;
-    let (end, aside) = (world.job(&job.key).join("end.json"), world.job(&job.key).join("aside"));
-    fs::rename(&end, &aside).unwrap();
-    fs::create_dir(&end).unwrap();
+    let (folder, aside) = (world.job(&job.key), world.config_dir().join("aside"));
+    fs::rename(&folder, &aside).unwrap();
+    fs::write(&folder, "").unwrap();
     let error = backend.observe(&handle).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
-    assert!(error.to_string().contains("not a regular file"), "{error}");
-    fs::remove_dir(&end).unwrap();
-    fs::rename(&aside, &end).unwrap();
+    assert!(error.to_string().contains("Not a directory"), "{error}");
+    fs::remove_file(&folder).unwrap();
+    fs::rename(&aside, &folder).unwrap();
     assert_eq!(backend.observe(&handle).await.unwrap(), seen);
 }

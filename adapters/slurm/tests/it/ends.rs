@@ -201,5 +201,5 @@ async fn a_log_that_cannot_be_read_is_a_clear_error() {
     let read =
         world.backend.logs().unwrap().tail(&handle, &LogRequest { max_bytes: 100, search: None }).await;
     let error = read.unwrap_err().to_string();
-    assert_eq!(error, "the job's log cannot be read: it is not a regular file");
+    assert_eq!(error, "the job's log cannot be read: out is not a regular file");
 }

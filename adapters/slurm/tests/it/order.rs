@@ -1,7 +1,7 @@
 //! What a job is asked to be, and what it is handed, as a real cluster and a real script see it, by both drivers.
 
 use serde_json::json;
-use taskbridge_sdk::{FileContent, InputFile, JobState};
+use taskbridge_sdk::{FileContent, InputFile, JobState, SourceFile};
 
 use crate::world::{World, assert_says, ended, number};
 
@@ -72,7 +72,7 @@ async fn files_that_came_with_a_call_are_there_whatever_they_are_called() {
         job.files = vec![
             file("a", "../../it leads elsewhere", inline("of a name with slashes\n")),
             file("b", "it's $(a) \"name\"", inline("of a name with quotes\n")),
-            file("c", "plain.txt", FileContent::Path(place.clone())),
+            file("c", "plain.txt", FileContent::Source(SourceFile::new(place.canonicalize().unwrap(), 1024))),
         ];
         let handle = backend.start(&job).await.unwrap().handle;
         let seen = ended(&*backend, &handle).await;

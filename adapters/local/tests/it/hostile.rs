@@ -1,0 +1,198 @@
+//! Jobs that write what they should not: questions, ends and logs that are too large, and files of callers that change meanwhile.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use serde_json::json;
+use taskbridge_sdk::suite::job;
+use taskbridge_sdk::{ErrorKind, FileContent, InputFile, JobState, LogRequest, SourceFile};
+
+use crate::world::{World, appears, ended, output, script, texts, until};
+
+/// The questions of a job that is seen once it has written them all.
+async fn asked(write: &str) -> (usize, String) {
+    let world = World::new();
+    let backend = world.connect(json!({})).await;
+    let job = script(&format!(
+        "mkdir new; cd new; {write}\nrmdir \"$TASKBRIDGE_QUESTIONS\"; mv \"$PWD\" \"$TASKBRIDGE_QUESTIONS\"
+         echo message All asked >> \"$TASKBRIDGE_EVENTS\"; exec sleep 600"
+    ));
+    let handle = backend.start(&job).await.unwrap().handle;
+    until(&*backend, &handle, "the job's word", |seen| seen.message.as_ref().map(drop)).await;
+    let seen = backend.observe(&handle).await.unwrap();
+    (seen.questions.len(), seen.message.unwrap())
+}
+
+#[tokio::test]
+async fn many_questions_are_read_in_part() {
+    let write = r#"for n in $(seq 1500); do echo '{"message": "?"}' > $n.json; done"#;
+    let (questions, message) = asked(write).await;
+    assert_eq!(questions, 64);
+    assert_eq!(message, "the job asks 1500 questions, and at most 64 are open at once");
+}
+
+#[tokio::test]
+async fn questions_share_one_megabyte() {
+    let write = r#"text=$(head -c 600000 /dev/zero | tr '\0' x)
+        for n in 1 2 3; do echo "{\"message\": \"$text\"}" > $n.json; touch -d 2020-01-0$n $n.json; done"#;
+    let (questions, message) = asked(write).await;
+    assert_eq!(questions, 1);
+    let expected = "the job's question 3.json cannot be asked: 3.json has 600016 bytes, \
+                    and all open questions of a job may have 1048576";
+    assert_eq!(message, expected);
+}
+
+#[tokio::test]
+async fn sparse_question_is_named_with_its_size() {
+    let (questions, message) = asked("truncate -s 4G q.json").await;
+    assert_eq!(questions, 0);
+    let expected =
+        "the job's question q.json cannot be asked: q.json has 4294967296 bytes, the limit is 1048576";
+    assert_eq!(message, expected);
+}
+
+#[tokio::test]
+async fn sparse_end_fails_its_job_alone() {
+    let world = World::new();
+    let backend = world.connect(json!({})).await;
+    let job =
+        script(r#"truncate -s 512M "$TASKBRIDGE_ARTIFACTS/../end.json"; kill -9 $PPID; exec sleep 600"#);
+    let handle = backend.start(&job).await.unwrap().handle;
+    let end = ended(&*backend, &handle).await;
+    assert_eq!(end.state, JobState::Gone);
+    let message = end.message.unwrap();
+    assert!(message.contains("end.json has 536870912 bytes, the limit is "), "{message}");
+}
+
+#[tokio::test]
+async fn end_of_many_small_values_is_not_parsed() {
+    let world = World::new();
+    let backend = world.connect(json!({})).await;
+    // An end as a supervisor writes it, with data that takes a hundred times the memory of its text.
+    let job = script(
+        r#"(printf '{"state":{"succeeded":{"content":[],"artifacts":[],"structured":['; yes '{"":0},' | head -n 300000; echo '0]}}}') \
+           > "$TASKBRIDGE_ARTIFACTS/../end.json"; kill -9 $PPID; exec sleep 600"#,
+    );
+    let handle = backend.start(&job).await.unwrap().handle;
+    let end = ended(&*backend, &handle).await;
+    assert_eq!(end.state, JobState::Gone);
+    assert!(end.message.unwrap().contains("end.json has 600009 JSON values, the limit is 500000"));
+}
+
+#[tokio::test]
+async fn false_end_does_not_hide_the_true_one() {
+    for end in [
+        "truncate -s 512M end.json",
+        "echo no JSON > end.json",
+        "ln -s /etc/passwd end.json",
+        "mkfifo end.json",
+    ] {
+        let world = World::new();
+        let backend = world.connect(json!({})).await;
+        let job = script(&format!(
+            r#"(cd "$TASKBRIDGE_ARTIFACTS/.."; {end}; touch work/ready); while [ ! -e go ]; do sleep 0.02; done; echo done"#
+        ));
+        let handle = backend.start(&job).await.unwrap().handle;
+        let work = world.job(&job.key).join("work");
+        appears(&work.join("ready")).await;
+        let seen = backend.observe(&handle).await.unwrap();
+        assert_eq!(seen.state, JobState::Running, "{end}");
+        assert!(seen.message.unwrap().contains("end.json"), "{end}");
+        fs::write(work.join("go"), "").unwrap();
+        let seen = ended(&*backend, &handle).await;
+        assert_eq!(texts(output(&seen)), ["done\n"], "{end}");
+    }
+}
+
+#[tokio::test]
+async fn false_answer_hides_no_question() {
+    let world = World::new();
+    let backend = world.connect(json!({})).await;
+    let job = script(
+        r#"cd "$TASKBRIDGE_QUESTIONS"; echo '{"message": "?"}' > true.json
+           for name in big text fifo; do echo '{"message": "Pay", "url": "https://bank.example"}' > $name.json; done
+           truncate -s 4G big.answer.json; echo no JSON > text.answer.json; mkfifo fifo.answer.json
+           echo message All asked >> "$TASKBRIDGE_EVENTS"; exec sleep 600"#,
+    );
+    let handle = backend.start(&job).await.unwrap().handle;
+    let work = world.job(&job.key).join("events");
+    appears(&work).await;
+    let seen = backend.observe(&handle).await.unwrap();
+    assert_eq!(seen.questions.iter().map(|question| question.message.as_str()).collect::<Vec<_>>(), ["?"]);
+}
+
+#[tokio::test]
+async fn false_log_is_cut() {
+    let world = World::new();
+    let backend = world.connect(json!({"max_output_bytes": 30})).await;
+    let job = script(
+        r#"cd "$TASKBRIDGE_ARTIFACTS/../log"; truncate -s 512M stdout.0; echo false > stdout.18446744073709551615
+           ln -s /etc/passwd stdout.7; mkfifo stderr.1; touch ../work/ready; exec sleep 600"#,
+    );
+    let handle = backend.start(&job).await.unwrap().handle;
+    appears(&world.job(&job.key).join("work/ready")).await;
+    assert_eq!(backend.observe(&handle).await.unwrap().state, JobState::Running);
+    let request = LogRequest { max_bytes: 1 << 30, search: None };
+    let log = backend.logs().unwrap().tail(&handle, &request).await.unwrap();
+    assert!(log.text.len() < 200 && log.text.contains("bytes left out"), "{} bytes", log.text.len());
+    assert!(log.cut && !log.text.contains("root"));
+}
+
+#[tokio::test]
+async fn cancel_ignores_links_and_fifos() {
+    for cancel in ["mkfifo cancel", "ln -s ../../../victim cancel"] {
+        let world = World::new();
+        let backend = world.connect(json!({})).await;
+        let job = script(&format!(
+            r#"(cd "$TASKBRIDGE_ARTIFACTS/.."; {cancel}; rm wake; ln -s ../../../config wake; touch work/ready); exec sleep 600"#
+        ));
+        fs::write(world.config_dir().join("config"), "kept").unwrap();
+        let handle = backend.start(&job).await.unwrap().handle;
+        appears(&world.job(&job.key).join("work/ready")).await;
+        backend.cancel(&handle).await.unwrap();
+        assert!(!world.config_dir().join("victim").exists(), "{cancel}");
+        assert_eq!(fs::read(world.config_dir().join("config")).unwrap(), b"kept", "{cancel}");
+        rustix::process::kill_process(
+            rustix::process::Pid::from_raw(world.supervisor(&job.key)).unwrap(),
+            rustix::process::Signal::KILL,
+        )
+        .unwrap();
+        ended(&*backend, &handle).await;
+    }
+}
+
+/// A job that reads its file only once it is let go.
+#[tokio::test]
+async fn swapped_input_file_is_not_read() {
+    let world = World::new();
+    let (given, secret) = (world.config_dir().join("given.txt"), world.config_dir().join("secret.txt"));
+    fs::write(&given, "given").unwrap();
+    fs::write(&secret, "secret").unwrap();
+    let script = r#"touch ready; while [ ! -e go ]; do sleep 0.02; done; cat "$1""#;
+    let mut job = job(json!({"command": ["sh", "-c", script, "sh", "{{ file }}"]}), json!({"file": null}));
+    let content = FileContent::Source(SourceFile::new(given.canonicalize().unwrap(), 5));
+    job.files = vec![InputFile { parameter: "file".to_owned(), name: "given.txt".to_owned(), content }];
+    let backend = world.connect(json!({})).await;
+    let handle = backend.start(&job).await.unwrap().handle;
+    let work = world.job(&job.key).join("work");
+    appears(&work.join("ready")).await;
+    fs::remove_file(&given).unwrap();
+    symlink(&secret, &given).unwrap();
+    fs::write(work.join("go"), "").unwrap();
+    assert_eq!(texts(output(&ended(&*backend, &handle).await)), ["given"]);
+}
+
+#[tokio::test]
+async fn grown_input_file_is_refused() {
+    let world = World::new();
+    let given = world.config_dir().canonicalize().unwrap().join("given.txt");
+    fs::write(&given, "x".repeat(5000)).unwrap();
+    let mut job = job(json!({"command": ["cat", "{{ file }}"]}), json!({"file": null}));
+    let content = FileContent::Source(SourceFile::new(given, 1000));
+    job.files = vec![InputFile { parameter: "file".to_owned(), name: "given.txt".to_owned(), content }];
+    let error = world.connect(json!({})).await.start(&job).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Rejected);
+    let expected = "the file `given.txt` cannot be taken: given.txt has 5000 bytes, the limit is 1000";
+    assert_eq!(error.to_string(), expected);
+    assert!(!world.job(&job.key).exists());
+}

@@ -1,0 +1,147 @@
+//! Reads of files that a job can write: at most a limit, however long the file is or becomes, and never through a link or from a
+//! FIFO. It must not know what the files mean.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+/// Opens a regular file. It never blocks.
+///
+/// # Errors
+/// `InvalidData` for a FIFO, a device, a folder or a symbolic link in its place; the disk's.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    let invalid = || invalid(format!("{} is not a regular file", file_name(path)));
+    let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let opened = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path);
+    let file = opened.map_err(|e| match Errno::from_io_error(&e) {
+        Some(Errno::LOOP | Errno::NXIO) => invalid(),
+        _ => e,
+    })?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(invalid()) }
+}
+
+/// The last part of a path, for messages.
+pub(crate) fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+}
+
+/// A file that is read up to a limit. To read further is `InvalidData`, because its writer may append while it is read.
+#[derive(Debug)]
+pub struct BoundedFile {
+    file: File,
+    name: String,
+    size: u64,
+    limit: u64,
+    left: u64,
+}
+
+impl BoundedFile {
+    /// Checks the size of an open file.
+    ///
+    /// # Errors
+    /// `InvalidData` with the file's name, its size and the limit if it is longer; the disk's.
+    pub fn new(file: File, path: &Path, limit: u64) -> io::Result<Self> {
+        let size = file.metadata()?.len();
+        let bounded = Self { file, name: file_name(path), size, limit, left: limit };
+        if size > limit { Err(bounded.too_long(size)) } else { Ok(bounded) }
+    }
+
+    /// How many bytes it had when it was opened.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Reads it whole.
+    ///
+    /// # Errors
+    /// `InvalidData` if it became longer than the limit; the disk's.
+    pub fn read_all(mut self) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn too_long(&self, size: u64) -> io::Error {
+        invalid(format!("{} has {size} bytes, the limit is {}", self.name, self.limit))
+    }
+}
+
+impl Read for BoundedFile {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        // One byte beyond the limit shows that there are more.
+        let most = usize::try_from(self.left.saturating_add(1)).unwrap_or(usize::MAX);
+        let room = into.len().min(most);
+        let read = self.file.read(&mut into[..room])?;
+        self.left = match self.left.checked_sub(read as u64) {
+            Some(left) => left,
+            None => return Err(self.too_long(self.file.metadata()?.len().max(self.limit.saturating_add(1)))),
+        };
+        Ok(read)
+    }
+}
+
+fn invalid(why: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::io::Write as _;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn only_regular_files_are_opened() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        fs::write(path("file"), "x").unwrap();
+        symlink(path("file"), path("link")).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, path("fifo"), 0o600.into()).unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(path("socket")).unwrap();
+        fs::create_dir(path("folder")).unwrap();
+        assert!(open_regular(&path("file")).is_ok());
+        assert_eq!(open_regular(&path("none")).unwrap_err().kind(), io::ErrorKind::NotFound);
+        for name in ["link", "fifo", "socket", "folder"] {
+            let error = open_regular(&path(name)).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidData, "{name}");
+            assert_eq!(error.to_string(), format!("{name} is not a regular file"));
+        }
+    }
+
+    #[test]
+    fn no_more_than_limit_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x");
+        let open = |limit| BoundedFile::new(open_regular(&path).unwrap(), &path, limit);
+        fs::write(&path, "0123456789").unwrap();
+        for limit in [10, 11, u64::MAX] {
+            assert_eq!(open(limit).unwrap().read_all().unwrap(), b"0123456789");
+        }
+        assert_eq!(open(9).unwrap_err().to_string(), "x has 10 bytes, the limit is 9");
+
+        // It grows once its size has been checked.
+        let small = open(10).unwrap();
+        OpenOptions::new().append(true).open(&path).unwrap().write_all(b"ab").unwrap();
+        let error = small.read_all().unwrap_err();
+        assert_eq!(
+            (error.kind(), error.to_string()),
+            (io::ErrorKind::InvalidData, "x has 12 bytes, the limit is 10".to_owned())
+        );
+        assert_eq!(open(0).unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
+
+    #[test]
+    fn sparse_file_is_not_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x");
+        File::create(&path).unwrap().set_len(1 << 42).unwrap();
+        let error = BoundedFile::new(open_regular(&path).unwrap(), &path, 64).unwrap_err();
+        assert_eq!(error.to_string(), "x has 4398046511104 bytes, the limit is 64");
+    }
+}

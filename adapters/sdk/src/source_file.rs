@@ -1,0 +1,88 @@
+//! [`SourceFile`]: a file on the server that a caller named. Whoever may write there can exchange it at any time, so all checks are
+//! made on the open file, and the job gets a copy of that. It must not know which folders a config allows.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::bounded::{BoundedFile, file_name};
+use crate::{Error, Result, open_below};
+
+/// A file on the server, under a root that the config allows. A job is never handed its path: see [`SourceFile::open`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourceFile {
+    path: PathBuf,
+    max_bytes: u64,
+}
+
+impl SourceFile {
+    /// The file at this path of at most so many bytes. The path must be absolute, and no part of it a link.
+    pub fn new(path: impl Into<PathBuf>, max_bytes: u64) -> Self {
+        Self { path: path.into(), max_bytes }
+    }
+
+    /// Where it was when the call was checked, for messages: another file may be there by now.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Opens it, to be copied for the job. No part of the path may have become a link, and no more than the limit is ever read.
+    ///
+    /// # Errors
+    /// `Rejected` if it is not there any more, is no regular file, may not be read, or has become too long; `Unavailable` if the disk
+    /// cannot be read now.
+    pub fn open(&self) -> Result<BoundedFile> {
+        let name = file_name(&self.path);
+        let gone = || Error::rejected(format!("the file `{name}` is not there any more"));
+        let below = self.path.strip_prefix("/").ok().and_then(Path::to_str).ok_or_else(gone)?;
+        let opened = open_below(Path::new("/"), below).map_err(|e| self.unreadable(e))?;
+        BoundedFile::new(opened.ok_or_else(gone)?, &self.path, self.max_bytes).map_err(|e| self.unreadable(e))
+    }
+
+    /// The error of a read from the open file.
+    pub fn unreadable(&self, error: io::Error) -> Error {
+        let message = format!("the file `{}` cannot be taken: {error}", file_name(&self.path));
+        match error.kind() {
+            io::ErrorKind::InvalidData | io::ErrorKind::PermissionDenied => Error::rejected(message),
+            _ => Error::unavailable(message),
+        }
+        .caused_by(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+    use crate::ErrorKind;
+
+    #[test]
+    fn exchanged_or_grown_file_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let (folder, moved) = (root.join("a"), root.join("b"));
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join("x"), "12345").unwrap();
+        let file = SourceFile::new(folder.join("x"), 5);
+        assert_eq!(file.open().unwrap().read_all().unwrap(), b"12345");
+
+        let refused = |file: &SourceFile| {
+            let error = file.open().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
+            error.to_string()
+        };
+        fs::write(folder.join("x"), "123456").unwrap();
+        assert_eq!(refused(&file), "the file `x` cannot be taken: x has 6 bytes, the limit is 5");
+        // A folder on the way becomes a link, to the very same file.
+        let large = SourceFile::new(folder.join("x"), u64::MAX);
+        fs::rename(&folder, &moved).unwrap();
+        symlink(&moved, &folder).unwrap();
+        assert_eq!(refused(&large), "the file `x` is not there any more");
+        fs::remove_file(&folder).unwrap();
+        assert_eq!(refused(&large), "the file `x` is not there any more");
+        assert_eq!(refused(&SourceFile::new("relative", 5)), "the file `relative` is not there any more");
+    }
+}

@@ -1,0 +1,52 @@
+//! Files of the server that a caller names, and that change while the call waits for its turn.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use serde_json::json;
+
+use crate::support::{BASICS, Place, text};
+
+const TOOLS: &str = r#"
+[backends.here]
+kind = "local"
+
+[tools.read]
+backend = "here"
+max_running = 1
+when_full = "queue"
+parameters.doc = { type = "file", roots = ["in"], max_bytes = 1000 }
+target.command = ["sh", "-c", 'while [ ! -e "$2" ]; do sleep 0.02; done; cat "$1"', "sh", "{{ doc }}", "GO"]
+"#;
+
+#[tokio::test]
+async fn file_changed_while_queued_is_refused() {
+    let place = Place::new("");
+    let go = place.path("go");
+    fs::write(place.config(), format!("{BASICS}{}", TOOLS.replace("GO", go.to_str().unwrap()))).unwrap();
+    let folder = place.path("in");
+    fs::create_dir(&folder).unwrap();
+    fs::write(place.path("secret"), "the secret").unwrap();
+    let server = place.serve();
+    let client = crate::support::Client::open(server.url()).await.unwrap();
+    let first = client.start("read", json!({"doc": {"content": "first"}})).await.unwrap();
+    let mut queued = Vec::new();
+    for name in ["kept", "grows", "link"] {
+        fs::write(folder.join(name), "small").unwrap();
+        let uri = format!("file://{}/{name}", folder.display());
+        queued.push(client.start("read", json!({"doc": {"uri": uri}})).await.unwrap());
+    }
+    fs::write(folder.join("grows"), "x".repeat(5000)).unwrap();
+    fs::remove_file(folder.join("link")).unwrap();
+    symlink(place.path("secret"), folder.join("link")).unwrap();
+    fs::write(go, "").unwrap();
+    assert_eq!(text(&client.result(&first).await.unwrap()), "first");
+    assert_eq!(text(&client.result(&queued[0]).await.unwrap()), "small");
+    for (task, part) in [
+        (&queued[1], "grows has 5000 bytes, the limit is 1000"),
+        (&queued[2], "the file `link` is not there any more"),
+    ] {
+        let said = format!("{:?}", client.result(task).await);
+        assert!(said.contains(part) && !said.contains("the secret") && !said.contains("xxx"), "{said}");
+    }
+}
