@@ -160,7 +160,7 @@ fn not_a_schema(error: &ValidationError<'_>) -> String {
 }
 
 #[cfg(test)]
-#[path = "../../benches/bombs.rs"]
+#[path = "../../benches/bombs/mod.rs"]
 mod bombs;
 
 #[cfg(test)]
