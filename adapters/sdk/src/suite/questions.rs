@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Asking, Fixture, cancel_and_wait, made, offered, output, start, until, until_ended};
+use super::{
+    Asking, Fixture, cancel_and_wait, made, may_pass, offered, output, start, until, until_ended, wait,
+};
 use crate::{Answer, Backend, JobHandle, JobState, Question, Questions, Taken};
 
 /// A job that has asked.
@@ -35,9 +37,16 @@ impl Asked {
         self.backend.questions().expect("it was offered before")
     }
 
-    async fn give(&self, answer: &Answer) -> Taken {
-        let taken = self.questions().answer(&self.handle, &self.question.id, answer).await;
-        taken.expect("the engine takes an answer")
+    /// Hands an answer over as the server does: again, while the engine cannot take it.
+    async fn give(&self, fixture: &impl Fixture, answer: &Answer) -> Taken {
+        wait(fixture, "the answer is taken", async || {
+            match self.questions().answer(&self.handle, &self.question.id, answer).await {
+                Ok(taken) => Some(taken),
+                Err(e) if may_pass(e.kind()) => None,
+                Err(e) => panic!("the engine does not take an answer: {e} ({})", e.kind()),
+            }
+        })
+        .await
     }
 }
 
@@ -63,7 +72,7 @@ pub async fn question_is_the_same_until_it_is_answered<F: Fixture>(fixture: &F) 
 /// An answer that was taken lets the job go on; the question is no longer in later observations.
 pub async fn answer_lets_the_job_go_on<F: Fixture>(fixture: &F) {
     let Some(asked) = Asked::by(fixture).await else { return };
-    assert_eq!(asked.give(&asked.answer).await, Taken::Accepted);
+    assert_eq!(asked.give(fixture, &asked.answer).await, Taken::Accepted);
     let seen = asked.backend.observe(&asked.handle).await.expect("the job can be looked at");
     assert!(seen.questions.is_empty(), "{:?} was answered and is still asked", seen.questions);
     output(&until_ended(fixture, &*asked.backend, &asked.handle).await.state);
@@ -73,25 +82,25 @@ pub async fn answer_lets_the_job_go_on<F: Fixture>(fixture: &F) {
 pub async fn answer_given_again_says_the_same<F: Fixture>(fixture: &F) {
     let Some(asked) = Asked::by(fixture).await else { return };
     for _ in 0..2 {
-        assert_eq!(asked.give(&asked.answer).await, Taken::Accepted);
+        assert_eq!(asked.give(fixture, &asked.answer).await, Taken::Accepted);
     }
     let seen = until_ended(fixture, &*asked.backend, &asked.handle).await;
-    assert_eq!(asked.give(&asked.answer).await, Taken::Accepted);
+    assert_eq!(asked.give(fixture, &asked.answer).await, Taken::Accepted);
     assert_eq!(until_ended(fixture, &*asked.backend, &asked.handle).await, seen);
 }
 
 /// The first answer that the engine took stands.
 pub async fn answer_that_came_first_stands<F: Fixture>(fixture: &F) {
     let Some(asked) = Asked::by(fixture).await else { return };
-    assert_eq!(asked.give(&asked.answer).await, Taken::Accepted);
-    assert_eq!(asked.give(&Answer::Decline).await, Taken::TooLate);
+    assert_eq!(asked.give(fixture, &asked.answer).await, Taken::Accepted);
+    assert_eq!(asked.give(fixture, &Answer::Decline).await, Taken::TooLate);
     output(&until_ended(fixture, &*asked.backend, &asked.handle).await.state);
 }
 
 /// A "no" is an answer too: the job has it and ends, however it likes.
 pub async fn answer_that_says_no_reaches_the_job<F: Fixture>(fixture: &F) {
     let Some(asked) = Asked::by(fixture).await else { return };
-    assert_eq!(asked.give(&Answer::Decline).await, Taken::Accepted);
+    assert_eq!(asked.give(fixture, &Answer::Decline).await, Taken::Accepted);
     until_ended(fixture, &*asked.backend, &asked.handle).await;
 }
 
@@ -104,5 +113,5 @@ pub async fn answer_nobody_asked_for_is_too_late<F: Fixture>(fixture: &F) {
     let taken = asked.questions().answer(&fixture.unknown(), &asked.question.id, &asked.answer).await;
     assert_eq!(taken.expect("a job that is unknown is no error"), Taken::TooLate);
     cancel_and_wait(fixture, &*asked.backend, &asked.handle).await;
-    assert_eq!(asked.give(&asked.answer).await, Taken::TooLate);
+    assert_eq!(asked.give(fixture, &asked.answer).await, Taken::TooLate);
 }
