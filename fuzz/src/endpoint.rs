@@ -22,6 +22,7 @@ use taskbridge::catalog::Catalog;
 use taskbridge::clock::{Clock, Entropy};
 use taskbridge::current::Current;
 use taskbridge::mcp::http::{self, ConnectionLimits, Entrance, Proxies, Rules};
+use taskbridge::mcp::initializing::Initializing;
 use taskbridge::mcp::offers::Offers;
 use taskbridge::mcp::origin::Doors;
 use taskbridge::mcp::speakers::Speakers;
@@ -437,6 +438,7 @@ fn bridge(dir: &Path, seal: &Seal, entropy: &Arc<dyn Entropy>) -> Bridge {
         store,
         clock,
         entropy: Arc::clone(entropy),
+        initializing: Initializing::default(),
         speakers: Speakers::default(),
         readings: taskbridge::mcp::Readings::default(),
         metrics: Arc::default(),

@@ -18,6 +18,7 @@ use crate::clock::{self, Clock, Entropy, Guarded, System};
 use crate::config::{Config, Database};
 use crate::current::Current;
 use crate::mcp::http::Entrance;
+use crate::mcp::initializing::Initializing;
 use crate::mcp::offers::Offers;
 use crate::mcp::speakers::Speakers;
 use crate::mcp::{Bridge, Readings};
@@ -123,6 +124,7 @@ impl App {
             store,
             clock,
             entropy,
+            initializing: Initializing::default(),
             speakers: Speakers::default(),
             readings: Readings::default(),
             metrics,

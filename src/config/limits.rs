@@ -65,6 +65,9 @@ pub struct Limits {
     pub max_json_depth: NonZeroUsize,
     /// Members of objects and items of lists in one message, all together.
     pub max_json_elements: NonZeroUsize,
+    /// Messages in one batch of a session of 2025-03-26, the only revision that has batches. Each counts against every limit as if
+    /// it had come by itself.
+    pub batch: NonZeroUsize,
     /// The largest arguments of a call, in bytes as JSON. (`max_body_bytes` in `[server]` is for a message as a whole.)
     pub max_argument_bytes: NonZeroUsize,
     /// Streams and requests in hand of one owner at once; of one address, where callers are not told apart.
@@ -105,6 +108,7 @@ impl Default for Limits {
             max_url_bytes: some(connection.url_bytes),
             max_json_depth: some(message.json.depth),
             max_json_elements: some(message.json.elements),
+            batch: some(message.batch),
             max_argument_bytes: some(message.max_argument_bytes),
             max_streams_per_owner: some(message.max_streams_per_owner),
             max_ended_sessions_per_day: NonZeroU32::new(message.max_ended_sessions_per_day)
@@ -147,6 +151,7 @@ impl Limits {
                 depth: self.max_json_depth.get().min(DEEPEST_VALUE),
                 elements: self.max_json_elements.get(),
             },
+            batch: self.batch.get(),
             max_argument_bytes: self.max_argument_bytes.get(),
             max_streams_per_owner: self.max_streams_per_owner.get(),
             max_ended_sessions_per_day: self.max_ended_sessions_per_day.get(),

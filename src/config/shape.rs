@@ -53,7 +53,8 @@ pub struct Server {
     pub progress_every: Duration,
     /// When the companion tools (`task_wait`, ...) are listed.
     pub companion_tools: CompanionTools,
-    /// Entries on one page of a list.
+    /// Entries on one page of a list. Many clients read the first page only. (The tool `task_list` gives a model 50 tasks at
+    /// most.)
     pub page_size: NonZeroUsize,
     /// The largest request body, in bytes.
     pub max_body_bytes: NonZeroUsize,
@@ -107,7 +108,7 @@ impl Default for Server {
             quick_wait: Duration::from_millis(250),
             progress_every: Duration::from_secs(5),
             companion_tools: CompanionTools::Auto,
-            page_size: at_least_one(50),
+            page_size: at_least_one(250),
             max_body_bytes: at_least_one(4 * 1024 * 1024),
             session_lifetime: 30 * DAY,
             max_log_bytes: at_least_one(64 * 1024),

@@ -43,6 +43,15 @@ impl Generation {
     }
 }
 
+/// Why a request of a session must stand by itself and not in a batch, if it must.
+pub fn bars_batch(method: &str, params: &Value) -> Option<&'static str> {
+    if method == "initialize" {
+        return Some("initialize must not be in a batch: send it by itself");
+    }
+    let other = Generation::of(method, params, None, true) == Generation::Stateless;
+    other.then_some("a request of a revision without batches must not be in one: send it by itself")
+}
+
 /// A revision of the protocol that begins with `initialize`. The three share one wire shape; only the newest has
 /// tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -86,6 +95,11 @@ impl Revision {
         self >= Self::V2025_11_25
     }
 
+    /// True if a client of this revision may send several messages at once.
+    pub fn has_batches(self) -> bool {
+        self == Self::V2025_03_26
+    }
+
     /// True if a client of this revision can hold tasks.
     pub fn has_tasks(self) -> bool {
         self >= Self::V2025_11_25
@@ -93,12 +107,14 @@ impl Revision {
 }
 
 /// What became of a client's response to a request of ours.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Replied {
     /// It took effect.
     Taken,
     /// What was asked is settled already, or its task is gone; the response changes nothing.
     Late,
+    /// The answer was not taken, for this reason; the question stays open.
+    NotTaken(String),
     /// We never sent a request with this id.
     Unknown,
     /// It could not be kept, for the store cannot be used. The same response can be sent again.

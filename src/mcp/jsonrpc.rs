@@ -1,5 +1,6 @@
 //! JSON-RPC 2.0 envelopes. It must not know a method.
 
+pub mod batch;
 mod bounds;
 mod parse;
 mod plain;
@@ -8,7 +9,7 @@ pub use bounds::{Bounds, DEEPEST, Excess};
 pub use parse::{Malformed, Message, parse};
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 const VERSION: &str = "2.0";
 
@@ -74,6 +75,20 @@ pub fn response(id: &Id, outcome: &Outcome) -> Vec<u8> {
     }
 }
 
+/// The same as a value. Without an id it is an error whose request could not be read.
+pub fn answer(id: Option<Id>, outcome: Outcome) -> Value {
+    let mut answer = Map::new();
+    answer.insert("jsonrpc".to_owned(), VERSION.into());
+    if let Some(id) = id {
+        answer.insert("id".to_owned(), value(&id));
+    }
+    match outcome {
+        Ok(result) => answer.insert("result".to_owned(), result),
+        Err(error) => answer.insert("error".to_owned(), value(&error)),
+    };
+    Value::Object(answer)
+}
+
 /// An error response, as JSON text. It has no id only where that of the request could not be read.
 pub fn failure(id: Option<&Id>, error: &Error) -> Vec<u8> {
     text(&Envelope { jsonrpc: VERSION, id, result: None, error: Some(error) })
@@ -88,6 +103,10 @@ struct Envelope<'a> {
     result: Option<&'a Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a Error>,
+}
+
+fn value(of: &impl Serialize) -> Value {
+    serde_json::to_value(of).expect("ids and errors always serialize")
 }
 
 fn text(envelope: &Envelope<'_>) -> Vec<u8> {

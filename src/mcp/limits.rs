@@ -5,13 +5,15 @@ use std::io;
 
 use serde_json::Value;
 
-use super::jsonrpc::{self, Bounds, Error, INVALID_PARAMS, Malformed, Message};
+use super::jsonrpc::{self, Bounds, Error, INVALID_PARAMS, Malformed, Message, batch};
 
 /// How much one message may ask.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// How much structure it may have.
     pub json: Bounds,
+    /// Messages in one batch.
+    pub batch: usize,
     /// The most bytes of arguments, as JSON.
     pub max_argument_bytes: usize,
     /// Streams and requests in hand of one owner at once.
@@ -33,6 +35,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             json: Bounds { depth: 64, elements: 100_000 },
+            batch: 32,
             max_argument_bytes: 1024 * 1024,
             max_streams_per_owner: 1024,
             max_ended_sessions_per_day: 10_000,
@@ -64,6 +67,15 @@ impl Limits {
             return Err(Malformed { id: Some(request.id.clone()), error: Error::new(INVALID_PARAMS, words) });
         }
         Ok(message)
+    }
+
+    /// Reads the entries of a batch, each as a message by itself.
+    ///
+    /// # Errors
+    /// See [`batch::split`].
+    pub fn read_batch(&self, text: &[u8]) -> Result<Vec<Result<Message, Malformed>>, Malformed> {
+        let entries = batch::split(text, self.batch)?;
+        Ok(entries.into_iter().map(|entry| self.read(entry)).collect())
     }
 }
 

@@ -13,6 +13,7 @@ mod follows;
 pub mod generation;
 pub mod heard;
 pub mod http;
+pub mod initializing;
 pub mod instructions;
 pub mod jsonrpc;
 pub mod limits;
@@ -76,6 +77,8 @@ pub struct Bridge {
     pub clock: Arc<dyn Clock>,
     /// Randomness.
     pub entropy: Arc<dyn Entropy>,
+    /// Sessions whose clients are not ready yet.
+    pub initializing: initializing::Initializing,
     /// The streams that clients opened to listen.
     pub speakers: speakers::Speakers,
     /// Whose turn it is to read an artifact.

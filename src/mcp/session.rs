@@ -95,6 +95,11 @@ impl Abilities {
         Self { barred: true, ..self }
     }
 
+    /// True if this client can be asked anything at all.
+    pub fn can_be_asked(&self) -> bool {
+        (self.elicitation_form || self.elicitation_url || self.sampling || self.roots) && !self.barred
+    }
+
     /// True if this client makes tasks of its own at all.
     pub fn makes_tasks(&self) -> bool {
         self.elicitation_tasks || self.sampling_tasks
@@ -180,6 +185,19 @@ impl Session {
             issued,
             expires: issued + bridge.settings().session_lifetime,
         }
+    }
+
+    /// One that begins at this moment and lasts for an hour.
+    #[cfg(test)]
+    pub(super) fn for_tests(
+        revision: Revision,
+        client: Abilities,
+        owner: Owner,
+        nonce: &str,
+        issued: Timestamp,
+    ) -> Self {
+        let expires = issued + std::time::Duration::from_secs(3600);
+        Self { form: FORM, revision, client, owner, nonce: nonce.to_owned(), issued, expires }
     }
 
     /// The token: what `Mcp-Session-Id` carries. Visible ASCII.

@@ -3,25 +3,30 @@
 //!
 //! The end of the input ends the server, never a job.
 
+mod lines;
+mod output;
+
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use serde::Deserialize as _;
 use serde_json::Value;
-use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::io::{AsyncBufRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use self::lines::{Lines, TooLong};
+use self::output::{Batch, Reply, Stdout};
 use super::Bridge;
-use super::generation::Generation;
-use super::jsonrpc::{self, Error, INTERNAL_ERROR, INVALID_REQUEST, Id, Message, Outcome, Request};
+use super::generation::{self, Generation};
+use super::jsonrpc::{
+    self, Error, INTERNAL_ERROR, INVALID_REQUEST, Id, Malformed, Message, Outcome, Request,
+};
 use super::live::{Live, Opening};
-use super::outlet::{Outlet, Resume};
 use super::session::Caller;
 use super::{v2025_11_25, v2026_07_28};
 use crate::auth::Principal;
@@ -66,7 +71,7 @@ pub async fn serve(
     let ended = tokio::select! {
         biased;
         written = &mut writing => return written,
-        ended = desk.read(Lines { input, line: Vec::new(), too_long: false }, stop) => ended,
+        ended = desk.read(Lines::of(input), stop) => ended,
     };
     writing.await?;
     ended
@@ -118,22 +123,57 @@ impl<'a> Desk<'a> {
 
     fn take(&mut self, line: Result<Vec<u8>, TooLong>) {
         let limits = &self.bridge.settings().limits;
-        let message = match line.map(|line| limits.read(&line)) {
-            Ok(Ok(message)) => message,
-            Ok(Err(malformed)) => {
-                return self.write(jsonrpc::failure(malformed.id.as_ref(), &malformed.error));
+        let read = match line {
+            Ok(line) if jsonrpc::batch::is_batch(&line) && self.takes_batches() => {
+                match limits.read_batch(&line) {
+                    Ok(entries) => return self.take_batch(entries),
+                    Err(malformed) => Err(malformed),
+                }
             }
+            Ok(line) => limits.read(&line),
             Err(TooLong(most)) => {
                 let message = format!("the message is larger than the {most} bytes that this server takes");
-                return self.write(jsonrpc::failure(None, &Error::new(INVALID_REQUEST, message)));
+                Err(Malformed { id: None, error: Error::new(INVALID_REQUEST, message) })
             }
         };
+        match read {
+            Ok(message) => self.act(message, Reply::Alone),
+            Err(malformed) => self.refuse(malformed, Reply::Alone),
+        }
+    }
+
+    fn takes_batches(&self) -> bool {
+        let session = self.caller.as_ref().and_then(|caller| caller.session.as_ref());
+        session.is_some_and(|session| session.revision.has_batches())
+    }
+
+    /// Each entry is handled as if it had come by itself; the answers come together.
+    fn take_batch(&mut self, entries: Vec<Result<Message, Malformed>>) {
+        let is_answered =
+            |entry: &&Result<Message, Malformed>| matches!(entry, Err(_) | Ok(Message::Request(_)));
+        let batch = Batch::of(entries.iter().filter(is_answered).count());
+        for entry in entries {
+            let reply = Reply::Batch(Arc::clone(&batch));
+            match entry {
+                Ok(Message::Request(Request { id, method, params })) => {
+                    match generation::bars_batch(&method, &params) {
+                        Some(why) => self.refuse(invalid(id, why), reply),
+                        None => self.act(Message::Request(Request { id, method, params }), reply),
+                    }
+                }
+                Ok(message) => self.act(message, reply),
+                Err(malformed) => self.refuse(malformed, reply),
+            }
+        }
+    }
+
+    fn act(&mut self, message: Message, reply: Reply) {
         match (message, self.caller.clone()) {
             // What is no request may be what ends or answers one, and is never refused.
             (Message::Request(request), _) if self.at_work.len() >= MOST_AT_ONCE => {
                 let message = format!("more than {MOST_AT_ONCE} requests are open: wait for some of them");
                 let error = Error::new(INTERNAL_ERROR, message);
-                self.write(jsonrpc::response(&request.id, &Err(error)));
+                self.refuse(Malformed { id: Some(request.id), error }, reply);
             }
             (Message::Request(request), caller)
                 if Generation::of(&request.method, &request.params, None, caller.is_some())
@@ -141,14 +181,12 @@ impl<'a> Desk<'a> {
             {
                 self.handle_alone(request);
             }
-            (Message::Request(request), None) => self.begin(&request),
+            (Message::Request(request), None) => self.begin(request),
             (Message::Request(request), Some(_)) if request.method == "initialize" => {
-                self.refuse(
-                    &request.id,
-                    "this session has begun already: start the server again for another",
-                );
+                let why = "this session has begun already: start the server again for another";
+                self.refuse(invalid(request.id, why), reply);
             }
-            (Message::Request(request), Some(caller)) => self.handle(caller, request),
+            (Message::Request(request), Some(caller)) => self.handle(caller, request, reply),
             (Message::Notification { method, params }, _) if method == "notifications/cancelled" => {
                 self.cancel(&params);
             }
@@ -163,7 +201,7 @@ impl<'a> Desk<'a> {
     }
 
     /// A request before there is a session.
-    fn begin(&mut self, request: &Request) {
+    fn begin(&mut self, request: Request) {
         match request.method.as_str() {
             "initialize" => {
                 let principal = Principal::single_user();
@@ -175,23 +213,23 @@ impl<'a> Desk<'a> {
                 self.write(jsonrpc::response(&request.id, &outcome));
             }
             "ping" => self.write(jsonrpc::response(&request.id, &Ok(Value::Object(serde_json::Map::new())))),
-            _ => self.refuse(&request.id, "begin with initialize"),
+            _ => self.refuse(invalid(request.id, "begin with initialize"), Reply::Alone),
         }
     }
 
-    fn handle(&mut self, caller: Arc<Caller>, request: Request) {
-        let (bridge, lines) = (self.bridge, self.lines.clone());
+    fn handle(&mut self, caller: Arc<Caller>, request: Request, reply: Reply) {
+        let (bridge, outlet) = (self.bridge, Stdout(self.lines.clone()));
         let open = self.live.open(opening(self.bridge, nonce(&caller), &request.id));
         self.at_work.push(Box::pin(async move {
             let id = request.id.clone();
-            let outlet = Stdout(lines);
-            tokio::select! {
+            let answer = tokio::select! {
                 biased;
-                _ = open.over() => {}
+                _ = open.over() => None,
                 outcome = v2025_11_25::handle(bridge, &caller, request, &outlet) => {
-                    outlet.line(jsonrpc::response(&id, &outcome)).await;
+                    Some(jsonrpc::response(&id, &outcome))
                 }
-            }
+            };
+            reply.give(answer, &outlet).await;
         }));
     }
 
@@ -237,7 +275,9 @@ impl<'a> Desk<'a> {
             }));
         }
         self.at_work.push(Box::pin(async move {
-            v2025_11_25::notified(bridge, &caller, &method, &params).await;
+            if let Err(error) = v2025_11_25::notified(bridge, &caller, &method, &params).await {
+                tracing::error!(%error, method, "a notification could not be kept");
+            }
         }));
     }
 
@@ -249,17 +289,23 @@ impl<'a> Desk<'a> {
         }));
     }
 
-    fn refuse(&mut self, id: &Id, message: &str) {
-        self.write(jsonrpc::response(id, &Err(Error::new(INVALID_REQUEST, message))));
+    fn refuse(&mut self, Malformed { id, error }: Malformed, reply: Reply) {
+        self.answer(jsonrpc::failure(id.as_ref(), &error), reply);
     }
 
-    /// Has a line written without waiting for it: the input must not wait for the output.
     fn write(&mut self, line: Vec<u8>) {
-        let outlet = Stdout(self.lines.clone());
-        self.at_work.push(Box::pin(async move {
-            outlet.line(line).await;
-        }));
+        self.answer(line, Reply::Alone);
     }
+
+    /// Has an answer written without waiting for it: the input must not wait for the output.
+    fn answer(&mut self, answer: Vec<u8>, reply: Reply) {
+        let outlet = Stdout(self.lines.clone());
+        self.at_work.push(Box::pin(async move { reply.give(Some(answer), &outlet).await }));
+    }
+}
+
+fn invalid(id: Id, why: &str) -> Malformed {
+    Malformed { id: Some(id), error: Error::new(INVALID_REQUEST, why) }
 }
 
 fn opening<'a>(bridge: &Bridge, session: &'a str, id: &'a Id) -> Opening<'a> {
@@ -268,33 +314,6 @@ fn opening<'a>(bridge: &Bridge, session: &'a str, id: &'a Id) -> Opening<'a> {
 
 fn nonce(caller: &Caller) -> &str {
     caller.session.as_ref().map_or("", |session| &session.nonce)
-}
-
-/// The way to the client: always open, and never to be taken up again.
-struct Stdout(mpsc::Sender<Vec<u8>>);
-
-impl Stdout {
-    async fn line(&self, mut line: Vec<u8>) -> bool {
-        line.push(b'\n');
-        self.0.send(line).await.is_ok()
-    }
-}
-
-#[async_trait]
-impl Outlet for Stdout {
-    async fn send(&self, message: Value) -> bool {
-        self.line(message.to_string().into_bytes()).await
-    }
-
-    fn resumable(&self, _resume: Resume) {}
-
-    fn is_shared(&self) -> bool {
-        true
-    }
-
-    fn gave_way(&self) -> bool {
-        false
-    }
 }
 
 async fn write(mut output: impl AsyncWrite + Unpin, mut lines: mpsc::Receiver<Vec<u8>>) -> io::Result<()> {
@@ -306,45 +325,4 @@ async fn write(mut output: impl AsyncWrite + Unpin, mut lines: mpsc::Receiver<Ve
         output.flush().await?;
     }
     Ok(())
-}
-
-/// Lines of the input. One that is too long is skipped.
-struct Lines<R> {
-    input: R,
-    line: Vec<u8>,
-    too_long: bool,
-}
-
-/// A line was longer than so many bytes.
-struct TooLong(usize);
-
-impl<R: AsyncBufRead + Unpin> Lines<R> {
-    /// The next line that is not blank, of so many bytes at most; `None` at the end. Dropped before it is done, it
-    /// loses nothing.
-    async fn next(&mut self, most: usize) -> io::Result<Option<Result<Vec<u8>, TooLong>>> {
-        loop {
-            let chunk = self.input.fill_buf().await?;
-            let at_end = chunk.is_empty();
-            let newline = chunk.iter().position(|byte| *byte == b'\n');
-            let text = &chunk[..newline.unwrap_or(chunk.len())];
-            self.too_long |= self.line.len() + text.len() > most;
-            if !self.too_long {
-                self.line.extend_from_slice(text);
-            }
-            let used = newline.map_or(chunk.len(), |newline| newline + 1);
-            self.input.consume(used);
-            if newline.is_some() || at_end {
-                let line = std::mem::take(&mut self.line);
-                if std::mem::take(&mut self.too_long) {
-                    return Ok(Some(Err(TooLong(most))));
-                }
-                if !line.trim_ascii().is_empty() {
-                    return Ok(Some(Ok(line)));
-                }
-                if at_end {
-                    return Ok(None);
-                }
-            }
-        }
-    }
 }

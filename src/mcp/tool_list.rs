@@ -1,5 +1,6 @@
-//! The list of tools, page by page, for every generation: of the catalog those that the caller may call, by name, then
-//! the companion tools that they are offered. It must not know how a generation writes a tool.
+//! The list of tools, page by page, for every generation: the companion tools that the caller is offered, then those of
+//! the catalog that they may call, by name. Companions come first because many clients read the first page only, and a
+//! handle sends them to `task_wait`. It must not know how a generation writes a tool.
 
 use std::sync::Arc;
 
@@ -30,7 +31,7 @@ pub enum Entry {
     Companion(Companion),
 }
 
-/// A place in the list: after a tool of the catalog, or after some of the companions.
+/// A place in the list: after some of the companions, or after a tool of the catalog.
 #[derive(Serialize, Deserialize)]
 enum Place {
     Tool(String),
@@ -51,23 +52,23 @@ pub fn page(bridge: &Bridge, caller: &Principal, automatic: bool, at: Option<&st
     let size = bridge.settings().page_size;
     let (catalog, permit) = (bridge.catalog(), Permit::of(caller));
     let listed = |tool: &Tool| permit.may_call(tool);
-    let (mut tools, skipped) = match &place {
-        None => (catalog.page(None, size + 1, listed), 0),
-        Some(Place::Tool(after)) => (catalog.page(Some(after), size + 1, listed), 0),
-        Some(Place::Companions(count)) => (Vec::new(), *count),
-    };
-    let more_tools = tools.len() > size;
-    tools.truncate(size);
-    let taken = if more_tools { 0 } else { size - tools.len() };
     // A cursor of another version can be of more companions than there are.
-    let reached = skipped.saturating_add(taken).min(companions.len());
-    let next = if more_tools {
-        tools.last().map(|tool| Place::Tool(tool.name.clone()))
-    } else {
-        (reached < companions.len()).then_some(Place::Companions(reached))
+    let (skipped, after) = match &place {
+        None => (0, None),
+        Some(Place::Companions(count)) => ((*count).min(companions.len()), None),
+        Some(Place::Tool(after)) => (companions.len(), Some(after.as_str())),
     };
-    let mut entries: Vec<Entry> = tools.into_iter().map(|tool| Entry::Tool(Arc::clone(tool))).collect();
-    entries.extend(companions.into_iter().skip(skipped).take(taken).map(Entry::Companion));
+    let reached = companions.len().min(skipped + size);
+    let left = size - (reached - skipped);
+    let mut tools = catalog.page(after, left + 1, listed);
+    let more = reached < companions.len() || tools.len() > left;
+    tools.truncate(left);
+    let next = more.then(|| match tools.last() {
+        Some(tool) => Place::Tool(tool.name.clone()),
+        None => Place::Companions(reached),
+    });
+    let companions = companions.into_iter().take(reached).skip(skipped).map(Entry::Companion);
+    let entries = companions.chain(tools.into_iter().map(|tool| Entry::Tool(Arc::clone(tool)))).collect();
     let next_cursor = next.map(|place| cursor::seal(&bridge.seal, LIST, &caller.owner, place));
     Some(Page { entries, next_cursor })
 }

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 use futures_util::future::LocalBoxFuture;
 use futures_util::stream::FuturesUnordered;
+use reqwest::StatusCode;
 use serde_json::{Value, json};
 
 use super::super::ask::{self, Choice, Reply};
@@ -269,7 +270,11 @@ impl<'a> State<'a> {
                 sent => sent,
             };
             let sent = wait::insist(attempt, |_| {}).await;
-            let problem = sent.err().map(|fault| format!("the answer was not taken: {fault}"));
+            let problem = sent.err().map(|fault| match fault {
+                // The server says what does not fit, and asks again.
+                Fault::Status { status: StatusCode::BAD_REQUEST, message } if !message.is_empty() => message,
+                fault => format!("the answer was not taken: {fault}"),
+            });
             Done { answered: Some(id), problem }
         }));
     }

@@ -21,6 +21,9 @@ use crate::tasks::task::{Asked, Task, TaskId};
 /// The list that cursors of `task_list` are for.
 const LIST: &str = "task_list";
 
+/// The most tasks in one answer, however large pages are: all of it goes into a model's context.
+const MOST_LISTED: usize = 50;
+
 /// A task in a list.
 #[derive(Serialize)]
 struct Listed<'a> {
@@ -133,7 +136,7 @@ async fn list(
         },
     };
     let by = Acting::new(bridge, caller);
-    let size = bridge.settings().page_size;
+    let size = bridge.settings().page_size.min(MOST_LISTED);
     let mut views = bridge.service.list(&caller.owner, after.as_ref(), size + 1).await?;
     let more = views.len() > size;
     views.truncate(size);

@@ -5,9 +5,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use axum::response::{IntoResponse as _, Response};
+use serde_json::Value;
 use taskbridge_sdk::Timestamp;
 
+use super::batch::{self, Answers};
 use super::refusal::Refusal;
 use super::shares::Share;
 use super::{Http, Result, elsewhere, post, stream};
@@ -16,7 +19,7 @@ use crate::mcp::feed::Feed;
 use crate::mcp::jsonrpc::{self, Error, Id, Outcome, Request};
 use crate::mcp::live::{Open, Opening, Over};
 use crate::mcp::offers::Edition;
-use crate::mcp::outlet::Outlet as _;
+use crate::mcp::outlet::{Outlet, Resume};
 use crate::mcp::room::{Part, SMALL, Spot};
 use crate::mcp::session::{Caller, Session};
 use crate::mcp::sse::Place;
@@ -50,15 +53,15 @@ pub(super) struct Exchange {
     pub(super) open: Option<Open>,
     /// The HTTP status of an error that is answered at once.
     status: fn(&Error) -> u16,
-    /// It is counted until it is over.
-    _share: Share,
+    /// It is counted until it is over; the entries of a batch each by themselves.
+    _share: Option<Share>,
 }
 
 impl Exchange {
     /// A handler of the generation with sessions.
     fn new<W>(
         http: &Arc<Http>,
-        share: Share,
+        share: Option<Share>,
         caller: Caller,
         place: Option<Place>,
         work: impl FnOnce(Arc<Http>, Caller, Arc<Feed>) -> W,
@@ -87,7 +90,7 @@ impl Exchange {
     /// Answers a request with a response of its own, or with a stream if that takes a while.
     pub(super) async fn handle(http: &Arc<Http>, share: Share, caller: Caller, request: Request) -> Response {
         let id = request.id.clone();
-        let exchange = Self::new(http, share, caller, None, |http, caller, feed| async move {
+        let exchange = Self::new(http, Some(share), caller, None, |http, caller, feed| async move {
             let id = request.id.clone();
             Some((id, v2025_11_25::handle(&http.bridge, &caller, request, &*feed).await))
         });
@@ -124,9 +127,70 @@ impl Exchange {
             listens: false,
             open: None,
             status,
-            _share: share,
+            _share: Some(share),
         };
         exchange.answer(&id, quick).await
+    }
+
+    /// Answers the requests of a batch: with one response, or, if one of them takes a while, each on a stream once it is
+    /// done. `answers` are there already.
+    pub(super) async fn handle_batch(
+        http: &Arc<Http>,
+        caller: Caller,
+        requests: Vec<(usize, Request, Share)>,
+        answers: Vec<(usize, Value)>,
+    ) -> Response {
+        let answers = Arc::new(Answers::new(answers));
+        let handed = Arc::clone(&answers);
+        let mut exchange = Self::new(http, None, caller, None, |http, caller, feed| async move {
+            let (http, caller, feed, answers) = (&*http, &caller, &*feed, &*handed);
+            let entries = requests.into_iter().map(|(n, request, share)| async move {
+                let answer = entry(http, caller, feed, request).await;
+                drop(share);
+                if let Some(answer) = answer {
+                    answers.give(n, answer, feed).await;
+                }
+            });
+            futures_util::future::join_all(entries).await;
+            None
+        });
+        exchange.open_as(None);
+        tokio::select! {
+            biased;
+            _ = over(exchange.open.as_ref()) => return stream::empty(),
+            _ = &mut exchange.work => {
+                if exchange.feed.is_empty() {
+                    return exchange.together(answers.take());
+                }
+                exchange.work = Box::pin(std::future::ready(None));
+            }
+            () = exchange.feed.has_some() => {}
+            () = tokio::time::sleep(QUICK) => {}
+        }
+        let (done, feed) = (answers.take(), Arc::clone(&exchange.feed));
+        let rest = std::mem::replace(&mut exchange.work, Box::pin(std::future::ready(None)));
+        exchange.work = Box::pin(async move {
+            let first = async {
+                for answer in done {
+                    batch::send(answer, &feed).await;
+                }
+            };
+            futures_util::join!(first, rest).1
+        });
+        stream::respond(exchange, None)
+    }
+
+    /// The answers to a batch in one response. There is none if all its requests were cancelled.
+    fn together(self, answers: Vec<Value>) -> Response {
+        if answers.is_empty() {
+            return stream::empty();
+        }
+        let text = Value::from(answers).to_string();
+        match self.room_for(text.len()) {
+            Ok(None) => post::whole(200, text.into()),
+            Ok(Some(spot)) => post::whole(200, spot.hold(text)),
+            Err(refusal) => refusal.into_response(),
+        }
     }
 
     async fn answer(mut self, id: &Id, quick: Duration) -> Response {
@@ -153,9 +217,10 @@ impl Exchange {
         id: &Id,
     ) -> Response {
         let resume = place.resume.clone();
-        let mut exchange = Self::new(http, share, caller, Some(place), |http, caller, feed| async move {
-            v2025_11_25::resume(&http.bridge, &caller, resume, &*feed).await
-        });
+        let mut exchange =
+            Self::new(http, Some(share), caller, Some(place), |http, caller, feed| async move {
+                v2025_11_25::resume(&http.bridge, &caller, resume, &*feed).await
+            });
         exchange.n = n;
         exchange.open_as(Some(id));
         stream::respond(exchange, None)
@@ -170,7 +235,7 @@ impl Exchange {
         lists: (Option<Edition>, bool),
     ) -> Response {
         let mut exchange =
-            Self::new(http, share, caller, Some(place), move |http, caller, feed| async move {
+            Self::new(http, Some(share), caller, Some(place), move |http, caller, feed| async move {
                 v2025_11_25::listen(&http.bridge, &caller, (n, since), lists, &*feed).await;
                 None
             });
@@ -217,6 +282,45 @@ impl Exchange {
             }
             ending => stream::respond(self, Some(ending)),
         }
+    }
+}
+
+/// Handles a request of a batch; `None` if it was cancelled.
+async fn entry(http: &Http, caller: &Caller, feed: &Feed, request: Request) -> Option<Value> {
+    let (id, session) = (request.id.clone(), caller.session.as_ref()?);
+    let now = http.bridge.clock.now();
+    let open = http.live.open(Opening { session: &session.nonce, waits_for: Some(&id), stream: None, now });
+    let outlet = Entry(feed);
+    tokio::select! {
+        biased;
+        _ = open.over() => None,
+        outcome = v2025_11_25::handle(&http.bridge, caller, request, &outlet) => {
+            Some(jsonrpc::answer(Some(id), outcome))
+        }
+    }
+}
+
+/// The way to the client of one entry of a batch. A stream of several requests cannot be taken up again as that of one.
+struct Entry<'a>(&'a Feed);
+
+#[async_trait]
+impl Outlet for Entry<'_> {
+    async fn send(&self, message: Value) -> bool {
+        self.0.send(message).await
+    }
+
+    fn resumable(&self, _resume: Resume) {}
+
+    fn room(&self, bytes: usize) -> bool {
+        self.0.room(bytes)
+    }
+
+    fn is_shared(&self) -> bool {
+        self.0.is_shared()
+    }
+
+    fn gave_way(&self) -> bool {
+        self.0.gave_way()
     }
 }
 

@@ -2,6 +2,7 @@
 //! methods have a file each. It must not know what the methods of the protocol do, beyond the few that are the
 //! transport's own: `initialize`, because it makes a session, `notifications/cancelled`, and what [`pace`] counts.
 
+mod batch;
 mod body;
 mod connection;
 mod elsewhere;
@@ -95,7 +96,7 @@ struct Http {
 
 type Result<T, E = Box<Refusal>> = std::result::Result<T, E>;
 
-/// The endpoint at `/mcp`, and beside it what clients that look for a token are told. Its streams end when `shutdown` is
+/// The endpoint at `/mcp` and `/mcp/`, and beside it what clients that look for a token are told. Its streams end when `shutdown` is
 /// cancelled. What comes with it hears what is said to other replicas, for as long as it is polled.
 pub fn router(
     bridge: Arc<Bridge>,
@@ -128,7 +129,9 @@ pub fn router(
     });
     let hears = elsewhere::follow(Arc::clone(&http)).boxed();
     let metadata = well_known::routes(Arc::clone(&http.entrance));
-    (Router::new().route("/mcp", any(endpoint)).with_state(http).merge(metadata), hears)
+    // Some clients put a slash behind the address that they are given.
+    let router = Router::new().route("/mcp", any(endpoint)).route("/mcp/", any(endpoint));
+    (router.with_state(http).merge(metadata), hears)
 }
 
 async fn endpoint(State(http): State<Arc<Http>>, request: Request) -> Response {

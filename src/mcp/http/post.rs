@@ -1,4 +1,4 @@
-//! POST: one message from the client.
+//! POST: one message from the client; where it may send several at once, [`batch`] goes on.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 
 use super::exchange::Exchange;
 use super::refusal::Refusal;
-use super::{Http, Result, body, elsewhere, gate, pace};
+use super::shares::Share;
+use super::{Http, Result, batch, body, elsewhere, gate, pace};
 use crate::auth::Principal;
 use crate::mcp::asking;
 use crate::mcp::generation::{Generation, Replied};
@@ -39,6 +40,9 @@ pub(super) async fn post(
     gate::check_accept(headers, &[JSON, EVENTS])?;
     let settings = http.bridge.settings();
     let body = body::read(http, &principal, body, settings.max_body_bytes).await?;
+    if jsonrpc::batch::is_batch(&body) {
+        return batch::post(http, principal, headers, &body).await;
+    }
     let mut message = settings.limits.read(&body).map_err(Refusal::malformed)?;
     if let Message::Request(request) = &mut message {
         continue_trace(&mut request.params, headers);
@@ -56,21 +60,29 @@ pub(super) async fn post(
     let session = gate::session(http, &principal, headers).await.map_err(to_request)?;
     let caller = Caller { principal, session: Some(session) };
     match message {
-        Message::Request(request) => request_of(http, caller, request).await,
-        Message::Notification { method, params } => {
-            let _share = gate::unasked(http, &caller.principal).await?;
-            notification_of(http, &caller, &method, &params).await;
-            Ok(StatusCode::ACCEPTED.into_response())
+        Message::Request(request) => {
+            let share = admit(http, &caller, &request).await?;
+            Ok(Exchange::handle(http, share, caller, request).await)
         }
-        Message::Response { id, outcome } => {
-            let _share = gate::unasked(http, &caller.principal).await?;
-            response_of(http, &caller, id, outcome).await
+        message => {
+            unanswered(http, &caller, message).await?;
+            Ok(StatusCode::ACCEPTED.into_response())
         }
     }
 }
 
+/// Takes a message that is no request.
+pub(super) async fn unanswered(http: &Http, caller: &Caller, message: Message) -> Result<()> {
+    let _share = gate::unasked(http, &caller.principal).await?;
+    match message {
+        Message::Notification { method, params } => notification_of(http, caller, &method, &params).await,
+        Message::Response { id, outcome } => response_of(http, caller, id, outcome).await,
+        Message::Request(_) => Ok(()),
+    }
+}
+
 /// Takes the trace from the headers where the message names none: libraries that trace a client's requests put it there.
-fn continue_trace(params: &mut Value, headers: &HeaderMap) {
+pub(super) fn continue_trace(params: &mut Value, headers: &HeaderMap) {
     let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
     let Some(parent) = text("traceparent") else { return };
     let Some(params) = params.as_object_mut() else { return };
@@ -129,14 +141,15 @@ fn initialize(http: &Http, principal: &Principal, request: &Request) -> Response
     }
 }
 
-async fn request_of(http: &Arc<Http>, caller: Caller, request: Request) -> Result<Response> {
+/// Lets a request of a session pass, within all that its owner may ask. It is counted for as long as what comes back lives.
+pub(super) async fn admit(http: &Http, caller: &Caller, request: &Request) -> Result<Share> {
     let share =
         gate::share(http, &caller.principal).map_err(|refusal| refusal.to(Some(request.id.clone())))?;
-    pace::hold(http, &caller.principal, &request).await?;
-    check_scopes(http, &caller.principal, &request)?;
-    pace::count_calls(http, &caller.principal, &request)?;
-    count_kept(http, &caller, &request).await?;
-    Ok(Exchange::handle(http, share, caller, request).await)
+    pace::hold(http, &caller.principal, request).await?;
+    check_scopes(http, &caller.principal, request)?;
+    pace::count_calls(http, &caller.principal, request)?;
+    count_kept(http, caller, request).await?;
+    Ok(share)
 }
 
 /// What a session sets, which is written down.
@@ -176,25 +189,27 @@ async fn count_kept(http: &Http, caller: &Caller, request: &Request) -> Result<(
     })
 }
 
-async fn notification_of(http: &Http, caller: &Caller, method: &str, params: &Value) {
+async fn notification_of(http: &Http, caller: &Caller, method: &str, params: &Value) -> Result<()> {
     if method != "notifications/cancelled" {
-        return v2025_11_25::notified(&http.bridge, caller, method, params).await;
+        return v2025_11_25::notified(&http.bridge, caller, method, params).await.map_err(Refusal::store);
     }
     if let (Some(session), Ok(id)) = (&caller.session, Id::deserialize(&params["requestId"])) {
         tracing::debug!(?id, reason = params["reason"].as_str(), "a request was cancelled");
         http.live.cancel(&session.nonce, &id);
         elsewhere::cancelled(http, session, &id).await;
     }
+    Ok(())
 }
 
-async fn response_of(http: &Http, caller: &Caller, id: Option<Id>, outcome: Outcome) -> Result<Response> {
+async fn response_of(http: &Http, caller: &Caller, id: Option<Id>, outcome: Outcome) -> Result<()> {
     let Some(id) = id else {
         let code = outcome.err().map(|error| error.code);
         tracing::debug!(code, "the client could not read a message");
-        return Ok(StatusCode::ACCEPTED.into_response());
+        return Ok(());
     };
     match v2025_11_25::replied(&http.bridge, caller, id, outcome).await {
-        Replied::Taken | Replied::Late => Ok(StatusCode::ACCEPTED.into_response()),
+        Replied::Taken | Replied::Late => Ok(()),
+        Replied::NotTaken(why) => Err(Refusal::invalid(format!("the answer was not taken: {why}"))),
         Replied::Unknown => Err(Refusal::invalid("no request with this id was sent to you")),
         // 202 would say that it was accepted, and nobody would send it again.
         Replied::Lost => Err(Refusal::not_kept()),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use serde_json::Value;
 
 use crate::auth::{Authenticator, Unauthorized};
 use crate::mcp::jsonrpc::{self, Error, INTERNAL_ERROR, INVALID_REQUEST, Id, Malformed};
@@ -59,6 +60,11 @@ impl Refusal {
         let mut response = self.status.into_response();
         response.headers_mut().extend(self.header);
         response
+    }
+
+    /// The same as an answer to an entry of a batch.
+    pub(super) fn answer(self) -> Value {
+        jsonrpc::answer(self.id, Err(self.error))
     }
 
     /// The same as a message on a stream.

@@ -3,14 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::bounds::Bounds;
 use super::plain::Plain;
-use super::{Error, INVALID_REQUEST, Id, Outcome, PARSE_ERROR, Request, VERSION};
+use super::{Error, INVALID_REQUEST, Id, Outcome, PARSE_ERROR, Request, VERSION, batch};
 
 /// One message.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,11 +66,8 @@ pub fn parse(text: &[u8], bounds: Bounds) -> Result<Message, Malformed> {
     let Ok(text) = std::str::from_utf8(text) else {
         return Err(unreadable("the message is not UTF-8"));
     };
-    if text.trim_ascii_start().starts_with('[') {
-        return Err(match serde_json::from_str::<IgnoredAny>(text) {
-            Ok(_) => invalid(None, "batches are not supported: send each message by itself"),
-            Err(error) => unreadable(&format!("the message is not JSON: {error}")),
-        });
+    if batch::is_batch(text.as_bytes()) {
+        return Err(batch::refuse(text.as_bytes()));
     }
     bounds.check(text.as_bytes()).map_err(|excess| invalid(None, &excess.to_string()))?;
     match serde_json::from_str::<Wire<'_>>(text) {
@@ -139,11 +135,11 @@ fn diagnose(text: &str, error: &serde_json::Error) -> Malformed {
     invalid(id, &format!("the message cannot be read: {error}"))
 }
 
-fn invalid(id: Option<Id>, message: &str) -> Malformed {
+pub(super) fn invalid(id: Option<Id>, message: &str) -> Malformed {
     Malformed { id, error: Error::new(INVALID_REQUEST, message) }
 }
 
-fn unreadable(message: &str) -> Malformed {
+pub(super) fn unreadable(message: &str) -> Malformed {
     Malformed { id: None, error: Error::new(PARSE_ERROR, message) }
 }
 

@@ -8,6 +8,7 @@ use crate::mcp::generation::Revision;
 use crate::mcp::jsonrpc::Error;
 use crate::mcp::session::{Abilities, Session};
 use crate::mcp::{Bridge, instructions};
+use crate::tasks::store::{Setting, StoreError};
 
 /// Begins a session.
 pub(super) fn initialize(
@@ -41,6 +42,19 @@ pub(super) fn initialize(
         instructions: instructions::of(bridge, principal, super::OFFERS_COMPANIONS),
     };
     Ok((session, to_wire::value(&result)))
+}
+
+/// The client is ready, and can be asked things from now on; other processes may wait for that.
+///
+/// # Errors
+/// If that could not be kept.
+pub(super) async fn initialized(bridge: &Bridge, session: &Session) -> Result<(), StoreError> {
+    if bridge.store.is_shared() && bridge.initializing.may_have(session, bridge.clock.now()) {
+        bridge.store.set(&session.nonce, Setting::Ready, session.expires).await?;
+    }
+    bridge.initializing.end(session);
+    bridge.service.session_changed(&session.nonce);
+    Ok(())
 }
 
 /// What the client declares that it can do, as far as it matters here.

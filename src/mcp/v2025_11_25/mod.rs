@@ -32,7 +32,7 @@ use super::session::{Abilities, Caller, Session};
 use super::spans;
 use crate::auth::Principal;
 use crate::tasks::service::Waiting;
-use crate::tasks::store::Setting;
+use crate::tasks::store::{Setting, StoreError};
 use crate::tasks::task::{Owner, Task};
 
 /// Where the config leaves it open, every session of this generation is offered the companion tools: a client that
@@ -50,7 +50,8 @@ pub fn initialize(
 ) -> Result<(Session, Value), jsonrpc::Error> {
     let counted = bridge.metrics.request("initialize");
     let begun = lifecycle::initialize(bridge, principal, params);
-    if begun.is_ok() {
+    if let Ok((session, _)) = &begun {
+        bridge.initializing.begin(session);
         bridge.metrics.session_began();
     }
     counted.answered(begun.is_ok());
@@ -102,13 +103,26 @@ async fn answer(bridge: &Bridge, caller: &Caller, request: Request, outlet: &dyn
     }
 }
 
-/// Takes a notification; `notifications/cancelled` never comes here, it is the transport's. Of the others only what a
-/// client tells of its own tasks matters: that a session is initialized is known from the request that begins it, and
-/// what else changes in a client (its roots) is nothing that this server uses.
-pub async fn notified(bridge: &Bridge, caller: &Caller, method: &str, params: &Value) {
+/// Takes a notification; `notifications/cancelled` never comes here, it is the transport's. Of the others it matters that
+/// a client is ready, and what it tells of its own tasks; what else changes in a client (its roots) is nothing that this
+/// server uses.
+///
+/// # Errors
+/// If it could not be kept. The same notification can be sent again.
+pub async fn notified(
+    bridge: &Bridge,
+    caller: &Caller,
+    method: &str,
+    params: &Value,
+) -> Result<(), StoreError> {
     tracing::trace!(method, "notified");
-    if let ("notifications/tasks/status", Some(session)) = (method, &caller.session) {
-        asking::of(caller, method).within(questions::told(bridge, caller, session, params)).await;
+    match (method, &caller.session) {
+        ("notifications/initialized", Some(session)) => lifecycle::initialized(bridge, session).await,
+        ("notifications/tasks/status", Some(session)) => {
+            asking::of(caller, method).within(questions::told(bridge, caller, session, params)).await;
+            Ok(())
+        }
+        _ => Ok(()),
     }
 }
 

@@ -49,6 +49,7 @@ pub(super) fn created(bridge: &Bridge, view: &View, is_new: bool, client: Abilit
     model_immediate_response.extend(fallback::referred(&view.task).map(|about| format!(" {about}")));
     let meta = wire::CreateTaskMeta {
         related_task: wire::RelatedTask { task_id: id },
+        early_task: wire::EarlyTask { task_id: id, status: task.status },
         refers_to: &view.task.refers_to,
         model_immediate_response,
     };

@@ -44,8 +44,9 @@ pub(super) async fn wait(
     let now = || bridge.clock.now();
     let until = patience.until.map(|until| Instant::now() + until.since(now()));
     let mut carrier = Carrier::new(call, outlet, Duration::ZERO, Some(id));
-    // What the client's own tasks come to is in its session's row, of which the task's row says nothing.
-    let mut changes = call.client().makes_tasks().then(|| bridge.service.changes(&call.session.nonce));
+    // Of what the client's own tasks come to, and of when it is ready to be asked, the task's row says nothing.
+    let of_session = call.client().makes_tasks() || bridge.initializing.may_have(call.session, now());
+    let mut changes = of_session.then(|| bridge.service.changes(&call.session.nonce));
     let mut heard = patience.heard;
     let mut attend_at: Option<Instant> = None;
     let mut heart = patience.reports.map(|reports| Heart::new(reports, bridge.settings().progress_every));

@@ -37,7 +37,8 @@ pub(super) struct Task<'a> {
 #[derive(Debug, Serialize)]
 pub(super) struct CreateTaskResult<'a> {
     pub(super) task: Task<'a>,
-    /// Not in the schema: clients from before the release want it, and it says nothing.
+    /// Not in the schema. Clients from before the release (FastMCP 2.14) read this as a tool result, which needs it; that
+    /// the result is still to come they see by [`CreateTaskMeta::early_task`].
     pub(super) content: [(); 0],
     #[serde(rename = "_meta")]
     pub(super) meta: CreateTaskMeta<'a>,
@@ -48,6 +49,9 @@ pub(super) struct CreateTaskResult<'a> {
 pub(super) struct CreateTaskMeta<'a> {
     #[serde(rename = "io.modelcontextprotocol/related-task")]
     pub(super) related_task: RelatedTask<'a>,
+    /// The task, where clients from before the release look for it. Without it they take `content` for an empty success.
+    #[serde(rename = "modelcontextprotocol.io/task")]
+    pub(super) early_task: EarlyTask<'a>,
     #[serde(rename = "io.taskbridge/refers-to", skip_serializing_if = "<[_]>::is_empty")]
     pub(super) refers_to: &'a [TaskId],
     #[serde(rename = "io.modelcontextprotocol/model-immediate-response")]
@@ -59,6 +63,14 @@ pub(super) struct CreateTaskMeta<'a> {
 #[serde(rename_all = "camelCase")]
 pub(super) struct RelatedTask<'a> {
     pub(super) task_id: &'a str,
+}
+
+/// A task as drafts of the tasks had it in `_meta`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct EarlyTask<'a> {
+    pub(super) task_id: &'a str,
+    pub(super) status: TaskStatus,
 }
 
 /// `_meta` of what belongs to a task.
@@ -250,8 +262,10 @@ pub(super) struct ElicitUrl<'a> {
 /// `params` of `notifications/elicitation/complete`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ElicitationComplete {
+pub(super) struct ElicitationComplete<'a> {
     pub(super) elicitation_id: String,
+    #[serde(rename = "_meta")]
+    pub(super) meta: RelatedMeta<'a>,
 }
 
 /// `CreateMessageRequestParams`.
@@ -308,6 +322,8 @@ pub(super) struct ResourceUpdated<'a> {
 pub(super) struct Cancelled<'a> {
     pub(super) request_id: &'a str,
     pub(super) reason: &'static str,
+    #[serde(rename = "_meta")]
+    pub(super) meta: RelatedMeta<'a>,
 }
 
 /// A request of ours, or a notification (without `id`).

@@ -46,6 +46,9 @@ pub struct Settings {
     /// The tasks of its own that its client made of questions of ours, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held: Vec<Held>,
+    /// True if its client has said that it is ready. It is kept where several processes use the store.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ready: bool,
     /// What the processes over this store must know of each other's streams.
     #[serde(default, skip_serializing_if = "Streams::is_empty")]
     pub streams: Streams,
@@ -107,6 +110,8 @@ pub enum Setting {
     Stands(Message, Stage, Duration),
     /// That task is nothing to us any more.
     LetGo(Message),
+    /// Its client is ready.
+    Ready,
     /// Something happened to its streams.
     Streams(StreamNote),
 }
@@ -135,6 +140,7 @@ impl Settings {
                 }
             }
             Setting::LetGo(of) => self.held.retain(|held| held.of != *of),
+            Setting::Ready => self.ready = true,
             Setting::Streams(note) => self.streams = self.streams.with(note),
         }
         (self.held.len() <= MOST_HELD).then_some(self)

@@ -64,6 +64,7 @@ CLIENTS = [
     Client("Python SDK 1", "mcp1", "python", LEGACY),
     Client("Python SDK 2", "mcp2", "python", LEGACY, NO_TASKS),
     Client("Python SDK 2", "mcp2", "python", MODERN),
+    Client("FastMCP 2", "fastmcp2", "python", LEGACY),
     Client("FastMCP 3", "fastmcp3", "python", LEGACY),
     Client("FastMCP 4", "fastmcp4", "python", LEGACY, NO_TASKS),
     Client("FastMCP 4", "fastmcp4", "python", MODERN),

@@ -85,7 +85,12 @@ async fn four_eyes_take_somebody_else() {
                 let question = bob.first(of, "tasks/result", json!({"taskId": id})).await;
                 assert_eq!(question["method"], "elicitation/create", "{question}");
                 let stolen = ann.reply(question["id"].as_str().unwrap(), yes()).await;
-                assert_eq!(stolen.status, 202, "it is taken for nothing");
+                assert_eq!(stolen.status, 400, "it is not taken");
+                let why = stolen.body["error"]["message"].as_str().unwrap();
+                assert!(
+                    why.starts_with("the answer was not taken: ") && why.contains("by somebody else"),
+                    "{why}"
+                );
                 assert_eq!(server.stage.starts(), n - 1);
                 assert_eq!(bob.reply(question["id"].as_str().unwrap(), yes()).await.status, 202);
             }

@@ -49,6 +49,10 @@ impl Raw {
         let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params});
         let response = raw.builder().json(&hello).send().await.unwrap();
         raw.session = response.headers()["mcp-session-id"].to_str().unwrap().to_owned();
+        let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+        let response =
+            raw.builder().header("mcp-session-id", &raw.session).json(&ready).send().await.unwrap();
+        assert_eq!(response.status(), 202);
         raw
     }
 

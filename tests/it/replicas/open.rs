@@ -54,6 +54,32 @@ async fn a_stream_that_is_taken_up_at_another_replica_ends_where_it_was() {
     assert_eq!((&answer["id"], said(&answer["result"])), (&waiting.request["id"], "over"));
 }
 
+/// Whichever replica the session began at, and whichever hears that its client is ready.
+#[tokio::test]
+async fn no_replica_asks_before_initialized() {
+    let server = three("").await;
+    let silent = server.silent_client("2025-11-25", json!({"elicitation": {}}), None).await;
+    let [a, b, c] = std::array::from_fn(|n| silent.at_url(&server.replicas[n]));
+    let id = a.start("work", json!({})).await;
+    let job = server.stage.job(1).await;
+    let params = json!({ "taskId": id });
+    let mut waiting =
+        [a.open("tasks/result", params.clone()).await, b.open("tasks/result", params.clone()).await];
+    job.ask("who", "Who?", json!({"type": "object", "properties": {}}));
+    a.until(&id, "input_required").await;
+    // A client that is ready is asked, so that nobody was before; and no more once it has gone.
+    let mut theirs = server.client().await.open("tasks/result", params).await;
+    assert_eq!(theirs.message().await["method"], "elicitation/create");
+    drop(theirs);
+    c.notify("notifications/initialized", json!({})).await;
+    let [one, two] = &mut waiting;
+    let question = tokio::select! {
+        question = one.message() => question,
+        question = two.message() => question,
+    };
+    assert_eq!(question["method"], "elicitation/create");
+}
+
 #[tokio::test]
 async fn a_session_that_is_ended_at_another_replica_has_no_stream_left() {
     let server = three("").await;

@@ -62,7 +62,7 @@ async fn lists_are_the_same_everywhere_and_a_page_leads_to_the_next_at_another_r
                 listed.sort_unstable();
                 assert_eq!(listed, tasks);
             }
-            _ => assert_eq!(names(&lists[0])[..5], ["t0", "t1", "t2", "t3", "work"]),
+            _ => assert!(names(&lists[0]).ends_with(&["t0", "t1", "t2", "t3", "work"].map(str::to_owned))),
         }
     }
 }

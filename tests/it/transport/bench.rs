@@ -142,6 +142,7 @@ pub(super) fn bridge(dir: &Path, clock: Arc<dyn Clock>) -> Bridge {
         store,
         clock,
         entropy: System::entropy(),
+        initializing: taskbridge::mcp::initializing::Initializing::default(),
         speakers: Speakers::default(),
         readings: taskbridge::mcp::Readings::default(),
         metrics: Arc::default(),
@@ -229,7 +230,10 @@ impl Server {
         let mut begin = initialize("2025-11-25");
         begin["params"]["capabilities"]["elicitation"] = json!({});
         let response = self.post(begin.to_string()).send().await.unwrap();
-        Session { id: response.headers()["mcp-session-id"].to_str().unwrap().to_owned() }
+        let session = Session { id: response.headers()["mcp-session-id"].to_str().unwrap().to_owned() };
+        let ready = notification("notifications/initialized", &json!({}));
+        assert_eq!(self.say(&session, &ready).send().await.unwrap().status(), 202);
+        session
     }
 
     /// The result of a request that is answered at once.

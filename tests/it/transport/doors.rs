@@ -20,6 +20,13 @@ async fn one_endpoint_serves_all_methods() {
         assert_eq!(response.status(), 405, "{method}");
         assert_eq!(response.headers()["allow"], "POST, GET, DELETE, OPTIONS");
     }
+    let (ping, session) = (request(1, "ping", &json!({})), server.session().await);
+    let slash = format!("{}/", server.url());
+    let headers = server.say(&session, &ping).build().unwrap().headers().clone();
+    let posted = server.client.post(&slash).headers(headers).body(ping.to_string()).send().await.unwrap();
+    assert_eq!(posted.status(), 200, "a slash at the end changes nothing");
+    let foreign = server.client.get(&slash).header(ORIGIN, "https://evil.example").send().await.unwrap();
+    assert_eq!(foreign.status(), 403);
     let elsewhere = server.client.post(format!("http://{}/", server.address)).send().await.unwrap();
     assert_eq!(elsewhere.status(), 404);
 }

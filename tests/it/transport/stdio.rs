@@ -113,6 +113,33 @@ async fn before_initialize_there_is_only_ping() {
 }
 
 #[tokio::test]
+async fn batch_is_answered_on_one_line() {
+    let mut client = Client::start();
+    client.say(&initialize("2025-03-26")).await;
+    assert_eq!(client.hear().await["result"]["protocolVersion"], "2025-03-26");
+    let ready = notification("notifications/initialized", &json!({}));
+    let ping = |id: i64| request(id, "ping", &json!({}));
+    client.say(&json!([ready, ping(1), 7, initialize("2025-03-26"), ping(2)])).await;
+    let line = client.output.next_line().await.unwrap().expect("the server writes a line");
+    let answers: Vec<Value> = serde_json::from_str(&line).expect("an array");
+    assert_eq!(answers.len(), 4, "{line}");
+    for id in [1, 2] {
+        assert!(answers.contains(&json!({"jsonrpc": "2.0", "id": id, "result": {}})), "{line}");
+    }
+    for (id, says) in [(json!(null), "a message is a JSON object"), (json!(0), "must not be in a batch")] {
+        let refused = answers.iter().find(|answer| answer["id"] == id).unwrap();
+        assert!(refused["error"]["message"].as_str().unwrap().contains(says), "{line}");
+    }
+    // What wants no answer gets none.
+    client.say(&json!([notification("notifications/x", &json!({}))])).await;
+    client.say(&Value::Array((0..33).map(ping).collect())).await;
+    let (id, code, message) = client.error().await;
+    assert_eq!((id, code), (json!(null), -32600));
+    assert!(message.contains("32 messages at most"), "{message}");
+    assert_eq!(client.end().await, Vec::<Value>::new());
+}
+
+#[tokio::test]
 async fn a_bad_line_is_answered_and_the_next_one_read() {
     let mut client = Client::begun().await;
     let deep = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"ping","params":{}"#, "[".repeat(20_000));

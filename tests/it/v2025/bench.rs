@@ -183,6 +183,13 @@ impl Server {
 
     /// A client of this revision with these capabilities.
     pub(crate) async fn client_with(&self, revision: &str, able: Value, key: Option<&str>) -> Client {
+        let client = self.silent_client(revision, able, key).await;
+        client.notify("notifications/initialized", json!({})).await;
+        client
+    }
+
+    /// The same before it says that it is ready.
+    pub(crate) async fn silent_client(&self, revision: &str, able: Value, key: Option<&str>) -> Client {
         let mut client = Client {
             url: self.url.clone(),
             http: self.http.clone(),
@@ -394,6 +401,11 @@ impl Client {
     pub(crate) async fn status(&self, method: &str, params: Value) -> u16 {
         let request = json!({"jsonrpc": "2.0", "id": "status", "method": method, "params": params});
         self.post(&request).send().await.unwrap().status().as_u16()
+    }
+
+    /// Sends this text as it is.
+    pub(crate) async fn send(&self, text: &Value) -> Response {
+        self.post(text).send().await.unwrap()
     }
 
     /// Sends a notification.

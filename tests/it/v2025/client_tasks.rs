@@ -148,7 +148,8 @@ async fn an_answer_that_does_not_fit_is_asked_for_again_as_another_task() {
     for theirs in ["one", "two"] {
         user.hold(theirs).await;
         user.say("tasks/get", theirs, task(theirs, "completed")).await;
-        user.say("tasks/result", theirs, accept("x")).await;
+        let request = user.asked("tasks/result", theirs).await;
+        assert_eq!(user.client.reply(&request, accept("x")).await, 400);
     }
     let question = user.hold("three").await;
     let message = question["params"]["message"].as_str().unwrap();
@@ -419,7 +420,7 @@ async fn what_was_not_declared_is_asked_as_ever() {
             assert_eq!(question["params"].get("task").is_some(), as_task, "{question}");
             if !as_task {
                 // Nobody asked for a task, so this is no answer.
-                assert_eq!(client.reply(&question, made(task("theirs", "working"))).await, 202);
+                assert_eq!(client.reply(&question, made(task("theirs", "working"))).await, 400);
                 let again = call.message().await;
                 assert_eq!(again["method"], question["method"]);
             }

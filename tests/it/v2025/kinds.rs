@@ -53,7 +53,8 @@ async fn a_page_is_visited_and_the_client_hears_when_that_is_over() {
     job.show(Observation::new(JobState::Running).with_message("paid"));
     let over = waiting.message().await;
     assert_eq!(over["method"], "notifications/elicitation/complete");
-    assert_eq!(over["params"], json!({ "elicitationId": elicitation }));
+    let meta = json!({RELATED: {"taskId": id}});
+    assert_eq!(over["params"], json!({"elicitationId": elicitation, "_meta": meta}));
     job.succeed("thanks");
     assert_eq!(waiting.end().await.unwrap()["content"][0]["text"], "thanks");
 }
@@ -72,6 +73,7 @@ async fn a_visit_that_the_job_sees_before_the_client_answers_needs_no_answer() {
     assert_eq!(over["params"]["elicitationId"], question["params"]["elicitationId"]);
     let withdrawn = listening.next("notifications/cancelled").await;
     assert_eq!(withdrawn["params"]["requestId"], question["id"]);
+    assert_eq!(withdrawn["params"]["_meta"], json!({RELATED: {"taskId": id}}));
     client.until_message(&id, "paid").await;
     assert_eq!(
         client.reply(&question, json!({"action": "accept"})).await,
@@ -118,7 +120,7 @@ async fn a_model_and_roots_are_asked_for_and_told() {
         assert_eq!(params, request);
         assert_eq!(
             client.reply(&question, json!({"action": "accept"})).await,
-            202,
+            400,
             "this is no answer to it"
         );
         let again = waiting.message().await;
@@ -179,7 +181,11 @@ async fn a_client_is_asked_only_for_what_it_declared_and_told_who_else_can_answe
             assert_eq!(task["status"], "working", "{m} {task}");
             assert!(task["statusMessage"].as_str().unwrap().contains(words), "{m} {task}");
         }
-        assert_eq!(client.reply(&question, json!({"roots": [], "action": "decline"})).await, 202);
+        let answer = json!({
+            "action": "decline", "roots": [],
+            "role": "assistant", "content": {"type": "text", "text": "Well."}, "model": "m",
+        });
+        assert_eq!(client.reply(&question, answer).await, 202);
         job.succeed("done");
         for (other, _) in &clients {
             other.until(&id, "completed").await;
@@ -236,7 +242,7 @@ async fn who_answers_wrong_is_told_why() {
     job.ask("age", "How old?", json!({"type": "object", "properties": {"age": age}, "required": ["age"]}));
     let question = waiting.message().await;
     assert_eq!(question["params"]["message"], "How old?");
-    assert_eq!(client.reply(&question, json!({"action": "accept", "content": {"age": 7}})).await, 202);
+    assert_eq!(client.reply(&question, json!({"action": "accept", "content": {"age": 7}})).await, 400);
     let question = waiting.message().await;
     assert_eq!(
         question["params"]["message"],

@@ -2,6 +2,7 @@
 //! of docs/conformance.md name these tests.
 
 mod audit;
+mod batches;
 pub(crate) mod bench;
 mod client_tasks;
 mod companions;
@@ -14,6 +15,7 @@ mod logging;
 mod offers;
 mod plain;
 mod questions;
+mod ready;
 mod resources;
 mod results;
 mod tasks;

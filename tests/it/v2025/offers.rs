@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::bench::Server;
+use super::tools::{all_tools, named};
 
 /// Resources and prompts of every kind.
 const OFFERS: &str = r##"
@@ -179,9 +180,9 @@ async fn templates_of_the_config_are_listed_before_those_of_tasks() {
 async fn a_runbook_stands_beside_its_tool() {
     let server = Server::with(OFFERS).await;
     let client = server.client().await;
-    let tools = client.get("tools/list", json!({})).await["tools"].clone();
+    let tools = all_tools(&client).await;
     assert_eq!(
-        tools[0]["description"],
+        named(&tools, "deploy")["description"],
         "Deploys.\n\nSee also the resource runbook://deploy: When a deployment fails."
     );
     let link = json!({

@@ -73,12 +73,22 @@ async fn an_answer_that_does_not_fit_is_asked_for_again_in_a_new_message() {
     let mut waiting = client.open("tasks/result", json!({ "taskId": id })).await;
     job.ask("who", "Who?", form());
     let first = waiting.message().await;
-    assert_eq!(client.reply(&first, accept("x")).await, 202);
+    let answer = json!({"jsonrpc": "2.0", "id": first["id"], "result": accept("x")});
+    let response = client.send(&answer).await;
+    assert_eq!(response.status(), 400, "202 would say that it was accepted");
+    let why: Value = response.json().await.unwrap();
+    assert_eq!((why.get("id"), &why["error"]["code"]), (None, &json!(-32600)));
+    let words = why["error"]["message"].as_str().unwrap();
+    assert!(words.starts_with("the answer was not taken: ") && words.contains("name"), "{words}");
     let second = waiting.message().await;
     assert_ne!(second["id"], first["id"]);
-    assert_eq!(client.reply_error(&second).await, 202);
+    assert_eq!(
+        client.reply_error(&second).await,
+        202,
+        "an error is no answer, and is what JSON-RPC has for that"
+    );
     let third = waiting.message().await;
-    assert_eq!(client.reply(&third, json!({"action": "perhaps"})).await, 202);
+    assert_eq!(client.reply(&third, json!({"action": "perhaps"})).await, 400);
     assert_eq!(client.task(&id).await["status"], "input_required");
     // Three times is enough for one stream; the answer to any of its messages still counts.
     assert_eq!(client.reply(&first, accept("ana")).await, 202);
@@ -141,6 +151,7 @@ async fn a_question_that_nobody_needs_any_more_is_withdrawn() {
     let withdrawn = waiting.message().await;
     assert_eq!(withdrawn["method"], "notifications/cancelled");
     assert_eq!(withdrawn["params"]["requestId"], question["id"]);
+    assert_eq!(withdrawn["params"]["_meta"], json!({RELATED: {"taskId": id}}));
     assert_eq!(waiting.end().await.unwrap()["isError"], true);
     assert_eq!(client.reply(&question, accept("ana")).await, 202);
 }

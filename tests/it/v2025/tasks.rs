@@ -36,7 +36,13 @@ async fn a_call_as_a_task_is_answered_at_once_with_a_working_task() {
         assert_eq!(created["_meta"][RELATED], json!({ "taskId": id }));
         let line = &created["_meta"]["io.modelcontextprotocol/model-immediate-response"];
         assert!(line.as_str().unwrap().contains(id));
-        assert_eq!(created["content"], json!([]), "for clients from before the release");
+        let early = &created["_meta"]["modelcontextprotocol.io/task"];
+        assert_eq!(early, &json!({"taskId": id, "status": "working"}), "for clients from before the release");
+        assert_eq!(
+            created["content"],
+            json!([]),
+            "they read the answer as a tool result, which must have it"
+        );
         assert_eq!(created.get("structuredContent"), None, "the result is not in it");
         assert_eq!(client.task(id).await["taskId"], id, "it can be found at once");
     }

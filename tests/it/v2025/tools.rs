@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::TOOLS;
 use super::bench::{Client, Server};
 
-async fn all_tools(client: &Client) -> Vec<Value> {
+pub(super) async fn all_tools(client: &Client) -> Vec<Value> {
     let (mut tools, mut cursor) = (Vec::new(), Value::Null);
     loop {
         let page = client.get("tools/list", json!({ "cursor": cursor })).await;
@@ -23,7 +23,7 @@ fn names(tools: &[Value]) -> Vec<&str> {
     tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect()
 }
 
-fn named<'a>(tools: &'a [Value], name: &str) -> &'a Value {
+pub(super) fn named<'a>(tools: &'a [Value], name: &str) -> &'a Value {
     tools.iter().find(|tool| tool["name"] == name).unwrap()
 }
 
@@ -33,6 +33,11 @@ async fn the_list_is_paged_and_its_order_stands() {
     let client = server.client().await;
     let tools = all_tools(&client).await;
     let expected = [
+        "task_wait",
+        "task_cancel",
+        "task_answer",
+        "task_list",
+        "task_logs",
         "abandoned",
         "careful",
         "modelled",
@@ -42,14 +47,22 @@ async fn the_list_is_paged_and_its_order_stands() {
         "single",
         "typed",
         "work",
-        "task_wait",
-        "task_cancel",
-        "task_answer",
-        "task_list",
-        "task_logs",
     ];
     assert_eq!(names(&tools), expected);
     assert_eq!(all_tools(&client).await, tools);
+}
+
+/// Many clients read the first page only, and a handle names `task_wait`.
+#[tokio::test]
+async fn first_page_has_companions_and_200_tools() {
+    let tool = |n| format!("[tools.t{n:03}]\nbackend = \"stage\"\ntarget = {{}}\n");
+    let tools: String = (0..200).map(tool).collect();
+    let server = Server::configured(&[("page_size = 3\n", "")], &tools).await;
+    let page = server.client().await.get("tools/list", json!({})).await;
+    let listed = page["tools"].as_array().unwrap();
+    assert_eq!(names(listed)[..3], ["task_wait", "task_cancel", "task_answer"]);
+    assert_eq!(named(listed, "t199")["name"], "t199");
+    assert_eq!(page.get("nextCursor"), None);
 }
 
 #[tokio::test]

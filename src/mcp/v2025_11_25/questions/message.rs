@@ -55,12 +55,14 @@ fn words(carried: &Carried) -> Cow<'_, str> {
 /// The notification that a page's visit is over.
 pub(super) fn complete(seal: &Seal, task: &TaskId, key: &str) -> Value {
     let elicitation_id = elicitation_id(seal, task, key);
-    to_wire::notification("notifications/elicitation/complete", wire::ElicitationComplete { elicitation_id })
+    let params = wire::ElicitationComplete { elicitation_id, meta: to_wire::related_meta(task) };
+    to_wire::notification("notifications/elicitation/complete", params)
 }
 
-/// The notification that takes a request back.
-pub(super) fn withdraw(id: &str) -> Value {
-    let params = wire::Cancelled { request_id: id, reason: "the answer is no longer needed" };
+/// The notification that takes a question of this task back.
+pub(super) fn withdraw(id: &str, task: &TaskId) -> Value {
+    let reason = "the answer is no longer needed";
+    let params = wire::Cancelled { request_id: id, reason, meta: to_wire::related_meta(task) };
     to_wire::notification("notifications/cancelled", params)
 }
 

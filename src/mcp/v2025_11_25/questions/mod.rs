@@ -31,6 +31,8 @@ const LEASE: Duration = Duration::from_secs(30);
 /// How often one stream asks the same question, where the answers do not fit. Some clients answer by themselves, and
 /// would answer the same for ever.
 const MOST_TIMES: u32 = 3;
+/// How often a stream looks whether its client has become ready, where no hint comes.
+const LOOK_IF_READY: Duration = Duration::from_secs(1);
 /// For how long a client is asked to keep a task at most: there are libraries whose timers count milliseconds in 31 bits, and
 /// which would forget a task of a longer life at once.
 const LONGEST_TTL: Duration = Duration::from_millis(i32::MAX as u64);
@@ -154,6 +156,7 @@ impl<'a> Carrier<'a> {
     pub(super) async fn attend(&mut self, task: &Task) -> Result<Option<Timestamp>, StoreError> {
         self.refresh().await?;
         self.look_after(task).await?;
+        self.look_if_ready(task).await?;
         while !self.closed {
             let now = self.bridge.clock.now();
             let wanted = |asked: &Asked| self.wants(task, asked, now);
@@ -200,7 +203,7 @@ impl<'a> Carrier<'a> {
                         }
                         // A task is cancelled, once the client has said that it made one.
                         if !out.as_task {
-                            self.say(message::withdraw(&out.id)).await;
+                            self.say(message::withdraw(&out.id, &task.id)).await;
                         }
                         continue;
                     }
@@ -216,6 +219,23 @@ impl<'a> Carrier<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Nothing is asked of a client before it is ready. It may have said so to another process.
+    async fn look_if_ready(&self, task: &Task) -> Result<(), StoreError> {
+        let Self { bridge, session, .. } = *self;
+        let may_be_early = bridge.initializing.may_have(session, bridge.clock.now());
+        if bridge.store.is_shared() && may_be_early && task.open_questions().next().is_some() {
+            match bridge.store.settings(&session.nonce).await?.is_some_and(|settings| settings.ready) {
+                true => bridge.initializing.end(session),
+                false => bridge.initializing.begin(session),
+            }
+        }
+        Ok(())
+    }
+
+    fn is_early(&self) -> bool {
+        self.bridge.initializing.has(self.session, self.bridge.clock.now())
     }
 
     async fn say(&mut self, message: Value) {
@@ -259,6 +279,7 @@ impl<'a> Carrier<'a> {
             && times < MOST_TIMES
             && asked.at + self.grace <= now
             && !self.has_out(id, asked)
+            && !self.is_early()
     }
 
     fn has_out(&self, id: &TaskId, asked: &Asked) -> bool {
@@ -278,7 +299,9 @@ impl<'a> Carrier<'a> {
             let lapse = asked.delivery.as_ref().filter(|_| asked.is_out(now)).map(|d| d.until);
             ripe.into_iter().chain(lapse).max()
         });
-        renewals.chain(others).min()
+        let early =
+            (self.is_early() && task.open_questions().next().is_some()).then_some(now + LOOK_IF_READY);
+        renewals.chain(others).chain(early).min()
     }
 }
 

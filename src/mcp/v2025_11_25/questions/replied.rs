@@ -190,6 +190,8 @@ async fn answered(
         return Ok(Replied::Late);
     };
     let ask = &asked.question.ask;
+    // An error is no answer, but it is how a client says that there will be none: that is accepted.
+    let is_error = outcome.is_err();
     let answer: Result<Answer, String> = match outcome {
         Ok(result) => params::answer(ask, &result),
         Err(error) => refused(ask, &error),
@@ -204,13 +206,13 @@ async fn answered(
             // It was asked of somebody else, who can still answer.
             Err(AnswerError::Refused(why)) => {
                 tracing::debug!(task = ?of.task, key = of.key, why, "an answer was refused");
-                return Ok(Replied::Late);
+                return Ok(Replied::NotTaken(why));
             }
         },
     };
     tracing::debug!(task = ?of.task, key = of.key, n = of.n, why, "an answer was not taken; the question stays open");
     dealt_with(bridge, of, asked, problem).await?;
-    Ok(Replied::Taken)
+    Ok(if is_error { Replied::Taken } else { Replied::NotTaken(why) })
 }
 
 /// The client has dealt with the message; the question stays open.

@@ -1,0 +1,120 @@
+//! POST of a batch, which sessions of 2025-03-26 may send. Each entry is admitted and counted as a request by itself. The
+//! answers are one JSON array, or, where one of them takes a while, messages of a stream.
+
+use std::sync::Arc;
+
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use parking_lot::Mutex;
+use serde::Deserialize as _;
+use serde_json::Value;
+
+use super::exchange::Exchange;
+use super::refusal::Refusal;
+use super::shares::Share;
+use super::{Http, Result, gate, post};
+use crate::auth::Principal;
+use crate::mcp::feed::Feed;
+use crate::mcp::generation;
+use crate::mcp::jsonrpc::{Id, Message, Request, batch};
+use crate::mcp::outlet::Outlet as _;
+use crate::mcp::room::SMALL;
+use crate::mcp::session::Caller;
+
+/// Answers a batch. Where no session says that it may send one, it is refused as what it is to the other revisions: no message.
+pub(super) async fn post(
+    http: &Arc<Http>,
+    principal: Principal,
+    headers: &HeaderMap,
+    text: &[u8],
+) -> Result<Response> {
+    let refused = || Refusal::malformed(batch::refuse(text));
+    if !headers.contains_key(&gate::SESSION_ID) {
+        return Err(refused());
+    }
+    gate::check_version(headers)?;
+    let session = gate::session(http, &principal, headers).await?;
+    if !session.revision.has_batches() {
+        return Err(refused());
+    }
+    let entries = http.bridge.settings().limits.read_batch(text).map_err(Refusal::malformed)?;
+    let caller = Caller { principal, session: Some(session) };
+    let (mut requests, mut answers) = (Vec::new(), Vec::new());
+    // What is said of entries that want no answer.
+    let mut failure = None;
+    for (n, entry) in entries.into_iter().enumerate() {
+        match entry.map_err(Refusal::malformed) {
+            Ok(Message::Request(request)) => match admit(http, headers, &caller, request).await {
+                Ok((request, share)) => requests.push((n, request, share)),
+                Err(refusal) => answers.push((n, refusal.answer())),
+            },
+            Ok(message) => {
+                if let Err(refusal) = post::unanswered(http, &caller, message).await {
+                    failure.get_or_insert((n, refusal));
+                }
+            }
+            Err(refusal) => answers.push((n, refusal.answer())),
+        }
+    }
+    match failure {
+        Some((_, refusal)) if requests.is_empty() && answers.is_empty() => return Err(refusal),
+        Some((n, refusal)) => answers.push((n, refusal.answer())),
+        None if requests.is_empty() && answers.is_empty() => {
+            return Ok(StatusCode::ACCEPTED.into_response());
+        }
+        None => {}
+    }
+    Ok(Exchange::handle_batch(http, caller, requests, answers).await)
+}
+
+/// Lets a request pass that could be sent by itself in this session.
+async fn admit(
+    http: &Arc<Http>,
+    headers: &HeaderMap,
+    caller: &Caller,
+    mut request: Request,
+) -> Result<(Request, Share)> {
+    if let Some(why) = generation::bars_batch(&request.method, &request.params) {
+        return Err(Refusal::invalid(why).to(Some(request.id)));
+    }
+    post::continue_trace(&mut request.params, headers);
+    let share = post::admit(http, caller, &request).await?;
+    Ok((request, share))
+}
+
+/// What the requests of a batch are answered with, by the place of each in it.
+#[derive(Default)]
+pub(super) struct Answers(Mutex<Option<Vec<(usize, Value)>>>);
+
+impl Answers {
+    /// The answers that are there before any request is handled.
+    pub(super) fn new(answers: Vec<(usize, Value)>) -> Self {
+        Self(Mutex::new(Some(answers)))
+    }
+
+    /// One more. It goes out by itself once the others have been taken.
+    pub(super) async fn give(&self, n: usize, answer: Value, feed: &Feed) {
+        let answer = match &mut *self.0.lock() {
+            Some(answers) => return answers.push((n, answer)),
+            None => answer,
+        };
+        send(answer, feed).await;
+    }
+
+    /// All that are there, in the order of the batch.
+    pub(super) fn take(&self) -> Vec<Value> {
+        let mut answers = self.0.lock().take().unwrap_or_default();
+        answers.sort_by_key(|(n, _)| *n);
+        answers.into_iter().map(|(_, answer)| answer).collect()
+    }
+}
+
+/// Sends an answer on the stream; that there is no room for it, where there is none.
+pub(super) async fn send(mut answer: Value, feed: &Feed) {
+    let bytes = answer.to_string().len();
+    if bytes > SMALL && !feed.room(bytes) {
+        let id = Id::deserialize(&answer["id"]).ok();
+        answer = Refusal::no_room_for_answer().to(id).answer();
+    }
+    feed.send(answer).await;
+}

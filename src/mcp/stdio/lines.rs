@@ -1,0 +1,50 @@
+//! [`Lines`]: the input, line by line.
+
+use std::io;
+
+use tokio::io::{AsyncBufRead, AsyncBufReadExt as _};
+
+/// Lines of the input. One that is too long is skipped.
+pub(super) struct Lines<R> {
+    input: R,
+    line: Vec<u8>,
+    too_long: bool,
+}
+
+/// A line was longer than so many bytes.
+pub(super) struct TooLong(pub(super) usize);
+
+impl<R: AsyncBufRead + Unpin> Lines<R> {
+    pub(super) fn of(input: R) -> Self {
+        Self { input, line: Vec::new(), too_long: false }
+    }
+
+    /// The next line that is not blank, of so many bytes at most; `None` at the end. Dropped before it is done, it
+    /// loses nothing.
+    pub(super) async fn next(&mut self, most: usize) -> io::Result<Option<Result<Vec<u8>, TooLong>>> {
+        loop {
+            let chunk = self.input.fill_buf().await?;
+            let at_end = chunk.is_empty();
+            let newline = chunk.iter().position(|byte| *byte == b'\n');
+            let text = &chunk[..newline.unwrap_or(chunk.len())];
+            self.too_long |= self.line.len() + text.len() > most;
+            if !self.too_long {
+                self.line.extend_from_slice(text);
+            }
+            let used = newline.map_or(chunk.len(), |newline| newline + 1);
+            self.input.consume(used);
+            if newline.is_some() || at_end {
+                let line = std::mem::take(&mut self.line);
+                if std::mem::take(&mut self.too_long) {
+                    return Ok(Some(Err(TooLong(most))));
+                }
+                if !line.trim_ascii().is_empty() {
+                    return Ok(Some(Ok(line)));
+                }
+                if at_end {
+                    return Ok(None);
+                }
+            }
+        }
+    }
+}

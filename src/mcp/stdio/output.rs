@@ -1,0 +1,93 @@
+//! The ways to the client: [`Stdout`] for messages, and [`Reply`] for what a request is answered with.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+use crate::mcp::outlet::{Outlet, Resume};
+
+/// The way to the client: always open, and never to be taken up again.
+#[derive(Clone)]
+pub(super) struct Stdout(pub(super) mpsc::Sender<Vec<u8>>);
+
+impl Stdout {
+    pub(super) async fn line(&self, mut line: Vec<u8>) -> bool {
+        line.push(b'\n');
+        self.0.send(line).await.is_ok()
+    }
+}
+
+#[async_trait]
+impl Outlet for Stdout {
+    async fn send(&self, message: Value) -> bool {
+        self.line(message.to_string().into_bytes()).await
+    }
+
+    fn resumable(&self, _resume: Resume) {}
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    fn gave_way(&self) -> bool {
+        false
+    }
+}
+
+/// Where the answer to a request goes: on a line by itself, or on one with the others of its batch.
+#[derive(Clone)]
+pub(super) enum Reply {
+    Alone,
+    Batch(Arc<Batch>),
+}
+
+impl Reply {
+    /// Writes an answer, or none if its request was cancelled; of a batch, all of them once the last is there.
+    pub(super) async fn give(self, answer: Option<Vec<u8>>, to: &Stdout) {
+        let line = match self {
+            Self::Alone => answer,
+            Self::Batch(batch) => batch.add(answer),
+        };
+        if let Some(line) = line {
+            to.line(line).await;
+        }
+    }
+}
+
+/// The answers to a batch.
+pub(super) struct Batch(Mutex<(usize, Vec<Vec<u8>>)>);
+
+impl Batch {
+    /// So many answers are to come.
+    pub(super) fn of(count: usize) -> Arc<Self> {
+        Arc::new(Self(Mutex::new((count, Vec::new()))))
+    }
+
+    /// One has come, or will not. Returns the array if it was the last; nothing goes out where no request is answered.
+    fn add(&self, answer: Option<Vec<u8>>) -> Option<Vec<u8>> {
+        let mut state = self.0.lock();
+        let (left, answers) = &mut *state;
+        *left -= 1;
+        answers.extend(answer);
+        if *left > 0 || answers.is_empty() {
+            return None;
+        }
+        Some([&b"["[..], &answers.join(&b','), b"]"].concat())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn last_answer_brings_all() {
+        let batch = Batch::of(3);
+        assert_eq!((batch.add(Some(b"1".to_vec())), batch.add(None)), (None, None));
+        assert_eq!(batch.add(Some(b"2".to_vec())), Some(b"[1,2]".to_vec()));
+        assert_eq!(Batch::of(1).add(None), None);
+    }
+}

@@ -1,0 +1,71 @@
+//! A client is asked nothing before it says that it is ready (`notifications/initialized`).
+
+use serde_json::{Value, json};
+use taskbridge_sdk::Answer;
+
+use super::bench::{Client, Server};
+
+fn form() -> Value {
+    json!({"type": "object", "properties": {"name": {"type": "string"}}})
+}
+
+async fn silent(server: &Server) -> Client {
+    server.silent_client("2025-11-25", json!({"elicitation": {}}), None).await
+}
+
+async fn ready(client: &Client) {
+    client.notify("notifications/initialized", json!({})).await;
+}
+
+#[tokio::test]
+async fn nothing_is_asked_before_initialized() {
+    let server = Server::start().await;
+    let client = silent(&server).await;
+    let id = client.start("work", json!({})).await;
+    let job = server.stage.job(1).await;
+    let (mut waiting, mut listening) =
+        (client.open("tasks/result", json!({ "taskId": id })).await, client.listen().await);
+    job.ask("who", "Who?", form());
+    client.until(&id, "input_required").await;
+    // A stream says how a task stands once it has seen to its questions, so that none has gone out before.
+    let told = listening.message().await;
+    assert_eq!(told["params"]["status"], "input_required");
+    // Another session, which is ready, is asked, and gives way to the first one by going away.
+    let other = server.client().await;
+    let mut theirs = other.open("tasks/result", json!({ "taskId": id })).await;
+    assert_eq!(theirs.message().await["method"], "elicitation/create");
+    drop(theirs);
+    ready(&client).await;
+    let question = waiting.message().await;
+    assert_eq!(question["method"], "elicitation/create");
+    assert_eq!(client.reply(&question, json!({"action": "decline"})).await, 202);
+    assert_eq!(job.answered().await, Answer::Decline);
+}
+
+#[tokio::test]
+async fn listening_stream_asks_once_initialized() {
+    let server = Server::start().await;
+    let client = silent(&server).await;
+    let id = client.start("work", json!({})).await;
+    let job = server.stage.job(1).await;
+    let mut listening = client.listen().await;
+    job.ask("who", "Who?", form());
+    assert_eq!(listening.message().await["params"]["status"], "input_required");
+    client.until(&id, "input_required").await;
+    ready(&client).await;
+    assert_eq!(listening.message().await["method"], "elicitation/create");
+}
+
+/// Its client will not say it twice.
+#[tokio::test]
+async fn restart_counts_sessions_as_ready() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let id = client.start("work", json!({})).await;
+    let job = server.stage.job(1).await;
+    let server = server.restart().await;
+    let client = client.at(&server);
+    job.ask("who", "Who?", form());
+    let mut waiting = client.open("tasks/result", json!({ "taskId": id })).await;
+    assert_eq!(waiting.message().await["method"], "elicitation/create");
+}
