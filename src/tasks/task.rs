@@ -2,6 +2,7 @@
 //! that move; nothing here decides.
 
 mod asked;
+mod lifetime;
 
 use std::fmt;
 use std::time::Duration;
@@ -390,34 +391,6 @@ impl Task {
     /// The number of the newest note.
     pub fn last_note(&self) -> Option<u64> {
         self.notes.last().map(|noted| noted.note.n)
-    }
-
-    /// When the task expires. Until it has ended, this is the latest moment that clients are told, and no deadline: see
-    /// [`Self::kept_until`].
-    pub fn expires_at(&self) -> Timestamp {
-        match self.ended_at {
-            Some(ended) => (self.created_at + self.terms.ttl).max(ended + self.terms.keep_result),
-            None => {
-                let latest_end = self.created_at + self.terms.max_wait() + self.terms.max_runtime;
-                (self.created_at + self.terms.ttl).max(latest_end + self.terms.keep_result)
-            }
-        }
-    }
-
-    /// When an open job has run for as long as it may, or would have if it started at the end of its wait.
-    pub fn run_until(&self) -> Timestamp {
-        let accepted = match &self.job {
-            Job::Open { started_at, .. } => *started_at,
-            Job::Pending { .. } | Job::Starting { .. } | Job::Closed { .. } => {
-                self.created_at + self.terms.max_wait()
-            }
-        };
-        accepted + self.terms.max_runtime
-    }
-
-    /// Until when the store keeps the row and its idempotency key: a task that has not ended does not expire.
-    pub fn kept_until(&self) -> Timestamp {
-        if self.has_ended() { self.expires_at() } else { NEVER }
     }
 
     /// One line on where the task stands, for people and models.

@@ -20,7 +20,9 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 
 /** The sets, and how many scenarios each has. */
-const SETS = { '2025-11-25': 30, '2026-07-28': 37, tasks: 10 };
+const SETS = { '2025-11-25': 31, '2026-07-28': 37, tasks: 10 };
+/** Scenarios that the suite runs with a set and does not score: here they must pass all the same. */
+const UNSCORED = { '2025-11-25': ['server-sse-polling'] };
 /** A scenario that holds no test in this version of the suite: its one check says so, and is skipped. */
 const WITHOUT_TEST = 'tasks-status-notifications';
 /** Longer than a server takes to start on a busy machine, in milliseconds. */
@@ -93,7 +95,8 @@ function scenariosOf(set) {
   }
   const yaml = readFileSync(join(suite, 'requirements', `${set}.yaml`), 'utf8');
   const list = /^server:\n((?: {2}- \S+\n)+)/m.exec(yaml)[1];
-  return list.trim().split('\n').map((line) => line.replace('- ', '').trim());
+  const scored = list.trim().split('\n').map((line) => line.replace('- ', '').trim());
+  return [...scored, ...(UNSCORED[set] ?? [])];
 }
 
 /** What the suite found of each scenario, by its name. */

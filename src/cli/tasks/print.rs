@@ -119,7 +119,9 @@ pub(super) fn task(view: &View, now: Timestamp) -> String {
     if let Some(ended) = view.ended_at {
         line("ended", at(ended));
     }
-    line("expires", view.expires_at.to_string());
+    if let Some(expires) = view.expires_at {
+        line("expires", expires.to_string());
+    }
     match view.due_at {
         Some(due) => line("due", format!("{due} ({})", self::due(view, now))),
         None => line("due", "nothing is owed".to_owned()),

@@ -29,8 +29,9 @@ pub(super) struct View {
     pub(super) changed_at: Timestamp,
     #[serde(serialize_with = "maybe")]
     pub(super) ended_at: Option<Timestamp>,
-    #[serde(serialize_with = "moment")]
-    pub(super) expires_at: Timestamp,
+    /// `None` until the task has ended.
+    #[serde(serialize_with = "maybe")]
+    pub(super) expires_at: Option<Timestamp>,
     #[serde(serialize_with = "maybe")]
     pub(super) due_at: Option<Timestamp>,
     pub(super) message: Option<String>,
@@ -177,7 +178,7 @@ impl View {
             created_at: task.created_at,
             changed_at: task.changed_at,
             ended_at: task.ended_at,
-            expires_at: task.expires_at(),
+            expires_at: task.ended_at.map(|_| task.kept_until()),
             due_at: task.due_at,
             message: task.message.clone(),
             progress: task.progress,

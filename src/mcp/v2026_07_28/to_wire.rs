@@ -75,7 +75,7 @@ pub(super) fn task<'a>(bridge: &Bridge, view: &'a View, client: Abilities) -> wi
         status_message: message,
         created_at: task.created_at.to_string(),
         last_updated_at: task.changed_at.to_string(),
-        ttl_ms: millis(task.expires_at().since(task.created_at)),
+        ttl_ms: millis(task.expires_at(bridge.clock.now()).since(task.created_at)),
         poll_interval_ms: millis(view.poll_interval),
     }
 }

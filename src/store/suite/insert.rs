@@ -38,7 +38,7 @@ pub async fn an_idempotency_key_stands_for_its_row(bench: &Bench) {
 pub async fn a_key_is_free_again_when_its_row_has_expired(bench: &Bench) {
     let insert = || bench.store.insert(NewTask { once: once("alice", "k", "d"), ..new(bench.closed_task()) });
     let Ok(Inserted::Created(first)) = insert().await else { panic!("not created") };
-    bench.clock.advance(first.expires_at().since(first.created_at));
+    bench.clock.advance(first.kept_until().since(first.created_at));
     let Ok(Inserted::Created(second)) = insert().await else { panic!("an expired row was found") };
     bench.store.purge(bench.clock.now(), 10).await.expect("the first row is purged");
     let Ok(Inserted::Existing { task, .. }) = insert().await else {

@@ -41,7 +41,7 @@ pub async fn a_row_is_found_by_its_owner_only_and_until_it_expires(bench: &Bench
     assert_eq!(get(&task.id, Some(&bob)).await, None);
     assert_eq!(get(&bench.task().id, Some(&alice)).await, None);
     assert_eq!(get(&TaskId::from_wire("' OR 1 = 1 --"), Some(&alice)).await, None);
-    bench.clock.advance(task.expires_at().since(bench.clock.now()) - Duration::from_millis(1));
+    bench.clock.advance(task.kept_until().since(bench.clock.now()) - Duration::from_millis(1));
     assert_eq!(get(&task.id, Some(&alice)).await, Some(task.clone()));
     bench.clock.advance(Duration::from_millis(1));
     assert_eq!(get(&task.id, Some(&alice)).await, None);
@@ -59,7 +59,7 @@ pub async fn a_list_has_an_owners_rows_newest_first(bench: &Bench) {
     let newer = bench.add(bench.task()).await;
     assert_eq!(list(10).await, [newer.clone(), older.clone(), expires.clone()]);
     assert_eq!(list(2).await, [newer.clone(), older.clone()]);
-    bench.clock.advance(expires.expires_at().since(bench.clock.now()));
+    bench.clock.advance(expires.kept_until().since(bench.clock.now()));
     assert_eq!(list(10).await, [newer, older], "an expired row is not listed");
 }
 

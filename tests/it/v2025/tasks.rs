@@ -1,6 +1,6 @@
 //! Tasks: how they begin, are polled, listed, waited for and cancelled.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use taskbridge_sdk::{JobState, Observation};
@@ -106,7 +106,7 @@ async fn the_ttl_is_a_whole_number_within_bounds_and_ends_the_task() {
 }
 
 #[tokio::test]
-async fn while_a_job_runs_its_task_outlives_the_ttl() {
+async fn created_task_has_requested_ttl() {
     let server = Server::with(
         r#"
         [auth]
@@ -124,7 +124,44 @@ async fn while_a_job_runs_its_task_outlives_the_ttl() {
     let client = server.client().await;
     let params = json!({"name": "short", "task": {"ttl": 60_000}});
     let created = client.get("tools/call", params).await;
-    assert_eq!(created["task"]["ttl"], 1_260_000, "max_wait, max_runtime and keep_result");
+    assert_eq!(created["task"]["ttl"], 60_000, "as requested");
+}
+
+/// The expiry moves while the job runs, and what was announced last holds after the end.
+#[tokio::test]
+async fn running_task_extends_its_ttl() {
+    let server = Server::with(
+        r#"
+        [auth]
+        single_user = true
+        [lifetime]
+        min_ttl = "1s"
+        keep_result = "1s"
+        [tools.short]
+        backend = "stage"
+        target = {}
+        input_schema = { type = "object" }
+        "#,
+    )
+    .await;
+    let client = server.client().await;
+    let params = json!({"name": "short", "task": {"ttl": 1000}});
+    let created = client.get("tools/call", params).await["task"].clone();
+    assert_eq!(created["ttl"], 1000);
+    let id = created["taskId"].as_str().unwrap();
+    let (began, mut last) = (Instant::now(), 1000);
+    while began.elapsed() < Duration::from_millis(2500) {
+        let ttl = client.task(id).await["ttl"].as_u64().unwrap();
+        let age = u64::try_from(began.elapsed().as_millis()).unwrap();
+        assert!(ttl >= last && ttl > age.saturating_sub(100), "{ttl} at {age} after {last}");
+        last = ttl;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert!(last > 2500 && last < 10_000, "{last}");
+    server.stage.job(1).await.succeed("done");
+    let kept = client.until(id, "completed").await["ttl"].as_u64().unwrap();
+    assert!(kept >= last, "{kept} after {last}");
+    assert_eq!(client.task(id).await["ttl"], kept, "it stands from the end on");
 }
 
 #[tokio::test]
