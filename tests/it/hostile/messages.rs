@@ -123,3 +123,31 @@ async fn a_lifetime_beyond_the_bounds_is_cut_to_them() {
         }
     }
 }
+
+/// A description of every mistake in every branch would take gigabytes, and then the process.
+#[tokio::test]
+async fn recursive_schema_error_is_bounded() {
+    let form = |required: &str, more: &str| {
+        let of = r##"{ type = "array", items = { "$ref" = "#/$defs/filter" } }"##;
+        format!(
+            r#"{{ type = "object", required = ["{required}"], properties = {{ and = {of}, or = {of}{more} }} }}"#
+        )
+    };
+    let forms =
+        [form("and", ""), form("or", ""), form("field", ", field = { type = \"string\" }")].join(", ");
+    let schema = format!(
+        r##"{{ type = "object", properties = {{ filter = {{ "$ref" = "#/$defs/filter" }} }}, "$defs" = {{ filter = {{ oneOf = [{forms}, {forms}] }} }} }}"##
+    );
+    let app = TestApp::start(&format!(
+        "[backends.sim]\nkind = \"sim\"\n[tools.find]\nbackend = \"sim\"\ntarget = {{}}\ninput_schema = {schema}\n"
+    ));
+    let client = Client::open(app.server.url()).await.unwrap();
+    for depth in [14, 16, 28] {
+        let filter = (0..depth).fold(json!({"field": 1}), |inner, _| json!({"and": [inner]}));
+        let refused = format!("{:?}", client.call("find", json!({ "filter": filter })).await.unwrap_err());
+        assert!(refused.contains("-32602"), "{depth}: {refused}");
+        assert!(refused.len() < 4_000, "{depth}: {} bytes", refused.len());
+    }
+    let peak = app.server.peak_memory_kib();
+    assert!(peak < 200 * 1024, "{peak} KiB");
+}

@@ -94,8 +94,18 @@ impl Server {
 
     /// The memory that it holds now, in KiB.
     pub(crate) fn memory_kib(&self) -> u64 {
+        self.status("VmRSS:")
+    }
+
+    /// The most that it has held at once, in KiB.
+    pub(crate) fn peak_memory_kib(&self) -> u64 {
+        self.status("VmHWM:")
+    }
+
+    /// A field in KiB of proc_pid_status(5).
+    fn status(&self, field: &str) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix(field)).unwrap();
         line.trim().trim_end_matches(" kB").parse().unwrap()
     }
 
