@@ -225,6 +225,7 @@ fn serve(registry: &Registry, options: Serve) -> Result<(), String> {
         let stop = Shutdown::default();
         let signals = shutdown::listen(stop.clone()).map_err(|error| error.to_string())?;
         let hangups = Hangups::listen(&stop).map_err(|error| error.to_string())?;
+        shutdown::outlive_file_limits().map_err(|error| error.to_string())?;
         let serving = async {
             if options.stdio {
                 over_stdio(config, origin, hangups, &stop).await

@@ -1,5 +1,5 @@
 //! What the server is told by signals: SIGTERM or SIGINT once to stop in order, twice to leave at once; SIGHUP to read its
-//! config again, or to stop in order if that is how its terminal went away.
+//! config again, or to stop in order if that is how its terminal went away. SIGXFSZ says nothing.
 
 use std::io::IsTerminal as _;
 
@@ -29,6 +29,16 @@ pub(crate) fn listen(stop: Shutdown) -> std::io::Result<impl Future<Output = ()>
         next(&mut terminate, &mut interrupt).await;
         stop.at_once.cancel();
     })
+}
+
+/// Has a write beyond the limit on file sizes (`RLIMIT_FSIZE`) fail like one to a full disk; without that, its signal would
+/// end the process. Programs that are started from here get the signal as ever.
+///
+/// # Errors
+/// If the system gives no signals.
+pub(crate) fn outlive_file_limits() -> std::io::Result<()> {
+    // Whoever listened once has it for good: nobody needs to hear of it.
+    signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw())).map(drop)
 }
 
 /// SIGHUP.

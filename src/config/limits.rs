@@ -24,7 +24,8 @@ const FLATTEST: usize = 8;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
-    /// Connections at once. Further ones wait.
+    /// Connections at once, if the descriptor limit (`RLIMIT_NOFILE`) allows as many. The oldest idle one is closed for a new one;
+    /// while none is idle, further ones wait.
     pub max_connections: NonZeroUsize,
     /// Connections of one address at once (of IPv6: of one network, /64); further ones are closed. Without this it is 512,
     /// but for this machine's own addresses, where a proxy may run, and for `trusted_proxies`: those are not counted. A number
@@ -55,7 +56,8 @@ pub struct Limits {
     /// The fewest bytes in a second that a client may take of what waits to be sent to it, on average, once it has been behind
     /// for as long as `stalled_for`.
     pub min_answer_bytes_per_second: NonZeroU64,
-    /// The largest head of a request (its first line and its headers), in bytes.
+    /// The largest head of a request (its first line and its headers), in bytes. A connection is closed behind one of more than
+    /// 8 KiB.
     pub max_head_bytes: NonZeroUsize,
     /// The most headers of a request.
     pub max_headers: NonZeroUsize,

@@ -122,8 +122,8 @@ async fn deleted_log_is_noticed_when_idle() {
 async fn full_disk_is_down_until_space() {
     use rustix::process::{Resource, Rlimit, prlimit};
     let place = Place::new(&format!("{BASICS}{AWAY}"));
-    // Files that cannot grow beyond 512 KiB. The signal that would end the process is ignored, and stays so across exec.
-    let app = TestApp { server: place.serve_under("trap '' XFSZ; ulimit -S -f 1024"), place };
+    // Files that cannot grow beyond 512 KiB. Each write beyond it raises SIGXFSZ.
+    let app = TestApp { server: place.serve_under("ulimit -S -f 1024"), place };
     let client = app.client().await;
     let mut calls = 0;
     while client.start("far", json!({})).await.is_ok() {

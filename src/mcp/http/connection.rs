@@ -21,9 +21,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::entrance::{Entrance, Rules};
 use super::form;
+use super::idle::IdleConnections;
 use super::lasting::{Events, Takeover, pour};
 use super::limits::ConnectionLimits;
 use super::patience::{Answer, Heads, Paced, Patient};
+use super::scan::{Findings, HeadScanner, LargeHeads};
 use super::socket::Socket;
 use super::tls::Tls;
 use crate::auth::Peer;
@@ -43,6 +45,9 @@ pub(super) struct Connection {
     pub(super) entrance: Arc<Entrance>,
     pub(super) router: Router,
     pub(super) shutdown: CancellationToken,
+    /// Among which it is while no request is in hand.
+    pub(super) idle: IdleConnections,
+    pub(super) large_heads: LargeHeads,
 }
 
 impl Connection {
@@ -50,15 +55,17 @@ impl Connection {
     pub(super) async fn serve(mut self, socket: TcpStream) {
         // Without this, an event can wait for the acknowledgement of the one before.
         let _ = socket.set_nodelay(true);
-        let heads = Heads::begin();
+        let heads = Heads::begin(&self.idle);
         let socket = match self.rules.tls.clone() {
             None => Socket::Plain(Patient::new(socket, &self.rules.limits, heads.clone())),
             Some(tls) => {
                 let within = self.rules.limits.handshake_within;
-                let Ok(Some(socket)) = timeout(within, Box::pin(self.secure(&tls, socket, &heads))).await
-                else {
-                    return;
+                let evicted = heads.evicted();
+                let secured = tokio::select! {
+                    secured = timeout(within, Box::pin(self.secure(&tls, socket, &heads))) => secured,
+                    () = evicted.cancelled() => return,
                 };
+                let Ok(Some(socket)) = secured else { return };
                 heads.secured();
                 socket
             }
@@ -66,12 +73,15 @@ impl Connection {
         let (peer, rules, entrance) =
             (self.peer.clone(), Arc::clone(&self.rules), Arc::clone(&self.entrance));
         // In a box, so that a stream that lasts does not keep the room that the requests before it took.
-        let ended = match Box::pin(self.requests(socket, heads)).await {
+        let ended = match Box::pin(self.requests(socket, heads.clone())).await {
             Ok(None) => return,
-            Ok(Some((socket, events))) => tokio::select! {
-                poured = pour(socket, events) => poured.map_err(|error| error.to_string()),
-                () = entrance.parts_with(&peer, &rules) => return,
-            },
+            Ok(Some((socket, events))) => {
+                heads.set_busy();
+                tokio::select! {
+                    poured = pour(socket, events) => poured.map_err(|error| error.to_string()),
+                    () = entrance.parts_with(&peer, &rules) => return,
+                }
+            }
             Err(error) => Err(error.to_string()),
         };
         if let Err(error) = ended {
@@ -99,16 +109,19 @@ impl Connection {
 
     /// Answers requests until the connection closes, or becomes a stream that lasts.
     async fn requests(self, socket: Socket, heads: Heads) -> hyper::Result<Option<(Socket, Events)>> {
-        let Self { peer, rules, entrance, router, shutdown } = self;
-        let takeover = Takeover::default();
+        let Self { peer, rules, entrance, router, shutdown, large_heads, .. } = self;
+        let (takeover, findings, evicted) =
+            (Takeover::default(), Arc::<Findings>::default(), heads.evicted());
         let service = {
             let (router, takeover) = (TowerToHyperService::new(router), takeover.clone());
             let (heads, rules, peer) = (heads.clone(), Arc::clone(&rules), peer.clone());
+            let findings = Arc::clone(&findings);
             service_fn(move |mut request: hyper::Request<Incoming>| {
                 let peer = from(&peer, &rules, request.headers());
                 request.extensions_mut().insert(peer);
                 let (version, takeover, in_hand) = (request.version(), takeover.clone(), heads.in_hand());
-                let (refused, last) = (form::refused(&request, &rules.limits), form::is_last(&request));
+                let refused = form::refused(&request, &rules.limits, findings.next_has_bare_lf());
+                let last = form::is_last(&request) || findings.is_last();
                 let request = request.map(|body| Paced::new(body, &rules.limits));
                 let answer = refused.is_none().then(|| router.call(request));
                 async move {
@@ -124,12 +137,14 @@ impl Connection {
                 }
             })
         };
-        let socket = TokioIo::new(takeover.watch(socket));
+        let scanner = HeadScanner::new(findings, &large_heads, rules.limits.head_bytes);
+        let socket = TokioIo::new(takeover.watch(socket, scanner));
         let mut connection = builder(&rules.limits).serve_connection(socket, service);
         let mut stops = std::pin::pin!(async {
             tokio::select! {
                 () = shutdown.cancelled() => {}
                 () = entrance.parts_with(&peer, &rules) => {}
+                () = evicted.cancelled() => {}
             }
         });
         let mut stopping = false;
@@ -146,6 +161,10 @@ impl Connection {
                 return Poll::Ready(Ok(Some(events)));
             }
             if let Some(since) = heads.since() {
+                // The HTTP library waits for a head that has not come whole.
+                if evicted.is_cancelled() {
+                    return Poll::Ready(Ok(None));
+                }
                 let until = since + rules.limits.head_within;
                 if late.deadline() != until {
                     late.as_mut().reset(until);

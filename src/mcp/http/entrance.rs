@@ -16,6 +16,9 @@ use crate::mcp::origin::Doors;
 /// How long is waited at most before the clock is looked at again: it can be set.
 const LONGEST: Duration = Duration::from_secs(60);
 
+/// Connections at once to a page beside the endpoint. They come out of the descriptors that the endpoint leaves in reserve.
+const PAGE_CONNECTIONS: usize = 8;
+
 /// Who is let in, and from where.
 #[derive(Clone, Debug)]
 pub struct Rules {
@@ -32,11 +35,12 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// What goes for a page beside the endpoint: nobody is asked who they are, connections are not secured, and the limits are
-    /// those of every config.
+    /// What goes for a page beside the endpoint: nobody is asked who they are, connections are not secured, and there are few of
+    /// them; the other limits are those of every config.
     pub fn plain() -> Self {
         let auth = Authenticator::None { single_user: false };
-        let (doors, limits, proxies) = Default::default();
+        let limits = ConnectionLimits { connections: PAGE_CONNECTIONS, ..ConnectionLimits::default() };
+        let (doors, proxies) = Default::default();
         Self { auth, doors, limits, tls: None, proxies }
     }
 

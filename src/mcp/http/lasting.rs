@@ -8,7 +8,7 @@ use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, Version, header};
@@ -16,6 +16,8 @@ use axum::response::Response;
 use futures_util::stream::{self, BoxStream, StreamExt as _};
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
+
+use super::scan::HeadScanner;
 
 /// What a stream still has to say.
 pub(super) type Events = BoxStream<'static, Bytes>;
@@ -63,16 +65,17 @@ impl Takeover {
         head_is_out.then(|| self.events.lock().take()).flatten()
     }
 
-    /// A socket that notes what was written.
-    pub(super) fn watch<S>(&self, socket: S) -> Watched<S> {
-        Watched { socket, written: Arc::clone(&self.written) }
+    /// A socket that notes what was written, and has what comes scanned.
+    pub(super) fn watch<S>(&self, socket: S, scanner: HeadScanner) -> Watched<S> {
+        Watched { socket, written: Arc::clone(&self.written), scanner }
     }
 }
 
-/// A socket that notes whether all that was to be written has been.
+/// A socket that notes whether all that was to be written has been, and has what comes scanned.
 pub(super) struct Watched<S> {
     socket: S,
     written: Arc<AtomicBool>,
+    scanner: HeadScanner,
 }
 
 impl<S> Watched<S> {
@@ -93,7 +96,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
         context: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_read(context, into)
+        ready!(self.scanner.poll_ready(context));
+        let before = into.filled().len();
+        let read = Pin::new(&mut self.socket).poll_read(context, into);
+        self.scanner.scan(&into.filled()[before..]);
+        read
     }
 }
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 /// What a connection may take.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectionLimits {
-    /// Connections in all. Further ones wait to be accepted.
+    /// Connections in all, if the descriptor limit allows as many. Further ones wait, until one is closed or the oldest idle
+    /// one can be closed for them.
     pub connections: usize,
     /// Connections of one address, if they are counted; see [`PerAddress`].
     pub per_address: PerAddress,

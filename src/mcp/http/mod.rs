@@ -4,6 +4,7 @@
 
 mod batch;
 mod body;
+mod capacity;
 mod connection;
 mod elsewhere;
 mod entrance;
@@ -12,12 +13,14 @@ mod form;
 mod forwarded;
 mod gate;
 mod get;
+mod idle;
 mod lasting;
 mod limits;
 mod pace;
 mod patience;
 mod post;
 mod refusal;
+mod scan;
 mod seats;
 mod serve;
 mod shares;

@@ -14,7 +14,9 @@ use hyper::body::{Body, Frame, SizeHint};
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
+use tokio_util::sync::CancellationToken;
 
+use super::idle::{IdleConnections, IdleState};
 use super::limits::ConnectionLimits;
 
 /// How long a body may take to get going before its rate counts.
@@ -124,9 +126,14 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
     }
 }
 
-/// How long the head of a request has been on its way. Cheap to clone.
+/// How long the head of a request has been on its way, and whether the connection is idle. Cheap to clone.
 #[derive(Clone)]
-pub(super) struct Heads(Arc<Mutex<Awaited>>);
+pub(super) struct Heads(Arc<Mutex<Progress>>);
+
+struct Progress {
+    awaited: Awaited,
+    idle: IdleState,
+}
 
 #[derive(Clone, Copy)]
 enum Awaited {
@@ -140,32 +147,45 @@ enum Awaited {
 
 impl Heads {
     /// A connection has begun.
-    pub(super) fn begin() -> Self {
-        Self(Arc::new(Mutex::new(Awaited::Head { since: Instant::now() })))
+    pub(super) fn begin(among: &IdleConnections) -> Self {
+        let awaited = Awaited::Head { since: Instant::now() };
+        Self(Arc::new(Mutex::new(Progress { awaited, idle: among.join() })))
     }
 
     /// The connection is secured: the first head is awaited from now on.
     pub(super) fn secured(&self) {
-        *self.0.lock() = Awaited::Head { since: Instant::now() };
+        self.0.lock().awaited = Awaited::Head { since: Instant::now() };
     }
 
     /// Bytes came.
     fn came(&self) {
-        let mut awaited = self.0.lock();
-        if matches!(*awaited, Awaited::Nothing) {
-            *awaited = Awaited::Head { since: Instant::now() };
+        let mut progress = self.0.lock();
+        if matches!(progress.awaited, Awaited::Nothing) {
+            progress.awaited = Awaited::Head { since: Instant::now() };
         }
     }
 
     /// A head came whole. What this gives is kept for as long as the request is in hand.
     pub(super) fn in_hand(&self) -> InHand {
-        *self.0.lock() = Awaited::InHand;
+        self.set_busy();
         InHand(self.clone())
+    }
+
+    /// A request is in hand, or what is left of the connection is its answer.
+    pub(super) fn set_busy(&self) {
+        let mut progress = self.0.lock();
+        progress.awaited = Awaited::InHand;
+        progress.idle.set_busy();
+    }
+
+    /// Cancelled once the connection is to be closed for another.
+    pub(super) fn evicted(&self) -> CancellationToken {
+        self.0.lock().idle.evicted().clone()
     }
 
     /// Since when a head is on its way.
     pub(super) fn since(&self) -> Option<Instant> {
-        match *self.0.lock() {
+        match self.0.lock().awaited {
             Awaited::Head { since } => Some(since),
             Awaited::Nothing | Awaited::InHand => None,
         }
@@ -177,7 +197,9 @@ pub(super) struct InHand(Heads);
 
 impl Drop for InHand {
     fn drop(&mut self) {
-        *self.0.0.lock() = Awaited::Nothing;
+        let mut progress = self.0.0.lock();
+        progress.awaited = Awaited::Nothing;
+        progress.idle.set_idle();
     }
 }
 
@@ -336,7 +358,7 @@ mod tests {
     /// How long a client is written to that takes 16 bytes at a time, and whether it got all of it.
     async fn takes(every: Duration, bytes: usize, limits: &ConnectionLimits) -> (Duration, bool) {
         let (near, mut far) = tokio::io::duplex(16);
-        let mut patient = Patient::new(near, limits, Heads::begin());
+        let mut patient = Patient::new(near, limits, Heads::begin(&IdleConnections::default()));
         let taking = async {
             let mut beat = interval(every);
             loop {
@@ -364,7 +386,7 @@ mod tests {
         let patience = Duration::from_secs(5);
         let limits = ConnectionLimits { stalled_for: patience, answer_rate: 100, ..Default::default() };
         let (near, far) = tokio::io::duplex(16);
-        let mut patient = Patient::new(near, &limits, Heads::begin());
+        let mut patient = Patient::new(near, &limits, Heads::begin(&IdleConnections::default()));
         let began = Instant::now();
         let error = patient.write_all(&[0; 64]).await.unwrap_err();
         assert_eq!((error.kind(), began.elapsed()), (io::ErrorKind::TimedOut, patience));
@@ -383,7 +405,7 @@ mod tests {
     async fn a_client_that_has_taken_all_owes_nothing_for_what_comes_later() {
         let limits = ConnectionLimits { stalled_for: Duration::from_secs(5), ..Default::default() };
         let (near, mut far) = tokio::io::duplex(16);
-        let mut patient = Patient::new(near, &limits, Heads::begin());
+        let mut patient = Patient::new(near, &limits, Heads::begin(&IdleConnections::default()));
         for _ in 0..10 {
             let writing = async {
                 patient.write_all(&[0; 32]).await?;
@@ -402,7 +424,7 @@ mod tests {
     async fn a_stream_that_lasts_ends_for_a_client_that_takes_nothing() {
         let (near, _far) = tokio::io::duplex(16);
         let limits = ConnectionLimits { stalled_for: Duration::from_secs(5), ..Default::default() };
-        let patient = Patient::new(near, &limits, Heads::begin());
+        let patient = Patient::new(near, &limits, Heads::begin(&IdleConnections::default()));
         let endless = futures_util::stream::repeat(bytes::Bytes::from_static(b": still here\n\n")).boxed();
         let poured = timeout(Duration::from_secs(60), super::super::lasting::pour(patient, endless)).await;
         assert_eq!(poured.expect("it ends").unwrap_err().kind(), io::ErrorKind::TimedOut);
@@ -410,7 +432,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_head_is_awaited_from_its_first_byte_on_and_not_while_a_request_is_in_hand() {
-        let heads = Heads::begin();
+        let heads = Heads::begin(&IdleConnections::default());
         let begun = Instant::now();
         assert_eq!(heads.since(), Some(begun), "the first head has to come");
         let first = heads.in_hand();

@@ -10,13 +10,19 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::capacity::Capacity;
 use super::connection::Connection;
 use super::entrance::Entrance;
+use super::idle::IdleConnections;
+use super::scan::LargeHeads;
 use super::seats::Seats;
 use crate::auth::Peer;
 
 /// How long to wait when the system gives no more connections (out of file descriptors, as a rule).
 const BREATH: Duration = Duration::from_millis(200);
+
+/// Connections beyond the limit that there may be while others are closed for them.
+const CLOSING: usize = 4;
 
 /// Serves a router until `shutdown` is cancelled; then no connection is accepted any more, requests in hand are
 /// answered, and it returns once all of that is done. Dropped, it cuts what is still open.
@@ -27,13 +33,21 @@ pub async fn serve(
     shutdown: CancellationToken,
 ) {
     // The connections belong to this set: none outlives this function.
-    let (mut connections, seats) = (JoinSet::new(), Seats::default());
+    let (mut connections, seats, mut capacity) = (JoinSet::new(), Seats::default(), Capacity::of_process());
+    let (idle, large_heads) = (IdleConnections::default(), LargeHeads::default());
     loop {
-        let full = connections.len() >= entrance.rules().limits.connections;
+        let most = capacity.fit(entrance.rules().limits.connections);
+        let full = connections.len() >= most;
+        let next = async {
+            if full {
+                idle.evictable().await;
+            }
+            listener.accept().await
+        };
         tokio::select! {
             () = shutdown.cancelled() => break,
             Some(_) = connections.join_next() => {}
-            accepted = listener.accept(), if !full => match accepted {
+            accepted = next, if connections.len() < most.saturating_add(CLOSING) => match accepted {
                 Ok((socket, address)) => {
                     let rules = entrance.rules();
                     // Those of a proxy are many callers'.
@@ -43,15 +57,19 @@ pub async fn serve(
                     if let Some(None) = seat {
                         continue;
                     }
+                    if full {
+                        idle.evict_oldest();
+                    }
                     let peer = Peer { address: Some(address), certificate: None };
                     let (entrance, router, shutdown) = (Arc::clone(&entrance), router.clone(), shutdown.clone());
-                    let connection = Connection { peer, rules, entrance, router, shutdown };
+                    let (idle, large_heads) = (idle.clone(), large_heads.clone());
+                    let connection = Connection { peer, rules, entrance, router, shutdown, idle, large_heads };
                     connections.spawn(async move {
                         connection.serve(socket).await;
                         drop(seat);
                     });
                 }
-                Err(error) => unaccepted(&error).await,
+                Err(error) => unaccepted(&error, &idle).await,
             },
         }
     }
@@ -59,10 +77,12 @@ pub async fn serve(
     while connections.join_next().await.is_some() {}
 }
 
-async fn unaccepted(error: &io::Error) {
+async fn unaccepted(error: &io::Error, idle: &IdleConnections) {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     if !matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset) {
         tracing::warn!(%error, "no connection can be accepted; trying again");
+        // What else is open may have taken the descriptors that were reserved for it, and more.
+        idle.evict_oldest();
         tokio::time::sleep(BREATH).await;
     }
 }

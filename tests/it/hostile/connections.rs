@@ -1,12 +1,14 @@
 //! Many connections: what is served all the same, and what is turned away.
 
 use std::net::Ipv4Addr;
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use serde_json::json;
+use tokio::io::AsyncReadExt as _;
 
-use super::raw::Raw;
-use crate::support::{Client, TestApp, raise_file_limit};
+use super::raw::{LIST, Raw, post};
+use crate::support::{BASICS, Client, Place, TestApp, raise_file_limit};
 
 const HERE: Ipv4Addr = Ipv4Addr::LOCALHOST;
 const ELSEWHERE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
@@ -53,6 +55,66 @@ async fn a_thousand_connections_that_say_nothing_hold_up_nobody() {
     let task = client.start("job", json!({})).await.unwrap();
     client.result(&task).await.unwrap();
     // And none of them is kept.
+    assert!(
+        join_all(crowd.into_iter().map(Raw::closes_without_a_word)).await.into_iter().all(|closed| closed)
+    );
+}
+
+/// More idle connections than descriptors: the oldest make room, and what the store needs is left.
+#[tokio::test]
+async fn idle_connections_fit_the_descriptor_limit() {
+    let place = Place::new(&format!(
+        "{BASICS}[limits]\nhead_within = \"10m\"\nidle_for = \"10m\"\n[backends.sim]\nkind = \"sim\"\n[tools.job]\n\
+         backend = \"sim\"\ntarget = {{}}\n"
+    ));
+    let app = TestApp { server: place.serve_under("ulimit -n 64"), place };
+    let url = app.server.url();
+    let crowd = join_all((0..150).map(|_| Raw::open(url))).await;
+    assert_eq!(Raw::open(url).await.post(LIST).await.status, 200);
+    let client = Client::open(url).await.unwrap();
+    let task = client.start("job", json!({})).await.unwrap();
+    client.result(&task).await.unwrap();
+    drop(crowd);
+    let log = std::fs::read_to_string(app.place.path("server.log")).unwrap();
+    assert!(log.contains("max_connections in [limits]") && log.contains("RLIMIT_NOFILE"), "{log}");
+}
+
+/// A stream is not idle.
+#[tokio::test]
+async fn oldest_idle_connection_makes_room() {
+    let app = TestApp::start("[limits]\nmax_connections = 2");
+    let url = app.server.url();
+    let mut listening = Raw::open(url).await;
+    let listen = LIST.replace("tools/list", "subscriptions/listen");
+    let listen = listen.replace("\"params\":{", "\"params\":{\"notifications\":{\"toolsListChanged\":true},");
+    listening.send(post(&listen)).await;
+    assert!(listening.head().await.starts_with("HTTP/1.1 200 "));
+    let mut idle = Raw::open(url).await;
+    assert_eq!(idle.get("/healthz").await.unwrap().status, 200);
+    assert_eq!(Raw::open(url).await.get("/healthz").await.unwrap().status, 200);
+    assert!(idle.closes_without_a_word().await);
+    let mut some = [0];
+    let more = tokio::time::timeout(Duration::from_secs(1), listening.stream.read(&mut some)).await;
+    assert!(!matches!(more, Ok(Ok(0) | Err(_))), "the stream goes on: {more:?}");
+}
+
+/// Large heads share a budget, and a connection that had one is not kept.
+#[tokio::test]
+async fn large_heads_give_memory_back() {
+    raise_file_limit();
+    let app = TestApp::start("");
+    let before = app.server.memory_kib();
+    let head = format!("GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-A: {}\r\n\r\n", "a".repeat(60_000));
+    let (url, head) = (app.server.url(), &head);
+    let crowd = join_all((0..2_000).map(|_| async move {
+        let mut raw = Raw::open(url).await;
+        raw.send(head).await;
+        assert_eq!(raw.answer().await.unwrap().status, 200);
+        raw
+    }));
+    let crowd = crowd.await;
+    let kept = app.server.memory_kib().saturating_sub(before);
+    assert!(kept < 96 * 1024, "{kept} KiB are kept");
     assert!(
         join_all(crowd.into_iter().map(Raw::closes_without_a_word)).await.into_iter().all(|closed| closed)
     );

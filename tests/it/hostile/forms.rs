@@ -113,6 +113,61 @@ async fn nothing_is_asked_behind_a_body_whose_end_could_be_elsewhere() {
 }
 
 #[tokio::test]
+async fn coding_other_than_chunked_is_refused() {
+    let app = TestApp::start(CONFIG);
+    let body = format!("{:x}\r\n{LIST}\r\n0\r\n\r\n", LIST.len());
+    for (expected, coding) in [
+        (200, "Transfer-Encoding: Chunked"),
+        (400, "Transfer-Encoding: gzip, chunked"),
+        (400, "Transfer-Encoding: chunked, chunked"),
+        (400, "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked"),
+        (400, "Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked"),
+    ] {
+        let head = post("").replacen("Content-Length: 0", coding, 1);
+        assert_eq!(status(&app, format!("{head}{body}").as_bytes()).await, expected, "{coding}");
+    }
+}
+
+#[tokio::test]
+async fn two_origins_are_refused() {
+    let app = TestApp::start(CONFIG);
+    let with = |origins: &str| {
+        post(LIST).replacen("Host: localhost\r\n", &format!("Host: localhost\r\n{origins}"), 1)
+    };
+    let (ours, foreign) = ("Origin: http://localhost\r\n", "Origin: http://evil.example\r\n");
+    for (expected, origins) in [
+        (200, ours.to_owned()),
+        (400, format!("{ours}{foreign}")),
+        (400, format!("{foreign}{ours}")),
+        (400, format!("{ours}{ours}")),
+    ] {
+        assert_eq!(status(&app, with(&origins).as_bytes()).await, expected, "{origins}");
+    }
+}
+
+#[tokio::test]
+async fn bare_lf_in_head_is_refused() {
+    let app = TestApp::start(CONFIG);
+    let (head, body) = post(LIST).split_once("\r\n\r\n").map(|(h, b)| (h.to_owned(), b.to_owned())).unwrap();
+    for (what, head) in [
+        ("everywhere", format!("{}\n\n", head.replace("\r\n", "\n"))),
+        ("behind the first line", format!("{}\r\n\r\n", head.replacen("\r\n", "\n", 1))),
+        ("behind the last header", format!("{head}\n\r\n")),
+        ("at the end", format!("{head}\r\n\n")),
+        ("before the first line", format!("\n{head}\r\n\r\n")),
+    ] {
+        assert_eq!(status(&app, format!("{head}{body}").as_bytes()).await, 400, "{what}");
+    }
+    // Bodies have the line ends that they have, and requests before one with a bare LF are answered.
+    let spaced = post(&LIST.replacen('{', "{\n\n\r\n", 1));
+    let mut raw = Raw::open(app.server.url()).await;
+    raw.send(format!("{spaced}{spaced}GET /healthz HTTP/1.1\nHost: localhost\n\n")).await;
+    let said = raw.closed().await;
+    let statuses: Vec<&str> = said.match_indices("HTTP/1.1 ").map(|(at, _)| &said[at + 9..at + 12]).collect();
+    assert_eq!(statuses, ["200", "200", "400"], "{said}");
+}
+
+#[tokio::test]
 async fn chunks_that_are_none_are_refused() {
     let app = TestApp::start(CONFIG);
     let head = post("").replacen("Content-Length: 0", "Transfer-Encoding: chunked", 1);

@@ -1,0 +1,155 @@
+//! [`IdleConnections`]: which connections have no request in hand, in the order in which they became idle. When there are as
+//! many connections as there may be, the oldest idle one is closed for a new one. It must not know what a connection is.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+/// How long a connection may be idle before it is closed for another: a client that has just connected gets to send its
+/// request.
+const GRACE: Duration = Duration::from_millis(250);
+
+/// How often the log says that connections are closed for others.
+const LOG_EVERY: Duration = Duration::from_secs(60);
+
+/// The idle ones of all connections. Cheap to clone.
+#[derive(Clone, Default)]
+pub(super) struct IdleConnections(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    queue: Mutex<Queue>,
+    added: Notify,
+}
+
+#[derive(Default)]
+struct Queue {
+    next: u64,
+    idle: BTreeMap<u64, Idle>,
+    /// How many were closed since that was logged last.
+    evicted: u64,
+    logged: Option<Instant>,
+}
+
+struct Idle {
+    since: Instant,
+    evicted: CancellationToken,
+}
+
+/// One connection. Dropped, it is not closed for others any more.
+pub(super) struct IdleState {
+    connections: IdleConnections,
+    place: Option<u64>,
+    evicted: CancellationToken,
+}
+
+impl IdleConnections {
+    /// One more connection, which is idle from now on.
+    pub(super) fn join(&self) -> IdleState {
+        let mut state =
+            IdleState { connections: self.clone(), place: None, evicted: CancellationToken::new() };
+        state.set_idle();
+        state
+    }
+
+    /// Waits until a connection can be closed for another.
+    pub(super) async fn evictable(&self) {
+        loop {
+            let oldest = self.0.queue.lock().idle.first_key_value().map(|(_, idle)| idle.since + GRACE);
+            match oldest {
+                None => self.0.added.notified().await,
+                Some(at) if at <= Instant::now() => return,
+                Some(at) => sleep_until(at).await,
+            }
+        }
+    }
+
+    /// Has the oldest one closed, if one can be.
+    pub(super) fn evict_oldest(&self) {
+        let (mut queue, now) = (self.0.queue.lock(), Instant::now());
+        let Some(oldest) = queue.idle.first_entry().filter(|oldest| oldest.get().since + GRACE <= now) else {
+            return;
+        };
+        oldest.remove().evicted.cancel();
+        queue.evicted += 1;
+        if queue.logged.is_none_or(|logged| now.duration_since(logged) >= LOG_EVERY) {
+            tracing::warn!(
+                closed = queue.evicted,
+                "the oldest idle connections are closed for new ones: there are as many as max_connections in [limits] and \
+                 the descriptor limit allow"
+            );
+            (queue.evicted, queue.logged) = (0, Some(now));
+        }
+    }
+}
+
+impl IdleState {
+    /// Cancelled once the connection is to be closed for another.
+    pub(super) fn evicted(&self) -> &CancellationToken {
+        &self.evicted
+    }
+
+    /// The connection is idle from now on.
+    pub(super) fn set_idle(&mut self) {
+        self.set_busy();
+        if self.evicted.is_cancelled() {
+            return;
+        }
+        let mut queue = self.connections.0.queue.lock();
+        let place = queue.next;
+        queue.next += 1;
+        queue.idle.insert(place, Idle { since: Instant::now(), evicted: self.evicted.clone() });
+        drop(queue);
+        self.place = Some(place);
+        self.connections.0.added.notify_one();
+    }
+
+    /// A request is in hand.
+    pub(super) fn set_busy(&mut self) {
+        if let Some(place) = self.place.take() {
+            self.connections.0.queue.lock().idle.remove(&place);
+        }
+    }
+}
+
+impl Drop for IdleState {
+    fn drop(&mut self) {
+        self.set_busy();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::{advance, timeout};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn oldest_idle_connection_is_evicted() {
+        let connections = IdleConnections::default();
+        let mut all = [connections.join(), connections.join(), connections.join()];
+        all[0].set_busy();
+        let began = Instant::now();
+        connections.evictable().await;
+        assert_eq!(began.elapsed(), GRACE, "a new connection has a moment");
+        connections.evict_oldest();
+        let evicted =
+            |all: &[IdleState]| all.iter().map(|one| one.evicted().is_cancelled()).collect::<Vec<_>>();
+        assert_eq!(evicted(&all), [false, true, false]);
+        all[2].set_busy();
+        assert!(timeout(GRACE * 10, connections.evictable()).await.is_err(), "none is idle");
+        all[0].set_idle();
+        all[1].set_idle();
+        advance(GRACE).await;
+        connections.evict_oldest();
+        connections.evict_oldest();
+        assert_eq!(evicted(&all), [true, true, false], "one in hand is left alone");
+        drop(all);
+        assert!(connections.0.queue.lock().idle.is_empty());
+    }
+}
