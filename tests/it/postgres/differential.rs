@@ -51,6 +51,7 @@ fn inserted(inserted: Inserted) -> (&'static str, Option<Task>) {
         Inserted::Abandoned(task) => ("abandoned", Some(task)),
         Inserted::NoSlot { .. } => ("no slot", None),
         Inserted::TooMany => ("too many", None),
+        Inserted::TooLarge { .. } => ("too large", None),
     }
 }
 
