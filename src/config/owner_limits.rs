@@ -14,8 +14,8 @@ pub struct OwnerLimits {
     /// Tasks that are kept and have not expired. A call beyond it is refused.
     pub max_kept: NonZeroU32,
     /// Bytes of the tasks that are kept and have not expired, with their arguments and results. A call beyond it is refused. Results of
-    /// jobs that run then are kept all the same: those of `max_running` jobs at most come on top, each as large as its backend lets
-    /// results be.
+    /// calls that were accepted before are kept all the same: those of up to `max_running` jobs that run, and of calls that wait for a
+    /// slot, come on top, each as large as its backend lets it be.
     pub max_bytes: NonZeroU64,
     /// Calls of tools in a minute, at each server (HTTP 429 beyond it).
     pub max_calls_per_minute: NonZeroU32,

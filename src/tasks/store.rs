@@ -17,7 +17,7 @@ use super::notices::Notice;
 use super::task::{Owner, Task, TaskId};
 
 pub use sessions::{Held, MOST_HELD, Message, Sessions, Setting, Settings, Stage};
-pub use writes::{Attach, Change, Inserted, Lease, NewTask, Once, Quota, SlotLimit, Updated};
+pub use writes::{Attach, Change, Inserted, Lease, NewTask, Once, Purged, Quota, SlotLimit, Updated};
 
 /// The result of a store's work.
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;
@@ -104,9 +104,9 @@ pub trait TaskStore: Send + Sync {
     /// Returns what other identities such rows of this name have, and how many each. Does nothing without an identity.
     async fn adopt(&self, served: &Served) -> Result<Vec<(String, u64)>>;
 
-    /// Deletes rows that have expired at this moment and whose job is closed, with all that belongs to them. Returns how
-    /// many, at most `limit`. Writes nothing where nothing has expired.
-    async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize>;
+    /// Deletes rows that have expired at this moment and whose job is closed, with all that belongs to them. Returns
+    /// them, at most `limit`. Writes nothing where nothing has expired.
+    async fn purge(&self, now: Timestamp, limit: usize) -> Result<Vec<Purged>>;
 
     /// For each of these backends, the earliest moment at which an unleased row of it is due or a lease runs out on a row
     /// that is.

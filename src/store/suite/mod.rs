@@ -66,6 +66,7 @@ macro_rules! store_suite {
             deep_json_stays_readable
             a_purge_deletes_what_has_expired_and_is_closed
             a_purge_leaves_nothing_of_a_row
+            purge_returns_jobs
 
             a_claim_leases_what_is_due
             a_claim_begins_with_what_is_due_longest

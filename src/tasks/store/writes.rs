@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use taskbridge_sdk::Output;
+use taskbridge_sdk::{JobHandle, Output};
 
 use super::Holder;
 use crate::tasks::history::Transition;
@@ -142,4 +142,15 @@ pub enum Updated {
     Conflict,
     /// This slot is taken up. Nothing was written.
     NoSlot(String),
+}
+
+/// A row that was deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Purged {
+    /// Its backend.
+    pub backend: String,
+    /// The identity of the engine that its backend was connected to, if that is known.
+    pub identity: Option<String>,
+    /// The engine's name for its job, if it has one and the row can be understood.
+    pub handle: Option<JobHandle>,
 }

@@ -87,18 +87,16 @@ async fn owner_over_max_bytes_is_refused() {
     let lifetime = "[lifetime]\nmin_ttl = \"1s\"\ndefault_ttl = \"1s\"\nkeep_result = \"5s\"\n";
     let server = server(&format!("max_bytes = 50_000\n{lifetime}")).await;
     let (ann, bob) = (Raw::of(&server.url, "ann").await, Raw::of(&server.url, "bob").await);
-    ann.start(Of::Sessions, "work", json!({})).await;
+    let first = ann.start(Of::Sessions, "work", json!({})).await;
     server.stage.job(1).await.succeed(&"x".repeat(50_000));
-    let refusals = async {
-        loop {
-            let body = ann.ask(Of::Sessions, "tools/call", call("work")).await.body;
-            if let Some(words) = body["error"]["message"].as_str() {
-                return words.to_owned();
-            }
+    let ends = async {
+        while ann.get(Of::Sessions, "tasks/get", json!({"taskId": first})).await["status"] != "completed" {
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
     };
-    let words = in_time(refusals).await;
+    in_time(ends).await;
+    let refused = ann.ask(Of::Sessions, "tools/call", call("work")).await.body;
+    let words = refused["error"]["message"].as_str().unwrap_or_else(|| panic!("{refused}"));
     assert!(
         words.contains("of 50000 bytes (limits.owner.max_bytes)") && words.contains("when some have expired"),
         "{words}"
