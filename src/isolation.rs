@@ -240,6 +240,12 @@ impl Backend for Isolated {
         self.call("cancel", ErrorKind::Unavailable, cancel).await
     }
 
+    async fn forget(&self, handle: &JobHandle) -> Result<()> {
+        let handle = handle.clone();
+        let forget = |inner: Arc<dyn Backend>| Box::pin(async move { inner.forget(&handle).await }) as _;
+        self.call("forget", ErrorKind::Unavailable, forget).await
+    }
+
     fn group(&self, handle: &JobHandle) -> GroupKey {
         self.isolation.now("group", || self.inner.group(handle)).unwrap_or_else(|| GroupKey::new(""))
     }

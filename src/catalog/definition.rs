@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::{Confirm, FileRule, Inquiry, Mirrored, Schema};
 use crate::access::Rules;
 use crate::tasks::service::WhenFull;
+use crate::tasks::store::Quota;
 use crate::tasks::task::{OnExpiry, OnRefusal};
 
 /// The names of the server's own tools, which no tool of the config can have.
@@ -55,8 +56,8 @@ pub struct Definition {
     pub slots: Vec<String>,
     /// The slots that a job takes in its owner's name, up to that name.
     pub owner_slots: Vec<String>,
-    /// The most tasks that are kept for one owner.
-    pub most_kept: Option<u32>,
+    /// The most that is kept for one owner.
+    pub most_kept: Option<Quota>,
     /// What happens to a call when one of them is taken up.
     pub when_full: WhenFull,
     /// The deadlines of its tasks.

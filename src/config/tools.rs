@@ -17,6 +17,7 @@ use super::tool_shape::{Annotations, OnExpiry, SchemaSource, Tool, WhenFull};
 use super::{Backend, asking, files, slots};
 use crate::access::Rules;
 use crate::catalog::{self, COMPANIONS, Confirm, Definition, Inquiry, Mirrored, Schema, TermsRule};
+use crate::tasks::store::Quota;
 use crate::tasks::{service, task};
 
 /// What tools refer to.
@@ -86,7 +87,7 @@ pub(super) fn read(reader: &mut Reader<'_>, context: &Context<'_>, name: &str, v
         mirrored,
         slots: slots.iter().map(|(slot, _)| slot.clone()).collect(),
         owner_slots: own.iter().map(|(slot, _)| slot.clone()).collect(),
-        most_kept: Some(context.owner.max_kept.get()),
+        most_kept: Some(Quota { rows: context.owner.max_kept.get(), bytes: context.owner.max_bytes.get() }),
         when_full: match tool.when_full {
             WhenFull::Queue => service::WhenFull::Queue,
             WhenFull::Refuse => service::WhenFull::Refuse,

@@ -164,6 +164,10 @@ impl Backend for Measured {
         self.counted("cancel", self.inner.cancel_for(handle, whom)).await
     }
 
+    async fn forget(&self, handle: &JobHandle) -> Result<()> {
+        self.inner.forget(handle).await
+    }
+
     fn group(&self, handle: &JobHandle) -> GroupKey {
         self.inner.group(handle)
     }

@@ -14,8 +14,8 @@ use crate::tasks::history::Entry;
 use crate::tasks::notices::Notice;
 use crate::tasks::store::{
     Change, ClaimRequest, Claimed, Counts, Durations, Facts, Forget, Found, Group, Groups, Hint, Hints,
-    History, Holder, Inserted, Keys, NewTask, Notices, OpenJob, Owed, Position, Queue, Reach, Result, Served,
-    Sessions, Setting, Settings, Store, Tally, TaskStore, Time, Updated,
+    History, Holder, Inserted, Keys, NewTask, Notices, OpenJob, Owed, Position, Purged, Queue, Reach, Result,
+    Served, Sessions, Setting, Settings, Store, Tally, TaskStore, Time, Updated,
 };
 use crate::tasks::task::{Owner, Task, TaskId};
 
@@ -98,7 +98,7 @@ impl TaskStore for Measured {
         self.timed("adopt", self.inner.adopt(served)).await
     }
 
-    async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize> {
+    async fn purge(&self, now: Timestamp, limit: usize) -> Result<Vec<Purged>> {
         self.timed("purge", self.inner.purge(now, limit)).await
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::entry::Line;
 use super::row::{self, NoticeRow, Row};
-use crate::tasks::store::{Attach, Change, Holder, Inserted, Lease, NewTask, Once, SlotLimit};
+use crate::tasks::store::{Attach, Change, Holder, Inserted, Lease, NewTask, Once, Quota, SlotLimit};
 use crate::tasks::task::Task;
 
 /// What an insert comes to inside the transaction; the caller has the task itself.
@@ -15,6 +15,7 @@ pub(super) enum Found {
     Abandoned(Task),
     NoSlot { full: Option<String> },
     TooMany,
+    TooLarge { kept: u64 },
 }
 
 /// All that an insert needs, without the task.
@@ -26,7 +27,7 @@ pub(super) struct Wish {
     pub(super) limits: Vec<SlotLimit>,
     /// [`NewTask::behind`], each as it stands in the name of a line.
     pub(super) behind: Vec<String>,
-    pub(super) most_kept: Option<u32>,
+    pub(super) most_kept: Option<Quota>,
     pub(super) once: Option<Once>,
     pub(super) attach: Option<Attach>,
     pub(super) lease: Option<(Holder, Duration)>,
@@ -47,6 +48,17 @@ impl Wish {
             Self { row, identity, session, limits, behind, most_kept, once, attach, lease, line, notices };
         Ok((wish, task))
     }
+
+    /// What keeps the row from being written, if its owner has so many rows already, of so many bytes.
+    pub(super) fn over(&self, rows: i64, bytes: i64) -> Option<Found> {
+        let most = self.most_kept?;
+        if rows >= i64::from(most.rows) {
+            return Some(Found::TooMany);
+        }
+        let kept = u64::try_from(bytes).unwrap_or_default();
+        let with_it = kept.saturating_add(self.row.body.len() as u64);
+        (with_it > most.bytes).then_some(Found::TooLarge { kept })
+    }
 }
 
 impl Found {
@@ -57,6 +69,7 @@ impl Found {
             Found::Abandoned(task) => Inserted::Abandoned(task),
             Found::NoSlot { full } => Inserted::NoSlot { full },
             Found::TooMany => Inserted::TooMany,
+            Found::TooLarge { kept } => Inserted::TooLarge { kept },
         }
     }
 }

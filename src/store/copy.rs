@@ -112,6 +112,7 @@ pub(super) const TABLES: [Table; 11] = [
             ("log_until", Number),
             ("of_backend", Text),
             ("identity", Text),
+            ("bytes", Number),
         ],
         order: "n",
     },

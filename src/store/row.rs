@@ -1,8 +1,10 @@
 //! How a task becomes a row: what every store keeps of it beside its body. It must not know how it is kept.
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::tasks::notices::{News, Notice};
+use crate::tasks::store::Purged;
 use crate::tasks::task::{Job, Task};
 
 /// All columns of a task, made where the call is made, so that whoever writes only binds them.
@@ -82,6 +84,20 @@ impl Row {
             body: serde_json::to_string(task)?,
         })
     }
+}
+
+/// A deleted row, by these columns of it.
+pub(super) fn purged(backend: Option<&str>, identity: Option<&str>, body: &[u8]) -> Purged {
+    #[derive(Deserialize)]
+    struct Body {
+        job: Job,
+    }
+    let handle = match taskbridge_sdk::from_json(body) {
+        Ok(Body { job: Job::Closed { handle } }) => handle,
+        _ => None,
+    };
+    let backend = backend.unwrap_or_default().to_owned();
+    Purged { backend, identity: identity.map(str::to_owned), handle }
 }
 
 /// All columns of a notice.

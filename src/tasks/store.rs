@@ -17,7 +17,7 @@ use super::notices::Notice;
 use super::task::{Owner, Task, TaskId};
 
 pub use sessions::{Held, MOST_HELD, Message, Sessions, Setting, Settings, Stage};
-pub use writes::{Attach, Change, Inserted, Lease, NewTask, Once, SlotLimit, Updated};
+pub use writes::{Attach, Change, Inserted, Lease, NewTask, Once, Purged, Quota, SlotLimit, Updated};
 
 /// The result of a store's work.
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;
@@ -51,7 +51,8 @@ pub trait TaskStore: Send + Sync {
     ///
     /// - If `once` names a key that a row of its scope already holds, nothing is written and that row comes back. A
     ///   row that has expired holds no key any more.
-    /// - If the owner has `most_kept` rows that are not deleted, nothing is written.
+    /// - If the owner has `most_kept` rows that are not deleted, or they and the new row have more bytes than that, nothing is
+    ///   written.
     /// - If the row holds slots of which one is taken up, or others queue for the same slots, nothing is written.
     /// - If `attach` names a digest under which an abandoned row is kept, that row comes back as it is, and nothing is
     ///   written but that the key of `once` stands for it.
@@ -103,9 +104,9 @@ pub trait TaskStore: Send + Sync {
     /// Returns what other identities such rows of this name have, and how many each. Does nothing without an identity.
     async fn adopt(&self, served: &Served) -> Result<Vec<(String, u64)>>;
 
-    /// Deletes rows that have expired at this moment and whose job is closed, with all that belongs to them. Returns how
-    /// many, at most `limit`. Writes nothing where nothing has expired.
-    async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize>;
+    /// Deletes rows that have expired at this moment and whose job is closed, with all that belongs to them. Returns
+    /// them, at most `limit`. Writes nothing where nothing has expired.
+    async fn purge(&self, now: Timestamp, limit: usize) -> Result<Vec<Purged>>;
 
     /// For each of these backends, the earliest moment at which an unleased row of it is due or a lease runs out on a row
     /// that is.

@@ -1,7 +1,8 @@
-//! Files of the server that a caller names, and that change while the call waits for its turn.
+//! Files of the server that a caller names, and that change while the call waits for its turn; files that jobs leave.
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::time::Duration;
 
 use serde_json::json;
 
@@ -49,4 +50,39 @@ async fn file_changed_while_queued_is_refused() {
         let said = format!("{:?}", client.result(task).await);
         assert!(said.contains(part) && !said.contains("the secret") && !said.contains("xxx"), "{said}");
     }
+}
+
+const SHORT: &str = r#"
+[lifetime]
+min_ttl = "1s"
+default_ttl = "1s"
+keep_result = "3s"
+
+[backends.here]
+kind = "local"
+
+[tools.leave]
+backend = "here"
+target.command = ["sh", "-c", "echo left >$TASKBRIDGE_ARTIFACTS/file; echo done"]
+"#;
+
+/// The folder of a job goes with its task, long before the backend's `keep`.
+#[tokio::test]
+async fn expired_task_loses_its_folder() {
+    let place = Place::new(&format!("{BASICS}{SHORT}"));
+    let server = place.serve();
+    let client = crate::support::Client::open(server.url()).await.unwrap();
+    let folders = || {
+        let entries = fs::read_dir(place.path("state/backends/here/jobs")).unwrap().flatten();
+        entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).count()
+    };
+    let task = client.start("leave", json!({})).await.unwrap();
+    assert_eq!(text(&client.result(&task).await.unwrap()).trim_end(), "done");
+    assert_eq!(folders(), 1);
+    let goes = async {
+        while folders() > 0 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), goes).await.expect("the folder goes with its task");
 }

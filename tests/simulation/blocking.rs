@@ -14,8 +14,8 @@ use taskbridge::tasks::history::Entry;
 use taskbridge::tasks::notices::Notice;
 use taskbridge::tasks::store::{
     Change, ClaimRequest, Claimed, Counts, Durations, Facts, Forget, Found, Group, Groups, Hint, Hints,
-    History, Holder, Inserted, Keys, NewTask, Notices, OpenJob, Owed, Position, Queue, Reach, Result, Served,
-    Sessions, Setting, Settings, Store, Tally, TaskStore, Time, Updated,
+    History, Holder, Inserted, Keys, NewTask, Notices, OpenJob, Owed, Position, Purged, Queue, Reach, Result,
+    Served, Sessions, Setting, Settings, Store, Tally, TaskStore, Time, Updated,
 };
 use taskbridge::tasks::task::{Owner, Task, TaskId};
 use taskbridge_sdk::{Output, Timestamp};
@@ -116,7 +116,7 @@ impl TaskStore for BlockingStore {
         self.wait(self.inner.adopt(served))
     }
 
-    async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize> {
+    async fn purge(&self, now: Timestamp, limit: usize) -> Result<Vec<Purged>> {
         self.wait(self.inner.purge(now, limit))
     }
 

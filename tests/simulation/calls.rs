@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use taskbridge::tasks::service::{Call, Plain, WhenFull};
-use taskbridge::tasks::store::Once;
+use taskbridge::tasks::store::{Once, Quota};
 use taskbridge::tasks::task::{OnExpiry, Origin, Owner, Spec, Terms};
 use taskbridge_sdk::Question;
 
@@ -133,7 +133,7 @@ impl World {
             expected => expected,
         };
         let call = Call {
-            most_kept: (owner.as_str() == FRUGAL).then_some(KEPT),
+            most_kept: (owner.as_str() == FRUGAL).then_some(Quota { rows: KEPT, bytes: u64::MAX }),
             once: once.map(|key| Once { scope: owner.as_str().to_owned(), digest: key.clone(), key }),
             owner,
             // Identifies the call of a row, so that two rows of one call are found.

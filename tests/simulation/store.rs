@@ -10,8 +10,8 @@ use taskbridge::tasks::history::Entry;
 use taskbridge::tasks::notices::Notice;
 use taskbridge::tasks::store::{
     Change, ClaimRequest, Claimed, Counts, Durations, Facts, Forget, Found, Group, Groups, Hint, Hints,
-    History, Holder, Inserted, Keys, Lease, NewTask, Notices, OpenJob, Owed, Position, Queue, Reach, Result,
-    Served, Sessions, Setting, Settings, Store, Tally, TaskStore, Time, Updated,
+    History, Holder, Inserted, Keys, Lease, NewTask, Notices, OpenJob, Owed, Position, Purged, Queue, Reach,
+    Result, Served, Sessions, Setting, Settings, Store, Tally, TaskStore, Time, Updated,
 };
 use taskbridge::tasks::task::{Job, Owner, Task, TaskId};
 use taskbridge_sdk::{JobKey, Output, Timestamp};
@@ -206,7 +206,7 @@ impl TaskStore for PointedStore {
         self.after_write(adopted).await
     }
 
-    async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize> {
+    async fn purge(&self, now: Timestamp, limit: usize) -> Result<Vec<Purged>> {
         self.before_write().await?;
         self.planted.purge(&*self.inner).await;
         self.inner.purge(now, limit).await

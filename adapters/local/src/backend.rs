@@ -1,6 +1,7 @@
 //! The connected backend: what the server calls. It keeps nothing about jobs, which live in their folders alone.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -137,6 +138,16 @@ impl Backend for Local {
         self.within(handle, |dir| match dir.life()? {
             Life::Supervised { .. } => dir.request_cancel(),
             Life::Left | Life::Unclaimed => Ok(()),
+        })
+        .await
+        .map(drop)
+    }
+
+    /// A folder whose supervisor lives is left to the sweep.
+    async fn forget(&self, handle: &JobHandle) -> Result<()> {
+        self.within(handle, |dir| match dir.life()? {
+            Life::Left => fs::remove_dir_all(dir.path()),
+            Life::Supervised { .. } | Life::Unclaimed => Ok(()),
         })
         .await
         .map(drop)

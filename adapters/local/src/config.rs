@@ -30,8 +30,8 @@ pub struct Config {
     #[serde(with = "humantime_serde")]
     #[schemars(with = "String")]
     pub kill_grace: Duration,
-    /// How long an ended job's files stay readable. It must be longer than the server may be down: a job whose files
-    /// are gone can tell nobody how it ended.
+    /// How long an ended job's files stay at most; they go with its task, if that expires earlier. It must be longer than
+    /// the server may be down: a job whose files are gone can tell nobody how it ended.
     #[serde(with = "humantime_serde")]
     #[schemars(with = "String")]
     pub keep: Duration,

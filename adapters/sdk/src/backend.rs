@@ -59,6 +59,15 @@ pub trait Backend: Send + Sync {
         self.cancel(handle).await
     }
 
+    /// Says that a job's task is deleted, so that nobody can ask for its log and its files any more. A backend that keeps them deletes
+    /// them, unless the job still runs.
+    ///
+    /// The call is best effort: it is made once, and not at all where the process that deletes the task has not connected this engine. So
+    /// what is kept has a limit of its own as well. The default does nothing.
+    async fn forget(&self, _handle: &JobHandle) -> Result<()> {
+        Ok(())
+    }
+
     /// The group whose one engine call answers for this job too. The default is one group for the whole backend.
     fn group(&self, _handle: &JobHandle) -> GroupKey {
         GroupKey::new("")

@@ -70,10 +70,9 @@ const LOOK: &str = "
                    UNION ALL
                    SELECT (SELECT min(line) FROM tasks WHERE line > lines.line) FROM lines WHERE lines.line IS NOT NULL)
                SELECT 1 FROM lines, unnest($13::text[]) AS behind (slot) WHERE strpos(lines.line, behind.slot) > 0),
-           EXISTS (SELECT 1 FROM tasks WHERE id = $11),
-           (SELECT count(*) FROM (SELECT 1 FROM tasks WHERE owner = $6 LIMIT $12::bigint)
-                                 AS kept) >= $12::bigint
-    FROM (VALUES (1)) AS one
+           EXISTS (SELECT 1 FROM tasks WHERE id = $11), kept.n, kept.bytes
+    FROM (SELECT count(*) AS n, COALESCE(sum(bytes), 0)::bigint AS bytes
+          FROM (SELECT bytes FROM tasks WHERE owner = $6 AND $12::bigint IS NOT NULL LIMIT $12::bigint) AS owned) AS kept
     LEFT JOIN LATERAL (
         SELECT t.version, t.body, t.n, o.digest FROM once o JOIN tasks t ON t.id = o.task
         WHERE o.scope = $2 AND o.key = $3 AND t.expires_at > moment($1)) AS known ON true
@@ -90,9 +89,9 @@ macro_rules! insert {
             "WITH made AS (
         INSERT INTO tasks (id, owner, tool, created_at, version, expires_at, due_at, lease_until, lease_holder,
                            backend, grp, opened_at, handle, closed, line, digest, waiting_until, body, session,
-                           of_backend, identity)
+                           of_backend, identity, bytes)
         VALUES ($2, $3, $4, $5, $24, $6, $7, moment($1) + $8::bigint, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18,
-                $19, $27, $28)
+                $19, $27, $28, octet_length($18::text))
         RETURNING id),
     held AS (
         INSERT INTO slots (slot, task) SELECT DISTINCT slot, $2 FROM unnest($20::text[]) AS names (slot)),
@@ -150,7 +149,7 @@ async fn look(db: &Db, wish: &Wish) -> Result<Row, Fault> {
     let digest = wish.attach.as_ref().map(|attach| column::key(&attach.digest));
     let within = wish.attach.as_ref().map(|attach| millis(attach.within));
     let (owner, id) = (column::key(&wish.row.owner), column::text(&wish.row.id));
-    let (attaches, kept) = (digest.is_some(), wish.most_kept.map(i64::from));
+    let (attaches, kept) = (digest.is_some(), wish.most_kept.map(|most| i64::from(most.rows)));
     let behind: Vec<_> = wish.behind.iter().map(|slot| column::text(slot)).collect();
     let params: [Param<'_>; 13] = [
         &db.now, &scope, &key, &digest, &within, &owner, &attaches, &names, &most, &waiting, &id, &kept,
@@ -180,9 +179,8 @@ fn serves(seen: &Row, wish: &Wish) -> Result<Option<Found>, Fault> {
     if seen.try_get::<_, Option<i64>>(4)?.is_some() {
         return Ok(Some(Found::Abandoned(row::task_at(seen, 4)?)));
     }
-    // Without a limit the comparison is with nothing.
-    if seen.try_get::<_, Option<bool>>(10)?.unwrap_or_default() {
-        return Ok(Some(Found::TooMany));
+    if let Some(over) = wish.over(seen.try_get(10)?, seen.try_get(11)?) {
+        return Ok(Some(over));
     }
     let full: Option<i64> = seen.try_get(7)?;
     let place = full.and_then(|place| usize::try_from(place - 1).ok());

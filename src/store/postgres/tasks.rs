@@ -11,8 +11,9 @@ use super::desk::{Db, Door, Write};
 use super::fault::Fault;
 use super::{PostgresStore, column, row};
 use crate::store::change::{Amend, Wish};
+use crate::store::row::purged;
 use crate::tasks::store::{
-    Change, ClaimRequest, Claimed, Found, Holder, Inserted, NewTask, Position, Reach, Result, Served,
+    Change, ClaimRequest, Claimed, Found, Holder, Inserted, NewTask, Position, Purged, Reach, Result, Served,
     StoreError, TaskStore, Updated,
 };
 use crate::tasks::task::{Owner, Task, TaskId};
@@ -114,7 +115,7 @@ impl TaskStore for PostgresStore {
         }
     }
 
-    async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize> {
+    async fn purge(&self, now: Timestamp, limit: usize) -> Result<Vec<Purged>> {
         self.desk.write(Door::Loops, None, Purge(now.as_millis(), number(limit))).await
     }
 
@@ -149,13 +150,17 @@ struct Purge(i64, i64);
 
 #[async_trait]
 impl Write for Purge {
-    type Done = usize;
+    type Done = Vec<Purged>;
 
-    async fn write(&self, db: &Db, _again: bool) -> Result<usize, Fault> {
+    async fn write(&self, db: &Db, _again: bool) -> Result<Vec<Purged>, Fault> {
         let sql = "WITH old AS (SELECT id FROM tasks WHERE closed AND expires_at <= $1
                                 ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED),
                         forgotten AS (DELETE FROM sessions WHERE forget_after <= $1)
-                   DELETE FROM tasks USING old WHERE tasks.id = old.id";
-        Ok(usize::try_from(db.execute(sql, &[&self.0, &self.1]).await?).unwrap_or(usize::MAX))
+                   DELETE FROM tasks USING old WHERE tasks.id = old.id
+                   RETURNING tasks.of_backend, tasks.identity, tasks.body";
+        let rows = db.all(sql, &[&self.0, &self.1]).await?;
+        rows.iter()
+            .map(|row| Ok(purged(row.try_get(0)?, row.try_get(1)?, row.try_get::<_, &str>(2)?.as_bytes())))
+            .collect()
     }
 }

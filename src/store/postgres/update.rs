@@ -20,17 +20,25 @@ use crate::store::row::Slots;
 use crate::tasks::store::{Hint, Updated};
 
 /// The change of the row itself. `$14` is the holder who holds (`$13`) or releases; where it is null, `=` is never true,
-/// and the lease is kept.
+/// and the lease is kept. A row's bytes are counted again when it has its result, or ends.
 macro_rules! update_row {
-    () => {
-        "UPDATE tasks SET version = version + 1, expires_at = $4, due_at = $5, backend = $6, grp = $7, opened_at = $8,
+    ($output:literal) => {
+        concat!(
+            "UPDATE tasks SET version = version + 1, expires_at = $4, due_at = $5, backend = $6, grp = $7, opened_at = $8,
              handle = $9, closed = $10, line = $11, digest = $12, body = $16, session = $17, waiting_until = $18,
              log_until = $19,
+             bytes = CASE WHEN $10::boolean OR ",
+            $output,
+            " IS NOT NULL THEN octet_length($16::text)
+                 + COALESCE(octet_length(",
+            $output,
+            "), (SELECT octet_length(o.body) FROM outputs o WHERE o.task = $2), 0) ELSE bytes END,
              lease_until = CASE WHEN $13::boolean THEN moment($1) + $15::bigint
                                 WHEN lease_holder = $14 THEN NULL ELSE lease_until END,
              lease_holder = CASE WHEN $13::boolean THEN $14 WHEN lease_holder = $14 THEN NULL ELSE lease_holder END
          WHERE id = $2 AND version = $3
              AND (NOT $13::boolean OR lease_holder IS NULL OR lease_holder = $14 OR lease_until <= moment($1))"
+        )
     };
 }
 
@@ -52,18 +60,18 @@ macro_rules! note {
 }
 
 /// For rows that never hold slots, where no result is to be kept.
-const UPDATE: &str = concat!(update_row!(), " RETURNING id");
+const UPDATE: &str = concat!(update_row!("NULL::text"), " RETURNING id");
 
 /// The same with an entry in the history: `$20` and `$21`.
 const UPDATE_NOTED: &str =
-    concat!("WITH written AS (", update_row!(), " RETURNING id), ", note!("$20", "$21"));
+    concat!("WITH written AS (", update_row!("NULL::text"), " RETURNING id), ", note!("$20", "$21"));
 
 /// For the others: `$20` says that the row must hold slots already, and `$21` that it holds none from now on.
 macro_rules! update_all {
     ($more:literal) => {
         concat!(
             "WITH written AS (",
-            update_row!(),
+            update_row!("$23::text"),
             " AND (NOT $20::boolean OR EXISTS (SELECT 1 FROM slots WHERE task = $2)) RETURNING id),
       freed AS (DELETE FROM slots WHERE $21::boolean AND task IN (SELECT id FROM written)),
       held AS (INSERT INTO slots (slot, task)

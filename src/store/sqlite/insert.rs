@@ -7,7 +7,7 @@ use super::row;
 use super::{Db, history, notices};
 use crate::store::change::{Found, Wish};
 use crate::store::row::{Slots, line};
-use crate::tasks::store::{Attach, Once, SlotLimit};
+use crate::tasks::store::{Attach, Once, Quota, SlotLimit};
 use crate::tasks::task::Task;
 
 /// Looks for a row that serves as well, and writes the new one if there is none.
@@ -24,10 +24,11 @@ pub(super) fn insert(db: &Db<'_>, wish: &Wish) -> Result<Found, Fault> {
         note_key(db, wish.once.as_ref(), task.id.as_str())?;
         return Ok(Found::Abandoned(task));
     }
-    if let Some(most) = wish.most_kept
-        && keeps(db, &wish.row.owner, most)?
-    {
-        return Ok(Found::TooMany);
+    if let Some(most) = wish.most_kept {
+        let (rows, bytes) = kept(db, &wish.row.owner, most)?;
+        if let Some(over) = wish.over(rows, bytes) {
+            return Ok(over);
+        }
     }
     if let Slots::Held(slots) = &wish.row.slots {
         let full = taken_up(db, &wish.limits)?;
@@ -65,12 +66,13 @@ fn abandoned(db: &Db<'_>, attach: &Attach, owner: &str) -> Result<Option<Task>, 
     rows.next()?.map(row::task).transpose()
 }
 
-/// True if an owner has so many rows. What has expired goes within moments, and is counted until then: the index alone
-/// tells.
-fn keeps(db: &Db<'_>, owner: &str, most: u32) -> Result<bool, Fault> {
-    let mut statement =
-        db.sql("SELECT count(*) >= ?2 FROM (SELECT 1 FROM tasks WHERE owner = ?1 LIMIT ?2)")?;
-    Ok(statement.query_row(params![owner, most], |row| row.get(0))?)
+/// How many rows an owner has, up to the most, and their bytes. What has expired goes within moments, and is counted until
+/// then: the index alone tells.
+fn kept(db: &Db<'_>, owner: &str, most: Quota) -> Result<(i64, i64), Fault> {
+    let mut statement = db.sql(
+        "SELECT count(*), coalesce(sum(bytes), 0) FROM (SELECT bytes FROM tasks WHERE owner = ?1 LIMIT ?2)",
+    )?;
+    Ok(statement.query_row(params![owner, most.rows], |row| Ok((row.get(0)?, row.get(1)?)))?)
 }
 
 /// The first of these slots that has no place left.
@@ -112,8 +114,9 @@ fn write(db: &Db<'_>, wish: &Wish) -> Result<(), Fault> {
     db.sql(
         "INSERT INTO tasks (id, owner, tool, created_at, version, expires_at, due_at, lease_until, lease_holder,
                             backend, grp, opened_at, handle, closed, line, digest, waiting_until, body, session,
-                            of_backend, identity)
-         VALUES (?1, ?2, ?3, ?4, 1, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)",
+                            of_backend, identity, bytes)
+         VALUES (?1, ?2, ?3, ?4, 1, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20,
+                 octet_length(?17))",
     )?
     .execute(params![
         row.id,

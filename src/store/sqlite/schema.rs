@@ -6,7 +6,7 @@ use rusqlite::Connection;
 use super::fault::Fault;
 
 /// All migrations in order. A migration that was released never changes; a new one is added at the end.
-const MIGRATIONS: [&str; 7] = [
+const MIGRATIONS: [&str; 8] = [
     include_str!("../migrations/sqlite/0001_tasks.sql"),
     include_str!("../migrations/sqlite/0002_sessions.sql"),
     include_str!("../migrations/sqlite/0003_history.sql"),
@@ -14,6 +14,7 @@ const MIGRATIONS: [&str; 7] = [
     include_str!("../migrations/sqlite/0005_followed_logs.sql"),
     include_str!("../migrations/sqlite/0006_audit.sql"),
     include_str!("../migrations/sqlite/0007_backends.sql"),
+    include_str!("../migrations/sqlite/0008_bytes.sql"),
 ];
 
 /// The schema version that this program writes: the number of migrations.

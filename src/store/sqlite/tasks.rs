@@ -15,8 +15,9 @@ use super::row;
 use super::update;
 use super::{Db, SqliteStore};
 use crate::store::change::{Amend, Wish};
+use crate::store::row::purged;
 use crate::tasks::store::{
-    Change, ClaimRequest, Claimed, Found, Holder, Inserted, NewTask, Position, Reach, Result, Served,
+    Change, ClaimRequest, Claimed, Found, Holder, Inserted, NewTask, Position, Purged, Reach, Result, Served,
     StoreError, TaskStore, Updated,
 };
 use crate::tasks::task::{Owner, Task, TaskId};
@@ -100,19 +101,25 @@ impl TaskStore for SqliteStore {
         self.write(move |db| claim::adopt(db, &backend, &identity)).await
     }
 
-    async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize> {
+    async fn purge(&self, now: Timestamp, limit: usize) -> Result<Vec<Purged>> {
         let now = now.as_millis();
         if !self.read(|db| purgeable(db, now))? {
-            return Ok(0);
+            return Ok(Vec::new());
         }
         self.write(move |db| {
             db.sql("DELETE FROM sessions WHERE forget_after <= ?1")?.execute([now])?;
-            let gone = db
-                .sql(
-                    "DELETE FROM tasks WHERE n IN (SELECT n FROM tasks WHERE closed = 1 AND expires_at <= ?1
-                                                   ORDER BY expires_at LIMIT ?2)",
-                )?
-                .execute(params![now, limit])?;
+            let mut statement = db.sql(
+                "DELETE FROM tasks WHERE n IN (SELECT n FROM tasks WHERE closed = 1 AND expires_at <= ?1
+                                               ORDER BY expires_at LIMIT ?2)
+                 RETURNING of_backend, identity, body",
+            )?;
+            let (mut rows, mut gone) = (statement.query(params![now, limit])?, Vec::new());
+            while let Some(row) = rows.next()? {
+                let text =
+                    |column: usize| row.get_ref(column)?.as_str_or_null().map_err(rusqlite::Error::from);
+                let body = row.get_ref(2)?.as_bytes().map_err(rusqlite::Error::from)?;
+                gone.push(purged(text(0)?, text(1)?, body));
+            }
             Ok(gone)
         })
         .await

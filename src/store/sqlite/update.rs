@@ -31,6 +31,14 @@ pub(super) fn update(db: &Db<'_>, amend: &Amend) -> Result<Updated, Fault> {
     if let Some(output) = &amend.output {
         db.sql("INSERT OR IGNORE INTO outputs (task, body) VALUES (?1, ?2)")?.execute([id, output])?;
     }
+    // Only here, since the index of its owner's rows has the number.
+    if amend.output.is_some() || amend.row.closed {
+        db.sql(
+            "UPDATE tasks SET bytes = octet_length(body)
+                 + coalesce((SELECT octet_length(body) FROM outputs WHERE task = ?1), 0) WHERE id = ?1",
+        )?
+        .execute([id])?;
+    }
     history::note(db, id, amend.version + 1, amend.line.as_ref())?;
     notices::owe(db, &amend.notices)?;
     Ok(Updated::Written(amend.version + 1))

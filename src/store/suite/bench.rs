@@ -281,6 +281,7 @@ pub(super) fn verdict(inserted: &Result<Inserted, StoreError>) -> &'static str {
         Ok(Inserted::Abandoned(_)) => "abandoned",
         Ok(Inserted::NoSlot { .. }) => "no slot",
         Ok(Inserted::TooMany) => "too many",
+        Ok(Inserted::TooLarge { .. }) => "too large",
         Err(_) => "error",
     }
 }

@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use taskbridge_sdk::Output;
 
 use super::Bench;
 use super::bench::{
     LEASE, attach, closed, holder, limits, new, once, pending, starting, verdict, waiting, with_slots,
 };
 use crate::clock::Clock;
-use crate::tasks::store::{Inserted, NewTask};
-use crate::tasks::task::Task;
+use crate::tasks::store::{Inserted, NewTask, Quota};
+use crate::tasks::task::{Owner, Task};
 
 pub async fn a_new_row_has_version_1_and_reads_back_as_it_was_written(bench: &Bench) {
     let task = waiting(bench.open_task("g"), "d", bench.clock.now());
@@ -137,7 +138,7 @@ pub async fn an_abandoned_row_is_found_by_its_digest(bench: &Bench) {
     let older = bench.add(waiting(bench.task(), "d", until)).await;
     bench.clock.advance(Duration::from_secs(1));
     let newer = bench.add(waiting(bench.task(), "d", until)).await;
-    let other = Task { owner: crate::tasks::task::Owner::new("bob"), ..bench.task() };
+    let other = Task { owner: Owner::new("bob"), ..bench.task() };
     bench.add(waiting(other, "d", until)).await;
     assert_eq!(look("d").await, None, "its call still waits");
     bench.clock.advance(Duration::from_secs(9));
@@ -165,6 +166,39 @@ pub async fn a_key_goes_before_an_abandoned_row_and_that_before_slots(bench: &Be
     assert_eq!(verdict(&bench.store.insert(both).await), "existing");
     assert_eq!(verdict(&bench.store.insert(NewTask { attach: attach(), ..wish() }).await), "abandoned");
     assert_eq!(verdict(&bench.store.insert(wish()).await), "no slot");
+}
+
+pub async fn owner_over_byte_limit_is_refused(bench: &Bench) {
+    let insert = |task| {
+        let most_kept = Some(Quota { rows: 10, bytes: 10_000 });
+        bench.store.insert(NewTask { most_kept, ..new(task) })
+    };
+    let Ok(Inserted::Created(task)) = insert(bench.task()).await else { panic!("not created") };
+    assert_eq!(verdict(&insert(bench.task()).await), "created", "two rows take less");
+    bench.end_with(&closed(task, bench.clock.now()), &Output::text("x".repeat(10_000))).await;
+    let Ok(Inserted::TooLarge { kept }) = insert(bench.task()).await else { panic!("it was not refused") };
+    assert!((10_000..20_000).contains(&kept), "the result is counted once: {kept}");
+    let of_bob = || Task { owner: Owner::new("bob"), ..bench.task() };
+    assert_eq!(verdict(&insert(of_bob()).await), "created", "each owner has a limit of their own");
+    bench.clock.advance(Duration::from_secs(7 * 86_400));
+    bench.store.purge(bench.clock.now(), 10).await.expect("the store can be written");
+    assert_eq!(verdict(&insert(bench.task()).await), "created", "what was deleted is not counted");
+}
+
+pub async fn large_arguments_count_until_the_end(bench: &Bench) {
+    let insert = |task| {
+        let most_kept = Some(Quota { rows: 10, bytes: 10_000 });
+        bench.store.insert(NewTask { most_kept, ..new(task) })
+    };
+    let large = Task { message: Some("x".repeat(6_000)), ..bench.task() };
+    let Ok(Inserted::Created(task)) = insert(large.clone()).await else { panic!("not created") };
+    assert_eq!(
+        verdict(&insert(Task { id: bench.task().id, ..large }).await),
+        "too large",
+        "with its own bytes"
+    );
+    bench.update(&closed(Task { message: None, ..task }, bench.clock.now())).await;
+    assert_eq!(verdict(&insert(bench.task()).await), "created", "what the row no longer has is not counted");
 }
 
 pub async fn a_row_can_be_born_leased(bench: &Bench) {

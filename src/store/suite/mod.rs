@@ -51,6 +51,8 @@ macro_rules! store_suite {
             an_abandoned_row_is_found_by_its_digest
             a_key_goes_before_an_abandoned_row_and_that_before_slots
             a_row_can_be_born_leased
+            owner_over_byte_limit_is_refused
+            large_arguments_count_until_the_end
 
             a_row_is_found_by_its_owner_only_and_until_it_expires
             a_row_is_found_by_those_who_see_its_tool_too
@@ -64,6 +66,7 @@ macro_rules! store_suite {
             deep_json_stays_readable
             a_purge_deletes_what_has_expired_and_is_closed
             a_purge_leaves_nothing_of_a_row
+            purge_returns_jobs
 
             a_claim_leases_what_is_due
             a_claim_begins_with_what_is_due_longest

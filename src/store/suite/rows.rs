@@ -5,13 +5,13 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use taskbridge_sdk::{
-    Answer, Ask, DEEPEST_VALUE, JobState, Level, Note, Observation, OnBehalfOf, Output, Question,
+    Answer, Ask, DEEPEST_VALUE, JobHandle, JobState, Level, Note, Observation, OnBehalfOf, Output, Question,
 };
 
 use super::Bench;
 use super::bench::{closed, limits, new, once, starting, verdict, with_slots};
 use crate::clock::Clock;
-use crate::tasks::store::{Change, Found, Lease, NewTask, Position, Reach, Updated};
+use crate::tasks::store::{Change, Found, Lease, NewTask, Position, Purged, Reach, Updated};
 use crate::tasks::task::{Asked, AskedStatus, Asker, Job, Noted, Origin, Owner, Spec, Task, TaskId};
 
 pub async fn a_row_is_found_by_those_who_see_its_tool_too(bench: &Bench) {
@@ -190,8 +190,9 @@ pub async fn slots_are_free_when_the_job_is_closed(bench: &Bench) {
 }
 
 pub async fn a_purge_deletes_what_has_expired_and_is_closed(bench: &Bench) {
-    let purge =
-        async |limit| bench.store.purge(bench.clock.now(), limit).await.expect("the store can be written");
+    let purge = async |limit| {
+        bench.store.purge(bench.clock.now(), limit).await.expect("the store can be written").len()
+    };
     let ended = [bench.add(bench.closed_task()).await, bench.add(bench.closed_task()).await];
     let open = bench.add(bench.open_task("g")).await;
     assert_eq!(purge(10).await, 0, "nothing has expired");
@@ -207,6 +208,17 @@ pub async fn a_purge_deletes_what_has_expired_and_is_closed(bench: &Bench) {
     assert!(bench.read(&young.id).await.is_some());
 }
 
+pub async fn purge_returns_jobs(bench: &Bench) {
+    let handle = JobHandle::new("run-1");
+    let ended = Task { job: Job::Closed { handle: Some(handle.clone()) }, ..bench.closed_task() };
+    let identity = Some("forge lab".to_owned());
+    let made = bench.store.insert(NewTask { identity: identity.clone(), ..new(ended) }).await;
+    assert_eq!(verdict(&made), "created");
+    bench.clock.advance(Duration::from_secs(7 * 86_400));
+    let purged = bench.store.purge(bench.clock.now(), 10).await.expect("the store can be written");
+    assert_eq!(purged, [Purged { backend: "forge".to_owned(), identity, handle: Some(handle) }]);
+}
+
 pub async fn a_purge_leaves_nothing_of_a_row(bench: &Bench) {
     let keyed = async |task: Task| {
         let wish = NewTask { limits: limits(&["s"], 1), once: once("alice", "k", "d"), ..new(task) };
@@ -216,7 +228,7 @@ pub async fn a_purge_leaves_nothing_of_a_row(bench: &Bench) {
     assert_eq!(keyed(task.clone()).await, "created");
     bench.end_with(&closed(Task { version: 1, ..task.clone() }, bench.clock.now()), &Output::text("x")).await;
     bench.clock.advance(Duration::from_secs(7 * 86_400));
-    assert_eq!(bench.store.purge(bench.clock.now(), 10).await.expect("the store can be written"), 1);
+    assert_eq!(bench.store.purge(bench.clock.now(), 10).await.expect("the store can be written").len(), 1);
     assert_eq!(bench.store.output(&task.id).await.expect("the store can be read"), None);
     assert!(bench.next_due().await.is_none());
     // The same id, key and slot are as if they had never been.

@@ -11,7 +11,7 @@ use taskbridge_sdk::{Backend, Error, ErrorKind, GroupKey, JobHandle, Result};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::Instant;
 
-use crate::tasks::store::Served;
+use crate::tasks::store::{Purged, Served};
 
 /// The connected backends, by their names in the config. Clones share them.
 #[derive(Clone, Default)]
@@ -176,6 +176,21 @@ impl Engines {
         match tokio::time::timeout(within, make(engine.backend)).await {
             Ok(answer) => answer,
             Err(_) => Err(late(format!("backend `{backend}` did not answer within {within:?}"))),
+        }
+    }
+
+    /// Tells a backend that a job's task is deleted, if it is connected to the engine that ran it.
+    pub(super) async fn forget(&self, gone: &Purged, within: Duration) {
+        let (Some(engine), Some(handle)) = (self.get(&gone.backend), &gone.handle) else { return };
+        let served = Served { backend: gone.backend.clone(), identity: engine.backend.identity() };
+        if !served.matches(&gone.backend, gone.identity.as_deref()) {
+            return;
+        }
+        match tokio::time::timeout(within, engine.backend.forget(handle)).await {
+            Ok(Ok(())) => {}
+            failed => {
+                tracing::debug!(backend = gone.backend, ?failed, "a deleted task's job is not forgotten");
+            }
         }
     }
 

@@ -13,11 +13,14 @@ use super::places::PlaceRequests;
 use crate::tasks::ledger::Commit;
 use crate::tasks::machine::Event;
 use crate::tasks::service::{Afterwards, Fresh};
-use crate::tasks::store::{Lease, Result, StoreError};
+use crate::tasks::store::{Lease, Purged, Result, StoreError};
 use crate::tasks::task::{Owner, Task};
 
 /// Rows that are deleted in one transaction.
 const PURGE_BATCH: usize = 500;
+
+/// Jobs of deleted rows that wait to be forgotten. Further ones are left to their backends' own limits.
+const MOST_FORGOTTEN: usize = 10_000;
 
 /// How often history is looked at for what is too old.
 const FORGET_EVERY: Duration = Duration::from_secs(60);
@@ -55,10 +58,12 @@ impl Core {
         afterwards: &mut mpsc::UnboundedReceiver<Afterwards>,
         stop: &CancellationToken,
     ) {
+        let (gone, mut forgotten) = mpsc::channel(MOST_FORGOTTEN);
         tokio::join!(
             self.admit_loop(stop),
             self.local_loop(stop),
-            self.purge_loop(stop),
+            self.purge_loop(&gone, stop),
+            self.forget_loop(&mut forgotten, stop),
             self.note_loop(afterwards, stop)
         );
     }
@@ -128,7 +133,7 @@ impl Core {
         }
     }
 
-    async fn purge_loop(&self, stop: &CancellationToken) {
+    async fn purge_loop(&self, gone: &mpsc::Sender<Purged>, stop: &CancellationToken) {
         let mut forget_again = Instant::now();
         loop {
             let mut pause = self.settings.tick;
@@ -144,8 +149,15 @@ impl Core {
             }
             if let Some(now) = now {
                 match self.ledger.store.purge(now, PURGE_BATCH).await {
-                    Ok(PURGE_BATCH..) => pause = BETWEEN_BATCHES,
-                    Ok(_) => {}
+                    Ok(purged) => {
+                        if purged.len() >= PURGE_BATCH {
+                            pause = BETWEEN_BATCHES;
+                        }
+                        for job in purged.into_iter().filter(|row| row.handle.is_some()) {
+                            // Deletion waits for no engine.
+                            let _ = gone.try_send(job);
+                        }
+                    }
                     Err(error) => tracing::warn!(%error, "expired tasks cannot be deleted"),
                 }
             }
@@ -154,6 +166,19 @@ impl Core {
                 () = stop.cancelled() => return,
                 () = tokio::time::sleep(pause) => {}
             }
+        }
+    }
+
+    /// Tells backends which jobs nobody can ask for any more.
+    async fn forget_loop(&self, gone: &mut mpsc::Receiver<Purged>, stop: &CancellationToken) {
+        let forget = async {
+            while let Some(job) = gone.recv().await {
+                self.engines.forget(&job, self.settings.lease / 2).await;
+            }
+        };
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = forget => {}
         }
     }
 

@@ -14,7 +14,7 @@ use crate::tasks::machine::{self, Event};
 use crate::tasks::notices;
 use crate::tasks::reconciler::Place;
 use crate::tasks::slots::is_of_owner;
-use crate::tasks::store::{Attach, Holder, Inserted, NewTask, Once, StoreError};
+use crate::tasks::store::{Attach, Holder, Inserted, NewTask, Once, Quota, StoreError};
 use crate::tasks::task::{
     Asked, Asker, Job, Origin, Owner, Spec, Task, TaskId, TaskState, Terms, Undelivered,
 };
@@ -40,8 +40,8 @@ pub struct Call {
     pub slots: Vec<String>,
     /// What to do when one of them is taken up. Those of its owner ([`crate::tasks::slots::OF_OWNER`]) refuse a call in any case.
     pub when_full: WhenFull,
-    /// The most tasks that are kept for its owner.
-    pub most_kept: Option<u32>,
+    /// The most that is kept for its owner.
+    pub most_kept: Option<Quota>,
     /// What to ask before the start.
     pub confirm: Option<Question>,
     /// The caller's idempotency key.
@@ -196,7 +196,6 @@ impl Service {
             }
         };
         match inserted? {
-            Inserted::TooMany => Err(Over::Kept { most: call.most_kept.unwrap_or_default() }.into()),
             Inserted::NoSlot { full: Some(slot) } if is_of_owner(&slot) => {
                 let limits = self.ledger.tools.limits(std::slice::from_ref(&slot));
                 let most = limits.first().map_or(0, |limit| limit.limit);
@@ -310,7 +309,10 @@ impl Service {
             Inserted::Abandoned(task) => Ok(Called::Attached(task)),
             // A row that waits in line takes no slot, so the store cannot have found one taken up.
             Inserted::NoSlot { full } => Err(Over::Full { tool: call.tool.clone(), slot: full }.into()),
-            Inserted::TooMany => Err(Over::Kept { most: call.most_kept.unwrap_or_default() }.into()),
+            Inserted::TooMany => Err(Over::Kept { most: call.most_kept.map_or(0, |most| most.rows) }.into()),
+            Inserted::TooLarge { kept } => {
+                Err(Over::Bytes { kept, most: call.most_kept.map_or(0, |most| most.bytes) }.into())
+            }
         }
     }
 

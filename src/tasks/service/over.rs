@@ -29,6 +29,17 @@ pub enum Over {
         /// How many.
         most: u32,
     },
+    /// The caller keeps as many bytes as one owner may, or the call needs more than are left.
+    #[error(
+        "your tasks and their results take {kept} of {most} bytes (limits.owner.max_bytes), which leaves too few for this call: call \
+         again when some have expired, and ask for shorter lifetimes (ttl)"
+    )]
+    Bytes {
+        /// How many are kept.
+        kept: u64,
+        /// How many may be.
+        most: u64,
+    },
 }
 
 impl Over {
@@ -40,6 +51,7 @@ impl Over {
             Self::Running { tool: Some(_), .. } => "max_running_per_owner",
             Self::Running { tool: None, .. } => "limits.owner.max_running",
             Self::Kept { .. } => "limits.owner.max_kept",
+            Self::Bytes { .. } => "limits.owner.max_bytes",
         }
     }
 
@@ -71,6 +83,11 @@ mod tests {
             (full(None), "max_running", "while others wait in line"),
             (Over::of_slot("owner:ann", 2, "x"), "limits.owner.max_running", "as many tasks of yours run"),
             (Over::of_slot("tool:x/owner:ann", 2, "x"), "max_running_per_owner", "tasks of tool x of yours"),
+            (
+                Over::Bytes { kept: 7, most: 9 },
+                "limits.owner.max_bytes",
+                "take 7 of 9 bytes (limits.owner.max_bytes)",
+            ),
         ] {
             assert_eq!(over.setting(), setting);
             let words = over.to_string();

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use taskbridge_sdk::Output;
+use taskbridge_sdk::{JobHandle, Output};
 
 use super::Holder;
 use crate::tasks::history::Transition;
@@ -22,8 +22,8 @@ pub struct NewTask {
     /// Slots that the row does not take while another row waits for one of them, in whatever line, even where there is room. Behind
     /// those in a line of all its slots it stands in any case.
     pub behind: Vec<String>,
-    /// The most rows of its owner that are kept at once. Inserts at the same moment may exceed it by their number.
-    pub most_kept: Option<u32>,
+    /// The most that is kept of its owner. Inserts at the same moment may exceed it by their number.
+    pub most_kept: Option<Quota>,
     /// The idempotency key of the call, if it has one.
     pub once: Option<Once>,
     /// Whether an abandoned row with this digest serves as well.
@@ -34,6 +34,15 @@ pub struct NewTask {
     pub transition: Option<Transition>,
     /// What is owed to receivers once the row is there.
     pub notices: Vec<Notice>,
+}
+
+/// How much is kept of one owner at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quota {
+    /// Rows.
+    pub rows: u32,
+    /// Bytes of rows and of their results. A row is counted as it is inserted, and again as it ends.
+    pub bytes: u64,
 }
 
 /// A caller's idempotency key.
@@ -86,6 +95,11 @@ pub enum Inserted {
     },
     /// The owner keeps as many rows as they may. Nothing was written.
     TooMany,
+    /// The owner would keep more bytes than they may. Nothing was written.
+    TooLarge {
+        /// How many bytes are kept.
+        kept: u64,
+    },
 }
 
 /// A change of a row.
@@ -128,4 +142,15 @@ pub enum Updated {
     Conflict,
     /// This slot is taken up. Nothing was written.
     NoSlot(String),
+}
+
+/// A row that was deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Purged {
+    /// Its backend.
+    pub backend: String,
+    /// The identity of the engine that its backend was connected to, if that is known.
+    pub identity: Option<String>,
+    /// The engine's name for its job, if it has one and the row can be understood.
+    pub handle: Option<JobHandle>,
 }

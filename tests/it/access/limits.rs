@@ -81,6 +81,37 @@ async fn an_owner_keeps_so_many_tasks() {
     assert_eq!(server.stage.starts(), 3);
 }
 
+/// Results count once they are kept, and no longer than they are kept.
+#[tokio::test]
+async fn owner_over_max_bytes_is_refused() {
+    let lifetime = "[lifetime]\nmin_ttl = \"1s\"\ndefault_ttl = \"1s\"\nkeep_result = \"5s\"\n";
+    let server = server(&format!("max_bytes = 50_000\n{lifetime}")).await;
+    let (ann, bob) = (Raw::of(&server.url, "ann").await, Raw::of(&server.url, "bob").await);
+    let first = ann.start(Of::Sessions, "work", json!({})).await;
+    server.stage.job(1).await.succeed(&"x".repeat(50_000));
+    let ends = async {
+        while ann.get(Of::Sessions, "tasks/get", json!({"taskId": first})).await["status"] != "completed" {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    in_time(ends).await;
+    let refused = ann.ask(Of::Sessions, "tools/call", call("work")).await.body;
+    let words = refused["error"]["message"].as_str().unwrap_or_else(|| panic!("{refused}"));
+    assert!(
+        words.contains("of 50000 bytes (limits.owner.max_bytes)") && words.contains("when some have expired"),
+        "{words}"
+    );
+    let refused = ann.get(Of::Alone, "tools/call", call("work")).await;
+    assert!(refused.to_string().contains("limits.owner.max_bytes"), "{refused}");
+    bob.start(Of::Sessions, "work", json!({})).await;
+    let calls = async {
+        while ann.ask(Of::Sessions, "tools/call", call("work")).await.body.get("error").is_some() {
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        }
+    };
+    in_time(calls).await;
+}
+
 #[tokio::test]
 async fn an_owner_calls_so_often_and_is_told_when_to_come_back() {
     let server = server("max_calls_per_minute = 2").await;

@@ -215,14 +215,14 @@ async fn what_keeps_a_server_from_its_database_is_said_without_the_password() {
     let migrated = place.run(place.command("migrate")).await;
     assert_eq!(migrated.code, Some(0), "{}", migrated.stderr);
     let made = "0001_tasks, 0002_history, 0003_notices, 0004_of_backend, 0005_followed_logs, 0006_audit, \
-                0007_backends";
-    let says = format!("(schema {schema}): from version 0 to 7: {made}\n");
+                0007_backends, 0008_bytes";
+    let says = format!("(schema {schema}): from version 0 to 8: {made}\n");
     assert!(migrated.stdout.ends_with(&says), "{}", migrated.stdout);
     let migrated = place.run(place.command("migrate")).await;
-    assert!(migrated.stdout.ends_with("up to date, version 7\n"), "{}", migrated.stdout);
+    assert!(migrated.stdout.ends_with("up to date, version 8\n"), "{}", migrated.stdout);
     let client = shared().client(&schema).await;
-    client.batch_execute("UPDATE taskbridge_schema SET steps = 8, oldest = 8").await.unwrap();
-    refused("", "", &["version 8", "newer taskbridge", "name another `schema`"]).await;
+    client.batch_execute("UPDATE taskbridge_schema SET steps = 9, oldest = 9").await.unwrap();
+    refused("", "", &["version 9", "newer taskbridge", "name another `schema`"]).await;
 }
 
 #[tokio::test]

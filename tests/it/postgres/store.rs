@@ -274,12 +274,12 @@ async fn a_newer_schema_is_used_if_it_lets_this_program_and_left_alone_if_not() 
 async fn a_schema_that_is_migrated_by_hand_is_not_touched_by_a_server() {
     let schema = schema();
     let place = shared().place(&schema).migrated_by_hand();
-    says(&refusal(place.clone()).await, &["has version 0", "needs 7", "`taskbridge migrate`"]);
+    says(&refusal(place.clone()).await, &["has version 0", "needs 8", "`taskbridge migrate`"]);
     let client = shared().client("public").await;
     let exists = "SELECT to_regnamespace($1) IS NOT NULL";
     assert!(!client.query_one(exists, &[&schema]).await.unwrap().get::<_, bool>(0));
     let migrated = store::migrate(&place).await.unwrap();
-    assert_eq!((migrated.before, migrated.after), (0, 7));
+    assert_eq!((migrated.before, migrated.after), (0, 8));
     let made = [
         "0001_tasks",
         "0002_history",
@@ -288,6 +288,7 @@ async fn a_schema_that_is_migrated_by_hand_is_not_touched_by_a_server() {
         "0005_followed_logs",
         "0006_audit",
         "0007_backends",
+        "0008_bytes",
     ];
     assert_eq!(migrated.made, made);
     drop(PostgresStore::open(place, StoreClock::Database).await.unwrap());

@@ -133,6 +133,24 @@ async fn ended_jobs_are_swept_after_their_time_and_running_ones_never() {
 }
 
 #[tokio::test]
+async fn forgotten_job_loses_its_folder() {
+    let world = World::new();
+    let backend = world.connect(json!({})).await;
+    let (short, long) = (script("echo short"), script("touch up; while [ ! -e go ]; do sleep 0.02; done"));
+    let (ended_handle, running) =
+        (backend.start(&short).await.unwrap().handle, backend.start(&long).await.unwrap().handle);
+    ended(&*backend, &ended_handle).await;
+    appears(&world.job(&long.key).join("work/up")).await;
+    crate::world::gone(&world.supervisor(&short.key).to_string()).await;
+    for _ in 0..2 {
+        backend.forget(&ended_handle).await.unwrap();
+    }
+    assert!(!world.job(&short.key).exists());
+    backend.forget(&running).await.unwrap();
+    assert_eq!(backend.observe(&running).await.unwrap().state, JobState::Running);
+}
+
+#[tokio::test]
 async fn a_hint_says_that_a_job_ended() {
     let world = World::new();
     let backend = world.connect(json!({})).await;
