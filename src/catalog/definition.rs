@@ -97,6 +97,8 @@ pub struct TermsRule {
     pub on_decline: OnRefusal,
     /// See [`crate::tasks::task::Terms::on_dismiss`].
     pub on_dismiss: OnRefusal,
+    /// See [`crate::tasks::task::Terms::answer_within`].
+    pub answer_within: Option<Duration>,
 }
 
 /// Whether a tool can run as a task.

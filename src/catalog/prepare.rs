@@ -262,6 +262,7 @@ impl TermsRule {
             settle_window: self.settle_window,
             on_decline: self.on_decline,
             on_dismiss: self.on_dismiss,
+            answer_within: self.answer_within,
             four_eyes: false,
         }
     }

@@ -97,6 +97,11 @@ pub(super) struct Tool {
     /// What happens when somebody closes a question of the job without a choice.
     #[serde(default)]
     pub on_dismiss: OnRefusal,
+    /// How long a question may stay unanswered before the task ends as failed and its job is cancelled; without it, for as
+    /// long as the task goes on. For the consent of `confirm` the shorter of this and `max_wait` holds.
+    #[serde(default, deserialize_with = "duration::optional")]
+    #[schemars(with = "Option<String>")]
+    pub answer_within: Option<Duration>,
     /// What becomes of the job of a plain call whose client goes away before the answer.
     #[serde(default)]
     pub on_abandon: OnAbandon,

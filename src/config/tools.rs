@@ -58,9 +58,13 @@ pub(super) fn read(reader: &mut Reader<'_>, context: &Context<'_>, name: &str, v
         None => (Vec::new(), Vec::new()),
     };
     check_backend(reader, &field, &tool, context, input.as_ref());
-    for (key, limit) in [("max_runtime", Some(tool.max_runtime)), ("max_wait", tool.max_wait)] {
+    for (key, limit, what) in [
+        ("max_runtime", Some(tool.max_runtime), "nothing could ever run"),
+        ("max_wait", tool.max_wait, "nothing could ever run"),
+        ("answer_within", tool.answer_within, "nobody could ever answer; leave it out to set no limit"),
+    ] {
         if limit.is_some_and(|limit| limit.is_zero()) {
-            reader.problem(join(&field, key), "it is zero: nothing could ever run");
+            reader.problem(join(&field, key), format!("it is zero: {what}"));
         }
     }
     let rules =
@@ -108,6 +112,7 @@ pub(super) fn read(reader: &mut Reader<'_>, context: &Context<'_>, name: &str, v
             settle_window: tool.settle_window,
             on_decline: tool.on_decline.into(),
             on_dismiss: tool.on_dismiss.into(),
+            answer_within: tool.answer_within,
         },
         on_abandon: tool.on_abandon,
         answer_by_model: tool.answer_by_model,

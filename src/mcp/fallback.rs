@@ -60,23 +60,32 @@ pub fn standing(bridge: &Bridge, view: &View, client: Abilities) -> Standing {
     let is_asked = task.open_questions().any(|asked| client.can_ask(&asked.question.ask));
     match task.open_questions().next() {
         Some(asked) if !is_asked && task.state == TaskState::InputRequired => {
-            let who = match &asked.question.ask {
-                _ if client.barred => "it is not yours to answer, but somebody else's",
-                _ if for_models(bridge, task, asked) => "answer it with task_answer",
-                Ask::Form(_) => {
-                    "a person can answer it, in any client of the same owner that shows forms (elicitation)"
+            let who = match client.missing(&asked.question.ask) {
+                Some(missing) if !client.barred => {
+                    let places = places(asked, for_models(bridge, task, asked));
+                    format!("this client cannot answer it (it has not declared {missing}). {places}")
                 }
-                Ask::Url(_) => {
-                    "a person can, in any client of the same owner that sends its user to pages (elicitation.url)"
-                }
-                Ask::Sampling(_) => "any client of the same owner can that lends its model (sampling)",
-                Ask::Roots => "any client of the same owner can that tells its roots (roots)",
+                _ => "it is not yours to answer, but somebody else's".to_owned(),
             };
             let message = format!("waiting for an answer to {:?}: {who}", asked.question.message);
             Standing { state: TaskState::Working, message: Some(message) }
         }
         _ => Standing { state: task.state, message: view.status_message() },
     }
+}
+
+/// Where a question can be answered.
+fn places(asked: &Asked, by_model: bool) -> String {
+    let (who, able) = match &asked.question.ask {
+        Ask::Form(_) => ("A person can answer it", "shows forms (elicitation)"),
+        Ask::Url(_) => ("A person can answer it", "sends its user to pages (elicitation.url)"),
+        Ask::Sampling(_) => ("It can be answered", "lends its model (sampling)"),
+        Ask::Roots => ("It can be answered", "tells its roots (roots)"),
+    };
+    let model = if by_model { "Answer it with task_answer. " } else { "" };
+    // The engine knows nothing of a question that comes before the start.
+    let engine = if asked.asker == Asker::Job { ", or in the engine itself" } else { "" };
+    format!("{model}{who} in any client of the same owner that {able}{engine}")
 }
 
 /// The handle of a task, for a client that can do this.

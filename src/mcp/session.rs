@@ -116,24 +116,33 @@ impl Abilities {
 
     /// True if this client can be asked for that.
     pub fn can_ask(&self, ask: &Ask) -> bool {
-        let can = match ask {
-            Ask::Form(_) => self.elicitation_form,
-            Ask::Url(_) => self.elicitation_url,
-            Ask::Sampling(request) => self.can_sample(request),
-            Ask::Roots => self.roots,
-        };
-        can && !self.barred
+        self.missing(ask).is_none() && !self.barred
     }
 
-    fn can_sample(&self, request: &Map<String, Value>) -> bool {
+    /// The capability that this client would have to declare to be asked for that; `None` if it misses none.
+    pub fn missing(&self, ask: &Ask) -> Option<&'static str> {
+        let (has, name) = match ask {
+            Ask::Form(_) if self.elicitation_url => (self.elicitation_form, "elicitation.form"),
+            Ask::Form(_) => (self.elicitation_form, "elicitation"),
+            Ask::Url(_) => (self.elicitation_url, "elicitation.url"),
+            Ask::Sampling(request) => return self.missing_to_sample(request),
+            Ask::Roots => (self.roots, "roots"),
+        };
+        (!has).then_some(name)
+    }
+
+    fn missing_to_sample(&self, request: &Map<String, Value>) -> Option<&'static str> {
         let has_tools = request.contains_key("tools") || request.contains_key("toolChoice");
         let has_context = request.get("includeContext").is_some_and(|context| context != "none");
         let messages = request.get("messages").and_then(Value::as_array);
         let has_lists = messages.into_iter().flatten().any(|message| message["content"].is_array());
-        self.sampling
-            && (self.sampling_tools || !has_tools)
-            && (self.sampling_context || !has_context)
-            && (self.sampling_lists || !has_lists)
+        let needs = [
+            (true, self.sampling, "sampling"),
+            (has_tools, self.sampling_tools, "sampling.tools"),
+            (has_context, self.sampling_context, "sampling.context"),
+            (has_lists, self.sampling_lists, "sampling of a revision with lists of blocks"),
+        ];
+        needs.into_iter().find(|(needed, has, _)| *needed && !has).map(|(_, _, name)| name)
     }
 }
 
@@ -291,6 +300,27 @@ mod tests {
         ] {
             let client = Abilities::declared(&declared);
             assert_eq!(asks.each_ref().map(|ask| client.can_ask(ask)), can, "{declared}");
+        }
+    }
+
+    #[test]
+    fn missing_capability_is_named() {
+        let with = |more: Value| Ask::Sampling(more.as_object().unwrap().clone());
+        for (declared, ask, missing) in [
+            (json!({}), Ask::Form(json!({})), Some("elicitation")),
+            (json!({"elicitation": {"url": {}}}), Ask::Form(json!({})), Some("elicitation.form")),
+            (json!({"elicitation": {}}), Ask::Form(json!({})), None),
+            (json!({"elicitation": {}}), Ask::Url("https://a.example".to_owned()), Some("elicitation.url")),
+            (json!({}), Ask::Roots, Some("roots")),
+            (json!({}), with(json!({"tools": []})), Some("sampling")),
+            (json!({"sampling": {}}), with(json!({"tools": []})), Some("sampling.tools")),
+            (
+                json!({"sampling": {}}),
+                with(json!({"includeContext": "thisServer"})),
+                Some("sampling.context"),
+            ),
+        ] {
+            assert_eq!(Abilities::declared(&declared).missing(&ask), missing, "{declared}");
         }
     }
 

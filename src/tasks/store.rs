@@ -16,7 +16,7 @@ use super::meter::Phase;
 use super::notices::Notice;
 use super::task::{Owner, Task, TaskId};
 
-pub use sessions::{Held, MOST_HELD, Message, Sessions, Setting, Settings, Stage};
+pub use sessions::{Held, MOST_HELD, MOST_POLLS, Message, Sessions, Setting, Settings, Stage};
 pub use writes::{Attach, Change, Inserted, Lease, NewTask, Once, Purged, Quota, SlotLimit, Updated};
 
 /// The result of a store's work.

@@ -138,7 +138,7 @@ pub struct Task {
     /// Set while the engine does not serve us.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<Trouble>,
-    /// Set while `max_runtime` is over and no poll of the job has succeeded since.
+    /// Set while a deadline of the job is over and no poll of it has succeeded since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overdue: Option<Overdue>,
     /// When an operator wants the open job looked at, out of its group's turn.
@@ -277,7 +277,7 @@ pub struct Sought {
     pub times: u32,
 }
 
-/// Failed polls of a job whose `max_runtime` is over. As with [`Sought`], time alone does not count.
+/// Failed polls of a job, one of whose deadlines is over. As with [`Sought`], time alone does not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Overdue {
     /// When the first of them failed.

@@ -33,6 +33,9 @@ pub struct Terms {
     /// What happens when somebody closes a question of the job without a choice.
     #[serde(default, skip_serializing_if = "OnRefusal::is_tell")]
     pub on_dismiss: OnRefusal,
+    /// How long a question may stay open; without it, for as long as the task goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer_within: Option<Duration>,
     /// True if somebody else than the owner must answer what the task asks, whatever becomes of its tool's rules.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub four_eyes: bool,

@@ -195,13 +195,14 @@ impl Changes {
         }
     }
 
-    /// Follows a task no longer.
-    pub fn let_go(&mut self, task: &TaskId) {
-        if let About::Tasks(tasks) = &mut self.about
-            && tasks.remove(task)
-        {
+    /// Follows a task no longer. False if it was not followed.
+    pub fn let_go(&mut self, task: &TaskId) -> bool {
+        let About::Tasks(tasks) = &mut self.about else { return false };
+        let followed = tasks.remove(task);
+        if followed {
             leave(&mut self.topics.lock().followed, task, &self.inbox);
         }
+        followed
     }
 }
 

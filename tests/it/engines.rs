@@ -199,6 +199,7 @@ impl Node {
             settle_window: HOUR,
             on_decline: OnRefusal::Tell,
             on_dismiss: OnRefusal::Tell,
+            answer_within: None,
             four_eyes: false,
         };
         let millis = u64::try_from(takes.as_millis()).unwrap();

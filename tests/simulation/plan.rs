@@ -92,6 +92,7 @@ pub(super) fn terms() -> Terms {
         settle_window: minutes(2),
         on_decline: OnRefusal::Tell,
         on_dismiss: OnRefusal::Tell,
+        answer_within: None,
         four_eyes: false,
     }
 }

@@ -21,6 +21,7 @@ use crate::tasks::service::{Listening, RENEW_WATCH, View};
 use crate::tasks::store::{Setting, StoreError};
 use crate::tasks::streams::{self, StreamNote};
 use crate::tasks::task::{Task, TaskId, TaskState};
+use crate::tasks::watch::Changes;
 
 /// The shortest time between two rounds of messages: of what changes faster, the newest is told.
 const SPACING: Duration = Duration::from_millis(200);
@@ -51,8 +52,9 @@ pub(super) async fn listen(
         // What this stream has asked is asked anew by the one that takes over, and dropped here.
         let carrier = Carrier::new(call, outlet, GRACE, None);
         let follows = Follows::new(call.bridge, &call.caller.principal);
-        let looks = HashMap::new();
-        let mut speaker = Speaker { call, turn: &turn, is_known: n > 0, outlet, carrier, follows, looks };
+        let (polls, looks) = (bridge.service.follow([]), HashMap::new());
+        let mut speaker =
+            Speaker { call, turn: &turn, is_known: n > 0, outlet, carrier, follows, polls, looks };
         tokio::select! {
             biased;
             () = turn.ends() => {}
@@ -105,6 +107,8 @@ struct Speaker<'a> {
     outlet: &'a dyn Outlet,
     carrier: Carrier<'a>,
     follows: Follows<'a>,
+    /// Hints about the tasks of other sessions that this one polls.
+    polls: Changes,
     /// When tasks with questions must be looked at again, hint or not.
     looks: HashMap<TaskId, Timestamp>,
 }
@@ -121,8 +125,9 @@ impl Speaker<'_> {
         let mut behind = {
             let tasks = bridge.service.of_session(session).await?;
             self.take_up(&tasks);
-            self.look_up(session).await?;
-            self.behind(&tasks)
+            let mut behind = self.look_up(session).await?;
+            behind.extend(self.behind(&tasks));
+            behind
         };
         let mut renew_watch = Instant::now() + RENEW_WATCH;
         loop {
@@ -145,7 +150,7 @@ impl Speaker<'_> {
                     behind.extend(changed.tasks);
                     if changed.others {
                         let tasks = bridge.service.of_session(session).await?;
-                        self.look_up(session).await?;
+                        behind.extend(self.look_up(session).await?);
                         behind.extend(self.behind(&tasks));
                         if changed.missed {
                             behind.extend(Box::pin(self.missed(session)).await?);
@@ -153,6 +158,7 @@ impl Speaker<'_> {
                         behind.extend(self.carrier.tasks().cloned());
                     }
                 }
+                changed = self.polls.next() => behind.extend(changed.tasks),
                 () = self.carrier.hint() => {}
                 () = sleep_until(next, now) => {}
                 () = tokio::time::sleep_until(renew_watch), if self.turn.told(|told| !told.is_empty()) => {
@@ -200,14 +206,15 @@ impl Speaker<'_> {
         })
     }
 
-    /// Takes up what the session follows, and what it was told elsewhere.
-    async fn look_up(&mut self, session: &str) -> Result<(), StoreError> {
+    /// Takes up what the session follows, and what it was told elsewhere. Returns the tasks of other sessions that it polls.
+    async fn look_up(&mut self, session: &str) -> Result<HashSet<TaskId>, StoreError> {
         let settings = self.call.bridge.store.settings(session).await?.unwrap_or_default();
         self.follows.set(&settings.follows);
+        settings.polls.iter().for_each(|task| self.polls.take_up(task));
         if self.is_known {
             self.turn.take_over(settings.streams.told().cloned());
         }
-        Ok(())
+        Ok(settings.polls.into_iter().collect())
     }
 
     /// Where hints were missed, a task may have begun and ended since the last look: that it ended is told late then.
@@ -276,11 +283,13 @@ impl Speaker<'_> {
         let Some(view) = self.call.bridge.service.get(&self.call.actor(), id).await? else {
             self.turn.told(|told| told.remove(id));
             self.looks.remove(id);
-            return Ok(());
+            return self.end_poll(id).await;
         };
+        // How a task stands is told to the session that made it; others poll it, and are asked only.
+        let is_own = view.task.origin.session.as_ref() == Some(&self.call.session.nonce);
         // A plain call whose job is still waited for is nothing that its client knows as a task.
         // Nor is there more to say of one whose end was told, however many hints of it are still on their way.
-        if self.call.has_tasks() && view.task.undelivered.is_none() && !self.turn.was_over(id) {
+        if is_own && self.call.has_tasks() && view.task.undelivered.is_none() && !self.turn.was_over(id) {
             let mut heard = self.turn.heard(&view.task);
             let standing = fallback::standing(self.call.bridge, &view, self.call.client_for(&view.task));
             // Read after the row: what another process has said of it since then, this one does not know of.
@@ -300,6 +309,15 @@ impl Speaker<'_> {
             Some(look) => self.looks.insert(id.clone(), look),
             None => self.looks.remove(id),
         };
+        if view.task.has_ended() { self.end_poll(id).await } else { Ok(()) }
+    }
+
+    /// There is nothing more to ask for this task of another session, if it is one.
+    async fn end_poll(&mut self, task: &TaskId) -> Result<(), StoreError> {
+        if self.polls.let_go(task) {
+            let Session { nonce, expires, .. } = self.call.session;
+            self.call.bridge.store.set(nonce, Setting::EndPoll(task.clone()), *expires).await?;
+        }
         Ok(())
     }
 

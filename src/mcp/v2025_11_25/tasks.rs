@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::wait::{Patience, wait};
-use super::{Call, from_wire, to_wire, wire};
+use super::{Call, from_wire, questions, to_wire, wire};
 use crate::mcp::cursor;
 use crate::mcp::jsonrpc::{Error, Id, METHOD_NOT_FOUND, Outcome};
 use crate::mcp::outlet::{Outlet, Resume};
@@ -22,6 +22,7 @@ pub(super) async fn get(call: &Call<'_>, params: &Value) -> Outcome {
     let id = from_wire::task_id(params)?;
     let view = call.bridge.service.get(&call.actor(), &id).await.map_err(|error| call.fault(&error))?;
     let view = view.ok_or_else(|| not_found(call, &id))?;
+    questions::polled(call, &view.task).await.map_err(|error| call.fault(&error))?;
     Ok(to_wire::value(&to_wire::task(call.bridge, &view, call.client_for(&view.task))))
 }
 

@@ -97,6 +97,7 @@ impl Bench {
                 settle_window: Duration::from_secs(120),
                 on_decline: OnRefusal::Tell,
                 on_dismiss: OnRefusal::Tell,
+                answer_within: None,
                 four_eyes: false,
             },
             slots: Vec::new(),

@@ -118,6 +118,7 @@ macro_rules! store_suite {
             a_session_follows_so_many_at_most
             what_happened_to_the_streams_of_a_session_is_counted
             a_session_holds_a_task_of_its_client_until_it_lets_go
+            polled_tasks_are_kept_and_bounded
         }
     };
     ($bench:expr; $($behaviour:ident)*) => {$(

@@ -6,7 +6,7 @@ use taskbridge_sdk::Level;
 
 use super::Bench;
 use crate::clock::Clock;
-use crate::tasks::store::{Held, MOST_HELD, Message, Setting, Settings, Stage};
+use crate::tasks::store::{Held, MOST_HELD, MOST_POLLS, Message, Setting, Settings, Stage};
 use crate::tasks::streams::{StreamNote, Streams};
 use crate::tasks::task::TaskId;
 
@@ -127,4 +127,19 @@ pub async fn a_session_holds_a_task_of_its_client_until_it_lets_go(bench: &Bench
         assert!(set(bench, Setting::Hold(held(n, "theirs", Stage::Working, second))).await);
     }
     assert!(!set(bench, Setting::Hold(held(1000, "theirs", Stage::Working, second))).await);
+}
+
+pub async fn polled_tasks_are_kept_and_bounded(bench: &Bench) {
+    let task = |n: usize| TaskId::from_wire(format!("t{n}"));
+    for n in [1, 1, 2] {
+        assert!(set(bench, Setting::Poll(task(n))).await);
+    }
+    assert!(set(bench, Setting::EndPoll(task(1))).await);
+    assert!(set(bench, Setting::EndPoll(task(1))).await);
+    assert_eq!(settings(bench, "n").await.polls, [task(2)].into());
+    assert_eq!(settings(bench, "m").await.polls, [].into());
+    for n in 2..MOST_POLLS + 2 {
+        assert!(set(bench, Setting::Poll(task(n))).await);
+    }
+    assert!(!set(bench, Setting::Poll(task(1))).await);
 }

@@ -1,21 +1,27 @@
-//! The deadlines of a task: for its start, for its job, and for an outcome that cannot be read. Pure.
+//! The deadlines of a task: for its start, for its job, for an answer, and for an outcome that cannot be read. Pure.
 //!
 //! A deadline of a job is decided by a poll that began after it, never by the clock alone: after an outage a job that has
-//! ended delivers its result, however late.
+//! ended delivers its result, however late, and a question that was answered in the engine ends nothing.
 
 use std::time::Duration;
 
 use taskbridge_sdk::Timestamp;
 
-use super::{Failure, awaits_consent, end, in_words, wait_after, wish_cancel};
-use crate::tasks::task::{Job, OnExpiry, Outcome, Overdue, Task};
+use super::{Failure, awaits_consent, end, in_words, questions, wait_after, wish_cancel};
+use crate::tasks::task::{Asked, Job, OnExpiry, Outcome, Overdue, Task};
 
 /// So many polls must fail after the deadline before the outcome counts as unknown, however long that takes.
 const FAILED_POLLS: u32 = 3;
 
 /// When the task has waited for its start for as long as it may.
 pub(super) fn wait(task: &Task) -> Timestamp {
-    task.created_at + task.terms.max_wait()
+    task.created_at + longest_wait(task)
+}
+
+/// How long the task may wait for its start. Consent is an answer like any other.
+fn longest_wait(task: &Task) -> Duration {
+    let within = task.terms.answer_within.filter(|_| awaits_consent(task));
+    within.into_iter().fold(task.terms.max_wait(), Duration::min)
 }
 
 /// When a task whose start was not sent is given up: at the end of its wait, or when the engine has been unavailable for
@@ -26,24 +32,39 @@ pub(super) fn pending(task: &Task) -> Timestamp {
     give_up.filter(|give_up| not_before > give_up).map_or(wait(task), |give_up| give_up.min(wait(task)))
 }
 
-/// When an open job is to be polled because of `max_runtime`; `None` if that decides nothing any more: the task has ended
-/// and its job is being stopped.
+/// When an open job is to be polled because a deadline is over.
 pub(super) fn open(task: &Task) -> Option<Timestamp> {
-    let at = run(task).filter(|_| task.cancel.is_none() || !task.has_ended())?;
+    let at = first(task)?;
     Some(task.overdue.map_or(at, |overdue| at.max(overdue.not_before)))
 }
 
-/// When the `max_runtime` of an open job is over.
+/// The first deadline of an open job.
+fn first(task: &Task) -> Option<Timestamp> {
+    run(task).into_iter().chain(answer(task).map(|(at, _)| at)).min()
+}
+
+/// When the `max_runtime` of an open job is over; `None` if that decides nothing any more: the task has ended and its job
+/// is being stopped.
 fn run(task: &Task) -> Option<Timestamp> {
     match &task.job {
-        Job::Open { started_at, .. } => Some(*started_at + task.terms.max_runtime),
-        Job::Pending { .. } | Job::Starting { .. } | Job::Closed { .. } => None,
+        Job::Open { started_at, .. } if task.cancel.is_none() || !task.has_ended() => {
+            Some(*started_at + task.terms.max_runtime)
+        }
+        Job::Open { .. } | Job::Pending { .. } | Job::Starting { .. } | Job::Closed { .. } => None,
     }
+}
+
+/// The oldest open question of an open job, and when its `answer_within` is over. A job that is being stopped needs no
+/// answer.
+fn answer(task: &Task) -> Option<(Timestamp, &Asked)> {
+    let within = task.terms.answer_within.filter(|_| task.cancel.is_none())?;
+    let oldest = task.open_questions().min_by_key(|asked| asked.at)?;
+    matches!(task.job, Job::Open { .. }).then_some((oldest.at + within, oldest))
 }
 
 /// True if a poll that began at this moment and saw the job running ends the task.
 pub(in crate::tasks) fn decides(task: &Task, began: Timestamp) -> bool {
-    open(task).is_some() && run(task).is_some_and(|deadline| began >= deadline)
+    run(task).is_some_and(|deadline| began >= deadline)
 }
 
 /// Gives up a task whose start was not sent in time.
@@ -52,7 +73,7 @@ pub(super) fn pending_passed(task: &mut Task, now: Timestamp) {
     if !matches!(task.job, Job::Pending { .. }) || now < deadline {
         return;
     }
-    let waited = in_words(task.terms.max_wait());
+    let waited = in_words(longest_wait(task));
     let why = match &task.trouble {
         _ if awaits_consent(task) => format!("nobody confirmed it within {waited}"),
         Some(trouble) if !task.is_queued() => trouble.reason.clone(),
@@ -68,16 +89,32 @@ pub(super) fn still_runs(task: &mut Task, now: Timestamp) {
     expire(task, message, now);
 }
 
-/// A poll failed. After the deadline that is counted, and ends the task once `outcome_grace` is over.
+/// A poll that began at this moment saw the job running, and these are the questions that it still asks.
+pub(super) fn still_asks(task: &mut Task, began: Timestamp, now: Timestamp) {
+    let Some((_, asked)) = answer(task).filter(|(deadline, _)| began >= *deadline) else { return };
+    let within = in_words(task.terms.answer_within.unwrap_or_default());
+    let question = &asked.question.message;
+    let message = format!(
+        "the question {question:?} was not answered within {within} (answer_within), so the job is stopped"
+    );
+    questions::stop(task, Outcome::Failed, None, message, now);
+}
+
+/// A poll failed. After a deadline the next one waits; after `max_runtime` that is counted, and ends the task once
+/// `outcome_grace` is over.
 pub(super) fn poll_failed(task: &mut Task, failure: &Failure, now: Timestamp) {
-    if !decides(task, now) {
+    if first(task).is_none_or(|deadline| now < deadline) {
         return;
     }
-    let first = Overdue { since: now, times: 0, not_before: now };
-    let Overdue { since, times, .. } = task.overdue.unwrap_or(first);
+    let has_run_out = decides(task, now);
+    let begun = Overdue { since: now, times: 0, not_before: now };
+    // Polls that failed before `max_runtime` was over do not count towards its grace.
+    let counts =
+        |overdue: &Overdue| !has_run_out || run(task).is_some_and(|deadline| overdue.since >= deadline);
+    let Overdue { since, times, .. } = task.overdue.filter(counts).unwrap_or(begun);
     let times = times.saturating_add(1);
     let grace = task.terms.outcome_grace;
-    if times >= FAILED_POLLS && now.since(since) >= grace {
+    if has_run_out && times >= FAILED_POLLS && now.since(since) >= grace {
         let message = format!(
             "the outcome is unknown: max_runtime ({}) is over, and the engine could not be asked about the job for {} \
              since ({}); the job may still run",

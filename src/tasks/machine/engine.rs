@@ -211,7 +211,7 @@ pub(super) fn observed(
                 return deadline::still_runs(task, now);
             }
             questions::seen(task, seen.questions, began - list_lag, now);
-            return;
+            return deadline::still_asks(task, began, now);
         }
         JobState::Succeeded(output) => (Outcome::Succeeded, Some(output), "succeeded"),
         JobState::Failed(output) => (Outcome::Failed, Some(output), "the job failed"),

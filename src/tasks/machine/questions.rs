@@ -121,7 +121,7 @@ pub(super) fn answered(task: &mut Task, key: &str, answer: Answer, by: Answerer,
 }
 
 /// Ends the task, and stops the job that asked.
-fn stop(
+pub(super) fn stop(
     task: &mut Task,
     outcome: Outcome,
     on_behalf_of: Option<OnBehalfOf>,

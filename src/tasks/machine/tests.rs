@@ -48,6 +48,7 @@ fn row(confirm: bool, on_expiry: OnExpiry) -> Task {
             settle_window: Duration::from_secs(120),
             on_decline: OnRefusal::Tell,
             on_dismiss: OnRefusal::Tell,
+            answer_within: None,
             four_eyes: false,
         },
         slots: vec!["tool:deploy".to_owned()],

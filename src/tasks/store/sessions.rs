@@ -27,12 +27,15 @@ pub trait Sessions: Send + Sync {
 
     /// Sets something for a session, and keeps all that it has set until `forget_after`. Returns what it has set from
     /// then on; `None` if nothing was set: the session was ended, or follows as many others as it may, or holds
-    /// [`MOST_HELD`].
+    /// [`MOST_HELD`], or polls [`MOST_POLLS`].
     async fn set(&self, nonce: &str, setting: Setting, forget_after: Timestamp) -> Result<Option<Settings>>;
 }
 
 /// The most tasks of its own that one session's client holds for us.
 pub const MOST_HELD: usize = 100;
+
+/// The most tasks of other sessions that one session polls and is asked for.
+pub const MOST_POLLS: usize = 100;
 
 /// What a session has set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -46,6 +49,9 @@ pub struct Settings {
     /// The tasks of its own that its client made of questions of ours, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held: Vec<Held>,
+    /// The tasks of other sessions that it polled while they asked something: its listening stream asks it too.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub polls: BTreeSet<TaskId>,
     /// True if its client has said that it is ready. It is kept where several processes use the store.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ready: bool,
@@ -110,6 +116,10 @@ pub enum Setting {
     Stands(Message, Stage, Duration),
     /// That task is nothing to us any more.
     LetGo(Message),
+    /// It polls this task of another session, if it polls fewer than [`MOST_POLLS`].
+    Poll(TaskId),
+    /// That task has ended.
+    EndPoll(TaskId),
     /// Its client is ready.
     Ready,
     /// Something happened to its streams.
@@ -140,9 +150,15 @@ impl Settings {
                 }
             }
             Setting::LetGo(of) => self.held.retain(|held| held.of != *of),
+            Setting::Poll(task) => {
+                self.polls.insert(task.clone());
+            }
+            Setting::EndPoll(task) => {
+                self.polls.remove(task);
+            }
             Setting::Ready => self.ready = true,
             Setting::Streams(note) => self.streams = self.streams.with(note),
         }
-        (self.held.len() <= MOST_HELD).then_some(self)
+        (self.held.len() <= MOST_HELD && self.polls.len() <= MOST_POLLS).then_some(self)
     }
 }

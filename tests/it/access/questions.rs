@@ -192,3 +192,21 @@ async fn who_looks_at_it_takes_nothing_from_a_call_that_went_away() {
         }
     }
 }
+
+/// A session that polls is asked on its listening stream, but for what others are to answer.
+#[tokio::test]
+async fn polling_owner_is_not_asked() {
+    let server = server().await;
+    let (ann, again) = (server.client_of("key-of-ann").await, server.client_of("key-of-ann").await);
+    let bob = server.client_of("key-of-bob").await;
+    let (mut hers, mut his) = (again.listen().await, bob.listen().await);
+    let id = ann.start("deploy", json!({})).await;
+    assert_eq!(again.task(&id).await["status"], "working");
+    bob.until(&id, "input_required").await;
+    let question = his.message().await;
+    assert_eq!(question["params"]["message"], "Really deploy?", "{question}");
+    let last = again.start("batch", json!({"end": {"succeeded": {}}})).await;
+    let told = hers.message().await;
+    assert_eq!(told["params"]["taskId"], last.as_str(), "{told}");
+    assert_eq!(bob.reply(&question, yes()).await, 202);
+}

@@ -135,6 +135,7 @@ impl Node {
             settle_window: Duration::from_secs(120),
             on_decline: OnRefusal::Tell,
             on_dismiss: OnRefusal::Tell,
+            answer_within: None,
             four_eyes: false,
         };
         let spec = Spec {

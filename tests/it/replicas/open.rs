@@ -80,6 +80,20 @@ async fn no_replica_asks_before_initialized() {
     assert_eq!(question["method"], "elicitation/create");
 }
 
+/// The session polls a task of another session at one replica, and listens at another.
+#[tokio::test]
+async fn polled_question_crosses_replicas() {
+    let server = three("").await;
+    let [maker, ..] = sessions(&server).await;
+    let [a, b, _] = sessions(&server).await;
+    let id = maker.start("work", json!({})).await;
+    let mut listening = b.listen().await;
+    let form = json!({"type": "object", "properties": {}});
+    server.stage.job(1).await.ask("who", "Who?", form);
+    a.until(&id, "input_required").await;
+    assert_eq!(listening.message().await["method"], "elicitation/create");
+}
+
 #[tokio::test]
 async fn a_session_that_is_ended_at_another_replica_has_no_stream_left() {
     let server = three("").await;

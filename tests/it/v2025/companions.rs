@@ -92,7 +92,7 @@ async fn task_answer_answers_what_the_tool_leaves_to_models_and_nothing_else() {
             break message.to_owned();
         }
     };
-    assert!(message.contains("Really?") && message.contains("a person can answer it"), "{message}");
+    assert!(message.contains("Really?") && message.contains("A person can answer it"), "{message}");
     let refused = use_tool(&client, "task_answer", json!({"task_id": id})).await;
     assert!(refused["isError"] == true && text(&refused).contains("a person's answer"), "{refused}");
 }

@@ -217,7 +217,7 @@ async fn a_client_that_cannot_be_asked_is_not_asked_and_another_of_the_owner_is(
     assert_eq!(task["statusMessage"], "Who?");
     let seen = deaf.task(&id).await;
     assert_eq!(seen["status"], "working");
-    assert!(seen["statusMessage"].as_str().unwrap().contains("a person can answer it"));
+    assert!(seen["statusMessage"].as_str().unwrap().contains("A person can answer it"));
     let mut carrying = client.open("tasks/result", json!({ "taskId": id })).await;
     let question = carrying.message().await;
     assert_eq!(client.reply(&question, accept("ana")).await, 202);
@@ -319,4 +319,66 @@ async fn a_secret_is_never_asked_for_in_a_form() {
         "{why}"
     );
     job.cancelled().await;
+}
+
+/// A client that was restarted has a new session, and knows the task by its id.
+#[tokio::test]
+async fn polling_session_is_asked_while_listening() {
+    let server = Server::start().await;
+    let id = server.client().await.start("work", json!({})).await;
+    let job = server.stage.job(1).await;
+    let server = server.restart().await;
+    let client = server.client().await;
+    let mut listening = client.listen().await;
+    job.ask("who", "Who?", form());
+    client.until(&id, "input_required").await;
+    let question = listening.message().await;
+    assert_eq!(
+        (&question["method"], &question["params"]["message"]),
+        (&json!("elicitation/create"), &json!("Who?"))
+    );
+    assert_eq!(client.reply(&question, accept("ana")).await, 202);
+    assert_eq!(job.answered().await, accepted("ana"));
+    // From then on it is asked without a poll, also on a new stream.
+    drop(listening);
+    let mut listening = client.listen().await;
+    job.ask("again", "Who else?", form());
+    let question = listening.message().await;
+    assert_eq!(question["params"]["message"], "Who else?", "how the task stands is told to its own session");
+    job.succeed("hello ana");
+    let withdrawn = listening.message().await;
+    assert_eq!(withdrawn["method"], "notifications/cancelled");
+    assert_eq!(withdrawn["params"]["requestId"], question["id"]);
+}
+
+#[tokio::test]
+async fn polled_question_is_on_one_stream() {
+    let server = Server::start().await;
+    let id = server.client().await.start("work", json!({})).await;
+    let job = server.stage.job(1).await;
+    // One polls and cannot be asked, one can be asked and does not poll.
+    let (deaf, idle) = (server.deaf_client().await, server.client().await);
+    let (mut unable, mut unpolled) = (deaf.listen().await, idle.listen().await);
+    let (one, two) = (server.client().await, server.client().await);
+    let (mut first, mut second) = (one.listen().await, two.listen().await);
+    job.ask("who", "Who?", form());
+    one.until(&id, "input_required").await;
+    two.until(&id, "input_required").await;
+    assert_eq!(deaf.task(&id).await["status"], "working");
+    let (question, asked, other, mut silent) = tokio::select! {
+        question = first.message() => (question, first, &two, second),
+        question = second.message() => (question, second, &one, first),
+    };
+    assert_eq!(question["method"], "elicitation/create");
+    for (client, stream) in [(&deaf, &mut unable), (&idle, &mut unpolled), (other, &mut silent)] {
+        let last = client.start("work", json!({"end": {"succeeded": {}}})).await;
+        let told = stream.message().await;
+        assert_eq!(told["method"], "notifications/tasks/status", "{told}");
+        assert_eq!(told["params"]["taskId"], last.as_str());
+    }
+    // A message whose stream broke was perhaps never seen.
+    drop(asked);
+    let question = silent.next("elicitation/create").await;
+    assert_eq!(other.reply(&question, accept("ana")).await, 202);
+    assert_eq!(job.answered().await, accepted("ana"));
 }

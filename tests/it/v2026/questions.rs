@@ -1,7 +1,7 @@
 //! What a task asks while it runs: `inputRequests`, and `tasks/update`.
 
 use serde_json::{Map, Value, json};
-use taskbridge_sdk::{Answer, Ask, Question};
+use taskbridge_sdk::{Answer, Ask, JobState, Observation, Question};
 
 use super::bench::{Client, able, server, text};
 
@@ -228,4 +228,63 @@ async fn a_refused_question_does_what_its_tool_says() {
         job.cancelled().await;
         assert_eq!(job.answers(), [], "the job is stopped and not told");
     }
+}
+
+/// The task goes on waiting, and an answer that is given in the engine is one.
+#[tokio::test]
+async fn unable_client_is_told_where_to_answer() {
+    let server = server(
+        r#"
+        [tools.modelled]
+        backend = "stage"
+        target = {}
+        answer_by_model = true
+        input_schema = { type = "object" }
+        "#,
+    )
+    .await;
+    let client = Client::able(&server, json!({})).holding_tasks();
+    let says = |words: &'static str| {
+        move |task: &Value| task["statusMessage"].as_str().is_some_and(|said| said.contains(words))
+    };
+    for (n, tool, by_model) in [(1, "work", ""), (2, "modelled", "Answer it with task_answer. ")] {
+        let id = client.start(tool, json!({ "n": n })).await;
+        let job = server.stage.job(n).await;
+        job.ask("who", "Who?", form("name"));
+        let task = client.poll(&id, says("Who?")).await;
+        let expected = format!(
+            "waiting for an answer to \"Who?\": this client cannot answer it (it has not declared elicitation). {by_model}\
+             A person can answer it in any client of the same owner that shows forms (elicitation), or in the engine itself"
+        );
+        assert_eq!((&task["status"], &task["statusMessage"]), (&json!("working"), &json!(expected)));
+        job.show(Observation::new(JobState::Running).with_message("approved there"));
+        assert_eq!(client.poll(&id, says("approved there")).await["status"], "working");
+        job.succeed("done");
+        assert_eq!(text(&client.until(&id, "completed").await["result"]), "done");
+    }
+}
+
+#[tokio::test]
+async fn answer_within_ends_unanswered_task() {
+    let server = server(
+        r#"
+        [tools.hasty]
+        backend = "stage"
+        target = {}
+        answer_within = "300ms"
+        input_schema = { type = "object" }
+        "#,
+    )
+    .await;
+    let client = Client::of(&server);
+    let id = client.start("hasty", json!({})).await;
+    let job = server.stage.job(1).await;
+    job.ask("who", "Who?", form("name"));
+    let task = client.until(&id, "completed").await;
+    assert_eq!(task["result"]["isError"], true);
+    let expected =
+        "the question \"Who?\" was not answered within 300ms (answer_within), so the job is stopped";
+    assert_eq!(task["statusMessage"], expected);
+    job.cancelled().await;
+    assert_eq!(job.answers(), []);
 }

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use taskbridge_sdk::{Answer, Ask, Timestamp};
 
-use self::held::Holdings;
+use self::held::{Holdings, note};
 use super::Call;
 use crate::mcp::Bridge;
 use crate::mcp::outlet::Outlet;
@@ -23,7 +23,7 @@ use crate::mcp::permit::Acting;
 use crate::mcp::session::Session;
 use crate::seal::Purpose;
 use crate::tasks::service::{Carried, Carrying};
-use crate::tasks::store::{MOST_HELD, Message, StoreError};
+use crate::tasks::store::{MOST_HELD, Message, Setting, StoreError};
 use crate::tasks::task::{Asked, AskedStatus, Task, TaskId};
 
 /// For how long a stream counts as open without saying so again.
@@ -103,6 +103,24 @@ enum Fate {
     Over,
     /// The task wants no answer any more.
     Withdrawn,
+}
+
+/// A client polls a task: what the task asks, its listening stream asks it from now on, also where another session made
+/// the task. A client that was restarted has no other session than that.
+///
+/// # Errors
+/// If the store cannot be used. The next poll says the same.
+pub(super) async fn polled(call: &Call<'_>, task: &Task) -> Result<(), StoreError> {
+    let (session, client) = (call.session, call.client_for(task));
+    let is_own = task.origin.session.as_ref() == Some(&session.nonce);
+    if is_own || !task.open_questions().any(|asked| client.can_ask(&asked.question.ask)) {
+        return Ok(());
+    }
+    let known = call.bridge.store.settings(&session.nonce).await?.unwrap_or_default().polls;
+    if !known.contains(&task.id) && !note(call.bridge, session, Setting::Poll(task.id.clone())).await? {
+        tracing::debug!(task = ?task.id, "the session has ended, or polls too many tasks to be asked for this one");
+    }
+    Ok(())
 }
 
 impl<'a> Carrier<'a> {

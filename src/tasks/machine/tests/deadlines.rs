@@ -159,3 +159,83 @@ fn unfinished_task_never_expires() {
     let gone = next(&task, poll(Observation::new(JobState::Gone)), START).task;
     assert_eq!(gone.kept_until(), gone.expires_at(START));
 }
+
+/// A job that asks something at [`START`], whose answer is waited for ten minutes.
+fn asking_for_ten_minutes() -> Task {
+    let mut task = open_at(START, OnExpiry::Abandon);
+    (task.terms.max_runtime, task.terms.answer_within) = (60 * MINUTE, Some(10 * MINUTE));
+    next(&task, poll_at(asks(&["who"]), START), START).task
+}
+
+fn asks(ids: &[&str]) -> Observation {
+    let questions = ids.iter().map(|id| question(id)).collect();
+    Observation { questions, ..Observation::new(JobState::Running) }
+}
+
+/// Its job is cancelled, whatever `on_expiry` says.
+#[test]
+fn unanswered_question_fails_task() {
+    let task = asking_for_ten_minutes();
+    let due = START + 10 * MINUTE;
+    assert_eq!((task.due_at, todo(&task, START + 9 * MINUTE)), (Some(due), Action::Rest));
+    assert_eq!(todo(&task, due), Action::Look, "a deadline is decided by a poll");
+    // A poll that began before decides nothing, and a younger question has its own time.
+    let task = next(&task, poll_at(asks(&["who", "why"]), START + 9 * MINUTE), due).task;
+    assert_eq!((task.outcome(), todo(&task, due)), (None, Action::Look));
+    let over = next(&task, poll_at(asks(&["who", "why"]), due), due).task;
+    assert_eq!((over.outcome(), todo(&over, due)), (Some(Outcome::Failed), Action::Cancel));
+    let expected = "the question \"who?\" was not answered within 10m (answer_within), so the job is stopped";
+    assert_eq!(over.message.as_deref(), Some(expected));
+    assert_eq!(over.open_questions().count(), 0);
+    let refused = next(&over, Event::CancelFailed(failure(ErrorKind::Unavailable)), due).task;
+    assert!(refused.due_at.is_some_and(|at| at <= due + 2 * MINUTE), "the cancellation stays owed");
+}
+
+/// An answer here, or one that was given in the engine and is seen late, ends nothing.
+#[test]
+fn answered_question_has_no_deadline() {
+    let (task, due) = (asking_for_ten_minutes(), START + 10 * MINUTE);
+    let back = START + 30 * MINUTE;
+    let elsewhere = next(&task, poll_at(asks(&[]), back), back).task;
+    assert_eq!((elsewhere.outcome(), elsewhere.due_at), (None, Some(START + 60 * MINUTE)));
+    let answer = Event::Answered { key: "q1".to_owned(), answer: Answer::Decline, by: somebody().into() };
+    let here = next(&task, answer, due).task;
+    let here = next(&here, poll_at(asks(&["who"]), back), back).task;
+    assert_eq!(here.outcome(), None, "the engine has yet to take the answer");
+    let younger = next(&task, poll_at(asks(&["why"]), due), due).task;
+    assert_eq!((younger.outcome(), younger.due_at), (None, Some(due + 10 * MINUTE)));
+}
+
+/// With an engine that cannot be reached the task goes on, and what failed before `max_runtime` counts for nothing after it.
+#[test]
+fn unreachable_engine_extends_answer_deadline() {
+    let mut task = asking_for_ten_minutes();
+    let mut now = START + 10 * MINUTE;
+    let mut polls = 0;
+    while now < START + 60 * MINUTE {
+        assert_eq!(todo(&task, now), Action::Look);
+        task = next(&task, Event::LookFailed(failure(ErrorKind::Unavailable)), now).task;
+        (now, polls) = (task.due_at.expect("the job may still run"), polls + 1);
+    }
+    assert!(polls < 90, "{polls} polls in 50 minutes");
+    while !task.has_ended() {
+        task = next(&task, Event::LookFailed(failure(ErrorKind::Unavailable)), now).task;
+        now = now.max(task.due_at.unwrap_or(now));
+    }
+    assert!(now >= START + 75 * MINUTE && now < START + 78 * MINUTE, "after {:?}", now.since(START));
+}
+
+/// Consent is an answer like any other.
+#[test]
+fn answer_within_bounds_consent() {
+    let mut task = row(true, OnExpiry::Cancel);
+    (task.terms.max_runtime, task.terms.answer_within) = (10 * MINUTE, Some(3 * MINUTE));
+    let task = next(&task, Event::Nothing, START).task;
+    assert_eq!(task.due_at, Some(START + 3 * MINUTE));
+    let over = next(&task, Event::DeadlinePassed, START + 3 * MINUTE).task;
+    assert_eq!(over.message.as_deref(), Some("not started: nobody confirmed it within 3m"));
+    let answer = Answer::Accept(serde_json::Map::new());
+    let consent = Event::Answered { key: "q1".to_owned(), answer, by: somebody().into() };
+    let agreed = next(&task, consent, START).task;
+    assert_eq!(todo(&agreed, START + 5 * MINUTE), Action::Start { may_exist: false });
+}
