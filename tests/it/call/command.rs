@@ -77,7 +77,7 @@ async fn tools_are_listed_with_what_they_take() {
             "{}",
             listed.stdout
         );
-        assert!(listed.stdout.contains("\ntask_wait - "), "{}", listed.stdout);
+        assert!(listed.stdout.starts_with("task_wait - "), "{}", listed.stdout);
     }
     let one = house.call(&["count", "--list"]).await;
     assert_eq!(one.stdout, "count\n    text  file\n");

@@ -249,7 +249,7 @@ async fn many_can_make_the_schema_at_the_same_time() {
     keys.dedup();
     assert_eq!(keys.len(), 1);
     let migrated = store::migrate(&shared().place(&schema)).await.unwrap();
-    assert_eq!((migrated.before, migrated.after, migrated.made.len()), (7, 7, 0));
+    assert_eq!((migrated.before, migrated.after, migrated.made.len()), (8, 8, 0));
 }
 
 #[tokio::test]
@@ -264,7 +264,7 @@ async fn a_newer_schema_is_used_if_it_lets_this_program_and_left_alone_if_not() 
     assert!(matches!(error, StoreError::Broken(_)));
     says(
         &error,
-        &["version 99", "version 98 can use", "up to 7", "newer taskbridge", "another `schema`", &schema],
+        &["version 99", "version 98 can use", "up to 8", "newer taskbridge", "another `schema`", &schema],
     );
     let steps = client.query_one("SELECT steps FROM taskbridge_schema", &[]).await.unwrap();
     assert_eq!(steps.get::<_, i32>(0), 99);

@@ -147,7 +147,7 @@ fn a_newer_schema_is_left_alone() {
     assert!(matches!(error, StoreError::Broken(_)));
     says(
         &error,
-        &["tasks.db", "version 99", "version 98", "up to 7", "newer taskbridge", "name another file"],
+        &["tasks.db", "version 99", "version 98", "up to 8", "newer taskbridge", "name another file"],
     );
 }
 
