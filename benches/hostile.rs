@@ -4,6 +4,7 @@
 //! `cargo bench --bench hostile`. A run without `--bench`, as `cargo test --benches` makes it, only tries everything out.
 #![allow(clippy::print_stdout, reason = "it is a program that prints a table")]
 
+mod bombs;
 #[allow(dead_code, unused_imports, reason = "it needs less of it than the other benchmark")]
 mod support;
 
@@ -13,13 +14,17 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use serde_json::json;
+
+use bombs::{Bomb, bombs};
 
 use support::Result;
 use support::client::Connection;
 use support::crowd::{self, READY, THERE};
 use support::place::Places;
 use support::server::{Server, Shared};
-use support::wire::{self, Generation};
+use support::wire::{self, Generation, Request};
+use taskbridge::catalog::Schema;
 
 /// Bad clients.
 const MANY: usize = 1_000;
@@ -46,11 +51,13 @@ impl Crowd {
         if crowd.line()? == READY { Ok(crowd) } else { Err("the crowd did not come together".into()) }
     }
 
-    /// How many connections it holds now.
-    fn held(&mut self) -> Result<usize> {
+    /// How many connections it holds now, and how many slow calls were answered to it.
+    fn count(&mut self) -> Result<(usize, usize)> {
         let asks = self.process.stdin.as_mut().ok_or("the crowd has no input")?;
         writeln!(asks)?;
-        Ok(self.line()?.parse()?)
+        let line = self.line()?;
+        let (held, answered) = line.split_once(' ').ok_or("the crowd does not say what it did")?;
+        Ok((held.parse()?, answered.parse()?))
     }
 
     fn line(&mut self) -> Result<String> {
@@ -66,6 +73,32 @@ impl Drop for Crowd {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+/// The bombs whose schemas a config can have, with their numbers.
+fn placed() -> impl Iterator<Item = (usize, Bomb)> {
+    bombs().into_iter().enumerate().filter(|(_, bomb)| Schema::compile(bomb.schema.clone()).is_ok())
+}
+
+/// A tool for each bomb, as a config has it.
+fn tools() -> Result<String> {
+    let tool = |(n, bomb): (usize, Bomb)| {
+        (format!("bomb_{n}"), json!({"backend": "sim", "target": {}, "input_schema": bomb.schema}))
+    };
+    let tools: serde_json::Map<_, _> = placed().map(tool).collect();
+    Ok(format!("\n{}", toml::to_string(&json!({ "tools": tools }))?))
+}
+
+/// A call for each bomb.
+fn calls() -> Vec<Request> {
+    let call = |(n, bomb): (usize, Bomb)| {
+        let name = format!("bomb_{n}");
+        let body = json!({
+            "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": bomb.value},
+        });
+        Request { generation: Generation::V2025, method: "tools/call", name, body: body.to_string() }
+    };
+    placed().map(call).collect()
 }
 
 /// Polls a task for a while; how long each poll took.
@@ -89,21 +122,22 @@ fn percentile(all: &mut [Duration], of_hundred: f64) -> f64 {
 
 async fn measure(rounds: usize, period: Duration, many: usize) -> Result<()> {
     let places = Places::find()?;
-    let server = Server::bridge(&places, "hostile", Shared::default(), false)?;
+    let more = tools()?;
+    let server = Server::bridge(&places, "hostile", Shared { more: &more, ..Shared::default() }, false)?;
     let mut good = Connection::open(server.address, Generation::V2025).await?;
     let id = good.id();
     let call = wire::create(Generation::V2025, id, 3_600_000);
     let task = wire::task_id(good.call(&call).await?)?.to_owned();
     polls(&mut good, &task, period / 4).await?;
-    let (mut quiet, mut amid, mut fewest) = (Vec::new(), Vec::new(), many);
+    let (mut quiet, mut amid, mut fewest, mut calls) = (Vec::new(), Vec::new(), many, 0);
     for _ in 0..rounds {
         quiet.extend(polls(&mut good, &task, period).await?);
         let mut crowd = Crowd::gather(server.address, many)?;
         // Once they all do what they do.
         tokio::time::sleep(period / 4).await;
         amid.extend(polls(&mut good, &task, period).await?);
-        let held = crowd.held()?;
-        fewest = fewest.min(held);
+        let (held, answered) = crowd.count()?;
+        (fewest, calls) = (fewest.min(held), calls + answered);
         // Else what was measured is a good client nearly alone.
         if held * 100 < many * THERE {
             return Err(format!(
@@ -125,8 +159,9 @@ async fn measure(rounds: usize, period: Duration, many: usize) -> Result<()> {
     println!("{}\n", rows.join("\n"));
     let ratio = p99[1] / p99[0];
     println!(
-        "{many} hostile connections, {fewest} or more of them held at the end of each round: p99 is {ratio:.1} times what it is \
-         without (aim: below {AIM})"
+        "{many} hostile connections, {fewest} or more of them held at the end of each round, and {calls} slow calls answered in \
+         {} s: p99 is {ratio:.1} times what it is without (aim: below {AIM})",
+        (period * 5 / 4 * u32::try_from(rounds)?).as_secs()
     );
     Ok(())
 }
@@ -143,7 +178,7 @@ fn main() -> Result<()> {
     if let [word, address, many] = arguments.as_slice()
         && word == "crowd"
     {
-        return runtime.block_on(crowd::run(address.parse()?, many.parse()?));
+        return runtime.block_on(crowd::run(address.parse()?, many.parse()?, &calls()));
     }
     match arguments.iter().any(|argument| argument == "--bench") {
         true => runtime.block_on(measure(4, Duration::from_secs(8), MANY)),

@@ -1,5 +1,5 @@
-//! Clients that mean harm, as a process of their own: so many connections, of five kinds in turn. Whoever is thrown out comes
-//! back. They are held back to so much that the machine can still drive them: what is measured is the server under them, and
+//! Clients that mean harm, as a process of their own: so many connections, of five kinds in turn, and calls that are made to be
+//! slow. Whoever is thrown out comes back. They are held back to so much that the machine can still drive them: what is measured is the server under them, and
 //! not how fast two programs can talk past each other.
 
 use std::io::Write as _;
@@ -10,9 +10,11 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio::time::sleep;
+use tokio::time::{interval, sleep};
 
 use super::Result;
+use super::client::Connection;
+use super::wire::{Generation, Request};
 
 /// What the process says once all are connected.
 pub(crate) const READY: &str = "the crowd is there";
@@ -30,13 +32,19 @@ const LIST: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_
 /// once, and who pause after that.
 pub(crate) const THERE: usize = 60;
 
+/// Slow calls in a second. Each has a connection of its own, so that none waits for another's answer.
+const CALLS_PER_SECOND: usize = 10;
+
 /// Connections that are held now.
 static HELD: AtomicUsize = AtomicUsize::new(0);
+/// Slow calls that were answered.
+static ANSWERED: AtomicUsize = AtomicUsize::new(0);
 
-/// Says how many connections are held whenever it is asked by a line.
+/// Says how many connections are held, and how many slow calls were answered, whenever it is asked by a line.
 fn count() {
     for _ in std::io::stdin().lines().map_while(std::result::Result::ok) {
-        if writeln!(std::io::stdout(), "{}", HELD.load(Ordering::Relaxed)).is_err() {
+        let (held, answered) = (HELD.load(Ordering::Relaxed), ANSWERED.load(Ordering::Relaxed));
+        if writeln!(std::io::stdout(), "{held} {answered}").is_err() {
             return;
         }
     }
@@ -44,15 +52,38 @@ fn count() {
 
 /// Runs until the process is killed.
 #[allow(clippy::disallowed_methods, reason = "a thread that only waits to be asked is in nobody's way here")]
-pub(crate) async fn run(address: SocketAddr, many: usize) -> Result<()> {
+pub(crate) async fn run(address: SocketAddr, many: usize, calls: &[Request]) -> Result<()> {
     let first = join_all((0..many).map(|_| TcpStream::connect(address))).await;
     let first = first.into_iter().collect::<std::io::Result<Vec<_>>>()?;
     let mut out = std::io::stdout();
     writeln!(out, "{READY}")?;
     out.flush()?;
     std::thread::spawn(count);
-    join_all(first.into_iter().enumerate().map(|(n, stream)| member(n, stream, address))).await;
+    let members = join_all(first.into_iter().enumerate().map(|(n, stream)| member(n, stream, address)));
+    let callers = join_all((0..CALLS_PER_SECOND).map(|n| caller(n, address, calls)));
+    tokio::join!(members, callers);
     Ok(())
+}
+
+/// One slow call in a second.
+async fn caller(number: usize, address: SocketAddr, calls: &[Request]) {
+    let mut beat = interval(Duration::from_secs(1));
+    let mut connection = None;
+    sleep(Duration::from_secs(1).mul_f64(number as f64 / CALLS_PER_SECOND as f64)).await;
+    for call in calls.iter().cycle().skip(number) {
+        beat.tick().await;
+        if connection.is_none() {
+            connection = Connection::open(address, Generation::V2025).await.ok();
+        }
+        let Some(open) = &mut connection else { continue };
+        match open.call(call).await {
+            Ok(_) => {
+                ANSWERED.fetch_add(1, Ordering::Relaxed);
+            }
+            // The server may have closed it.
+            Err(_) => connection = None,
+        }
+    }
 }
 
 async fn member(number: usize, first: TcpStream, address: SocketAddr) {

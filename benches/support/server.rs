@@ -22,13 +22,15 @@ const FILE: &str = "path = \"tasks.db\"";
 /// How it names the engine.
 const ENGINE: &str = "kind = \"sim\"";
 
-/// What a bridge does not have for itself, by address.
+/// What a bridge does not have for itself, by address, and what is set for it alone.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Shared<'a> {
     /// The database.
     pub(crate) database: Option<&'a str>,
     /// The engine.
     pub(crate) engine: Option<&'a str>,
+    /// What its config has more.
+    pub(crate) more: &'a str,
 }
 
 /// A running server.
@@ -66,6 +68,7 @@ impl Server {
             if let Some(address) = shared.engine {
                 text = text.replace(ENGINE, &format!("{ENGINE}\naddress = \"{address}\""));
             }
+            text.push_str(shared.more);
             let config = folder.join("sim.toml");
             fs::write(&config, text)?;
             let mut command = serve(&config);

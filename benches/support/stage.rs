@@ -52,7 +52,7 @@ impl Stage {
         // An engine within a process is nothing to the others, and any of them may look at any job.
         let engine = if replicas > 1 { Some(Engine::start()?) } else { None };
         let engine_at = engine.as_ref().map(|engine| engine.address.as_str());
-        let shared = Shared { database: Some(&url), engine: engine_at };
+        let shared = Shared { database: Some(&url), engine: engine_at, ..Shared::default() };
         let bridge = |n| Server::bridge(places, &format!("{name}-{n}"), shared, tell);
         let servers = (0..replicas).map(bridge).collect::<Result<_>>()?;
         Ok(Self { servers, database: Some(database), _engine: engine })

@@ -21,11 +21,8 @@ const PAGE_ROWS: usize = 200;
 /// A page ends behind the row that goes beyond this, in bytes.
 const PAGE_BYTES: usize = 4 << 20;
 
-/// What `taskbridge_schema.oldest` says of a moved file: no program that does not know of the mark works on it.
-const NOBODY: i64 = 1_000_000;
-
-/// The same of a file that is served.
-const OLDEST: i64 = 2;
+/// What is added to `taskbridge_schema.oldest` of a moved file, so that no program works on it that does not know of the mark.
+const MOVED_AWAY: i64 = 1_000_000;
 
 /// A file that nobody else has open.
 pub(in crate::store) struct Source {
@@ -188,8 +185,11 @@ fn mark(db: &Connection, moved: Option<&Moved>) -> Result<(), Fault> {
             tx.execute("DELETE FROM facts WHERE name = ?1", [MOVED])?;
         }
     }
-    let oldest = if moved.is_some() { NOBODY } else { OLDEST };
-    tx.execute("UPDATE taskbridge_schema SET oldest = ?1", [oldest])?;
+    let sql = match moved {
+        Some(_) => "UPDATE taskbridge_schema SET oldest = oldest + ?1 WHERE oldest < ?1",
+        None => "UPDATE taskbridge_schema SET oldest = oldest - ?1 WHERE oldest >= ?1",
+    };
+    tx.execute(sql, [MOVED_AWAY])?;
     tx.commit()?;
     Ok(())
 }
