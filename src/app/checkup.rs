@@ -219,8 +219,15 @@ async fn of_store(config: &Config) -> (Vec<Finding>, Vec<Unfinished>) {
         Ok((vec![database, clock, sealed(config, &*store).await?], store.unfinished().await?))
     };
     looked.await.unwrap_or_else(|error: StoreError| {
-        let fix = "make the database reachable as [store] says; if it is its schema, run `taskbridge migrate` (PostgreSQL) or \
-                   start a server of this version";
+        let fix = match &config.store.database {
+            // What else can be wrong with a file, its error says with what to do.
+            Database::Sqlite(_) => {
+                "make the file readable and writable for the server, or do what the error says"
+            }
+            Database::Postgres(_) => {
+                "make the database reachable as [store] says; if it is its schema, run `taskbridge migrate`"
+            }
+        };
         (vec![Finding::fault("database", error.to_string(), fix)], Vec::new())
     })
 }
