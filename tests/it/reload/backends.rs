@@ -35,6 +35,27 @@ async fn one_that_cannot_connect_refuses_the_whole_config() {
     assert_eq!(tools(&session).await, ["hello"]);
 }
 
+/// Its tasks are jobs of the engine that it was connected to, and another engine would not know them.
+#[tokio::test]
+async fn other_identity_refuses_reload() {
+    let sim = |identity: &str| {
+        format!(
+            "{ONE}[backends.forge]\nkind = \"sim\"\nidentity = \"{identity}\"\n\
+             [tools.made]\nbackend = \"forge\"\ntarget = {{}}\n"
+        )
+    };
+    let app = start("");
+    let session = app.client().await;
+    put(&app.place, &sim("one"));
+    logged(&app.place, "config applied: backends added: forge").await;
+    put(&app.place, &sim("another"));
+    let line = logged(&app.place, "backends.forge: it is connected to sim one").await;
+    assert!(line.contains("sim another") && line.contains("give the new backend another name"), "{line}");
+    logged(&app.place, "config refused, the one before stays in force").await;
+    let task = session.start("made", json!({})).await.unwrap();
+    session.result(&task).await.unwrap();
+}
+
 #[tokio::test]
 async fn one_that_is_removed_ends_the_tasks_that_it_has() {
     let away = format!("[backends.away]\nkind = \"local\"\nworking_dir = \".\"\n{}", waiting("slow", "away"));
