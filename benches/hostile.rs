@@ -4,6 +4,7 @@
 //! `cargo bench --bench hostile`. A run without `--bench`, as `cargo test --benches` makes it, only tries everything out.
 #![allow(clippy::print_stdout, reason = "it is a program that prints a table")]
 
+#[allow(dead_code, reason = "their tools are named by number")]
 mod bombs;
 #[allow(dead_code, unused_imports, reason = "it needs less of it than the other benchmark")]
 mod support;
