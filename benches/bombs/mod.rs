@@ -26,6 +26,11 @@ pub(super) fn bombs() -> Vec<Bomb> {
         bomb("chains of references, 28 deep", chained(), nested("child", 28, json!(1))),
         bomb("wrong for 20 constants, 90,000 times", of_items(constants(20)), items(90_000, &json!("x"))),
         bomb("wrong for 20 constants, once in 90,000", of_items(constants(20)), last_wrong(90_000)),
+        bomb(
+            "the last of 140 constants, 20,000 times",
+            of_items(constants(140)),
+            items(20_000, &json!("text 139")),
+        ),
         bomb("10,000 constants", of_items(json!({"enum": texts(10_000)})), items(5_000, &json!("x"))),
         bomb("patterns of names", named(json!({"patternProperties": patterns(50)})), members(20_000)),
         bomb(

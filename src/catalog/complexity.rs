@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Number, Value};
 
 /// The largest schema, in bytes as JSON. Every client that lists tools is sent it.
 const LARGEST: usize = 512 * 1024;
@@ -15,6 +15,8 @@ const MOST_AT_ONCE: u64 = 10_000;
 /// So many listed values, and so many bytes of text, are as much work as one schema.
 const LISTED: usize = 16;
 const BYTES: usize = 64;
+/// A number with no more digits, before or behind the point, counts like any other value.
+const DIGITS: f64 = 20.0;
 /// Schemas within each other that are held against one and the same value.
 const LONGEST_CHAIN: usize = 100;
 
@@ -63,7 +65,7 @@ pub(super) fn check(schema: &Value) -> Result<Weight, String> {
     Ok(most)
 }
 
-/// How large a value is, in values that schemas are held against. Long texts count for more.
+/// How large a value is, in values that schemas are held against. Long texts and numbers count for more.
 pub(super) fn size(value: &Value) -> u64 {
     match value {
         Value::Array(items) => items.iter().fold(1, |sum, item| sum + size(item)),
@@ -71,8 +73,15 @@ pub(super) fn size(value: &Value) -> u64 {
             members.iter().fold(1, |sum, (name, value)| sum + of_text(name) + size(value))
         }
         Value::String(text) => 1 + of_text(text),
-        _ => 1,
+        Value::Number(number) => 1 + of_number(number),
+        Value::Null | Value::Bool(_) => 1,
     }
+}
+
+/// `multipleOf` is checked with all digits of a number.
+fn of_number(number: &Number) -> u64 {
+    let digits = number.as_f64().map_or(0.0, |value| value.abs().log10().abs());
+    if digits.is_finite() && digits > DIGITS { digits as u64 } else { 0 }
 }
 
 /// How many lists and objects of a value lie within each other, with the innermost value.
@@ -246,6 +255,18 @@ mod tests {
             },
         });
         assert!(check(&schema).is_ok());
+    }
+
+    #[test]
+    fn long_texts_and_numbers_count_for_more() {
+        for (value, expected) in [
+            (json!([1, -2.5, 1e15, 0, null, {"a": 1}]), 8),
+            (json!("x".repeat(640)), 11),
+            (json!(1e300), 301),
+            (json!(1e-300), 301),
+        ] {
+            assert_eq!(size(&value), expected, "{value}");
+        }
     }
 
     #[test]

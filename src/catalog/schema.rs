@@ -17,7 +17,7 @@ const DRAFTS: [&str; 5] = [
     "http://json-schema.org/draft-04/schema",
 ];
 /// The most work that a check may be: rules held against single values.
-const MOST_WORK: u64 = 20_000_000;
+const MOST_WORK: u64 = 3_000_000;
 /// As much is done in a millisecond.
 const LIGHT: u64 = 100_000;
 /// The most schemas and values within each other: each takes some of the stack.
