@@ -37,7 +37,7 @@ pub(crate) fn listen(stop: Shutdown) -> std::io::Result<impl Future<Output = ()>
 /// # Errors
 /// If the system gives no signals.
 pub(crate) fn outlive_file_limits() -> std::io::Result<()> {
-    // Whoever listened once has it for good: nobody needs to hear of it.
+    // The handler stays installed for good; its stream is not needed.
     signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw())).map(drop)
 }
 

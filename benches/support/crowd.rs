@@ -1,5 +1,5 @@
 //! Clients that mean harm, as a process of their own: so many connections, of five kinds in turn, and calls that are made to be
-//! slow. Whoever is thrown out comes back. They are held back to so much that the machine can still drive them: what is measured is the server under them, and
+//! slow. A client whose connection is closed reconnects. They are held back to so much that the machine can still drive them: what is measured is the server under them, and
 //! not how fast two programs can talk past each other.
 
 use std::io::Write as _;

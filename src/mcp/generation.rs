@@ -43,7 +43,7 @@ impl Generation {
     }
 }
 
-/// Why a request of a session must stand by itself and not in a batch, if it must.
+/// Why a request of a session is not allowed in a batch, if it is not.
 pub fn bars_batch(method: &str, params: &Value) -> Option<&'static str> {
     if method == "initialize" {
         return Some("initialize must not be in a batch: send it by itself");

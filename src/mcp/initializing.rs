@@ -16,8 +16,8 @@ const GRACE: Duration = Duration::from_secs(60);
 /// How many sessions are remembered before all are forgotten.
 const MOST: usize = 10_000;
 
-/// Sessions by nonce, and whether their clients are ready. One that is not in here counts as ready: it began before this
-/// process did, or nobody has looked into its row yet.
+/// Sessions by nonce, and whether their clients are ready. A session without an entry counts as ready: it began before this
+/// process did, or its row has not been read yet.
 #[derive(Debug, Default)]
 pub struct Initializing(Mutex<HashMap<String, bool>>);
 

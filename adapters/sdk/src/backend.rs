@@ -59,8 +59,8 @@ pub trait Backend: Send + Sync {
         self.cancel(handle).await
     }
 
-    /// Says that a job's task is deleted, so that nobody can ask for its log and its files any more. A backend that keeps them deletes
-    /// them, unless the job still runs.
+    /// The task of this job was deleted: no caller can read its log or its files any more. A backend that keeps them deletes them,
+    /// unless the job still runs.
     ///
     /// The call is best effort: it is made once, and not at all where the process that deletes the task has not connected this engine. So
     /// what is kept has a limit of its own as well. The default does nothing.

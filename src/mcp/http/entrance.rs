@@ -35,8 +35,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// What goes for a page beside the endpoint: nobody is asked who they are, connections are not secured, and there are few of
-    /// them; the other limits are those of every config.
+    /// The rules of a page beside the endpoint: no authentication, no TLS, few connections, and the default limits.
     pub fn plain() -> Self {
         let auth = Authenticator::None { single_user: false };
         let limits = ConnectionLimits { connections: PAGE_CONNECTIONS, ..ConnectionLimits::default() };

@@ -99,7 +99,7 @@ struct Http {
 
 type Result<T, E = Box<Refusal>> = std::result::Result<T, E>;
 
-/// The endpoint at `/mcp` and `/mcp/`, and beside it what clients that look for a token are told. Its streams end when `shutdown` is
+/// The endpoint at `/mcp` and `/mcp/`, and beside it the metadata for clients that look for a token. Its streams end when `shutdown` is
 /// cancelled. What comes with it hears what is said to other replicas, for as long as it is polled.
 pub fn router(
     bridge: Arc<Bridge>,

@@ -44,7 +44,7 @@ pub fn refuse(text: &[u8]) -> Malformed {
     }
 }
 
-/// Reads the entries as they stand there, and stops where there are too many.
+/// Reads the entries without parsing them, and stops where there are too many.
 struct Entries {
     most: usize,
 }

@@ -206,7 +206,7 @@ impl Speaker<'_> {
         })
     }
 
-    /// Takes up what the session follows, and what it was told elsewhere. Returns the tasks of other sessions that it polls.
+    /// Loads what the session follows, and what other processes recorded for it. Returns the tasks of other sessions that it polls.
     async fn look_up(&mut self, session: &str) -> Result<HashSet<TaskId>, StoreError> {
         let settings = self.call.bridge.store.settings(session).await?.unwrap_or_default();
         self.follows.set(&settings.follows);
@@ -285,7 +285,7 @@ impl Speaker<'_> {
             self.looks.remove(id);
             return self.end_poll(id).await;
         };
-        // How a task stands is told to the session that made it; others poll it, and are asked only.
+        // Status notifications go to the session that made the task; other sessions poll it, and get its questions alone.
         let is_own = view.task.origin.session.as_ref() == Some(&self.call.session.nonce);
         // A plain call whose job is still waited for is nothing that its client knows as a task.
         // Nor is there more to say of one whose end was told, however many hints of it are still on their way.

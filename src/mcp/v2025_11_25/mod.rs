@@ -103,9 +103,8 @@ async fn answer(bridge: &Bridge, caller: &Caller, request: Request, outlet: &dyn
     }
 }
 
-/// Takes a notification; `notifications/cancelled` never comes here, it is the transport's. Of the others it matters that
-/// a client is ready, and what it tells of its own tasks; what else changes in a client (its roots) is nothing that this
-/// server uses.
+/// Handles a notification; the transport handles `notifications/cancelled` itself. Two matter: that a client is ready, and
+/// the status of a client's own tasks. Changed roots do not: they are read when a job asks for them.
 ///
 /// # Errors
 /// If it could not be kept. The same notification can be sent again.

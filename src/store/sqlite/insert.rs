@@ -66,8 +66,8 @@ fn abandoned(db: &Db<'_>, attach: &Attach, owner: &str) -> Result<Option<Task>, 
     rows.next()?.map(row::task).transpose()
 }
 
-/// How many rows an owner has, up to the most, and their bytes. What has expired goes within moments, and is counted until
-/// then: the index alone tells.
+/// How many rows an owner has, up to the most, and their bytes. Expired rows count until they
+/// are deleted, so that the index alone answers.
 fn kept(db: &Db<'_>, owner: &str, most: Quota) -> Result<(i64, i64), Fault> {
     let mut statement = db.sql(
         "SELECT count(*), coalesce(sum(bytes), 0) FROM (SELECT bytes FROM tasks WHERE owner = ?1 LIMIT ?2)",

@@ -179,7 +179,7 @@ impl Engines {
         }
     }
 
-    /// Tells a backend that a job's task is deleted, if it is connected to the engine that ran it.
+    /// Notifies a backend that a job's task was deleted, if it is connected to the engine that ran it.
     pub(super) async fn forget(&self, gone: &Purged, within: Duration) {
         let (Some(engine), Some(handle)) = (self.get(&gone.backend), &gone.handle) else { return };
         let served = Served { backend: gone.backend.clone(), identity: engine.backend.identity() };

@@ -169,7 +169,7 @@ impl Core {
         }
     }
 
-    /// Tells backends which jobs nobody can ask for any more.
+    /// Notifies backends of the jobs of deleted rows.
     async fn forget_loop(&self, gone: &mut mpsc::Receiver<Purged>, stop: &CancellationToken) {
         let forget = async {
             while let Some(job) = gone.recv().await {

@@ -11,7 +11,7 @@ use super::{Job, NEVER, Task};
 const LEAD: Duration = Duration::from_secs(600);
 
 impl Task {
-    /// When the task expires, as clients are told at this time. Until the task has ended this is no deadline: it moves
+    /// When the task expires, as it is announced at this time. Until the task has ended this is no deadline: it moves
     /// before it is reached, and never back. See [`Self::kept_until`].
     pub fn expires_at(&self, now: Timestamp) -> Timestamp {
         self.created_at

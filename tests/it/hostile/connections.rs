@@ -60,7 +60,7 @@ async fn a_thousand_connections_that_say_nothing_hold_up_nobody() {
     );
 }
 
-/// More idle connections than descriptors: the oldest make room, and what the store needs is left.
+/// More idle connections than descriptors: the oldest are closed, and the store keeps the descriptors that it needs.
 #[tokio::test]
 async fn idle_connections_fit_the_descriptor_limit() {
     let place = Place::new(&format!(

@@ -314,7 +314,7 @@ impl World {
             }
             92..94 => {
                 let now = self.clock.now();
-                // Which of those that expire at one moment comes first is nobody's business.
+                // The order of rows that expire at the same time is not defined.
                 let [mut one, mut other] = [ok(a.purge(now, 1_000).await), ok(b.purge(now, 1_000).await)];
                 one.sort_by_key(|row| row.handle.clone());
                 other.sort_by_key(|row| row.handle.clone());

@@ -92,7 +92,7 @@ async fn they_come_and_change_and_every_listener_hears_it() {
 
     let day = tool("day", json!({"text": "by day"}), json!({}));
     forge.offers(&[night(), day]).await;
-    // A slow machine may tell how the task of the call stands first.
+    // On a slow machine a status notification of the call can come first.
     while hear(&mut stream).await["method"] != CHANGED {}
     assert_eq!(hear(&mut subscription).await["method"], CHANGED);
     assert_eq!(tools(&session).await, ["day", "hello", "night"]);

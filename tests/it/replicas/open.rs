@@ -54,7 +54,7 @@ async fn a_stream_that_is_taken_up_at_another_replica_ends_where_it_was() {
     assert_eq!((&answer["id"], said(&answer["result"])), (&waiting.request["id"], "over"));
 }
 
-/// Whichever replica the session began at, and whichever hears that its client is ready.
+/// For any replica at which the session began, and any that gets `notifications/initialized`.
 #[tokio::test]
 async fn no_replica_asks_before_initialized() {
     let server = three("").await;

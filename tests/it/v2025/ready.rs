@@ -27,7 +27,7 @@ async fn nothing_is_asked_before_initialized() {
         (client.open("tasks/result", json!({ "taskId": id })).await, client.listen().await);
     job.ask("who", "Who?", form());
     client.until(&id, "input_required").await;
-    // A stream says how a task stands once it has seen to its questions, so that none has gone out before.
+    // A stream sends the status after it has handled the questions, so that none has gone out before.
     let told = listening.message().await;
     assert_eq!(told["params"]["status"], "input_required");
     // Another session, which is ready, is asked, and gives way to the first one by going away.

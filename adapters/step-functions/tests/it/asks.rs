@@ -97,8 +97,8 @@ impl Asking {
         .await
     }
 
-    /// Hands an answer over as often as it takes, as the server does, until it is taken or too late: a question is told
-    /// also where its token has not come yet.
+    /// Hands an answer over as often as it takes, as the server does, until it is taken or too late: a question can be
+    /// reported before its token arrives.
     async fn give(&self, handle: &JobHandle, question: &Question, answer: &Answer) -> Taken {
         let begun = std::time::Instant::now();
         loop {
