@@ -4,12 +4,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use taskbridge_sdk::Timestamp;
 
 /// Tells the time of day.
 pub trait Clock: Send + Sync {
     /// The current moment.
     fn now(&self) -> Timestamp;
+
+    /// Reads the clock that this one follows, if it follows one. An error leaves it as it is.
+    fn refresh(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
 
     /// The current moment as it may be used to delete what has expired; `None` while the clock has lately leapt.
     fn settled(&self) -> Option<Timestamp> {

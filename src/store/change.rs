@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use taskbridge_sdk::Timestamp;
+
 use super::entry::Line;
 use super::row::{self, NoticeRow, Row};
 use crate::tasks::store::{Attach, Change, Holder, Inserted, Lease, NewTask, Once, Quota, SlotLimit};
@@ -80,6 +82,7 @@ pub(super) struct Amend {
     /// The session that it is of, also once it has ended.
     pub(super) session: Option<String>,
     pub(super) version: u64,
+    pub(super) decided_at: Timestamp,
     pub(super) output: Option<String>,
     pub(super) limits: Vec<SlotLimit>,
     pub(super) lease: LeaseChange,
@@ -101,6 +104,7 @@ impl Amend {
             row: Row::of(change.task)?,
             session: change.task.origin.session.clone(),
             version: change.task.version,
+            decided_at: change.decided_at,
             output: change.output.map(serde_json::to_string).transpose()?,
             limits: change.limits.to_vec(),
             notices: NoticeRow::of_all(change.notices)?,

@@ -195,7 +195,8 @@ pub enum Commit {
 }
 
 impl Ledger {
-    /// Applies an event to the row as it was read, once.
+    /// Applies an event to the row as it was read, once. A decision that was stale when it came to the store is made again
+    /// by the store's time.
     ///
     /// # Errors
     /// If the store cannot be used; nothing was written then, or nobody can tell.
@@ -205,13 +206,25 @@ impl Ledger {
         happened: impl Into<Happened>,
         lease: Lease<'_>,
     ) -> Result<Commit> {
-        let Happened { event, call } = happened.into();
+        let happened = happened.into();
+        if let Some(commit) = self.decide(task, happened.clone(), lease).await? {
+            return Ok(commit);
+        }
+        self.clock.refresh().await;
+        // A decision that is stale again is made on the row as it is then.
+        Ok(self.decide(task, happened, lease).await?.unwrap_or(Commit::Conflict))
+    }
+
+    /// Decides what comes of an event, and writes it. `None` if the decision was stale.
+    async fn decide(&self, task: &Task, happened: Happened, lease: Lease<'_>) -> Result<Option<Commit>> {
+        let Happened { event, call } = happened;
+        let now = self.clock.now();
         let said = history::said(task, &event);
         // Only a start that is about to be sent needs a free slot. A fact takes its slots even where that overfills them.
         let needs_slots = matches!(event, Event::Intended);
-        let step = machine::next(task, event, self.clock.now());
+        let step = machine::next(task, event, now);
         if step.task == *task && matches!(lease, Lease::Keep) {
-            return Ok(Commit::Done(step.task));
+            return Ok(Some(Commit::Done(step.task)));
         }
         let takes_slots = needs_slots && step.task.holds_slots() && !task.holds_slots();
         let limits: Vec<SlotLimit> =
@@ -222,6 +235,7 @@ impl Ledger {
         let notices = notices::owed(Some(task), &step.task, &*self.receivers);
         let change = Change {
             task: &step.task,
+            decided_at: now,
             output: step.output.as_ref(),
             limits: &limits,
             lease,
@@ -230,15 +244,16 @@ impl Ledger {
             notices: &notices,
         };
         match self.store.update(change).await? {
-            Updated::Conflict => Ok(Commit::Conflict),
-            Updated::NoSlot(full) => Ok(Commit::NoSlot(full)),
+            Updated::Conflict => Ok(Some(Commit::Conflict)),
+            Updated::NoSlot(full) => Ok(Some(Commit::NoSlot(full))),
+            Updated::Stale => Ok(None),
             Updated::Written(version) => {
                 let written = Task { version, ..step.task };
                 self.tell(task, &written);
                 if !notices.is_empty() {
                     self.nudge.owing.send_replace(());
                 }
-                Ok(Commit::Done(written))
+                Ok(Some(Commit::Done(written)))
             }
         }
     }

@@ -17,7 +17,9 @@ use super::notices::Notice;
 use super::task::{Owner, Task, TaskId};
 
 pub use sessions::{Held, MOST_HELD, MOST_POLLS, Message, Sessions, Setting, Settings, Stage};
-pub use writes::{Attach, Change, Inserted, Lease, NewTask, Once, Purged, Quota, SlotLimit, Updated};
+pub use writes::{
+    Attach, Change, Inserted, Lease, MAX_DECISION_AGE, NewTask, Once, Purged, Quota, SlotLimit, Updated,
+};
 
 /// The result of a store's work.
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;
@@ -81,6 +83,7 @@ pub trait TaskStore: Send + Sync {
     ///
     /// - An output is kept with it; if one was kept before, that one stays.
     /// - If the row holds slots now and did not before, and one of them is taken up, nothing is written.
+    /// - If the change was decided at another time than the store's clock shows ([`MAX_DECISION_AGE`]), nothing is written.
     /// - With `Lease::Release` the lease ends if the holder has it; with `Lease::Hold` the holder has it from now on,
     ///   and it is a conflict if somebody else has it. With `Lease::Keep` it stays as it was.
     async fn update(&self, change: Change<'_>) -> Result<Updated>;
@@ -104,8 +107,9 @@ pub trait TaskStore: Send + Sync {
     /// Returns what other identities such rows of this name have, and how many each. Does nothing without an identity.
     async fn adopt(&self, served: &Served) -> Result<Vec<(String, u64)>>;
 
-    /// Deletes rows that have expired at this moment and whose job is closed, with all that belongs to them. Returns
-    /// them, at most `limit`. Writes nothing where nothing has expired.
+    /// Deletes rows that have expired, and whose job is closed, with all that belongs to them. Returns them, at most
+    /// `limit`. A row has expired when both this time and the store's clock are past its end: a process that was suspended
+    /// while the clock was set back deletes nothing by its old time. Writes nothing where nothing has expired.
     async fn purge(&self, now: Timestamp, limit: usize) -> Result<Vec<Purged>>;
 
     /// For each of these backends, the earliest moment at which an unleased row of it is due or a lease runs out on a row

@@ -8,6 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use taskbridge_sdk::Timestamp;
@@ -23,6 +24,8 @@ const TOO_LATE: Duration = Duration::from_secs(1);
 const LEAP: Duration = Duration::from_secs(10);
 /// How long nothing is deleted after a leap.
 const HOLD: Duration = Duration::from_secs(600);
+/// The greatest age of a reading by which anything is deleted.
+const FRESH: Duration = Duration::from_secs(60);
 /// How often the time is noted in the store.
 const NOTE_EVERY: Duration = Duration::from_secs(60);
 /// The longest time without a note that is no leap, where uptimes cannot be compared: another machine, or another boot.
@@ -103,11 +106,16 @@ impl StoreTime {
                 () = stop.cancelled() => return,
                 () = tokio::time::sleep(tick) => {}
             }
-            match ask(&*self.store, &*self.uptime).await {
-                Ok((reading, took)) if took <= TOO_LATE => self.known.lock().adopt(reading),
-                Ok(_) => {}
-                Err(error) => tracing::debug!(%error, "the store's time cannot be read"),
-            }
+            self.read().await;
+        }
+    }
+
+    /// Asks the store for its time, and adopts an answer that came in time.
+    async fn read(&self) {
+        match ask(&*self.store, &*self.uptime).await {
+            Ok((reading, took)) if took <= TOO_LATE => self.known.lock().adopt(reading),
+            Ok(_) => {}
+            Err(error) => tracing::debug!(%error, "the store's time cannot be read"),
         }
     }
 
@@ -205,10 +213,17 @@ impl Clock for StoreTime {
         time + at.elapsed()
     }
 
+    fn refresh(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.read())
+    }
+
     fn settled(&self) -> Option<Timestamp> {
         let Known { reading, held_until, .. } = *self.known.lock();
-        let is_held = held_until.is_some_and(|until| self.uptime.uptime() < until);
-        (!is_held).then(|| reading.time + reading.at.elapsed())
+        let uptime = self.uptime.uptime();
+        let is_held = held_until.is_some_and(|until| uptime < until);
+        // A process that was suspended may have missed that the clock was set.
+        let is_fresh = uptime.saturating_sub(reading.uptime) <= FRESH;
+        (is_fresh && !is_held).then(|| reading.time + reading.at.elapsed())
     }
 }
 
@@ -411,6 +426,22 @@ mod tests {
         };
         followed(&time, work).await;
         assert_eq!(*store.0.shortened.lock(), [30 * SECOND], "once, when it was set back");
+    }
+
+    /// A process that slept while the clock was set back must not delete by what the clock showed before.
+    #[tokio::test(start_paused = true)]
+    async fn stale_reading_deletes_nothing() {
+        let store = Set::new();
+        let time = StoreTime::of(store.clone(), Machine::started("a")).await.unwrap();
+        store.set(store.shows() + DAY);
+        followed(&time, async { wait(5).await }).await;
+        store.set(store.shows() - DAY);
+        wait(700).await;
+        assert_eq!(time.settled(), None, "the hold of ten minutes is over, and the time is a day ahead");
+        followed(&time, async { wait(5).await }).await;
+        assert_eq!(time.settled(), None, "it has noticed the step, and holds for ten minutes more");
+        followed(&time, async { wait(700).await }).await;
+        assert_eq!(time.settled(), Some(time.now()));
     }
 
     /// A process that was stopped since before the leap notes the time as it knows it, and those that start later know of

@@ -7,9 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use taskbridge::tasks::store::{
-    Change, Group, Holder, Inserted, Lease, NewTask, Result, Served, SlotLimit, Store,
-};
+use taskbridge::tasks::store::{Change, Group, Holder, Inserted, NewTask, Result, Served, SlotLimit, Store};
 use taskbridge::tasks::task::{AskedStatus, Asker, Job, OnExpiry, Outcome, Owner, Task, TaskId, TaskState};
 use taskbridge_sdk::{JobKey, Output, Timestamp};
 
@@ -324,7 +322,6 @@ async fn all(store: &dyn Store) -> Vec<Task> {
 }
 
 async fn write(store: &dyn Store, task: &Task) {
-    let (lease, patience) = (Lease::Keep, Duration::ZERO);
-    let change = Change { task, output: None, limits: &[], lease, notices: &[], patience, transition: None };
-    let _ = store.update(change).await;
+    let Ok(now) = store.now().await else { return };
+    let _ = store.update(Change::new(task, now)).await;
 }

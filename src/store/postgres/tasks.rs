@@ -145,7 +145,7 @@ fn output(row: &Row, column: usize) -> Result<Output, Fault> {
         .map_err(|error| Fault::Unreadable(format!("a result cannot be understood ({error})")))
 }
 
-/// What has expired at this moment, and the most rows that are deleted.
+/// What has expired by this time and by the database's clock, and the most rows that are deleted.
 struct Purge(i64, i64);
 
 #[async_trait]
@@ -153,12 +153,12 @@ impl Write for Purge {
     type Done = Vec<Purged>;
 
     async fn write(&self, db: &Db, _again: bool) -> Result<Vec<Purged>, Fault> {
-        let sql = "WITH old AS (SELECT id FROM tasks WHERE closed AND expires_at <= $1
+        let sql = "WITH old AS (SELECT id FROM tasks WHERE closed AND expires_at <= least($1::bigint, moment($3))
                                 ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED),
-                        forgotten AS (DELETE FROM sessions WHERE forget_after <= $1)
+                        forgotten AS (DELETE FROM sessions WHERE forget_after <= least($1::bigint, moment($3)))
                    DELETE FROM tasks USING old WHERE tasks.id = old.id
                    RETURNING tasks.of_backend, tasks.identity, tasks.body";
-        let rows = db.all(sql, &[&self.0, &self.1]).await?;
+        let rows = db.all(sql, &[&self.0, &self.1, &db.now]).await?;
         rows.iter()
             .map(|row| Ok(purged(row.try_get(0)?, row.try_get(1)?, row.try_get::<_, &str>(2)?.as_bytes())))
             .collect()

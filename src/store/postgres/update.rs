@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 
 use async_trait::async_trait;
+use taskbridge_sdk::Timestamp;
 use tokio_postgres::Row;
 
 use super::desk::{Db, Locks, Param, Write};
@@ -17,7 +18,10 @@ use super::tasks::millis;
 use super::{column, hints};
 use crate::store::change::{Amend, LeaseChange};
 use crate::store::row::Slots;
-use crate::tasks::store::{Hint, Updated};
+use crate::tasks::store::{Change, Hint, MAX_DECISION_AGE, Updated};
+
+/// The most milliseconds between the decision, `$20`, and the database's clock, as `update_row` has it.
+const _: () = assert!(MAX_DECISION_AGE.as_millis() == 60_000);
 
 /// The change of the row itself. `$14` is the holder who holds (`$13`) or releases; where it is null, `=` is never true,
 /// and the lease is kept. A row's bytes are counted again when it has its result, or ends.
@@ -37,7 +41,8 @@ macro_rules! update_row {
                                 WHEN lease_holder = $14 THEN NULL ELSE lease_until END,
              lease_holder = CASE WHEN $13::boolean THEN $14 WHEN lease_holder = $14 THEN NULL ELSE lease_holder END
          WHERE id = $2 AND version = $3
-             AND (NOT $13::boolean OR lease_holder IS NULL OR lease_holder = $14 OR lease_until <= moment($1))"
+             AND (NOT $13::boolean OR lease_holder IS NULL OR lease_holder = $14 OR lease_until <= moment($1))
+             AND abs(moment($1) - $20::bigint) <= 60000"
         )
     };
 }
@@ -62,25 +67,25 @@ macro_rules! note {
 /// For rows that never hold slots, where no result is to be kept.
 const UPDATE: &str = concat!(update_row!("NULL::text"), " RETURNING id");
 
-/// The same with an entry in the history: `$20` and `$21`.
+/// The same with an entry in the history: `$21` and `$22`.
 const UPDATE_NOTED: &str =
-    concat!("WITH written AS (", update_row!("NULL::text"), " RETURNING id), ", note!("$20", "$21"));
+    concat!("WITH written AS (", update_row!("NULL::text"), " RETURNING id), ", note!("$21", "$22"));
 
-/// For the others: `$20` says that the row must hold slots already, and `$21` that it holds none from now on.
+/// For the others: `$21` says that the row must hold slots already, and `$22` that it holds none from now on.
 macro_rules! update_all {
     ($more:literal) => {
         concat!(
             "WITH written AS (",
-            update_row!("$23::text"),
-            " AND (NOT $20::boolean OR EXISTS (SELECT 1 FROM slots WHERE task = $2)) RETURNING id),
-      freed AS (DELETE FROM slots WHERE $21::boolean AND task IN (SELECT id FROM written)),
+            update_row!("$24::text"),
+            " AND (NOT $21::boolean OR EXISTS (SELECT 1 FROM slots WHERE task = $2)) RETURNING id),
+      freed AS (DELETE FROM slots WHERE $22::boolean AND task IN (SELECT id FROM written)),
       held AS (INSERT INTO slots (slot, task)
-               SELECT DISTINCT names.slot, written.id FROM written, unnest($22::text[]) AS names (slot)
+               SELECT DISTINCT names.slot, written.id FROM written, unnest($23::text[]) AS names (slot)
                ON CONFLICT DO NOTHING),
-      kept AS (INSERT INTO outputs (task, body) SELECT id, $23 FROM written WHERE $23::text IS NOT NULL
+      kept AS (INSERT INTO outputs (task, body) SELECT id, $24 FROM written WHERE $24::text IS NOT NULL
                ON CONFLICT DO NOTHING), ",
             $more,
-            note!("$24", "$25")
+            note!("$25", "$26")
         )
     };
 }
@@ -91,7 +96,7 @@ const UPDATE_ALL: &str = update_all!("");
 const UPDATE_OWING: &str = update_all!(
     "owed AS (INSERT INTO notices (id, receiver, since, due_at, body)
               SELECT n.id, n.receiver, n.since, moment($1), n.body
-              FROM written, unnest($26::text[], $27::text[], $28::bigint[], $29::text[]) AS n (id, receiver, since, body)
+              FROM written, unnest($27::text[], $28::text[], $29::bigint[], $30::text[]) AS n (id, receiver, since, body)
               ON CONFLICT DO NOTHING), "
 );
 
@@ -118,7 +123,7 @@ impl Write for Amend {
         let written = match (&self.row.slots, &self.output) {
             (Slots::Never, None) if self.notices.is_empty() => match columns.noted(db) {
                 Some(params) => !db.all(UPDATE_NOTED, &params).await?.is_empty(),
-                None => !db.all(UPDATE, &columns.params(db)[..19]).await?.is_empty(),
+                None => !db.all(UPDATE, &columns.params(db)[..20]).await?.is_empty(),
             },
             (Slots::Never | Slots::Free, _) => !columns.write_all(db).await?.is_empty(),
             (Slots::Held(slots), _) => {
@@ -127,7 +132,7 @@ impl Write for Amend {
                 if already.write_all(db).await?.is_empty() {
                     match take(db, self, slots, &columns).await? {
                         Updated::Written(_) => true,
-                        Updated::Conflict => false,
+                        Updated::Conflict | Updated::Stale => false,
                         full @ Updated::NoSlot(_) => return Ok(full),
                     }
                 } else {
@@ -138,7 +143,8 @@ impl Write for Amend {
         if written || (again && is_done(db, self, &columns).await?) {
             return Ok(Updated::Written(self.version + 1));
         }
-        Ok(Updated::Conflict)
+        let is_stale = Change::is_stale(self.decided_at, moment(db).await?);
+        Ok(if is_stale { Updated::Stale } else { Updated::Conflict })
     }
 
     fn hint(&self, updated: &Updated) -> Option<Hint> {
@@ -172,6 +178,13 @@ async fn take(db: &Db, amend: &Amend, slots: &[String], columns: &Columns<'_>) -
     Ok(if written.is_empty() { Updated::Conflict } else { Updated::Written(amend.version + 1) })
 }
 
+/// The database's clock.
+async fn moment(db: &Db) -> Result<Timestamp, Fault> {
+    let row = db.first("SELECT moment($1)", &[&db.now]).await?;
+    let row = row.ok_or_else(|| Fault::Row("the database did not return its time".to_owned()))?;
+    Ok(Timestamp::from_millis(row.try_get(0)?))
+}
+
 async fn is_done(db: &Db, amend: &Amend, columns: &Columns<'_>) -> Result<bool, Fault> {
     let params: [Param<'_>; 5] =
         [&columns.id, &columns.version, &amend.row.body, &columns.holds, &columns.holder];
@@ -186,6 +199,7 @@ struct Columns<'w> {
     amend: &'w Amend,
     id: Text<'w>,
     version: i64,
+    decided_at: i64,
     backend: Option<Text<'w>>,
     group: Option<Text<'w>>,
     handle: Option<Text<'w>>,
@@ -216,6 +230,7 @@ impl<'w> Columns<'w> {
             amend,
             id: column::text(&row.id),
             version,
+            decided_at: amend.decided_at.as_millis(),
             backend: row.open.backend.as_deref().map(column::text),
             group: row.open.group.as_deref().map(column::text),
             handle: row.open.handle.as_deref().map(column::text),
@@ -240,7 +255,7 @@ impl<'w> Columns<'w> {
     fn noted<'p>(&'p self, db: &'p Db) -> Option<Vec<Param<'p>>> {
         self.what.as_ref()?;
         let all = self.params(db);
-        Some(all[..19].iter().chain(&all[23..]).copied().collect())
+        Some(all[..20].iter().chain(&all[24..]).copied().collect())
     }
 
     /// The whole statement, and what goes with it.
@@ -262,7 +277,7 @@ impl<'w> Columns<'w> {
         params
     }
 
-    fn params<'p>(&'p self, db: &'p Db) -> [Param<'p>; 25] {
+    fn params<'p>(&'p self, db: &'p Db) -> [Param<'p>; 26] {
         let row = &self.amend.row;
         [
             &db.now,
@@ -284,6 +299,7 @@ impl<'w> Columns<'w> {
             &self.session,
             &row.waiting_until,
             &row.open.wanted_until,
+            &self.decided_at,
             &self.must_hold,
             &self.frees,
             &self.slots,

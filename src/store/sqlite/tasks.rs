@@ -103,10 +103,11 @@ impl TaskStore for SqliteStore {
 
     async fn purge(&self, now: Timestamp, limit: usize) -> Result<Vec<Purged>> {
         let now = now.as_millis();
-        if !self.read(|db| purgeable(db, now))? {
+        if !self.read(|db| purgeable(db, now.min(db.now_ms())))? {
             return Ok(Vec::new());
         }
         self.write(move |db| {
+            let now = now.min(db.now_ms());
             db.sql("DELETE FROM sessions WHERE forget_after <= ?1")?.execute([now])?;
             let mut statement = db.sql(
                 "DELETE FROM tasks WHERE n IN (SELECT n FROM tasks WHERE closed = 1 AND expires_at <= ?1

@@ -6,10 +6,13 @@ use super::fault::Fault;
 use super::{Db, history, insert, notices};
 use crate::store::change::{Amend, LeaseChange};
 use crate::store::row::Slots;
-use crate::tasks::store::Updated;
+use crate::tasks::store::{Change, Updated};
 
-/// Writes it, unless somebody was first or a slot is taken up.
+/// Writes the change, unless its decision is stale, another write came first, or a slot is taken up.
 pub(super) fn update(db: &Db<'_>, amend: &Amend) -> Result<Updated, Fault> {
+    if Change::is_stale(amend.decided_at, db.now) {
+        return Ok(Updated::Stale);
+    }
     if let Slots::Held(_) = &amend.row.slots
         && !holds_already(db, amend)?
         && let Some(full) = insert::taken_up(db, &amend.limits)?

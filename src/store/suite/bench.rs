@@ -158,29 +158,13 @@ impl Bench {
 
     /// Writes a row.
     pub async fn change(&self, task: &Task, lease: Lease<'_>) -> Updated {
-        let change = Change {
-            task,
-            output: None,
-            limits: &[],
-            lease,
-            patience: Duration::ZERO,
-            transition: None,
-            notices: &[],
-        };
+        let change = Change { lease, ..Change::new(task, self.clock.now()) };
         self.store.update(change).await.expect("the store can be written")
     }
 
     /// Writes a row with a result.
     pub async fn end_with(&self, task: &Task, output: &Output) -> Updated {
-        let change = Change {
-            task,
-            output: Some(output),
-            limits: &[],
-            lease: Lease::Keep,
-            patience: Duration::ZERO,
-            transition: None,
-            notices: &[],
-        };
+        let change = Change { output: Some(output), ..Change::new(task, self.clock.now()) };
         self.store.update(change).await.expect("the store can be written")
     }
 

@@ -20,17 +20,8 @@ async fn kept(bench: &Bench, id: &TaskId) -> Vec<Entry> {
 
 async fn change(bench: &Bench, task: &Task, transition: &Transition) -> Updated {
     let (limits, holder) = (limits(&["s"], 1), holder("a"));
-    let lease = Lease::Release(&holder);
-    let patience = Duration::ZERO;
-    let change = Change {
-        task,
-        output: None,
-        limits: &limits,
-        lease,
-        patience,
-        transition: Some(transition),
-        notices: &[],
-    };
+    let (lease, transition) = (Lease::Release(&holder), Some(transition));
+    let change = Change { limits: &limits, lease, transition, ..Change::new(task, bench.clock.now()) };
     bench.store.update(change).await.expect("the store can be written")
 }
 

@@ -60,12 +60,14 @@ macro_rules! store_suite {
             a_list_goes_on_after_a_position
             a_session_has_its_unended_rows_oldest_first
             an_update_needs_the_version_that_is_there
+            stale_decision_is_not_written
             an_output_is_written_once
             an_update_takes_slots_only_where_places_are_left
             slots_are_free_when_the_job_is_closed
             deep_json_stays_readable
             a_purge_deletes_what_has_expired_and_is_closed
             a_purge_leaves_nothing_of_a_row
+            purge_goes_by_the_earlier_clock
             purge_returns_jobs
 
             a_claim_leases_what_is_due

@@ -7,7 +7,7 @@ use taskbridge_sdk::Output;
 use super::bench::{Bench, LEASE, holder, new};
 use crate::clock::Clock;
 use crate::tasks::notices::{News, Notice, What};
-use crate::tasks::store::{Change, Forget, Lease, NewTask, Owed, Updated};
+use crate::tasks::store::{Change, Forget, NewTask, Owed, Updated};
 use crate::tasks::task::{Outcome, Task};
 
 pub(super) fn notice(task: &Task, id: &str, receiver: &str) -> Notice {
@@ -26,8 +26,7 @@ async fn take(bench: &Bench, receiver: &str, who: &str, limit: usize) -> Vec<Owe
 }
 
 async fn update(bench: &Bench, task: &Task, output: Option<&Output>, notices: &[Notice]) -> Updated {
-    let (lease, patience) = (Lease::Keep, Duration::ZERO);
-    let change = Change { task, output, limits: &[], lease, patience, transition: None, notices };
+    let change = Change { output, notices, ..Change::new(task, bench.clock.now()) };
     bench.store.update(change).await.expect("a row can be written")
 }
 

@@ -6,12 +6,13 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 use taskbridge_sdk::{
     Answer, Ask, DEEPEST_VALUE, JobHandle, JobState, Level, Note, Observation, OnBehalfOf, Output, Question,
+    Timestamp,
 };
 
 use super::Bench;
 use super::bench::{closed, limits, new, once, starting, verdict, with_slots};
 use crate::clock::Clock;
-use crate::tasks::store::{Change, Found, Lease, NewTask, Position, Purged, Reach, Updated};
+use crate::tasks::store::{Change, Found, MAX_DECISION_AGE, NewTask, Position, Purged, Reach, Updated};
 use crate::tasks::task::{Asked, AskedStatus, Asker, Job, Noted, Origin, Owner, Spec, Task, TaskId};
 
 pub async fn a_row_is_found_by_those_who_see_its_tool_too(bench: &Bench) {
@@ -127,6 +128,20 @@ pub async fn an_update_needs_the_version_that_is_there(bench: &Bench) {
     assert_eq!(written.iter().filter(|updated| matches!(updated, Updated::Written(3))).count(), 1);
 }
 
+pub async fn stale_decision_is_not_written(bench: &Bench) {
+    let row = bench.add(bench.task()).await;
+    let now = bench.clock.now();
+    let update = async |decided_at| {
+        bench.store.update(Change::new(&row, decided_at)).await.expect("the store can be written")
+    };
+    for other in [now - MAX_DECISION_AGE * 2, now + MAX_DECISION_AGE * 2] {
+        let updated = update(other).await;
+        assert!(matches!(updated, Updated::Stale), "{updated:?}");
+    }
+    let updated = update(now - MAX_DECISION_AGE).await;
+    assert!(matches!(updated, Updated::Written(2)), "{updated:?}");
+}
+
 pub async fn an_output_is_written_once(bench: &Bench) {
     let task = bench.add(bench.task()).await;
     let output = async || bench.store.output(&task.id).await.expect("the store can be read");
@@ -147,15 +162,7 @@ pub async fn an_output_is_written_once(bench: &Bench) {
 pub async fn an_update_takes_slots_only_where_places_are_left(bench: &Bench) {
     let take = async |task: &Task| {
         let limits = limits(&["s"], 1);
-        let change = Change {
-            task,
-            output: None,
-            limits: &limits,
-            lease: Lease::Keep,
-            patience: Duration::ZERO,
-            transition: None,
-            notices: &[],
-        };
+        let change = Change { limits: &limits, ..Change::new(task, bench.clock.now()) };
         bench.store.update(change).await.expect("the store can be written")
     };
     let first = bench.add(with_slots(bench.task(), &["s"])).await;
@@ -206,6 +213,18 @@ pub async fn a_purge_deletes_what_has_expired_and_is_closed(bench: &Bench) {
     }
     assert!(bench.read(&open.id).await.is_some(), "its job may still run");
     assert!(bench.read(&young.id).await.is_some());
+}
+
+pub async fn purge_goes_by_the_earlier_clock(bench: &Bench) {
+    let ended = bench.add(bench.closed_task()).await;
+    let (now, later) = (bench.clock.now(), bench.clock.now() + Duration::from_secs(7 * 86_400));
+    let purge =
+        async |by: Timestamp| bench.store.purge(by, 10).await.expect("the store can be written").len();
+    assert_eq!(purge(later).await, 0, "the store's clock was set back");
+    bench.clock.advance(Duration::from_secs(7 * 86_400));
+    assert_eq!(purge(now).await, 0, "the store's clock was set ahead");
+    assert_eq!(purge(later).await, 1);
+    assert_eq!(bench.read(&ended.id).await, None);
 }
 
 pub async fn purge_returns_jobs(bench: &Bench) {

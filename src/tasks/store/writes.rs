@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use taskbridge_sdk::{JobHandle, Output};
+use taskbridge_sdk::{JobHandle, Output, Timestamp};
 
 use super::Holder;
 use crate::tasks::history::Transition;
@@ -102,11 +102,16 @@ pub enum Inserted {
     },
 }
 
+/// The largest difference between the time of a decision and the store's clock at which the decision is still written.
+pub const MAX_DECISION_AGE: Duration = Duration::from_secs(60);
+
 /// A change of a row.
 #[derive(Debug)]
 pub struct Change<'a> {
     /// The row as it shall be; `version` is that of the row it was made from.
     pub task: &'a Task,
+    /// The time by which the change was decided. The row's own times follow from it.
+    pub decided_at: Timestamp,
     /// Its result, if it has one now.
     pub output: Option<&'a Output>,
     /// The limits of its slots; read only if the row takes slots with this change.
@@ -120,6 +125,19 @@ pub struct Change<'a> {
     pub patience: Duration,
     /// What the history says of it, if it is written.
     pub transition: Option<&'a Transition>,
+}
+
+impl<'a> Change<'a> {
+    /// The row, and nothing else: no output, slots, history or notices, and the lease stays.
+    pub fn new(task: &'a Task, decided_at: Timestamp) -> Self {
+        let (lease, patience) = (Lease::Keep, Duration::ZERO);
+        Self { task, decided_at, output: None, limits: &[], lease, notices: &[], patience, transition: None }
+    }
+
+    /// True if a change that was decided at this time is not to be written at the other, by the store's clock.
+    pub fn is_stale(decided_at: Timestamp, now: Timestamp) -> bool {
+        now.since(decided_at).max(decided_at.since(now)) > MAX_DECISION_AGE
+    }
 }
 
 /// What a change does to a row's lease.
@@ -142,6 +160,9 @@ pub enum Updated {
     Conflict,
     /// This slot is taken up. Nothing was written.
     NoSlot(String),
+    /// [`Change::decided_at`] differs from the store's clock by more than [`MAX_DECISION_AGE`]: the process was suspended
+    /// since, or one of the clocks was set. Nothing was written.
+    Stale,
 }
 
 /// A row that was deleted.

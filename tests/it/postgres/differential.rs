@@ -60,6 +60,7 @@ fn updated(updated: &Updated) -> (&'static str, u64) {
         Updated::Written(version) => ("written", *version),
         Updated::Conflict => ("conflict", 0),
         Updated::NoSlot(_) => ("no slot", 0),
+        Updated::Stale => ("stale", 0),
     }
 }
 
@@ -248,17 +249,16 @@ impl World {
                     1 => Lease::Release(&holder),
                     _ => Lease::Hold(&holder, LEASE),
                 };
-                let patience = Duration::ZERO;
                 let transition = self.transition(60);
                 let notices = self.owed(&task);
+                let now = self.clock.now();
                 let change = || Change {
-                    task: &task,
                     output: output.as_ref(),
                     limits: &limits,
                     lease,
-                    patience,
                     transition: transition.as_ref(),
                     notices: &notices,
+                    ..Change::new(&task, now)
                 };
                 let (one, other) = (ok(a.update(change()).await), ok(b.update(change()).await));
                 assert_eq!(updated(&one), updated(&other));

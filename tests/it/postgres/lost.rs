@@ -97,8 +97,7 @@ async fn write_all(bench: &Bench, cut: &Cut, after: i64) {
         notices: Vec::new(),
     };
     let change = async |task: &Task, limits: &[SlotLimit]| {
-        let (lease, patience) = (Lease::Keep, std::time::Duration::ZERO);
-        let change = Change { task, output: None, limits, lease, patience, transition: None, notices: &[] };
+        let change = Change { limits, ..Change::new(task, bench.clock.now()) };
         cut.after.store(after, Ordering::SeqCst);
         let updated = bench.store.update(change).await;
         cut.after.store(-1, Ordering::SeqCst);

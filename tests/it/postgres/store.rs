@@ -11,9 +11,11 @@ use taskbridge::store::postgres::{self as store, Place, PostgresStore, StoreCloc
 use taskbridge::store::suite::Bench;
 use taskbridge::tasks::audit::Lines as _;
 use taskbridge::tasks::store::{
-    Change, Inserted, Keys as _, Lease, NewTask, Once, Result, SlotLimit, StoreError, TaskStore as _, Updated,
+    Change, Inserted, Keys as _, NewTask, Once, Result, SlotLimit, StoreError, TaskStore as _, Time as _,
+    Updated,
 };
 use taskbridge::tasks::task::{Job, Task};
+use taskbridge_sdk::Timestamp;
 
 use super::{clock, opened};
 use crate::support::postgres::{self, Postgres, schema, shared};
@@ -36,16 +38,8 @@ fn new(task: Task) -> NewTask {
     }
 }
 
-fn change<'a>(task: &'a Task, limits: &'a [SlotLimit]) -> Change<'a> {
-    Change {
-        task,
-        output: None,
-        limits,
-        lease: Lease::Keep,
-        patience: Duration::ZERO,
-        transition: None,
-        notices: &[],
-    }
+fn change<'a>(task: &'a Task, now: Timestamp, limits: &'a [SlotLimit]) -> Change<'a> {
+    Change { limits, ..Change::new(task, now) }
 }
 
 fn starting(task: Task) -> Task {
@@ -82,7 +76,7 @@ async fn an_insert_whose_call_went_away_is_done_before_the_next_write_to_its_row
             assert!(futures_util::poll!(&mut insert).is_pending());
         }
         let next = Task { version: 1, message: Some("next".to_owned()), ..task.clone() };
-        let updated = store.update(change(&next, &[])).await;
+        let updated = store.update(change(&next, bench.clock.now(), &[])).await;
         assert!(matches!(updated, Ok(Updated::Written(2))), "{updated:?}");
         assert_eq!(bench.read(&task.id).await, Some(Task { version: 2, ..next }));
     }
@@ -126,7 +120,7 @@ async fn connections_that_break_lose_nothing_and_make_nothing_twice() {
             let mut row = Task { version: 1, ..starting(task) };
             for version in 2..5 {
                 row.message = Some(format!("{number} {round} {version}"));
-                match store.update(change(&row, &limits)).await? {
+                match store.update(change(&row, bench.clock.now(), &limits)).await? {
                     Updated::Written(now) => {
                         assert_eq!(now, version, "nobody else writes this row");
                         slots += usize::from(version == 2 && with_slot);
@@ -225,7 +219,8 @@ async fn a_database_that_went_away_is_said_and_used_again_when_it_is_back() {
         let mut row = task.clone();
         loop {
             let next = Task { message: Some("by the other".to_owned()), ..row };
-            other.update(change(&next, &[])).await.unwrap();
+            let now = other.now().await.unwrap();
+            other.update(change(&next, now, &[])).await.unwrap();
             row = store.get(&task.id, None).await.unwrap().unwrap();
             let hints = store.changed_elsewhere().await;
             if hints.contains(&of_it) {

@@ -96,9 +96,8 @@ async fn a_write_that_can_wait_is_made_with_one_that_cannot() {
     let before = setup.store.commits();
     // Handed in first, and without the other it would wait for an hour.
     let patient = Task { message: Some("put off".to_owned()), ..patient };
-    let (patience, lease) = (Duration::from_secs(3_600), Lease::Keep);
-    let change =
-        Change { task: &patient, output: None, limits: &[], lease, patience, transition: None, notices: &[] };
+    let patience = Duration::from_secs(3_600);
+    let change = Change { patience, ..Change::new(&patient, setup.bench.clock.now()) };
     let (put_off, _) = join(setup.store.update(change), setup.bench.add(setup.bench.task())).await;
     assert!(matches!(put_off, Ok(Updated::Written(2))), "{put_off:?}");
     assert_eq!(setup.store.commits() - before, 1);
@@ -108,9 +107,8 @@ async fn a_write_that_can_wait_is_made_with_one_that_cannot() {
 async fn a_write_that_can_wait_is_made_alone_when_its_time_is_over() {
     let setup = setup();
     let task = setup.bench.add(setup.bench.task()).await;
-    let (patience, lease) = (Duration::from_millis(5), Lease::Keep);
-    let change =
-        Change { task: &task, output: None, limits: &[], lease, patience, transition: None, notices: &[] };
+    let patience = Duration::from_millis(5);
+    let change = Change { patience, ..Change::new(&task, setup.bench.clock.now()) };
     assert!(matches!(setup.store.update(change).await, Ok(Updated::Written(2))));
 }
 
@@ -119,9 +117,8 @@ async fn a_write_that_can_wait_is_made_when_the_store_is_closed() {
     let Setup { store, bench, directory } = setup();
     let task = bench.add(bench.task()).await;
     let task = Task { message: Some("put off".to_owned()), ..task };
-    let (patience, lease) = (Duration::from_secs(3_600), Lease::Keep);
-    let change =
-        Change { task: &task, output: None, limits: &[], lease, patience, transition: None, notices: &[] };
+    let patience = Duration::from_secs(3_600);
+    let change = Change { patience, ..Change::new(&task, bench.clock.now()) };
     assert!(store.update(change).now_or_never().is_none());
     drop((store, bench));
     let (_store, bench) = opened(&directory.path().join("tasks.db"));

@@ -1,0 +1,79 @@
+//! Processes that are suspended, by their machine or by SIGSTOP, and go on with what they knew before. It must not test the
+//! hold after a leap of the store's clock: `leaps.rs` does.
+
+use std::time::Duration;
+
+use futures_util::future::join;
+use serde_json::json;
+use taskbridge::clock::Clock as _;
+use taskbridge::tasks::machine::Event;
+use taskbridge::tasks::store::Lease;
+use taskbridge::tasks::task::{Outcome, Task};
+
+use super::node::Node;
+use super::place::{Place, call_with};
+
+const DAY: i64 = 86_400_000;
+/// Less than the job takes, and than its `max_runtime`.
+const NAP: Duration = Duration::from_secs(20 * 60);
+
+/// Starts a job that takes so long, and returns its row once the engine has it.
+async fn started(place: &Place, node: &Node, delay_ms: u64) -> Task {
+    let called = node.service.call(call_with(json!({ "delay_ms": delay_ms }))).await;
+    let id = called.expect("the store is there").into_task().id;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    place.row(&id).await
+}
+
+async fn abandon(node: &Node, task: &Task) -> Task {
+    let abandoned = node.ledger.apply(task.clone(), Event::OutcomeUnknown, Lease::Keep).await;
+    abandoned.expect("the store is there").expect("the row is there")
+}
+
+/// The store's clock was three days ahead for longer than the hold, and is set right while the process is suspended. Found by
+/// seed 105790.
+#[tokio::test(start_paused = true)]
+async fn suspended_process_purges_by_store_clock() {
+    let place = Place::new();
+    let (first, second) = (place.start("one").await, place.start("two").await);
+    place.clock.set(3 * DAY);
+    tokio::time::sleep(Duration::from_secs(900)).await;
+    first.points.freeze(true);
+    place.clock.set(0);
+    let id = started(&place, &second, 0).await.id;
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    assert_eq!(place.row(&id).await.outcome(), Some(Outcome::Succeeded));
+    first.points.freeze(false);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(place.find(&id).await.is_some());
+}
+
+/// The row would expire by the time at which its end was decided. Found by seed 101391.
+#[tokio::test(start_paused = true)]
+async fn suspended_commit_ends_when_written() {
+    let place = Place::new();
+    let node = place.start("one").await;
+    let task = started(&place, &node, 3_600_000).await;
+    node.points.freeze(true);
+    let wakes = async {
+        tokio::time::sleep(NAP).await;
+        node.points.freeze(false);
+    };
+    let (ended, ()) = join(abandon(&node, &task), wakes).await;
+    let since_end = place.clock.now().since(ended.ended_at.expect("it has ended"));
+    assert!(since_end < Duration::from_secs(10), "it ended {since_end:?} ago");
+}
+
+/// The process has not read the store's clock since that was set.
+#[tokio::test(start_paused = true)]
+async fn commit_after_leap_uses_store_clock() {
+    for leap in [DAY, -DAY] {
+        let place = Place::new();
+        let node = place.start("one").await;
+        let task = started(&place, &node, 3_600_000).await;
+        place.clock.set(leap);
+        let ended = abandon(&node, &task).await.ended_at.expect("it has ended");
+        let now = place.clock.now();
+        assert!(now.since(ended).max(ended.since(now)) < Duration::from_secs(1), "{ended:?} is not {now:?}");
+    }
+}
