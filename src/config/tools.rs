@@ -115,6 +115,7 @@ pub(super) fn read(reader: &mut Reader<'_>, context: &Context<'_>, name: &str, v
             answer_within: tool.answer_within,
         },
         on_abandon: tool.on_abandon,
+        result_bytes: tool.result_bytes.get(),
         answer_by_model: tool.answer_by_model,
         access: rules,
     };

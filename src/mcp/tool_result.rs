@@ -11,8 +11,9 @@ use super::Bridge;
 use super::companions::Said;
 use super::fallback;
 use super::jsonrpc::{Error, INTERNAL_ERROR};
-use super::resources::{Link, beside, links};
+use super::resources::{Link, beside, links, log_uri};
 use super::session::Abilities;
+use crate::catalog::RESULT_BYTES;
 use crate::tasks::service::View;
 use crate::tasks::task::{self, TaskId};
 
@@ -77,7 +78,13 @@ impl ToolResult {
     ) -> Result<Self, Error> {
         let task = &view.task;
         let links = links(bridge, task, output.as_ref());
-        let output = output.unwrap_or_default();
+        let tool = bridge.catalog().get(&task.tool).cloned();
+        let declares = tool.as_ref().is_some_and(|tool| tool.output_schema.is_some());
+        let mut output = output.unwrap_or_default();
+        if let Some(log) = links.iter().find(|link| link.uri == log_uri(&task.id)).filter(|_| !declares) {
+            let max_bytes = tool.map_or(RESULT_BYTES.get(), |tool| tool.result_bytes);
+            output.shorten_raw(max_bytes, &format!("read them in {}, or by task_logs", log.uri));
+        }
         let message = task.message.as_deref().unwrap_or_default();
         let mut content: Vec<Content> = preface.map(Content::text).into_iter().collect();
         let ours = content.len();
@@ -114,7 +121,6 @@ impl ToolResult {
         }
         // Clients hold the structured content of an error against the output schema too, and hide the error behind
         // their own when it does not fit.
-        let declares = bridge.catalog().get(&task.tool).is_some_and(|tool| tool.output_schema.is_some());
         let structured = output.structured.filter(|_| !(is_error && declares));
         Ok(Self { content, structured, is_error, refers_to: task.refers_to.clone(), of_job })
     }

@@ -26,6 +26,7 @@ mod hooks;
 mod hostile;
 mod isolation;
 mod kill;
+mod long_output;
 mod metrics;
 mod notify;
 mod operators;

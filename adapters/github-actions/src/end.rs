@@ -90,7 +90,8 @@ fn told(run: &Run, place: &Place, end: &End, jobs: &[Job], whys: &[Why], left: L
         }
         None => data(run, place, end, jobs, whys),
     };
-    let output = Output { content, structured: Some(structured), artifacts: left.artifacts };
+    let (structured, artifacts) = (Some(structured), left.artifacts);
+    let output = Output { content, structured, artifacts, ..Output::default() };
     let seen = Observation::new(end.state(output));
     match end.kind {
         EndKind::Succeeded => seen,

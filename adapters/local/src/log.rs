@@ -9,7 +9,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use taskbridge_sdk::open_regular;
+use taskbridge_sdk::{is_mostly_text, open_regular};
 
 /// The most files of a job's log that are looked at. A writer keeps six, and jobs can put others there.
 const MOST_FILES: usize = 1000;
@@ -141,6 +141,17 @@ impl Kept {
             end.extend(part.unwrap_or_default().bytes);
         }
         Ok(Self { start: first.bytes, dropped, end })
+    }
+
+    /// True if what is kept is mostly text.
+    pub(crate) fn is_text(&self) -> bool {
+        is_mostly_text(&self.start) && is_mostly_text(&self.end)
+    }
+
+    /// What stands for bytes that are not text.
+    pub(crate) fn in_words(&self, what: &str) -> String {
+        let bytes = self.dropped.saturating_add((self.start.len() + self.end.len()) as u64);
+        format!("[{bytes} bytes on {what} that are not text]")
     }
 
     /// All that is kept as text, with a marker where something is missing.

@@ -179,12 +179,15 @@ fn labels(form: &mut Value) {
 fn output(mut output: Output) -> Output {
     output.structured.iter_mut().for_each(limit_depth);
     let mut room = MOST_CONTENT;
-    let content = output.content.into_iter().map(|block| bounded(plain(block), &mut room)).collect();
-    let mut artifacts = output.artifacts;
+    let content = std::mem::take(&mut output.content)
+        .into_iter()
+        .map(|block| bounded(plain(block), &mut room))
+        .collect();
+    let mut artifacts = std::mem::take(&mut output.artifacts);
     // Nobody can write down an address of such a name, and whoever shows it is steered by it.
     artifacts.retain(|Artifact { name, .. }| !name.contains(|c: char| c.is_control() || is_harmful(c)));
     artifacts.truncate(MOST_ARTIFACTS);
-    Output { content, structured: output.structured, artifacts }
+    Output { content, artifacts, ..output }
 }
 
 fn plain(block: Content) -> Content {
@@ -296,6 +299,7 @@ mod tests {
             content: vec![Content::text(red)],
             structured: Some(json!({"said": red})),
             artifacts: vec![artifact("a.txt"), artifact("b\u{1b}[2J.txt"), artifact("c\nd")],
+            ..Output::default()
         });
         let JobState::Succeeded(output) = seen.state else { panic!("it succeeded") };
         assert_eq!(output.content, [Content::text("red")]);

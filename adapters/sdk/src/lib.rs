@@ -23,6 +23,7 @@ mod command_line;
 mod depth;
 mod discovery;
 mod error;
+mod excerpt;
 mod harmless;
 mod hooks;
 mod job;
@@ -52,6 +53,7 @@ pub use command_line::CommandArgument;
 pub use depth::{DEEPEST_VALUE, count_values, from_json, limit_depth};
 pub use discovery::{DiscoveredTool, Discovery, tool_name};
 pub use error::{Error, ErrorKind, Result};
+pub use excerpt::{excerpt, is_mostly_text};
 pub use harmless::harmless;
 pub use hooks::{Delivery, Hooks, Told, same_secret};
 pub use job::{

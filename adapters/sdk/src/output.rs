@@ -6,7 +6,7 @@ use std::io::Read;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Error, Result, media_type};
+use crate::{Error, Result, excerpt, media_type};
 
 /// All that a job handed back.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -17,6 +17,10 @@ pub struct Output {
     /// The result as data: any JSON value; the server wraps what is not an object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub structured: Option<Value>,
+    /// Which blocks of `content`, by index, are raw text that the job printed. They may be shown shortened where the whole
+    /// can be read from the backend's `Logs`. What the job wrote as its result is not raw.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub raw: Vec<usize>,
     /// Files that the job left, readable through the backend's `Artifacts`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<Artifact>,
@@ -26,6 +30,25 @@ impl Output {
     /// An output of one block of text.
     pub fn text(text: impl Into<String>) -> Self {
         Self { content: vec![Content::text(text)], ..Self::default() }
+    }
+
+    /// Adds a block of raw text that the job printed.
+    pub fn push_raw(&mut self, text: impl Into<String>) {
+        self.raw.push(self.content.len());
+        self.content.push(Content::text(text));
+    }
+
+    /// Shortens raw text to `max_bytes` in all. `whole` says where to read the rest. Every other block stays as it is.
+    pub fn shorten_raw(&mut self, max_bytes: usize, whole: &str) {
+        let mut left = max_bytes;
+        for (nth, at) in self.raw.iter().enumerate() {
+            let Some(Content::Text { text }) = self.content.get_mut(*at) else { continue };
+            // A block that needs less than its share leaves the rest to those behind it.
+            if let Some(short) = excerpt(text, left / (self.raw.len() - nth), whole) {
+                *text = short;
+            }
+            left = left.saturating_sub(text.len());
+        }
     }
 }
 
@@ -147,6 +170,22 @@ impl ArtifactData {
 mod tests {
     use super::*;
     use crate::ErrorKind;
+
+    #[test]
+    fn only_raw_text_is_shortened() {
+        let long = "x".repeat(1000);
+        let mut output = Output::text(long.clone());
+        output.push_raw("short");
+        output.push_raw(long.clone());
+        output.shorten_raw(300, "see the log");
+        let lengths = output.content.iter().map(|block| match block {
+            Content::Text { text } => text.len(),
+            _ => 0,
+        });
+        let lengths: Vec<_> = lengths.collect();
+        assert_eq!(lengths[..2], [1000, 5]);
+        assert!((200..=295).contains(&lengths[2]), "{lengths:?}");
+    }
 
     #[test]
     fn a_file_is_read_whole_or_told_with_its_size() {

@@ -81,7 +81,12 @@ pub(crate) fn conclude(
     }
     let mut content = vec![Content::text(end.text)];
     content.extend(left.into_content());
-    let mut seen = Observation::new(verdict_state(&end.verdict)(Output { content, structured, artifacts }));
+    let mut seen = Observation::new(verdict_state(&end.verdict)(Output {
+        content,
+        structured,
+        artifacts,
+        ..Output::default()
+    }));
     (seen.message, seen.since) = (message(&end.verdict, end.advice), fate_since(&fates));
     Conclusion::Ended(seen, never_began)
 }

@@ -5,7 +5,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
 use humantime_serde::re::humantime::format_duration;
-use taskbridge_sdk::{Content, JobState, Observation, Output, one_line};
+use taskbridge_sdk::{JobState, Observation, Output, one_line};
 
 use super::declared;
 use super::watch::Ending;
@@ -25,11 +25,16 @@ pub(super) fn observation(dir: &JobDir, order: &Order, ending: &Ending) -> Obser
         (declared::structured(&dir.told("output")), declared::content(&dir.told("content")));
     let wrong = structured.as_ref().err().or(content.as_ref().err()).cloned();
     let mut output = Output {
-        content: content.ok().flatten().unwrap_or_else(|| printed(dir, order)),
         structured: structured.ok().flatten(),
         artifacts: artifacts::list(&dir.told("artifacts")),
+        ..Output::default()
     };
-    let errors = log_text(dir, order, Stream::Err);
+    match content.ok().flatten() {
+        Some(content) => output.content = content,
+        None => printed(dir, order).into_iter().for_each(|text| output.push_raw(text)),
+    }
+    let errors = kept(dir, order, Stream::Err);
+    let errors = if errors.is_text() { errors.into_text() } else { errors.in_words("standard error") };
     // A carriage return begins a line, too: that is how programs draw their progress.
     let last_line = errors.split(['\n', '\r']).rfind(|line| !line.trim().is_empty()).map(one_line);
     let because = |what: String| match &last_line {
@@ -47,8 +52,12 @@ pub(super) fn observation(dir: &JobDir, order: &Order, ending: &Ending) -> Obser
         }
         Ending::Cancelled => None,
     };
-    if failure.is_some() && !errors.trim().is_empty() {
-        output.content.push(Content::text(format!("stderr:\n{}", end_of(&errors))));
+    // A single line that ends the message is not shown twice.
+    let is_in = |why: &String| {
+        last_line.as_ref().is_none_or(|line| *line == errors.trim() && why.ends_with(line.as_str()))
+    };
+    if failure.as_ref().is_some_and(|why| !is_in(why)) {
+        output.push_raw(format!("stderr:\n{}", end_of(&errors)));
     }
     let (state, message) = match (ending, failure) {
         (Ending::Cancelled, _) => (JobState::Cancelled(output), Some("stopped on request".to_owned())),
@@ -64,14 +73,15 @@ fn succeeded(status: ExitStatus, order: &Order) -> bool {
     status.code().is_some_and(|code| order.success_exit_codes.iter().any(|good| i32::from(*good) == code))
 }
 
-/// What the job printed, as the result of one that declared none.
-fn printed(dir: &JobDir, order: &Order) -> Vec<Content> {
-    let text = log_text(dir, order, Stream::Out);
-    if text.is_empty() { Vec::new() } else { vec![Content::text(text)] }
+/// What the job printed, as the result of one that declared none. Bytes that are not text are named, not shown.
+fn printed(dir: &JobDir, order: &Order) -> Option<String> {
+    let kept = kept(dir, order, Stream::Out);
+    let text = if kept.is_text() { kept.into_text() } else { kept.in_words("standard output") };
+    (!text.is_empty()).then_some(text)
 }
 
-fn log_text(dir: &JobDir, order: &Order, stream: Stream) -> String {
-    Kept::read(&dir.log(), stream, order.max_output_bytes).map(Kept::into_text).unwrap_or_default()
+fn kept(dir: &JobDir, order: &Order, stream: Stream) -> Kept {
+    Kept::read(&dir.log(), stream, order.max_output_bytes).unwrap_or_default()
 }
 
 /// The last lines, without a cut one at their start where that leaves any.

@@ -79,7 +79,9 @@ async fn a_failure_says_how_and_shows_the_end_of_stderr() {
         assert_eq!(failure(&end).0, expected);
     }
     let end = world.run("echo out; echo err >&2; exit 2").await;
-    assert_eq!(texts(failure(&end).1), ["out\n", "stderr:\nerr\n"]);
+    assert_eq!(texts(failure(&end).1), ["out\n"], "the message has the one line of stderr");
+    let end = world.run("echo one >&2; echo two >&2; exit 2").await;
+    assert_eq!(texts(failure(&end).1), ["stderr:\none\ntwo\n"]);
 }
 
 #[tokio::test]

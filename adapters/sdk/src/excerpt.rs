@@ -1,0 +1,59 @@
+//! The head and the tail of a text that is too long to show. It must not know where the whole text can be read.
+
+/// The share of an excerpt that is the tail: why a job failed is mostly at its end.
+const TAIL: (usize, usize) = (3, 4);
+
+/// The head and the tail of a text that has more than `max_bytes` bytes, cut at character boundaries, with a line between
+/// them that says how many bytes are left out and, by `whole`, where to read them. `None` if the text fits.
+///
+/// The line between the two counts as well, unless it alone is longer than `max_bytes`.
+pub fn excerpt(text: &str, max_bytes: usize, whole: &str) -> Option<String> {
+    if text.len() <= max_bytes {
+        return None;
+    }
+    let gap = |left_out: usize| format!("\n[... {left_out} bytes left out; {whole} ...]\n");
+    let shown = max_bytes.saturating_sub(gap(text.len()).len());
+    let tail = shown * TAIL.0 / TAIL.1;
+    let head = &text[..text.floor_char_boundary(shown - tail)];
+    let tail = &text[text.ceil_char_boundary(text.len() - tail)..];
+    Some(format!("{head}{}{tail}", gap(text.len() - head.len() - tail.len())))
+}
+
+/// True if these bytes are mostly text in UTF-8: no NUL among them, and at most one character in ten that is none.
+pub fn is_mostly_text(bytes: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(bytes);
+    let wrong = text.chars().filter(|c| *c == char::REPLACEMENT_CHARACTER).count();
+    !bytes.contains(&0) && wrong * 10 <= text.chars().count()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn excerpt_keeps_head_and_tail() {
+        let text = format!("first{}last", "x".repeat(1000));
+        let short = excerpt(&text, 200, "read the log").unwrap();
+        assert!(short.starts_with("first") && short.ends_with("last"), "{short}");
+        assert!(short.contains(" bytes left out; read the log ...]\n"), "{short}");
+        assert_eq!(excerpt("fits", 4, ""), None);
+    }
+
+    #[test]
+    fn binary_bytes_are_not_text() {
+        assert!(is_mostly_text(b"plain") && is_mostly_text("Grüße".as_bytes()) && is_mostly_text(b""));
+        assert!(is_mostly_text(b"a latin-1 caf\xe9 among words"));
+        assert!(!is_mostly_text(b"\x7fELF\x02\x01\x01\x00\x00") && !is_mostly_text(&[0xff; 20]));
+    }
+
+    proptest! {
+        #[test]
+        fn excerpt_fits_its_limit(text in ".{0,400}", max in 60_usize..300) {
+            let short = excerpt(&text, max, "w");
+            prop_assert_eq!(short.is_some(), text.len() > max);
+            prop_assert!(short.is_none_or(|short| short.len() <= max));
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! How much a result shows of what a job printed: head and tail of long text, and no bytes that are not text. What a job
+//! wrote as its result is never cut.
+
+use serde_json::{Value, json};
+
+use crate::support::{BASICS, Client, Place, text};
+
+const TOOLS: &str = r#"
+[backends.here]
+kind = "local"
+
+[tools.numbers]
+backend = "here"
+target.command = ["seq", "1", "33000"]
+
+[tools.short]
+backend = "here"
+result_bytes = 1000
+target.command = ["seq", "1", "33000"]
+
+[tools.garbage]
+backend = "here"
+target.command = ["head", "-c", "82000", "/dev/zero"]
+
+[tools.written]
+backend = "here"
+target.command = ["sh", "-c", 'printf "[{\"type\":\"text\",\"text\":\"%s\"}]" "$(seq -s , 1 33000)" > "$TASKBRIDGE_CONTENT"']
+
+[tools.declared]
+backend = "here"
+output_schema = { type = "object" }
+target.command = ["sh", "-c", 'echo "{}" > "$TASKBRIDGE_OUTPUT"; seq 1 33000']
+"#;
+
+async fn result(client: &Client, tool: &str) -> Value {
+    let task = client.start(tool, json!({})).await.unwrap();
+    client.result(&task).await.unwrap()
+}
+
+#[tokio::test]
+async fn long_output_is_shortened_and_linked() {
+    let server = Place::new(&format!("{BASICS}{TOOLS}")).serve();
+    let client = Client::open(server.url()).await.unwrap();
+    for (tool, limit) in [("numbers", 16 * 1024), ("short", 1000)] {
+        let result = result(&client, tool).await;
+        let shown = text(&result);
+        assert!(shown.starts_with("1\n2\n3\n") && shown.ends_with("\n32999\n33000\n"), "{tool}: {shown}");
+        assert!(shown.len() <= limit && shown.len() > limit * 9 / 10, "{tool}: {} bytes", shown.len());
+        let log = result["content"].as_array().unwrap().iter().find(|block| block["name"] == "log").unwrap();
+        let gap = shown.lines().find(|line| line.starts_with("[... ")).unwrap();
+        assert!(gap.contains(log["uri"].as_str().unwrap()) && gap.contains("task_logs"), "{gap}");
+    }
+}
+
+#[tokio::test]
+async fn binary_output_is_named() {
+    let server = Place::new(&format!("{BASICS}{TOOLS}")).serve();
+    let client = Client::open(server.url()).await.unwrap();
+    assert_eq!(text(&result(&client, "garbage").await), "[82000 bytes on standard output that are not text]");
+}
+
+#[tokio::test]
+async fn written_results_are_never_cut() {
+    let server = Place::new(&format!("{BASICS}{TOOLS}")).serve();
+    let client = Client::open(server.url()).await.unwrap();
+    for tool in ["written", "declared"] {
+        let result = result(&client, tool).await;
+        let shown = text(&result);
+        assert!(shown.len() > 180_000 && !shown.contains("left out"), "{tool}: {} bytes", shown.len());
+    }
+}
