@@ -76,19 +76,13 @@ impl Drop for Crowd {
     }
 }
 
-/// The largest schema, in bytes as JSON, and how many there are: the crowd lists tools all the time, and is not to measure that.
-const LARGEST_SCHEMA: usize = 1_000;
-const TOOLS: usize = 3;
-
 /// The bombs whose schemas a config can have, with their numbers.
 fn placed() -> impl Iterator<Item = (usize, Bomb)> {
     // TOML is not read as deep as JSON.
     let is_toml =
         |bomb: &Bomb| toml::to_string(&bomb.schema).is_ok_and(|text| text.parse::<toml::Table>().is_ok());
-    let is_small = |bomb: &Bomb| bomb.schema.to_string().len() <= LARGEST_SCHEMA;
-    let fits =
-        move |bomb: &Bomb| is_small(bomb) && is_toml(bomb) && Schema::compile(bomb.schema.clone()).is_ok();
-    bombs().into_iter().enumerate().filter(move |(_, bomb)| fits(bomb)).take(TOOLS)
+    let fits = move |bomb: &Bomb| is_toml(bomb) && Schema::compile(bomb.schema.clone()).is_ok();
+    bombs().into_iter().enumerate().filter(move |(_, bomb)| fits(bomb))
 }
 
 /// A tool for each bomb, as a config has it.

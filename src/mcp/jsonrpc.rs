@@ -3,10 +3,12 @@
 pub mod batch;
 mod bounds;
 mod parse;
+mod payload;
 mod plain;
 
 pub use bounds::{Bounds, DEEPEST, Excess};
 pub use parse::{Malformed, Message, parse};
+pub use payload::{Payload, SharedText, pieces};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -58,7 +60,7 @@ pub struct Error {
 }
 
 /// What a request is answered with.
-pub type Outcome = Result<Value, Error>;
+pub type Outcome<T = Value> = Result<T, Error>;
 
 impl Error {
     /// An error without data.

@@ -17,6 +17,7 @@ pub mod initializing;
 pub mod instructions;
 pub mod jsonrpc;
 pub mod limits;
+mod list_cache;
 mod live;
 pub mod offers;
 pub mod origin;

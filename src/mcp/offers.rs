@@ -13,6 +13,7 @@ use tokio::sync::watch;
 
 use super::Settings;
 use super::companions::Companion;
+use super::list_cache::ListCache;
 use super::permit::Permit;
 use crate::auth::Principal;
 use crate::catalog::{
@@ -27,6 +28,8 @@ pub struct Offers {
     edition: watch::Sender<Edition>,
     /// The editions of those who may not know of everything, by what they may know of. Forgotten with the catalog.
     limited: Mutex<HashMap<Vec<bool>, Edition>>,
+    /// The list of tools as text. Forgotten with the catalog and the settings.
+    pub(super) tool_pages: ListCache,
 }
 
 /// A short form of what the lists say, to tell whether they say something new. Equal in every process that has the
@@ -68,7 +71,7 @@ impl Offers {
     pub fn new(catalog: Arc<Current<Catalog>>, settings: Settings) -> Self {
         let edition = Edition::of(&catalog.get(), &settings, None);
         let (settings, edition) = (Current::new(settings), watch::Sender::new(edition));
-        Self { catalog, settings, edition, limited: Mutex::default() }
+        Self { catalog, settings, edition, limited: Mutex::default(), tool_pages: ListCache::default() }
     }
 
     /// The catalog in force.
@@ -88,6 +91,7 @@ impl Offers {
         self.catalog.replace(catalog);
         self.settings.replace(settings);
         self.limited.lock().clear();
+        self.tool_pages.clear();
         self.edition.send_if_modified(|before| std::mem::replace(before, edition) != edition);
     }
 

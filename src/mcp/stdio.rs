@@ -226,7 +226,7 @@ impl<'a> Desk<'a> {
                 biased;
                 _ = open.over() => None,
                 outcome = v2025_11_25::handle(bridge, &caller, request, &outlet) => {
-                    Some(jsonrpc::response(&id, &outcome))
+                    Some(jsonrpc::pieces(&id, outcome).concat())
                 }
             };
             reply.give(answer, &outlet).await;
@@ -248,7 +248,7 @@ impl<'a> Desk<'a> {
                 biased;
                 _ = open.over() => {}
                 outcome = v2026_07_28::handle(bridge, &asker, request, &outlet) => {
-                    outlet.line(jsonrpc::response(&id, &outcome)).await;
+                    outlet.line(jsonrpc::pieces(&id, outcome).concat()).await;
                 }
             }
         }));

@@ -1,27 +1,23 @@
 //! The list of tools, page by page, for every generation: the companion tools that the caller is offered, then those of
 //! the catalog that they may call, by name. Companions come first because many clients read the first page only, and a
-//! handle sends them to `task_wait`. It must not know how a generation writes a tool.
+//! handle sends them to `task_wait`. A page is written once for all callers who are shown the same. It must not know how a
+//! generation writes a tool.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::companions::Companion;
+use super::jsonrpc::SharedText;
+use super::list_cache::{CachedPage, PageKey};
 use super::permit::Permit;
 use super::{Bridge, cursor};
 use crate::auth::Principal;
-use crate::catalog::Tool;
+use crate::catalog::{Catalog, Tool};
 
 /// The list that its cursors are for.
 const LIST: &str = "tools/list";
-
-/// A page of the list.
-pub struct Page {
-    /// What is on it, in order.
-    pub entries: Vec<Entry>,
-    /// Where the next one begins, if there is one.
-    pub next_cursor: Option<String>,
-}
 
 /// Something on a page.
 pub enum Entry {
@@ -32,28 +28,60 @@ pub enum Entry {
 }
 
 /// A place in the list: after some of the companions, or after a tool of the catalog.
-#[derive(Serialize, Deserialize)]
-enum Place {
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(super) enum Place {
     Tool(String),
     Companions(usize),
 }
 
-/// The page at a cursor, or the first. `automatic` is as in [`Companion::is_offered`]. `None` if the cursor is not one
-/// of this list and this caller.
-pub fn page(bridge: &Bridge, caller: &Principal, automatic: bool, at: Option<&str>) -> Option<Page> {
-    let place = match at {
+/// The page at a cursor, or the first, as `write` writes its entries in this revision: a JSON object, to which the next cursor
+/// is added. `automatic` is as in [`Companion::is_offered`]. `None` if the cursor is not one of this list and this caller.
+pub fn page(
+    bridge: &Bridge,
+    caller: &Principal,
+    (revision, automatic): (&'static str, bool),
+    at: Option<&str>,
+    write: impl FnOnce(&[Entry]) -> Value,
+) -> Option<SharedText> {
+    let from = match at {
         None => None,
         Some(text) => Some(cursor::open(&bridge.seal, LIST, &caller.owner, text)?),
     };
+    let mut pages = bridge.offers.tool_pages.lock();
+    let (catalog, permit) = (bridge.catalog(), Permit::of(caller));
     let companions: Vec<Companion> = Companion::ALL
         .into_iter()
         .filter(|companion| companion.is_offered(bridge, caller, automatic))
         .collect();
+    let callable = (!catalog.is_open()).then(|| catalog.tools().map(|tool| permit.may_call(tool)).collect());
     let size = bridge.settings().page_size;
-    let (catalog, permit) = (bridge.catalog(), Permit::of(caller));
-    let listed = |tool: &Tool| permit.may_call(tool);
+    let key = PageKey { revision, companions: companions.clone(), callable, from: from.clone() };
+    let CachedPage { text, next } = pages.get_or_write(key, || {
+        let (entries, next) = entries(&catalog, companions, from, size, |tool| permit.may_call(tool));
+        let text = write(&entries).to_string();
+        tracing::debug!(revision, entries = entries.len(), bytes = text.len(), "wrote a page of tools/list");
+        CachedPage { text: text.into(), next }
+    });
+    drop(pages);
+    let text = SharedText::new(text);
+    Some(match next {
+        None => text,
+        Some(place) => {
+            text.with("nextCursor", &cursor::seal(&bridge.seal, LIST, &caller.owner, place).into())
+        }
+    })
+}
+
+/// Up to `size` entries, and where the next page begins, if there is one.
+fn entries(
+    catalog: &Catalog,
+    companions: Vec<Companion>,
+    from: Option<Place>,
+    size: usize,
+    listed: impl Fn(&Tool) -> bool,
+) -> (Vec<Entry>, Option<Place>) {
     // A cursor of another version can be of more companions than there are.
-    let (skipped, after) = match &place {
+    let (skipped, after) = match &from {
         None => (0, None),
         Some(Place::Companions(count)) => ((*count).min(companions.len()), None),
         Some(Place::Tool(after)) => (companions.len(), Some(after.as_str())),
@@ -68,7 +96,6 @@ pub fn page(bridge: &Bridge, caller: &Principal, automatic: bool, at: Option<&st
         None => Place::Companions(reached),
     });
     let companions = companions.into_iter().take(reached).skip(skipped).map(Entry::Companion);
-    let entries = companions.chain(tools.into_iter().map(|tool| Entry::Tool(Arc::clone(tool)))).collect();
-    let next_cursor = next.map(|place| cursor::seal(&bridge.seal, LIST, &caller.owner, place));
-    Some(Page { entries, next_cursor })
+    let tools = tools.into_iter().map(|tool| Entry::Tool(Arc::clone(tool)));
+    (companions.chain(tools).collect(), next)
 }

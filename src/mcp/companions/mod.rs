@@ -19,7 +19,7 @@ pub use errands::run;
 pub use orders::{Errand, Order, WaitOrder};
 
 /// One of the companion tools.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Companion {
     /// Waits for a task, and gives its result.
     Wait,

@@ -46,19 +46,19 @@ pub(super) async fn post(
         match entry.map_err(Refusal::malformed) {
             Ok(Message::Request(request)) => match admit(http, headers, &caller, request).await {
                 Ok((request, share)) => requests.push((n, request, share)),
-                Err(refusal) => answers.push((n, refusal.answer())),
+                Err(refusal) => answers.push((n, refusal.message())),
             },
             Ok(message) => {
                 if let Err(refusal) = post::unanswered(http, &caller, message).await {
                     failure.get_or_insert((n, refusal));
                 }
             }
-            Err(refusal) => answers.push((n, refusal.answer())),
+            Err(refusal) => answers.push((n, refusal.message())),
         }
     }
     match failure {
         Some((_, refusal)) if requests.is_empty() && answers.is_empty() => return Err(refusal),
-        Some((n, refusal)) => answers.push((n, refusal.answer())),
+        Some((n, refusal)) => answers.push((n, refusal.message())),
         None if requests.is_empty() && answers.is_empty() => {
             return Ok(StatusCode::ACCEPTED.into_response());
         }
@@ -84,16 +84,16 @@ async fn admit(
 
 /// What the requests of a batch are answered with, by the place of each in it.
 #[derive(Default)]
-pub(super) struct Answers(Mutex<Option<Vec<(usize, Value)>>>);
+pub(super) struct Answers(Mutex<Option<Vec<(usize, Vec<u8>)>>>);
 
 impl Answers {
     /// The answers that are there before any request is handled.
-    pub(super) fn new(answers: Vec<(usize, Value)>) -> Self {
+    pub(super) fn new(answers: Vec<(usize, Vec<u8>)>) -> Self {
         Self(Mutex::new(Some(answers)))
     }
 
     /// One more. It goes out by itself once the others have been taken.
-    pub(super) async fn give(&self, n: usize, answer: Value, feed: &Feed) {
+    pub(super) async fn give(&self, n: usize, answer: Vec<u8>, feed: &Feed) {
         let answer = match &mut *self.0.lock() {
             Some(answers) => return answers.push((n, answer)),
             None => answer,
@@ -102,7 +102,7 @@ impl Answers {
     }
 
     /// All that are there, in the order of the batch.
-    pub(super) fn take(&self) -> Vec<Value> {
+    pub(super) fn take(&self) -> Vec<Vec<u8>> {
         let mut answers = self.0.lock().take().unwrap_or_default();
         answers.sort_by_key(|(n, _)| *n);
         answers.into_iter().map(|(_, answer)| answer).collect()
@@ -110,8 +110,9 @@ impl Answers {
 }
 
 /// Sends an answer on the stream; that there is no room for it, where there is none.
-pub(super) async fn send(mut answer: Value, feed: &Feed) {
-    let bytes = answer.to_string().len();
+pub(super) async fn send(answer: Vec<u8>, feed: &Feed) {
+    let bytes = answer.len();
+    let mut answer: Value = serde_json::from_slice(&answer).expect("a response is JSON");
     if bytes > SMALL && !feed.room(bytes) {
         let id = Id::deserialize(&answer["id"]).ok();
         answer = Refusal::no_room_for_answer().to(id).answer();

@@ -36,6 +36,10 @@ const USUAL_HEADERS: usize = 100;
 /// The smallest room that the HTTP library can do with.
 const SMALLEST_ROOM: usize = 8 * 1024;
 
+/// The most bytes of answers that the system keeps of one connection before it sends them. It could be megabytes otherwise.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const UNSENT: u32 = 64 * 1024;
+
 /// What the requests of one connection are served by.
 pub(super) struct Connection {
     pub(super) peer: Peer,
@@ -55,6 +59,7 @@ impl Connection {
     pub(super) async fn serve(mut self, socket: TcpStream) {
         // Without this, an event can wait for the acknowledgement of the one before.
         let _ = socket.set_nodelay(true);
+        limit_unsent(&socket);
         let heads = Heads::begin(&self.idle);
         let socket = match self.rules.tls.clone() {
             None => Socket::Plain(Patient::new(socket, &self.rules.limits, heads.clone())),
@@ -178,6 +183,15 @@ impl Connection {
         })
         .await?;
         Ok(events.map(|events| (connection.into_parts().io.into_inner().into_socket(), events)))
+    }
+}
+
+/// Limits what the system keeps of answers that the client's end has no room for. The HTTP library reads the next request once
+/// the whole answer before it was written, so that a client that never reads is soon not served any more.
+fn limit_unsent(socket: &TcpStream) {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    if let Err(error) = socket2::SockRef::from(socket).set_tcp_notsent_lowat(UNSENT) {
+        tracing::debug!(%error, "the unsent bytes of a connection cannot be limited");
     }
 }
 

@@ -16,7 +16,7 @@ use super::shares::Share;
 use super::{Http, Result, elsewhere, post, stream};
 use crate::auth::Principal;
 use crate::mcp::feed::Feed;
-use crate::mcp::jsonrpc::{self, Error, Id, Outcome, Request};
+use crate::mcp::jsonrpc::{self, Error, Id, Outcome, Payload, Request};
 use crate::mcp::live::{Open, Opening, Over};
 use crate::mcp::offers::Edition;
 use crate::mcp::outlet::{Outlet, Resume};
@@ -32,7 +32,7 @@ use crate::mcp::{v2025_11_25, v2026_07_28};
 const QUICK: Duration = Duration::from_millis(250);
 
 /// What an exchange ends with: the response to a request, or nothing.
-pub(super) type Ending = Option<(Id, Outcome)>;
+pub(super) type Ending = Option<(Id, Outcome<Payload>)>;
 
 /// A handler at work.
 pub(super) struct Exchange {
@@ -138,7 +138,7 @@ impl Exchange {
         http: &Arc<Http>,
         caller: Caller,
         requests: Vec<(usize, Request, Share)>,
-        answers: Vec<(usize, Value)>,
+        answers: Vec<(usize, Vec<u8>)>,
     ) -> Response {
         let answers = Arc::new(Answers::new(answers));
         let handed = Arc::clone(&answers);
@@ -181,11 +181,11 @@ impl Exchange {
     }
 
     /// The answers to a batch in one response. There is none if all its requests were cancelled.
-    fn together(self, answers: Vec<Value>) -> Response {
+    fn together(self, answers: Vec<Vec<u8>>) -> Response {
         if answers.is_empty() {
             return stream::empty();
         }
-        let text = Value::from(answers).to_string();
+        let text = [b"[", answers.join(&b","[..]).as_slice(), b"]"].concat();
         match self.room_for(text.len()) {
             Ok(None) => post::whole(200, text.into()),
             Ok(Some(spot)) => post::whole(200, spot.hold(text)),
@@ -219,7 +219,8 @@ impl Exchange {
         let resume = place.resume.clone();
         let mut exchange =
             Self::new(http, Some(share), caller, Some(place), |http, caller, feed| async move {
-                v2025_11_25::resume(&http.bridge, &caller, resume, &*feed).await
+                let (id, outcome) = v2025_11_25::resume(&http.bridge, &caller, resume, &*feed).await?;
+                Some((id, outcome.map(Payload::Value)))
             });
         exchange.n = n;
         exchange.open_as(Some(id));
@@ -273,10 +274,11 @@ impl Exchange {
         match ending {
             Some((id, outcome)) if self.feed.is_empty() => {
                 let status = outcome.as_ref().err().map_or(200, self.status);
-                let text = jsonrpc::response(&id, &outcome);
+                let pieces = jsonrpc::pieces(&id, outcome);
+                let [text] = pieces.as_slice() else { return post::in_pieces(status, pieces) };
                 match self.room_for(text.len()) {
-                    Ok(None) => post::whole(status, text.into()),
-                    Ok(Some(spot)) => post::whole(status, spot.hold(text)),
+                    Ok(None) => post::whole(status, text.clone()),
+                    Ok(Some(spot)) => post::whole(status, spot.hold(text.clone())),
                     Err(refusal) => refusal.to(Some(id)).into_response(),
                 }
             }
@@ -286,7 +288,7 @@ impl Exchange {
 }
 
 /// Handles a request of a batch; `None` if it was cancelled.
-async fn entry(http: &Http, caller: &Caller, feed: &Feed, request: Request) -> Option<Value> {
+async fn entry(http: &Http, caller: &Caller, feed: &Feed, request: Request) -> Option<Vec<u8>> {
     let (id, session) = (request.id.clone(), caller.session.as_ref()?);
     let now = http.bridge.clock.now();
     let open = http.live.open(Opening { session: &session.nonce, waits_for: Some(&id), stream: None, now });
@@ -295,7 +297,7 @@ async fn entry(http: &Http, caller: &Caller, feed: &Feed, request: Request) -> O
         biased;
         _ = open.over() => None,
         outcome = v2025_11_25::handle(&http.bridge, caller, request, &outlet) => {
-            Some(jsonrpc::answer(Some(id), outcome))
+            Some(jsonrpc::pieces(&id, outcome).concat())
         }
     }
 }

@@ -1,5 +1,6 @@
 //! POST: one message from the client; where it may send several at once, [`batch`] goes on.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -226,6 +227,16 @@ pub(super) fn whole(status: u16, text: Bytes) -> Response {
     let json = HeaderValue::from_static(JSON);
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
     (status, [(header::CONTENT_TYPE, json)], text).into_response()
+}
+
+/// The same in pieces, of which other responses may share some.
+pub(super) fn in_pieces(status: u16, pieces: Vec<Bytes>) -> Response {
+    let length = pieces.iter().map(Bytes::len).sum::<usize>();
+    let pieces = futures_util::stream::iter(pieces.into_iter().map(Ok::<_, Infallible>));
+    let mut response = whole(status, Bytes::new());
+    response.headers_mut().insert(header::CONTENT_LENGTH, length.into());
+    *response.body_mut() = Body::from_stream(pieces);
+    response
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

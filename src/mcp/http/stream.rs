@@ -103,7 +103,7 @@ impl EventStream {
         if let Some(place) = &mut self.exchange.place {
             place.last = true;
         }
-        let text = jsonrpc::response(&id, &outcome);
+        let text = jsonrpc::pieces(&id, outcome).concat();
         Some(match self.exchange.room_for(text.len()) {
             Ok(None) => self.message(&text),
             Ok(Some(spot)) => spot.hold(self.message(&text)),

@@ -24,7 +24,7 @@ use super::Bridge;
 use super::asking;
 use super::companions::Companion;
 use super::generation::{Replied, Revision};
-use super::jsonrpc::{self, INVALID_REQUEST, Id, METHOD_NOT_FOUND, Outcome, Request};
+use super::jsonrpc::{self, INVALID_REQUEST, Id, METHOD_NOT_FOUND, Outcome, Payload, Request};
 use super::offers::Edition;
 use super::outlet::{Outlet, Resume};
 use super::permit::Acting;
@@ -59,7 +59,12 @@ pub fn initialize(
 }
 
 /// Answers any other request. Dropped when the client goes away or cancels the request.
-pub async fn handle(bridge: &Bridge, caller: &Caller, request: Request, outlet: &dyn Outlet) -> Outcome {
+pub async fn handle(
+    bridge: &Bridge,
+    caller: &Caller,
+    request: Request,
+    outlet: &dyn Outlet,
+) -> Outcome<Payload> {
     let (span, asking) = (spans::of(&request.method, &request.params), asking::in_session(caller, &request));
     let counted = bridge.metrics.request(&request.method);
     let outcome = asking.within(answer(bridge, caller, request, outlet).instrument(span)).await;
@@ -68,19 +73,19 @@ pub async fn handle(bridge: &Bridge, caller: &Caller, request: Request, outlet: 
     outcome
 }
 
-async fn answer(bridge: &Bridge, caller: &Caller, request: Request, outlet: &dyn Outlet) -> Outcome {
+async fn answer(bridge: &Bridge, caller: &Caller, request: Request, outlet: &dyn Outlet) -> Outcome<Payload> {
     let Request { id, method, params } = request;
     let call = match &caller.session {
         Some(session) => Call { bridge, caller, session },
-        None if method == "ping" => return Ok(Value::Object(serde_json::Map::new())),
+        None if method == "ping" => return Ok(Payload::Value(Value::Object(serde_json::Map::new()))),
         None => {
             let message = format!("{method} came before `initialize`: a session begins with it");
             return Err(jsonrpc::Error::new(INVALID_REQUEST, message));
         }
     };
-    match method.as_str() {
+    let outcome = match method.as_str() {
         "ping" => Ok(Value::Object(serde_json::Map::new())),
-        "tools/list" => tools::list(&call, &params),
+        "tools/list" => return tools::list(&call, &params).map(Payload::Shared),
         "tools/call" => tools::call(&call, id, params, outlet).await,
         "tasks/get" if call.has_tasks() => tasks::get(&call, &params).await,
         "tasks/result" if call.has_tasks() => tasks::result(&call, id, &params, outlet).await,
@@ -100,7 +105,8 @@ async fn answer(bridge: &Bridge, caller: &Caller, request: Request, outlet: &dyn
             METHOD_NOT_FOUND,
             format!("there is no method {method:?} in a session of {}", call.revision().as_str()),
         )),
-    }
+    };
+    outcome.map(Payload::Value)
 }
 
 /// Handles a notification; the transport handles `notifications/cancelled` itself. Two matter: that a client is ready, and

@@ -12,7 +12,7 @@ use crate::catalog::{Consent, OnAbandon, Refused, Request, TaskSupport, Tool};
 use crate::mcp::companions::{self, Companion, Order, Said, WaitOrder};
 use crate::mcp::fallback;
 use crate::mcp::heard::Heard;
-use crate::mcp::jsonrpc::{Error, Id, METHOD_NOT_FOUND, Outcome};
+use crate::mcp::jsonrpc::{Error, Id, METHOD_NOT_FOUND, Outcome, SharedText};
 use crate::mcp::outlet::{Outlet, Resume};
 use crate::mcp::permit;
 use crate::mcp::progress::Reports;
@@ -27,16 +27,17 @@ use crate::tasks::task::{Origin, TaskId};
 /// A tool that is in use up to its limit refuses calls with this code.
 const BUSY: i32 = -32000;
 
-/// `tools/list`: the catalog by name, then the companion tools.
-pub(super) fn list(call: &Call<'_>, params: &Value) -> Outcome {
-    let page =
-        tool_list::page(call.bridge, &call.caller.principal, OFFERS_COMPANIONS, from_wire::cursor(params)?);
-    let page = page.ok_or_else(from_wire::bad_cursor)?;
-    let tools = page.entries.iter().map(|entry| match entry {
-        Entry::Tool(tool) => listed(call, tool),
-        Entry::Companion(companion) => listed_companion(call, *companion),
+/// `tools/list`: the companion tools, then the catalog by name.
+pub(super) fn list(call: &Call<'_>, params: &Value) -> Outcome<SharedText> {
+    let (at, shown) = (from_wire::cursor(params)?, (call.revision().as_str(), OFFERS_COMPANIONS));
+    let page = tool_list::page(call.bridge, &call.caller.principal, shown, at, |entries| {
+        let tools = entries.iter().map(|entry| match entry {
+            Entry::Tool(tool) => listed(call, tool),
+            Entry::Companion(companion) => listed_companion(call, *companion),
+        });
+        to_wire::value(&wire::ListToolsResult { tools: tools.collect() })
     });
-    Ok(to_wire::value(&wire::ListToolsResult { tools: tools.collect(), next_cursor: page.next_cursor }))
+    page.ok_or_else(from_wire::bad_cursor)
 }
 
 fn listed(call: &Call<'_>, tool: &Tool) -> Value {

@@ -142,8 +142,6 @@ pub(super) struct ToolExecution {
 #[serde(rename_all = "camelCase")]
 pub(super) struct ListToolsResult {
     pub(super) tools: Vec<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) next_cursor: Option<String>,
 }
 
 /// `InitializeResult`.

@@ -27,7 +27,7 @@ use super::Bridge;
 use super::asking;
 use super::companions::Companion;
 use super::generation;
-use super::jsonrpc::{self, METHOD_NOT_FOUND, Outcome, Request};
+use super::jsonrpc::{self, METHOD_NOT_FOUND, Outcome, Payload, Request};
 use super::outlet::Outlet;
 use super::permit::{Acting, Callable, Permit};
 use super::session::Abilities;
@@ -92,7 +92,12 @@ pub fn admit(
 }
 
 /// Answers a request. Dropped when the client goes away or cancels the request.
-pub async fn handle(bridge: &Bridge, asker: &Asker, request: Request, outlet: &dyn Outlet) -> Outcome {
+pub async fn handle(
+    bridge: &Bridge,
+    asker: &Asker,
+    request: Request,
+    outlet: &dyn Outlet,
+) -> Outcome<Payload> {
     let span = spans::of(&request.method, &request.params);
     let (call, asking) = (Call { bridge, asker }, Arc::new(asking::by(&asker.principal, &request)));
     let counted = bridge.metrics.request(&request.method);
@@ -102,11 +107,11 @@ pub async fn handle(bridge: &Bridge, asker: &Asker, request: Request, outlet: &d
     outcome
 }
 
-async fn answer(call: &Call<'_>, request: Request, outlet: &dyn Outlet) -> Outcome {
+async fn answer(call: &Call<'_>, request: Request, outlet: &dyn Outlet) -> Outcome<Payload> {
     let Request { id, method, params } = request;
-    match method.as_str() {
+    let outcome = match method.as_str() {
         "server/discover" => Ok(lifecycle::discover(call)),
-        "tools/list" => tools::list(call, &params),
+        "tools/list" => return tools::list(call, &params).map(Payload::Shared),
         "tools/call" => Box::pin(tools::call(call, params, outlet)).await,
         "tasks/get" => Box::pin(tasks::get(call, &params, outlet)).await,
         "tasks/update" => Box::pin(tasks::update(call, &params)).await,
@@ -124,7 +129,8 @@ async fn answer(call: &Call<'_>, request: Request, outlet: &dyn Outlet) -> Outco
             METHOD_NOT_FOUND,
             format!("there is no method {method:?} in {}", generation::MODERN),
         )),
-    }
+    };
+    outcome.map(Payload::Value)
 }
 
 /// The HTTP status of an error that answers a request.

@@ -12,8 +12,9 @@ use super::{Call, errors, from_wire, logging, questions, tasks, to_wire, wire};
 use crate::catalog::{Consent, OnAbandon, Refused, Request, TaskSupport, Tool};
 use crate::mcp::companions::{self, Companion, Order, Said, WaitOrder};
 use crate::mcp::fallback;
+use crate::mcp::generation;
 use crate::mcp::heard::Heard;
-use crate::mcp::jsonrpc::{Error, Outcome};
+use crate::mcp::jsonrpc::{Error, Outcome, SharedText};
 use crate::mcp::outlet::Outlet;
 use crate::mcp::permit;
 use crate::mcp::results::{self, Unread};
@@ -24,18 +25,19 @@ use crate::tasks::audit::{Audit as _, Event as Told, Part};
 use crate::tasks::service::{CallError, Called, View, Waiting};
 use crate::tasks::task::{Origin, Task, TaskId};
 
-/// `tools/list`: the catalog by name, then the companion tools.
-pub(super) fn list(call: &Call<'_>, params: &Value) -> Outcome {
-    let at = from_wire::cursor(params)?;
-    let page = tool_list::page(call.bridge, &call.asker.principal, call.offers_companions(), at);
-    let page = page.ok_or_else(from_wire::bad_cursor)?;
-    let tools = page.entries.iter().map(|entry| match entry {
-        Entry::Tool(tool) => listed(tool),
-        Entry::Companion(companion) => listed_companion(call, *companion),
+/// `tools/list`: the companion tools, then the catalog by name.
+pub(super) fn list(call: &Call<'_>, params: &Value) -> Outcome<SharedText> {
+    let (at, shown) = (from_wire::cursor(params)?, (generation::MODERN, call.offers_companions()));
+    let page = tool_list::page(call.bridge, &call.asker.principal, shown, at, |entries| {
+        let tools = entries.iter().map(|entry| match entry {
+            Entry::Tool(tool) => listed(tool),
+            Entry::Companion(companion) => listed_companion(call, *companion),
+        });
+        let result = wire::ListToolsResult { tools: tools.collect() };
+        // Which of the server's own tools are listed depends on who asks, and with what client.
+        to_wire::cacheable(result, FRESH, wire::CacheScope::Private)
     });
-    let result = wire::ListToolsResult { tools: tools.collect(), next_cursor: page.next_cursor };
-    // Which of the server's own tools are listed depends on who asks, and with what client.
-    Ok(to_wire::cacheable(result, FRESH, wire::CacheScope::Private))
+    page.ok_or_else(from_wire::bad_cursor)
 }
 
 fn listed(tool: &Tool) -> Value {

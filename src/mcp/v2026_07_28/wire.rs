@@ -152,8 +152,6 @@ pub(super) struct Tool<'a> {
 #[serde(rename_all = "camelCase")]
 pub(super) struct ListToolsResult {
     pub(super) tools: Vec<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) next_cursor: Option<String>,
 }
 
 /// `CallToolResult`.

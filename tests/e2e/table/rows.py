@@ -58,6 +58,8 @@ def lacks(why: str, *scenarios: str) -> dict[str, str]:
 
 NO_TASKS = lacks("has no requests for the tasks of 2025-11-25", "call", "poll", "result")
 NO_PROGRESS = lacks("prints no progress", "progress")
+FIRST_PAGE = lacks("lists the first page only, and knows no schema of another", "typed")
+ONE_SHOT = lacks("answers no questions", "ask", "confirm") | lacks("completes no arguments", "offers") | FIRST_PAGE
 ALWAYS_TASKS = lacks("declares the tasks extension with every request", "plain", "typed")
 
 CLIENTS = [
@@ -71,6 +73,7 @@ CLIENTS = [
     Client("TypeScript SDK 1", "sdk1", "node", LEGACY),
     Client("TypeScript SDK 2", "sdk2", "node", LEGACY),
     Client("TypeScript SDK 2", "sdk2", "node", MODERN),
+    Client("Inspector 1", "inspector1", "node", LEGACY, ONE_SHOT | NO_TASKS | NO_PROGRESS),
     Client("Inspector mcpdo", "inspector", "node", LEGACY, NO_PROGRESS),
     Client("Inspector mcpdo", "inspector", "node", MODERN, NO_PROGRESS | ALWAYS_TASKS),
     Client("Rust SDK 2", "rmcp2", "rust", LEGACY),

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::raw::{LIST, Raw};
-use crate::support::{Client, TestApp};
+use crate::support::{BASICS, Client, Place, Server, TestApp};
 
 const CONFIG: &str = r#"
 [limits]
@@ -152,4 +152,32 @@ async fn recursive_schema_error_is_bounded() {
     }
     let peak = app.server.peak_memory_kib();
     assert!(peak < 200 * 1024, "{peak} KiB");
+}
+
+/// The log has a line for each page that was written.
+#[tokio::test]
+async fn list_is_written_once_for_all() {
+    let place = Place::new(&format!("{BASICS}{CONFIG}"));
+    let mut serve = place.command("serve");
+    serve.env("TASKBRIDGE_LOG", "warn,taskbridge::mcp::tool_list=debug");
+    let mut server = Server::spawn(serve, &place.path("server.log"));
+    server.wait_until_it_listens();
+    let mut lists = Vec::new();
+    for _ in 0..5 {
+        let mut raw = Raw::open(server.url()).await;
+        let client = Client::open(server.url()).await.unwrap();
+        for _ in 0..5 {
+            let answer: Value = serde_json::from_str(&raw.post(LIST).await.body).unwrap();
+            lists.push(answer["result"]["tools"].clone());
+            lists.push(client.request("tools/list", json!({})).await.unwrap()["tools"].clone());
+        }
+    }
+    assert!(lists.iter().all(|list| list.as_array().unwrap().iter().any(|tool| tool["name"] == "job")));
+    let log = std::fs::read_to_string(place.path("server.log")).unwrap();
+    let written = |revision: &str| {
+        let of = |line: &&str| line.contains("wrote a page of tools/list") && line.contains(revision);
+        log.lines().filter(of).count()
+    };
+    assert_eq!((written("2026-07-28"), written("2025-11-25")), (1, 1), "{log}");
+    drop(server);
 }

@@ -6,7 +6,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::{interval, timeout};
 
 use super::raw::{LIST, PATIENCE, Raw, post};
-use crate::support::TestApp;
+use crate::support::{Numbers, TestApp};
 
 const CONFIG: &str = r#"
 [limits]
@@ -94,6 +94,22 @@ async fn a_reader_that_takes_nothing_is_cut_off() {
     };
     timeout(PATIENCE, asking).await.expect("the server has enough of it");
     assert_eq!(Raw::open(app.server.url()).await.get("/healthz").await.unwrap().status, 200);
+}
+
+/// The list has more than 100 kB, and what waits between two sockets is limited: a few lists at most.
+#[tokio::test]
+async fn unread_answers_stop_further_requests() {
+    let metrics = "[metrics]\nlisten = \"127.0.0.1:0\"\n";
+    let mut app = TestApp::start(&format!("{metrics}{CONFIG}\n{}", many_tools()));
+    let mut raw = Raw::narrow(app.server.url()).await;
+    let asking = async {
+        let request = post(LIST);
+        while raw.stream.write_all(request.as_bytes()).await.is_ok() {}
+    };
+    timeout(PATIENCE, asking).await.expect("the server closes the connection");
+    let numbers = Numbers::read(&app.server.metrics_url()).await;
+    let served = numbers.sum("taskbridge_requests_total", &[("method", "tools/list")]);
+    assert!((1.0..5.0).contains(&served), "{served} lists for a client that reads none");
 }
 
 /// How long the text of [`something_large`] is: far more than what waits between two sockets.

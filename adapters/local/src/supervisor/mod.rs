@@ -7,11 +7,15 @@ mod payload;
 mod prepare;
 mod watch;
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::process::ExitCode;
 use std::time::Duration;
+
+use taskbridge_sdk::{JobState, Observation, Output};
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::handle::Machine;
 use crate::job_dir::{Claim, JobDir};
@@ -26,7 +30,7 @@ pub(crate) const TAKEN: &str = "taken";
 pub(crate) fn main(arguments: &[OsString]) -> ExitCode {
     let [folder] = arguments else { return ExitCode::from(2) };
     let dir = JobDir::new(folder);
-    match take(&dir) {
+    match outlive_file_limits().and_then(|()| take(&dir)) {
         Ok(Some((order, _alive))) => {
             reply(TAKEN);
             let end = end::observation(&dir, &order, &watch::run(&dir, &order));
@@ -42,6 +46,15 @@ pub(crate) fn main(arguments: &[OsString]) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Has a write beyond the limit on file sizes (`RLIMIT_FSIZE`) fail like one to a full disk; its signal would end this process.
+/// The command gets the signal as ever.
+fn outlive_file_limits() -> io::Result<()> {
+    // The handler stays installed when this runtime is gone.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    let _context = runtime.enter();
+    signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw())).map(drop)
 }
 
 /// Takes the job, unless somebody has it. The job lives for as long as the returned file is open.
@@ -65,9 +78,17 @@ fn reply(line: &str) {
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
-/// Writes the end down. Nobody else knows it, so a full disk is waited out; only a folder that was removed ends this.
-fn tell(dir: &JobDir, end: &taskbridge_sdk::Observation) {
-    while dir.write_end(end).is_err() && dir.path().exists() {
+/// Writes the end down. Nobody else knows it, so a full disk is waited out; only a folder that was removed ends this. A result that
+/// the limit on file sizes does not allow is lost.
+fn tell(dir: &JobDir, end: &Observation) {
+    let mut end = Cow::Borrowed(end);
+    while let Err(error) = dir.write_end(&end)
+        && dir.path().exists()
+    {
+        if error.kind() == io::ErrorKind::FileTooLarge {
+            let why = "the job's result is larger than the limit on file sizes (RLIMIT_FSIZE) of the server";
+            end = Cow::Owned(Observation::new(JobState::Failed(Output::default())).with_message(why));
+        }
         std::thread::sleep(Duration::from_secs(1));
     }
     wakeups::hint(dir);

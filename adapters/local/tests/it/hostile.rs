@@ -197,3 +197,21 @@ async fn grown_input_file_is_refused() {
     assert_eq!(error.to_string(), expected);
     assert!(!world.job(&job.key).exists());
 }
+
+#[tokio::test]
+async fn supervisor_survives_file_size_limit() {
+    let world = World::new();
+    let program = world.config_dir().join("limited");
+    symlink(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/limited.sh"), &program).unwrap();
+    symlink(env!("CARGO_BIN_EXE_taskbridge-local-supervisor"), program.with_extension("real")).unwrap();
+    let backend = world.connect_with(json!({}), program).await;
+    let run = async |what: &str| {
+        let handle = backend.start(&script(what)).await.unwrap().handle;
+        ended(&*backend, &handle).await
+    };
+    let seen = run("head -c 20000 /dev/zero | tr '\\0' x >&2; echo done").await;
+    assert_eq!(texts(output(&seen)), ["done\n"]);
+    let seen = run("head -c 20000 /dev/zero | tr '\\0' x").await;
+    assert!(matches!(seen.state, JobState::Failed(_)), "{seen:?}");
+    assert!(seen.message.as_ref().unwrap().contains("RLIMIT_FSIZE"), "{:?}", seen.message);
+}

@@ -1,0 +1,126 @@
+//! [`ListCache`]: pages of `tools/list` as JSON text. A page is written once for all callers who are shown the same, and kept
+//! until something else is offered. It must not know what is on a page.
+
+use std::collections::HashMap;
+
+use axum::body::Bytes;
+use parking_lot::{Mutex, MutexGuard};
+
+use super::companions::Companion;
+use super::tool_list::Place;
+
+/// The most bytes of text that are kept. Beyond it the cache starts anew.
+const MAX_BYTES: usize = 16 * 1024 * 1024;
+
+/// The most pages that are kept.
+const MAX_PAGES: usize = 1_024;
+
+/// What the text of a page depends on, beside what is offered.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(super) struct PageKey {
+    /// The revision in which it is written.
+    pub(super) revision: &'static str,
+    /// The companion tools that the caller is offered.
+    pub(super) companions: Vec<Companion>,
+    /// Of each tool of the catalog, whether the caller may call it; `None` where everybody may call all.
+    pub(super) callable: Option<Vec<bool>>,
+    /// Where the page begins, if it is not the first.
+    pub(super) from: Option<Place>,
+}
+
+/// A page.
+#[derive(Clone, Debug)]
+pub(super) struct CachedPage {
+    /// A JSON object.
+    pub(super) text: Bytes,
+    /// Where the next page begins, if there is one.
+    pub(super) next: Option<Place>,
+}
+
+/// Pages of what is offered now.
+#[derive(Default)]
+pub(super) struct ListCache(Mutex<Pages>);
+
+/// The pages, locked. What is offered is to be read after this was locked: a page of what was offered before is then removed by
+/// [`ListCache::clear`].
+#[derive(Default)]
+pub(super) struct Pages {
+    pages: HashMap<PageKey, CachedPage>,
+    bytes: usize,
+}
+
+impl ListCache {
+    /// Locks the pages.
+    pub(super) fn lock(&self) -> MutexGuard<'_, Pages> {
+        self.0.lock()
+    }
+
+    /// Forgets all pages. To be called once something else is offered.
+    pub(super) fn clear(&self) {
+        *self.0.lock() = Pages::default();
+    }
+}
+
+impl Pages {
+    /// The page of this key, written if it is not there.
+    pub(super) fn get_or_write(&mut self, key: PageKey, write: impl FnOnce() -> CachedPage) -> CachedPage {
+        if let Some(page) = self.pages.get(&key) {
+            return page.clone();
+        }
+        let page = write();
+        if self.bytes + page.text.len() > MAX_BYTES || self.pages.len() >= MAX_PAGES {
+            *self = Self::default();
+        }
+        if page.text.len() <= MAX_BYTES {
+            self.bytes += page.text.len();
+            self.pages.insert(key, page.clone());
+        }
+        page
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(revision: &'static str, callable: Option<Vec<bool>>) -> PageKey {
+        PageKey { revision, companions: vec![Companion::Wait], callable, from: None }
+    }
+
+    #[test]
+    fn page_is_written_once_for_equals() {
+        let (cache, mut written) = (ListCache::default(), 0);
+        let mut get = |key| {
+            let write = || {
+                written += 1;
+                CachedPage { text: format!("{{\"n\":{written}}}").into(), next: None }
+            };
+            let page = cache.lock().get_or_write(key, write);
+            String::from_utf8(page.text.to_vec()).unwrap()
+        };
+        for _ in 0..100 {
+            assert_eq!(get(key("2026-07-28", None)), r#"{"n":1}"#);
+            assert_eq!(get(key("2025-11-25", None)), r#"{"n":2}"#);
+            assert_eq!(get(key("2025-11-25", Some(vec![true, false]))), r#"{"n":3}"#);
+        }
+        cache.clear();
+        assert_eq!(get(key("2026-07-28", None)), r#"{"n":4}"#, "something else is offered");
+    }
+
+    #[test]
+    fn kept_pages_are_bounded() {
+        let cache = ListCache::default();
+        let large = Bytes::from(vec![b' '; MAX_BYTES / 4]);
+        for n in 0..20 {
+            let callable = (0..20).map(|bit| n == bit).collect();
+            let mut pages = cache.lock();
+            pages.get_or_write(key("", Some(callable)), || CachedPage { text: large.clone(), next: None });
+            assert!(pages.bytes <= MAX_BYTES);
+            assert_eq!(pages.bytes, pages.pages.len() * large.len());
+        }
+        let mut pages = cache.lock();
+        let huge = Bytes::from(vec![b' '; MAX_BYTES + 1]);
+        pages.get_or_write(key("", None), || CachedPage { text: huge.clone(), next: None });
+        assert_eq!((pages.bytes, pages.pages.len()), (0, 0));
+    }
+}
