@@ -45,8 +45,9 @@ async fn clock_set_back_stalls_no_lease() {
     for starts_later in [false, true] {
         let place = Place::new();
         let first = place.start("one").await;
-        let id = call(&first, 1_000).await;
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        let id = call(&first, 5_000).await;
+        // By then it has leased the group of the job.
+        tokio::time::sleep(Duration::from_secs(1)).await;
         let neighbour = if starts_later { None } else { Some(place.start("two").await) };
         drop(first);
         tokio::time::sleep(Duration::from_millis(100)).await;

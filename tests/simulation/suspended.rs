@@ -40,6 +40,8 @@ async fn suspended_process_purges_by_store_clock() {
     tokio::time::sleep(Duration::from_secs(900)).await;
     first.points.freeze(true);
     place.clock.set(0);
+    // The other process notices it, and writes the right times.
+    tokio::time::sleep(Duration::from_secs(60)).await;
     let id = started(&place, &second, 0).await.id;
     tokio::time::sleep(Duration::from_secs(300)).await;
     assert_eq!(place.row(&id).await.outcome(), Some(Outcome::Succeeded));
