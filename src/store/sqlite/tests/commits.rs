@@ -14,8 +14,8 @@ use super::opened;
 use crate::clock::Clock;
 use crate::store::suite::{Bench, forge};
 use crate::tasks::store::{
-    Change, Facts as _, Groups, Holder, Inserted, Keys, Lease, NewTask, Result, SlotLimit, StoreError,
-    TaskStore, Updated,
+    Change, Facts as _, Groups, Holder, Inserted, Keys, NewTask, Result, SlotLimit, StoreError, TaskStore,
+    Updated,
 };
 use crate::tasks::task::{Job, Task};
 

@@ -119,6 +119,7 @@ fn output() -> impl Strategy<Value = Output> {
         content: vec![Content::text(text.clone())],
         structured,
         artifacts: vec![Artifact { name: text, mime_type: None, size }],
+        raw: vec![0],
     })
 }
 
