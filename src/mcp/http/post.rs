@@ -19,10 +19,12 @@ use crate::mcp::asking;
 use crate::mcp::generation::{Generation, Replied};
 use crate::mcp::jsonrpc::{self, Id, Message, Outcome, Request};
 use crate::mcp::permit;
+use crate::mcp::room::SMALL;
 use crate::mcp::session::Caller;
 use crate::mcp::v2026_07_28::Refused;
 use crate::mcp::whose::Whose;
 use crate::mcp::{v2025_11_25, v2026_07_28};
+use crate::offload::offload;
 use crate::tasks::store::Settings;
 
 const JSON: &str = "application/json";
@@ -42,9 +44,10 @@ pub(super) async fn post(
     let settings = http.bridge.settings();
     let body = body::read(http, &principal, body, settings.max_body_bytes).await?;
     if jsonrpc::batch::is_batch(&body) {
-        return batch::post(http, principal, headers, &body).await;
+        return batch::post(http, principal, headers, body).await;
     }
-    let mut message = settings.limits.read(&body).map_err(Refusal::malformed)?;
+    let message = offload(body.len() <= SMALL, move || settings.limits.read(&body)).await;
+    let mut message = message.map_err(Refusal::malformed)?;
     if let Message::Request(request) = &mut message {
         continue_trace(&mut request.params, headers);
     }
