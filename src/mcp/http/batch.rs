@@ -18,10 +18,10 @@ use crate::auth::Principal;
 use crate::mcp::feed::Feed;
 use crate::mcp::generation;
 use crate::mcp::jsonrpc::{Id, Message, Request, batch};
+use crate::mcp::limits::Limits;
 use crate::mcp::outlet::Outlet as _;
 use crate::mcp::room::SMALL;
 use crate::mcp::session::Caller;
-use crate::offload::offload;
 
 /// Answers a batch. Where no session says that it may send one, it is refused as what it is to the other revisions: no message.
 pub(super) async fn post(
@@ -39,8 +39,7 @@ pub(super) async fn post(
     if !session.revision.has_batches() {
         return Err(refused());
     }
-    let settings = http.bridge.settings();
-    let entries = offload(text.len() <= SMALL, move || settings.limits.read_batch(&text)).await;
+    let entries = post::read(http, &principal, text, Limits::read_batch).await?;
     let entries = entries.map_err(Refusal::malformed)?;
     let caller = Caller { principal, session: Some(session) };
     let (mut requests, mut answers) = (Vec::new(), Vec::new());
