@@ -32,6 +32,7 @@ pub mod isolation;
 pub mod mcp;
 pub mod metrics;
 pub mod notify;
+mod offload;
 pub mod scrape;
 pub mod seal;
 mod shutdown;

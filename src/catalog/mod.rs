@@ -41,6 +41,7 @@ use taskbridge_sdk::Output;
 
 use crate::access::{Rule, Rules};
 use crate::current::Current;
+use crate::offload::offload;
 use crate::seal::Seal;
 use crate::tasks::slots::{OF_OWNER, OF_OWNER_BY_TOOL};
 use crate::tasks::store::SlotLimit;
@@ -225,17 +226,6 @@ impl Tool {
     }
 }
 
-/// Does work that may take long on a thread for blocking work, so that it holds up nobody else.
-async fn aside<T: Send + 'static>(is_light: bool, work: impl FnOnce() -> T + Send + 'static) -> T {
-    if is_light {
-        return work();
-    }
-    match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done,
-        Err(stopped) => std::panic::resume_unwind(stopped.into_panic()),
-    }
-}
-
 #[async_trait]
 impl Tools for Catalog {
     fn open(&self, spec: &Spec) -> taskbridge_sdk::Result<Opened> {
@@ -257,7 +247,7 @@ impl Tools for Catalog {
         let check = move || {
             tool.definition.output.as_ref().map_or(Ok(()), |schema| schema.check(&value, "result", |_| false))
         };
-        aside(false, check).await
+        offload(false, check).await
     }
 
     fn limits(&self, slots: &[String]) -> Vec<SlotLimit> {

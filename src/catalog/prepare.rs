@@ -6,8 +6,9 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::sealed::Sealed;
-use super::{ConfirmDefault, Inquiry, OnAbandon, TermsRule, Tool, aside};
+use super::{ConfirmDefault, Inquiry, OnAbandon, TermsRule, Tool};
 use crate::auth::{Identity, Principal};
+use crate::offload::offload;
 use crate::tasks::service::{Call, Plain};
 use crate::tasks::store::Once;
 use crate::tasks::task::{Origin, Spec, TaskId, Terms};
@@ -86,7 +87,7 @@ impl Tool {
     pub async fn prepare(self: &Arc<Self>, request: Request) -> Result<Call, Refused> {
         let is_light = self.definition.input.is_light_for(&request.arguments);
         let tool = self.clone();
-        aside(is_light, move || tool.prepare_here(request)).await
+        offload(is_light, move || tool.prepare_here(request)).await
     }
 
     fn prepare_here(&self, request: Request) -> Result<Call, Refused> {
@@ -223,7 +224,8 @@ impl Tool {
     /// What does not fit; see [`Refused::Arguments`].
     pub async fn validate(self: &Arc<Self>, arguments: Map<String, Value>) -> Result<(), String> {
         let (tool, arguments) = (self.clone(), Value::Object(arguments));
-        aside(self.definition.input.is_light_for(&arguments), move || tool.check(arguments).map(|_| ())).await
+        offload(self.definition.input.is_light_for(&arguments), move || tool.check(arguments).map(|_| ()))
+            .await
     }
 
     fn consent(&self, arguments: &Map<String, Value>, consent: Consent) -> Result<Option<Question>, Refused> {

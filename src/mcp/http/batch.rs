@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use axum::body::Bytes;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use parking_lot::Mutex;
@@ -17,6 +18,7 @@ use crate::auth::Principal;
 use crate::mcp::feed::Feed;
 use crate::mcp::generation;
 use crate::mcp::jsonrpc::{Id, Message, Request, batch};
+use crate::mcp::limits::Limits;
 use crate::mcp::outlet::Outlet as _;
 use crate::mcp::room::SMALL;
 use crate::mcp::session::Caller;
@@ -26,9 +28,9 @@ pub(super) async fn post(
     http: &Arc<Http>,
     principal: Principal,
     headers: &HeaderMap,
-    text: &[u8],
+    text: Bytes,
 ) -> Result<Response> {
-    let refused = || Refusal::malformed(batch::refuse(text));
+    let refused = || Refusal::malformed(batch::refuse(&text));
     if !headers.contains_key(&gate::SESSION_ID) {
         return Err(refused());
     }
@@ -37,7 +39,8 @@ pub(super) async fn post(
     if !session.revision.has_batches() {
         return Err(refused());
     }
-    let entries = http.bridge.settings().limits.read_batch(text).map_err(Refusal::malformed)?;
+    let entries = post::read(http, &principal, text, Limits::read_batch).await?;
+    let entries = entries.map_err(Refusal::malformed)?;
     let caller = Caller { principal, session: Some(session) };
     let (mut requests, mut answers) = (Vec::new(), Vec::new());
     // What is said of entries that want no answer.

@@ -37,7 +37,6 @@ const USUAL_HEADERS: usize = 100;
 const SMALLEST_ROOM: usize = 8 * 1024;
 
 /// The most bytes of answers that the system keeps of one connection before it sends them. It could be megabytes otherwise.
-#[cfg(any(target_os = "linux", target_os = "android"))]
 const UNSENT: u32 = 64 * 1024;
 
 /// What the requests of one connection are served by.
@@ -189,7 +188,6 @@ impl Connection {
 /// Limits what the system keeps of answers that the client's end has no room for. The HTTP library reads the next request once
 /// the whole answer before it was written, so that a client that never reads is soon not served any more.
 fn limit_unsent(socket: &TcpStream) {
-    #[cfg(any(target_os = "linux", target_os = "android"))]
     if let Err(error) = socket2::SockRef::from(socket).set_tcp_notsent_lowat(UNSENT) {
         tracing::debug!(%error, "the unsent bytes of a connection cannot be limited");
     }

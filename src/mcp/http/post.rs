@@ -18,11 +18,14 @@ use crate::auth::Principal;
 use crate::mcp::asking;
 use crate::mcp::generation::{Generation, Replied};
 use crate::mcp::jsonrpc::{self, Id, Message, Outcome, Request};
+use crate::mcp::limits::Limits;
 use crate::mcp::permit;
+use crate::mcp::room::SMALL;
 use crate::mcp::session::Caller;
 use crate::mcp::v2026_07_28::Refused;
 use crate::mcp::whose::Whose;
 use crate::mcp::{v2025_11_25, v2026_07_28};
+use crate::offload::offload;
 use crate::tasks::store::Settings;
 
 const JSON: &str = "application/json";
@@ -39,12 +42,12 @@ pub(super) async fn post(
         return Err(Refusal::media_type());
     }
     gate::check_accept(headers, &[JSON, EVENTS])?;
-    let settings = http.bridge.settings();
-    let body = body::read(http, &principal, body, settings.max_body_bytes).await?;
+    let body = body::read(http, &principal, body, http.bridge.settings().max_body_bytes).await?;
     if jsonrpc::batch::is_batch(&body) {
-        return batch::post(http, principal, headers, &body).await;
+        return batch::post(http, principal, headers, body).await;
     }
-    let mut message = settings.limits.read(&body).map_err(Refusal::malformed)?;
+    let message = read(http, &principal, body, Limits::read).await?;
+    let mut message = message.map_err(Refusal::malformed)?;
     if let Message::Request(request) = &mut message {
         continue_trace(&mut request.params, headers);
     }
@@ -70,6 +73,27 @@ pub(super) async fn post(
             Ok(StatusCode::ACCEPTED.into_response())
         }
     }
+}
+
+/// Reads what a body says. A large one is read on another thread, and takes room until then.
+pub(super) async fn read<T: Send + 'static>(
+    http: &Http,
+    principal: &Principal,
+    body: Bytes,
+    by: impl FnOnce(&Limits, &[u8]) -> T + Send + 'static,
+) -> Result<T> {
+    let settings = http.bridge.settings();
+    if body.len() <= SMALL {
+        return Ok(by(&settings.limits, &body));
+    }
+    let spot = http.room.take(Whose::of(principal), body.len(), settings.limits.max_bytes_in_hand);
+    let spot = spot.ok_or_else(Refusal::no_room)?;
+    let read = move || {
+        let said = by(&settings.limits, &body);
+        drop(spot);
+        said
+    };
+    Ok(offload(false, read).await)
 }
 
 /// Takes a message that is no request.
