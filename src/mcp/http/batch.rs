@@ -85,13 +85,16 @@ async fn admit(
     Ok((request, share))
 }
 
+/// The place of an answer in its batch, and its JSON text.
+type Answer = (usize, Vec<u8>);
+
 /// What the requests of a batch are answered with, by the place of each in it.
 #[derive(Default)]
-pub(super) struct Answers(Mutex<Option<Vec<(usize, Vec<u8>)>>>);
+pub(super) struct Answers(Mutex<Option<Vec<Answer>>>);
 
 impl Answers {
     /// The answers that are there before any request is handled.
-    pub(super) fn new(answers: Vec<(usize, Vec<u8>)>) -> Self {
+    pub(super) fn new(answers: Vec<Answer>) -> Self {
         Self(Mutex::new(Some(answers)))
     }
 
