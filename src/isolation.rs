@@ -246,6 +246,10 @@ impl Backend for Isolated {
         self.call("forget", ErrorKind::Unavailable, forget).await
     }
 
+    fn start_lag(&self) -> Duration {
+        self.isolation.now("start_lag", || self.inner.start_lag()).unwrap_or_default()
+    }
+
     fn group(&self, handle: &JobHandle) -> GroupKey {
         self.isolation.now("group", || self.inner.group(handle)).unwrap_or_else(|| GroupKey::new(""))
     }

@@ -51,7 +51,8 @@ pub(super) struct Issuer {
     /// A file of certificates (PEM) of authorities to trust for it, in place of this machine's.
     #[serde(default)]
     ca_file: Option<PathBuf>,
-    /// A proxy that it is reached by. Proxies of the environment are not used.
+    /// A proxy that it is reached by. Without it, the environment's `HTTPS_PROXY` and `NO_PROXY` are followed, unless it is on this
+    /// machine.
     #[serde(default)]
     proxy: Option<String>,
     /// How it is asked about tokens that only it can read (RFC 7662). One issuer at most can have this.

@@ -42,7 +42,8 @@ pub(super) struct Notify {
     /// A file of certificates (PEM) of authorities to trust, in place of this machine's.
     #[serde(default)]
     ca_file: Option<PathBuf>,
-    /// A proxy that it is reached by. Proxies of the environment are not used.
+    /// A proxy that it is reached by. Without it, the environment's `HTTPS_PROXY` and `NO_PROXY` are followed, unless it is on this
+    /// machine.
     #[serde(default)]
     proxy: Option<String>,
     /// How long it may take to answer.

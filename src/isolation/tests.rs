@@ -150,8 +150,9 @@ async fn panic_fails_one_call() {
     assert_eq!(kind(backend.find(&job(true)).await), ErrorKind::Unavailable);
     assert_eq!(kind(backend.observe(&handle).await), ErrorKind::Unavailable);
     assert_eq!(kind(backend.cancel_for(&handle, None).await), ErrorKind::Unavailable);
-    let both =
-        ["fine", "panics"].map(|name| Subject { handle: JobHandle::new(name), watched: true }).to_vec();
+    let both = ["fine", "panics"]
+        .map(|name| Subject { handle: JobHandle::new(name), watched: true, age: Duration::MAX })
+        .to_vec();
     let seen = backend.observe_all(&GroupKey::new(""), &both).await;
     assert_eq!(seen.into_iter().map(kind).collect::<Vec<_>>(), [ErrorKind::Unavailable; 2]);
     let questions = backend.questions().unwrap();

@@ -168,6 +168,10 @@ impl Backend for Measured {
         self.inner.forget(handle).await
     }
 
+    fn start_lag(&self) -> Duration {
+        self.inner.start_lag()
+    }
+
     fn group(&self, handle: &JobHandle) -> GroupKey {
         self.inner.group(handle)
     }

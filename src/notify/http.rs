@@ -1,12 +1,12 @@
-//! [`Http`]: one POST to a receiver, by the rules of its entry in the config alone: no redirects, no proxy of the
-//! environment, and no longer than it may take. It must not try again.
+//! [`Http`]: one POST to a receiver: no redirects, by the proxy of its entry or the environment, and no longer than it may take. It
+//! must not try again.
 
 use std::time::Duration;
 
 use async_trait::async_trait;
 use reqwest::header::{CONTENT_TYPE, RETRY_AFTER};
 use reqwest::{Certificate, Client, Proxy, Response, StatusCode, redirect};
-use taskbridge_sdk::{Timestamp, innermost};
+use taskbridge_sdk::{Timestamp, innermost, is_near};
 
 use super::event::MEDIA_TYPE;
 use super::{Answer, Carrier, Letter, Receiver};
@@ -29,10 +29,11 @@ impl Carrier for Http {
             .user_agent(name)
             .timeout(receiver.timeout)
             .redirect(redirect::Policy::none())
-            .pool_max_idle_per_host(KEPT)
-            .no_proxy();
+            .pool_max_idle_per_host(KEPT);
         if let Some(proxy) = &receiver.proxy {
             client = client.proxy(Proxy::all(proxy.clone()).map_err(|error| innermost(&error))?);
+        } else if receiver.url.host_str().is_some_and(is_near) {
+            client = client.no_proxy();
         }
         if let Some(pem) = &receiver.authorities {
             let all = Certificate::from_pem_bundle(pem).map_err(|error| innermost(&error))?;

@@ -253,7 +253,9 @@ pub fn said(before: &Task, event: &Event) -> Option<Fact> {
             Fact::LooksFail { kind: word(failure.kind) }
         }
         Event::CancelRequested { .. } => Fact::CancelWished,
-        Event::CancelTaken if before.cancel.as_ref().is_some_and(|cancel| !cancel.taken) => Fact::CancelTaken,
+        Event::CancelTaken { .. } if before.cancel.as_ref().is_some_and(|cancel| !cancel.taken) => {
+            Fact::CancelTaken
+        }
         Event::CancelFailed(failure) => {
             let times = before.cancel.as_ref().map_or(0, |cancel| cancel.attempts) + 1;
             return is_told(times).then(|| Fact::CancelFailed { times, kind: word(failure.kind) });

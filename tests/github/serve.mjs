@@ -26,11 +26,12 @@ const apps = new Map();
 const breaches = [];
 
 /** A link as GitHub hands out for logs and artifacts: it needs no credentials, and is for a moment. */
-function link(repo, bytes) {
+function link(repo, bytes, type) {
     const id = crypto.randomUUID();
-    links.set(id, { repo: repo.name, bytes });
-    // By another name, so that it is another host.
-    return { status: 302, headers: { location: `${base.replace("127.0.0.1", "localhost")}/_links/${id}` } };
+    links.set(id, { repo: repo.name, bytes, type });
+    // By another name, so that it is another host; or one that nobody can reach.
+    const host = repo.blobs === "away" ? "http://localhost:1" : base.replace("127.0.0.1", "localhost");
+    return { status: 302, headers: { location: `${host}/_links/${id}` } };
 }
 
 function page(items, { per_page = "30", page = "1" }, name, body) {
@@ -42,7 +43,7 @@ const jobs = ({ world, repo, query }, run) => page([...run.jobs.values()], query
 
 /** What each operation of GitHub's description does here. */
 const OPERATIONS = {
-    "repos/get": ({ world, repo }) => ({ status: 200, body: world.contract.shaped("full-repository", { full_name: repo.name, default_branch: "main", private: true, permissions: { admin: false, pull: true, push: repo.push ?? true } }) }),
+    "repos/get": ({ world, repo }) => ({ status: 200, body: world.contract.shaped("full-repository", { id: repo.id, full_name: repo.name, default_branch: "main", private: true, permissions: { admin: false, pull: true, push: repo.push ?? true } }) }),
     "repos/get-environment": ({ world, repo, parameters }) => ({ status: 200, body: world.environmentBody(repo, parameters.environment_name) }),
     "repos/list-webhooks": ({ world, repo }) => ({ status: 200, body: (repo.webhooks ?? []).map((hook) => world.contract.shaped("hook", hook)) }),
     "actions/get-workflow": ({ world, repo, parameters }) => ({ status: 200, body: world.contract.shaped("workflow", world.workflow(repo, parameters.workflow_id)) }),
@@ -73,7 +74,7 @@ const OPERATIONS = {
         const job = world.job(repo, parameters.job_id);
         // GitHub has no log of a job that runs.
         if (job.status !== "completed") throw new Refusal(404, "Not Found");
-        return link(repo, job.log ?? Buffer.from(log(job)));
+        return link(repo, job.log ?? Buffer.from(log(job)), "text/plain; charset=utf-8");
     },
     "checks/list-annotations": ({ world, repo, parameters }) => ({
         status: 200,
@@ -82,11 +83,11 @@ const OPERATIONS = {
         ),
     }),
     "actions/list-workflow-run-artifacts": ({ world, repo, parameters, query }) =>
-        page(world.run(repo, parameters.run_id).artifacts, query, "artifacts", (artifact) => world.artifactBody(repo, artifact)),
+        page(world.artifacts(world.run(repo, parameters.run_id)), query, "artifacts", (artifact) => world.artifactBody(repo, artifact)),
     "actions/download-artifact": ({ world, repo, parameters }) => {
         const artifact = world.artifact(repo, parameters.artifact_id);
         if (artifact.expired) throw new Refusal(410, "Artifact has expired");
-        return link(repo, artifact.bytes);
+        return link(repo, artifact.bytes, artifact.is_plain ? "application/octet-stream" : "application/zip");
     },
     "actions/cancel-workflow-run": ({ world, repo, parameters, login }) => {
         const run = world.run(repo, parameters.run_id);
@@ -181,6 +182,10 @@ const CONTROLS = {
         for (const known of world.tokens.values()) if (known.repo === name) Object.assign(known, token);
         return {};
     },
+    /** Another name for a repository. */
+    "POST rename": ({ repo, to }) => world.rename(world.repos.get(repo), to) ?? {},
+    /** What logs and artifacts are answered with from now on: a status, `away` where their host cannot be reached, or what they are. */
+    "POST blobs": ({ repo, blobs }) => (world.repos.get(repo).blobs = blobs) && {},
     /** Runs that nobody runs: they are what the test says. */
     "POST runs": ({ repo: name, workflow, count = 1, ...facts }) => {
         const repo = world.repos.get(name);
@@ -196,11 +201,15 @@ const CONTROLS = {
         const repo = world.repos.get(name);
         return delivery(secret, world.eventBody(repo, world.run(repo, String(id))));
     },
-    "POST run": ({ repo: name, id, gone, size, bytes = 0, log, ...facts }) => {
+    "POST run": ({ repo: name, id, gone, size, bytes = 0, log, jobs = [], plain = {}, ...facts }) => {
         const repo = world.repos.get(name);
         const run = world.run(repo, String(id));
         if (gone) repo.runs.splice(repo.runs.indexOf(run), 1);
         if (size) run.artifacts.push({ id: world.nextId(), name: "large", size, bytes: Buffer.alloc(bytes), expired: false, created_at: run.created_at });
+        for (const [name, text] of Object.entries(plain)) {
+            run.artifacts.push({ id: world.nextId(), name, bytes: Buffer.from(text), is_plain: true, expired: false, created_at: run.created_at });
+        }
+        world.addJobs(run, jobs);
         if (log) world.failed(run, Buffer.alloc(log, "nothing of interest\n"), "\nnothing of interest\n##[error]the tray is empty\n");
         Object.assign(run, facts);
         world.touch(run);
@@ -241,9 +250,17 @@ async function serve(request, response) {
         repo?.asked.push({ operation: "link", status: request.headers.range ? 206 : 200 });
         const expired = repo?.faults.findIndex(({ operation }) => operation === "link") ?? -1;
         if (expired >= 0) repo.faults.splice(expired, 1);
+        if (Number.isInteger(repo?.blobs)) return give(response, { status: repo.blobs, body: Buffer.from("<Error><Code>BlobNotFound</Code></Error>") });
         if (!held || expired >= 0) return give(response, { status: 403, body: Buffer.from("<Error><Code>AuthenticationFailed</Code></Error>") });
         const from = /^bytes=(\d+)-$/.exec(request.headers.range ?? "")?.[1];
-        return give(response, { status: from ? 206 : 200, body: from ? held.bytes.subarray(Number(from)) : held.bytes, headers: { "content-type": "application/octet-stream" } });
+        return give(response, { status: from ? 206 : 200, body: from ? held.bytes.subarray(Number(from)) : held.bytes, headers: { "content-type": held.type } });
+    }
+    // Where GitHub's redirects of renamed repositories lead.
+    const byId = /^\/repositories\/(\d+)/.exec(url.pathname);
+    if (byId) {
+        const named = [...world.repos.values()].find(({ id }) => String(id) === byId[1]);
+        if (!named) return give(response, refused(404, "Not Found"));
+        url.pathname = url.pathname.replace(byId[0], `/repos/${named.name}`);
     }
     const found = contract.find(request.method, url.pathname);
     if (!found) {
@@ -264,6 +281,12 @@ async function exchange(request, response, url, text, { operation, parameters })
     told("request", contract.request(operation, { pathname: url.pathname, query, headers: request.headers, body }));
     if (!request.headers["user-agent"]) told("request", ["GitHub refuses requests without a user agent"]);
 
+    if (repo && repo.name !== name) {
+        const place = url.pathname.replace(`/repos/${name}`, `/repositories/${repo.id}`) + url.search;
+        const [status, message] = request.method === "GET" ? [301, "Moved Permanently"] : [307, "Temporary Redirect"];
+        repo.asked.push({ operation: operation.id, method: request.method, status, login: token?.login ?? null, body: body ?? null });
+        return give(response, { status, headers: { location: base + place }, body: { message, url: base + place } });
+    }
     const at = repo?.faults.findIndex((fault) => fault.operation === operation.id) ?? -1;
     const [fault] = at >= 0 ? repo.faults.splice(at, 1) : [];
     if (fault?.kind === "silent") return;

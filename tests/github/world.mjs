@@ -30,7 +30,7 @@ export class World {
     addRepo({ files, environments = {}, reviewer = true, run_details = "always" }) {
         const name = `octo-org/repo-${this.nextId()}`;
         const token = `ghp_${crypto.randomBytes(18).toString("hex")}`;
-        const repo = { name, files: new Map(), refs: new Set(["main"]), run_details, runs: [], asked: [], faults: [], environments: new Map(), workflows: [] };
+        const repo = { id: this.nextId(), name, files: new Map(), refs: new Set(["main"]), run_details, runs: [], asked: [], faults: [], environments: new Map(), workflows: [] };
         for (const [environment, rules] of Object.entries(environments)) {
             repo.environments.set(environment, { id: this.nextId(), name: environment, reviewers: ["octocat"], wait_timer: 0, ...rules });
         }
@@ -38,6 +38,13 @@ export class World {
         this.repos.set(name, repo);
         this.tokens.set(token, { repo: name, login: reviewer ? "octocat" : "mallory", remaining: 5000, reset: Math.floor(Date.now() / 1000) + 3600 });
         return { repo: name, token };
+    }
+
+    /** Gives a repository another name. The one that it had leads to it. */
+    rename(repo, name) {
+        for (const known of this.tokens.values()) if (known.repo === repo.name) known.repo = name;
+        repo.name = name;
+        this.repos.set(name, repo);
     }
 
     /** A token of one more user, who may write to the repository. */
@@ -120,6 +127,19 @@ export class World {
         run.jobs.set("work", job);
     }
 
+    /** Gives a run jobs that have ended: `{ name, conclusion, annotations, log }`. */
+    addJobs(run, jobs) {
+        const at = now();
+        for (const { name, conclusion = "success", annotations = [], log = "" } of jobs) {
+            const times = { created_at: at, started_at: at, completed_at: at };
+            const steps = [{ name: "Run it", number: 1, status: "completed", conclusion, started_at: at, completed_at: at, lines: [] }];
+            run.jobs.set(name, { id: this.nextId(), name, status: "completed", conclusion, ...times, steps, annotations, log: Buffer.from(log) });
+        }
+    }
+
+    /** The artifacts of a run, those of all its attempts: GitHub does not tell them apart. */
+    artifacts = (run) => [...run.past, run].flatMap(({ artifacts }) => artifacts);
+
     cancel(run, login) {
         if (run.status === "completed") throw new Refusal(409, "Cannot cancel a workflow run that is completed.");
         run.cancelled = true;
@@ -170,7 +190,7 @@ export class World {
         const [owner, name] = repo.name.split("/");
         return this.contract.shaped("workflow-run", {
             ...facts, ...links, ...users, run_number: repo.runs.length - repo.runs.indexOf(run), workflow_id: run.workflow.id, head_sha: blob(repo.name),
-            repository: { name, full_name: repo.name, owner: { login: owner } },
+            repository: { id: repo.id, name, full_name: repo.name, owner: { login: owner } },
         });
     }
 
@@ -186,7 +206,7 @@ export class World {
     /** What a webhook would tell of a run now, or of a job of it. */
     eventBody(repo, run, job) {
         const action = (status) => ({ queued: "requested", completed: "completed" })[status] ?? "in_progress";
-        const repository = { full_name: repo.name };
+        const repository = { id: repo.id, full_name: repo.name };
         if (!job) {
             const told = action(run.status);
             const facts = { action: told, workflow_run: this.runBody(repo, run), workflow: run.workflow, repository };
@@ -205,7 +225,7 @@ export class World {
     }
 
     artifact(repo, id) {
-        const found = repo.runs.flatMap(({ artifacts }) => artifacts).find((artifact) => String(artifact.id) === id);
+        const found = repo.runs.flatMap(this.artifacts).find((artifact) => String(artifact.id) === id);
         if (!found) throw new Refusal(404, "Not Found");
         return found;
     }

@@ -25,7 +25,7 @@ use taskbridge::tasks::task::{
 use taskbridge::tasks::time::StoreTime;
 use taskbridge::tasks::tools::{Opened, Tools};
 use taskbridge::tasks::watch::Watch;
-use taskbridge_sdk::sim::{Mode as Keys, SimEngine};
+use taskbridge_sdk::sim::{Config, Mode as Keys, SimEngine};
 use taskbridge_sdk::{
     Backend, JobHandle, JobKey, JobSpec, Observation, Output, Result, Started, Timestamp, Wakeups,
 };
@@ -138,6 +138,10 @@ impl Backend for Connection {
     async fn cancel(&self, handle: &JobHandle) -> Result<()> {
         self.passes().await;
         self.inner.cancel(handle).await
+    }
+
+    fn start_lag(&self) -> Duration {
+        self.inner.start_lag()
     }
 
     fn wakeups(&self) -> Option<&dyn Wakeups> {
@@ -306,6 +310,35 @@ async fn hung_engine_delays_no_other() {
     }
     assert!(unsent > 4_000, "most were never sent: {unsent}");
     node.stop().await;
+}
+
+/// A replica that takes a job over polls it before the engine lists it: the task goes on. What the engine has really lost ends
+/// its task once the lag is over.
+#[tokio::test(start_paused = true)]
+async fn new_job_survives_takeover() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = Config { start_lag: Duration::from_secs(10), ..Config::default() };
+    let engine = SimEngine::from_config(&config);
+    let connection = || {
+        let to = Connection::to(&engine, None, false);
+        Arc::new(Connection { inner: engine.backend_as(&config), ..Arc::into_inner(to).unwrap() })
+    };
+    let one = Node::start("one", dir.path(), &[("engine", &connection())]).await;
+    let id = one.call("engine", Duration::from_secs(20)).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(one.task(&id).await.handle().is_some());
+    one.stop().await;
+    let two = Node::start("two", dir.path(), &[("engine", &connection())]).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(two.task(&id).await.state, TaskState::Working);
+    assert_eq!(two.ends(&id).await, TaskState::Ended(Outcome::Succeeded));
+
+    let (lost, began) = (two.call("engine", Duration::from_secs(80)).await, Instant::now());
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    engine.forget(two.task(&lost).await.handle().unwrap());
+    assert_eq!(two.ends(&lost).await, TaskState::Ended(Outcome::Broken));
+    assert!(began.elapsed() >= config.start_lag, "{:?}", began.elapsed());
+    two.stop().await;
 }
 
 /// Two servers with one store and different engines under one name: neither touches the tasks of the other.

@@ -10,6 +10,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
@@ -159,6 +160,46 @@ async fn an_engine_that_redirects_is_not_followed() {
         assert_eq!(looked.code, Some(1), "{kind}: {looked:?}");
         lure.leads_nobody_away_from(path);
     }
+}
+
+/// The proxy of the environment is used for engines, issuers and receivers alike, and where `NO_PROXY` names a host, it is not.
+#[tokio::test]
+async fn environment_proxy_is_used() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let proxy = format!("http://{}", listener.local_addr().unwrap());
+    let asked = Arc::<Mutex<Vec<String>>>::default();
+    let heard = Arc::clone(&asked);
+    #[expect(clippy::disallowed_methods, reason = "it serves beside the test's own requests")]
+    let serving = tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let mut stream = BufReader::new(stream);
+            let mut line = String::new();
+            drop(stream.read_line(&mut line).await);
+            heard.lock().push(line.trim().to_owned());
+            drop(stream.write_all(b"HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\n\r\n").await);
+        }
+    });
+    let auth = format!(
+        "mode = \"oauth\"\nresource = \"{RESOURCE}\"\n[[auth.issuers]]\nissuer = \"https://login.test/realm\"\n"
+    );
+    let place = Place::new(&format!(
+        "{}[backends.engine]\nkind = \"github-actions\"\nrepository = \"o/r\"\ntoken = \"ghp_x\"\n\
+         api = \"https://github.test\"\n[[notify]]\nurl = \"https://receiver.test/hook\"\n\
+         secret = \"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\"\n",
+        BASICS.replace("single_user = true", &auth)
+    ));
+    let hosts = ["github.test", "login.test", "receiver.test"];
+    for excepted in ["", "login.test"] {
+        let mut doctor = place.command("doctor");
+        doctor.env("HTTPS_PROXY", &proxy).env("NO_PROXY", excepted);
+        let looked = place.run(doctor).await;
+        let asked = std::mem::take(&mut *asked.lock());
+        for host in hosts {
+            let is_asked = asked.iter().any(|line| line.starts_with(&format!("CONNECT {host}:443")));
+            assert_eq!(is_asked, host != excepted, "{host}: {asked:?}, {looked:?}");
+        }
+    }
+    serving.abort();
 }
 
 #[tokio::test]

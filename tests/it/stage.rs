@@ -242,7 +242,7 @@ impl Backend for Played {
 
     async fn observe_all(&self, _group: &GroupKey, jobs: &[Subject]) -> Vec<Result<Observation>> {
         let mut seen = Vec::with_capacity(jobs.len());
-        for Subject { handle, watched } in jobs {
+        for Subject { handle, watched, .. } in jobs {
             self.with(handle, |job| job.watched = Some(*watched));
             seen.push(self.observe(handle).await);
         }

@@ -100,6 +100,8 @@ pub(super) enum Bug {
     CancelledIsSuccess,
     /// An engine that cannot be reached is taken for one that no longer knows its jobs.
     OutageIsGone,
+    /// A job that the engine does not list yet is taken for lost.
+    NewIsGone,
     /// An engine that asks for patience is taken for one that refuses the job.
     LimitIsRefusal,
     /// A crash of an adapter ends the process.
@@ -134,7 +136,7 @@ use Bug::*;
 
 impl Bug {
     /// Each, with a seed whose world catches it.
-    pub(super) const ALL: [(Bug, u64); 62] = [
+    pub(super) const ALL: [(Bug, u64); 63] = [
         (AnsweredBeforeCommit, 0),
         (IntentNotCommitted, 1),
         (HandleForgotten, 0),
@@ -183,6 +185,7 @@ impl Bug {
         (GoneIsSuccess, 0),
         (CancelledIsSuccess, 12),
         (OutageIsGone, 0),
+        (NewIsGone, 2),
         (LimitIsRefusal, 4),
         (CrashEndsProcess, 1),
         (IdentityIgnored, 7),

@@ -17,7 +17,7 @@ use taskbridge_sdk::{
 };
 
 use super::bugs::Bug;
-use super::engines::{EngineFaults, LIST_LAG};
+use super::engines::{EngineFaults, LIST_LAG, START_LAG};
 use super::leases::Leases;
 use super::points::Points;
 
@@ -225,6 +225,10 @@ impl Backend for Connection {
         };
         let seen = jobs.iter().zip(seen);
         seen.map(|(job, seen)| seen.or_else(gone).map(|seen| self.shows(&job.handle, seen))).collect()
+    }
+
+    fn start_lag(&self) -> Duration {
+        if self.faults.lags && !self.has(Bug::NewIsGone) { START_LAG } else { Duration::ZERO }
     }
 
     fn questions(&self) -> Option<&dyn Questions> {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use taskbridge_sdk::sim::{Mode, SimEngine};
+use taskbridge_sdk::sim::{Config, Mode, SimEngine};
 use taskbridge_sdk::{JobKey, Observation, Timestamp};
 use tokio::sync::Notify;
 
@@ -20,6 +20,11 @@ pub(super) const CALM: &str = "calm";
 
 /// How long an answered question may still be listed by a look that is out of date.
 pub(super) const LIST_LAG: Duration = Duration::from_secs(10);
+
+/// How long the engines that lag do not know a new job.
+const UNLISTED: Duration = Duration::from_secs(8);
+/// How long the backends say that an engine may not know a new job: a poll can also show what the one before showed.
+pub(super) const START_LAG: Duration = Duration::from_secs(20);
 
 /// One engine.
 #[derive(Clone)]
@@ -35,8 +40,10 @@ pub(super) struct Engine {
 }
 
 impl Engine {
-    pub(super) fn new(name: &'static str, identity: Option<&'static str>, mode: Mode) -> Self {
-        let (sim, faults) = (SimEngine::new(mode), Arc::default());
+    pub(super) fn new(name: &'static str, identity: Option<&'static str>, mode: Mode, lags: bool) -> Self {
+        let start_lag = if lags { UNLISTED } else { Duration::ZERO };
+        let sim = SimEngine::from_config(&Config { mode: Some(mode), start_lag, ..Config::default() });
+        let faults = Arc::new(EngineFaults { lags, ..EngineFaults::default() });
         Self { name, identity, is_keyed: mode == Mode::Keyed, sim, faults }
     }
 }
@@ -44,6 +51,8 @@ impl Engine {
 /// What befalls the calls to one engine.
 #[derive(Default)]
 pub(super) struct EngineFaults {
+    /// True if it does not know a job in its first seconds.
+    pub(super) lags: bool,
     hangs: AtomicBool,
     /// Promise when it hangs no more.
     answers: Notify,

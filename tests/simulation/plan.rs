@@ -49,6 +49,8 @@ pub(super) struct Plan {
     pub(super) skew: bool,
     /// Processes hear of each other's writes, most of the time.
     pub(super) hints: bool,
+    /// Two of the engines do not know a job in its first seconds.
+    pub(super) lags: bool,
     /// The database.
     pub(super) kind: Kind,
     /// What is planted.
@@ -61,7 +63,7 @@ impl Plan {
         // A stream of its own, so that one more choice here moves nothing in the world.
         let rng = Rng::new(!seed);
         let among = [Among::One, Among::Two, Among::Two, Among::Replicas, Among::Replicas, Among::Replicas];
-        Self {
+        let plan = Self {
             among: among[rng.below(6) as usize],
             mode: if rng.one_in(2) { Mode::Keyed } else { Mode::Unkeyed },
             steps: rng.one_in(3),
@@ -69,9 +71,12 @@ impl Plan {
             rough: rng.one_in(2),
             skew: rng.one_in(3),
             hints: rng.one_in(2),
+            lags: false,
             kind: Kind::Sqlite,
             bug: None,
-        }
+        };
+        // A clock that is set ahead makes a new job look old.
+        Self { lags: rng.one_in(3) && !plan.steps, ..plan }
     }
 }
 

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use http::header::{ETAG, HeaderMap, HeaderValue, IF_NONE_MATCH, LOCATION};
 use http_body_util::{BodyExt as _, Limited};
 use octocrab::Octocrab;
+use reqwest::Url;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use taskbridge_sdk::Error;
@@ -18,6 +19,8 @@ use crate::persons::Hand;
 
 /// The longest answer that is read. A page of a hundred runs is about a megabyte.
 const LONGEST: usize = 16 * 1024 * 1024;
+/// The most redirects of one call that are followed.
+const REDIRECTS: usize = 3;
 
 /// What a call gave.
 pub(crate) type Answer<T> = std::result::Result<T, Failure>;
@@ -26,8 +29,15 @@ pub(crate) type Answer<T> = std::result::Result<T, Failure>;
 pub(crate) struct Api {
     /// The backend's own credential.
     pub(crate) own: Hand,
+    base: Url,
     call_timeout: Duration,
     kept: Kept,
+}
+
+/// What is sent.
+enum Ask<'a> {
+    Get(Option<HeaderMap>),
+    Post(Option<&'a Value>),
 }
 
 /// An answer as it came.
@@ -38,8 +48,8 @@ struct Raw {
 }
 
 impl Api {
-    pub(crate) fn new(crab: Octocrab, call_timeout: Duration) -> Self {
-        Self { own: Hand::new(crab), call_timeout, kept: Kept::default() }
+    pub(crate) fn new(crab: Octocrab, base: Url, call_timeout: Duration) -> Self {
+        Self { own: Hand::new(crab), base, call_timeout, kept: Kept::default() }
     }
 
     /// What lies at a path. It is asked for under the tag that it had, and not sent again if it has not changed.
@@ -68,7 +78,7 @@ impl Api {
         what: &str,
         path: &str,
     ) -> Answer<(HeaderMap, T)> {
-        let answer = self.call(by, what, Repeat::Safe, by.crab._get(path)).await?;
+        let answer = self.call(by, what, Repeat::Safe, path, Ask::Get(None)).await?;
         match answer.status {
             200 => Ok((answer.headers, parsed(what, Repeat::Safe, &answer.body)?)),
             _ => Err(refusal(by, what, Repeat::Safe, &answer)),
@@ -79,7 +89,7 @@ impl Api {
         let tag = self.kept.tag(path).and_then(|tag| HeaderValue::from_str(&tag).ok());
         let headers = tag.map(|tag| HeaderMap::from_iter([(IF_NONE_MATCH, tag)]));
         let by = &self.own;
-        let answer = self.call(by, what, Repeat::Safe, by.crab._get_with_headers(path, headers)).await?;
+        let answer = self.call(by, what, Repeat::Safe, path, Ask::Get(headers)).await?;
         match answer.status {
             200 => {
                 if let Some(tag) = answer.headers.get(ETAG).and_then(|tag| tag.to_str().ok()) {
@@ -105,7 +115,7 @@ impl Api {
         path: &str,
         body: Option<&Value>,
     ) -> Answer<(u16, Bytes)> {
-        let answer = self.call(by, what, repeat, by.crab._post(path, body)).await?;
+        let answer = self.call(by, what, repeat, path, Ask::Post(body)).await?;
         match answer.status {
             200..=299 => Ok((answer.status, answer.body)),
             _ => Err(refusal(by, what, repeat, &answer)),
@@ -114,7 +124,7 @@ impl Api {
 
     /// Where a log or an artifact can be fetched without credentials, for a moment.
     pub(crate) async fn link(&self, what: &str, path: &str) -> Answer<String> {
-        let answer = self.call(&self.own, what, Repeat::Safe, self.own.crab._get(path)).await?;
+        let answer = self.call(&self.own, what, Repeat::Safe, path, Ask::Get(None)).await?;
         let link = answer.headers.get(LOCATION).and_then(|link| link.to_str().ok());
         match (answer.status, link) {
             (302 | 307, Some(link)) => Ok(link.to_owned()),
@@ -126,37 +136,56 @@ impl Api {
         }
     }
 
-    async fn call(
-        &self,
-        by: &Hand,
-        what: &str,
-        repeat: Repeat,
-        sent: impl Future<
-            Output = octocrab::Result<
-                http::Response<http_body_util::combinators::BoxBody<Bytes, octocrab::Error>>,
-            >,
-        >,
-    ) -> Answer<Raw> {
+    /// Makes a call, and follows it to where a repository has moved within this GitHub.
+    async fn call(&self, by: &Hand, what: &str, repeat: Repeat, path: &str, ask: Ask<'_>) -> Answer<Raw> {
         by.limits.check().map_err(|error| Failure { status: None, error })?;
         let exchange = async {
-            let answer = sent.await.map_err(|e| Failure::unanswered(what, repeat, e))?;
-            let (parts, body) = answer.into_parts();
-            let body = Limited::new(body, LONGEST).collect().await.map_err(|e| Failure {
-                status: None,
-                error: unclear(repeat, format!("{what}: the answer broke off, or is too long")).caused_by(e),
-            })?;
-            Ok::<Raw, Failure>(Raw {
-                status: parts.status.as_u16(),
-                headers: parts.headers,
-                body: body.to_bytes(),
-            })
+            let mut path = path.to_owned();
+            for _ in 0..REDIRECTS {
+                let raw = self.send(by, what, repeat, &path, &ask).await?;
+                by.limits.learn(&raw.headers);
+                match moved(&self.base, &raw, &ask) {
+                    Some(next) => path = next,
+                    None => return Ok(raw),
+                }
+            }
+            // Each of them has done nothing but name the next.
+            let error = Error::config(format!("{what}: GitHub redirects this more than {REDIRECTS} times"));
+            Err(Failure { status: None, error })
         };
-        let raw = timeout(self.call_timeout, exchange)
-            .await
-            .unwrap_or_else(|_| Err(Failure::late(what, repeat)))?;
-        by.limits.learn(&raw.headers);
-        Ok(raw)
+        timeout(self.call_timeout, exchange).await.unwrap_or_else(|_| Err(Failure::late(what, repeat)))
     }
+
+    async fn send(&self, by: &Hand, what: &str, repeat: Repeat, path: &str, ask: &Ask<'_>) -> Answer<Raw> {
+        let sent = match ask {
+            Ask::Get(headers) => by.crab._get_with_headers(path, headers.clone()).await,
+            Ask::Post(body) => by.crab._post(path, *body).await,
+        };
+        let (parts, body) = sent.map_err(|e| Failure::unanswered(what, repeat, e))?.into_parts();
+        let body = Limited::new(body, LONGEST).collect().await.map_err(|e| Failure {
+            status: None,
+            error: unclear(repeat, format!("{what}: the answer broke off, or is too long")).caused_by(e),
+        })?;
+        Ok(Raw { status: parts.status.as_u16(), headers: parts.headers, body: body.to_bytes() })
+    }
+}
+
+/// Where an answer says that a repository, and all that belongs to it, is now, if that is within the same API: a path. Links to
+/// logs and artifacts lead elsewhere.
+fn moved(base: &Url, answer: &Raw, ask: &Ask<'_>) -> Option<String> {
+    let keeps_method = matches!(answer.status, 307 | 308);
+    let may_follow = match ask {
+        Ask::Get(_) => keeps_method || matches!(answer.status, 301 | 302),
+        Ask::Post(_) => keeps_method,
+    };
+    let location = answer.headers.get(LOCATION).filter(|_| may_follow)?.to_str().ok()?;
+    let to = base.join(location).ok().filter(|to| to.origin() == base.origin())?;
+    let within = to.path().strip_prefix(base.path().trim_end_matches('/'))?;
+    let is_of_repository = within.starts_with("/repositories/") || within.starts_with("/repos/");
+    is_of_repository.then(|| match to.query() {
+        Some(query) => format!("{}?{query}", to.path()),
+        None => to.path().to_owned(),
+    })
 }
 
 fn refusal(by: &Hand, what: &str, repeat: Repeat, answer: &Raw) -> Failure {
@@ -171,4 +200,51 @@ pub(crate) fn parsed<T: DeserializeOwned>(what: &str, repeat: Repeat, body: &[u8
         status: None,
         error: unclear(repeat, format!("{what}: GitHub's answer is not understood: {e}")),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn followed(base: &str, status: u16, location: &str, ask: &Ask<'_>) -> Option<String> {
+        let headers = HeaderMap::from_iter([(LOCATION, HeaderValue::from_str(location).unwrap())]);
+        moved(&Url::parse(base).unwrap(), &Raw { status, headers, body: Bytes::new() }, ask)
+    }
+
+    #[test]
+    fn redirects_stay_within_api() {
+        let github = "https://api.github.com";
+        let there = "/repositories/41/actions/runs/7?page=2";
+        let get = |base: &str, status, location: &str| followed(base, status, location, &Ask::Get(None));
+        for status in [301, 302, 307, 308] {
+            assert_eq!(get(github, status, &format!("{github}{there}")).as_deref(), Some(there));
+        }
+        let server = "https://ghes.example.com/api/v3";
+        assert_eq!(
+            get(server, 301, &format!("{server}{there}")).unwrap(),
+            format!("/api/v3{there}"),
+            "the client leaves a path alone that begins as the API does"
+        );
+        for location in [
+            "https://evil.example/repositories/41",
+            "http://api.github.com/repositories/41",
+            "https://api.github.com:8443/repositories/41",
+            "https://productionresultssa0.blob.core.windows.net/repositories/41?sig=1",
+            "https://api.github.com/login",
+        ] {
+            assert_eq!(get(github, 302, location), None, "{location}");
+        }
+        assert_eq!(
+            get(server, 302, "https://ghes.example.com/repositories/41"),
+            None,
+            "it is no part of the API"
+        );
+        let post = Ask::Post(None);
+        assert_eq!(
+            followed(github, 301, &format!("{github}{there}"), &post),
+            None,
+            "it need not stay a POST"
+        );
+        assert_eq!(followed(github, 307, &format!("{github}{there}"), &post).as_deref(), Some(there));
+    }
 }

@@ -1,21 +1,29 @@
 //! The artifacts of a run. `report.zip` is the artifact `report` as GitHub keeps it, and `report/x.json` is the file `x.json`
-//! in it.
+//! in it. One that was uploaded without an archive is a file of its own name.
 
-use taskbridge_sdk::{Artifact, ArtifactData, Artifacts, Error, JobHandle, Result, async_trait, media_type};
+use std::collections::HashMap;
+
+use taskbridge_sdk::{
+    Artifact, ArtifactData, Artifacts, Error, JobHandle, Result, Timestamp, async_trait, media_type,
+};
 
 use crate::archive::{Archive, too_large};
 use crate::backend::Actions;
+use crate::gathering::Gathering;
 use crate::handle::Place;
-use crate::wire;
+use crate::links::Body;
+use crate::wire::{self, moment};
 
-/// The artifact by which a workflow hands back data.
-pub(crate) const OUTPUT: &str = "taskbridge-output";
+/// The artifact by which a workflow hands back data, and the same without an archive.
+const OUTPUT: [&str; 2] = ["taskbridge-output", "taskbridge-output.json"];
 /// The largest artifact of which a single file is read: it must be fetched whole.
 const LARGEST: u64 = 64 * 1024 * 1024;
 /// The largest artifact that is opened at the end of a run, to name its files.
 const LARGEST_NAMED: u64 = 1024 * 1024;
 /// How many of them.
 const MOST_NAMED: usize = 5;
+/// The most artifacts with names of files of which it is asked whether they are archives.
+const MOST_ASKED: usize = 10;
 /// The most pages of artifacts that are read.
 const MOST_PAGES: usize = 5;
 
@@ -27,9 +35,16 @@ pub(crate) struct Left {
     pub(crate) output: Option<serde_json::Value>,
 }
 
+/// An artifact as it was fetched.
+enum Held {
+    Zip(Archive),
+    File(Vec<u8>),
+}
+
 impl Actions {
+    /// The artifacts of a run: of several under one name the newest that a later attempt did not make.
     async fn kept(&self, place: &Place) -> Result<Vec<wire::Artifact>> {
-        let mut all = Vec::new();
+        let mut all: Vec<wire::Artifact> = Vec::new();
         for page in 1..=MOST_PAGES {
             let path = format!("{}/artifacts?per_page=100&page={page}", place.path());
             let found: wire::Artifacts = match self.api.get("the artifacts", &path).await {
@@ -43,68 +58,154 @@ impl Actions {
                 break;
             }
         }
-        Ok(all)
+        let mut names: HashMap<&str, usize> = HashMap::new();
+        for artifact in &all {
+            *names.entry(&artifact.name).or_default() += 1;
+        }
+        if names.values().any(|count| *count > 1)
+            && let Some(next) = self.next_attempt(place).await?
+        {
+            all.retain(|artifact| made(artifact) < Some(next));
+        }
+        Ok(newest(all))
     }
 
-    /// What a run that has ended left, by name.
-    pub(crate) async fn left(&self, place: &Place) -> Result<Left> {
+    /// When the attempt after this one began, if there is one.
+    async fn next_attempt(&self, place: &Place) -> Result<Option<Timestamp>> {
+        let next = Place { attempt: place.attempt + 1, ..place.clone() };
+        match self.api.get::<wire::Run>("the next attempt", &next.attempt_path()).await {
+            Ok(next) => Ok(moment(next.run_started_at.as_deref())),
+            Err(failure) if failure.is(404) => Ok(None),
+            Err(failure) => Err(failure.into()),
+        }
+    }
+
+    /// What a run that has ended left since a moment, by name.
+    pub(crate) async fn left(
+        &self,
+        place: &Place,
+        since: Option<Timestamp>,
+        gathering: &mut Gathering,
+    ) -> Result<Left> {
         let mut left = Left::default();
-        let mut named = 0;
-        for artifact in self.kept(place).await? {
-            let small = artifact.size_in_bytes <= LARGEST_NAMED && !artifact.expired;
-            if artifact.name == OUTPUT && small {
-                left.output = self.output(place, &artifact).await?;
-                if left.output.is_some() {
-                    continue;
+        let (mut opened, mut asked) = (0, 0);
+        let kept = gathering.part("the artifacts", self.kept(place)).await?;
+        for artifact in kept.iter().filter(|artifact| since.is_none() || made(artifact) >= since) {
+            let is_output = OUTPUT.contains(&artifact.name.as_str());
+            let is_small = artifact.size_in_bytes <= LARGEST_NAMED && !artifact.expired;
+            let what = format!("the artifact {}", artifact.name);
+            if is_small && (is_output || opened < MOST_NAMED) {
+                opened += usize::from(!is_output);
+                match gathering.part(&what, self.held(place, artifact)).await? {
+                    Some(held) if is_output && left.output.is_none() => {
+                        left.output = data_in(held);
+                        if left.output.is_none() {
+                            left.artifacts.push(archived(artifact));
+                        }
+                    }
+                    Some(Held::Zip(mut archive)) => {
+                        left.artifacts.push(archived(artifact));
+                        left.artifacts.extend(archive.files().into_iter().map(|(name, size)| Artifact {
+                            mime_type: media_type(&name).map(str::to_owned),
+                            name: format!("{}/{name}", artifact.name),
+                            size: Some(size),
+                        }));
+                    }
+                    Some(Held::File(_)) => left.artifacts.push(plain(artifact)),
+                    None => left.artifacts.push(archived(artifact)),
                 }
+                continue;
             }
-            left.artifacts.push(Artifact {
-                name: format!("{}.zip", artifact.name),
-                mime_type: Some("application/zip".to_owned()),
-                size: Some(artifact.size_in_bytes),
-            });
-            if small && named < MOST_NAMED {
-                named += 1;
-                let files = self.archive(place, &artifact).await?.map(|mut archive| archive.files());
-                left.artifacts.extend(files.into_iter().flatten().map(|(name, size)| Artifact {
-                    mime_type: media_type(&name).map(str::to_owned),
-                    name: format!("{}/{name}", artifact.name),
-                    size: Some(size),
-                }));
-            }
+            let may_be_file = artifact.name.contains('.') && !artifact.expired && asked < MOST_ASKED;
+            asked += usize::from(may_be_file);
+            let is_file = may_be_file && gathering.part(&what, self.is_file(place, artifact)).await?;
+            left.artifacts.push(if is_file { plain(artifact) } else { archived(artifact) });
         }
         Ok(left)
     }
 
-    /// The first JSON file of an artifact, as data.
-    async fn output(&self, place: &Place, artifact: &wire::Artifact) -> Result<Option<serde_json::Value>> {
-        let Some(mut archive) = self.archive(place, artifact).await? else { return Ok(None) };
-        let files = archive.files();
-        let Some((name, _)) = files.iter().find(|(name, _)| name.ends_with(".json")) else { return Ok(None) };
-        // One that is too large is an artifact like any other.
-        let Ok(Some(bytes)) = archive.read(name, LARGEST_NAMED) else { return Ok(None) };
-        Ok(serde_json::from_slice(&bytes).ok())
+    /// A small artifact, fetched whole; `None` if it cannot be opened, or has expired meanwhile.
+    async fn held(&self, place: &Place, artifact: &wire::Artifact) -> Result<Option<Held>> {
+        let Some(body) = self.fetch(place, artifact).await? else { return Ok(None) };
+        let is_zip = body.is_zip();
+        // One that is larger than GitHub says is an artifact like any other.
+        let Some(bytes) = body.all(LARGEST_NAMED).await? else { return Ok(None) };
+        Ok(if is_zip { Archive::open(bytes).ok().map(Held::Zip) } else { Some(Held::File(bytes)) })
     }
 
-    /// An artifact, fetched whole; `None` if it cannot be opened, or has expired meanwhile.
-    async fn archive(&self, place: &Place, artifact: &wire::Artifact) -> Result<Option<Archive>> {
-        let bytes = self.fetch(place, artifact, LARGEST).await?;
-        Ok(bytes.and_then(|bytes| Archive::open(bytes).ok()))
+    /// True if an artifact was uploaded without an archive. What it holds is not fetched.
+    async fn is_file(&self, place: &Place, artifact: &wire::Artifact) -> Result<bool> {
+        Ok(self.fetch(place, artifact).await?.is_some_and(|body| !body.is_zip()))
     }
 
-    async fn fetch(&self, place: &Place, artifact: &wire::Artifact, most: u64) -> Result<Option<Vec<u8>>> {
+    /// What an artifact holds, as it comes; `None` if it has expired meanwhile.
+    async fn fetch(&self, place: &Place, artifact: &wire::Artifact) -> Result<Option<Body>> {
         if artifact.expired {
             return Ok(None);
         }
         let path = format!("/repos/{}/actions/artifacts/{}/zip", place.repository, artifact.id);
-        match self.links.open(&self.api, "the artifact", &path).await {
-            Ok(body) => match body.all(most).await? {
-                Some(bytes) => Ok(Some(bytes)),
-                None => Err(too_large(&artifact.name, artifact.size_in_bytes.max(most + 1), most)),
-            },
+        match self.links.open(&self.api, &format!("the artifact {}", artifact.name), &path).await {
+            Ok(body) => Ok(Some(body)),
             Err(failure) if failure.is(404) || failure.is(410) => Ok(None),
             Err(failure) => Err(failure.into()),
         }
+    }
+}
+
+/// When an artifact was made.
+fn made(artifact: &wire::Artifact) -> Option<Timestamp> {
+    moment(artifact.created_at.as_deref())
+}
+
+/// Of several artifacts under one name the newest, in the place of the first.
+fn newest(all: Vec<wire::Artifact>) -> Vec<wire::Artifact> {
+    let mut kept: Vec<wire::Artifact> = Vec::new();
+    let mut places: HashMap<String, usize> = HashMap::new();
+    for artifact in all {
+        match places.get(&artifact.name) {
+            Some(at) if (made(&artifact), artifact.id) > (made(&kept[*at]), kept[*at].id) => {
+                kept[*at] = artifact;
+            }
+            Some(_) => {}
+            None => {
+                places.insert(artifact.name.clone(), kept.len());
+                kept.push(artifact);
+            }
+        }
+    }
+    kept
+}
+
+/// The data that a workflow hands back: the first JSON file of an artifact, or the artifact itself.
+fn data_in(held: Held) -> Option<serde_json::Value> {
+    let bytes = match held {
+        Held::File(bytes) => bytes,
+        Held::Zip(mut archive) => {
+            let files = archive.files();
+            let (name, _) = files.iter().find(|(name, _)| name.ends_with(".json"))?;
+            // One that is too large is an artifact like any other.
+            archive.read(name, LARGEST_NAMED).ok()??
+        }
+    };
+    serde_json::from_slice(&bytes).ok()
+}
+
+/// An artifact as GitHub archives it.
+fn archived(artifact: &wire::Artifact) -> Artifact {
+    let suffix = if artifact.name.ends_with(".zip") { "" } else { ".zip" };
+    Artifact {
+        name: format!("{}{suffix}", artifact.name),
+        mime_type: Some("application/zip".to_owned()),
+        size: Some(artifact.size_in_bytes),
+    }
+}
+
+/// An artifact that is a file.
+fn plain(artifact: &wire::Artifact) -> Artifact {
+    Artifact {
+        name: artifact.name.clone(),
+        mime_type: media_type(&artifact.name).map(str::to_owned),
+        size: Some(artifact.size_in_bytes),
     }
 }
 
@@ -114,28 +215,65 @@ impl Artifacts for Actions {
         let Some(place) = Place::parse(handle) else { return Ok(None) };
         let (wanted, entry) = match name.split_once('/') {
             Some((artifact, entry)) => (artifact, Some(entry)),
-            None => (name.strip_suffix(".zip").unwrap_or_default(), None),
+            None => (name, None),
         };
-        if wanted.is_empty() {
-            return Ok(None);
-        }
-        let Some(artifact) = self.kept(&place).await?.into_iter().find(|one| one.name == wanted) else {
-            return Ok(None);
-        };
+        let kept = self.kept(&place).await?;
+        let named = |name: &str| kept.iter().find(|one| one.name == name);
+        let without_suffix = || named(wanted.strip_suffix(".zip").filter(|_| entry.is_none())?);
+        let Some(artifact) = named(wanted).or_else(without_suffix) else { return Ok(None) };
+        let name = &artifact.name;
         if artifact.expired {
             return Err(Error::rejected(format!(
-                "GitHub has deleted the artifact `{wanted}`: its time was over"
+                "GitHub has deleted the artifact `{name}`: its time was over"
             )));
         }
         let most = if entry.is_some() { LARGEST } else { max_bytes };
         if artifact.size_in_bytes > most {
-            return Err(too_large(wanted, artifact.size_in_bytes, most));
+            return Err(too_large(name, artifact.size_in_bytes, most));
         }
-        let Some(bytes) = self.fetch(&place, &artifact, most).await? else { return Ok(None) };
-        let Some(entry) = entry else {
-            return Ok(Some(ArtifactData { bytes, mime_type: Some("application/zip".to_owned()) }));
+        let Some(body) = self.fetch(&place, artifact).await? else { return Ok(None) };
+        let is_zip = body.is_zip();
+        // An archive is offered under a name that says so, and no file has files in it.
+        if (is_zip && entry.is_none() && !wanted.ends_with(".zip")) || (!is_zip && entry.is_some()) {
+            return Ok(None);
+        }
+        let given = body.media_type().to_owned();
+        let Some(bytes) = body.all(most).await? else {
+            return Err(too_large(name, artifact.size_in_bytes.max(most + 1), most));
         };
-        let bytes = Archive::open(bytes)?.read(entry, max_bytes)?;
-        Ok(bytes.map(|bytes| ArtifactData { bytes, mime_type: media_type(entry).map(str::to_owned) }))
+        if let Some(entry) = entry {
+            let bytes = Archive::open(bytes)?.read(entry, max_bytes)?;
+            return Ok(
+                bytes.map(|bytes| ArtifactData { bytes, mime_type: media_type(entry).map(str::to_owned) })
+            );
+        }
+        let known = if is_zip { Some("application/zip") } else { media_type(name) };
+        let mime_type = known.map(str::to_owned).or_else(|| Some(given).filter(|given| !given.is_empty()));
+        Ok(Some(ArtifactData { bytes, mime_type }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn newest_artifact_of_name_counts() {
+        let artifact = |id, name: &str, at: &str| wire::Artifact {
+            id,
+            name: name.to_owned(),
+            size_in_bytes: 1,
+            expired: false,
+            created_at: Some(format!("2026-01-01T00:00:{at}Z")),
+        };
+        let all = vec![
+            artifact(5, "report", "10"),
+            artifact(6, "other", "10"),
+            artifact(3, "report", "40"),
+            artifact(9, "report", "20"),
+            artifact(7, "other", "10"),
+        ];
+        let kept: Vec<u64> = newest(all).iter().map(|artifact| artifact.id).collect();
+        assert_eq!(kept, [3, 7]);
     }
 }

@@ -23,8 +23,8 @@ use crate::lists::Lists;
 use crate::persons::Persons;
 use crate::progress::Watch;
 
-/// For how long a run that was dispatched may not be known everywhere at GitHub.
-const YOUNG: Duration = Duration::from_secs(60);
+/// How long a run that was dispatched may be unknown to reads of GitHub.
+const START_LAG: Duration = Duration::from_secs(60);
 
 /// The most runs of which is known that they are looked at here.
 const MOST_LOOKED_AT: usize = 100_000;
@@ -34,6 +34,8 @@ pub(crate) struct Actions {
     /// The backend's name in the config.
     pub(crate) name: String,
     pub(crate) api: Api,
+    /// Where people see what the API tells.
+    pub(crate) web: String,
     /// `None` if all is done with the backend's own credential.
     pub(crate) persons: Option<Persons>,
     pub(crate) credential: Credential,
@@ -47,6 +49,8 @@ pub(crate) struct Actions {
     /// What is offered as tools.
     pub(crate) wanted: Discover,
     pub(crate) call_timeout: Duration,
+    /// How long the server waits for a look.
+    pub(crate) call_limit: Duration,
     force_cancel_after: Duration,
     /// True once this GitHub has refused to say which run a dispatch made.
     pub(crate) keeps_run_details: AtomicBool,
@@ -56,12 +60,22 @@ pub(crate) struct Actions {
     pub(crate) read: Mutex<HashMap<GroupKey, Instant>>,
     /// The jobs of each run that this process looks at.
     looked_at: Mutex<HashMap<u64, Vec<JobHandle>>>,
-    /// The runs that this process dispatched lately, and when.
-    started: Mutex<HashMap<u64, Instant>>,
     /// The runs that this process asked to be cancelled, when, and on whose behalf.
     cancelled: Mutex<HashMap<u64, (Instant, Option<OnBehalfOf>)>>,
+    /// When this process first saw that an attempt of a run has ended, of ends that are not reported yet.
+    pub(crate) ended_at: Mutex<HashMap<(u64, u64), Instant>>,
+    /// The repositories of the config as GitHub knows them, by the names that the config has.
+    repositories: Mutex<HashMap<String, Known>>,
     /// When this process last reviewed an environment of a run: GitHub may list it for a moment longer.
     pub(crate) reviewed: Mutex<HashMap<(u64, u64), Instant>>,
+}
+
+/// A repository as GitHub knows it.
+#[derive(Clone, Debug)]
+pub(crate) struct Known {
+    /// Its name now: `owner/name`.
+    pub(crate) name: String,
+    pub(crate) id: u64,
 }
 
 impl Actions {
@@ -70,8 +84,9 @@ impl Actions {
             name: context.name.clone(),
             credential: Credential::of(&config),
             persons: Persons::of(&config)?,
-            api: Api::new(client::connect(&config)?, config.call_timeout),
-            links: Links::new(&config.api)?,
+            api: Api::new(client::connect(&config)?, client::api(&config)?, config.call_timeout),
+            web: client::web(&client::api(&config)?),
+            links: Links::new(&config)?,
             identity: Identity::new(&config.api, config.repository.is_some()),
             lists: Lists::default(),
             watch: Watch::new(config.progress_calls_per_minute),
@@ -79,13 +94,15 @@ impl Actions {
             repository: config.repository,
             wanted: config.discover.unwrap_or_default(),
             call_timeout: config.call_timeout,
+            call_limit: context.call_limit,
             force_cancel_after: config.force_cancel_after,
             keeps_run_details: AtomicBool::new(false),
             usual: Mutex::default(),
             read: Mutex::default(),
             looked_at: Mutex::default(),
-            started: Mutex::default(),
             cancelled: Mutex::default(),
+            ended_at: Mutex::default(),
+            repositories: Mutex::default(),
             reviewed: Mutex::default(),
         };
         // A wrong token and an unknown repository are found here. What may pass does not keep the server from starting.
@@ -111,20 +128,22 @@ impl Actions {
         if self.repository.as_deref() == Some(repository) {
             self.identity.learn(found.id);
         }
+        let is_renamed = !found.full_name.is_empty() && !found.full_name.eq_ignore_ascii_case(repository);
+        let name = if is_renamed { found.full_name } else { repository.to_owned() };
+        let known = Known { name, id: found.id };
+        self.repositories.lock().insert(repository.to_owned(), known);
         Ok(found.default_branch)
     }
 
-    pub(crate) fn note_start(&self, run: u64) {
-        let now = Instant::now();
-        self.lists.stir(run, now);
-        let mut started = self.started.lock();
-        started.retain(|_, at| now - *at < YOUNG);
-        started.insert(run, now);
+    /// A repository of the config as GitHub last told of it: it may have been renamed.
+    pub(crate) fn known(&self, repository: &str) -> Option<Known> {
+        self.repositories.lock().get(repository).cloned()
     }
 
-    /// True if this process dispatched it a moment ago.
-    pub(crate) fn is_young(&self, run: u64) -> bool {
-        self.started.lock().get(&run).is_some_and(|at| at.elapsed() < YOUNG)
+    /// The name that a repository of the config has now, and its id, as far as they are known.
+    pub(crate) fn now_called(&self, repository: &str) -> (String, Option<u64>) {
+        let known = self.known(repository);
+        known.map_or((repository.to_owned(), None), |known| (known.name, Some(known.id)))
     }
 
     /// Forces the cancellation of a run that goes on although this process asked for its end long ago. Whether GitHub takes it is
@@ -166,7 +185,13 @@ impl Actions {
         self.looked_at.lock().get(&run).cloned().unwrap_or_default()
     }
 
+    /// True if this process asked for its cancellation.
+    pub(crate) fn was_cancelled_here(&self, run: u64) -> bool {
+        self.cancelled.lock().contains_key(&run)
+    }
+
     pub(crate) fn forget(&self, run: u64) {
+        self.ended_at.lock().retain(|(ended, _), _| *ended != run);
         self.looked_at.lock().remove(&run);
         self.cancelled.lock().remove(&run);
         self.watch.forget(run);
@@ -209,12 +234,13 @@ impl Backend for Actions {
             }
             // It has ended.
             Err(failure) if failure.is(409) => Ok(()),
-            Err(failure) if failure.is(404) && self.is_young(place.run) => {
-                Err(Error::unavailable("cancel: GitHub does not know the run yet"))
-            }
             Err(failure) if failure.is(404) => Ok(()),
             Err(failure) => Err(failure.into()),
         }
+    }
+
+    fn start_lag(&self) -> Duration {
+        START_LAG
     }
 
     /// Runs of one workflow: one list answers for them.
@@ -274,6 +300,32 @@ mod tests {
         assert!(known.starts_with("github-actions 127.0.0.1:") && known.ends_with("/41"), "{known}");
         assert_eq!(one.connect("another").await.identity().unwrap(), known);
         assert_ne!(other.connect("T0KEN").await.identity().unwrap(), known);
+    }
+
+    /// The API and what its links lead to are reached by the same proxy.
+    #[tokio::test]
+    async fn proxy_is_used_for_all() {
+        let standin = Standin::new(Repository { id: 41, ..Repository::default() });
+        let config =
+            serde_json::json!({"api": "http://github.test", "token": "T", "proxy": standin.address()});
+        let backend = standin.connect_as(config).await;
+        assert!(backend.identity().unwrap().ends_with("github.test/41"));
+        let body =
+            backend.links.open(&backend.api, "the log", "/repos/o/r/actions/jobs/3/logs").await.unwrap();
+        assert_eq!(body.all(100).await.unwrap().unwrap(), b"\"printed\"");
+        let hosts = standin.repository.lock().hosts.clone();
+        assert_eq!(hosts, ["github.test", "github.test", "blobs.test"]);
+    }
+
+    /// Another repository has taken the name: the run is found by the id of its own.
+    #[tokio::test]
+    async fn run_is_found_by_repository_id() {
+        let standin = Standin::new(Repository { id: 42, ..Repository::default() });
+        let backend = standin.connect("T").await;
+        let seen = backend.observe(&JobHandle::new("o/r/w.yml@41/9/1")).await.unwrap();
+        assert_eq!(seen.state, taskbridge_sdk::JobState::Running);
+        let seen = backend.observe(&JobHandle::new("o/r/w.yml@41/8/1")).await.unwrap();
+        assert_eq!(seen.state, taskbridge_sdk::JobState::Gone);
     }
 
     #[tokio::test]

@@ -141,6 +141,13 @@ impl Actions {
 
     fn of_repository(&self, name: &str, answer: &Repository) -> Finding {
         let what = format!("repository {name}");
+        if !answer.full_name.is_empty() && !answer.full_name.eq_ignore_ascii_case(name) {
+            let now = &answer.full_name;
+            let says = format!(
+                "it is called {now} now, and GitHub leads from the old name to it for as long as no other takes it"
+            );
+            return Finding::warning(what, says, format!("write {now} in `repository`"));
+        }
         let may_write = answer.permissions.as_ref().is_none_or(|may| may.push);
         match self.credential.has_scopes() && !may_write {
             true => Finding::fault(

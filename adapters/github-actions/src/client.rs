@@ -1,21 +1,27 @@
-//! Connects to GitHub: the address, the credential, no retries and no redirects. It must not make a call.
+//! Connects to GitHub: the address, the proxy, the credential, no retries. It must not make a call.
+
+use std::time::Duration;
 
 use http::Uri;
 use jsonwebtoken::EncodingKey;
 use octocrab::models::{AppId, InstallationId};
 use octocrab::{DefaultOctocrabBuilderConfig, NoAuth, NoSvc, NotLayerReady, Octocrab, OctocrabBuilder};
-use taskbridge_sdk::{Error, Result, Secret, innermost};
+use reqwest::{ClientBuilder, Proxy, Url, redirect};
+use taskbridge_sdk::{Error, Result, Secret, innermost, is_near};
 
 use crate::config::Config;
+
+/// The longest until a connection is made.
+const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 
 pub(crate) fn connect(config: &Config) -> Result<Octocrab> {
     let builder = at(config)?;
     match (&config.token, &config.app) {
-        (Some(given), None) => builder.personal_token(token("token", given)?).build().map_err(unusable),
+        (Some(given), None) => built(config, builder.personal_token(token("token", given)?)),
         (None, Some(app)) => {
             let key = EncodingKey::from_rsa_pem(app.private_key.reveal().as_bytes())
                 .map_err(|_| Error::config("`app.private_key` holds no RSA private key in PEM"))?;
-            let crab = builder.app(AppId(app.id), key).build().map_err(unusable)?;
+            let crab = built(config, builder.app(AppId(app.id), key))?;
             crab.installation(InstallationId(app.installation)).map_err(unusable)
         }
         (None, None) => {
@@ -27,7 +33,46 @@ pub(crate) fn connect(config: &Config) -> Result<Octocrab> {
 
 /// A client without any credential.
 pub(crate) fn nobody(config: &Config) -> Result<Octocrab> {
-    at(config)?.build().map_err(unusable)
+    built(config, at(config)?)
+}
+
+/// The address of the API.
+pub(crate) fn api(config: &Config) -> Result<Url> {
+    let parsed = Url::parse(&config.api).ok().filter(Url::has_host);
+    parsed.ok_or_else(|| Error::config(format!("`api`: {:?} is no address", config.api)))
+}
+
+/// Where people see what the API tells: `https://github.com`.
+pub(crate) fn web(api: &Url) -> String {
+    let mut url = api.clone();
+    if let Some(host) = api.host_str().and_then(|host| host.strip_prefix("api.")) {
+        // What is left of a host by name is one.
+        let _ = url.set_host(Some(host));
+    }
+    url.origin().ascii_serialization()
+}
+
+/// A client for the API and for what its links lead to: by `proxy`, or else by the proxy that the environment names. An API on
+/// this machine is reached without one.
+pub(crate) fn http(config: &Config) -> Result<ClientBuilder> {
+    let builder = reqwest::Client::builder().user_agent("taskbridge").connect_timeout(CONNECT_WITHIN);
+    match &config.proxy {
+        Some(proxy) => {
+            // What is wrong with it is not told: it may hold a password.
+            let proxy = Proxy::all(proxy.reveal().trim());
+            let wrong =
+                |_| Error::config("`proxy` is no address: write one such as http://proxy.example.com:3128");
+            Ok(builder.proxy(proxy.map_err(wrong)?))
+        }
+        None if api(config)?.host_str().is_some_and(is_near) => Ok(builder.no_proxy()),
+        None => Ok(builder),
+    }
+}
+
+fn built(config: &Config, builder: Builder) -> Result<Octocrab> {
+    let http = http(config)?.redirect(redirect::Policy::none()).build();
+    let http = http.map_err(|e| Error::config(format!("no client can be made: {}", innermost(&e))))?;
+    builder.build_with_reqwest(http).map_err(unusable)
 }
 
 /// The text of a token.
@@ -44,10 +89,10 @@ pub(crate) fn unusable(error: octocrab::Error) -> Error {
     Error::config(format!("GitHub's client cannot be made: {}", innermost(&error)))
 }
 
+type Builder = OctocrabBuilder<NoSvc, DefaultOctocrabBuilderConfig, NoAuth, NotLayerReady>;
+
 /// At the address that the config has.
-fn at(
-    config: &Config,
-) -> Result<OctocrabBuilder<NoSvc, DefaultOctocrabBuilderConfig, NoAuth, NotLayerReady>> {
+fn at(config: &Config) -> Result<Builder> {
     let builder = Octocrab::builder();
     let base: Uri = config
         .api
@@ -55,4 +100,21 @@ fn at(
         .parse()
         .map_err(|_| Error::config(format!("`api`: {:?} is no address", config.api)))?;
     builder.base_uri(base).map_err(|e| Error::config(format!("`api`: {}", innermost(&e))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn web_address_follows_api() {
+        for (api, seen) in [
+            ("https://api.github.com", "https://github.com"),
+            ("https://api.octocorp.ghe.com/", "https://octocorp.ghe.com"),
+            ("https://github.example.com:8443/api/v3", "https://github.example.com:8443"),
+            ("http://127.0.0.1:3000", "http://127.0.0.1:3000"),
+        ] {
+            assert_eq!(web(&Url::parse(api).unwrap()), seen);
+        }
+    }
 }

@@ -27,6 +27,9 @@ pub struct Config {
     pub webhook_secret: Option<Secret>,
     /// The address of the API, where it is not github.com's: `https://HOST/api/v3` for a GitHub Enterprise Server.
     pub api: String,
+    /// A proxy for the API, logs and artifacts, such as `http://proxy.example.com:3128`. Without it, the environment's `HTTPS_PROXY`
+    /// and `NO_PROXY` are followed, unless the API is on this machine. As it is, `{ env = "NAME" }`, or `{ file = "PATH" }`.
+    pub proxy: Option<Secret>,
     /// How long one call of GitHub may take. It must be shorter than half of the server's `reconciler.lease`.
     #[serde(with = "humantime_serde")]
     #[schemars(with = "String")]
@@ -60,6 +63,7 @@ impl Default for Config {
             per_caller: None,
             webhook_secret: None,
             api: "https://api.github.com".to_owned(),
+            proxy: None,
             call_timeout: Duration::from_secs(6),
             progress_calls_per_minute: 30,
             force_cancel_after: Duration::from_secs(120),

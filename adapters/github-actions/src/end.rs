@@ -1,18 +1,27 @@
-//! How a run ended, for people and as data: its conclusion, its jobs, where and why it failed, and what it left.
+//! How a run ended, for people and as data: its conclusion, its jobs, where and why it failed, and what it left. What cannot be
+//! read of it is named, and its end is reported all the same.
+
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use taskbridge_sdk::{Content, Observation, Output, Result, one_line};
+use taskbridge_sdk::{Content, JobState, Observation, Output, Result, Timestamp, one_line};
+use tokio::time::Instant;
 
 use crate::artifacts::Left;
 use crate::backend::Actions;
+use crate::gathering::{Gathering, RETRY_FOR};
 use crate::handle::Place;
 use crate::state::{End, EndKind};
-use crate::wire::{Annotation, Job, Run};
+use crate::wire::{Annotation, Job, Run, moment};
 
 /// Of how many failed jobs the last lines and the remarks are read.
 const MOST_TOLD: usize = 3;
 /// How many jobs are named in the text; as data, all of them are there.
 const MOST_NAMED: usize = 30;
+/// How the annotation begins by which GitHub says that a concurrency group is why a job was cancelled.
+const CONCURRENCY: &str = "Canceling since a higher priority waiting request";
+/// For how long the first poll of an end is remembered.
+const REMEMBERED: Duration = Duration::from_secs(600);
 
 /// Why a job failed.
 struct Why {
@@ -22,34 +31,103 @@ struct Why {
     remarks: Vec<Annotation>,
 }
 
+/// All that was read of a run that has ended.
+struct Read {
+    jobs: Vec<Job>,
+    whys: Vec<Why>,
+    left: Left,
+    /// Why it was cancelled, where GitHub says so.
+    cause: Option<String>,
+    /// Why more could not be read.
+    unread: Vec<String>,
+}
+
 impl Actions {
+    /// A look at a run that has ended. While parts of it cannot be read and may yet come, it counts as running, for a while.
     pub(crate) async fn ended(&self, place: &Place, run: &Run, end: End) -> Result<Observation> {
-        let jobs = self.jobs(place).await?;
-        let left = self.left(place).await?;
+        let mut gathering = Gathering::within(self.call_limit / 2);
+        let mut jobs = gathering.part("the jobs", self.jobs(place)).await?;
+        // Of a matrix of hundreds, what failed is what matters.
+        jobs.sort_by_key(rank);
+        let left = self.left(place, began_anew(place, run, &jobs), &mut gathering).await?;
         let mut whys = Vec::new();
         if end.kind == EndKind::Failed {
             for job in jobs.iter().filter(|job| has_failed(job)).take(MOST_TOLD) {
-                whys.push(self.why(place, job).await?);
+                whys.push(self.why(place, job, &mut gathering).await?);
             }
         }
-        Ok(told(run, place, &end, &jobs, &whys, left))
+        let cause = match end.kind {
+            EndKind::Cancelled => self.cause(place, &jobs, &mut gathering).await?,
+            _ => None,
+        };
+        if let Some(why) = gathering.may_come().filter(|_| self.may_wait(place, Instant::now())) {
+            self.note_looked_at(place);
+            let message = format!("{}, and its result is being read: {why}", end.words());
+            return Ok(Observation::new(JobState::Running).with_message(one_line(&message)));
+        }
+        self.forget(place.run);
+        let unread = gathering.unread().to_vec();
+        Ok(told(run, place, &end, Read { jobs, whys, left, cause, unread }))
     }
 
-    async fn why(&self, place: &Place, job: &Job) -> Result<Why> {
+    /// True until the end of this attempt was first seen some time ago.
+    fn may_wait(&self, place: &Place, now: Instant) -> bool {
+        let mut ended = self.ended_at.lock();
+        ended.retain(|_, at| now - *at < REMEMBERED);
+        now - *ended.entry((place.run, place.attempt)).or_insert(now) < RETRY_FOR
+    }
+
+    async fn annotations(&self, place: &Place, job: &Job) -> Result<Vec<Annotation>> {
         let path = format!("/repos/{}/check-runs/{}/annotations?per_page=20", place.repository, job.id);
-        let remarks = match self.api.get::<Vec<Annotation>>("the annotations", &path).await {
-            Ok(remarks) => remarks,
+        match self.api.get::<Vec<Annotation>>("the annotations", &path).await {
+            Ok(remarks) => Ok(remarks),
             // A token without the permission `checks` does without.
-            Err(failure) if failure.is(403) || failure.is(404) => Vec::new(),
-            Err(failure) => return Err(failure.into()),
-        };
+            Err(failure) if failure.is(403) || failure.is(404) => Ok(Vec::new()),
+            Err(failure) => Err(failure.into()),
+        }
+    }
+
+    async fn why(&self, place: &Place, job: &Job, gathering: &mut Gathering) -> Result<Why> {
         let failed = job.steps().iter().find(|step| step.conclusion.as_deref() == Some("failure"));
         Ok(Why {
             job: job.name.clone(),
             step: failed.map(|step| step.name.clone()),
-            lines: self.last_lines(place, job).await?,
-            remarks,
+            remarks: gathering.part("the annotations", self.annotations(place, job)).await?,
+            lines: gathering.part("the log", self.last_lines(place, job)).await?,
         })
+    }
+
+    /// Why a run was cancelled that nobody cancelled by this server.
+    async fn cause(&self, place: &Place, jobs: &[Job], gathering: &mut Gathering) -> Result<Option<String>> {
+        if self.was_cancelled_here(place.run) {
+            return Ok(None);
+        }
+        let Some(job) = jobs.iter().find(|job| job.conclusion.as_deref() == Some("cancelled")) else {
+            let before =
+                "before a job began: by somebody, or by GitHub for a newer run of its concurrency group";
+            return Ok(jobs.is_empty().then(|| before.to_owned()));
+        };
+        let remarks = gathering.part("the annotations", self.annotations(place, job)).await?;
+        let words = remarks.into_iter().filter_map(|one| one.message);
+        let cause = words.into_iter().find(|words| words.starts_with(CONCURRENCY));
+        Ok(cause.map(|words| format!("by its concurrency group: {words}")))
+    }
+}
+
+/// When this attempt began, if all of its jobs did so with it. Otherwise it ran only some again, and what the others left before
+/// counts, too.
+fn began_anew(place: &Place, run: &Run, jobs: &[Job]) -> Option<Timestamp> {
+    let began = moment(run.run_started_at.as_deref()).filter(|_| place.attempt > 1 && !jobs.is_empty())?;
+    let is_anew = |job: &Job| moment(job.started_at.as_deref()).is_none_or(|at| at >= began);
+    jobs.iter().all(is_anew).then_some(began)
+}
+
+/// Jobs that failed come first, then those that did not run to their end.
+fn rank(job: &Job) -> u8 {
+    match job.conclusion.as_deref() {
+        _ if has_failed(job) => 0,
+        Some("success" | "skipped" | "neutral") => 2,
+        _ => 1,
     }
 }
 
@@ -57,17 +135,18 @@ fn has_failed(job: &Job) -> bool {
     matches!(job.conclusion.as_deref(), Some("failure" | "timed_out" | "startup_failure"))
 }
 
-fn told(run: &Run, place: &Place, end: &End, jobs: &[Job], whys: &[Why], left: Left) -> Observation {
+fn told(run: &Run, place: &Place, end: &End, read: Read) -> Observation {
+    let Read { jobs, whys, left, cause, unread } = read;
     let link = attempt_url(run, place.attempt);
     let at = whys.first().map(|why| match &why.step {
         Some(step) => format!(" in the job {}, step {step}", why.job),
         None => format!(" in the job {}", why.job),
     });
     let reason = whys.first().and_then(|why| why.lines.lines().next_back()).map(|line| format!(": {line}"));
-    let message =
-        one_line(&format!("{}{}{}", end.words(), at.unwrap_or_default(), reason.unwrap_or_default()));
+    let words = [Some(end.words()), cause].into_iter().flatten().collect::<Vec<_>>().join(" ");
+    let message = one_line(&format!("{words}{}{}", at.unwrap_or_default(), reason.unwrap_or_default()));
 
-    let mut text = format!("{}: {link}", capital(&end.words()));
+    let mut text = format!("{}: {link}", capital(&words));
     if place.attempt > 1 {
         let before = attempt_url(run, place.attempt - 1);
         text.push_str(&format!("\nIt is the attempt {} of the run, after {before}", place.attempt));
@@ -78,9 +157,12 @@ fn told(run: &Run, place: &Place, end: &End, jobs: &[Job], whys: &[Why], left: L
     if jobs.len() > MOST_NAMED {
         text.push_str(&format!("\n- and {} more", jobs.len() - MOST_NAMED));
     }
-    for why in whys {
+    for why in whys.iter().filter(|why| !why.lines.is_empty()) {
         let step = why.step.as_deref().map(|step| format!(", step {step}")).unwrap_or_default();
         text.push_str(&format!("\n\nThe last lines of {}{step}:\n{}", why.job, why.lines));
+    }
+    if !unread.is_empty() {
+        text.push_str(&format!("\n\nThis could not be read:\n- {}", unread.join("\n- ")));
     }
     let mut content = vec![Content::text(text)];
     let structured = match left.output {
@@ -88,7 +170,7 @@ fn told(run: &Run, place: &Place, end: &End, jobs: &[Job], whys: &[Why], left: L
             content.push(Content::text(output.to_string()));
             output
         }
-        None => data(run, place, end, jobs, whys),
+        None => data(run, place, end, &jobs, &whys, &unread),
     };
     let (structured, artifacts) = (Some(structured), left.artifacts);
     let output = Output { content, structured, artifacts, ..Output::default() };
@@ -100,7 +182,7 @@ fn told(run: &Run, place: &Place, end: &End, jobs: &[Job], whys: &[Why], left: L
 }
 
 /// The end as data, where the workflow hands back none of its own.
-fn data(run: &Run, place: &Place, end: &End, jobs: &[Job], whys: &[Why]) -> Value {
+fn data(run: &Run, place: &Place, end: &End, jobs: &[Job], whys: &[Why], unread: &[String]) -> Value {
     let job = |job: &Job| {
         let why = whys.iter().find(|why| why.job == job.name);
         let mut told = Map::new();
@@ -114,11 +196,15 @@ fn data(run: &Run, place: &Place, end: &End, jobs: &[Job], whys: &[Why]) -> Valu
         }
         Value::from(told)
     };
-    json!({
+    let mut data = json!({
         "conclusion": end.conclusion, "run_id": place.run, "attempt": place.attempt, "url": attempt_url(run, place.attempt),
         "attempt_before": (place.attempt > 1).then(|| attempt_url(run, place.attempt - 1)),
         "jobs": jobs.iter().map(job).collect::<Vec<_>>(),
-    })
+    });
+    if !unread.is_empty() {
+        data["not_read"] = unread.into();
+    }
+    data
 }
 
 /// The address of an attempt. By it a run is run again once at most.

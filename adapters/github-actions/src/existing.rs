@@ -2,6 +2,7 @@
 //! run, which is the fence here: who names the attempt that is to be run again gets one more attempt, and no second.
 
 use taskbridge_sdk::{Error, ErrorKind, JobHandle, JobSpec, Result, Started, one_line};
+use tokio::time::Instant;
 
 use crate::backend::Actions;
 use crate::config::Target;
@@ -69,7 +70,7 @@ impl Actions {
         let path = format!("{}/{what}", place.path());
         self.api.post(by, what, Repeat::Unsafe, &path, None).await.map_err(refused)?;
         place.attempt = newest + 1;
-        self.note_start(number);
+        self.lists.stir(number, Instant::now());
         Ok(self.started(&place, None).await)
     }
 
@@ -103,14 +104,17 @@ impl Actions {
     ) -> Result<Named> {
         let named = render(job, field, template)?
             .ok_or_else(|| Error::rejected(format!("`{field}` needs a parameter that was not given")))?;
-        let (number, attempt) = run_and_attempt(&named, repository).ok_or_else(|| {
-            let named = one_line(&named);
-            Error::rejected(format!(
-                "`{named}` is neither the number nor the address of a run of {repository}"
-            ))
-        })?;
+        let (name, repository_id) = self.now_called(repository);
+        let (number, attempt) =
+            run_and_attempt(&named, &[repository, &name], repository_id).ok_or_else(|| {
+                let named = one_line(&named);
+                Error::rejected(format!(
+                    "`{named}` is neither the number nor the address of a run of {repository}"
+                ))
+            })?;
         let mut place = Place {
-            repository: repository.to_owned(),
+            repository: name,
+            repository_id,
             workflow: target.workflow.clone(),
             run: number,
             attempt: 1,
@@ -142,18 +146,22 @@ fn refused(failure: Failure) -> Error {
     failure.into()
 }
 
-/// The number of a run of this repository, and of an attempt of it, from the number itself or from an address with
-/// `owner/name/actions/runs/NUMBER/attempts/NUMBER`, of which the attempt may be missing; or, where a caller named a task, from
-/// the handle of its job.
-fn run_and_attempt(named: &str, repository: &str) -> Option<(u64, Option<u64>)> {
-    if let Some(place) = Place::parse(&JobHandle::new(named)).filter(|place| place.repository == repository) {
+/// The number of a run of the repository that has one of these names, or this id, and of an attempt of it: from the number itself
+/// or from an address with `owner/name/actions/runs/NUMBER/attempts/NUMBER`, of which the attempt may be missing; or, where a
+/// caller named a task, from the handle of its job.
+fn run_and_attempt(named: &str, names: &[&str], id: Option<u64>) -> Option<(u64, Option<u64>)> {
+    let is_ours = |place: &Place| {
+        names.contains(&place.repository.as_str()) || (id.is_some() && place.repository_id == id)
+    };
+    if let Some(place) = Place::parse(&JobHandle::new(named)).filter(is_ours) {
         return Some((place.run, Some(place.attempt)));
     }
     let number = |text: &str| -> Option<u64> {
         text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
     };
     let named = named.trim();
-    let Some((_, rest)) = named.split_once(&format!("/{repository}/actions/runs/")) else {
+    let mut after = names.iter().filter_map(|name| named.split_once(&format!("/{name}/actions/runs/")));
+    let Some((_, rest)) = after.next() else {
         return Some((number(named)?, None));
     };
     let mut parts = rest.split(['/', '?', '#']);
@@ -180,11 +188,15 @@ mod tests {
             ("https://github.com/octo-org/other/actions/runs/30433642", None),
             ("octo-org/app/release.yml/30433642/2", Some((30_433_642, Some(2)))),
             ("octo-org/other/release.yml/30433642/2", None),
+            ("octo-org/before/release.yml@41/30433642/2", Some((30_433_642, Some(2)))),
+            ("octo-org/before/release.yml@42/30433642/2", None),
+            ("https://github.com/octo-org/newer/actions/runs/30433642", Some((30_433_642, None))),
             ("latest", None),
             ("-1", None),
             ("", None),
         ] {
-            assert_eq!(run_and_attempt(named, "octo-org/app"), found, "{named}");
+            let names = ["octo-org/app", "octo-org/newer"];
+            assert_eq!(run_and_attempt(named, &names, Some(41)), found, "{named}");
         }
     }
 }

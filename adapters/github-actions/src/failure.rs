@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use http::HeaderMap;
-use hyper_util::client::legacy::Error as ClientError;
 use octocrab::Error as Octocrab;
 use taskbridge_sdk::{Error, Timestamp, find_cause, innermost, one_line};
 
@@ -41,6 +40,8 @@ pub(crate) enum Meaning {
     Rejected,
     Denied,
     NotFound,
+    /// It is elsewhere now, and nothing was done.
+    Moved,
     Limited(Duration),
     /// It may have acted.
     Unknown,
@@ -54,6 +55,7 @@ pub(crate) fn meaning(status: u16, headers: &HeaderMap, words: &str) -> Meaning 
         || words.contains("rate limit")
         || words.contains("abuse detection");
     match status {
+        300..=399 => Meaning::Moved,
         429 => Meaning::Limited(patience(headers)),
         403 if limited => Meaning::Limited(patience(headers)),
         401 | 403 => Meaning::Denied,
@@ -116,6 +118,9 @@ impl Failure {
             Meaning::NotFound => {
                 Error::config(format!("{said}: it does not exist, or the token may not see it"))
             }
+            Meaning::Moved => Error::config(format!(
+                "{said}: GitHub redirects this to where it is not followed: see whether `api` and `repository` are right"
+            )),
             Meaning::Limited(after) => Error::limited(Some(after), said),
             Meaning::Unknown => unclear(repeat, said),
         };
@@ -133,7 +138,7 @@ impl Failure {
             };
             return Self { status: None, error };
         }
-        let unsent = find_cause::<ClientError>(&error).is_some_and(ClientError::is_connect);
+        let unsent = find_cause::<reqwest::Error>(&error).is_some_and(reqwest::Error::is_connect);
         let why = innermost(&error);
         let made = match &error {
             Octocrab::JWT { .. } => {
@@ -189,6 +194,7 @@ mod tests {
             (403, &[][..], "You have exceeded a secondary rate limit", limited(60)),
             (429, &[][..], "", limited(60)),
             (404, &[][..], "Not Found", ErrorKind::Config),
+            (307, &[][..], "Temporary Redirect", ErrorKind::Config),
             (502, &[][..], "Server Error", ErrorKind::Uncertain),
             (503, &[][..], "", ErrorKind::Uncertain),
         ] {

@@ -1,5 +1,6 @@
-//! What a run is called: `owner/name/release.yml/RUN/ATTEMPT`, with `/attached` after it where somebody else started the
-//! run. Workflow files and names of repositories have no slash.
+//! What a run is called: `owner/name/release.yml@REPOSITORY/RUN/ATTEMPT`, with `/attached` after it where somebody else started
+//! the run. REPOSITORY is the repository's id, which stays when it is renamed; handles of earlier versions have none. Workflow
+//! files and names of repositories have no slash, and workflow files end in `.yml` or `.yaml`.
 
 use taskbridge_sdk::{GroupKey, JobHandle};
 
@@ -8,6 +9,8 @@ use taskbridge_sdk::{GroupKey, JobHandle};
 pub(crate) struct Place {
     /// `owner/name`.
     pub(crate) repository: String,
+    /// The repository's id, where it is known.
+    pub(crate) repository_id: Option<u64>,
     /// The file of the workflow.
     pub(crate) workflow: String,
     pub(crate) run: u64,
@@ -24,8 +27,11 @@ impl Place {
             [owner, name, workflow, run, attempt, "attached"] => (owner, name, workflow, run, attempt, true),
             _ => return None,
         };
+        let numbered = workflow.rsplit_once('@').and_then(|(file, id)| Some((file, id.parse().ok()?)));
+        let (workflow, repository_id) = numbered.map_or((workflow, None), |(file, id)| (file, Some(id)));
         Some(Self {
             repository: format!("{owner}/{name}"),
+            repository_id,
             workflow: workflow.to_owned(),
             run: run.parse().ok()?,
             attempt: attempt.parse().ok()?,
@@ -35,8 +41,9 @@ impl Place {
 
     pub(crate) fn handle(&self) -> JobHandle {
         let attached = if self.attached { "/attached" } else { "" };
+        let id = self.repository_id.map(|id| format!("@{id}")).unwrap_or_default();
         let Self { repository, workflow, run, attempt, .. } = self;
-        JobHandle::new(format!("{repository}/{workflow}/{run}/{attempt}{attached}"))
+        JobHandle::new(format!("{repository}/{workflow}{id}/{run}/{attempt}{attached}"))
     }
 
     /// Runs of one workflow: one list answers for them.
@@ -68,10 +75,16 @@ mod tests {
 
     #[test]
     fn a_handle_leads_back_to_its_run() {
-        for text in ["octo-org/app/release.yml/30433642/1", "octo-org/app/release.yml/30433642/2/attached"] {
+        for text in [
+            "octo-org/app/release.yml/30433642/1",
+            "octo-org/app/release.yml/30433642/2/attached",
+            "octo-org/app/release.yml@41/30433642/1",
+            "octo-org/app/release.yml@41/30433642/2/attached",
+        ] {
             let place = Place::parse(&JobHandle::new(text)).unwrap();
             assert_eq!(place.handle().as_str(), text);
             assert_eq!(place.group().as_str(), "octo-org/app/release.yml");
+            assert_eq!(place.repository_id, text.contains('@').then_some(41));
         }
         for text in ["", "a/b/c.yml/1", "a/b/c.yml/x/1", "a/b/c.yml/1/1/else", "a/b/c.yml/1/1/attached/1"] {
             assert_eq!(Place::parse(&JobHandle::new(text)), None, "{text}");

@@ -39,6 +39,8 @@ struct Job {
 #[derive(Deserialize)]
 struct Repository {
     full_name: String,
+    #[serde(default)]
+    id: Option<u64>,
 }
 
 impl Hooks for Actions {
@@ -76,14 +78,17 @@ fn said(event: &Event) -> Vec<JobHandle> {
     let (Some(run), Some(repository)) = (&event.workflow_run, &event.repository) else { return Vec::new() };
     let file = run.path.as_deref().and_then(|path| path.split('@').next()?.rsplit('/').next());
     let Some(file) = file.filter(|file| !file.is_empty()) else { return Vec::new() };
-    let place = |attached| Place {
+    let place = |repository_id, attached| Place {
         repository: repository.full_name.clone(),
+        repository_id,
         workflow: file.to_owned(),
         run: run.id,
         attempt: run.run_attempt.unwrap_or(1),
         attached,
     };
-    [false, true].map(|attached| place(attached).handle()).into()
+    // Handles of earlier versions have no id.
+    let ids = [None, repository.id].into_iter().take(if repository.id.is_some() { 2 } else { 1 });
+    ids.flat_map(|id| [false, true].map(|attached| place(id, attached).handle())).collect()
 }
 
 /// The signature of a body, in hexadecimal digits.
@@ -112,8 +117,12 @@ mod tests {
             said(&event).iter().map(|job| job.as_str().to_owned()).collect()
         };
         let run = json!({"id": 7, "run_attempt": 2, "path": ".github/workflows/release.yml@refs/heads/main"});
+        let handles = ["octo-org/app/release.yml/7/2", "octo-org/app/release.yml/7/2/attached"];
         let event = json!({"workflow_run": run, "repository": {"full_name": "octo-org/app"}});
-        assert_eq!(named(event), ["octo-org/app/release.yml/7/2", "octo-org/app/release.yml/7/2/attached"]);
+        assert_eq!(named(event), handles);
+        let event = json!({"workflow_run": run, "repository": {"full_name": "octo-org/app", "id": 41}});
+        let with_id = handles.map(|handle| handle.replace("release.yml", "release.yml@41"));
+        assert_eq!(named(event), [handles.map(str::to_owned), with_id].concat());
         for event in [json!({"zen": "Design for failure."}), json!({"workflow_job": {"run_id": 7}})] {
             assert!(named(event).is_empty());
         }

@@ -19,6 +19,7 @@ mod discovery;
 mod end;
 mod existing;
 mod failure;
+mod gathering;
 mod handle;
 mod hook;
 mod identity;
@@ -55,7 +56,7 @@ impl Adapter for GithubActions {
     type Target = Target;
 
     const SECRETS: &'static [&'static str] =
-        &["token", "app.private_key", "webhook_secret", "per_caller.tokens.*"];
+        &["token", "app.private_key", "webhook_secret", "proxy", "per_caller.tokens.*"];
 
     fn check(config: &Config, target: &Target, parameters: &[&str]) -> Vec<Problem> {
         check::check(config, target, parameters)

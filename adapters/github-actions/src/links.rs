@@ -4,11 +4,13 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::RANGE;
+use http::header::{CONTENT_TYPE, RANGE};
 use reqwest::{Url, redirect};
 use taskbridge_sdk::{Error, Result, innermost};
 
 use crate::api::Api;
+use crate::client;
+use crate::config::Config;
 use crate::failure::Failure;
 
 /// How long a link may take in all.
@@ -23,9 +25,9 @@ pub(crate) struct Links {
 }
 
 impl Links {
-    /// For the links of the API at this address.
-    pub(crate) fn new(api: &str) -> Result<Self> {
-        let api = Url::parse(api).map_err(|_| Error::config(format!("`api`: {api:?} is no address")))?;
+    /// For the links of the API that a config names.
+    pub(crate) fn new(config: &Config) -> Result<Self> {
+        let api = client::api(config)?;
         let from = api.clone();
         let redirects = redirect::Policy::custom(move |attempt| {
             match attempt.previous().len() <= REDIRECTS && may_lead(&from, attempt.url()) {
@@ -33,7 +35,7 @@ impl Links {
                 false => attempt.stop(),
             }
         });
-        let client = reqwest::Client::builder().timeout(TIMEOUT).user_agent("taskbridge").redirect(redirects);
+        let client = client::http(config)?.timeout(TIMEOUT).redirect(redirects);
         let client =
             client.build().map_err(|e| Error::config(format!("no client can be made: {}", innermost(&e))))?;
         Ok(Self { client, api })
@@ -70,20 +72,19 @@ impl Links {
             let link = Url::parse(&link).ok().filter(|link| may_lead(&self.api, link)).ok_or_else(|| {
                 unavailable(format!("{what}: GitHub's link leads to where it is not followed"))
             })?;
+            let host = link.host_str().unwrap_or_default().to_owned();
             let mut request = self.client.get(link);
             if let Some(from) = from {
                 request = request.header(RANGE, format!("bytes={from}-"));
             }
-            let answer = request.send().await.map_err(|e| broken(what, &e))?;
+            let answer = request.send().await.map_err(|e| broken(what, &host, &e))?;
             match answer.status().as_u16() {
                 status @ (200 | 206) => {
-                    return Ok(Body { answer, is_part: status == 206, what: what.to_owned() });
+                    return Ok(Body { answer, is_part: status == 206, what: what.to_owned(), host });
                 }
                 400..=499 if fresh => {}
                 status => {
-                    return Err(unavailable(format!(
-                        "{what}: the link is answered with the status {status}"
-                    )));
+                    return Err(unavailable(format!("{what}: {host} answers with the status {status}")));
                 }
             }
         }
@@ -108,11 +109,25 @@ pub(crate) struct Body {
     /// True if it does not begin at the beginning.
     pub(crate) is_part: bool,
     what: String,
+    host: String,
 }
 
 impl Body {
+    /// The media type, as the host gives it.
+    pub(crate) fn media_type(&self) -> &str {
+        let given = self.answer.headers().get(CONTENT_TYPE).and_then(|given| given.to_str().ok());
+        given.and_then(|given| given.split(';').next()).unwrap_or_default().trim()
+    }
+
+    /// True if it is an archive that GitHub made of an artifact, and not a file that was uploaded as it is. Older servers tell it by
+    /// the link alone.
+    pub(crate) fn is_zip(&self) -> bool {
+        let types = ["application/zip", "application/x-zip-compressed", "application/zip-compressed"];
+        types.contains(&self.media_type()) || self.answer.url().path().ends_with(".zip")
+    }
+
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
-        self.answer.chunk().await.map_err(|e| broken(&self.what, &e))
+        self.answer.chunk().await.map_err(|e| broken(&self.what, &self.host, &e))
     }
 
     /// All of it; `None` if there is more than this.
@@ -130,9 +145,13 @@ impl Body {
     }
 }
 
-/// The link itself is a secret for a moment, so it is in no message.
-fn broken(what: &str, error: &reqwest::Error) -> Failure {
-    unavailable(format!("{what}: the link cannot be followed: {}", innermost(error)))
+/// The link itself is a secret for a moment, so that no message holds more of it than its host.
+fn broken(what: &str, host: &str, error: &reqwest::Error) -> Failure {
+    let why = innermost(error);
+    unavailable(match error.is_connect() {
+        true => format!("{what}: {host} cannot be reached: {why}; let the server reach it, or set `proxy`"),
+        false => format!("{what}: the answer of {host} broke off: {why}"),
+    })
 }
 
 fn unavailable(message: String) -> Failure {

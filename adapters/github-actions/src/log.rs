@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use taskbridge_sdk::{JobHandle, LogRequest, LogText, Logs, Result, async_trait};
+use taskbridge_sdk::{Error, JobHandle, LogRequest, LogText, Logs, Result, async_trait};
 
 use crate::backend::Actions;
 use crate::handle::Place;
@@ -35,7 +35,8 @@ impl Logs for Actions {
             if ended.len() > 1 && request.search.is_none() {
                 tail.line(&format!("== {}: {}", job.name, job.conclusion.as_deref().unwrap_or("ended")));
             }
-            self.read(&place, job, &mut tail).await?;
+            // A job that was skipped has none, and what is old is deleted.
+            let _ = self.read(&place, job, &mut tail).await?;
             let (more, was_cut) = tail.ended();
             text.insert_str(0, &more);
             cut |= was_cut;
@@ -48,14 +49,20 @@ impl Logs for Actions {
 }
 
 impl Actions {
-    async fn read(&self, place: &Place, job: &Job, tail: &mut Tail) -> Result<()> {
+    /// Reads the end of a job's log. False if GitHub has none, or none yet.
+    async fn read(&self, place: &Place, job: &Job, tail: &mut Tail) -> Result<bool> {
         let path = format!("/repos/{}/actions/jobs/{}/logs", place.repository, job.id);
         // To search a log it must be read whole; a line may begin before what is wanted of it.
         let most = if tail.search.is_some() { u64::MAX } else { (tail.most + LONGEST_LINE) as u64 };
-        let mut body = match self.links.open_end(&self.api, "the log", &path, most).await {
+        let mut body = match self
+            .links
+            .open_end(&self.api, &format!("the log of the job {}", job.name), &path, most)
+            .await
+        {
             Ok(body) => body,
-            // A job that was skipped has none, and what is old is deleted.
-            Err(failure) if failure.is(404) || failure.is(410) => return Ok(()),
+            Err(failure) if failure.is(404) => return Ok(false),
+            // It was deleted.
+            Err(failure) if failure.is(410) => return Ok(true),
             Err(failure) => return Err(failure.into()),
         };
         if body.is_part {
@@ -64,13 +71,21 @@ impl Actions {
         while let Some(chunk) = body.next().await? {
             tail.push(&chunk);
         }
-        Ok(())
+        Ok(true)
     }
 
     /// The last lines of the step in which a job failed.
+    ///
+    /// # Errors
+    /// `Unavailable` if the job ran and GitHub has no log of it: right after its end there may be none yet.
     pub(crate) async fn last_lines(&self, place: &Place, job: &Job) -> Result<String> {
         let mut tail = Tail::new(256 * 1024, None);
-        self.read(place, job, &mut tail).await?;
+        if !self.read(place, job, &mut tail).await? && !job.steps().is_empty() {
+            let name = &job.name;
+            return Err(Error::unavailable(format!(
+                "the log of the job {name}: GitHub has none (status 404)"
+            )));
+        }
         Ok(failing(&tail.ended().0))
     }
 }

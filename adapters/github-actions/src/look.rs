@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use taskbridge_sdk::{Error, JobHandle, JobState, Observation, Result};
+use taskbridge_sdk::{JobHandle, JobState, Observation, Result};
 use tokio::time::Instant;
 
 use crate::backend::Actions;
 use crate::handle::Place;
 use crate::progress::Told;
 use crate::state::{Stage, since};
-use crate::wire::{Job, Jobs, Run};
+use crate::wire::{Job, Jobs, Repository, Run};
 
 /// The most pages of jobs that are read. GitHub runs at most 256 jobs of a matrix.
 const MOST_PAGES: usize = 4;
@@ -20,17 +20,29 @@ impl Actions {
         let Some(place) = Place::parse(handle) else { return Ok(gone()) };
         match self.api.get::<Run>("the run", &place.path()).await {
             Ok(run) => self.judge(&place, run, watched).await,
-            Err(failure) if failure.is(404) => self.missing(&place).await,
+            Err(failure) if failure.is(404) => self.missing(&place, watched).await,
             Err(failure) => Err(failure.into()),
         }
     }
 
-    /// GitHub says "not found" also of what the token may no longer see.
-    async fn missing(&self, place: &Place) -> Result<Observation> {
-        if self.is_young(place.run) {
-            return Err(Error::unavailable("GitHub does not know the run yet"));
+    /// GitHub says "not found" also of what the token may no longer see, and of runs of a repository whose name another has now.
+    async fn missing(&self, place: &Place, watched: bool) -> Result<Observation> {
+        match place.repository_id {
+            None => drop(self.default_branch(Duration::ZERO, &place.repository).await?),
+            Some(id) => {
+                let path = format!("/repositories/{id}");
+                let found: Repository =
+                    self.api.get(&format!("the repository {}", place.repository), &path).await?;
+                if !found.full_name.eq_ignore_ascii_case(&place.repository) {
+                    let renamed = Place { repository: found.full_name, ..place.clone() };
+                    match self.api.get::<Run>("the run", &renamed.path()).await {
+                        Ok(run) => return self.judge(&renamed, run, watched).await,
+                        Err(failure) if failure.is(404) => {}
+                        Err(failure) => return Err(failure.into()),
+                    }
+                }
+            }
         }
-        self.default_branch(Duration::ZERO, &place.repository).await?;
         self.forget(place.run);
         Ok(gone())
     }
@@ -65,10 +77,7 @@ impl Actions {
                 let usual = self.usual.lock().get(&place.group()).cloned();
                 self.told(place, watched).await.within(seen, usual.as_deref())
             }
-            Stage::Ended(end) => {
-                self.forget(place.run);
-                self.ended(place, &run, end).await?
-            }
+            Stage::Ended(end) => self.ended(place, &run, end).await?,
         };
         Ok(Observation { since, ..seen })
     }

@@ -27,6 +27,7 @@ const MOST_REFS: usize = 4;
 #[derive(Debug, PartialEq)]
 pub(crate) struct Order {
     pub(crate) repository: String,
+    repository_id: Option<u64>,
     pub(crate) workflow: String,
     git_ref: String,
     inputs: Map<String, Value>,
@@ -50,6 +51,7 @@ impl Order {
     pub(crate) fn place(&self, run: u64) -> Place {
         Place {
             repository: self.repository.clone(),
+            repository_id: self.repository_id,
             workflow: self.workflow.clone(),
             run,
             attempt: 1,
@@ -89,8 +91,13 @@ impl Actions {
     ) -> Result<Order> {
         let git_ref = self.ref_of(age, job, target, repository).await?;
         let found = self.workflow_of(age, target, repository, &git_ref).await?;
+        if self.known(repository).is_none() {
+            self.default_branch(Duration::MAX, repository).await?;
+        }
+        let (repository, repository_id) = self.now_called(repository);
         Ok(Order {
-            repository: repository.to_owned(),
+            repository,
+            repository_id,
             workflow: target.workflow.clone(),
             git_ref,
             inputs: inputs::of(job, target, &found)?,

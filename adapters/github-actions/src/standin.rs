@@ -20,6 +20,8 @@ pub(crate) struct Repository {
     pub(crate) gates: usize,
     /// The states of the reviews, oldest first.
     pub(crate) reviews: Vec<String>,
+    /// The hosts that were asked for by way of this one.
+    pub(crate) hosts: Vec<String>,
     /// True while every call fails.
     pub(crate) is_away: bool,
 }
@@ -47,8 +49,18 @@ impl Standin {
 
     /// A backend of the repository `o/r`, with this token.
     pub(crate) async fn connect(&self, token: &str) -> Actions {
-        let api = format!("http://127.0.0.1:{}", self.port);
-        let config = json!({"api": api, "token": token, "repository": "o/r"});
+        let config = json!({"api": self.address(), "token": token});
+        self.connect_as(config).await
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    /// A backend of the repository `o/r`, with the rest of this config.
+    pub(crate) async fn connect_as(&self, mut config: Value) -> Actions {
+        config["repository"] = "o/r".into();
         let context = Connect {
             name: "gh".to_owned(),
             config_dir: "/".into(),
@@ -82,10 +94,19 @@ fn serve(mut stream: TcpStream, repository: &Mutex<Repository>) -> std::io::Resu
         let mut body = vec![0; length];
         lines.read_exact(&mut body)?;
         let mut words = first.split(' ');
-        let (method, path) = (words.next().unwrap(), words.next().unwrap());
+        let (method, target) = (words.next().unwrap(), words.next().unwrap());
+        // A proxy is asked for whole addresses.
+        let path = match target.strip_prefix("http://").and_then(|rest| Some((rest, rest.find('/')?))) {
+            Some((rest, at)) => {
+                repository.lock().hosts.push(rest[..at].to_owned());
+                &rest[at..]
+            }
+            None => target,
+        };
         let (status, body) = answer(&mut repository.lock(), method, path, &body);
         let body = body.to_string();
-        let head = format!("HTTP/1.1 {status} -\r\ncontent-length: {}\r\n\r\n", body.len());
+        let location = if status == 302 { "location: http://blobs.test/log\r\n" } else { "" };
+        let head = format!("HTTP/1.1 {status} -\r\n{location}content-length: {}\r\n\r\n", body.len());
         stream.write_all(format!("{head}{body}").as_bytes())?;
     }
 }
@@ -95,6 +116,15 @@ fn answer(repository: &mut Repository, method: &str, path: &str, body: &[u8]) ->
     let run = path.strip_prefix("/repos/o/r/actions/runs/7");
     match (method, path, run) {
         _ if repository.is_away => (503, json!({"message": "away"})),
+        // The name `o/r` was taken by another repository since.
+        ("GET", "/repositories/41", _) => {
+            (200, json!({"id": 41, "full_name": "o/new", "default_branch": "main"}))
+        }
+        ("GET", "/repos/o/new/actions/runs/9", _) => {
+            (200, json!({"id": 9, "status": "in_progress", "run_attempt": 1}))
+        }
+        ("GET", "/repos/o/r/actions/jobs/3/logs", _) => (302, json!(null)),
+        ("GET", "/log", _) => (200, json!("printed")),
         ("GET", "/repos/o/r", _) => (200, json!({"id": repository.id, "default_branch": "main"})),
         ("GET", _, Some("/pending_deployments")) => {
             let gate = json!({"environment": environment, "current_user_can_approve": true,

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use serde::Deserialize;
 use taskbridge_sdk::{Error, ErrorKind, JobSpec, Observation, Result, Started};
+use tokio::time::Instant;
 
 use crate::api::{Answer, parsed};
 use crate::backend::Actions;
@@ -40,7 +41,7 @@ impl Actions {
         let order = self.order(job, &target, repository).await?;
         match self.dispatch(by, &order).await {
             Ok(Some(run)) => {
-                self.note_start(run);
+                self.lists.stir(run, Instant::now());
                 Ok(self.started(&order.place(run), None).await)
             }
             // It was taken, and GitHub does not say which run it made.
@@ -50,7 +51,12 @@ impl Actions {
                 .ok()
                 .flatten()
                 .ok_or_else(|| Error::uncertain("GitHub took the dispatch and does not list the run yet")),
-            Err(failure) if failure.is(422) => Err(self.refused(job, &target, &order, failure).await),
+            Err(failure) if failure.is(422) => {
+                Err(self.refused(job, &target, repository, &order, failure).await)
+            }
+            Err(failure) if failure.error.kind() == ErrorKind::Uncertain && !order.marked => {
+                Err(self.unmarked(&failure.error.to_string(), &order.repository, &order.workflow))
+            }
             Err(failure) => Err(failure.into()),
         }
     }
@@ -92,13 +98,20 @@ impl Actions {
     }
 
     /// What GitHub's refusal of a dispatch means: nothing was started, and the file may have changed since it was read.
-    async fn refused(&self, job: &JobSpec, target: &Target, order: &Order, failure: Failure) -> Error {
+    async fn refused(
+        &self,
+        job: &JobSpec,
+        target: &Target,
+        repository: &str,
+        order: &Order,
+        failure: Failure,
+    ) -> Error {
         let words = failure.error.to_string();
         // That is the deployment's fault and not the caller's.
         if words.contains("disabled workflow") {
             return Error::config(format!("{words}: enable {} at GitHub", order.workflow));
         }
-        match self.order_anew(job, target, &order.repository).await {
+        match self.order_anew(job, target, repository).await {
             Ok(anew) if anew == *order => failure.into(),
             Ok(_) => {
                 Error::unavailable(format!("{} has changed at GitHub: nothing was started", order.workflow))
@@ -140,8 +153,10 @@ impl Actions {
                         run.id, other.id
                     )));
                 }
+                let (repository, repository_id) = self.now_called(repository);
                 let place = Place {
-                    repository: repository.to_owned(),
+                    repository,
+                    repository_id,
                     workflow: target.workflow.clone(),
                     run: run.id,
                     attempt: 1,
@@ -171,13 +186,22 @@ impl Actions {
     }
 
     async fn not_found(&self, job: &JobSpec, target: &Target, repository: &str) -> Error {
-        let why = match self.carries_mark(job, target, repository).await {
+        match self.carries_mark(job, target, repository).await {
             Some(false) => {
-                format!("the runs of {} carry no mark, so that none can be found", target.workflow)
+                let (repository, _) = self.now_called(repository);
+                self.unmarked("whether a run was started is not known", &repository, &target.workflow)
             }
-            _ => "no run carries this job's key".to_owned(),
-        };
-        Error::uncertain(format!("whether a run was started is not known: {why}"))
+            _ => Error::uncertain("whether a run was started is not known: no run carries this job's key"),
+        }
+    }
+
+    /// A dispatch whose answer is not known, of a workflow whose runs cannot be told apart.
+    fn unmarked(&self, why: &str, repository: &str, workflow: &str) -> Error {
+        let link = format!("{}/{repository}/actions/workflows/{workflow}", self.web);
+        Error::uncertain(format!(
+            "{why}; the runs of {workflow} carry no mark, so that none can be found: look at {link}"
+        ))
+        .for_good()
     }
 }
 

@@ -35,6 +35,7 @@ pub(crate) struct Job {
     pub(crate) status: Option<String>,
     pub(crate) conclusion: Option<String>,
     pub(crate) html_url: Option<String>,
+    pub(crate) started_at: Option<String>,
     pub(crate) steps: Option<Vec<Step>>,
 }
 
@@ -78,6 +79,8 @@ pub(crate) struct Artifact {
     pub(crate) size_in_bytes: u64,
     #[serde(default)]
     pub(crate) expired: bool,
+    #[serde(default)]
+    pub(crate) created_at: Option<String>,
 }
 
 /// A page of artifacts.
@@ -154,6 +157,8 @@ pub(crate) struct Workflows {
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Repository {
     pub(crate) id: u64,
+    #[serde(default)]
+    pub(crate) full_name: String,
     pub(crate) default_branch: String,
     #[serde(default)]
     pub(crate) private: bool,

@@ -1,6 +1,8 @@
 //! [`Backend`]: one configured, connected engine. The contract stands as bullets on each method, and
 //! [`crate::suite`] has one test per bullet.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 
 use crate::{
@@ -27,6 +29,7 @@ pub trait Backend: Send + Sync {
     /// - A first request whose reply was lost is `Uncertain`; one with `may_exist` is `Unavailable`, since whether the
     ///   job exists is as unknown as before. Otherwise `Unavailable` and `Limited` mean that nothing started.
     /// - What the engine refuses is `Rejected`, with the engine's words.
+    /// - `Uncertain` has the server look for the job for a while; where no look can find it, [`crate::Error::for_good`] says so.
     async fn start(&self, job: &JobSpec) -> Result<Started>;
 
     /// Looks for the job that an earlier `start` under this key may have started. It starts nothing.
@@ -37,7 +40,8 @@ pub trait Backend: Send + Sync {
 
     /// Looks once at a job.
     ///
-    /// - A job that the engine no longer knows is [`crate::JobState::Gone`], not an error.
+    /// - A job that the engine does not know is [`crate::JobState::Gone`], not an error. The server takes it for lost once the
+    ///   job is older than [`Backend::start_lag`].
     /// - An ended job is seen the same every time, for as long as the engine keeps it.
     /// - A fault of the network or the engine is an error, never a state of the job.
     /// - A note has the same number in every look, and the last look at a job that ended has its last notes.
@@ -46,7 +50,8 @@ pub trait Backend: Send + Sync {
     /// Asks the engine to stop a job.
     ///
     /// - Success means that the engine took the request; the job may end a while later, and may still succeed.
-    /// - A job that has already ended, or is unknown, is success.
+    /// - A job that has already ended, or is unknown, is success. The server repeats the request while the job is younger than
+    ///   [`Backend::start_lag`] and has not ended.
     /// - Asking twice is harmless.
     async fn cancel(&self, handle: &JobHandle) -> Result<()>;
 
@@ -66,6 +71,12 @@ pub trait Backend: Send + Sync {
     /// what is kept has a limit of its own as well. The default does nothing.
     async fn forget(&self, _handle: &JobHandle) -> Result<()> {
         Ok(())
+    }
+
+    /// How long after its start a job may be unknown to the engine, because reads lag behind starts. The default is zero: the
+    /// engine knows a job from its start on.
+    fn start_lag(&self) -> Duration {
+        Duration::ZERO
     }
 
     /// The group whose one engine call answers for this job too. The default is one group for the whole backend.

@@ -38,13 +38,14 @@ pub enum ErrorKind {
 pub struct Error {
     kind: ErrorKind,
     message: String,
+    is_final: bool,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
 impl Error {
     /// An error of a kind, with a message for people.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), source: None }
+        Self { kind, message: message.into(), is_final: false, source: None }
     }
 
     /// The engine understood and refused.
@@ -75,6 +76,19 @@ impl Error {
     /// Nobody knows whether the request took effect.
     pub fn uncertain(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Uncertain, message)
+    }
+
+    /// The same error, of which a later attempt cannot learn more: an uncertain start stays uncertain. The server reports it at
+    /// once, so the message says where a person can look.
+    #[must_use]
+    pub fn for_good(mut self) -> Self {
+        self.is_final = true;
+        self
+    }
+
+    /// True if a later attempt cannot learn more.
+    pub fn is_final(&self) -> bool {
+        self.is_final
     }
 
     /// The same error with its cause attached, for the operator's log.

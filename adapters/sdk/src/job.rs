@@ -2,11 +2,12 @@
 //! it must not talk to anything.
 
 use std::fmt;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Note, OnBehalfOf, Output, Question, SourceFile, Timestamp};
+use crate::{Error, Note, OnBehalfOf, Output, Question, Result, SourceFile, Timestamp};
 
 /// Our idempotency key for one job: `tb-` and 26 lower-case base-32 characters (128 random bits).
 ///
@@ -197,12 +198,29 @@ pub struct Subject {
     /// True if somebody would notice how far it has come: a client polls its task, waits or listens. Where nobody does,
     /// what is only worth telling (progress, the line for people, notes) may cost the engine no call of its own.
     pub watched: bool,
+    /// How long ago the engine accepted the job: by its row and the store's clock, so that every replica says the same.
+    pub age: Duration,
 }
 
 impl Subject {
-    /// These jobs, each of them watched.
+    /// These jobs, each of them watched and long since known to the engine.
     pub fn watched(handles: &[JobHandle]) -> Vec<Self> {
-        handles.iter().map(|handle| Self { handle: handle.clone(), watched: true }).collect()
+        let watched = |handle: &JobHandle| Self { handle: handle.clone(), watched: true, age: Duration::MAX };
+        handles.iter().map(watched).collect()
+    }
+
+    /// What a poll of this job means where the engine's reads lag behind its starts by up to `start_lag`
+    /// ([`crate::Backend::start_lag`]): within that time, a job that the engine does not know is not gone.
+    ///
+    /// # Errors
+    /// Those of the poll; `Unavailable` in place of [`JobState::Gone`] while the job is younger than that.
+    pub fn confirm(&self, start_lag: Duration, seen: Result<Observation>) -> Result<Observation> {
+        match seen {
+            Ok(seen) if seen.state == JobState::Gone && self.age < start_lag => {
+                Err(Error::unavailable("the engine does not list this new job yet"))
+            }
+            seen => seen,
+        }
     }
 }
 
@@ -305,7 +323,22 @@ pub struct Progress {
 
 #[cfg(test)]
 mod tests {
-    use super::{FileContent, InputFile, Trace};
+    use super::*;
+    use crate::ErrorKind;
+
+    #[test]
+    fn new_job_is_not_gone() {
+        let lag = Duration::from_secs(60);
+        let aged = |age| Subject { handle: JobHandle::new("1"), watched: true, age };
+        let gone = || Ok(Observation::new(JobState::Gone));
+        let error = aged(lag - Duration::from_millis(1)).confirm(lag, gone()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable);
+        for (age, lag) in [(lag, lag), (Duration::MAX, lag), (Duration::ZERO, Duration::ZERO)] {
+            assert_eq!(aged(age).confirm(lag, gone()).unwrap().state, JobState::Gone);
+        }
+        let runs = Ok(Observation::new(JobState::Running));
+        assert_eq!(aged(Duration::ZERO).confirm(lag, runs).unwrap().state, JobState::Running);
+    }
 
     #[test]
     fn a_file_is_given_no_name_that_leads_elsewhere() {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
-use taskbridge_sdk::sim::{Fault, Mode, Operation, SimClient, SimEngine, serve};
+use taskbridge_sdk::sim::{Config, Fault, Mode, Operation, SimClient, SimEngine, serve};
 use taskbridge_sdk::suite::{
     Asking, Claims, Fixture, Leaving, Offering, Posted, Printing, Refusal, Repeat, Saying, Trouble,
     fresh_key, job,
@@ -36,12 +36,18 @@ impl<const UNKEYED: bool, const WIRE: bool> SimFixture<UNKEYED, WIRE> {
             let address = listener.local_addr().expect("a bound listener has an address");
             let served = engine.clone();
             server.spawn(async move { panic!("the listener failed: {}", serve(listener, served).await) });
-            SimClient::new(address).backend_with_hook(SECRET)
+            SimClient::new(address).backend_as(&config())
         } else {
-            engine.backend_with_hook(SECRET)
+            engine.backend_as(&config())
         };
         Self { engine, backend, offered: Mutex::default(), _server: server }
     }
+}
+
+/// What is said of the backend itself.
+fn config() -> Config {
+    let start_lag = Duration::from_secs(60);
+    Config { hook_secret: Some(SECRET.into()), start_lag, ..Config::default() }
 }
 
 fn schema(properties: Value) -> Map<String, Value> {
@@ -158,6 +164,7 @@ impl<const UNKEYED: bool, const WIRE: bool> Fixture for SimFixture<UNKEYED, WIRE
             Trouble::StartUnavailable => (Operation::Start, Fault::Outage),
             Trouble::StartLimited => (Operation::Start, Fault::Limited(Duration::from_secs(1))),
             Trouble::LookUnavailable | Trouble::CheckupUnavailable => (Operation::Observe, Fault::Outage),
+            Trouble::JobUnlisted => (Operation::Observe, Fault::Unlisted),
             Trouble::DiscoveryUnavailable => (Operation::Discover, Fault::Outage),
         };
         self.engine.inject(operation, fault);

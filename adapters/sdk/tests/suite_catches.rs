@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use serde_json::json;
-use taskbridge_sdk::sim::{Fault, Mode, Operation, SimEngine};
+use taskbridge_sdk::sim::{Config, Fault, Mode, Operation, SimEngine};
 use taskbridge_sdk::suite::{
     self, Asking, Claims, Fixture, Leaving, Offering, Posted, Printing, Refusal, Repeat, Saying, Trouble,
     fresh_key, job,
@@ -39,6 +39,7 @@ enum Flaw {
     CountsNotesAnew,
     CallsGoneAnError,
     CallsAFaultGone,
+    KnowsOfNoLag,
     ReversesMany,
     CancelDoesNothing,
     CancelOfTheEndedFails,
@@ -165,6 +166,10 @@ impl Backend for Flawed {
             seen.reverse();
         }
         seen
+    }
+
+    fn start_lag(&self) -> Duration {
+        if self.has(Flaw::KnowsOfNoLag) { Duration::ZERO } else { self.inner.start_lag() }
     }
 
     fn questions(&self) -> Option<&dyn Questions> {
@@ -327,13 +332,10 @@ struct FlawedFixture<const UNKEYED: bool>(Arc<Flawed>, AtomicUsize);
 impl<const UNKEYED: bool> FlawedFixture<UNKEYED> {
     fn new(flaw: Flaw) -> Self {
         let engine = SimEngine::new(if UNKEYED { Mode::Unkeyed } else { Mode::Keyed });
+        let start_lag = Duration::from_secs(60);
+        let config = Config { hook_secret: Some(SECRET.into()), start_lag, ..Config::default() };
         Self(
-            Arc::new(Flawed {
-                flaw,
-                inner: engine.backend_with_hook(SECRET),
-                engine,
-                last: Mutex::default(),
-            }),
+            Arc::new(Flawed { flaw, inner: engine.backend_as(&config), engine, last: Mutex::default() }),
             AtomicUsize::new(0),
         )
     }
@@ -357,6 +359,7 @@ impl<const UNKEYED: bool> Fixture for FlawedFixture<UNKEYED> {
             Trouble::StartReplyLost,
             Trouble::StartUnavailable,
             Trouble::LookUnavailable,
+            Trouble::JobUnlisted,
             Trouble::DiscoveryUnavailable,
             Trouble::CheckupUnavailable,
         ],
@@ -439,6 +442,7 @@ impl<const UNKEYED: bool> Fixture for FlawedFixture<UNKEYED> {
             Trouble::StartUnavailable => (Operation::Start, Fault::Outage),
             Trouble::StartLimited => (Operation::Start, Fault::Limited(Duration::ZERO)),
             Trouble::LookUnavailable | Trouble::CheckupUnavailable => (Operation::Observe, Fault::Outage),
+            Trouble::JobUnlisted => (Operation::Observe, Fault::Unlisted),
             Trouble::DiscoveryUnavailable => (Operation::Discover, Fault::Outage),
         };
         self.0.engine.inject(operation, fault);
@@ -497,6 +501,7 @@ fn each_flaw_of_looks_is_caught() {
         false CountsNotesAnew notes_keep_their_numbers_to_the_end
         false CallsGoneAnError unknown_job_is_gone
         false CallsAFaultGone fault_of_a_look_is_an_error
+        false KnowsOfNoLag new_job_is_never_gone
         false ReversesMany looks_at_many_answer_in_order
         false CancelDoesNothing cancel_ends_a_running_job
         false CancelOfTheEndedFails cancel_twice_is_harmless

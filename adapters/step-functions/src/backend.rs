@@ -169,15 +169,15 @@ impl Backend for StepFunctions {
         let asked = self.api.stop(&by, arn.as_str(), STOPPED_ERROR, STOPPED_CAUSE).await;
         match self.signed(&by, asked) {
             Ok(()) => Ok(()),
-            // What was started a moment ago need not be known everywhere at AWS.
-            Err(failure) if failure.is("ExecutionDoesNotExist") && self.is_young(arn.as_str()) => {
-                Err(Error::unavailable("StopExecution: the execution is not known yet"))
-            }
             Err(failure) if failure.is("ExecutionDoesNotExist") => Ok(()),
             // Step Functions may refuse to stop what has ended.
             Err(failure) if failure.is("ValidationException") && self.has_ended(&arn).await => Ok(()),
             Err(failure) => Err(failure.into()),
         }
+    }
+
+    fn start_lag(&self) -> Duration {
+        YOUNG
     }
 
     /// Executions of one state machine: one list answers for them.

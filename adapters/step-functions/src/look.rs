@@ -26,10 +26,6 @@ impl StepFunctions {
         }
         match self.api.describe(arn.as_str()).await {
             Ok(seen) => self.judge(&arn, seen.into(), watched).await,
-            // What was started a moment ago need not be known everywhere at AWS.
-            Err(failure) if failure.is("ExecutionDoesNotExist") && self.is_young(arn.as_str()) => {
-                Err(Error::unavailable("DescribeExecution: the execution is not known yet"))
-            }
             Err(failure) if failure.is("ExecutionDoesNotExist") => Ok(gone()),
             Err(failure) => Err(failure.into()),
         }

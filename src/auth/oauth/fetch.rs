@@ -21,7 +21,7 @@ const LARGEST: usize = 512 * 1024;
 pub struct Way {
     /// Certificates (PEM) of authorities to trust, in place of this machine's.
     pub authorities: Option<Vec<u8>>,
-    /// A proxy; those of the environment are not used.
+    /// A proxy. Without it, the one of the environment is used, but for an issuer on this machine.
     pub proxy: Option<Url>,
 }
 
@@ -53,10 +53,11 @@ impl Line {
             .connect_timeout(CONNECT_WITHIN)
             .redirect(redirect::Policy::none())
             // An issuer closes what is kept open when it likes, and a question that crosses that would have no answer.
-            .pool_max_idle_per_host(0)
-            .no_proxy();
+            .pool_max_idle_per_host(0);
         if let Some(proxy) = &way.proxy {
             client = client.proxy(Proxy::all(proxy.clone()).map_err(|error| innermost(&error))?);
+        } else if plain {
+            client = client.no_proxy();
         }
         if let Some(pem) = &way.authorities {
             let all = Certificate::from_pem_bundle(pem).map_err(|error| innermost(&error))?;

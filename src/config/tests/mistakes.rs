@@ -20,7 +20,7 @@ fn mistakes_in_backends() {
         ),
         (
             "[backends.here]\nkind = \"sim\"\nsede = 1\n",
-            "x.toml:3: backends.here.sede: unknown field `sede`, expected one of `address`, `mode`, `remember`, `seed`, `faults`, `hook_secret`, `discover`, `identity`, `list_lag`; did you mean `seed`?",
+            "x.toml:3: backends.here.sede: unknown field `sede`, expected one of `address`, `mode`, `remember`, `seed`, `faults`, `hook_secret`, `discover`, `identity`, `list_lag`, `start_lag`; did you mean `seed`?",
         ),
         (
             "[backends.here]\nkind = \"sim\"\ndiscover = { every = \"0s\" }\n",

@@ -53,7 +53,11 @@ fn started() -> Event {
 }
 
 fn failure() -> Failure {
-    Failure { kind: ErrorKind::Unavailable, message: "the secret words of an engine".to_owned() }
+    Failure {
+        kind: ErrorKind::Unavailable,
+        message: "the secret words of an engine".to_owned(),
+        is_final: false,
+    }
 }
 
 fn seen(state: JobState) -> Event {
@@ -99,8 +103,12 @@ fn a_life_is_told_in_its_order() {
         told.now_hears(Event::CancelRequested { mode: Cancel::Request, on_behalf_of: None }),
         [Fact::CancelWished]
     );
-    assert_eq!(told.now_hears(Event::CancelTaken), [Fact::CancelTaken]);
-    assert_eq!(told.now_hears(Event::CancelTaken), [], "asked again ten minutes later");
+    assert_eq!(told.now_hears(Event::CancelTaken { start_lag: Duration::ZERO }), [Fact::CancelTaken]);
+    assert_eq!(
+        told.now_hears(Event::CancelTaken { start_lag: Duration::ZERO }),
+        [],
+        "asked again ten minutes later"
+    );
     assert_eq!(
         told.now_hears(seen(JobState::Cancelled(Output::text("secret result")))),
         [Fact::Ended(Outcome::Cancelled)]

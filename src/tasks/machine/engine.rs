@@ -123,7 +123,7 @@ pub(super) fn start_failed(step: &mut Step, attempt: u32, may_exist: bool, failu
             // settle window; what could not be looked for gets the longer of the two deadlines.
             let looked = failure.kind == ErrorKind::Uncertain;
             let patience = patience(&task.terms, looked, out_of_time);
-            if is_over(sought, patience, now) {
+            if (looked && failure.is_final) || is_over(sought, patience, now) {
                 task.job = Job::Closed { handle: None };
                 let message = format!("it is uncertain whether the job started: {}", failure.message);
                 end(task, Outcome::Broken, message, now);
@@ -269,10 +269,14 @@ pub(super) fn look_crashed(task: &mut Task, times: u32, now: Timestamp) {
     end(task, Outcome::Broken, message, now);
 }
 
-pub(super) fn cancel_taken(task: &mut Task, now: Timestamp) {
+/// How soon a cancellation is repeated of a job that the engine may not have listed yet.
+const ASK_NEW_AGAIN: Duration = Duration::from_secs(10);
+
+pub(super) fn cancel_taken(task: &mut Task, start_lag: Duration, now: Timestamp) {
+    let is_new = matches!(task.job, Job::Open { started_at, .. } if now.since(started_at) < start_lag);
     if let Some(cancel) = &mut task.cancel {
         cancel.taken = true;
-        cancel.not_before = now + ASK_AGAIN;
+        cancel.not_before = now + if is_new { ASK_NEW_AGAIN } else { ASK_AGAIN };
     }
 }
 

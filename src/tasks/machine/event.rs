@@ -58,7 +58,10 @@ pub enum Event {
         times: u32,
     },
     /// The engine took the request to stop.
-    CancelTaken,
+    CancelTaken {
+        /// See [`taskbridge_sdk::Backend::start_lag`].
+        start_lag: Duration,
+    },
     /// It did not.
     CancelFailed(Failure),
     /// A client wants the job stopped.
@@ -171,11 +174,17 @@ pub struct Failure {
     pub kind: ErrorKind,
     /// What happened, in words.
     pub message: String,
+    /// True if a later attempt cannot learn more.
+    pub is_final: bool,
 }
 
 impl From<&Error> for Failure {
     fn from(error: &Error) -> Self {
-        Self { kind: error.kind(), message: harmless(&error.to_string()).into_owned() }
+        Self {
+            kind: error.kind(),
+            message: harmless(&error.to_string()).into_owned(),
+            is_final: error.is_final(),
+        }
     }
 }
 

@@ -132,7 +132,7 @@ fn apply(step: &mut Step, event: Event, now: Timestamp) {
         Event::Observed { seen, began, list_lag } => engine::observed(step, seen, began, list_lag, now),
         Event::LookFailed(failure) => engine::look_failed(&mut step.task, failure, now),
         Event::LookCrashed { times } => engine::look_crashed(&mut step.task, times, now),
-        Event::CancelTaken => engine::cancel_taken(&mut step.task, now),
+        Event::CancelTaken { start_lag } => engine::cancel_taken(&mut step.task, start_lag, now),
         Event::CancelFailed(_) => engine::cancel_failed(&mut step.task, now),
         Event::CancelRequested { mode, on_behalf_of } => {
             cancel_requested(&mut step.task, mode, on_behalf_of, now);

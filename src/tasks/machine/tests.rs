@@ -108,7 +108,7 @@ fn kinds() -> impl Strategy<Value = ErrorKind> {
 }
 
 fn failures() -> impl Strategy<Value = Failure> {
-    kinds().prop_map(|kind| Failure { kind, message: format!("it was {kind}") })
+    kinds().prop_map(|kind| Failure { kind, message: format!("it was {kind}"), is_final: false })
 }
 
 fn observations() -> impl Strategy<Value = Observation> {
@@ -145,7 +145,7 @@ fn events() -> impl Strategy<Value = Event> {
         Just(Event::Unsent),
         Just(Event::NoSlot),
         Just(Event::NotFound),
-        Just(Event::CancelTaken),
+        (0u64..120).prop_map(|lag| Event::CancelTaken { start_lag: Duration::from_secs(lag) }),
         failures().prop_map(Event::CancelFailed),
         Just(Event::Delivered),
         Just(Event::Abandoned),

@@ -276,8 +276,10 @@ impl Core {
             return self.finish_look(task, happened).await;
         }
         // After a look that an operator wanted, whoever watches the group need not wait any longer either.
-        let wants_look =
-            matches!(happened.event, Event::CancelTaken | Event::AnswerTaken { .. } | Event::Observed { .. });
+        let wants_look = matches!(
+            happened.event,
+            Event::CancelTaken { .. } | Event::AnswerTaken { .. } | Event::Observed { .. }
+        );
         let written = self.note(task, happened, Lease::Release(&self.holder)).await;
         if wants_look {
             self.ledger.nudge.looks.put(Look::Task(task.id.clone()));

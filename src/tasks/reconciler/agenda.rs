@@ -229,8 +229,9 @@ impl Agenda {
         for id in ids {
             let Some(entry) = self.jobs.get(&id) else { continue };
             let wanted = self.wanted.contains(&id);
-            let watched = wanted || entry.log_followed || now.duration_since(entry.started) < NEWLY_STARTED;
-            due.subjects.push(Subject { handle: entry.handle.clone(), watched });
+            let age = now.duration_since(entry.started);
+            let watched = wanted || entry.log_followed || age < NEWLY_STARTED;
+            due.subjects.push(Subject { handle: entry.handle.clone(), watched, age });
             due.jobs.push(Sighting {
                 digest: entry.digest.or(entry.blank.then_some(BLANK)),
                 version: entry.version,

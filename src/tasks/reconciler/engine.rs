@@ -137,6 +137,11 @@ impl Engines {
         lag.unwrap_or_default()
     }
 
+    /// See [`Backend::start_lag`].
+    pub(super) fn start_lag(&self, backend: &str) -> Duration {
+        self.get(backend).map(|engine| engine.backend.start_lag()).unwrap_or_default()
+    }
+
     /// The group that a job is watched in.
     pub(super) fn group(&self, backend: &str, handle: &JobHandle) -> GroupKey {
         match self.get(backend) {

@@ -227,7 +227,7 @@ impl Core {
             return Swept { group, looks, pause: None };
         }
         let fault = fault(&answers);
-        let answers = match answers {
+        let answers: Vec<Result<Observation, Error>> = match answers {
             Ok(mut answers) => {
                 // A backend that answers for too few must not make us forget the others.
                 let missing = || Err(Error::unavailable("the backend gave no answer for this job"));
@@ -235,7 +235,8 @@ impl Core {
                 let failed = answers.iter().all(Result::is_err);
                 let error = answers.first().filter(|_| failed).and_then(|first| first.as_ref().err());
                 self.engines.note(&group.backend, error);
-                answers
+                let lag = self.engines.start_lag(&group.backend);
+                subjects.iter().zip(answers).map(|(job, seen)| job.confirm(lag, seen)).collect()
             }
             Err(error) => {
                 self.engines.note(&group.backend, Some(&error));

@@ -160,6 +160,7 @@ impl Fixture for Repository {
             Trouble::CheckupUnavailable => {
                 self.world.fault("repos/get", refused(503, "No server is available"))
             }
+            Trouble::JobUnlisted => self.world.fault("actions/get-workflow-run", refused(404, "Not Found")),
             Trouble::LookUnavailable => {
                 self.world.fault("actions/get-workflow-run", refused(502, "Server Error"))
             }

@@ -99,8 +99,10 @@ async fn jobs_are_read_only_of_runs_that_somebody_watches() {
     let world = World::with(&[("w.yml", workflow(&run("echo")))]).await;
     let runs = world.control("runs", json!({"workflow": "w.yml", "count": 3}));
     let runs = runs.as_array().unwrap().iter().map(|run| world.handle("w.yml", run.as_u64().unwrap()));
-    let subjects: Vec<Subject> =
-        runs.enumerate().map(|(at, handle)| Subject { handle, watched: at == 1 }).collect();
+    let subjects: Vec<Subject> = runs
+        .enumerate()
+        .map(|(at, handle)| Subject { handle, watched: at == 1, age: Duration::MAX })
+        .collect();
     world.asked();
     let seen = world.backend.observe_all(&world.backend.group(&subjects[0].handle), &subjects).await;
     assert!(seen.iter().all(|seen| seen.as_ref().unwrap().state == JobState::Running));

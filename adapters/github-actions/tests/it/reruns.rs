@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use taskbridge_github_actions::GithubActions;
 use taskbridge_sdk::suite::job;
-use taskbridge_sdk::{Adapter as _, ErrorKind, JobSpec, JobState};
+use taskbridge_sdk::{Adapter as _, ErrorKind, JobHandle, JobSpec, JobState};
 
 use crate::world::{World, ended, output, run, text, workflow};
 
@@ -54,6 +54,43 @@ async fn a_rerun_is_a_job_of_its_own_that_names_the_attempt_before() {
     let third = world.backend.start(&again(&address, false)).await.unwrap().handle;
     assert!(third.as_str().ends_with("/3"), "{third:?}");
     ended(&*world.backend, &third).await;
+}
+
+/// GitHub lists the artifacts of all attempts together.
+#[tokio::test(flavor = "multi_thread")]
+async fn rerun_returns_its_own_output() {
+    let dir = tempfile::tempdir().unwrap();
+    let count = dir.path().join("count");
+    // The third attempt hands back nothing.
+    let attempt = format!(
+        "n=$(($(cat {count} 2>/dev/null || echo 0) + 1)); echo $n > {count}; test $n = 3 && exit 3; \
+         cd $TEST_GITHUB_ARTIFACTS; mkdir taskbridge-output report; echo \"{{\\\"attempt\\\": $n}}\" > taskbridge-output/out.json; \
+         echo $n > report/attempt.txt",
+        count = count.display()
+    );
+    let world = World::with(&[("work.yml", workflow(&run(&attempt)))]).await;
+    let (first, seen) = world.run("work.yml", json!({})).await;
+    assert_eq!(output(&seen).structured, Some(json!({"attempt": 1})));
+    let rerun = async |of: &JobHandle| {
+        // GitHub's times are whole seconds.
+        tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
+        let handle = world.backend.start(&again(of.as_str(), false)).await.unwrap().handle;
+        let seen = ended(&*world.backend, &handle).await;
+        (handle, seen)
+    };
+    let (second, seen) = rerun(&first).await;
+    assert_eq!(output(&seen).structured, Some(json!({"attempt": 2})), "{seen:?}");
+    let names: Vec<&str> = output(&seen).artifacts.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(names, ["report.zip", "report/attempt.txt"]);
+    let artifacts = world.backend.artifacts().unwrap();
+    for (handle, attempt) in [(&first, &b"1\n"[..]), (&second, b"2\n")] {
+        let read = artifacts.read(handle, "report/attempt.txt", 100).await.unwrap().unwrap();
+        assert_eq!(read.bytes, attempt, "{handle}");
+    }
+    let (_, seen) = rerun(&second).await;
+    let data = output(&seen).structured.clone().unwrap();
+    assert_eq!((data["conclusion"].as_str(), data["attempt"].as_u64()), (Some("failure"), Some(3)), "{data}");
+    assert_eq!(output(&seen).artifacts, []);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -223,11 +223,13 @@ async fn a_workflow_without_a_mark_is_not_dispatched_where_runs_are_not_named() 
     world.backend.start(&start("plain.yml", json!({}))).await.unwrap();
     world.fault(DISPATCH, json!({"kind": "reply_lost"}));
     let mut job = start("plain.yml", json!({}));
-    assert_eq!(world.backend.start(&job).await.unwrap_err().kind(), ErrorKind::Uncertain);
-    job.may_exist = true;
-    let error = world.backend.start(&job).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Uncertain);
-    assert!(error.to_string().contains("carry no mark"), "{error}");
+    for may_exist in [false, true] {
+        job.may_exist = may_exist;
+        let error = world.backend.start(&job).await.unwrap_err();
+        assert_eq!((error.kind(), error.is_final()), (ErrorKind::Uncertain, true), "no look can tell more");
+        let link = format!("/{}/actions/workflows/plain.yml", world.repo);
+        assert!(error.to_string().contains("carry no mark") && error.to_string().ends_with(&link), "{error}");
+    }
     assert_eq!((world.backend.find(&job).await.unwrap(), world.count("")), (None, 2));
 }
 

@@ -41,6 +41,11 @@ pub struct Config {
     #[serde(with = "humantime_serde")]
     #[schemars(with = "String")]
     pub list_lag: Duration,
+    /// How long a new job is unknown to polls, searches and cancellations, and how long the backend says that it may be. An engine
+    /// at `address` is told its own lag there.
+    #[serde(with = "humantime_serde")]
+    #[schemars(with = "String")]
+    pub start_lag: Duration,
 }
 
 /// Which of the things that could be run are offered as tools.
@@ -64,6 +69,7 @@ impl Default for Config {
             discover: None,
             identity: None,
             list_lag: Duration::ZERO,
+            start_lag: Duration::ZERO,
         }
     }
 }
@@ -110,11 +116,9 @@ async fn connect_to_process(address: SocketAddr, config: &Config) -> Result<Arc<
             format!("address = {address}: give a loopback address, such as 127.0.0.1:{}", address.port());
         return Err(Error::config(message));
     }
-    let Config { address: here, mode, list_lag, ref discover, ref hook_secret, ref identity, .. } = *config;
-    let (discover, hook_secret, identity) = (discover.clone(), hook_secret.clone(), identity.clone());
-    let expressible =
-        Config { address: here, mode, discover, hook_secret, identity, list_lag, ..Config::default() };
-    if *config != expressible {
+    // What belongs to the engine must be as in a config that says nothing of it.
+    let Config { remember, seed, faults, .. } = Config::default();
+    if (config.remember, config.seed, config.faults) != (remember, seed, faults) {
         return Err(Error::config(
             "remember, seed and faults belong to the process at `address`: give them to `taskbridge adapter-helper sim`",
         ));

@@ -29,6 +29,7 @@ pub(super) struct Own {
     hook: Option<Hook>,
     identity: Option<String>,
     list_lag: Duration,
+    start_lag: Duration,
 }
 
 impl Own {
@@ -41,6 +42,7 @@ impl Own {
             hook: config.hook_secret.clone().map(Hook::new),
             identity: identity.map(|identity| format!("sim {identity}")),
             list_lag: config.list_lag,
+            start_lag: config.start_lag,
         }
     }
 }
@@ -139,6 +141,10 @@ impl Backend for SimBackend {
             Err(error) => error,
         };
         jobs.iter().map(|_| Err(Error::new(error.kind(), error.to_string()))).collect()
+    }
+
+    fn start_lag(&self) -> Duration {
+        self.own.start_lag
     }
 
     fn questions(&self) -> Option<&dyn Questions> {

@@ -14,7 +14,7 @@ use super::backend::Own;
 use super::request::{Reply, Request};
 use super::wire::{self, Control, Counts, Message, Told};
 use super::{Config, Fault, Operation, SimBackend};
-use crate::{DiscoveredTool, Error, JobKey, Result, Secret};
+use crate::{DiscoveredTool, Error, JobKey, Result};
 
 /// How many connections one client has at most.
 const CONNECTIONS: usize = 32;
@@ -49,10 +49,9 @@ impl SimClient {
         Arc::new(self.backend_for(Own::default()))
     }
 
-    /// The same, which takes what is posted by whoever shows this secret.
-    pub fn backend_with_hook(&self, secret: &str) -> Arc<SimBackend> {
-        let hook_secret = Some(Secret::from(secret));
-        Arc::new(self.backend_for(Own::of(&Config { hook_secret, ..Config::default() })))
+    /// A backend in front of this engine, as a config describes the backend itself.
+    pub fn backend_as(&self, config: &Config) -> Arc<SimBackend> {
+        Arc::new(self.backend_for(Own::of(config)))
     }
 
     /// The same, by what the config says of the backend itself.

@@ -17,7 +17,7 @@ use super::fault::{Faults, Trouble};
 use super::request::{Reply, Request};
 use super::state::State;
 use super::{Config, Fault, Mode, Operation, SimBackend};
-use crate::{DiscoveredTool, Error, JobHandle, JobKey, JobState, Result, Secret};
+use crate::{DiscoveredTool, Error, JobHandle, JobKey, JobState, Observation, Result};
 
 /// A simulated engine. Clones are handles to the same one.
 ///
@@ -44,22 +44,18 @@ impl SimEngine {
 
     /// An engine in this process as a config describes it; its `address` plays no part.
     pub fn from_config(config: &Config) -> Self {
-        let inner = Inner {
-            state: State::new(config.mode.unwrap_or_default(), config.remember),
-            faults: Faults::new(config.faults, config.seed),
-        };
+        let inner = Inner { state: State::new(config), faults: Faults::new(config.faults, config.seed) };
         Self(Arc::new(Shared { inner: Mutex::new(inner), changed: Notify::new() }))
     }
 
     /// A backend in front of this engine. Several may share it, as several servers share an engine.
     pub fn backend(&self) -> Arc<SimBackend> {
-        Arc::new(self.backend_for(Own::default()))
+        self.backend_as(&Config::default())
     }
 
-    /// The same, which takes what is posted by whoever shows this secret.
-    pub fn backend_with_hook(&self, secret: &str) -> Arc<SimBackend> {
-        let hook_secret = Some(Secret::from(secret));
-        Arc::new(self.backend_for(Own::of(&Config { hook_secret, ..Config::default() })))
+    /// A backend in front of this engine, as a config describes the backend itself.
+    pub fn backend_as(&self, config: &Config) -> Arc<SimBackend> {
+        Arc::new(self.backend_for(Own::of(config)))
     }
 
     /// The same, by what the config says of the backend itself.
@@ -229,6 +225,13 @@ impl Inner {
             }
             Some(Fault::Outage) => Some(Err(Error::unavailable("the simulated engine cannot be reached"))),
             Some(Fault::Gone) => Some(self.lose_job(request, now)),
+            Some(Fault::Unlisted) => Some(match request {
+                Request::Observe { handles } => {
+                    Ok(Reply::Seen(handles.iter().map(|_| Observation::new(JobState::Gone)).collect()))
+                }
+                Request::Find { .. } => Ok(Reply::Found(None)),
+                other => self.state.perform(now, other),
+            }),
             Some(Fault::Rejected) => Some(Err(Error::rejected("the simulated engine refuses this request"))),
             Some(Fault::Denied) => {
                 Some(Err(Error::denied("the simulated engine does not accept these credentials")))

@@ -27,6 +27,8 @@ pub enum Fault {
     Slow(Duration),
     /// The engine forgets the job: a start is acknowledged first, anything else finds nothing any more.
     Gone,
+    /// The engine does not list the job yet: a poll or a search is answered as for a job that it does not know.
+    Unlisted,
     /// The engine refuses.
     Rejected,
     /// The engine does not accept the credentials.

@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use humantime_serde::re::humantime::parse_duration;
 use tokio::net::TcpListener;
 
 use super::{Config, SimEngine, serve};
@@ -18,6 +19,7 @@ usage: taskbridge adapter-helper sim --listen ADDRESS [options]
   --journal FILE      append a line KEY HANDLE TEXT for every accepted start
   --remember N        how many ended jobs are remembered (default 100000)
   --seed N            decides which requests the faults befall (default 0)
+  --start-lag TIME    how long a new job is unknown to polls, searches and cancellations, such as 5s (default 0s)
   --faults JSON       probabilities, such as {\"lost_reply\": 0.1, \"slow_ms\": 20}
 ";
 
@@ -57,6 +59,7 @@ fn parse(arguments: &[OsString]) -> Result<Options, String> {
             "--journal" => journal = Some(PathBuf::from(value)),
             "--remember" => config.remember = text.parse().map_err(|e| bad(&e))?,
             "--seed" => config.seed = text.parse().map_err(|e| bad(&e))?,
+            "--start-lag" => config.start_lag = parse_duration(&text).map_err(|e| bad(&e))?,
             "--faults" => config.faults = serde_json::from_str(&text).map_err(|e| bad(&e))?,
             _ => return Err(format!("{option} is not an option")),
         }

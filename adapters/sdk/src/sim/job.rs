@@ -18,6 +18,8 @@ const QUESTION: &str = "q1";
 pub(super) struct Job {
     pub(super) key: JobKey,
     target: Target,
+    /// From when on polls and searches find it.
+    listed_at: Instant,
     phase: Phase,
     answers: Vec<Answer>,
 }
@@ -40,11 +42,16 @@ enum End {
 }
 
 impl Job {
-    /// A job that begins now. It may have ended already: see [`Job::advance`].
-    pub(super) fn new(key: JobKey, target: Target, now: Instant) -> Self {
+    /// A job that begins now, and is listed after a while. It may have ended already: see [`Job::advance`].
+    pub(super) fn new(key: JobKey, target: Target, now: Instant, start_lag: Duration) -> Self {
         let will_ask = target.question.is_some();
         let phase = Phase::Working { since: now, before: Duration::ZERO, will_ask };
-        Self { key, target, phase, answers: Vec::new() }
+        Self { key, target, listed_at: now + start_lag, phase, answers: Vec::new() }
+    }
+
+    /// True once polls and searches find it.
+    pub(super) fn is_listed(&self, now: Instant) -> bool {
+        now >= self.listed_at
     }
 
     /// True if a poll of it makes the adapter panic.
@@ -274,7 +281,7 @@ mod tests {
             lines: ["a", "b"].map(str::to_owned).to_vec(),
             ..Target::default()
         };
-        let mut job = Job::new(key, target, start);
+        let mut job = Job::new(key, target, start, Duration::ZERO);
         let all = LogRequest { max_bytes: 100, search: None };
         assert_eq!(job.log(&all, at(0)).text, "a\n");
         assert_eq!(job.log(&all, at(50)).text, "a\nb\n");

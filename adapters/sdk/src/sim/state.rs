@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fs::File;
 use std::io::Write as _;
+use std::time::Duration;
 
 use serde_json::json;
 use tokio::time::Instant;
@@ -11,12 +12,14 @@ use tokio::time::Instant;
 use super::hints::Hints;
 use super::job::Job;
 use super::request::{Reply, Request};
-use super::{Mode, Outcome, Target};
+use super::{Config, Mode, Outcome, Target};
 use crate::{DiscoveredTool, Error, JobHandle, JobKey, JobState, Observation, Result, Started, Taken};
 
 pub(super) struct State {
     pub(super) mode: Mode,
     remember: usize,
+    /// How long a new job is hidden from polls, searches and cancellations.
+    start_lag: Duration,
     /// Boxed, so that the table's spare room costs little.
     jobs: HashMap<u64, Box<Job>>,
     /// The jobs of each key, oldest first; a key that still has none is not here.
@@ -46,10 +49,11 @@ struct Arrival {
 }
 
 impl State {
-    pub(super) fn new(mode: Mode, remember: usize) -> Self {
+    pub(super) fn new(config: &Config) -> Self {
         Self {
-            mode,
-            remember,
+            mode: config.mode.unwrap_or_default(),
+            remember: config.remember,
+            start_lag: config.start_lag,
             jobs: HashMap::new(),
             by_key: HashMap::new(),
             ended: VecDeque::new(),
@@ -105,7 +109,9 @@ impl State {
                 Reply::Seen(handles.iter().map(|handle| self.observe(handle, now)).collect())
             }
             Request::Cancel { handle } => {
-                self.change(&handle, now, |job| job.cancel(now));
+                if self.get(&handle).is_some_and(|job| job.is_listed(now)) {
+                    self.change(&handle, now, |job| job.cancel(now));
+                }
                 Reply::Done
             }
             Request::Answer { handle, question, answer } => {
@@ -165,7 +171,7 @@ impl State {
         self.numbers += 1;
         self.total_starts += 1;
         self.by_key.entry(key.clone()).or_default().push(number);
-        let mut job = Box::new(Job::new(key, target, now));
+        let mut job = Box::new(Job::new(key, target, now, self.start_lag));
         if job.due().is_some_and(|due| due <= now) {
             job.advance(now);
         }
@@ -268,11 +274,13 @@ impl State {
     }
 
     fn observe(&self, handle: &JobHandle, now: Instant) -> Observation {
-        self.get(handle).map_or_else(|| Observation::new(JobState::Gone), |job| job.observe(now))
+        let listed = self.get(handle).filter(|job| job.is_listed(now));
+        listed.map_or_else(|| Observation::new(JobState::Gone), |job| job.observe(now))
     }
 
     fn find(&self, key: &JobKey, now: Instant) -> Option<Started> {
-        let known = |number: &&u64| self.jobs.get(number).is_some_and(|job| !job.is_forgotten());
+        let is_known = |job: &Job| !job.is_forgotten() && job.is_listed(now);
+        let known = |number: &&u64| self.jobs.get(number).is_some_and(|job| is_known(job));
         self.by_key.get(key)?.iter().find(known).map(|number| self.started(*number, now))
     }
 

@@ -145,6 +145,8 @@ pub enum Trouble {
     StartLimited,
     /// The next look cannot reach the engine, or the engine cannot serve it.
     LookUnavailable,
+    /// At the next look the engine does not know the job, because its reads lag behind its starts.
+    JobUnlisted,
     /// The next discovery cannot reach the engine, or the engine cannot serve it.
     DiscoveryUnavailable,
     /// The next check-up cannot reach the engine, or the engine cannot serve it.
@@ -153,11 +155,12 @@ pub enum Trouble {
 
 impl Trouble {
     /// Every one of them, for a fixture that can make them all.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::StartReplyLost,
         Self::StartUnavailable,
         Self::StartLimited,
         Self::LookUnavailable,
+        Self::JobUnlisted,
         Self::DiscoveryUnavailable,
         Self::CheckupUnavailable,
     ];

@@ -1,8 +1,9 @@
 //! The bullets on [`crate::Backend::observe`], [`crate::Backend::group`] and [`crate::Backend::observe_all`].
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use super::{Fixture, Saying, Trouble, ended, made, output, start, until_ended, wait};
+use super::{Fixture, Saying, Trouble, cancel_and_wait, ended, made, output, start, until_ended, wait};
 use crate::{Content, ErrorKind, JobState, Note, Subject};
 
 /// A job that succeeded hands back its output.
@@ -67,6 +68,22 @@ pub async fn unknown_job_is_gone<F: Fixture>(fixture: &F) {
     let backend = fixture.backend();
     let seen = backend.observe(&fixture.unknown()).await.expect("a job that is gone is no error");
     assert_eq!(seen.state, JobState::Gone);
+}
+
+/// A job that the engine does not list yet is not gone, whichever process polls it.
+pub async fn new_job_is_never_gone<F: Fixture>(fixture: &F) {
+    if !F::CLAIMS.troubles.contains(&Trouble::JobUnlisted) {
+        return;
+    }
+    let (backend, job) = (fixture.backend(), fixture.runs_long());
+    let handle = start(fixture, &*backend, &job).await.handle;
+    fixture.make(Trouble::JobUnlisted).await;
+    let subject = Subject { handle: handle.clone(), watched: true, age: Duration::ZERO };
+    match subject.confirm(backend.start_lag(), backend.observe(&handle).await) {
+        Ok(seen) => assert!(!seen.state.has_ended(), "the new job was seen as {:?}", seen.state),
+        Err(e) => assert_eq!(e.kind(), ErrorKind::Unavailable, "{e}"),
+    }
+    cancel_and_wait(fixture, &*backend, &handle).await;
 }
 
 /// A fault of the network or the engine is an error, never a state of the job.

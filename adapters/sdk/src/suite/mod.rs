@@ -68,6 +68,7 @@ macro_rules! behaviour_suite {
             failure_says_why_in_one_line
             ended_job_is_seen_the_same_every_time
             unknown_job_is_gone
+            new_job_is_never_gone
             notes_keep_their_numbers_to_the_end
             fault_of_a_look_is_an_error
             looks_at_many_answer_in_order
@@ -260,6 +261,6 @@ mod tests {
                 count += 1;
             }
         }
-        assert_eq!(count, 48);
+        assert_eq!(count, 49);
     }
 }

@@ -79,7 +79,15 @@ impl Fixture for Lab {
         hooks: false,
         refuses: true,
         counts_starts: true,
-        troubles: &Trouble::ALL,
+        // Slurm lists a job from its start on.
+        troubles: &[
+            Trouble::StartReplyLost,
+            Trouble::StartUnavailable,
+            Trouble::StartLimited,
+            Trouble::LookUnavailable,
+            Trouble::DiscoveryUnavailable,
+            Trouble::CheckupUnavailable,
+        ],
     };
 
     fn backend(&self) -> Arc<dyn Backend> {
@@ -162,6 +170,7 @@ impl Fixture for Lab {
                 Trouble::DiscoveryUnavailable | Trouble::CheckupUnavailable => {
                     ("/partitions", proxy::Fault::Answered(500, AWAY_REST))
                 }
+                Trouble::JobUnlisted => unreachable!("it is not claimed"),
             };
             return proxy.make(request, fault);
         }
@@ -171,6 +180,7 @@ impl Fixture for Lab {
             Trouble::StartLimited => ("sbatch", Fault::Refused(BUSY)),
             Trouble::LookUnavailable => ("squeue", Fault::Refused(AWAY)),
             Trouble::DiscoveryUnavailable | Trouble::CheckupUnavailable => ("scontrol", Fault::Refused(AWAY)),
+            Trouble::JobUnlisted => unreachable!("it is not claimed"),
         };
         self.world.commands.fault(command, fault);
     }

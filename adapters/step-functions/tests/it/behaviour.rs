@@ -159,6 +159,10 @@ impl Fixture for Account {
             Trouble::DiscoveryUnavailable | Trouble::CheckupUnavailable => {
                 ("ListStateMachines", Fault::Answered(503, "ServiceUnavailable", "busy"))
             }
+            Trouble::JobUnlisted => (
+                "DescribeExecution",
+                Fault::Answered(400, "ExecutionDoesNotExist", "Execution Does Not Exist"),
+            ),
             Trouble::LookUnavailable => {
                 ("DescribeExecution", Fault::Answered(503, "ServiceUnavailable", "busy"))
             }

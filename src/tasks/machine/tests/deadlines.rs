@@ -14,7 +14,7 @@ fn open_at(accepted: Timestamp, on_expiry: OnExpiry) -> Task {
 }
 
 fn failure(kind: ErrorKind) -> Failure {
-    Failure { kind, message: "connection refused".to_owned() }
+    Failure { kind, message: "connection refused".to_owned(), is_final: false }
 }
 
 /// A result that is found after `max_runtime`, because nobody polled meanwhile, is delivered.

@@ -15,7 +15,8 @@ fn whatever_is_left_alone_comes_to_an_end() {
                 Action::Start { may_exist: false } => Event::Intended,
                 Action::Start { may_exist: true } => {
                     let Job::Starting { attempts, .. } = task.job else { unreachable!() };
-                    let failure = Failure { kind: ErrorKind::Unavailable, message: "down".to_owned() };
+                    let failure =
+                        Failure { kind: ErrorKind::Unavailable, message: "down".to_owned(), is_final: false };
                     Event::StartFailed { attempt: attempts, may_exist: true, failure }
                 }
                 Action::Expire => Event::DeadlinePassed,
@@ -37,7 +38,7 @@ fn a_cancelled_start_that_turns_up_later_is_cancelled_in_the_engine() {
     let event = Event::Started { handle: JobHandle::new("h"), group: GroupKey::new(""), first: None };
     let task = next(&task, event, START).task;
     assert_eq!(todo(&task, START), Action::Cancel);
-    let task = next(&task, Event::CancelTaken, START).task;
+    let task = next(&task, Event::CancelTaken { start_lag: Duration::ZERO }, START).task;
     assert_eq!(todo(&task, START), Action::Rest);
     assert!(task.due_at.is_some(), "it stays due until the job is known to have ended");
     let ended = Observation::new(JobState::Succeeded(Output::text("too late")));
@@ -46,9 +47,39 @@ fn a_cancelled_start_that_turns_up_later_is_cancelled_in_the_engine() {
     assert_eq!((step.task.due_at, step.output), (None, None));
 }
 
+/// What no later look can settle is reported at once.
+#[test]
+fn final_uncertainty_ends_task() {
+    let started = next(&row(false, OnExpiry::Cancel), Event::Intended, START).task;
+    for (may_exist, is_final) in [(false, true), (true, true), (false, false)] {
+        let message = "see https://github.com/o/r/actions".to_owned();
+        let failure = Failure { kind: ErrorKind::Uncertain, message, is_final };
+        let task = next(&started, Event::StartFailed { attempt: 1, may_exist, failure }, START).task;
+        assert_eq!(task.outcome(), is_final.then_some(Outcome::Broken));
+        assert!(!is_final || task.message.unwrap().ends_with("https://github.com/o/r/actions"));
+    }
+}
+
+/// An engine that does not list a job yet takes its cancellation for one of a job that has ended.
+#[test]
+fn cancel_of_new_job_is_repeated() {
+    let task = next(&row(false, OnExpiry::Cancel), Event::Intended, START).task;
+    let event = Event::Started { handle: JobHandle::new("h"), group: GroupKey::new(""), first: None };
+    let task = next(&task, event, START).task;
+    let task = next(&task, Event::CancelRequested { mode: Cancel::Settle, on_behalf_of: None }, START).task;
+    let taken_after = |age: Duration| {
+        let taken = Event::CancelTaken { start_lag: Duration::from_secs(60) };
+        let task = next(&task, taken, START + age).task;
+        task.due_at.expect("it stays due").since(START + age)
+    };
+    assert_eq!(taken_after(Duration::from_secs(59)), Duration::from_secs(10));
+    assert_eq!(taken_after(Duration::from_secs(60)), ASK_AGAIN);
+}
+
 #[test]
 fn an_outage_before_the_start_is_told_and_ends_after_start_within() {
-    let failure = Failure { kind: ErrorKind::Unavailable, message: "connection refused".to_owned() };
+    let failure =
+        Failure { kind: ErrorKind::Unavailable, message: "connection refused".to_owned(), is_final: false };
     let mut task = row(false, OnExpiry::Cancel);
     let mut now = START;
     while !task.has_ended() {
@@ -202,7 +233,7 @@ fn an_answer_is_offered_again_soon_however_often_the_engine_could_not_take_it() 
         next(&task, Event::Answered { key: key(), answer: Answer::Decline, by: somebody().into() }, START)
             .task;
     let (mut now, failure) =
-        (START, Failure { kind: ErrorKind::Unavailable, message: "no token".to_owned() });
+        (START, Failure { kind: ErrorKind::Unavailable, message: "no token".to_owned(), is_final: false });
     for _ in 0..20 {
         task = next(&task, Event::AnswerFailed { key: key(), failure: failure.clone() }, now).task;
         assert_eq!(todo(&task, now), Action::Rest);
@@ -276,7 +307,7 @@ fn who_watches_is_known_for_a_while_and_changes_nothing_that_a_client_sees() {
 #[test]
 fn a_retry_is_due_at_once_and_attempts_are_counted_on() {
     let now = START + Duration::from_secs(1);
-    let failure = || Failure { kind: ErrorKind::Unavailable, message: "away".to_owned() };
+    let failure = || Failure { kind: ErrorKind::Unavailable, message: "away".to_owned(), is_final: false };
     let task = next(&row(false, OnExpiry::Cancel), Event::Intended, now).task;
     let task = next(&task, Event::StartFailed { attempt: 1, may_exist: false, failure: failure() }, now).task;
     assert_eq!(todo(&task, now), Action::Rest);
@@ -330,12 +361,12 @@ fn whoever_answers_or_cancels_is_whom_the_engine_hears_it_from() {
     };
     let by = |task: &Task| task.cancel.clone().expect("it is to be stopped").on_behalf_of;
     let task = cancelled(&asked(), whom("ann"));
-    let failure = Failure { kind: ErrorKind::Denied, message: "no token".to_owned() };
+    let failure = Failure { kind: ErrorKind::Denied, message: "no token".to_owned(), is_final: false };
     let task = next(&task, Event::CancelFailed(failure), START).task;
     assert_eq!(by(&task), whom("ann"));
     let task = cancelled(&task, None);
     assert_eq!(by(&task), None, "whoever asked for it can, where she could not");
-    let task = next(&task, Event::CancelTaken, START).task;
+    let task = next(&task, Event::CancelTaken { start_lag: Duration::ZERO }, START).task;
     assert_eq!(by(&cancelled(&task, whom("bob"))), None);
 }
 

@@ -60,7 +60,7 @@ fn crashed_look_keeps_owed_cancel() {
     let crashed = |task: &Task| next(task, Event::LookCrashed { times: 5 }, START).task;
     let owing = crashed(&stopping());
     assert_eq!((owing.outcome(), todo(&owing, START)), (Some(Outcome::Cancelled), Action::Cancel));
-    let taken = next(&owing, Event::CancelTaken, START).task;
+    let taken = next(&owing, Event::CancelTaken { start_lag: Duration::ZERO }, START).task;
     assert!(matches!(crashed(&taken).job, Job::Closed { .. }), "{taken:?}");
 }
 
@@ -101,7 +101,7 @@ fn late_facts_leave_abandoned_job_closed() {
             started(),
             poll(Observation::new(JobState::Running)),
             poll(ended),
-            Event::CancelTaken,
+            Event::CancelTaken { start_lag: Duration::ZERO },
             Event::AnswerTaken { key: "q1".to_owned() },
             Event::RetryNow,
         ] {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use taskbridge_sdk::{Answer, Backend, Error, JobSpec, Result, Started, Taken};
+use taskbridge_sdk::{Answer, Backend, Error, JobSpec, Result, Started, Subject, Taken};
 
 use crate::tasks::machine::{Event, Failure};
 use crate::tasks::reconciler::Core;
@@ -61,11 +61,12 @@ impl Core {
     }
 
     pub(super) async fn look(&self, task: &Task) -> Event {
-        let Some(handle) = task.handle() else { return Event::Nothing };
+        let Job::Open { handle, started_at, .. } = &task.job else { return Event::Nothing };
         let (began, list_lag) = (self.ledger.now(), self.engines.list_lag(&task.backend));
+        let subject = Subject { handle: handle.clone(), watched: true, age: began.since(*started_at) };
         let seen =
             self.call(task, Error::unavailable, |backend| async move { backend.observe(handle).await });
-        match seen.await {
+        match subject.confirm(self.engines.start_lag(&task.backend), seen.await) {
             Ok(seen) => Event::Observed { seen: self.judged(&task.tool, seen).await, began, list_lag },
             Err(error) => Event::LookFailed(Failure::from(&error)),
         }
@@ -78,7 +79,7 @@ impl Core {
         let asked = self
             .call(task, Error::unavailable, |backend| async move { backend.cancel_for(handle, whom).await });
         match asked.await {
-            Ok(()) => Event::CancelTaken,
+            Ok(()) => Event::CancelTaken { start_lag: self.engines.start_lag(&task.backend) },
             Err(error) => {
                 self.tell_operator(task, &error, "a job could not be cancelled");
                 Event::CancelFailed(Failure::from(&error))
