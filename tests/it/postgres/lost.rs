@@ -4,9 +4,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
+use taskbridge::clock::Clock as _;
 use taskbridge::store::postgres::{Place, PostgresStore, StoreClock};
 use taskbridge::store::suite::Bench;
-use taskbridge::tasks::store::{Change, Inserted, Lease, NewTask, Once, SlotLimit, Updated};
+use taskbridge::tasks::store::{Change, Inserted, NewTask, Once, SlotLimit, Updated};
 use taskbridge::tasks::task::{Job, Task};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};

@@ -1,6 +1,6 @@
 //! A repository that gets another name while tasks run: they go on, and new ones begin under the new name.
 
-use serde_json::{Value, json};
+use serde_json::json;
 use taskbridge_sdk::{JobHandle, JobSpec, JobState, Subject, Verdict};
 
 use crate::world::{World, ended, output, run, start, text, workflow};
@@ -62,6 +62,6 @@ async fn renamed_run_can_be_rerun() {
     let again: JobHandle = backend.start(&job).await.unwrap().handle;
     assert!(again.as_str().starts_with(&renamed) && again.as_str().ends_with("/2"), "{again}");
     assert!(matches!(ended(&*backend, &again).await.state, JobState::Failed(_)));
-    let listed = world.control("listed", Value::from(json!({})));
+    let listed = world.control("listed", json!({}));
     assert_eq!(listed.as_array().unwrap().len(), 1, "{listed}");
 }
