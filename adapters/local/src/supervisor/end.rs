@@ -23,12 +23,14 @@ pub(super) fn observation(dir: &JobDir, order: &Order, ending: &Ending) -> Obser
     let said = events::read(&dir.told("events"));
     let (structured, content) =
         (declared::structured(&dir.told("output")), declared::content(&dir.told("content")));
+    let found = artifacts::list(&dir.told("artifacts"));
     let wrong = structured.as_ref().err().or(content.as_ref().err()).cloned();
     let mut output = Output {
         content: content.ok().flatten().unwrap_or_else(|| printed(dir, order)),
         structured: structured.ok().flatten(),
-        artifacts: artifacts::list(&dir.told("artifacts")),
+        artifacts: found.listed,
     };
+    output.content.extend(found.left_out.map(Content::text));
     let errors = log_text(dir, order, Stream::Err);
     // A carriage return begins a line, too: that is how programs draw their progress.
     let last_line = errors.split(['\n', '\r']).rfind(|line| !line.trim().is_empty()).map(one_line);
