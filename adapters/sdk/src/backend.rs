@@ -23,7 +23,8 @@ pub trait Backend: Send + Sync {
     /// - Called again with the same key and `may_exist`, it returns the same job; a second one never starts, also
     ///   when the two calls run at the same time.
     /// - Where the engine cannot promise that (no key, no fence), a call with `may_exist` only looks for the job,
-    ///   and answers [`crate::ErrorKind::Uncertain`] when it does not find it.
+    ///   and answers [`crate::ErrorKind::Uncertain`] when it does not find it; [`crate::Error::unresolvable`] where the engine
+    ///   keeps nothing to find it by, so that nobody waits for a search.
     /// - A first request whose reply was lost is `Uncertain`; one with `may_exist` is `Unavailable`, since whether the
     ///   job exists is as unknown as before. Otherwise `Unavailable` and `Limited` mean that nothing started.
     /// - What the engine refuses is `Rejected`, with the engine's words.

@@ -38,13 +38,14 @@ pub enum ErrorKind {
 pub struct Error {
     kind: ErrorKind,
     message: String,
+    unresolvable: bool,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
 impl Error {
     /// An error of a kind, with a message for people.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), source: None }
+        Self { kind, message: message.into(), unresolvable: false, source: None }
     }
 
     /// The engine understood and refused.
@@ -77,6 +78,12 @@ impl Error {
         Self::new(ErrorKind::Uncertain, message)
     }
 
+    /// Nobody knows whether the request took effect, and no search can find out: the engine keeps nothing to find it by. The
+    /// task of such a start ends at once, without the search for its job.
+    pub fn unresolvable(message: impl Into<String>) -> Self {
+        Self { unresolvable: true, ..Self::new(ErrorKind::Uncertain, message) }
+    }
+
     /// The same error with its cause attached, for the operator's log.
     #[must_use]
     pub fn caused_by(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
@@ -87,6 +94,11 @@ impl Error {
     /// What the caller must do about it.
     pub fn kind(&self) -> ErrorKind {
         self.kind
+    }
+
+    /// True if it is `Uncertain`, and no search can resolve that.
+    pub fn is_unresolvable(&self) -> bool {
+        self.unresolvable
     }
 }
 
