@@ -1,39 +1,134 @@
 //! The files that a job leaves in `$TASKBRIDGE_ARTIFACTS`: what they are called, and their bytes. No name and no
 //! symbolic link leads out of that folder.
 
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 
-use taskbridge_sdk::{Artifact, ArtifactData, Error, Result, media_type, open_below};
+use taskbridge_sdk::{Artifact, ArtifactData, Error, Result, media_type, one_line, open_below};
 
 /// No more files than this are listed.
 const MOST: usize = 1000;
 
-/// Folders within folders further down than this are not looked into.
+/// Folders within folders further down than this are not searched.
 const DEEPEST: usize = 16;
 
-/// All regular files below a folder, by name. What cannot be read or named in UTF-8 is left out.
-pub(crate) fn list(root: &Path) -> Vec<Artifact> {
-    let mut found = Vec::new();
-    collect(root, "", 0, &mut found);
-    found.sort_by(|a, b| a.name.cmp(&b.name));
-    found
+/// The most kinds of files that are counted one by one.
+const MOST_KINDS: usize = 20;
+
+/// The longest file name extension that is a kind of its own, in bytes.
+const LONGEST_KIND: usize = 12;
+
+/// The regular files below a folder.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    /// At most 1,000, the largest, by name.
+    pub(crate) listed: Vec<Artifact>,
+    /// What is not listed, in words.
+    pub(crate) left_out: Option<String>,
 }
 
-fn collect(folder: &Path, prefix: &str, depth: usize, found: &mut Vec<Artifact>) {
-    let Ok(entries) = fs::read_dir(folder) else { return };
-    for entry in entries.flatten() {
-        // Neither of these follows a link: a linked file is not the job's, a linked folder may lead in circles.
-        let (Ok(kind), Ok(metadata)) = (entry.file_type(), entry.metadata()) else { continue };
-        let Ok(name) = entry.file_name().into_string() else { continue };
-        let name = format!("{prefix}{name}");
-        if kind.is_dir() && depth < DEEPEST {
-            collect(&entry.path(), &format!("{name}/"), depth + 1, found);
-        } else if kind.is_file() && found.len() < MOST {
+/// Collects files while the folders are walked.
+#[derive(Default)]
+struct Collector {
+    /// The largest so far, the smallest of them first. Of equal sizes, the first names are kept.
+    largest: BinaryHeap<Reverse<(u64, Reverse<String>)>>,
+    /// Files that are not kept, by kind.
+    kinds: BTreeMap<String, usize>,
+    left_out: usize,
+    /// The size of the largest file that is not kept, in bytes.
+    largest_left_out: u64,
+    /// Files and folders whose names are not UTF-8.
+    unnamed: usize,
+    /// Folders that are too deep.
+    deep: usize,
+}
+
+/// All regular files below a folder, the largest 1,000 by name, and in words what is left out. What cannot be read is missing.
+pub(crate) fn list(root: &Path) -> Found {
+    let mut collector = Collector::default();
+    collector.walk(root, "", 0);
+    let left_out = collector.in_words();
+    let mut listed: Vec<Artifact> = collector
+        .largest
+        .into_iter()
+        .map(|Reverse((size, Reverse(name)))| {
             let mime_type = media_type(&name).map(str::to_owned);
-            found.push(Artifact { name, mime_type, size: Some(metadata.len()) });
+            Artifact { name, mime_type, size: Some(size) }
+        })
+        .collect();
+    listed.sort_by(|a, b| a.name.cmp(&b.name));
+    Found { listed, left_out }
+}
+
+impl Collector {
+    fn walk(&mut self, folder: &Path, prefix: &str, depth: usize) {
+        let Ok(entries) = fs::read_dir(folder) else { return };
+        for entry in entries.flatten() {
+            // Neither of these follows a link: a linked file is not the job's, a linked folder may lead in circles.
+            let (Ok(kind), Ok(metadata)) = (entry.file_type(), entry.metadata()) else { continue };
+            if !kind.is_dir() && !kind.is_file() {
+                continue;
+            }
+            let Ok(name) = entry.file_name().into_string() else {
+                self.unnamed += 1;
+                continue;
+            };
+            let name = format!("{prefix}{name}");
+            match kind.is_dir() {
+                true if depth < DEEPEST => self.walk(&entry.path(), &format!("{name}/"), depth + 1),
+                true => self.deep += 1,
+                false => self.keep(name, metadata.len()),
+            }
         }
+    }
+
+    fn keep(&mut self, name: String, size: u64) {
+        self.largest.push(Reverse((size, Reverse(name))));
+        if self.largest.len() <= MOST {
+            return;
+        }
+        if let Some(Reverse((size, Reverse(name)))) = self.largest.pop() {
+            self.left_out += 1;
+            self.largest_left_out = self.largest_left_out.max(size);
+            let kind = kind(&name);
+            let known = self.kinds.contains_key(&kind) || self.kinds.len() < MOST_KINDS;
+            *self.kinds.entry(if known { kind } else { "of other kinds".to_owned() }).or_default() += 1;
+        }
+    }
+
+    fn in_words(&self) -> Option<String> {
+        let mut words = Vec::new();
+        if self.left_out > 0 {
+            let mut kinds: Vec<(&String, &usize)> = self.kinds.iter().collect();
+            kinds.sort_by_key(|(_, count)| Reverse(**count));
+            let kinds: Vec<String> = kinds.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+            words.push(format!(
+                "{} of {} files are no artifacts: only the {MOST} largest are. Left out: {}; none has more than {} bytes.",
+                self.left_out,
+                self.left_out + self.largest.len(),
+                kinds.join(", "),
+                self.largest_left_out
+            ));
+        }
+        if self.unnamed > 0 {
+            words.push(format!("Names that are not UTF-8 are left out: {}.", self.unnamed));
+        }
+        if self.deep > 0 {
+            words.push(format!("Folders more than {DEEPEST} levels deep are not searched: {}.", self.deep));
+        }
+        (!words.is_empty()).then(|| words.join("\n"))
+    }
+}
+
+/// What kind of file it is, by the extension of its name: `.csv`.
+fn kind(name: &str) -> String {
+    let extension = Path::new(name).extension().and_then(OsStr::to_str);
+    match extension.filter(|extension| extension.len() <= LONGEST_KIND) {
+        Some(extension) => one_line(&format!(".{extension}")),
+        None => "without an extension".to_owned(),
     }
 }
 
@@ -66,7 +161,7 @@ mod tests {
         symlink(dir.path(), root.join("up")).unwrap();
         rustix::fs::mkfifoat(rustix::fs::CWD, root.join("fifo"), 0o600.into()).unwrap();
 
-        let names: Vec<String> = list(&root).into_iter().map(|a| a.name).collect();
+        let names: Vec<String> = list(&root).listed.into_iter().map(|a| a.name).collect();
         assert_eq!(names, ["a/b/x.txt"]);
         let inside = read(&root, "a/b/x.txt", 6).unwrap().unwrap();
         assert_eq!(
@@ -78,5 +173,44 @@ mod tests {
         for name in ["link", "up/secret", "../secret", "fifo", "", "no"] {
             assert_eq!(read(&root, name, 99).unwrap(), None, "{name}");
         }
+    }
+    /// The limit is on what is listed: no file vanishes without a word.
+    #[test]
+    fn list_names_what_is_left_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("artifacts");
+        fs::create_dir_all(root.join("parts")).unwrap();
+        for number in 0..MOST + 4 {
+            fs::write(root.join(format!("parts/{number:04}.csv")), "x").unwrap();
+        }
+        fs::write(root.join("notes"), "").unwrap();
+        fs::write(root.join("parts/model.bin"), "large").unwrap();
+        let found = list(&root);
+        assert_eq!(found.listed.len(), MOST);
+        let model = found.listed.iter().find(|artifact| artifact.name == "parts/model.bin").unwrap();
+        assert_eq!(model.size, Some(5), "the largest is listed");
+        assert_eq!(found.listed[0].name, "parts/0000.csv");
+        assert_eq!(
+            found.left_out.as_deref(),
+            Some(
+                "6 of 1006 files are no artifacts: only the 1000 largest are. Left out: 5 .csv, 1 without an extension; none \
+                 has more than 1 bytes."
+            )
+        );
+        fs::remove_dir_all(root.join("parts")).unwrap();
+        assert_eq!(list(&root).left_out, None);
+    }
+
+    #[test]
+    fn unlistable_names_and_folders_are_counted() {
+        use std::os::unix::ffi::OsStrExt as _;
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join(OsStr::from_bytes(b"\xff.txt")), "x").unwrap();
+        fs::create_dir_all(dir.path().join(vec!["d"; DEEPEST + 1].join("/"))).unwrap();
+        let words = list(dir.path()).left_out.unwrap();
+        assert_eq!(
+            words,
+            "Names that are not UTF-8 are left out: 1.\nFolders more than 16 levels deep are not searched: 1."
+        );
     }
 }

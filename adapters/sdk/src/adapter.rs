@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
-use crate::{Backend, Result};
+use crate::{Backend, PolicyDocument, Result, ToolTarget};
 
 /// A kind of engine. Both associated types should refuse unknown fields.
 #[async_trait]
@@ -38,6 +38,11 @@ pub trait Adapter: Send + Sync + 'static {
 
     /// Checks, offline, what the shapes cannot say. `parameters` are the tool's top-level parameter names.
     fn check(config: &Self::Config, target: &Self::Target, parameters: &[&str]) -> Vec<Problem>;
+
+    /// The policies that jobs of these tools need, written offline, where the engine has such policies. The default has none.
+    fn policies(_config: &Self::Config, _tools: &[ToolTarget]) -> Vec<PolicyDocument> {
+        Vec::new()
+    }
 
     /// Connects. Wrong credentials and settings are found here (`Denied`, `Config`), where that needs no job.
     async fn connect(config: Self::Config, context: &Connect) -> Result<Arc<dyn Backend>>;

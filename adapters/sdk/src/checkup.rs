@@ -32,6 +32,15 @@ pub struct ToolTarget {
     pub target: Value,
 }
 
+/// A policy that an administrator has to grant, in the engine's own form.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PolicyDocument {
+    /// Who needs it, such as "the server's credentials".
+    pub whose: String,
+    /// The policy, to be pasted.
+    pub document: Value,
+}
+
 /// One thing that was looked at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {

@@ -48,7 +48,7 @@ pub use below::open_below;
 pub use bounded::{BoundedFile, open_regular};
 pub use budget::Budget;
 pub use cause::{find_cause, innermost};
-pub use checkup::{Checkup, Finding, ToolTarget, Verdict};
+pub use checkup::{Checkup, Finding, PolicyDocument, ToolTarget, Verdict};
 pub use command_line::CommandArgument;
 pub use depth::{DEEPEST_VALUE, count_values, from_json, limit_depth};
 pub use discovery::{DiscoveredTool, Discovery, tool_name};

@@ -11,7 +11,7 @@ use schemars::{Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::{Adapter, Backend, Connect, Error, Helper, Problem, Result};
+use crate::{Adapter, Backend, Connect, Error, Helper, PolicyDocument, Problem, Result, ToolTarget};
 
 type Connecting = Pin<Box<dyn Future<Output = Result<Arc<dyn Backend>>> + Send>>;
 
@@ -30,6 +30,8 @@ pub struct Registration {
     pub check_target_shape: fn(&Value) -> Result<(), Problem>,
     /// Checks a target against a config that was found right, offline.
     pub check_target: fn(&Value, &Value, &[&str]) -> Vec<Problem>,
+    /// The policies that jobs of these tools need, by a config that was found right, offline.
+    pub policies: fn(&Value, &[ToolTarget]) -> Vec<PolicyDocument>,
     /// Connects.
     pub connect: fn(Value, Connect) -> Connecting,
     /// The adapter's `SECRETS`.
@@ -65,6 +67,13 @@ impl Registration {
                     }
                 })
                 .unwrap_or_else(|problem| vec![problem])
+            },
+            policies: |config, tools| {
+                unless_it_crashes(|| match parse::<A::Config>(config) {
+                    Ok(config) => A::policies(&config, tools),
+                    Err(_) => Vec::new(),
+                })
+                .unwrap_or_default()
             },
             connect: |config, context| {
                 Box::pin(async move {

@@ -21,6 +21,7 @@ use crate::driver::process::UMASK_OF_OTHERS;
 use crate::driver::rest::Rest;
 use crate::driver::{Cluster, Driver, JobId};
 use crate::environment::VariableName;
+use crate::feasible::{self, Tests};
 use crate::folder::Folder;
 use crate::handle::Place;
 use crate::held::Booted;
@@ -71,6 +72,9 @@ pub(crate) struct Slurm {
     pub(crate) known: Known,
     pub(crate) booted: tokio::sync::Mutex<Option<Booted>>,
     plans: Mutex<HashMap<String, Arc<Plan>>>,
+    pub(crate) tests: Tests,
+    /// How long a start waits for a test of what it asks for.
+    pub(crate) test_within: Duration,
 }
 
 impl Slurm {
@@ -119,6 +123,8 @@ impl Slurm {
             known: Known::default(),
             booted: tokio::sync::Mutex::default(),
             plans: Mutex::default(),
+            tests: Tests::default(),
+            test_within: limit.min(feasible::WITHIN),
         };
         match backend.folder_is_made().await {
             // What may pass does not keep the server from starting.
@@ -163,6 +169,8 @@ impl Slurm {
             known: Known::default(),
             booted: tokio::sync::Mutex::default(),
             plans: Mutex::default(),
+            tests: Tests::default(),
+            test_within: feasible::WITHIN,
         }
     }
 

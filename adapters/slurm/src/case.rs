@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::driver::Row;
 use crate::end::Run;
 use crate::fate::Facts;
-use crate::folder::{ANSWER, CANCELLED, Folder, GO, OBSERVED, RELEASED};
+use crate::folder::{ANSWER, CANCELLED, Folder, GO, OBSERVED, RELEASED, Stream};
 use crate::handle::Place;
 use crate::log;
 use crate::plan::Plan;
@@ -26,6 +26,12 @@ const READ_AT_ONCE: usize = 1000;
 /// From when Slurm shows a job as running until its script has begun for all that we can see: what an administrator has run before it
 /// takes its time, and clocks differ. What takes longer is worth a word.
 const BEGINS_WITHIN: Duration = Duration::from_secs(5 * 60);
+
+/// What slurmstepd writes into the log of a job that it ends in favour of another.
+const PREEMPTION: &str = "DUE TO PREEMPTION";
+
+/// The end of a log in which that is looked for, in bytes.
+const PREEMPTION_WITHIN: usize = 64 * 1024;
 
 /// A job that is looked at.
 pub(crate) struct Case {
@@ -45,6 +51,8 @@ pub(crate) struct Case {
     pub(crate) scripts_ended: bool,
     /// How many of its scripts have not begun, though Slurm has shown them as running for a while.
     pub(crate) not_begun: usize,
+    /// Whether its log says that Slurm preempted it, where it was put back into the queue and that was read.
+    pub(crate) preempted: Option<bool>,
     /// Why nothing can be said of it: what its folder holds cannot be read.
     pub(crate) wrong: Option<Error>,
 }
@@ -75,6 +83,7 @@ impl Case {
             runs: None,
             scripts_ended: false,
             not_begun: 0,
+            preempted: None,
             wrong: None,
         }
     }
@@ -93,6 +102,12 @@ impl Case {
         // A shared file system is not asked for what nobody wants to know.
         if self.watched && self.is_running() {
             self.printed = log::printed(&self.folder);
+        }
+        if self.watched && self.preempted.is_none() && self.restarts() > 0 {
+            // What cannot be read says nothing of it.
+            let log = self.folder.log(Stream::Err, None);
+            self.preempted =
+                log::tail(&log, PREEMPTION_WITHIN).ok().map(|tail| tail.text.contains(PREEMPTION));
         }
         if let Err(error) = self.read_while_alive(until) {
             self.wrong = Some(error);
@@ -193,6 +208,13 @@ impl Case {
 
     pub(crate) fn is_alive(&self) -> bool {
         self.rows.iter().any(|row| !row.state.has_ended())
+    }
+
+    /// How often a job of ours that is no array was put back into the queue.
+    pub(crate) fn restarts(&self) -> u32 {
+        let is_single = |plan: &&Arc<Plan>| plan.array.is_none() && plan.attached.is_none();
+        let rows = self.plan.as_ref().filter(is_single).map_or(&[][..], |_| &self.rows[..]);
+        rows.iter().map(|row| row.restarts).max().unwrap_or(0)
     }
 
     pub(crate) fn is_running(&self) -> bool {

@@ -10,8 +10,8 @@ use taskbridge_sdk::{Checkup, Error, Finding, ToolTarget, async_trait};
 use crate::amount;
 use crate::backend::Slurm;
 use crate::config::{Resources, Setting, Target};
-use crate::driver::Options;
 use crate::driver::site::{Partition, Rights};
+use crate::driver::{Options, Submission};
 use crate::order::read_script;
 use crate::{directives, disk};
 
@@ -187,10 +187,43 @@ impl Slurm {
             Some((user.map_or_else(|| says.clone(), |user| format!("as the user {user}: {says}")), fix))
         };
         let wrong = asked(&target.resources, &options, partitions).err();
-        match wrong.or_else(|| whose.iter().find_map(of_user)).map_or(Ok(()), Err) {
-            Ok(()) => Finding::ok(what, format!("it submits {shown}")),
-            Err((says, fix)) => Finding::fault(what, says, fix),
+        let wrong = match wrong.or_else(|| whose.iter().find_map(of_user)) {
+            None => self.never_fits(&target, options).await,
+            wrong => wrong,
+        };
+        match wrong {
+            None => Finding::ok(what, format!("it submits {shown}")),
+            Some((says, fix)) => Finding::fault(what, says, fix),
         }
+    }
+
+    /// Whether no node could ever run what a tool always asks for. What a call decides is left out.
+    async fn never_fits(&self, target: &Target, mut options: Options) -> Option<Wrong> {
+        for (name, value) in &target.options {
+            directives::put(&mut options, name, Some(value.clone()).filter(|value| !value.is_empty()));
+        }
+        for (_, name, _, setting) in target.resources.each() {
+            if let Some(setting) = setting {
+                options.remove(name);
+                if let Some(value) = fixed(Some(setting), &options, name) {
+                    directives::put(&mut options, name, Some(value));
+                }
+            }
+        }
+        let order = Submission {
+            name: "tb-doctor".to_owned(),
+            comment: String::new(),
+            script: "#!/bin/sh\n".to_owned(),
+            output: "/dev/null".to_owned(),
+            error: "/dev/null".to_owned(),
+            working_dir: "/".to_owned(),
+            requeue: false,
+            options,
+        };
+        // What cannot be found out is no fault of the tool.
+        let words = self.driver.never_fits(&order).await.ok().flatten()?;
+        let says = format!("no node could ever run its jobs: {words} (Slurm)");
+        Some((says, "have it ask for less, or for another partition".to_owned()))
     }
 }
 

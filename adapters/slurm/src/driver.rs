@@ -11,6 +11,7 @@ use crate::state::State;
 
 pub(crate) mod accounting_text;
 pub(crate) mod command;
+pub(crate) mod nodes;
 pub(crate) mod process;
 pub(crate) mod queue_text;
 pub(crate) mod refusal;
@@ -35,6 +36,10 @@ pub(crate) trait Driver: Send + Sync {
 
     /// Submits a job and holds it: it does not begin before it is released. What Slurm refuses is `Rejected`, in its words.
     async fn submit(&self, order: &Submission) -> Result<JobId>;
+
+    /// What Slurm says of a job that no node of the cluster could ever run, not even with all nodes up and idle. Nothing is
+    /// submitted. `None` if one could, or if that is not known.
+    async fn never_fits(&self, order: &Submission) -> Result<Option<String>>;
 
     /// Lets a held job begin. One that is not held or has ended is success; one that is unknown is `Rejected`.
     async fn release(&self, job: JobId) -> Result<()>;

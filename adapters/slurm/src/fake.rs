@@ -29,6 +29,12 @@ pub(crate) struct Known {
     pub(crate) booted: Option<Timestamp>,
     /// How it answers a submission and a signal; without this, by the number 7, and by sending it.
     pub(crate) refusal: Option<ErrorKind>,
+    /// What it says of a job that no node could run, how long it takes to say so, and how often it was asked.
+    pub(crate) never_fits: Option<String>,
+    pub(crate) test_takes: Duration,
+    pub(crate) tests: usize,
+    /// How many jobs were submitted.
+    pub(crate) submitted: usize,
     /// What happens as it is asked for one.
     at_submission: Option<Happens>,
     /// How often it was asked what it is.
@@ -100,7 +106,20 @@ impl Driver for Fake {
         if let Some(happens) = known.at_submission.take() {
             happens(&mut known);
         }
+        known.submitted += 1;
         known.refusal.map_or(Ok(7), |kind| Err(Error::new(kind, "sbatch: error: refused")))
+    }
+
+    async fn never_fits(&self, _: &Submission) -> Result<Option<String>> {
+        let takes = {
+            let mut known = self.knows();
+            known.tests += 1;
+            known.test_takes
+        };
+        if !takes.is_zero() {
+            tokio::time::sleep(takes).await;
+        }
+        Ok(self.knows().never_fits.clone())
     }
 
     async fn release(&self, job: JobId) -> Result<()> {

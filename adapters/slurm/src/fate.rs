@@ -8,6 +8,7 @@ use crate::driver::{By, Exit, Record, Row, Tasks};
 use crate::end::{End, NO_FOLDER, NOT_AGAIN, Run, in_words, signal_name};
 use crate::plan::Plan;
 use crate::state::State;
+use crate::usage::Usage;
 
 /// How long a marker may take to be seen here after Slurm says that the job has ended: shared file systems cache.
 const SEEN_WITHIN: Duration = Duration::from_secs(5);
@@ -38,6 +39,10 @@ pub(crate) struct Facts {
     pub(crate) number_given_again: bool,
     /// By which user's number Slurm itself cancels a job on a node, where that is known.
     pub(crate) slurmd_user: Option<u32>,
+    /// The names of users by their numbers, as far as this machine knows those who cancelled something.
+    pub(crate) users: BTreeMap<u32, String>,
+    /// Its log says that Slurm preempted it.
+    pub(crate) preempted: bool,
     /// Since when it has been so.
     pub(crate) over_for: Duration,
 }
@@ -143,6 +148,36 @@ pub(crate) fn fates(plan: &Plan, facts: &Facts) -> BTreeMap<Option<u32>, Fate> {
 impl Fate {
     /// What is to be told of it, or what is still waited for.
     pub(crate) fn verdict(&self, plan: &Plan, facts: &Facts) -> Result<Verdict, &'static str> {
+        Ok(match (self.judge(plan, facts)?, self.canceller(facts)) {
+            (Verdict::Stopped(words), Some(name)) => {
+                Verdict::Stopped(words.replacen("cancelled", &format!("cancelled by {name}"), 1))
+            }
+            (Verdict::Bad(why), _) if self.is_out_of_memory(plan) => {
+                Verdict::Bad(format!("{} ({why})", State::OutOfMemory.in_words()))
+            }
+            (verdict, _) => verdict,
+        })
+    }
+
+    /// Who cancelled it, where the accounting says so and it was not done for its task.
+    fn canceller(&self, facts: &Facts) -> Option<String> {
+        let By::User(number) = self.cancelled_by else { return None };
+        let name = || facts.users.get(&number).cloned().unwrap_or_else(|| format!("user {number}"));
+        (!facts.cancelled).then(name)
+    }
+
+    /// True if it was killed after it had used more memory than it had asked for. Without control groups, Slurm shows such a job as
+    /// failed by SIGKILL.
+    pub(crate) fn is_out_of_memory(&self, plan: &Plan) -> bool {
+        let killed = match &self.end {
+            Some(end) => end.signal() == Some(9),
+            None => self.exit.is_some_and(|exit| exit.signal == 9 || exit.code == 128 + 9),
+        };
+        let is_failure = matches!(self.state, Some(State::Failed) | None);
+        killed && is_failure && Usage::of(plan, self).exceeds_memory()
+    }
+
+    fn judge(&self, plan: &Plan, facts: &Facts) -> Result<Verdict, &'static str> {
         let over_for = facts.over_for;
         let slurms = self.state.filter(|state| state.has_ended());
         if let Some(end) = &self.end {

@@ -53,6 +53,10 @@ struct Times {
     in_line: Option<Instant>,
     /// When a look last tried to release it, or to cancel it.
     acted: Option<Instant>,
+    /// What was said of it last, since it is over, by a look that asked the accounting.
+    said: Option<String>,
+    /// Whether it was preempted, as of this number of restarts.
+    preempted: Option<(u32, bool)>,
 }
 
 impl Known {
@@ -137,8 +141,30 @@ impl Known {
 
     pub(crate) fn goes_on(&self, key: &str) {
         if let Some(times) = self.times.lock().get_mut(key) {
-            (times.over, times.asked) = (None, None);
+            (times.over, times.asked, times.said) = (None, None, None);
         }
+    }
+
+    /// What is to be said of a job that is over, by a look that concluded this. One that did not ask the accounting has no news, and
+    /// repeats what the last one said that did.
+    pub(crate) fn steady(&self, key: &str, words: Option<String>, is_news: bool) -> Option<String> {
+        self.with(key, |times| {
+            if is_news {
+                times.said.clone_from(&words);
+            }
+            times.said.clone().or(words)
+        })
+    }
+
+    /// Whether a job was preempted, if that is known as of this number of restarts.
+    pub(crate) fn preempted(&self, key: &str, restarts: u32) -> Option<bool> {
+        let times = self.times.lock();
+        let (known, preempted) = times.get(key)?.preempted?;
+        (restarts > 0 && known == restarts).then_some(preempted)
+    }
+
+    pub(crate) fn keep_preempted(&self, key: &str, restarts: u32, preempted: bool) {
+        self.with(key, |times| times.preempted = Some((restarts, preempted)));
     }
 
     /// How long all of its scripts have ended, as far as this process saw, while Slurm shows it as running.

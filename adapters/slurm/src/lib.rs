@@ -24,6 +24,7 @@ mod existing;
 #[cfg(test)]
 mod fake;
 mod fate;
+mod feasible;
 mod folder;
 mod handle;
 #[cfg(test)]

@@ -54,6 +54,15 @@ pub(crate) fn with_not_begun(mut seen: Observation, plan: &Plan, count: usize) -
     seen.with_message(message)
 }
 
+/// Says why a job was put back into the queue, where that is known.
+pub(crate) fn with_preempted(mut seen: Observation, preempted: bool) -> Observation {
+    if preempted {
+        seen.message =
+            seen.message.map(|said| format!("{said}; a job of a higher priority had preempted it"));
+    }
+    seen
+}
+
 fn single(row: &Row, position: Option<usize>) -> Observation {
     let waits = row.state.phase() == Phase::Waiting;
     let state = if waits { JobState::Queued } else { JobState::Running };

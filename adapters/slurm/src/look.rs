@@ -1,7 +1,7 @@
 //! A look at many jobs: one squeue answers for all that wait or run; for those that have left it, one sacct and what their folders
 //! hold. How a job ended is written down once, so that it is seen the same ever after.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
@@ -11,15 +11,17 @@ use tokio::time::Instant;
 use crate::backend::Slurm;
 use crate::case::Case;
 use crate::disk::{AT_ONCE, still_wanted};
-use crate::driver::{JobId, Row};
+use crate::driver::{By, JobId, Row};
 use crate::end::Run;
-use crate::fate::Accounting;
+use crate::fate::{Accounting, Facts};
 use crate::folder::{Folder, OBSERVED};
 use crate::handle::Place;
 use crate::held::TRY_EVERY;
 use crate::live;
+use crate::plan::Plan;
 use crate::result::{self, Conclusion};
 use crate::start::{unreadable, unwritable};
+use crate::unix::name_of;
 use crate::watch::{Heard, Need, Queue};
 
 /// How long after something was done about a job it counts as young.
@@ -80,8 +82,14 @@ impl Slurm {
             if case.tasks_that_go_on().is_some() {
                 case.tally = self.known.tally(&case.place.key);
             }
+            case.preempted = self.known.preempted(&case.place.key, case.restarts());
         }
         let cases = self.read_folders(cases).await;
+        for case in &cases {
+            if let Some(preempted) = case.preempted {
+                self.known.keep_preempted(&case.place.key, case.restarts(), preempted);
+            }
+        }
         let cases = self.believe_markers(cases).await;
         self.answer(cases, began).await
     }
@@ -155,7 +163,8 @@ impl Slurm {
         let Some(marks) = case.marks.as_ref().filter(|_| is_held) else {
             let mut seen = live::told(&plan, &case.rows, position, &mut case.tally.lock());
             seen.log_bytes = case.printed;
-            return live::with_not_begun(seen, &plan, case.not_begun);
+            let seen = live::with_not_begun(seen, &plan, case.not_begun);
+            return live::with_preempted(seen, case.preempted == Some(true));
         };
         if marks.facts.cancelled && self.known.is_due(key, TRY_EVERY) {
             // A controller that crashed has forgotten that. If this fails, a look a while later tries again.
@@ -202,10 +211,12 @@ impl Slurm {
         marks.facts.number_given_again = self.known.was_given_again(case.place.job);
         marks.facts.slurmd_user = self.cluster().await?.slurmd_user;
         let patience = if self.has_accounting() { self.accounting_wait } else { Duration::ZERO };
-        let (folder, facts, job) = (case.folder, marks.facts, case.place.job);
+        let (folder, mut facts, job) = (case.folder, marks.facts, case.place.job);
+        let is_news = facts.accounting != Accounting::NotAsked;
+        facts.preempted = case.preempted.unwrap_or(false);
         let disk = self.disk_of(&plan, &folder);
         let concluded = disk
-            .run(move || match result::conclude(&plan, &facts, &folder, job, patience) {
+            .run(move || match concluded(&plan, &mut facts, &folder, job, patience) {
                 Conclusion::NotYet(observation) => Ok((observation, false)),
                 Conclusion::Ended(observation, never_began) => {
                     still_wanted().map_err(|e| unwritable(&folder, e))?;
@@ -216,12 +227,25 @@ impl Slurm {
                 }
             })
             .await?;
-        let (observation, ended) = concluded?;
+        let (mut observation, ended) = concluded?;
         if ended {
             self.known.forget(&key);
+        } else {
+            observation.message = self.known.steady(&key, observation.message, is_news);
         }
         Ok(observation)
     }
+}
+
+/// Concludes how a job ended. Whose the numbers of users are is looked up first, which can take its time.
+fn concluded(plan: &Plan, facts: &mut Facts, folder: &Folder, job: JobId, patience: Duration) -> Conclusion {
+    let by = facts.records.iter().filter_map(|record| match record.cancelled_by {
+        By::User(number) => Some(number),
+        By::Unsaid | By::Nobody => None,
+    });
+    let by: BTreeSet<u32> = by.collect();
+    facts.users = by.into_iter().filter_map(|number| Some((number, name_of(number)?))).collect();
+    result::conclude(plan, facts, folder, job, patience)
 }
 
 /// Sees to it that these runs never begin. False if one has begun after all.
@@ -264,7 +288,7 @@ mod tests {
     use crate::fake::{Fake, held, row};
     use crate::folder::{CANCELLED, GO, ID, PLAN, RELEASED};
     use crate::held::{AWAY_FOR, BOOTED_FOR};
-    use crate::plan::{Attached, Plan};
+    use crate::plan::Attached;
     use crate::reading::SHOWN_WITHIN;
     use crate::state::State;
     use crate::watch::Watch;
@@ -367,6 +391,53 @@ mod tests {
         let seen = world.look().await;
         assert_eq!(seen.state, JobState::Running, "{seen:?}");
         assert!(seen.message.as_ref().is_some_and(|words| words.contains("does not answer")), "{seen:?}");
+    }
+
+    /// Looks come more often than the accounting is asked.
+    #[tokio::test(start_paused = true)]
+    async fn forgotten_job_has_steady_message() {
+        let mut world = World::new();
+        world.slurm.believe_in_accounting();
+        world.slurm.watch = Watch::new(Duration::from_secs(15), Duration::ZERO);
+        world.fake.knows().rows.clear();
+        world.fake.knows().records = Some(Vec::new());
+        std::fs::create_dir(world.folder.file("ran/job.0")).unwrap();
+        let mut said = Vec::new();
+        for _ in 0..55 {
+            let seen = world.look().await;
+            assert_eq!(seen.state, JobState::Running, "{seen:?}");
+            said.extend(seen.message);
+            tokio::time::advance(Duration::from_secs(1)).await;
+        }
+        said.dedup();
+        assert_eq!(said, ["Slurm no longer knows it; its end marker is waited for"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn preempted_job_says_so() {
+        let world = World::new();
+        std::fs::create_dir_all(world.folder.file("logs")).unwrap();
+        let log = world.folder.log(crate::folder::Stream::Err, None);
+        std::fs::write(
+            &log,
+            "slurmstepd-n1: error: *** JOB 7 ON n1 CANCELLED AT 2026-11-25T07:34:53 DUE TO PREEMPTION ***\n",
+        )
+        .unwrap();
+        let waits = Row { restarts: 1, reason: "BeginTime".to_owned(), ..row(7, "tb-a", State::Pending) };
+        world.fake.knows().rows = vec![waits];
+        let message = world.look().await.message.unwrap();
+        assert!(
+            message.ends_with("put back into the queue once; a job of a higher priority had preempted it"),
+            "{message}"
+        );
+        // Its second run prints more than is read, and is put back by an administrator.
+        std::fs::write(&log, "x\n".repeat(100_000)).unwrap();
+        world.fake.knows().rows = vec![Row { restarts: 1, ..row(7, "tb-a", State::Running) }];
+        let message = world.look().await.message.unwrap();
+        assert!(message.contains("preempted"), "it is remembered: {message}");
+        world.fake.knows().rows = vec![Row { restarts: 2, ..row(7, "tb-a", State::Running) }];
+        let message = world.look().await.message.unwrap();
+        assert!(!message.contains("preempted"), "{message}");
     }
 
     #[tokio::test(start_paused = true)]

@@ -43,13 +43,7 @@ pub(crate) fn target(job: &JobSpec) -> Result<Target> {
 }
 
 impl Order {
-    pub(crate) fn new(
-        job: &JobSpec,
-        target: &Target,
-        setup: &Setup,
-        folder: &Folder,
-        dependency: Option<String>,
-    ) -> Result<Self> {
+    pub(crate) fn new(job: &JobSpec, target: &Target, setup: &Setup, folder: &Folder) -> Result<Self> {
         let script_path =
             target.script.as_ref().ok_or_else(|| Error::config("the tool's target has no `script`"))?;
         let script_path = setup.config_dir.join(script_path);
@@ -72,12 +66,6 @@ impl Order {
         }
         let mut parameters = BTreeMap::new();
         settings::ask(&target.resources, &templates, &context, &mut options, &mut parameters)?;
-
-        if let Some(dependency) = dependency {
-            options.insert("dependency".to_owned(), Some(dependency));
-            // One that can never begin would wait for ever.
-            options.insert("kill-on-invalid-dep".to_owned(), Some("yes".to_owned()));
-        }
 
         let root = root(target, setup, folder, directives.chdir, &templates, &context)?;
 
@@ -129,6 +117,16 @@ impl Order {
         }
         let submission = submission(job, target, folder, &plan, options)?;
         Ok(Self { plan, submission, files, copies })
+    }
+
+    /// Has it begin after another job, if there is one to wait for.
+    pub(crate) fn come_after(&mut self, dependency: Option<String>) {
+        let Some(dependency) = dependency else { return };
+        // One that can never begin would wait for ever.
+        for (name, value) in [("dependency", dependency), ("kill-on-invalid-dep", "yes".to_owned())] {
+            self.plan.asked.insert(name.to_owned(), value.clone());
+            self.submission.options.insert(name.to_owned(), Some(value));
+        }
     }
 }
 

@@ -48,10 +48,11 @@ pub(crate) fn conclude(
             Err(why) => return not_yet(why),
         }
     }
-    // The accounting knows how much memory was used, a moment later.
+    // The accounting knows how much memory was used, and who cancelled a job, a moment later.
+    let is_of_others = |fate: &Fate| fate.state == Some(State::Cancelled) && !facts.cancelled;
     let accounted = fates
         .values()
-        .filter(|fate| fate.began)
+        .filter(|fate| fate.began || is_of_others(fate))
         .all(|fate| fate.record.as_ref().is_some_and(|r| r.has_ended()));
     if !accounted && (facts.accounting == Accounting::NotAsked || facts.asked_for < patience) {
         return not_yet("it has ended; its accounting is waited for");
@@ -64,7 +65,7 @@ pub(crate) fn conclude(
     let mut left = Left::default();
     let end = match plan.array {
         Some(_) => array(plan, &fates, &verdicts, folder, job, &mut left),
-        None => single(plan, &fates, &verdicts, folder, job, &mut left),
+        None => single(plan, &fates, &verdicts, folder, (job, facts.preempted), &mut left),
     };
     let Some(end) = end else {
         return Conclusion::Ended(Observation::new(JobState::Gone), never_began);
@@ -108,7 +109,7 @@ fn single(
     fates: &BTreeMap<Option<u32>, Fate>,
     verdicts: &BTreeMap<Option<u32>, Verdict>,
     folder: &Folder,
-    job: JobId,
+    (job, preempted): (JobId, bool),
     left: &mut Left,
 ) -> Option<End> {
     let (fate, verdict) = (fates.values().next()?, verdicts.values().next()?);
@@ -118,7 +119,8 @@ fn single(
     let advice = advice(plan, fate, verdict, &usage);
     lines.extend(advice.clone());
     if fate.restarts > 0 {
-        lines.push(format!("Slurm put it back into the queue; this was run {}.", fate.restarts + 1));
+        let why = if preempted { "Slurm preempted it and" } else { "Slurm" };
+        lines.push(format!("{why} put it back into the queue; this was run {}.", fate.restarts + 1));
     }
     let mut summary = usage.json();
     summary["job"] = json!(job);
@@ -242,7 +244,8 @@ fn advice(plan: &Plan, fate: &Fate, verdict: &Verdict, usage: &Usage) -> Option<
             None => format!("Raise `--{option}`."),
         })
     };
-    match fate.state? {
+    let state = if fate.is_out_of_memory(plan) { State::OutOfMemory } else { fate.state? };
+    match state {
         State::OutOfMemory => {
             let asked = usage.asked_memory.clone().unwrap_or_else(|| "its partition's default".to_owned());
             let used = usage.max_memory.map_or_else(String::new, |used| {

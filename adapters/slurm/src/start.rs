@@ -32,15 +32,23 @@ impl Slurm {
             self.let_go_if_held(key, id).await?;
             return Ok(self.started(&cluster.name, key, id));
         }
-        let dependency = match &target.after {
-            Some(after) => self.dependency(job, after).await?,
-            None => None,
-        };
         let folder = self.folder(key);
         let (spec, mut setup, at) = (job.clone(), self.setup.clone(), folder.clone());
         setup.max_array = cluster.max_array;
-        let order = move || Order::new(&spec, &target, &setup, &at, dependency);
-        let order = self.disks.sources.run(order).await??;
+        let after = target.after.clone();
+        let order = move || Order::new(&spec, &target, &setup, &at);
+        let mut order = self.disks.sources.run(order).await??;
+        // Side by side, so that a start takes no longer than three commands.
+        let ((), dependency) = tokio::try_join!(
+            async { if job.may_exist { Ok(()) } else { self.refuse_infeasible(&order.submission).await } },
+            async {
+                match &after {
+                    Some(after) => self.dependency(job, after).await,
+                    None => Ok(None),
+                }
+            }
+        )?;
+        order.come_after(dependency);
         self.stage(&folder, &order).await?;
         let at = folder;
         let (plan, submission) = self

@@ -41,6 +41,11 @@ impl UnixUser {
     }
 }
 
+/// The name of a user, as far as this machine knows it. It may take its time where users are kept elsewhere.
+pub(crate) fn name_of(number: u32) -> Option<String> {
+    User::from_uid(Uid::from_raw(number)).ok().flatten().map(|user| user.name)
+}
+
 /// What a login gives a user of this name, or without one ourselves, as far as this machine knows them.
 pub(crate) fn variables(name: Option<&str>) -> BTreeMap<&'static str, String> {
     let found = match name {

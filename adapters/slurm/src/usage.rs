@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use taskbridge_sdk::Timestamp;
 
 use crate::amount::{size, size_in_words, time_in_words};
+use crate::driver::Record;
 use crate::fate::Fate;
 use crate::plan::Plan;
 
@@ -15,6 +16,8 @@ pub(crate) struct Usage {
     pub(crate) limit: Option<Duration>,
     pub(crate) max_memory: Option<u64>,
     pub(crate) asked_memory: Option<String>,
+    /// The same in bytes, of all its processors on a node.
+    pub(crate) memory_limit: Option<u64>,
     pub(crate) cpu_time: Option<Duration>,
     pub(crate) cpus: Option<u32>,
     pub(crate) nodes: Option<String>,
@@ -32,7 +35,26 @@ pub(crate) fn ended(fate: &Fate) -> Option<Timestamp> {
     marker.or(fate.record.as_ref().and_then(|r| r.end)).or(fate.row.as_ref().and_then(|row| row.end))
 }
 
+/// What it asked for of memory, in bytes.
+fn memory_limit(plan: &Plan, record: Option<&Record>) -> Option<u64> {
+    let cpus = u64::from(record.and_then(|record| record.cpus).unwrap_or(1).max(1));
+    let of_each = |text: &str| size(text).and_then(|size| size.checked_mul(cpus));
+    if let Some(text) = plan.asked.get("mem") {
+        return size(text);
+    }
+    if let Some(text) = plan.asked.get("mem-per-cpu") {
+        return of_each(text);
+    }
+    let asked = record?.asked_memory.as_deref()?;
+    if asked.ends_with('c') { of_each(asked) } else { size(asked) }
+}
+
 impl Usage {
+    /// True if a task of it used more memory than the job had asked for, as far as the accounting saw.
+    pub(crate) fn exceeds_memory(&self) -> bool {
+        self.max_memory.zip(self.memory_limit).is_some_and(|(used, limit)| limit > 0 && used >= limit)
+    }
+
     pub(crate) fn of(plan: &Plan, fate: &Fate) -> Self {
         let (record, row) = (fate.record.as_ref(), fate.row.as_ref());
         let span = began(fate).zip(ended(fate)).map(|(began, ended)| ended.since(began));
@@ -49,6 +71,7 @@ impl Usage {
                 .cloned()
                 .or_else(|| plan.asked.get("mem-per-cpu").map(|text| format!("{text} for each CPU")))
                 .or_else(|| record.and_then(|r| r.asked_memory.clone())),
+            memory_limit: memory_limit(plan, record),
             // The accounting counts all nodes, and is late; the wrapper counts its own.
             cpu_time: record.and_then(|r| r.cpu_time).max(own_cpu),
             cpus: record.and_then(|r| r.cpus).filter(|cpus| *cpus > 0),

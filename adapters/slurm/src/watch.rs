@@ -164,7 +164,9 @@ impl Watch {
             }
             Need::Missing(_) => self.every,
         };
-        if let Some(fresh) = seen.fresh(every) {
+        // Once it failed to answer, that is so for whoever asks: some looks by the last answer and others by the failure would have
+        // tasks say now this, now that.
+        if let Some(fresh) = seen.fresh(every).filter(|_| seen.failures == 0) {
             return Ok(fresh);
         }
         seen.patience()?;
@@ -348,6 +350,21 @@ mod tests {
         fake.knows().queue_fails = false;
         tokio::time::advance(Duration::from_secs(60)).await;
         assert_eq!(asked(queues, 10, ask).await, [0, 3, 6, 9], "it is back");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn failure_is_same_for_every_look() {
+        let fake = Fake::default();
+        let watch = Watch::new(Duration::from_secs(15), Duration::ZERO);
+        watch.queue(&fake, Need::Usual).await.unwrap();
+        fake.knows().queue_fails = true;
+        tokio::time::advance(Duration::from_secs(4)).await;
+        assert!(watch.queue(&fake, Need::Usual).await.is_ok(), "nobody knows yet");
+        assert!(watch.queue(&fake, Need::Young).await.is_err());
+        assert!(watch.queue(&fake, Need::Usual).await.is_err(), "by the failure, and not by the last answer");
+        fake.knows().queue_fails = false;
+        tokio::time::advance(Duration::from_secs(4)).await;
+        assert!(watch.queue(&fake, Need::Usual).await.is_ok());
     }
 
     #[tokio::test(start_paused = true)]

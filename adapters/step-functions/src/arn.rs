@@ -81,6 +81,17 @@ impl MachineArn {
         self.text.split(':').nth(3).unwrap_or_default()
     }
 
+    /// Its page in the console of AWS, with its executions and where they log.
+    pub(crate) fn console(&self) -> String {
+        let host = match self.text.split(':').nth(1) {
+            Some("aws-cn") => "console.amazonaws.cn",
+            Some("aws-us-gov") => "console.amazonaws-us-gov.com",
+            _ => "console.aws.amazon.com",
+        };
+        let (region, arn) = (self.region(), self.base());
+        format!("https://{region}.{host}/states/home?region={region}#/statemachines/view/{arn}")
+    }
+
     /// The execution of this name.
     pub(crate) fn execution(&self, name: &str) -> String {
         format!("{}:{name}", self.base().replacen(":stateMachine:", ":execution:", 1))
@@ -164,6 +175,10 @@ mod tests {
             let described = if qualifier == ":7" { machine.as_str() } else { machine.base() };
             assert_eq!(machine.versioned(), described);
             assert_eq!(machine.region(), "eu-central-1");
+            let console = format!(
+                "https://eu-central-1.console.aws.amazon.com/states/home?region=eu-central-1#/statemachines/view/{PLACE}:stateMachine:Nightly"
+            );
+            assert_eq!(machine.console(), console);
             let handle = JobHandle::new(machine.execution("tb-x"));
             assert_eq!(handle.as_str(), format!("{PLACE}:execution:Nightly:tb-x"));
             let execution = ExecutionArn::parse(&handle).unwrap();

@@ -36,6 +36,12 @@ use crate::tokens::Tokens;
 /// For how long an execution that was started may not be known everywhere at AWS.
 const YOUNG: Duration = Duration::from_secs(60);
 
+/// How long it is remembered that a history could not be read.
+const UNREAD: Duration = Duration::from_secs(600);
+
+/// The most executions of which that is remembered.
+const MOST_UNREAD: usize = 10_000;
+
 /// Step Functions as a backend.
 pub(crate) struct StepFunctions {
     pub(crate) api: Arc<Api>,
@@ -61,6 +67,8 @@ pub(crate) struct StepFunctions {
     pub(crate) persons: Option<Persons>,
     /// What this process asked to be started lately, and when.
     started: Mutex<HashMap<String, Instant>>,
+    /// Since when the histories of ended executions could not be read.
+    unread: Mutex<HashMap<String, Instant>>,
 }
 
 impl StepFunctions {
@@ -71,7 +79,7 @@ impl StepFunctions {
             return Err(Error::config(wrong));
         }
         let secret = config.hook_secret.clone();
-        let settings = Settings::of(&config, context);
+        let settings = Settings::of(&config, &context.name);
         let ways = Ways { activities: config.activities.clone(), queue: config.queue.clone() };
         let reads = !ways.are_closed();
         let api = Arc::new(Api::new(steps, logs, Budget::new(&config.quotas), config.endpoint.is_some()));
@@ -106,6 +114,7 @@ impl StepFunctions {
             call_limit: context.call_limit,
             offers: Offers::new(config.discover.unwrap_or_default()),
             started: Mutex::default(),
+            unread: Mutex::default(),
         })
     }
 
@@ -114,6 +123,17 @@ impl StepFunctions {
         let mut started = self.started.lock();
         started.retain(|_, at| now - *at < YOUNG);
         started.insert(arn.to_owned(), now);
+    }
+
+    /// How long the history of an ended execution could not be read, as far as this process saw. This look counts.
+    pub(crate) fn history_unread_for(&self, arn: &str) -> Duration {
+        let now = Instant::now();
+        let mut unread = self.unread.lock();
+        unread.retain(|_, since| now - *since < UNREAD);
+        if unread.len() >= MOST_UNREAD && !unread.contains_key(arn) {
+            unread.clear();
+        }
+        now - *unread.entry(arn.to_owned()).or_insert(now)
     }
 
     /// Who signs what is done for somebody.

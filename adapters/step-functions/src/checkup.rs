@@ -6,7 +6,7 @@ use std::time::Duration;
 use aws_sdk_sfn::config::ProvideCredentials as _;
 use aws_sdk_sfn::types::{StateMachineStatus, StateMachineType};
 use serde::Deserialize as _;
-use taskbridge_sdk::{Checkup, Connect, ErrorKind, Finding, ToolTarget, Verdict, async_trait};
+use taskbridge_sdk::{Checkup, ErrorKind, Finding, ToolTarget, Verdict, async_trait};
 
 use crate::api::Answer;
 use crate::arn::MachineArn;
@@ -16,7 +16,7 @@ use crate::config::{Config, Target};
 use crate::failure::without_credentials;
 use crate::identity;
 use crate::machines::Description;
-use crate::needs::Used;
+use crate::needs::{self, Used};
 use crate::offer::Wanted;
 use crate::permissions::{Attempt, Need};
 use crate::skew::{Times, now};
@@ -42,10 +42,11 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    pub(crate) fn of(config: &Config, context: &Connect) -> Self {
+    /// What the config of the backend of this name says.
+    pub(crate) fn of(config: &Config, backend: &str) -> Self {
         let discover = config.discover.as_ref();
         Self {
-            backend: context.name.clone(),
+            backend: backend.to_owned(),
             discovers: discover.map(|discover| format!("{}*", discover.starting_with)),
             filters_by_tags: discover.is_some_and(|discover| !discover.tags.is_empty()),
             asks: !config.activities.is_empty() || config.queue.is_some(),
@@ -93,7 +94,7 @@ impl Checkup for StepFunctions {
         }
         self.of_discovered(&mut found, &mut used);
         for machine in &used {
-            self.needs_of(machine, &mut needs);
+            needs::of_machine(machine, self.settings.asks, &mut needs);
         }
         self.needs_of_discovery(&used, &mut needs);
         self.of_ways(&used, &mut found, &mut needs).await;

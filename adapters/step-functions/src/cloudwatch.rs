@@ -37,6 +37,11 @@ impl LogGroup {
         Some(Self { arn: arn.clone() })
     }
 
+    /// All of a region, where it is not known which one a state machine has.
+    pub(crate) fn all(partition: &str, region: &str, account: &str) -> Self {
+        Self { arn: format!("arn:{partition}:logs:{region}:{account}:log-group:*") }
+    }
+
     /// As a policy names it.
     pub(crate) fn arn(&self) -> &str {
         &self.arn

@@ -4,6 +4,7 @@
 use std::error::Error as StdError;
 use std::time::Duration;
 
+use aws_config::imds::client::error::{ImdsError, TokenError};
 use aws_credential_types::provider::error::CredentialsError;
 use aws_sdk_sfn::config::http::HttpResponse;
 use aws_sdk_sfn::error::{ConnectorError, ProvideErrorMetadata, SdkError};
@@ -225,17 +226,24 @@ where
     find_cause::<CredentialsError>(error).map(|error| without_credentials(operation, error))
 }
 
-/// What it means that there are no credentials now.
+/// What it means that there are no credentials now, with what to do about it.
 pub(crate) fn without_credentials(operation: &str, error: &CredentialsError) -> Error {
+    if let Some(refused) = refused_by_imds(error) {
+        return Error::denied(format!(
+            "{operation}: no AWS credentials were found: {refused}; attach a role to this machine and let it use the metadata \
+             service, or set `profile` or AWS_ACCESS_KEY_ID"
+        ));
+    }
     let cause = innermost(error);
     let (kind, message) = match error {
         CredentialsError::CredentialsNotLoaded(_) => (
             ErrorKind::Denied,
             "no AWS credentials were found: set `profile`, or the environment that AWS tools read them from",
         ),
-        CredentialsError::InvalidConfiguration(_) => {
-            (ErrorKind::Config, "the configuration of AWS credentials is wrong: see the server's log")
-        }
+        CredentialsError::InvalidConfiguration(_) => (
+            ErrorKind::Config,
+            "the configuration of AWS credentials is wrong: mend the profile in `~/.aws/config`; `aws sts get-caller-identity` says more",
+        ),
         error
             if matches!(error, CredentialsError::ProviderTimedOut(_))
                 || find_cause::<ConnectorError>(error).is_some() =>
@@ -244,11 +252,26 @@ pub(crate) fn without_credentials(operation: &str, error: &CredentialsError) -> 
         }
         _ => (
             ErrorKind::Denied,
-            "the AWS credentials could not be had: look whether they have expired (`aws sso login`), and see the \
-             server's log",
+            "the AWS credentials could not be had: renew them if they have expired (`aws sso login`); \
+             `aws sts get-caller-identity` says more",
         ),
     };
     Error::new(kind, format!("{operation}: {message}")).caused_by(cause)
+}
+
+/// Why the metadata service of this machine (IMDS) gave no credentials. Its errors show whole answers, which are not for people.
+fn refused_by_imds(error: &CredentialsError) -> Option<String> {
+    let service = "the metadata service of this machine (IMDS)";
+    match find_cause::<ImdsError>(error)? {
+        ImdsError::ErrorResponse(answer) => {
+            Some(format!("{service} answered HTTP {}", answer.response().status().as_u16()))
+        }
+        // It gives tokens to nobody where it is off.
+        ImdsError::FailedToLoadToken(_) => {
+            find_cause::<TokenError>(error).map(|_| format!("{service} gives no session token"))
+        }
+        _ => None,
+    }
 }
 
 /// How long AWS asks to wait: seconds in the one header, milliseconds in the other.

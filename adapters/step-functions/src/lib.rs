@@ -4,7 +4,7 @@
 //! `start` (under which name, what an unclear reply means, and with `bound` what is not started at all); `look` reads one execution and `sweep` many, by `lists` that are believed for a while; `state`
 //! says what was seen, `steps` how far it is, `log` what happened in it, from its history or what `cloudwatch` has. What an execution asks is in `asks` and `content`, under
 //! which `tokens` it waits comes through `reader`, and `answer` hands over what was said. `discovery` finds
-//! what state machines there are, and `offer` makes tools of them; `checkup` looks all of it over, with `permissions` and the `policy` that grants them; `hooks` reads what
+//! what state machines there are, and `offer` makes tools of them; `checkup` looks all of it over, with `permissions` and the `policy` that grants them, which `offline` writes without asking AWS; `hooks` reads what
 //! EventBridge posts. `persons` says with whose credentials something is done, `session` what AWS is told of a person, and `trust` who must let it.
 //! Only `api`, `queue`, `persons` and `trust` talk to AWS, and only `failure` says what an error of it means. README.md tells users what a job can do, and what was tested against what.
 //!
@@ -38,6 +38,7 @@ mod look;
 mod machines;
 mod needs;
 mod offer;
+mod offline;
 mod permissions;
 mod persons;
 mod policy;
@@ -54,7 +55,7 @@ mod trust;
 
 use std::sync::Arc;
 
-use taskbridge_sdk::{Adapter, Backend, Connect, Problem, Result, async_trait};
+use taskbridge_sdk::{Adapter, Backend, Connect, PolicyDocument, Problem, Result, ToolTarget, async_trait};
 
 pub use config::{AssumeRole, Config, Discover, PerCaller, Quota, Target};
 pub use session::TagValue;
@@ -73,6 +74,10 @@ impl Adapter for StepFunctions {
 
     fn check(config: &Config, target: &Target, parameters: &[&str]) -> Vec<Problem> {
         check::check(config, target, parameters)
+    }
+
+    fn policies(config: &Config, tools: &[ToolTarget]) -> Vec<PolicyDocument> {
+        offline::policies(config, tools)
     }
 
     async fn connect(config: Config, context: &Connect) -> Result<Arc<dyn Backend>> {

@@ -1,5 +1,7 @@
 //! One look at one execution.
 
+use std::time::Duration;
+
 use taskbridge_sdk::{Error, JobHandle, JobState, Observation, Result};
 
 use crate::arn::ExecutionArn;
@@ -7,6 +9,10 @@ use crate::backend::StepFunctions;
 use crate::history;
 use crate::state::{Facts, gone};
 use crate::steps::Look;
+
+/// How long the end of a failed execution waits for its history, which tells the state that failed. The server polls with
+/// backoff, so the end is reported within twice this.
+const HISTORY_WITHIN: Duration = Duration::from_secs(15);
 
 impl StepFunctions {
     /// Looks at an execution by itself.
@@ -44,11 +50,14 @@ impl StepFunctions {
         }
         self.watch.forget(arn.as_str());
         self.tokens.forget(arn.as_str());
-        let origin = match facts.have_origin() {
-            true => history::origin(&self.api, arn.as_str()).await?,
-            false => None,
-        };
-        Ok(facts.observation(origin))
+        if !facts.have_origin() {
+            return Ok(facts.observation(None));
+        }
+        match history::origin(&self.api, arn.as_str()).await {
+            Ok(origin) => Ok(facts.observation(origin)),
+            Err(error) if self.history_unread_for(arn.as_str()) < HISTORY_WITHIN => Err(error),
+            Err(error) => Ok(facts.observation_without_history(&error.to_string())),
+        }
     }
 
     /// A look at an execution that runs, with how far it is, where that is known, and what it asks.

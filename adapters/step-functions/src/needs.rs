@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use taskbridge_sdk::{ErrorKind, Finding, Verdict};
 
 use crate::backend::StepFunctions;
+use crate::checkup::Settings;
 use crate::cloudwatch::LogGroup;
 use crate::hooks::HEADER;
 use crate::permissions::{Attempt, Need, STARTED_HERE, execution};
@@ -20,82 +21,91 @@ pub(crate) struct Used {
     pub(crate) log_group: Option<LogGroup>,
 }
 
-impl StepFunctions {
-    pub(crate) fn needs_of(&self, machine: &Used, needs: &mut Vec<Need>) {
-        let Used { whose, arn, express, attaches, log_group } = machine;
-        let mut need = |action, verdict, without, attempt: fn(String) -> Attempt, of_execution: bool| {
-            let resource = match of_execution {
-                true if *attaches => execution(arn, "*"),
-                true => execution(arn, STARTED_HERE),
-                false => arn.clone(),
-            };
-            let attempt = attempt(arn.clone());
-            needs.push(Need { action, resource, whose: whose.clone(), verdict, without, attempt });
+/// What is needed of a state machine that a tool starts. `asks` is true if steps ask users.
+pub(crate) fn of_machine(machine: &Used, asks: bool, needs: &mut Vec<Need>) {
+    let Used { whose, arn, express, attaches, log_group } = machine;
+    let mut need = |action, verdict, without, attempt: fn(String) -> Attempt, of_execution: bool| {
+        let resource = match of_execution {
+            true if *attaches => execution(arn, "*"),
+            true => execution(arn, STARTED_HERE),
+            false => arn.clone(),
         };
-        let fault = Verdict::Fault;
-        if *express {
-            need("states:StartSyncExecution", fault, "nothing is started", Attempt::StartSync, false);
-            needs.extend(log_group.as_ref().map(|group| Need {
-                action: "logs:FilterLogEvents",
-                resource: group.arn().to_owned(),
-                whose: whose.clone(),
-                verdict: Verdict::Warning,
-                without: "tasks have no log",
-                attempt: Attempt::Logged(group.name().to_owned()),
-            }));
-            return;
-        }
-        if !attaches {
-            need("states:StartExecution", fault, "nothing is started", Attempt::Start, false);
-            need("states:StopExecution", fault, "tasks cannot be cancelled", Attempt::Stop, true);
-        }
-        need("states:DescribeExecution", fault, "nobody sees how executions end", Attempt::Describe, true);
-        let lists = "executions are looked at one by one, which takes many calls";
-        need("states:ListExecutions", Verdict::Warning, lists, Attempt::ListExecutions, false);
-        let (verdict, without) = match self.settings.asks {
-            true => (fault, "questions are not seen"),
-            false => (
-                Verdict::Warning,
-                "there is no progress, and a failure does not name its state; there is a log only where the state machine logs",
-            ),
-        };
-        need("states:GetExecutionHistory", verdict, without, Attempt::History, true);
+        let attempt = attempt(arn.clone());
+        needs.push(Need { action, resource, whose: whose.clone(), verdict, without, attempt });
+    };
+    let fault = Verdict::Fault;
+    if *express {
+        need("states:StartSyncExecution", fault, "nothing is started", Attempt::StartSync, false);
+        needs.extend(log_group.as_ref().map(|group| Need {
+            action: "logs:FilterLogEvents",
+            resource: group.arn().to_owned(),
+            whose: whose.clone(),
+            verdict: Verdict::Warning,
+            without: "tasks have no log",
+            attempt: Attempt::Logged(group.name().to_owned()),
+        }));
+        return;
     }
+    if !attaches {
+        need("states:StartExecution", fault, "nothing is started", Attempt::Start, false);
+        need("states:StopExecution", fault, "tasks cannot be cancelled", Attempt::Stop, true);
+    }
+    need("states:DescribeExecution", fault, "nobody sees how executions end", Attempt::Describe, true);
+    let lists = "executions are looked at one by one, which takes many calls";
+    need("states:ListExecutions", Verdict::Warning, lists, Attempt::ListExecutions, false);
+    let (verdict, without) = match asks {
+        true => (fault, "questions are not seen"),
+        false => (
+            Verdict::Warning,
+            "there is no progress, and a failure does not name its state; there is a log only where the state machine logs",
+        ),
+    };
+    need("states:GetExecutionHistory", verdict, without, Attempt::History, true);
+}
 
-    /// What discovery needs beside the list: for all that it may find.
+/// What discovery needs beside the list, for all state machines that it may find. `place` is `arn:PARTITION:states:REGION:ACCOUNT`,
+/// `names` their names as a policy has them.
+pub(crate) fn of_discovery(
+    settings: &Settings,
+    place: &str,
+    names: &str,
+    tags: Attempt,
+    needs: &mut Vec<Need>,
+) {
+    let machines = format!("{place}:stateMachine:{names}");
+    let whose = "discovery".to_owned();
+    let (verdict, without) = match settings.filters_by_tags {
+        true => (Verdict::Fault, "tools are not discovered"),
+        false => (Verdict::Warning, "tags say nothing about tools"),
+    };
+    let (action, resource) = ("states:ListTagsForResource", machines.clone());
+    needs.push(Need { action, resource, whose: whose.clone(), verdict, without, attempt: tags });
+    // Each of those that were found was tried; the policy is to have those that may yet come.
+    let asks = ["states:SendTaskSuccess", "states:SendTaskFailure", "states:SendTaskHeartbeat"];
+    let asks = asks.into_iter().filter(|_| settings.asks).map(|action| (action, machines.clone()));
+    let all = [
+        ("states:DescribeStateMachine", machines.clone()),
+        ("states:StartExecution", machines.clone()),
+        ("states:StartSyncExecution", machines.clone()),
+        ("states:ListExecutions", machines.clone()),
+        ("states:StopExecution", execution(&machines, STARTED_HERE)),
+        ("states:DescribeExecution", execution(&machines, STARTED_HERE)),
+        ("states:GetExecutionHistory", execution(&machines, STARTED_HERE)),
+    ];
+    for (action, resource) in all.into_iter().chain(asks) {
+        let (whose, verdict) = (whose.clone(), Verdict::Fault);
+        needs.push(Need { action, resource, whose, verdict, without: "", attempt: Attempt::None });
+    }
+}
+
+impl StepFunctions {
     pub(crate) fn needs_of_discovery(&self, used: &[Used], needs: &mut Vec<Need>) {
         let Some(names) = &self.settings.discovers else { return };
         let place = used.first().and_then(|machine| machine.arn.split_once(":stateMachine:"));
         let place =
             place.map_or_else(|| format!("arn:aws:states:{}:*", self.region), |(place, _)| place.to_owned());
-        let machines = format!("{place}:stateMachine:{names}");
-        let whose = "discovery".to_owned();
-        let with_tags = match self.settings.filters_by_tags {
-            true => (Verdict::Fault, "tools are not discovered"),
-            false => (Verdict::Warning, "tags say nothing about tools"),
-        };
         let one = self.tools().into_iter().next().map(|(machine, _)| machine.arn);
-        needs.push(Need {
-            action: "states:ListTagsForResource",
-            resource: machines.clone(),
-            whose: whose.clone(),
-            verdict: with_tags.0,
-            without: with_tags.1,
-            attempt: one.map_or(Attempt::None, Attempt::Tags),
-        });
-        // Each of those that were found was tried; the policy is to have those that may yet come.
-        for (action, resource) in [
-            ("states:DescribeStateMachine", machines.clone()),
-            ("states:StartExecution", machines.clone()),
-            ("states:StartSyncExecution", machines.clone()),
-            ("states:ListExecutions", machines.clone()),
-            ("states:StopExecution", execution(&machines, STARTED_HERE)),
-            ("states:DescribeExecution", execution(&machines, STARTED_HERE)),
-            ("states:GetExecutionHistory", execution(&machines, STARTED_HERE)),
-        ] {
-            let (whose, verdict) = (whose.clone(), Verdict::Fault);
-            needs.push(Need { action, resource, whose, verdict, without: "", attempt: Attempt::None });
-        }
+        of_discovery(&self.settings, &place, names, one.map_or(Attempt::None, Attempt::Tags), needs);
     }
 
     /// Activities, the queue, and what is posted.
@@ -172,7 +182,7 @@ impl StepFunctions {
 }
 
 /// The ARN of a queue, as far as it can be told from its URL.
-fn queue_arn(url: &str, region: &str, machine: Option<&str>) -> String {
+pub(crate) fn queue_arn(url: &str, region: &str, machine: Option<&str>) -> String {
     let mut parts = url.rsplit('/');
     let (name, account) = (parts.next().unwrap_or("*"), parts.next().unwrap_or("*"));
     let partition = machine.and_then(|arn| arn.split(':').nth(1)).unwrap_or("aws");

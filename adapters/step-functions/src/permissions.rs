@@ -11,7 +11,7 @@ use crate::backend::StepFunctions;
 use crate::cloudwatch::Window;
 use crate::failure::{Failure, Repeat};
 use crate::persons::Signer;
-use crate::policy::Policy;
+use crate::policy::{Policy, too_large};
 use crate::skew;
 use crate::tokens::{Receipt, Token};
 use crate::trust;
@@ -32,6 +32,11 @@ const FOR_PEOPLE: [&str; 5] = [
     "states:SendTaskSuccess",
     "states:SendTaskFailure",
 ];
+
+/// What is done with the credentials of people, and what with the bridge's own, where there is `per_caller`.
+pub(crate) fn for_people_and_bridge(needs: Vec<Need>) -> (Vec<Need>, Vec<Need>) {
+    needs.into_iter().partition(|need| FOR_PEOPLE.contains(&need.action))
+}
 
 /// A permission that is needed.
 #[derive(Clone, Debug)]
@@ -89,10 +94,9 @@ impl StepFunctions {
                 .try_by(&Signer::Own, needs, Policy::default(), "whom the credentials belong to")
                 .await;
         };
-        let (theirs, ours): (Vec<Need>, _) =
-            needs.into_iter().partition(|need| FOR_PEOPLE.contains(&need.action));
+        let (theirs, ours) = for_people_and_bridge(needs);
         let mut policy = Policy::default();
-        trust::allow(persons, &mut policy);
+        trust::allow(&persons.wanted, &mut policy);
         let mut found =
             self.try_by(&Signer::Own, ours, policy, "whom the bridge's own credentials belong to").await;
         if let Some(person) = person {
@@ -114,9 +118,15 @@ impl StepFunctions {
         let mut found: Vec<Finding> =
             by_action.into_iter().filter_map(|(action, tried)| judged(action, &tried)).collect();
         if found.iter().any(|finding| finding.verdict != Verdict::Ok) {
-            let says = format!("this is all that the config needs, as an IAM policy for {whose}");
-            let document = format!("{:#}", policy.document());
-            found.push(Finding { fix: Some(document), ..Finding::ok("policy", says) });
+            let (document, says) = (
+                policy.document(),
+                format!("this is all that the config needs, as an IAM policy for {whose}"),
+            );
+            let policy = match too_large(&document) {
+                None => Finding::ok("policy", says),
+                Some(why) => Finding::warning("policy", format!("{says}; {why}"), ""),
+            };
+            found.push(Finding { fix: Some(format!("{document:#}")), ..policy });
         }
         found
     }

@@ -8,17 +8,20 @@ use serde_json::{Value, json};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Policy(BTreeMap<String, BTreeSet<String>>);
 
+/// What IAM takes of a managed policy, in characters that are not white space.
+const MANAGED: usize = 6144;
+
 impl Policy {
     /// Allows an action on a resource.
     pub(crate) fn allow(&mut self, action: &str, resource: impl Into<String>) {
         self.0.entry(action.to_owned()).or_default().insert(resource.into());
     }
 
-    /// As IAM reads it: one statement for all actions on the same resources.
+    /// As IAM reads it: one statement for all actions on the same resources. What a pattern of the same action covers is left out.
     pub(crate) fn document(&self) -> Value {
-        let mut statements: BTreeMap<&BTreeSet<String>, Vec<&str>> = BTreeMap::new();
+        let mut statements: BTreeMap<Vec<&str>, Vec<&str>> = BTreeMap::new();
         for (action, resources) in &self.0 {
-            statements.entry(resources).or_default().push(action);
+            statements.entry(uncovered(resources)).or_default().push(action);
         }
         let statements: Vec<Value> = statements
             .into_iter()
@@ -28,9 +31,78 @@ impl Policy {
     }
 }
 
+/// What is to be said of the size of a policy that is too large for IAM to keep as a managed one.
+pub(crate) fn too_large(document: &Value) -> Option<String> {
+    let size = document.to_string().chars().filter(|c| !c.is_whitespace()).count();
+    (size > MANAGED).then(|| {
+        format!(
+            "it has {size} characters, and a managed policy at most {MANAGED}: split it into several, or start state machines whose \
+             names share a beginning, with `discover.starting_with`"
+        )
+    })
+}
+
+/// Those that no other one covers.
+fn uncovered(resources: &BTreeSet<String>) -> Vec<&str> {
+    let is_covered = |one: &String| resources.iter().any(|other| other != one && covers(other, one));
+    resources.iter().filter(|one| !is_covered(one)).map(String::as_str).collect()
+}
+
+/// True if a pattern, in which `*` stands for any text, matches all that another one does.
+fn covers(pattern: &str, resource: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let Some(mut rest) = parts.next().and_then(|first| resource.strip_prefix(first)) else { return false };
+    let Some(last) = parts.next_back() else { return rest.is_empty() };
+    for part in parts {
+        let Some(at) = rest.find(part) else { return false };
+        rest = &rest[at + part.len()..];
+    }
+    rest.ends_with(last)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn patterns_cover_what_they_match() {
+        let place = "arn:aws:states:eu-west-1:1";
+        for (pattern, resource, is_covered) in [
+            ("*", "arn:x", true),
+            ("stateMachine:*", "stateMachine:a", true),
+            ("stateMachine:lab-*", "stateMachine:lab-*", true),
+            ("execution:*:tb-*", "execution:m:tb-*", true),
+            ("execution:*:tb-*", "execution:m:*", false),
+            ("stateMachine:a*", "stateMachine:b", false),
+            ("stateMachine:a", "stateMachine:ab", false),
+            ("a*b", "ab", true),
+            ("a*a", "a", false),
+        ] {
+            let with_place =
+                |text: &str| if text == "*" { text.to_owned() } else { format!("{place}:{text}") };
+            assert_eq!(
+                covers(&with_place(pattern), &with_place(resource)),
+                is_covered,
+                "{pattern} {resource}"
+            );
+        }
+    }
+
+    /// A hundred machines that discovery found are covered by the pattern that it looks for.
+    #[test]
+    fn document_leaves_out_covered_machines() {
+        let mut policy = Policy::default();
+        let machines = "arn:aws:states:eu-west-1:123456789012:stateMachine";
+        for number in 0..100 {
+            policy.allow("states:StartExecution", format!("{machines}:lab-analysis-{number}"));
+        }
+        assert!(too_large(&policy.document()).is_some());
+        policy.allow("states:StartExecution", format!("{machines}:lab-*"));
+        policy.allow("states:StartExecution", format!("{machines}:other"));
+        let statement = &policy.document()["Statement"][0];
+        assert_eq!(statement["Resource"], json!([format!("{machines}:lab-*"), format!("{machines}:other")]));
+        assert_eq!(too_large(&policy.document()), None);
+    }
 
     #[test]
     fn actions_on_the_same_resources_share_a_statement() {

@@ -150,13 +150,17 @@ impl StepFunctions {
         target: &Target,
         order: &Order<'_>,
     ) -> Result<Started, Failure> {
+        let lost = |why: &str| Failure { code: None, error: cannot_be_found(machine, order.name, why) };
         if job.may_exist {
-            return Err(Failure { code: None, error: cannot_be_found() });
+            return Err(lost("an earlier attempt to start it was not answered"));
         }
         if !target.unbounded {
             self.must_end_in_time(machine.arn.versioned()).await?;
         }
-        let ended = self.api.start_sync(by, order).await?;
+        let ended = self.api.start_sync(by, order).await.map_err(|failure| match failure.error.kind() {
+            ErrorKind::Uncertain => lost(&failure.error.to_string()),
+            _ => failure,
+        })?;
         let handle = express(&ended.execution_arn, timestamp(&ended.start_date));
         Ok(Started { handle, first: Some(Facts::from(ended).observation(None)) })
     }
@@ -230,10 +234,13 @@ impl StepFunctions {
     }
 }
 
-fn cannot_be_found() -> Error {
-    Error::uncertain(
-        "the state machine is an Express one, and AWS has no way to find out whether an execution of it was started",
-    )
+/// AWS keeps nothing by which an Express execution could be found, so the user looks: at its state machine, and where it logs.
+fn cannot_be_found(machine: &Machine, name: &str, why: &str) -> Error {
+    Error::uncertain(format!(
+        "{why}. AWS has no call that finds an Express execution; look for the name `{name}` in the log of its state machine: {}",
+        machine.arn.console()
+    ))
+    .for_good()
 }
 
 fn target(job: &JobSpec) -> Result<Target> {

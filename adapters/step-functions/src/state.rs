@@ -86,6 +86,24 @@ impl Facts {
         Observation { since, ..seen }
     }
 
+    /// A failure whose history cannot be read, and why that is.
+    pub(crate) fn observation_without_history(self, why: &str) -> Observation {
+        let seen = self.observation(None);
+        let (JobState::Failed(mut output), Some(message)) = (seen.state.clone(), &seen.message) else {
+            return seen;
+        };
+        let unread = format!(
+            "the state that failed is not known, since the history cannot be read: {}",
+            one_line(why)
+        );
+        output.content.push(Content::text(format!("Note: {unread}")));
+        Observation {
+            state: JobState::Failed(output),
+            message: Some(format!("{message} ({unread})")),
+            ..seen
+        }
+    }
+
     /// An end other than success: why, for people in one line and in full, and as data.
     fn ended(&self, how: &str, origin: Option<&Origin>, state: fn(Output) -> JobState) -> Observation {
         let error = self.error.as_deref().filter(|error| !error.is_empty());

@@ -4,8 +4,12 @@
 use serde_json::{Value, json};
 use taskbridge_sdk::Finding;
 
+use crate::config::PerCaller;
 use crate::persons::{Persons, Signer};
 use crate::policy::Policy;
+
+/// Who the bridge is, where AWS has not said that.
+pub(crate) const UNKNOWN_BRIDGE: &str = "THE ARN OF THE BRIDGE'S OWN USER OR ROLE";
 
 /// What is found, and the session if there is one.
 pub(crate) async fn of_role(persons: &Persons) -> (Vec<Finding>, Option<Signer>) {
@@ -34,13 +38,13 @@ pub(crate) async fn of_role(persons: &Persons) -> (Vec<Finding>, Option<Signer>)
 }
 
 /// Lets the bridge's own credentials assume the role, for the policy that they need.
-pub(crate) fn allow(persons: &Persons, policy: &mut Policy) {
-    for action in actions(&persons.wanted) {
-        policy.allow(action, persons.wanted.role_arn.as_str());
+pub(crate) fn allow(wanted: &PerCaller, policy: &mut Policy) {
+    for action in actions(wanted) {
+        policy.allow(action, wanted.role_arn.as_str());
     }
 }
 
-fn actions(wanted: &crate::config::PerCaller) -> Vec<&'static str> {
+fn actions(wanted: &PerCaller) -> Vec<&'static str> {
     let mut actions = vec!["sts:AssumeRole"];
     if !wanted.session_tags.is_empty() {
         actions.push("sts:TagSession");
@@ -51,7 +55,7 @@ fn actions(wanted: &crate::config::PerCaller) -> Vec<&'static str> {
     actions
 }
 
-fn trust_policy(bridge: &str, wanted: &crate::config::PerCaller) -> Value {
+pub(crate) fn trust_policy(bridge: &str, wanted: &PerCaller) -> Value {
     let mut statement = json!({"Effect": "Allow", "Principal": {"AWS": bridge}, "Action": actions(wanted)});
     if let Some(id) = &wanted.external_id {
         statement["Condition"] = json!({"StringEquals": {"sts:ExternalId": id}});
@@ -62,7 +66,7 @@ fn trust_policy(bridge: &str, wanted: &crate::config::PerCaller) -> Value {
 /// Who the bridge is, as a trust policy names it.
 async fn bridge(persons: &Persons) -> String {
     let said = persons.sts.get_caller_identity().send().await.ok().and_then(|said| said.arn);
-    said.map_or_else(|| "THE ARN OF THE BRIDGE'S OWN USER OR ROLE".to_owned(), |arn| lasting(&arn))
+    said.map_or_else(|| UNKNOWN_BRIDGE.to_owned(), |arn| lasting(&arn))
 }
 
 /// The role that a session is of; anything else as it is.

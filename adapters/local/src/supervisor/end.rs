@@ -5,7 +5,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
 use humantime_serde::re::humantime::format_duration;
-use taskbridge_sdk::{JobState, Observation, Output, one_line};
+use taskbridge_sdk::{Content, JobState, Observation, Output, one_line};
 
 use super::declared;
 use super::watch::Ending;
@@ -23,16 +23,18 @@ pub(super) fn observation(dir: &JobDir, order: &Order, ending: &Ending) -> Obser
     let said = events::read(&dir.told("events"));
     let (structured, content) =
         (declared::structured(&dir.told("output")), declared::content(&dir.told("content")));
+    let found = artifacts::list(&dir.told("artifacts"));
     let wrong = structured.as_ref().err().or(content.as_ref().err()).cloned();
     let mut output = Output {
         structured: structured.ok().flatten(),
-        artifacts: artifacts::list(&dir.told("artifacts")),
+        artifacts: found.listed,
         ..Output::default()
     };
     match content.ok().flatten() {
         Some(content) => output.content = content,
         None => printed(dir, order).into_iter().for_each(|text| output.push_raw(text)),
     }
+    output.content.extend(found.left_out.map(Content::text));
     let errors = kept(dir, order, Stream::Err);
     let errors = if errors.is_text() { errors.into_text() } else { errors.in_words("standard error") };
     // A carriage return begins a line, too: that is how programs draw their progress.

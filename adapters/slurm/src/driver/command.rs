@@ -7,7 +7,8 @@ use taskbridge_sdk::{Error, ErrorKind, Result, async_trait};
 use super::process::{Printed, Runner, Unknown};
 use super::site::{self, Partition, Rights};
 use super::{
-    Cluster, Driver, JobId, Record, Row, Signal, Submission, Waiting, accounting_text, queue_text, refusal,
+    Cluster, Driver, JobId, Record, Row, Signal, Submission, Waiting, accounting_text, nodes, queue_text,
+    refusal,
 };
 use crate::config::Config;
 
@@ -103,6 +104,17 @@ impl Driver for Commands {
         // `ID` or `ID;cluster`
         let id = printed.out.trim().split(';').next().and_then(|id| id.parse().ok());
         id.ok_or_else(|| Error::uncertain(format!("sbatch printed no job id: {:?}", printed.out.trim())))
+    }
+
+    async fn never_fits(&self, order: &Submission) -> Result<Option<String>> {
+        let arguments = self.with_cluster(test(order));
+        let printed = self.runner.run("sbatch", &arguments, &order.script).await?;
+        let said = format!("{}\n{}", printed.out, printed.err);
+        let Some(words) = refusal::of_configuration(&said).filter(|_| !printed.succeeded) else {
+            return Ok(None);
+        };
+        let nodes = nodes::nodes(&self.ask("scontrol", self::words(&["--oneliner", "show", "node"])).await?);
+        Ok(Some(words.to_owned()).filter(|_| !nodes::absence_may_matter(&nodes, &order.options)))
     }
 
     async fn release(&self, job: JobId) -> Result<()> {
@@ -226,6 +238,16 @@ fn submission(order: &Submission) -> Vec<String> {
         "--open-mode=append".to_owned(),
         "--export=ALL".to_owned(),
     ]);
+    arguments
+}
+
+/// The same for a test, which submits nothing. What a job waits for does not decide whether it could ever run.
+fn test(order: &Submission) -> Vec<String> {
+    let mut arguments = submission(order);
+    let is_of_the_start =
+        |word: &str| matches!(word, "--hold" | "--parsable") || word.starts_with("--dependency=");
+    arguments.retain(|word| !is_of_the_start(word));
+    arguments.push("--test-only".to_owned());
     arguments
 }
 

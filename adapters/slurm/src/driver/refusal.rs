@@ -74,6 +74,17 @@ fn kind(words: &str) -> ErrorKind {
     ErrorKind::Rejected
 }
 
+/// What a test of a submission says of a job that asks for more than the nodes have which are up, in Slurm's words.
+pub(crate) fn of_configuration(printed: &str) -> Option<&'static str> {
+    let refusals = [
+        "Requested node configuration is not available",
+        "More processors requested than permitted",
+        "Node count specification invalid",
+        "Memory specification can not be satisfied",
+    ];
+    refusals.into_iter().find(|words| printed.contains(words))
+}
+
 /// An error of a command that ended with a failure.
 pub(crate) fn error(command: &str, printed: &str) -> Error {
     let words = words(printed);

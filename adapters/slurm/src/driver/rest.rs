@@ -12,7 +12,7 @@ use taskbridge_sdk::{Error, ErrorKind, Result, Timestamp, async_trait};
 
 use self::http::{Answer, Http};
 use super::site::{self, Partition, Rights};
-use super::{Cluster, Driver, JobId, Record, Row, Signal, Submission, Waiting, refusal};
+use super::{Cluster, Driver, JobId, Record, Row, Signal, Submission, Waiting, nodes, refusal};
 use crate::state::State;
 use crate::{config, unix};
 
@@ -258,6 +258,20 @@ impl Driver for Rest {
         let lost =
             refusal::may_have_arrived(&refusal_of(&answer)) || matches!(answer.status, 200..=299 | 502..=504);
         Err(if lost { uncertain(&error) } else { error })
+    }
+
+    /// It has no test of a submission, so what its nodes have is compared: generic resources, by their number on one node. What else
+    /// no node has, the controller refuses at the submission, or says as the job waits.
+    async fn never_fits(&self, order: &Submission) -> Result<Option<String>> {
+        if !["gres", "gpus-per-node"].iter().any(|name| order.options.contains_key(*name)) {
+            return Ok(None);
+        }
+        let answer = self.http.get("nodes").await?;
+        if answer.status != 200 {
+            return Err(failure(&answer, "nodes"));
+        }
+        let lacking = nodes::lacking(&answer.body, &order.options);
+        Ok(lacking.map(|lacking| format!("Requested node configuration is not available: {lacking}")))
     }
 
     async fn release(&self, job: JobId) -> Result<()> {

@@ -192,8 +192,61 @@ fn tasks_that_were_cancelled_before_they_began_are_told_as_that() {
     assert_eq!(verdict(0), Verdict::Good);
     assert_eq!(verdict(1), Verdict::Bad("exit code 3".to_owned()));
     for task in 2..10 {
-        assert_eq!(verdict(task), Verdict::Stopped("cancelled before it began".to_owned()), "{task}");
+        let words = "cancelled by user 0 before it began";
+        assert_eq!(verdict(task), Verdict::Stopped(words.to_owned()), "{task}");
     }
+}
+
+#[test]
+fn cancellation_names_who_asked_for_it() {
+    let record = "7|CANCELLED by 1000|0:15|1|1|2|20|60||00:01|1|4G|vm|tb-a\n";
+    let judged = |names: &[(u32, &str)], cancelled| {
+        let facts = Facts {
+            records: crate::driver::accounting_text::records(record),
+            ran: [(Run { task: None, restart: 0 }, false)].into(),
+            users: names.iter().map(|(number, name)| (*number, (*name).to_owned())).collect(),
+            cancelled,
+            ..Facts::default()
+        };
+        fates(&Plan::default(), &facts)[&None].verdict(&Plan::default(), &facts).unwrap()
+    };
+    let stopped = |words: &str| Verdict::Stopped(words.to_owned());
+    assert_eq!(judged(&[(1000, "asmith")], false), stopped("cancelled by asmith"));
+    assert_eq!(judged(&[], false), stopped("cancelled by user 1000"));
+    assert_eq!(judged(&[(1000, "asmith")], true), stopped("cancelled"), "the task was cancelled");
+}
+
+/// As recorded from a 22.05 without control groups, whose slurmstepd killed the job.
+#[test]
+fn kill_for_memory_is_no_mere_signal() {
+    let judged = |asked: &[(&str, &str)], peak: &str, end: Option<u32>| {
+        let run = Run { task: None, restart: 0 };
+        let records = format!(
+            "7|FAILED|0:9|1|1|2|2|60||00:00.398|2|20M|vm|tb-a\n7.batch|CANCELLED by 0|0:9|1|1|2|2||{peak}|00:00.398|2||vm|batch\n"
+        );
+        let facts = Facts {
+            records: crate::driver::accounting_text::records(&records),
+            ran: [(run, false)].into(),
+            ends: end.map(|code| (run, End { code, ..End::default() })).into_iter().collect(),
+            over_for: Duration::from_secs(60),
+            ..Facts::default()
+        };
+        let asked = asked.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let plan = Plan { asked, ..Plan::default() };
+        match fates(&plan, &facts)[&None].verdict(&plan, &facts) {
+            Ok(Verdict::Bad(why)) => why,
+            other => panic!("{other:?}"),
+        }
+    };
+    let memory = "it used more memory than it had asked for";
+    assert_eq!(judged(&[], "137516K", None), format!("{memory} (ended by SIGKILL)"));
+    assert_eq!(judged(&[("mem", "100M")], "137516K", None), format!("{memory} (ended by SIGKILL)"));
+    assert_eq!(judged(&[("mem", "1G")], "137516K", None), "ended by SIGKILL");
+    assert_eq!(judged(&[("mem-per-cpu", "100M")], "137516K", None), "ended by SIGKILL", "it had two");
+    let killed = "exit code 137: ended by SIGKILL";
+    assert_eq!(judged(&[], "137516K", Some(137)), format!("{memory} ({killed})"));
+    assert_eq!(judged(&[], "1024K", Some(137)), killed);
+    assert_eq!(judged(&[], "137516K", Some(1)), "exit code 1");
 }
 
 #[test]
@@ -218,12 +271,13 @@ fn a_job_after_one_that_failed_is_told_as_failed_by_the_accounting_alone() {
     };
     let failed = Verdict::Bad("the job that was to come first did not end as required".to_owned());
     let stopped = Verdict::Stopped("cancelled before it began".to_owned());
+    let by_user = Verdict::Stopped("cancelled by user 0 before it began".to_owned());
     for (id, state, depends, wanted) in [
         ("2", "CANCELLED", true, &failed),
-        ("2", "CANCELLED by 0", true, &stopped),
+        ("2", "CANCELLED by 0", true, &by_user),
         ("2", "CANCELLED", false, &stopped),
         ("2_[0-3]", "CANCELLED", true, &failed),
-        ("2_[0-3]", "CANCELLED by 0", true, &stopped),
+        ("2_[0-3]", "CANCELLED by 0", true, &by_user),
     ] {
         let facts = Facts {
             records: crate::driver::accounting_text::records(&record(id, state)),

@@ -50,6 +50,37 @@ async fn over_12_kills_of_the_controller_after_it_took_a_job_each_script_runs_on
     .await;
 }
 
+/// A controller that was killed forgets some jobs and is away for others. What is said of each changes with what happens to it, and not
+/// with each look.
+#[tokio::test(flavor = "multi_thread")]
+async fn messages_stay_steady_after_kill() {
+    let often = json!({"command_timeout": "4s", "look_every": "15s", "position_every": "60s"});
+    let world = World::on(Held::own(&["--accounting", "--cpus", "4"]), often).await;
+    let mut handles = Vec::new();
+    for number in 0..6 {
+        let job = world.job(&format!("job-{number}"), "exec sleep 600");
+        handles.push(insist(&*world.backend, &job).await);
+        if number % 2 == 1 {
+            kill(&world);
+        }
+    }
+    let mut said: Vec<Vec<String>> = handles.iter().map(|_| Vec::new()).collect();
+    let began = std::time::Instant::now();
+    while began.elapsed() < Duration::from_secs(40) {
+        for (handle, said) in handles.iter().zip(&mut said) {
+            let words = match world.backend.observe(handle).await {
+                Ok(seen) => seen.message.unwrap_or_default(),
+                Err(_) => "it could not be looked at".to_owned(),
+            };
+            if said.last() != Some(&words) {
+                said.push(words);
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    assert!(said.iter().all(|said| said.len() <= 8), "{said:#?}");
+}
+
 /// The controller is killed, and begins again.
 fn kill(world: &World) {
     tokio::task::block_in_place(|| {

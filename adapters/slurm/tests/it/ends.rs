@@ -69,6 +69,18 @@ async fn out_of_memory_on_the_real_cluster_is_told_with_what_to_raise() {
     assert_says(&seen, &["more memory than it had asked for", "asked for 30M of memory", "Raise `--mem`"]);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn cancellation_by_others_names_them() {
+    let world = World::new().await;
+    let handle = world.backend.start(&world.job("waits", "exec sleep 600")).await.unwrap().handle;
+    runs(&*world.backend, &handle).await;
+    world.cluster.run("scancel", &[&number(&handle)]);
+    let seen = ended(&*world.backend, &handle).await;
+    assert!(matches!(seen.state, JobState::Cancelled(_)), "{seen:?}");
+    let words = format!("cancelled by {}", world.cluster.user);
+    assert_eq!(seen.message.as_deref(), Some(words.as_str()));
+}
+
 /// Without control groups, Slurm calls this FAILED by signal 9.
 #[tokio::test(flavor = "multi_thread")]
 async fn too_much_memory_is_told_with_slurms_own_line() {
@@ -77,7 +89,13 @@ async fn too_much_memory_is_told_with_slurms_own_line() {
     let target = json!({"resources": {"memory": "20M"}});
     let (_, seen) = world.run(&world.job_with("greedy", lines, json!({}), target)).await;
     assert!(matches!(seen.state, JobState::Failed(_)), "{seen:?}");
-    assert_says(&seen, &["exceeded", "memory limit"]);
+    let words = [
+        "it used more memory than it had asked for (ended by SIGKILL)",
+        "It asked for 20M of memory and was seen to use ",
+    ];
+    assert_says(&seen, &words);
+    assert_says(&seen, &["Raise `--mem`.", "exceeded memory limit"]);
+    assert!(seen.message.unwrap().contains("used more memory"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

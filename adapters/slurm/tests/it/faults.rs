@@ -145,7 +145,13 @@ async fn what_is_wrong_is_refused_and_nothing_is_submitted() {
         json!({"resources": {"partition": {"value": "{{ partition }}", "allowed": ["main*", "short"]}}});
     let below = json!({"working_dir": format!("{}/{{{{ project }}}}", world.folder().display())});
     let memory = json!({"resources": {"memory": {"value": "{{ memory }}", "max": "1G"}}});
-    let rows: [(&str, Value, Value, &str); 15] = [
+    let rows: [(&str, Value, Value, &str); 16] = [
+        (
+            "more GPUs than a node has",
+            json!({}),
+            json!({"options": {"gres": "gpu:8"}}),
+            "requested node configuration is not available",
+        ),
         ("unknown partition", json!({}), json!({"resources": {"partition": "nowhere"}}), "partition"),
         ("bad account", json!({}), json!({"resources": {"account": "nobody"}}), "account"),
         ("unknown quality of service", json!({}), json!({"resources": {"qos": "gold"}}), "qos"),

@@ -37,11 +37,13 @@ async fn a_script_is_offered_with_its_quality_of_service_beside_one_that_is_wron
         tool("slow", json!({"qos": "fast", "time": "2"})),
         tool("quick", json!({"qos": "fast", "time": "1", "account": "lab"})),
         tool("golden", json!({"qos": "gold"})),
+        tool("huge", json!({"gpus": "8"})),
     ];
     let found = world.backend.checkup().unwrap().check_up(&tools).await;
     let about = |what: &str| found.iter().find(|finding| finding.what.contains(what)).unwrap();
     assert!(about("wrong.sh").says.contains("`#TASKBRIDGE nonsense`"), "{found:?}");
     assert!(about("`slow`").says.contains("`fast`, which allows 00:01:00"), "{found:?}");
     assert!(about("`golden`").says.contains("no quality of service `gold`"), "{found:?}");
+    assert!(about("`huge`").says.contains("Requested node configuration is not available"), "{found:?}");
     assert_eq!(about("`quick`").verdict, Verdict::Ok, "{found:?}");
 }

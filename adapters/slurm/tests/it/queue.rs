@@ -107,3 +107,34 @@ async fn a_job_is_run_again_where_that_is_allowed_and_nowhere_else() {
     assert!(matches!(seen.state, JobState::Cancelled(_)), "{seen:?}");
     assert_eq!(ran(&world, "may-not", &may_not), (1, vec!["job.0".to_owned()]));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requeue_after_preemption_says_so() {
+    let options = [
+        "--cpus",
+        "1",
+        "--cred-expire",
+        "10",
+        "--set",
+        "PreemptType=preempt/partition_prio",
+        "--set",
+        "PreemptMode=REQUEUE",
+        "--set",
+        "PartitionName=urgent Nodes=ALL PriorityTier=10 State=UP",
+    ];
+    let world = World::on(Held::own(&options), json!({})).await;
+    let handle = world.backend.start(&again(&world, "yields", true)).await.unwrap().handle;
+    eventually("it runs", || count(&world, "yields").exists()).await;
+    let urgent = world.script("urgent", "sleep 2");
+    world.cluster.run("sbatch", &["--partition=urgent", "--output=/dev/null", urgent.to_str().unwrap()]);
+    let seen = until(&*world.backend, &handle, "that it was preempted", |seen| {
+        let words = seen.message.as_deref().unwrap_or_default();
+        words
+            .contains("put back into the queue once; a job of a higher priority had preempted it")
+            .then(|| seen.clone())
+    });
+    assert_eq!(seen.await.state, JobState::Queued);
+    let seen = ended(&*world.backend, &handle).await;
+    assert!(matches!(seen.state, JobState::Succeeded(_)), "{seen:?}");
+    assert_says(&seen, &["Slurm preempted it and put it back into the queue; this was run 2."]);
+}

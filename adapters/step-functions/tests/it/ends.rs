@@ -1,5 +1,7 @@
 //! How executions end, each kind of end at a stand-in that does it right.
 
+use std::time::{Duration, Instant};
+
 use aws_sdk_sfn::types::StateMachineType;
 use serde_json::{Value, json};
 use taskbridge_sdk::{ErrorKind, JobHandle, JobState};
@@ -51,10 +53,33 @@ async fn who_may_not_read_histories_is_told_less_of_a_failure() {
     world.proxy.make("GetExecutionHistory", Fault::Answered(400, "AccessDeniedException", "no"));
     let less = world.backend.observe(&handle).await.unwrap();
     assert_eq!(less.message.as_deref(), Some("the execution failed: E: c"));
-    // An end that cannot be told in full now is not told at all.
-    world.proxy.make("GetExecutionHistory", Fault::Answered(400, "ThrottlingException", "no"));
-    let error = world.backend.observe(&handle).await.unwrap_err();
-    assert!(matches!(error.kind(), ErrorKind::Limited { .. }), "{error}");
+}
+
+/// The history is waited for, and not for long: what else is known of the end is worth more.
+#[tokio::test(flavor = "multi_thread")]
+async fn unreadable_history_delays_no_end() {
+    let world = World::new(Kind::MiniStack).await;
+    let machine = world.machine(json!({"First": {"Type": "Fail", "Error": "E", "Cause": "c"}})).await;
+    let handle = world.backend.start(&start(&machine, json!({}))).await.unwrap().handle;
+    ended(&*world.backend, &handle).await;
+    let began = Instant::now();
+    let seen = loop {
+        world.proxy.make("GetExecutionHistory", Fault::Answered(400, "ThrottlingException", "Rate exceeded"));
+        match world.backend.observe(&handle).await {
+            Ok(seen) => break seen,
+            Err(error) => assert!(matches!(error.kind(), ErrorKind::Limited { .. }), "{error}"),
+        }
+        assert!(began.elapsed() < Duration::from_secs(60), "the end is not reported");
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    };
+    assert!(began.elapsed() > Duration::from_secs(10), "what passes in a moment costs no detail");
+    let why = "the state that failed is not known, since the history cannot be read: GetExecutionHistory: ThrottlingException: \
+               Rate exceeded";
+    assert_eq!(seen.message.as_deref(), Some(&*format!("the execution failed: E: c ({why})")));
+    assert_eq!(failure(&seen).structured, Some(json!({"status": "FAILED", "error": "E", "cause": "c"})));
+    // Later, all of it can be read.
+    let whole = world.backend.observe(&handle).await.unwrap();
+    assert_eq!(whole.message.as_deref(), Some("the execution failed in state `First`: E: c"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -69,13 +69,23 @@ async fn a_lost_reply_is_uncertain_and_never_repeated() {
     let machine = world.express(json!({"First": {"Type": "Pass", "End": true}})).await;
     let job = start(&machine, json!({}));
     world.proxy.make("StartSyncExecution", Fault::ReplyLost);
-    let error = world.backend.start(&job).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Uncertain, "{error}");
+    // Nobody waits for a search that cannot find anything, and the user is shown where to look.
+    let page = format!(
+        "https://us-east-1.console.aws.amazon.com/states/home?region=us-east-1#/statemachines/view/{machine}"
+    );
+    let is_final = |error: &taskbridge_sdk::Error| {
+        assert_eq!(error.kind(), ErrorKind::Uncertain, "{error}");
+        assert!(error.is_final(), "{error}");
+        let said = error.to_string();
+        assert!(
+            said.contains(&page) && said.contains(job.key.as_str()) && said.contains("Express"),
+            "{said}"
+        );
+    };
+    is_final(&world.backend.start(&job).await.unwrap_err());
     world.proxy.counts();
     let again = JobSpec { may_exist: true, ..job.clone() };
-    let error = world.backend.start(&again).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Uncertain);
-    assert!(error.to_string().contains("Express"), "{error}");
+    is_final(&world.backend.start(&again).await.unwrap_err());
     assert_eq!(world.backend.find(&job).await.unwrap(), None);
     assert_eq!(world.proxy.counts().len(), 0, "nothing was started, and nothing can be looked for");
 }

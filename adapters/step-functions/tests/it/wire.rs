@@ -2,13 +2,16 @@
 //! stand-in gives.
 
 use std::collections::HashMap;
+use std::error::Error as _;
 use std::fmt::Write as _;
 use std::fs;
 
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use taskbridge_sdk::{ErrorKind, JobSpec, Trace};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
 
 use crate::proxy::{Asked, Fault};
 use crate::standin::Kind;
@@ -118,6 +121,50 @@ async fn a_backend_without_credentials_is_refused_at_once() {
         let Err(error) = connect(&dir, config).await else { panic!("{profile} has no credentials") };
         assert!(error.kind() == kind || error.kind() == ErrorKind::Denied, "{error}");
         assert!(error.to_string().contains("credentials"), "{error}");
+    }
+}
+
+/// A metadata service on 127.0.0.1: it gives a token if it should, and refuses all else with a long answer.
+async fn metadata_service(gives_tokens: bool) -> (String, JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let serving = tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            let mut asked = vec![0; 4096];
+            let read = client.read(&mut asked).await.unwrap_or(0);
+            let is_token = gives_tokens && asked[..read].starts_with(b"PUT ");
+            let head = if is_token {
+                "200 OK\r\nx-aws-ec2-metadata-token-ttl-seconds: 600"
+            } else {
+                "403 Forbidden"
+            };
+            let body = if is_token { "t".to_owned() } else { "<p>Forbidden</p>".repeat(40) };
+            let answer = format!(
+                "HTTP/1.1 {head}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+                body.len()
+            );
+            let _ = client.write_all(answer.as_bytes()).await;
+        }
+    });
+    (address, serving)
+}
+
+/// It has all that an operator sees: the message, and the cause below it that the log has.
+#[tokio::test(flavor = "multi_thread")]
+async fn refusing_metadata_service_is_named() {
+    for (gives_tokens, words) in [(true, "answered HTTP 403"), (false, "gives no session token")] {
+        let (address, serving) = metadata_service(gives_tokens).await;
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("imds"), format!("[default]\nec2_metadata_service_endpoint = {address}\n"))
+            .unwrap();
+        let config = json!({"region": REGION, "config_file": "imds"});
+        let Err(error) = connect(&dir, config).await else { panic!("there are no credentials") };
+        assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+        let (said, below) = (error.to_string(), error.source().map(ToString::to_string));
+        assert!(said.contains(words) && said.contains("attach a role to this machine"), "{said}");
+        let all = format!("{said}{}", below.unwrap_or_default());
+        assert!(all.len() < 400 && !all.contains("Forbidden") && !all.contains("server's log"), "{all}");
+        serving.abort();
     }
 }
 

@@ -1,0 +1,171 @@
+//! The nodes of a cluster, as far as they decide whether one of them could ever run a job. Pure.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::Options;
+
+/// A node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Node {
+    /// All that a job can ask of it. Equal nodes are configured alike.
+    configuration: Vec<String>,
+    /// False while it is down, drained, or off.
+    is_available: bool,
+}
+
+/// What of `scontrol show node` a job can ask of a node.
+const CONFIGURED: [&str; 12] = [
+    "Partitions",
+    "CPUTot",
+    "CPUEfctv",
+    "Boards",
+    "Sockets",
+    "CoresPerSocket",
+    "ThreadsPerCore",
+    "RealMemory",
+    "TmpDisk",
+    "Gres",
+    "AvailableFeatures",
+    "CfgTRES",
+];
+
+/// States and flags in which a node runs jobs, now or after others.
+const AVAILABLE: [&str; 8] =
+    ["IDLE", "MIXED", "ALLOCATED", "COMPLETING", "PLANNED", "RESERVED", "CLOUD", "DYNAMIC_NORM"];
+
+/// Options by which a job can need several nodes, or certain ones.
+const OF_SEVERAL: [&str; 8] =
+    ["nodes", "ntasks", "gpus", "nodelist", "nodefile", "exclude", "reservation", "extra-node-info"];
+
+/// The nodes of `scontrol --oneliner show node`.
+pub(crate) fn nodes(text: &str) -> Vec<Node> {
+    text.lines().filter(|line| line.contains("NodeName=")).map(node).collect()
+}
+
+fn node(line: &str) -> Node {
+    let of = |name: &str| {
+        let fields = line.split_whitespace().filter_map(|word| word.split_once('='));
+        fields.into_iter().find(|(field, _)| *field == name).map(|(_, value)| value)
+    };
+    let configuration = CONFIGURED.iter().map(|name| of(name).unwrap_or_default().to_owned()).collect();
+    let is_available =
+        of("State").is_some_and(|state| state.split('+').all(|part| AVAILABLE.contains(&part)));
+    Node { configuration, is_available }
+}
+
+/// True if Slurm may have refused to test a job only since nodes are away: it tests with those that are up. A node that is away
+/// cannot be why, where an equal one is up and the job needs one node alone.
+pub(crate) fn absence_may_matter(nodes: &[Node], options: &Options) -> bool {
+    let up: BTreeSet<&[String]> =
+        nodes.iter().filter(|node| node.is_available).map(|node| node.configuration.as_slice()).collect();
+    let mut away = nodes.iter().filter(|node| !node.is_available).peekable();
+    if away.peek().is_none() {
+        return nodes.is_empty();
+    }
+    let needs_several = options
+        .iter()
+        .any(|(name, value)| OF_SEVERAL.contains(&name.as_str()) && value.as_deref() != Some("1"));
+    needs_several || away.any(|node| !up.contains(node.configuration.as_slice()))
+}
+
+/// What slurmrestd shows to be asked of a node that none has, in words: so many of a generic resource.
+pub(crate) fn lacking(body: &Value, options: &Options) -> Option<String> {
+    let nodes: Vec<&Value> = body["nodes"].as_array()?.iter().collect();
+    let partitions = options.get("partition").cloned().flatten();
+    let is_in = |node: &&&Value| {
+        let of = node["partitions"].as_array();
+        partitions.as_ref().is_none_or(|named| {
+            let mut named = named.split(',');
+            named.any(|name| of.into_iter().flatten().any(|partition| partition == name))
+        })
+    };
+    let nodes: Vec<&Value> = nodes.iter().filter(is_in).copied().collect();
+    if nodes.is_empty() {
+        return None;
+    }
+    let asked = options.get("gres").cloned().flatten();
+    let gpus = options.get("gpus-per-node").cloned().flatten().map(|gpus| format!("gpu:{gpus}"));
+    let asked: Vec<String> = asked.into_iter().chain(gpus).collect();
+    asked.iter().flat_map(|list| list.split(',')).find_map(|one| {
+        let (name, count) = resource(one)?;
+        let has = |node: &&Value| held(node["gres"].as_str().unwrap_or_default(), &name);
+        let most = nodes.iter().map(has).max()?;
+        (most < count).then(|| format!("no node has `{one}`, the most is {most}"))
+    })
+}
+
+/// `gpu:2` or `gpu:a100:2`: a resource with its type, if it has one, and how many of it.
+fn resource(text: &str) -> Option<(String, u64)> {
+    let text = text.trim().trim_start_matches("gres:").split('(').next()?;
+    let parts: Vec<&str> = text.split([':', '=']).collect();
+    let counted = parts.last()?.parse::<u64>().ok();
+    match (parts.as_slice(), counted) {
+        ([name, _], Some(count)) => Some(((*name).to_owned(), count)),
+        ([name, kind, _], Some(count)) => Some((format!("{name}:{kind}"), count)),
+        ([name] | [name, _], None) if !name.is_empty() => Some((text.to_owned(), 1)),
+        _ => None,
+    }
+}
+
+/// How many of a resource a node has: `gpu:a100:4(S:0-1),shard:8`.
+fn held(gres: &str, wanted: &str) -> u64 {
+    let is_wanted = |name: &str| name == wanted || name.split(':').next() == Some(wanted);
+    gres.split(',').filter_map(resource).filter(|(name, _)| is_wanted(name)).map(|(_, count)| count).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn options(asked: &[(&str, &str)]) -> Options {
+        asked.iter().map(|(name, value)| ((*name).to_owned(), Some((*value).to_owned()))).collect()
+    }
+
+    #[test]
+    fn absent_node_matters_without_twin() {
+        let node = |state: &str, gres: &str| {
+            format!(
+                "NodeName=n Arch=x86_64 CPUTot=4 Gres={gres} RealMemory=400 State={state} Partitions=main OS=Linux 6.1 #1"
+            )
+        };
+        let all = |lines: &[String]| nodes(&lines.join("\n"));
+        let gpu = options(&[("gres", "gpu:8"), ("nodes", "1")]);
+        for (lines, asked, matters) in [
+            (vec![node("IDLE", "gpu:4"), node("MIXED+PLANNED", "gpu:4")], gpu.clone(), false),
+            (vec![node("IDLE", "gpu:4"), node("IDLE+DRAIN", "gpu:4")], gpu.clone(), false),
+            (vec![node("IDLE", "gpu:4"), node("DOWN*", "gpu:8")], gpu.clone(), true),
+            (vec![node("IDLE*", "gpu:8")], gpu.clone(), true),
+            (vec![node("IDLE", "gpu:4"), node("IDLE+DRAIN", "gpu:4")], options(&[("nodes", "2")]), true),
+            (vec![node("IDLE", "gpu:4")], options(&[("nodes", "2")]), false),
+            (Vec::new(), gpu.clone(), true),
+        ] {
+            assert_eq!(absence_may_matter(&all(&lines), &asked), matters, "{lines:?} {asked:?}");
+        }
+    }
+
+    #[test]
+    fn lacking_resource_is_named() {
+        let body = json!({"nodes": [
+            {"partitions": ["main"], "gres": "gpu:a100:2(S:0-1),gpu:v100:4,shard:8"},
+            {"partitions": ["short"], "gres": "gpu:16"},
+        ]});
+        let main = ("partition", "main");
+        for (asked, says) in [
+            (vec![main, ("gres", "gpu:7")], Some("no node has `gpu:7`, the most is 6")),
+            (vec![main, ("gres", "gpu:6,shard:8")], None),
+            (vec![main, ("gres", "gpu:a100:3")], Some("no node has `gpu:a100:3`, the most is 2")),
+            (vec![main, ("gpus-per-node", "a100:3")], Some("no node has `gpu:a100:3`, the most is 2")),
+            (vec![main, ("gres", "tpu")], Some("no node has `tpu`, the most is 0")),
+            (vec![("partition", "main,short"), ("gres", "gpu:16")], None),
+            (vec![("gres", "gpu:17")], Some("no node has `gpu:17`, the most is 16")),
+            (vec![("partition", "unknown"), ("gres", "gpu:17")], None),
+            (vec![("mem", "1T")], None),
+        ] {
+            assert_eq!(lacking(&body, &options(&asked)).as_deref(), says, "{asked:?}");
+        }
+    }
+}
