@@ -10,7 +10,7 @@ mod store;
 mod tasks;
 
 use std::ffi::OsString;
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -48,6 +48,9 @@ enum Command {
     Check {
         #[command(flatten)]
         file: File,
+        /// Leave secrets where they are: neither environment variables nor files that hold them are read.
+        #[arg(long)]
+        no_secrets: bool,
     },
     /// Look over the config, the store, the backends and all else that a server with it needs, by calls that change nothing,
     /// and say what to mend. Ends with 1 if something will not work.
@@ -85,6 +88,9 @@ struct Serve {
     /// Serve one client over standard input and output.
     #[arg(long)]
     stdio: bool,
+    /// Do not start unless every backend connects.
+    #[arg(long)]
+    strict: bool,
 }
 
 #[derive(Args)]
@@ -119,7 +125,7 @@ pub fn main_with(registry: Registry) -> ExitCode {
     let done = match cli.command {
         None => serve(&registry, cli.serve),
         Some(Command::Serve(options)) => serve(&registry, options),
-        Some(Command::Check { file }) => check(&registry, &file),
+        Some(Command::Check { file, no_secrets }) => check(&registry, &file, no_secrets),
         Some(Command::Call(options)) => match call::call(options) {
             Ok(code) => return code,
             Err(message) => Err(message),
@@ -171,31 +177,45 @@ fn help(registry: &Registry, arguments: &[OsString]) -> ExitCode {
     }
 }
 
+/// Finds the config file.
+fn find(file: &File, environment: &Environment) -> Result<PathBuf, String> {
+    let found = environment.find_config(file.config.as_deref(), Path::new(""));
+    found.map_err(|text| format!("taskbridge: {text}"))
+}
+
 /// Finds and reads the config. What is wrong with it is told as it stands, one line each.
 fn load(registry: &Registry, file: &File, environment: &Environment) -> Result<(Config, Sources), String> {
-    let here = Path::new("");
-    let file = environment
-        .find_config(file.config.as_deref(), here)
-        .map_err(|text| format!("taskbridge: {text}"))?;
+    let file = find(file, environment)?;
     let reading = config::read(&file, registry, environment.state_home.as_deref());
     let config = reading.config.map_err(|problems| problems.to_string())?;
     Ok((config, reading.sources))
 }
 
-fn check(registry: &Registry, file: &File) -> Result<(), String> {
-    let (config, _) = load(registry, file, &Environment::of_process())?;
+fn check(registry: &Registry, file: &File, no_secrets: bool) -> Result<(), String> {
+    let environment = Environment::of_process();
+    let config = match no_secrets {
+        false => load(registry, file, &environment)?.0,
+        true => {
+            let file = find(file, &environment)?;
+            let read = config::check_without_secrets(&file, registry, environment.state_home.as_deref());
+            read.map_err(|problems| problems.to_string())?
+        }
+    };
     let beside = [(config.resources.count(), "resource"), (config.prompts.count(), "prompt")];
     let beside =
         beside.into_iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!(", {}", counted(n, what)));
     let beside: String = beside.collect();
     print(&format!(
-        "{}: all right: {} on {}{}\n",
+        "{}: all right{}: {} on {}{}\n",
         config.file.display(),
+        if no_secrets { ", secrets apart" } else { "" },
         counted(config.tools.len(), "tool"),
         counted(config.backends.len(), "backend"),
         beside,
     ));
-    for warning in config.warnings(System.now()) {
+    // Whether connections are secured, the secrets say.
+    let warnings = if no_secrets { Vec::new() } else { config.warnings(System.now()) };
+    for warning in warnings {
         complain(&format!("warning: {warning}"));
     }
     Ok(())
@@ -218,7 +238,8 @@ fn serve(registry: &Registry, options: Serve) -> Result<(), String> {
     let program = std::env::current_exe()
         .map_err(|error| format!("taskbridge: this program's own file cannot be found: {error}"))?;
     let (file, state_home) = (config.file.clone(), environment.state_home.clone());
-    let origin = Origin { file, sources, registry: registry.clone(), program, state_home };
+    let origin =
+        Origin { file, sources, registry: registry.clone(), program, state_home, strict: options.strict };
     let runtime = tokio::runtime::Runtime::new()
         .map_err(|error| format!("taskbridge: no threads can be started: {error}"))?;
     let served = runtime.block_on(async {
@@ -277,12 +298,18 @@ async fn over_stdio(config: Config, origin: Origin, hangups: Hangups, stop: &Shu
         None
     });
     let app = build(config, origin, hangups).await?.showing_metrics(numbers);
+    if io::stdin().is_terminal() {
+        complain(
+            "taskbridge: --stdio speaks MCP with the client that starts it, and waits for its messages here; Ctrl-C ends it. To try \
+             tools by hand, run `taskbridge` without --stdio, and `taskbridge call` in another terminal",
+        );
+    }
     let input = tokio::io::BufReader::new(tokio::io::stdin());
     app.serve_stdio(input, tokio::io::stdout(), stop.begin.clone()).await.map_err(|error| error.to_string())
 }
 
 async fn build(config: Config, origin: Origin, hangups: Hangups) -> Result<App, String> {
-    let built = App::build(config, &origin.registry, origin.program.clone()).await;
+    let built = App::build(config, &origin.registry, origin.program.clone(), origin.strict).await;
     Ok(built.map_err(|error| error.to_string())?.reloading(origin, hangups))
 }
 

@@ -148,6 +148,24 @@ async fn a_config_or_a_store_that_cannot_be_used_is_a_fault() {
 }
 
 #[tokio::test]
+async fn damaged_database_is_fault_with_recovery() {
+    let place = Place::new(&format!("{BASICS}{ONE}"));
+    assert_eq!(place.serve().stop(), Some(0));
+    let database = place.path("state/taskbridge.db");
+    let mut bytes = std::fs::read(&database).unwrap();
+    bytes[100..].fill(0xA5);
+    std::fs::write(&database, bytes).unwrap();
+    let (found, code) = found(&place).await;
+    let finding = about(&found, "store", "database");
+    assert_eq!((code, &finding["verdict"]), (Some(1), &json!("fault")), "{finding}");
+    let words = format!("{} {}", finding["says"], finding["fix"]);
+    for part in ["taskbridge.db is damaged", "backup", "sqlite3", ".recover"] {
+        assert!(words.contains(part), "no {part} in: {words}");
+    }
+    assert!(!words.contains("migrate"), "{words}");
+}
+
+#[tokio::test]
 async fn sealed_arguments_whose_key_is_gone_are_a_fault() {
     let config = |key: &str| {
         format!(
@@ -164,7 +182,7 @@ async fn sealed_arguments_whose_key_is_gone_are_a_fault() {
     let waiting = client.start("login", json!({"token": "two"})).await.unwrap();
     let (found, _) = found(&place).await;
     let says = about(&found, "store", "sealed arguments")["says"].as_str().unwrap().to_owned();
-    assert!(says.ends_with("wait with some, and 1 of [seal] keys open them"), "{says}");
+    assert!(says.ends_with("tasks wait with some, and 1 of [seal] keys open them"), "{says}");
     let text = std::fs::read_to_string(place.config()).unwrap();
     let other = place.path("other.toml");
     std::fs::write(&other, text.replace(first, second)).unwrap();
@@ -180,6 +198,22 @@ async fn sealed_arguments_whose_key_is_gone_are_a_fault() {
     for task in [waiting, running] {
         client.result(&task).await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn discover_of_failed_backend_exits_nonzero() {
+    let place = Place::new("");
+    let sim = SimProcess::start(&place, "keyed");
+    let forge = format!("[backends.forge]\nkind = \"sim\"\naddress = \"{}\"\n", sim.address);
+    std::fs::write(place.config(), format!("{BASICS}{forge}")).unwrap();
+    SimClient::new(sim.address.parse().unwrap()).set_outage(true).await.unwrap();
+    let ended = place.run(place.command("discover")).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.stderr.contains("taskbridge: backend `forge`: "), "{ended:?}");
+    std::fs::write(place.config(), format!("{BASICS}{ONE}")).unwrap();
+    let ended = place.run(place.command("discover")).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.stderr.contains("no backend can say what it offers"), "{ended:?}");
 }
 
 #[tokio::test]

@@ -47,6 +47,8 @@ mod tidy;
 mod traces;
 mod transport;
 mod two_configs;
+mod unconnected;
 mod untrusted;
 mod v2025;
 mod v2026;
+mod wrong_configs;
