@@ -25,11 +25,8 @@ pub(super) fn observation(dir: &JobDir, order: &Order, ending: &Ending) -> Obser
         (declared::structured(&dir.told("output")), declared::content(&dir.told("content")));
     let found = artifacts::list(&dir.told("artifacts"));
     let wrong = structured.as_ref().err().or(content.as_ref().err()).cloned();
-    let mut output = Output {
-        structured: structured.ok().flatten(),
-        artifacts: found.listed,
-        ..Output::default()
-    };
+    let mut output =
+        Output { structured: structured.ok().flatten(), artifacts: found.listed, ..Output::default() };
     match content.ok().flatten() {
         Some(content) => output.content = content,
         None => printed(dir, order).into_iter().for_each(|text| output.push_raw(text)),
