@@ -29,7 +29,7 @@ const breaches = [];
 function link(repo, bytes, type) {
     const id = crypto.randomUUID();
     links.set(id, { repo: repo.name, bytes, type });
-    // By another name, so that it is another host; or one that nobody can reach.
+    // By another name, so that it is another host; or one that cannot be reached.
     const host = repo.blobs === "away" ? "http://localhost:1" : base.replace("127.0.0.1", "localhost");
     return { status: 302, headers: { location: `${host}/_links/${id}` } };
 }

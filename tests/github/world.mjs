@@ -137,7 +137,7 @@ export class World {
         }
     }
 
-    /** The artifacts of a run, those of all its attempts: GitHub does not tell them apart. */
+    /** The artifacts of a run, those of all its attempts: GitHub lists them together. */
     artifacts = (run) => [...run.past, run].flatMap(({ artifacts }) => artifacts);
 
     cancel(run, login) {

@@ -168,14 +168,14 @@ async fn environment_proxy_is_used() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let proxy = format!("http://{}", listener.local_addr().unwrap());
     let asked = Arc::<Mutex<Vec<String>>>::default();
-    let heard = Arc::clone(&asked);
+    let record = Arc::clone(&asked);
     #[expect(clippy::disallowed_methods, reason = "it serves beside the test's own requests")]
     let serving = tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
             let mut stream = BufReader::new(stream);
             let mut line = String::new();
             drop(stream.read_line(&mut line).await);
-            heard.lock().push(line.trim().to_owned());
+            record.lock().push(line.trim().to_owned());
             drop(stream.write_all(b"HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\n\r\n").await);
         }
     });

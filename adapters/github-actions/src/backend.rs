@@ -34,7 +34,7 @@ pub(crate) struct Actions {
     /// The backend's name in the config.
     pub(crate) name: String,
     pub(crate) api: Api,
-    /// Where people see what the API tells.
+    /// The address of GitHub's web pages.
     pub(crate) web: String,
     /// `None` if all is done with the backend's own credential.
     pub(crate) persons: Option<Persons>,
@@ -135,7 +135,7 @@ impl Actions {
         Ok(found.default_branch)
     }
 
-    /// A repository of the config as GitHub last told of it: it may have been renamed.
+    /// A repository of the config as GitHub last described it: it may have been renamed.
     pub(crate) fn known(&self, repository: &str) -> Option<Known> {
         self.repositories.lock().get(repository).cloned()
     }

@@ -42,7 +42,7 @@ pub(crate) fn api(config: &Config) -> Result<Url> {
     parsed.ok_or_else(|| Error::config(format!("`api`: {:?} is no address", config.api)))
 }
 
-/// Where people see what the API tells: `https://github.com`.
+/// The address of the web pages that belong to an API: `https://github.com`.
 pub(crate) fn web(api: &Url) -> String {
     let mut url = api.clone();
     if let Some(host) = api.host_str().and_then(|host| host.strip_prefix("api.")) {
@@ -58,7 +58,7 @@ pub(crate) fn http(config: &Config) -> Result<ClientBuilder> {
     let builder = reqwest::Client::builder().user_agent("taskbridge").connect_timeout(CONNECT_WITHIN);
     match &config.proxy {
         Some(proxy) => {
-            // What is wrong with it is not told: it may hold a password.
+            // The message does not quote it: it may hold a password.
             let proxy = Proxy::all(proxy.reveal().trim());
             let wrong =
                 |_| Error::config("`proxy` is no address: write one such as http://proxy.example.com:3128");

@@ -97,14 +97,14 @@ impl Actions {
         })
     }
 
-    /// Why a run was cancelled that nobody cancelled by this server.
+    /// Why a run was cancelled, unless this server cancelled it.
     async fn cause(&self, place: &Place, jobs: &[Job], gathering: &mut Gathering) -> Result<Option<String>> {
         if self.was_cancelled_here(place.run) {
             return Ok(None);
         }
         let Some(job) = jobs.iter().find(|job| job.conclusion.as_deref() == Some("cancelled")) else {
             let before =
-                "before a job began: by somebody, or by GitHub for a newer run of its concurrency group";
+                "before a job began: by a person, or by GitHub for a newer run of its concurrency group";
             return Ok(jobs.is_empty().then(|| before.to_owned()));
         };
         let remarks = gathering.part("the annotations", self.annotations(place, job)).await?;

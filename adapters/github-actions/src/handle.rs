@@ -1,4 +1,4 @@
-//! What a run is called: `owner/name/release.yml@REPOSITORY/RUN/ATTEMPT`, with `/attached` after it where somebody else started
+//! What a run is called: `owner/name/release.yml@REPOSITORY/RUN/ATTEMPT`, with `/attached` after it where another started
 //! the run. REPOSITORY is the repository's id, which stays when it is renamed; handles of earlier versions have none. Workflow
 //! files and names of repositories have no slash, and workflow files end in `.yml` or `.yaml`.
 

@@ -119,7 +119,7 @@ impl Body {
         given.and_then(|given| given.split(';').next()).unwrap_or_default().trim()
     }
 
-    /// True if it is an archive that GitHub made of an artifact, and not a file that was uploaded as it is. Older servers tell it by
+    /// True if it is an archive that GitHub made of an artifact, and not a file that was uploaded as it is. Older servers show it by
     /// the link alone.
     pub(crate) fn is_zip(&self) -> bool {
         let types = ["application/zip", "application/x-zip-compressed", "application/zip-compressed"];

@@ -195,7 +195,7 @@ impl Actions {
         }
     }
 
-    /// A dispatch whose answer is not known, of a workflow whose runs cannot be told apart.
+    /// A dispatch whose answer is not known, of a workflow whose runs carry no key.
     fn unmarked(&self, why: &str, repository: &str, workflow: &str) -> Error {
         let link = format!("{}/{repository}/actions/workflows/{workflow}", self.web);
         Error::uncertain(format!(

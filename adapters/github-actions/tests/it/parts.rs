@@ -14,7 +14,7 @@ async fn world() -> World {
     World::with(&[("work.yml", workflow(&run("echo")))]).await
 }
 
-/// A run that nobody runs, and what it is like once it has ended.
+/// A simulated run that has ended with this conclusion.
 fn ended_run(world: &World, conclusion: &str, more: Value) -> JobHandle {
     let id = world.control("runs", json!({"workflow": "work.yml"}))[0].as_u64().unwrap();
     let mut facts = json!({"id": id, "status": "completed", "conclusion": conclusion});

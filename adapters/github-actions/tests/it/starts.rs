@@ -226,7 +226,7 @@ async fn a_workflow_without_a_mark_is_not_dispatched_where_runs_are_not_named() 
     for may_exist in [false, true] {
         job.may_exist = may_exist;
         let error = world.backend.start(&job).await.unwrap_err();
-        assert_eq!((error.kind(), error.is_final()), (ErrorKind::Uncertain, true), "no look can tell more");
+        assert_eq!((error.kind(), error.is_final()), (ErrorKind::Uncertain, true), "no poll can learn more");
         let link = format!("/{}/actions/workflows/plain.yml", world.repo);
         assert!(error.to_string().contains("carry no mark") && error.to_string().ends_with(&link), "{error}");
     }

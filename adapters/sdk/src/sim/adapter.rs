@@ -42,7 +42,7 @@ pub struct Config {
     #[schemars(with = "String")]
     pub list_lag: Duration,
     /// How long a new job is unknown to polls, searches and cancellations, and how long the backend says that it may be. An engine
-    /// at `address` is told its own lag there.
+    /// at `address` has a lag of its own, `--start-lag`.
     #[serde(with = "humantime_serde")]
     #[schemars(with = "String")]
     pub start_lag: Duration,
