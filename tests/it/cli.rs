@@ -76,7 +76,7 @@ async fn check_says_everything_that_is_wrong() {
 async fn faulty_backend_hides_no_tool_mistake() {
     let tools = "[tools.a]\nbackend = \"gh\"\ntarget.workflw = \"a.yml\"\n\
                  [tools.b]\nbackend = \"gh\"\ntarget = { workflow = \"b.yml\", ref = 3 }\n\
-                 [tools.c]\nbackend = \"gh\"\ntarget = { workflow = \"c.yml\", inputs = { x = \"{{ none }}\" } }\n";
+                 [tools.c]\nbackend = \"gh\"\ntarget = { workflow = \"c.yml\", inputs = { x = \"{{ nowhere }}\" } }\n";
     let backend = "[backends.gh]\nkind = \"github-actions\"\nrepository = \"o/r\"\ntoken = { env = \"NO_SUCH_TOKEN\" }\n";
     let fields = ["tools.a.target.workflw", "tools.b.target.ref", "tools.c.target.inputs.x"];
     let place = Place::new(&format!("{backend}{tools}"));
