@@ -84,12 +84,14 @@ pub(super) async fn call(call: &Call<'_>, params: Value, outlet: &dyn Outlet) ->
     if let Some(begun) = rounds::resumed(call, &target, &wanted.retry)? {
         return go_on(call, tool, &target, begun, wanted, outlet).await;
     }
-    // Nobody is asked anything for a call that is refused afterwards.
-    if let Err(refused) = call.bridge.service.check_connected(tool.backend(), &tool.name) {
-        return Ok(to_wire::tool_result(ToolResult::error(refused.to_string())));
-    }
     let gathered = match rounds::next(call, &target, Some(tool), &wanted.arguments, &wanted.retry).await? {
-        Next::Ask(result) => return Ok(result),
+        Next::Ask(result) => {
+            // A call that is refused afterwards asks nothing.
+            let refused = call.bridge.service.check_connected(tool.backend(), &tool.name).err();
+            return Ok(refused.map_or(result, |refused| {
+                to_wire::tool_result(ToolResult::error(refused.to_string()))
+            }));
+        }
         Next::Refused(why) => return Ok(to_wire::tool_result(ToolResult::error(why))),
         Next::Go(gathered) => gathered,
     };

@@ -180,7 +180,9 @@ impl Service {
     /// See [`CallError`]; no task was made.
     #[tracing::instrument(target = "spans", level = "trace", name = "verb", skip_all, fields(verb = "call", tool = call.tool))]
     pub async fn call(&self, mut call: Call) -> Result<Called, CallError> {
-        self.check_connected(&call.backend, &call.tool)?;
+        if let Err(refusal) = self.check_connected(&call.backend, &call.tool) {
+            return self.made_before(call, refusal).await;
+        }
         self.refer(&mut call).await?;
         let wish = Wish::Call { tool: &call.tool, arguments: &call.spec.arguments };
         self.ledger.audit.announce(wish).await?;
@@ -237,6 +239,16 @@ impl Service {
                 Err(CallError::Unconnected { backend: backend.to_owned(), tool: tool.to_owned(), reason })
             }
             None => Ok(()),
+        }
+    }
+
+    /// The task that an equal call made, under its idempotency key or for a client that disconnected, where a new one is refused.
+    async fn made_before(&self, mut call: Call, refusal: CallError) -> Result<Called, CallError> {
+        // A store looks for that task first, and creates none beyond the quota.
+        call.most_kept = Some(Quota { rows: 0, bytes: 0 });
+        match self.insert(&call, self.row(&call), None).await? {
+            Inserted::TooMany => Err(refusal),
+            inserted => self.called(&call, inserted, None),
         }
     }
 
