@@ -49,7 +49,12 @@ impl Checkup for Actions {
                     seen.push((repository, answer.default_branch));
                 }
                 Err(failure) => {
-                    found.push(fault(format!("repository {repository}"), &failure.error));
+                    let needs_it = |target: &Target| {
+                        target.repository.as_ref().or(self.repository.as_ref()) == Some(repository)
+                    };
+                    let tools = targets.iter().filter(|(_, target)| target.as_ref().is_ok_and(needs_it));
+                    let tools: Vec<String> = tools.map(|(tool, _)| format!("`{tool}`")).collect();
+                    found.push(unseen(repository, &failure.error, &tools));
                 }
             }
         }
@@ -74,10 +79,12 @@ impl Checkup for Actions {
                 Some((repository, branch)) => {
                     found.extend(self.of_tool(&what, target, repository, branch).await)
                 }
+                // The fault of the repository names the tool.
+                None if repository.is_some() => {}
                 None => found.push(Finding::fault(
                     what,
-                    format!("its repository {} cannot be seen", repository.map_or("", String::as_str)),
-                    "mend what is said of the repository",
+                    "neither its target nor the backend names a repository",
+                    "set `repository` in one of them",
                 )),
             }
         }
@@ -301,6 +308,17 @@ fn of_inputs(what: &str, target: &Target, found: &Workflow) -> Option<Finding> {
         )),
         _ => None,
     }
+}
+
+/// One fault for a repository that cannot be seen, whatever number of tools needs it.
+fn unseen(repository: &str, error: &Error, tools: &[String]) -> Finding {
+    let mut fault = fault(format!("repository {repository}"), error);
+    match tools.len() {
+        0 => {}
+        1 => fault.says.push_str(&format!("; the tool {} was not checked", tools[0])),
+        _ => fault.says.push_str(&format!("; the tools {} were not checked", tools.join(", "))),
+    }
+    fault
 }
 
 fn fault(what: String, error: &Error) -> Finding {

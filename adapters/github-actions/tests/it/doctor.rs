@@ -19,6 +19,21 @@ fn says(found: &[Finding], verdict: Verdict, what: &str, words: &str) {
     assert_eq!(finding.verdict, verdict, "{finding:?}");
 }
 
+/// A repository that cannot be seen is one fault, which names all tools that need it.
+async fn one_fault_for_many_tools(world: &World) {
+    let tool = |tool: &str, repository: &str| ToolTarget {
+        tool: tool.to_owned(),
+        target: json!({"workflow": "work.yml", "repository": repository}),
+    };
+    let tools = [tool("one", "octo-org/none"), tool("two", "octo-org/none"), tool("three", &world.repo)];
+    let found = world.backend.checkup().unwrap().check_up(&tools).await;
+    let faults: Vec<&Finding> = found.iter().filter(|finding| finding.verdict == Verdict::Fault).collect();
+    assert_eq!(faults.len(), 1, "{faults:?}");
+    assert_eq!(faults[0].what, "repository octo-org/none");
+    assert!(faults[0].says.ends_with("; the tools `one`, `two` were not checked"), "{faults:?}");
+    says(&found, Verdict::Ok, "tool `three`", "it starts work.yml");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_to_be_mended_at_github_is_named() {
     let gated = workflow(&run("echo")).replace("runs-on:", "environment: production\n    runs-on:");
@@ -50,11 +65,11 @@ async fn what_is_to_be_mended_at_github_is_named() {
     for (target, words) in [
         (json!({"workflow": "work.yml", "ref": "nowhere"}), "at nowhere"),
         (json!({"workflow": "work.yml", "inputs": {"vesion": "1"}}), "gives the input `vesion`"),
-        (json!({"workflow": "work.yml", "repository": "octo-org/none"}), "octo-org/none cannot be seen"),
         (json!({"workflow": "nowhere.yml"}), "no workflow nowhere.yml"),
     ] {
         says(&found(&world, target).await, Verdict::Fault, "tool `deploy`", words);
     }
+    one_fault_for_many_tools(&world).await;
     let hook = |more: Value| {
         let mut hook = json!({"active": true, "events": ["workflow_run"],
             "config": {"url": "https://bridge.example.com/hooks/github", "content_type": "json"}});
