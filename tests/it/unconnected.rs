@@ -176,7 +176,7 @@ async fn tasks_of_unconnected_backend_wait() {
     let place = Place::new(&format!("{BASICS}{HERE}{}", forge.backend()));
     let mut server = place.serve();
     let client = Client::open(server.url()).await.unwrap();
-    let task = client.start("deploy", json!({})).await.unwrap();
+    let task = client.start_once("key", "deploy", json!({})).await.unwrap();
     assert_eq!(server.stop(), Some(0));
 
     forge.turn(Answers::Denied);
@@ -198,6 +198,9 @@ async fn tasks_of_unconnected_backend_wait() {
     .await;
     assert_eq!(row(), before, "nobody claims it");
     assert_eq!(client.get(&task).await.unwrap()["status"], "working");
+    assert_eq!(client.start_once("key", "deploy", json!({})).await.unwrap(), task, "it was made before");
+    let refused = client.start_once("another", "deploy", json!({})).await.unwrap_err();
+    assert!(format!("{refused:?}").contains("is not connected"), "{refused:?}");
 
     forge.turn(Answers::Refuses);
     let ended = until("the task is taken up", async || {

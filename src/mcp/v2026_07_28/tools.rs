@@ -88,9 +88,8 @@ pub(super) async fn call(call: &Call<'_>, params: Value, outlet: &dyn Outlet) ->
         Next::Ask(result) => {
             // A call that is refused afterwards asks nothing.
             let refused = call.bridge.service.check_connected(tool.backend(), &tool.name).err();
-            return Ok(refused.map_or(result, |refused| {
-                to_wire::tool_result(ToolResult::error(refused.to_string()))
-            }));
+            return Ok(refused
+                .map_or(result, |refused| to_wire::tool_result(ToolResult::error(refused.to_string()))));
         }
         Next::Refused(why) => return Ok(to_wire::tool_result(ToolResult::error(why))),
         Next::Go(gathered) => gathered,
