@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use taskbridge_sdk::{Finding, Registry, Verdict};
+use taskbridge_sdk::{Finding, PolicyDocument, Registry, ToolTarget, Verdict};
 
 use super::store::runtime;
 use super::{File, complain, load, print};
@@ -19,6 +19,9 @@ pub(super) struct Options {
     /// Print one JSON array of what was found, for programs.
     #[arg(long)]
     json: bool,
+    /// Print the IAM policies that the backends of AWS need, and look at nothing: no engine is called.
+    #[arg(long, conflicts_with = "json")]
+    policy: bool,
 }
 
 #[derive(Args)]
@@ -31,6 +34,9 @@ pub(super) struct Discovering {
 
 /// Looks everything over. A config that is wrong is a finding, too.
 pub(super) fn run(registry: &Registry, options: &Options) -> Result<ExitCode, String> {
+    if options.policy {
+        return policies(registry, &options.file).map(|()| ExitCode::SUCCESS);
+    }
     let all = match load(registry, &options.file, &Environment::of_process()) {
         Ok((config, _)) => {
             let program = program()?;
@@ -44,6 +50,27 @@ pub(super) fn run(registry: &Registry, options: &Options) -> Result<ExitCode, St
     }
     let is_well = all.iter().all(|checked| checked.finding.verdict != Verdict::Fault);
     Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Prints the policies on standard output, and whose each is on standard error, so that one alone can be piped.
+fn policies(registry: &Registry, file: &File) -> Result<(), String> {
+    let (config, _) = load(registry, file, &Environment::of_process())?;
+    let mut printed = false;
+    for (name, backend) in &config.backends {
+        let Some(adapter) = registry.get(&backend.kind) else { continue };
+        let own = config.tools.iter().filter(|tool| tool.backend == *name);
+        let tools: Vec<ToolTarget> =
+            own.map(|tool| ToolTarget { tool: tool.name.clone(), target: tool.target.clone() }).collect();
+        for PolicyDocument { whose, document } in (adapter.policies)(&backend.fields, &tools) {
+            complain(&format!("backend `{name}`: {whose}"));
+            print(&format!("{document:#}\n"));
+            printed = true;
+        }
+    }
+    match printed {
+        true => Ok(()),
+        false => Err("taskbridge: no backend of this config needs an IAM policy".to_owned()),
+    }
 }
 
 /// What comes of it. What hangs on a thread of its own, such as a read of a file system whose server is away, is left there: the process

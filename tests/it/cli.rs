@@ -198,6 +198,42 @@ fn no_filter_has_the_log_quote_keys_of_aws() {
     assert!(!log.contains("AKIAOFTHETESTS") && !log.contains("s3cr3t-of-the-tests"), "{log}");
 }
 
+/// AWS's libraries would print the whole answer of a metadata service that refuses, as Rust shows it to programmers.
+#[test]
+fn refusing_metadata_service_is_plain_line() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let metadata = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for mut client in listener.incoming().flatten() {
+            let _ = client.read(&mut [0; 4096]);
+            let _ =
+                client.write_all(b"HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+        }
+    });
+    let aws = "[backends.aws]\nkind = \"step-functions\"\nregion = \"us-east-1\"\n";
+    let place = Place::new(&format!("{BASICS}{aws}{SIM}"));
+    for command in ["serve --stdio", "doctor"] {
+        let mut words: Vec<&str> = command.split(' ').collect();
+        words.extend(["--config", "taskbridge.toml"]);
+        let mut child = program(&place, &words)
+            .env("AWS_EC2_METADATA_SERVICE_ENDPOINT", &metadata)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdin.take());
+        let output = child.wait_with_output().unwrap();
+        let said =
+            format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(said.contains("the metadata service of this machine (IMDS)"), "{command}: {said}");
+        assert!(said.contains("attach a role to this machine"), "{command}: {said}");
+        for part in ["ErrorResponse", "ResponseError", "SdkBody", "server's log"] {
+            assert!(!said.contains(part), "{command}: {part}: {said}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn an_unknown_helper_is_told() {
     let refused = run(&Place::new(""), &["adapter-helper", "none"]).await;

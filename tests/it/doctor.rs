@@ -60,6 +60,31 @@ async fn what_is_right_is_told_and_nothing_is_made() {
     drop(server);
 }
 
+/// Nobody has granted anything yet, so there are no credentials, and nothing is called.
+#[tokio::test]
+async fn policy_is_printed_offline() {
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let aws = format!(
+        "[backends.aws]\nkind = \"step-functions\"\nregion = \"eu-west-1\"\nendpoint = \"http://{closed}\"\n\
+         [tools.deploy]\nbackend = \"aws\"\ntarget.state_machine = \"Deploy\"\n"
+    );
+    let place = Place::new(&format!("{BASICS}{ONE}{aws}"));
+    let ended = doctor(&place, &["--policy"]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let policy: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("no JSON: {ended:?}"));
+    let machine = "arn:aws:states:eu-west-1:*:stateMachine:Deploy";
+    let starts = |statement: &&Value| {
+        statement["Action"].as_array().unwrap().contains(&json!("states:StartExecution"))
+    };
+    let statement = policy["Statement"].as_array().unwrap().iter().find(starts).unwrap();
+    assert_eq!(statement["Resource"], json!([machine]));
+    assert_eq!(ended.stderr, "backend `aws`: the server's credentials\n");
+
+    let ended = doctor(&Place::new(&format!("{BASICS}{ONE}")), &["--policy"]).await;
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{ended:?}");
+    assert!(ended.stderr.contains("no backend of this config needs an IAM policy"), "{ended:?}");
+}
+
 #[tokio::test]
 async fn what_will_not_work_is_a_fault_with_how_to_mend_it() {
     let place = Place::new("");

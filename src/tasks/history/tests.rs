@@ -53,7 +53,11 @@ fn started() -> Event {
 }
 
 fn failure() -> Failure {
-    Failure { kind: ErrorKind::Unavailable, message: "the secret words of an engine".to_owned() }
+    Failure {
+        kind: ErrorKind::Unavailable,
+        message: "the secret words of an engine".to_owned(),
+        unresolvable: false,
+    }
 }
 
 fn seen(state: JobState) -> Event {

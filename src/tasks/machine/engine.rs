@@ -120,10 +120,11 @@ pub(super) fn start_failed(step: &mut Step, attempt: u32, may_exist: bool, failu
         }
         _ => {
             // The job may exist, and this attempt did not tell. What was looked for and not found counts from the
-            // settle window; what could not be looked for gets the longer of the two deadlines.
+            // settle window; what could not be looked for gets the longer of the two deadlines. What no search can find
+            // is not searched for.
             let looked = failure.kind == ErrorKind::Uncertain;
             let patience = patience(&task.terms, looked, out_of_time);
-            if is_over(sought, patience, now) {
+            if failure.unresolvable || is_over(sought, patience, now) {
                 task.job = Job::Closed { handle: None };
                 let message = format!("it is uncertain whether the job started: {}", failure.message);
                 end(task, Outcome::Broken, message, now);

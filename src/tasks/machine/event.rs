@@ -171,11 +171,14 @@ pub struct Failure {
     pub kind: ErrorKind,
     /// What happened, in words.
     pub message: String,
+    /// See [`Error::unresolvable`].
+    pub unresolvable: bool,
 }
 
 impl From<&Error> for Failure {
     fn from(error: &Error) -> Self {
-        Self { kind: error.kind(), message: harmless(&error.to_string()).into_owned() }
+        let message = harmless(&error.to_string()).into_owned();
+        Self { kind: error.kind(), message, unresolvable: error.is_unresolvable() }
     }
 }
 

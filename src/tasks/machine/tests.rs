@@ -108,7 +108,7 @@ fn kinds() -> impl Strategy<Value = ErrorKind> {
 }
 
 fn failures() -> impl Strategy<Value = Failure> {
-    kinds().prop_map(|kind| Failure { kind, message: format!("it was {kind}") })
+    kinds().prop_map(|kind| Failure { kind, message: format!("it was {kind}"), unresolvable: false })
 }
 
 fn observations() -> impl Strategy<Value = Observation> {

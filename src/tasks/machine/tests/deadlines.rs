@@ -14,7 +14,7 @@ fn open_at(accepted: Timestamp, on_expiry: OnExpiry) -> Task {
 }
 
 fn failure(kind: ErrorKind) -> Failure {
-    Failure { kind, message: "connection refused".to_owned() }
+    Failure { kind, message: "connection refused".to_owned(), unresolvable: false }
 }
 
 /// A result that is found after `max_runtime`, because nobody polled meanwhile, is delivered.
@@ -148,6 +148,20 @@ fn unresolved_start_respects_max_wait() {
         }
         assert_eq!(task.outcome(), Some(Outcome::Broken));
         assert!(task.message.as_deref().unwrap().starts_with("it is uncertain whether the job started"));
+    }
+}
+
+/// Nothing can be found by a search, so nobody waits for one.
+#[test]
+fn unresolvable_start_ends_at_once() {
+    for may_exist in [false, true] {
+        let task = next(&row(false, OnExpiry::Cancel), Event::Intended, START).task;
+        let Job::Starting { attempts, .. } = task.job else { unreachable!() };
+        let failure = Failure { unresolvable: true, ..failure(ErrorKind::Uncertain) };
+        let task = next(&task, Event::StartFailed { attempt: attempts, may_exist, failure }, START).task;
+        assert_eq!((task.outcome(), task.due_at), (Some(Outcome::Broken), None));
+        let message = task.message.as_deref().unwrap();
+        assert_eq!(message, "it is uncertain whether the job started: connection refused");
     }
 }
 

@@ -15,7 +15,11 @@ fn whatever_is_left_alone_comes_to_an_end() {
                 Action::Start { may_exist: false } => Event::Intended,
                 Action::Start { may_exist: true } => {
                     let Job::Starting { attempts, .. } = task.job else { unreachable!() };
-                    let failure = Failure { kind: ErrorKind::Unavailable, message: "down".to_owned() };
+                    let failure = Failure {
+                        kind: ErrorKind::Unavailable,
+                        message: "down".to_owned(),
+                        unresolvable: false,
+                    };
                     Event::StartFailed { attempt: attempts, may_exist: true, failure }
                 }
                 Action::Expire => Event::DeadlinePassed,
@@ -48,7 +52,11 @@ fn a_cancelled_start_that_turns_up_later_is_cancelled_in_the_engine() {
 
 #[test]
 fn an_outage_before_the_start_is_told_and_ends_after_start_within() {
-    let failure = Failure { kind: ErrorKind::Unavailable, message: "connection refused".to_owned() };
+    let failure = Failure {
+        kind: ErrorKind::Unavailable,
+        message: "connection refused".to_owned(),
+        unresolvable: false,
+    };
     let mut task = row(false, OnExpiry::Cancel);
     let mut now = START;
     while !task.has_ended() {
@@ -201,8 +209,10 @@ fn an_answer_is_offered_again_soon_however_often_the_engine_could_not_take_it() 
     let mut task =
         next(&task, Event::Answered { key: key(), answer: Answer::Decline, by: somebody().into() }, START)
             .task;
-    let (mut now, failure) =
-        (START, Failure { kind: ErrorKind::Unavailable, message: "no token".to_owned() });
+    let (mut now, failure) = (
+        START,
+        Failure { kind: ErrorKind::Unavailable, message: "no token".to_owned(), unresolvable: false },
+    );
     for _ in 0..20 {
         task = next(&task, Event::AnswerFailed { key: key(), failure: failure.clone() }, now).task;
         assert_eq!(todo(&task, now), Action::Rest);
@@ -276,7 +286,8 @@ fn who_watches_is_known_for_a_while_and_changes_nothing_that_a_client_sees() {
 #[test]
 fn a_retry_is_due_at_once_and_attempts_are_counted_on() {
     let now = START + Duration::from_secs(1);
-    let failure = || Failure { kind: ErrorKind::Unavailable, message: "away".to_owned() };
+    let failure =
+        || Failure { kind: ErrorKind::Unavailable, message: "away".to_owned(), unresolvable: false };
     let task = next(&row(false, OnExpiry::Cancel), Event::Intended, now).task;
     let task = next(&task, Event::StartFailed { attempt: 1, may_exist: false, failure: failure() }, now).task;
     assert_eq!(todo(&task, now), Action::Rest);
@@ -330,7 +341,7 @@ fn whoever_answers_or_cancels_is_whom_the_engine_hears_it_from() {
     };
     let by = |task: &Task| task.cancel.clone().expect("it is to be stopped").on_behalf_of;
     let task = cancelled(&asked(), whom("ann"));
-    let failure = Failure { kind: ErrorKind::Denied, message: "no token".to_owned() };
+    let failure = Failure { kind: ErrorKind::Denied, message: "no token".to_owned(), unresolvable: false };
     let task = next(&task, Event::CancelFailed(failure), START).task;
     assert_eq!(by(&task), whom("ann"));
     let task = cancelled(&task, None);
