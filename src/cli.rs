@@ -48,6 +48,9 @@ enum Command {
     Check {
         #[command(flatten)]
         file: File,
+        /// Leave secrets where they are: neither environment variables nor files that hold them are read.
+        #[arg(long)]
+        no_secrets: bool,
     },
     /// Look over the config, the store, the backends and all else that a server with it needs, by calls that change nothing,
     /// and say what to mend. Ends with 1 if something will not work.
@@ -119,7 +122,7 @@ pub fn main_with(registry: Registry) -> ExitCode {
     let done = match cli.command {
         None => serve(&registry, cli.serve),
         Some(Command::Serve(options)) => serve(&registry, options),
-        Some(Command::Check { file }) => check(&registry, &file),
+        Some(Command::Check { file, no_secrets }) => check(&registry, &file, no_secrets),
         Some(Command::Call(options)) => match call::call(options) {
             Ok(code) => return code,
             Err(message) => Err(message),
@@ -171,31 +174,45 @@ fn help(registry: &Registry, arguments: &[OsString]) -> ExitCode {
     }
 }
 
+/// Finds the config file.
+fn find(file: &File, environment: &Environment) -> Result<PathBuf, String> {
+    let found = environment.find_config(file.config.as_deref(), Path::new(""));
+    found.map_err(|text| format!("taskbridge: {text}"))
+}
+
 /// Finds and reads the config. What is wrong with it is told as it stands, one line each.
 fn load(registry: &Registry, file: &File, environment: &Environment) -> Result<(Config, Sources), String> {
-    let here = Path::new("");
-    let file = environment
-        .find_config(file.config.as_deref(), here)
-        .map_err(|text| format!("taskbridge: {text}"))?;
+    let file = find(file, environment)?;
     let reading = config::read(&file, registry, environment.state_home.as_deref());
     let config = reading.config.map_err(|problems| problems.to_string())?;
     Ok((config, reading.sources))
 }
 
-fn check(registry: &Registry, file: &File) -> Result<(), String> {
-    let (config, _) = load(registry, file, &Environment::of_process())?;
+fn check(registry: &Registry, file: &File, no_secrets: bool) -> Result<(), String> {
+    let environment = Environment::of_process();
+    let config = match no_secrets {
+        false => load(registry, file, &environment)?.0,
+        true => {
+            let file = find(file, &environment)?;
+            let read = config::check_without_secrets(&file, registry, environment.state_home.as_deref());
+            read.map_err(|problems| problems.to_string())?
+        }
+    };
     let beside = [(config.resources.count(), "resource"), (config.prompts.count(), "prompt")];
     let beside =
         beside.into_iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!(", {}", counted(n, what)));
     let beside: String = beside.collect();
     print(&format!(
-        "{}: all right: {} on {}{}\n",
+        "{}: all right{}: {} on {}{}\n",
         config.file.display(),
+        if no_secrets { ", secrets apart" } else { "" },
         counted(config.tools.len(), "tool"),
         counted(config.backends.len(), "backend"),
         beside,
     ));
-    for warning in config.warnings(System.now()) {
+    // Whether connections are secured, the secrets say.
+    let warnings = if no_secrets { Vec::new() } else { config.warnings(System.now()) };
+    for warning in warnings {
         complain(&format!("warning: {warning}"));
     }
     Ok(())

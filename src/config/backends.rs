@@ -12,7 +12,18 @@ use super::reader::{Fault, Reader};
 use super::secret::Secret;
 use super::source::join;
 
-/// Reads one backend. `None` if something is wrong with it. `shared` says that servers on several machines can be on the
+/// What is known of a backend with which something is wrong, so that its tools can be checked all the same.
+pub(super) struct Sketch {
+    /// The kind of its adapter.
+    pub(super) kind: String,
+    /// What the adapter reads, without what is wrong. `None` if that cannot be read.
+    pub(super) fields: Option<Value>,
+}
+
+/// Reads one backend.
+///
+/// # Errors
+/// If something is wrong with it, which the reader was told: what is known all the same. `shared` says that servers on several machines can be on the
 /// same store; `dir` is where relative paths start.
 pub(super) fn read(
     reader: &mut Reader<'_>,
@@ -21,7 +32,7 @@ pub(super) fn read(
     dir: &Path,
     name: &str,
     value: Value,
-) -> Option<Backend> {
+) -> Result<Backend, Option<Sketch>> {
     let field = join("backends", name);
     if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c)) {
         reader.problem(&field, "a backend's name has letters, digits, `_` and `-` only");
@@ -30,15 +41,15 @@ pub(super) fn read(
     let max_running = reader.field(&join(&field, "max_running"), fields.remove("max_running"));
     let kinds: Vec<&str> = registry.iter().map(|adapter| adapter.kind).collect();
     let kind: String = match fields.remove("kind") {
-        Some(kind) => reader.read(&join(&field, "kind"), kind)?,
+        Some(kind) => reader.read(&join(&field, "kind"), kind).ok_or(None)?,
         None => {
             reader.problem(&field, format!("missing field `kind`: one of {}", listed(kinds)));
-            return None;
+            return Err(None);
         }
     };
     let Some(adapter) = registry.get(&kind) else {
         reader.problem(join(&field, "kind"), unknown("kind", &kind, &kinds));
-        return None;
+        return Err(None);
     };
     // Other kinds may have a field of this name themselves.
     let host: Option<String> = match adapter.one_machine {
@@ -55,9 +66,14 @@ pub(super) fn read(
     for path in adapter.secrets {
         reveal(reader, &field, path, dir, &mut fields);
     }
-    reader.read_with(&field, fields.clone(), |fields| (adapter.check_config)(fields).map_err(Fault::from))?;
+    let right = reader.read_with(&field, fields.clone(), |fields| {
+        (adapter.check_config)(fields).map(|()| fields.clone()).map_err(Fault::from)
+    });
     let line = reader.line(&field);
-    reader.is_clean(&field).then_some(Backend { kind, fields, max_running, discover, host, line })
+    match reader.is_clean(&field) {
+        true => Ok(Backend { kind, fields, max_running, discover, host, line }),
+        false => Err(Some(Sketch { kind, fields: right })),
+    }
 }
 
 /// Puts the text of a secret in the place of what says where it is. If that cannot be, an empty text stands there, so that one
@@ -67,7 +83,8 @@ fn reveal(reader: &mut Reader<'_>, backend: &str, path: &str, dir: &Path, fields
         let secret: Option<Secret> = reader.read(&field, written.take());
         let text = secret.and_then(|secret| secret.reveal(reader, &field, dir));
         if text.as_ref().is_some_and(String::is_empty) {
-            reader.problem(&field, "it is empty");
+            reader
+                .problem(&field, "it is empty: write the secret, { env = \"NAME\" } or { file = \"PATH\" }");
         }
         *written = Value::from(text.unwrap_or_default());
     }

@@ -1,6 +1,7 @@
 //! What the shapes of the server's own tables cannot say.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use taskbridge_sdk::Timestamp;
 
@@ -32,27 +33,33 @@ pub(super) fn all(
         ("reconciler.quickest_look", reconciler.quickest_look.is_zero()),
     ] {
         if zero {
-            reader.problem(field, "it must not be zero");
+            reader.problem(field, "it is zero: write a time, such as \"5s\"");
         }
     }
     if reconciler.lease.as_secs() < 2 {
-        reader.problem("reconciler.lease", "it is too short to work in: at least 2s");
+        let message =
+            format!("it is {}, too short to work in: write at least \"2s\"", in_words(reconciler.lease));
+        reader.problem("reconciler.lease", message);
     }
     if reconciler.max_concurrent_calls.get() > MOST_CALLS {
         let message = format!("{} is too many: at most {MOST_CALLS}", reconciler.max_concurrent_calls);
         reader.problem("reconciler.max_concurrent_calls", message);
     }
     if reconciler.quickest_look > reconciler.slowest_look {
-        let message = format!("it is longer than `slowest_look` ({})", in_words(reconciler.slowest_look));
+        let message = longer(reconciler.quickest_look, "slowest_look", reconciler.slowest_look);
         reader.problem("reconciler.quickest_look", message);
     }
     if lifetime.min_ttl > lifetime.max_ttl {
-        let message = format!("it is longer than `max_ttl` ({})", in_words(lifetime.max_ttl));
+        let message = longer(lifetime.min_ttl, "max_ttl", lifetime.max_ttl);
         reader.problem("lifetime.min_ttl", message);
     }
     for origin in server.allowed_origins.iter().enumerate() {
         check_origin(reader, origin);
     }
+}
+
+fn longer(time: Duration, than: &str, limit: Duration) -> String {
+    format!("it is {}, longer than `{than}` ({}): change one of them", in_words(time), in_words(limit))
 }
 
 /// Says what is to be known of a config though it can be used.

@@ -95,6 +95,16 @@ pub struct ToolRules {
 }
 
 impl ToolRules {
+    /// The backends whose tools are discovered, by name, with how.
+    pub fn discovered(&self) -> impl Iterator<Item = (&str, &Discover)> {
+        self.backends.iter().filter_map(|(name, backend)| Some((name.as_str(), backend.discover.as_ref()?)))
+    }
+
+    /// The kind of this backend.
+    pub fn kind(&self, backend: &str) -> Option<&str> {
+        self.backends.get(backend).map(|backend| backend.kind.as_str())
+    }
+
     /// The name that a tool of this backend has here.
     pub fn name(&self, backend: &str, tool: &DiscoveredTool) -> String {
         let discover = self.backends.get(backend).and_then(|backend| backend.discover.as_ref());
@@ -122,6 +132,7 @@ impl ToolRules {
             registry,
             dir: &self.dir,
             backends: &self.backends,
+            faulty: &BTreeMap::new(),
             backend_names: &backend_names,
             groups: &self.groups,
             lifetime: &self.lifetime,

@@ -40,6 +40,7 @@ mod tls;
 mod tool_shape;
 mod tools;
 mod values;
+mod words;
 
 pub use auth::{ApiKey, AuthMode, Authentication};
 pub use certificates::CertificateRule;
@@ -188,6 +189,22 @@ pub fn load(file: &Path, registry: &Registry, state_home: Option<&Path>) -> Resu
 
 /// Reads a config file, and says which files that were.
 pub fn read(file: &Path, registry: &Registry, state_home: Option<&Path>) -> Reading {
+    read_file(file, registry, state_home, true)
+}
+
+/// Reads a config file, but not the environment variables and files that hold secrets. What comes of it is not to be served.
+///
+/// # Errors
+/// All that is wrong with it.
+pub fn check_without_secrets(
+    file: &Path,
+    registry: &Registry,
+    state_home: Option<&Path>,
+) -> Result<Config, Problems> {
+    read_file(file, registry, state_home, false).config
+}
+
+fn read_file(file: &Path, registry: &Registry, state_home: Option<&Path>, reveals_secrets: bool) -> Reading {
     let mut sources = Sources::default();
     sources.add(file);
     let unreadable = |error: std::io::Error| {
@@ -199,7 +216,8 @@ pub fn read(file: &Path, registry: &Registry, state_home: Option<&Path>) -> Read
     let config = match (text.map_err(unreadable), dir.map_err(unreadable)) {
         (Ok(text), Ok(dir)) => {
             let dir = dir.parent().unwrap_or(Path::new("/"));
-            read_text(file, dir, &text, registry, state_home, &mut sources)
+            let place = Place { file, dir, registry, state_home, reveals_secrets };
+            read_text(&text, &place, &mut sources)
         }
         (Err(problems), _) | (_, Err(problems)) => Err(problems),
     };
@@ -217,19 +235,26 @@ pub fn parse(
     registry: &Registry,
     state_home: Option<&Path>,
 ) -> Result<Config, Problems> {
-    read_text(file, dir, text, registry, state_home, &mut Sources::default())
+    let place = Place { file, dir, registry, state_home, reveals_secrets: true };
+    read_text(text, &place, &mut Sources::default())
 }
 
-fn read_text(
-    file: &Path,
-    dir: &Path,
-    text: &str,
-    registry: &Registry,
-    state_home: Option<&Path>,
-    sources: &mut Sources,
-) -> Result<Config, Problems> {
+/// What a config is read with, beside its text.
+struct Place<'a> {
+    file: &'a Path,
+    /// Where relative paths start.
+    dir: &'a Path,
+    registry: &'a Registry,
+    state_home: Option<&'a Path>,
+    /// False if secrets are left where they are.
+    reveals_secrets: bool,
+}
+
+fn read_text(text: &str, place: &Place<'_>, sources: &mut Sources) -> Result<Config, Problems> {
+    let Place { file, dir, registry, state_home, reveals_secrets } = *place;
     let source = Source::parse(file, text)?;
     let mut reader = Reader::new(&source);
+    reader.reveals_secrets = reveals_secrets;
     let mut fields = source.fields.clone();
     let mut part = |name: &str| fields.remove(name);
 
@@ -261,17 +286,24 @@ fn read_text(
     let known = access::Known::of(&auth);
     let access = access::rules(&mut reader, "access", Some(&access), &Rules::default(), &known);
     let backend_names: Vec<String> = backend_tables.keys().cloned().collect();
-    let mut backends = BTreeMap::new();
+    let (mut backends, mut faulty) = (BTreeMap::new(), BTreeMap::new());
     for (name, value) in backend_tables {
-        if let Some(backend) = backends::read(&mut reader, registry, store.is_shared(), dir, &name, value) {
-            discovered::check_access(&mut reader, &name, &backend, &access, &known);
-            backends.insert(name, backend);
+        match backends::read(&mut reader, registry, store.is_shared(), dir, &name, value) {
+            Ok(backend) => {
+                discovered::check_access(&mut reader, &name, &backend, &access, &known);
+                backends.insert(name, backend);
+            }
+            Err(Some(sketch)) => {
+                faulty.insert(name, sketch);
+            }
+            Err(None) => {}
         }
     }
     let context = tools::Context {
         registry,
         dir,
         backends: &backends,
+        faulty: &faulty,
         backend_names: &backend_names,
         groups: &groups,
         lifetime: &lifetime,

@@ -170,6 +170,21 @@ fn check_fields(reader: &mut Reader<'_>, field: &str, parameter: &Parameter, is_
             reader.problem(join(field, name), message);
         }
     }
+    let number = |number: &Option<serde_json::Number>| number.as_ref().and_then(serde_json::Number::as_f64);
+    let count = |count: Option<u64>| count.map(|count| count as f64);
+    for (least, most, low, high) in [
+        ("minimum", "maximum", number(&p.minimum), number(&p.maximum)),
+        ("min_length", "max_length", count(p.min_length), count(p.max_length)),
+        ("min_items", "max_items", count(p.min_items), count(p.max_items)),
+    ] {
+        if let (Some(low), Some(high)) = (low, high)
+            && low > high
+        {
+            let message =
+                format!("it is {low}, and `{most}` is {high}, so that no value fits: change one of them");
+            reader.problem(join(field, least), message);
+        }
+    }
     if p.choices.as_ref().is_some_and(Vec::is_empty) {
         reader.problem(join(field, "enum"), "it is empty: list at least one value");
     }

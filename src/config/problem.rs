@@ -74,18 +74,6 @@ pub(super) fn unknown(what: &str, name: &str, known: &[&str]) -> String {
     format!("unknown {what} `{name}`{} ({choices})", hint.unwrap_or_default())
 }
 
-/// Puts a suggestion behind serde's words about an unknown field or variant.
-pub(super) fn with_suggestion(message: &str) -> String {
-    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
-    let names_one = message.starts_with("unknown field `") || message.starts_with("unknown variant `");
-    if let ([name, known @ ..], true) = (quoted.as_slice(), names_one)
-        && let Some(near) = nearest(name, known.iter().copied())
-    {
-        return format!("{message}; did you mean `{near}`?");
-    }
-    message.to_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,10 +83,5 @@ mod tests {
         assert_eq!(nearest("lisen", ["listen", "allowed_hosts"]), Some("listen"));
         assert_eq!(nearest("Listne", ["listen"]), Some("listen"));
         assert_eq!(nearest("port", ["listen", "page_size"]), None);
-        assert_eq!(
-            with_suggestion("unknown field `lisen`, expected `listen` or `page_size`"),
-            "unknown field `lisen`, expected `listen` or `page_size`; did you mean `listen`?"
-        );
-        assert_eq!(with_suggestion("missing field `a`"), "missing field `a`");
     }
 }

@@ -6,9 +6,10 @@ use std::path::Path;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::problem::{Problem, Problems, unknown, with_suggestion};
+use super::problem::{Problem, Problems, unknown};
 use super::source::{Source, join};
 use super::sources::Sources;
+use super::words;
 
 /// Reads one file and gathers what is wrong with it.
 pub(super) struct Reader<'a> {
@@ -17,6 +18,8 @@ pub(super) struct Reader<'a> {
     sources: Sources,
     /// What was read for a field, in a short form.
     contents: Vec<(String, u64)>,
+    /// False if secrets are left where they are.
+    pub(super) reveals_secrets: bool,
 }
 
 /// Why something could not be parsed: the field within it, and words.
@@ -33,7 +36,13 @@ impl From<taskbridge_sdk::Problem> for Fault {
 
 impl<'a> Reader<'a> {
     pub(super) fn new(source: &'a Source) -> Self {
-        Self { source, problems: Vec::new(), sources: Sources::default(), contents: Vec::new() }
+        Self {
+            source,
+            problems: Vec::new(),
+            sources: Sources::default(),
+            contents: Vec::new(),
+            reveals_secrets: true,
+        }
     }
 
     /// Notes a problem of a field.
@@ -125,7 +134,7 @@ impl<'a> Reader<'a> {
             serde_path_to_error::deserialize(value).map_err(|error| {
                 let path = error.path().to_string();
                 let field = if path == "." { String::new() } else { path };
-                Fault { field, message: unquoted(error.into_inner().to_string()) }
+                Fault { field, message: error.into_inner().to_string() }
             })
         })
     }
@@ -138,13 +147,13 @@ impl<'a> Reader<'a> {
         mut value: Value,
         parse: impl Fn(&Value) -> Result<T, Fault>,
     ) -> Option<T> {
+        // What a missing field follows from: it was taken out here, or its name has a typo.
         let mut taken_out: Vec<String> = Vec::new();
         loop {
             let fault = match parse(&value) {
                 Ok(read) => return Some(read),
                 Err(fault) => fault,
             };
-            // A required field that was taken out above is missing now: that was told already.
             let follows = taken_out.iter().any(|name| fault.message == format!("missing field `{name}`"));
             if !follows {
                 let path = match fault.field.as_str() {
@@ -152,19 +161,11 @@ impl<'a> Reader<'a> {
                     inner if inner.starts_with('[') => format!("{field}{inner}"),
                     inner => format!("{field}.{inner}"),
                 };
-                self.problem(path, with_suggestion(&fault.message));
+                self.problem(path, words::of_value(&fault.message));
             }
+            taken_out.extend(words::meant(&fault.message));
             taken_out.push(take_out(&mut value, &fault.field)?);
         }
-    }
-}
-
-/// The same without a text that stands in the wrong place: it may be a secret, and the line is told.
-fn unquoted(message: String) -> String {
-    let rest = message.strip_prefix("invalid type: string \"");
-    match rest.and_then(|rest| Some(&rest[rest.rfind("\", expected ")? + 1..])) {
-        Some(expected) => format!("invalid type: a string{expected}"),
-        None => message,
     }
 }
 
@@ -230,14 +231,13 @@ mod tests {
                 "[part]\nsize = \"x\"\nnames = [\"a\", 2]\nsiez = 1\ncolour = 2\n[part.inner.a]\non = 1\n\
                  [part.inner.b]\noff = 1\n[[part.list]]\non = true\n[[part.list]]\non = 3\n"
             ),
-            "x.toml:2: part.size: invalid type: a string, expected u32\n\
-             x.toml:3: part.names[1]: invalid type: integer `2`, expected a string\n\
-             x.toml:4: part.siez: unknown field `siez`, expected one of `size`, `names`, `inner`, `list`; \
-             did you mean `size`?\n\
-             x.toml:5: part.colour: unknown field `colour`, expected one of `size`, `names`, `inner`, `list`\n\
-             x.toml:7: part.inner.a.on: invalid type: integer `1`, expected a boolean\n\
-             x.toml:9: part.inner.b.off: unknown field `off`, expected `on`\n\
-             x.toml:13: part.list[1].on: invalid type: integer `3`, expected a boolean"
+            "x.toml:2: part.size: it is a text: write a whole number from 0 to 4294967295\n\
+             x.toml:3: part.names[1]: it is 2: write a text in quotes\n\
+             x.toml:4: part.siez: unknown field `siez`; did you mean `size`? (known: `size`, `names`, `inner`, `list`)\n\
+             x.toml:5: part.colour: unknown field `colour` (known: `size`, `names`, `inner`, `list`)\n\
+             x.toml:7: part.inner.a.on: it is 1: write true or false\n\
+             x.toml:9: part.inner.b.off: unknown field `off` (known: `on`)\n\
+             x.toml:13: part.list[1].on: it is 3: write true or false"
         );
         assert_eq!(problems("[part]\nsize = 1\n"), "true");
     }

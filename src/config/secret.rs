@@ -42,8 +42,11 @@ impl fmt::Debug for Secret {
 }
 
 impl Secret {
-    /// The secret itself.
+    /// The secret itself. `None` if it cannot be read, or if a config is checked without its secrets.
     pub(super) fn reveal(&self, reader: &mut Reader<'_>, field: &str, dir: &Path) -> Option<String> {
+        if !reader.reveals_secrets {
+            return None;
+        }
         match self {
             Secret::Plain(text) => Some(text.clone()),
             Secret::File(File { file }) => {
@@ -53,7 +56,9 @@ impl Secret {
             Secret::Env(Env { env }) => {
                 let text = locate::variable(env);
                 if text.is_none() {
-                    let message = format!("the environment variable {env} is not set, or holds no text");
+                    let message = format!(
+                        "the environment variable {env} is not set, or holds no text: export it, or use {{ file = \"...\" }}"
+                    );
                     reader.problem(field, message);
                 }
                 text

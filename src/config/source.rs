@@ -9,6 +9,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::problem::{Problem, Problems};
+use super::words;
 
 /// A file that is valid TOML.
 pub(super) struct Source {
@@ -28,7 +29,21 @@ impl Source {
         let (table, errors) = DeTable::parse_recoverable(text);
         let mut parsing = Parsing { file, text, lines: HashMap::new(), problems: Vec::new() };
         for error in errors {
-            let message = format!("not valid TOML: {}", error.message().replace('\n', ", "));
+            if error.message().starts_with("duplicate key") {
+                // What was read so far has the first of the two.
+                if parsing.lines.is_empty() {
+                    parsing.table("", table.get_ref());
+                }
+                parsing.twice(error.span());
+                continue;
+            }
+            // The parser asks for a text where nothing is.
+            let nothing = error.span().and_then(|span| text.get(span)).is_some_and(|at| at.trim().is_empty());
+            let message = match nothing && error.message().starts_with("string values must be quoted") {
+                true => words::of_toml("missing value"),
+                false => words::of_toml(error.message()),
+            };
+            let message = format!("not valid TOML: {message}");
             parsing.problem("", error.span(), message);
         }
         if !parsing.problems.is_empty() {
@@ -81,6 +96,37 @@ impl Parsing<'_> {
 
     fn line(&self, at: usize) -> usize {
         1 + self.text.as_bytes()[..at.min(self.text.len())].iter().filter(|byte| **byte == b'\n').count()
+    }
+
+    /// Says that a name is written twice, and where it is written first.
+    fn twice(&mut self, span: Option<Range<usize>>) {
+        let line = span.clone().map_or(1, |span| self.line(span.start));
+        let key = span.and_then(|span| self.text.get(span)).unwrap_or_default().trim();
+        let field = self.path_of(line, key);
+        let written = self.text.lines().nth(line - 1).unwrap_or_default().trim();
+        let same = |other: &str| written.starts_with('[') && other.trim() == written;
+        let header = self.text.lines().position(same).map(|at| at + 1);
+        let first = header.or_else(|| self.lines.get(&field).copied());
+        let message = match first {
+            Some(first) if first != line => {
+                format!("it is written twice, first in line {first}: put both together, or remove one")
+            }
+            _ => format!("`{key}` is written twice: put both together, or remove one"),
+        };
+        self.problems.push(Problem { file: self.file.to_owned(), line: Some(line), field, message });
+    }
+
+    /// The path of a key in this line, by the header of a table above it. Empty if it cannot be told.
+    fn path_of(&self, line: usize, key: &str) -> String {
+        let above: Vec<&str> = self.text.lines().take(line).map(str::trim).collect();
+        let Some(at) = above.iter().rposition(|line| line.starts_with('[')) else { return key.to_owned() };
+        let header = above[at].split('#').next().unwrap_or_default().trim();
+        let name = header.trim_matches(['[', ']']).trim();
+        let path = match header.starts_with("[[") {
+            true => format!("{name}[{}]", above[..at].iter().filter(|line| line.starts_with(header)).count()),
+            false => name.to_owned(),
+        };
+        if at + 1 == line { path } else { format!("{path}.{key}") }
     }
 
     fn table(&mut self, path: &str, table: &DeTable<'_>) -> Map<String, Value> {

@@ -7,9 +7,10 @@ use serde_json::{Map, Value, json};
 use taskbridge_sdk::Registry;
 
 use super::access::{self, Known};
+use super::backends::Sketch;
 use super::owner_limits::OwnerLimits;
 use super::parameters;
-use super::problem::unknown;
+use super::problem::{listed, unknown};
 use super::reader::{Fault, Reader};
 use super::shape::{ConcurrencyGroup, Lifetime};
 use super::source::join;
@@ -28,6 +29,8 @@ pub(super) struct Context<'a> {
     pub(super) dir: &'a Path,
     /// The backends that were found right.
     pub(super) backends: &'a BTreeMap<String, Backend>,
+    /// What is known of the others.
+    pub(super) faulty: &'a BTreeMap<String, Sketch>,
     /// The names of all backends, right or wrong.
     pub(super) backend_names: &'a [String],
     /// The groups that have a table of their own.
@@ -49,6 +52,7 @@ type Read = (Definition, Vec<(String, u32)>);
 pub(super) fn read(reader: &mut Reader<'_>, context: &Context<'_>, name: &str, value: Value) -> Option<Read> {
     let field = join("tools", name);
     check_name(reader, &field, name);
+    let value = with_placeholders(reader, context, &field, value);
     let tool: Tool = reader.read(&field, value)?;
     let input = input(reader, &field, &tool, context.dir);
     let output = output_schema(reader, &field, &tool, context.dir);
@@ -129,6 +133,26 @@ struct Input {
     sensitive: BTreeSet<String>,
     files: BTreeMap<String, crate::catalog::FileRule>,
     tasks: BTreeSet<String>,
+}
+
+/// The table with something in the place of what a tool must have and this one lacks, which is told: what else is wrong with
+/// it is found all the same.
+fn with_placeholders(reader: &mut Reader<'_>, context: &Context<'_>, field: &str, mut value: Value) -> Value {
+    let Value::Object(members) = &mut value else { return value };
+    if !members.contains_key("backend") {
+        let known = match context.backend_names {
+            [] => "the name of a [backends.NAME], of which there is none yet".to_owned(),
+            names => format!("one of {}", listed(names.iter().map(String::as_str))),
+        };
+        reader.problem(field, format!("missing field `backend`: {known}"));
+        members.insert("backend".to_owned(), Value::from(""));
+    }
+    if !members.contains_key("target") {
+        reader
+            .problem(field, format!("missing field `target`: say in [{field}.target] what the backend runs"));
+        members.insert("target".to_owned(), Value::Null);
+    }
+    value
 }
 
 /// MCP's rule for tool names (2025-11-25, server/tools: 1 to 128 of `A-Za-z0-9_-.`).
@@ -335,19 +359,31 @@ fn check_backend(
     input: Option<&Input>,
 ) {
     let names: Vec<&str> = context.backend_names.iter().map(String::as_str).collect();
+    // One that is missing was told.
+    if tool.backend.is_empty() && !reader.is_clean(field) {
+        return;
+    }
     if !names.contains(&tool.backend.as_str()) {
         reader.problem(join(field, "backend"), unknown("backend", &tool.backend, &names));
     }
     // What is wrong with a backend was told where it stands.
-    let Some(backend) = context.backends.get(&tool.backend) else { return };
-    let Some(adapter) = context.registry.get(&backend.kind) else { return };
+    let right = context.backends.get(&tool.backend).map(|backend| (&backend.kind, Some(&backend.fields)));
+    let faulty = context.faulty.get(&tool.backend).map(|backend| (&backend.kind, backend.fields.as_ref()));
+    let Some((kind, fields)) = right.or(faulty) else { return };
+    let Some(adapter) = context.registry.get(kind) else { return };
     let field = join(field, "target");
+    // So was a target that is missing.
+    if tool.target.is_null() {
+        return;
+    }
     let read = reader.read_with(&field, tool.target.clone(), |target| {
         (adapter.check_target_shape)(target).map_err(Fault::from)
     });
-    let (Some(()), Some(input), true) = (read, input, reader.is_clean(&field)) else { return };
+    let (Some(()), Some(input), Some(fields), true) = (read, input, fields, reader.is_clean(&field)) else {
+        return;
+    };
     let parameters: Vec<&str> = input.checked.properties().map(|(name, _)| name.as_str()).collect();
-    for problem in (adapter.check_target)(&backend.fields, &tool.target, &parameters) {
+    for problem in (adapter.check_target)(fields, &tool.target, &parameters) {
         let inner =
             if problem.field.is_empty() { field.clone() } else { format!("{field}.{}", problem.field) };
         reader.problem(inner, problem.message);

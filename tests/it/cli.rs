@@ -63,13 +63,46 @@ async fn check_says_everything_that_is_wrong() {
     let lines: Vec<&str> = checked.stderr.lines().collect();
     assert_eq!(lines.len(), 3, "{}", checked.stderr);
     assert!(lines[0].starts_with("taskbridge.toml:2: server.lisen: unknown field `lisen`"), "{}", lines[0]);
-    assert!(lines[0].ends_with("did you mean `listen`?"), "{}", lines[0]);
+    assert!(lines[0].contains("; did you mean `listen`? (known: `"), "{}", lines[0]);
     assert_eq!(
         lines[1],
         "taskbridge.toml:4: tools.t.backend: unknown backend `hre`; did you mean `here`? (known: `here`)"
     );
     let kind = "taskbridge.toml:7: backends.here.kind: unknown kind `locla`; did you mean `local`? (known: `";
     assert!(lines[2].starts_with(kind) && lines[2].ends_with("`)"), "{}", lines[2]);
+}
+
+#[tokio::test]
+async fn faulty_backend_hides_no_tool_mistake() {
+    let tools = "[tools.a]\nbackend = \"gh\"\ntarget.workflw = \"a.yml\"\n\
+                 [tools.b]\nbackend = \"gh\"\ntarget = { workflow = \"b.yml\", ref = 3 }\n\
+                 [tools.c]\nbackend = \"gh\"\ntarget = { workflow = \"c.yml\", inputs = { x = \"{{ nowhere }}\" } }\n";
+    let backend = "[backends.gh]\nkind = \"github-actions\"\nrepository = \"o/r\"\ntoken = { env = \"NO_SUCH_TOKEN\" }\n";
+    let fields = ["tools.a.target.workflw", "tools.b.target.ref", "tools.c.target.inputs.x"];
+    let place = Place::new(&format!("{backend}{tools}"));
+    let checked = run(&place, &["check", "--config", "taskbridge.toml"]).await;
+    let says = |field: &str| checked.stderr.lines().any(|line| line.contains(&format!(": {field}")));
+    assert!(says("backends.gh.token") && fields.iter().all(|field| says(field)), "{}", checked.stderr);
+    let without = run(&place, &["check", "--no-secrets", "--config", "taskbridge.toml"]).await;
+    let says = |field: &str| without.stderr.lines().any(|line| line.contains(&format!(": {field}")));
+    assert!(!says("backends.gh.token") && fields.iter().all(|field| says(field)), "{}", without.stderr);
+    assert_eq!(without.stderr.lines().count(), checked.stderr.lines().count() - 1, "{}", without.stderr);
+
+    // A mistake of the backend's own hides none either.
+    let wrong =
+        format!("{}call_timout = \"1s\"\n{tools}", backend.replace("{ env = \"NO_SUCH_TOKEN\" }", "\"x\""));
+    fs::write(place.config(), wrong).unwrap();
+    let checked = run(&place, &["check", "--config", "taskbridge.toml"]).await;
+    let says = |field: &str| checked.stderr.lines().any(|line| line.contains(&format!(": {field}")));
+    assert!(says("backends.gh.call_timout") && fields.iter().all(|field| says(field)), "{}", checked.stderr);
+
+    let right = "[tools.a]\nbackend = \"gh\"\ntarget.workflow = \"a.yml\"\n";
+    fs::write(place.config(), format!("{backend}{right}")).unwrap();
+    let without = run(&place, &["check", "--no-secrets", "--config", "taskbridge.toml"]).await;
+    assert_eq!(
+        without.stdout, "taskbridge.toml: all right, secrets apart: 1 tool on 1 backend\n",
+        "{without:?}"
+    );
 }
 
 #[tokio::test]

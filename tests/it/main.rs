@@ -49,3 +49,4 @@ mod two_configs;
 mod untrusted;
 mod v2025;
 mod v2026;
+mod wrong_configs;

@@ -311,7 +311,7 @@ on = []
         "notify[0].url: others on the way could read and change it: use https, or say `allow_plain = true`",
         "notify[0].secret: it is no secret of Standard Webhooks: `whsec_` and 24 to 64 random bytes in Base64",
         "notify[0].tools[0]: unknown tool `sya`; did you mean `say`?",
-        "notify[0].on[0]: unknown variant `end`, expected `ended` or `asks`; did you mean `ended`?",
+        "notify[0].on[0]: \"end\" is not one of its values; did you mean \"ended\"? (known: \"ended\", \"asks\")",
         "notify[1].url: it is no address by HTTP",
         "notify[1].secret: the environment variable NOT_SET is not set",
         "notify[1].on: it is empty",

@@ -16,11 +16,11 @@ fn mistakes_in_backends() {
         ),
         (
             "[backends.here]\nkind = \"sim\"\nmax_running = -1\n",
-            "x.toml:3: backends.here.max_running: invalid value: integer `-1`, expected a nonzero u32",
+            "x.toml:3: backends.here.max_running: it is -1: write a whole number from 1 to 4294967295",
         ),
         (
             "[backends.here]\nkind = \"sim\"\nsede = 1\n",
-            "x.toml:3: backends.here.sede: unknown field `sede`, expected one of `address`, `mode`, `remember`, `seed`, `faults`, `hook_secret`, `discover`, `identity`, `list_lag`; did you mean `seed`?",
+            "x.toml:3: backends.here.sede: unknown field `sede`; did you mean `seed`? (known: `address`, `mode`, `remember`, `seed`, `faults`, `hook_secret`, `discover`, `identity`, `list_lag`)",
         ),
         (
             "[backends.here]\nkind = \"sim\"\ndiscover = { every = \"0s\" }\n",
@@ -32,7 +32,7 @@ fn mistakes_in_backends() {
         ),
         (
             "[backends.here]\nkind = \"sim\"\ndiscover = true\n",
-            "x.toml:3: backends.here.discover: invalid type: boolean `true`, expected struct Discover",
+            "x.toml:3: backends.here.discover: it is true: write a table, { NAME = VALUE } or { }",
         ),
         (
             "[backends.here]\nkind = \"sim\"\nfaults = { outage = 2.0 }\n",
@@ -53,15 +53,15 @@ fn mistakes_in_tools() {
     for (text, expected) in [
         (
             "backed = 1\n",
-            "x.toml:6: tools.t.backed: unknown field `backed`, expected one of `title`, `description`, `annotations`, `backend`, `target`, `parameters`, `input_schema`, `sensitive`, `output_schema`, `task_support`, `confirm`, `confirm_default`, `ask`, `max_running`, `max_running_per_owner`, `when_full`, `concurrency_group`, `max_runtime`, `max_wait`, `outcome_grace`, `on_expiry`, `keep_result`, `start_within`, `settle_window`, `on_decline`, `on_dismiss`, `answer_within`, `on_abandon`, `answer_by_model`, `access`; did you mean `backend`?",
+            "x.toml:6: tools.t.backed: unknown field `backed`; did you mean `backend`? (known: `title`, `description`, `annotations`, `backend`, `target`, `parameters`, `input_schema`, `sensitive`, `output_schema`, `task_support`, `confirm`, `confirm_default`, `ask`, `max_running`, `max_running_per_owner`, `when_full`, `concurrency_group`, `max_runtime`, `max_wait`, `outcome_grace`, `on_expiry`, `keep_result`, `start_within`, `settle_window`, `on_decline`, `on_dismiss`, `answer_within`, `on_abandon`, `answer_by_model`, `access`)",
         ),
         (
             "annotations = { readonly = true }\n",
-            "x.toml:6: tools.t.annotations.readonly: unknown field `readonly`, expected one of `read_only`, `destructive`, `idempotent`, `open_world`; did you mean `read_only`?",
+            "x.toml:6: tools.t.annotations.readonly: unknown field `readonly`; did you mean `read_only`? (known: `read_only`, `destructive`, `idempotent`, `open_world`)",
         ),
         (
             "task_support = \"requird\"\n",
-            "x.toml:6: tools.t.task_support: unknown variant `requird`, expected one of `required`, `optional`, `forbidden`; did you mean `required`?",
+            "x.toml:6: tools.t.task_support: \"requird\" is not one of its values; did you mean \"required\"? (known: \"required\", \"optional\", \"forbidden\")",
         ),
         ("max_runtime = \"0s\"\n", "x.toml:6: tools.t.max_runtime: it is zero: nothing could ever run"),
         ("max_wait = \"0s\"\n", "x.toml:6: tools.t.max_wait: it is zero: nothing could ever run"),
@@ -91,7 +91,7 @@ fn mistakes_in_tools() {
         ),
         (
             "input_schema = 3\n",
-            "x.toml:6: tools.t.input_schema: a JSON Schema (a table) or the path of a .json file",
+            "x.toml:6: tools.t.input_schema: it is neither a JSON Schema (a table) nor the path of a .json file",
         ),
         (
             "input_schema = \"none.json\"\n",
@@ -112,15 +112,19 @@ fn mistakes_in_tools() {
     ] {
         assert_eq!(with_tool(text), expected, "{text}");
     }
-    assert_eq!(with_backend("[tools.t]\nbackend = \"hre\"\n"), "x.toml:3: tools.t: missing field `target`");
+    assert_eq!(
+        with_backend("[tools.t]\nbackend = \"hre\"\n"),
+        "x.toml:3: tools.t: missing field `target`: say in [tools.t.target] what the backend runs\n\
+         x.toml:4: tools.t.backend: unknown backend `hre`; did you mean `here`? (known: `here`)"
+    );
     assert_eq!(
         with_backend("[tools.t]\nbackend = \"hre\"\ntarget = {}\n"),
         "x.toml:4: tools.t.backend: unknown backend `hre`; did you mean `here`? (known: `here`)"
     );
     assert_eq!(
         with_backend("[tools.t]\nbackend = \"here\"\ntarget = { delay = 1, outcome = \"fial\" }\n"),
-        "x.toml:5: tools.t.target.delay: unknown field `delay`, expected one of `delay_ms`, `steps`, `outcome`, `text`, `structured`, `question`, `ignore_cancel`, `panic_on_poll`, `lines`, `notes`, `files`\n\
-         x.toml:5: tools.t.target.outcome: unknown variant `fial`, expected one of `succeed`, `fail`, `gone`, `refuse`; did you mean `fail`?"
+        "x.toml:5: tools.t.target.delay: unknown field `delay` (known: `delay_ms`, `steps`, `outcome`, `text`, `structured`, `question`, `ignore_cancel`, `panic_on_poll`, `lines`, `notes`, `files`)\n\
+         x.toml:5: tools.t.target.outcome: \"fial\" is not one of its values; did you mean \"fail\"? (known: \"succeed\", \"fail\", \"gone\", \"refuse\")"
     );
     assert_eq!(
         with_backend(
@@ -146,7 +150,7 @@ fn mistakes_in_parameters() {
         ),
         (
             "{ type = \"int\" }",
-            "x.toml:7: tools.t.parameters.p.type: unknown variant `int`, expected one of `string`, `integer`, `number`, `boolean`, `array`, `file`, `task`",
+            "x.toml:7: tools.t.parameters.p.type: \"int\" is not one of its values (known: \"string\", \"integer\", \"number\", \"boolean\", \"array\", \"file\", \"task\")",
         ),
         (
             "{ type = \"string\", minimum = 1 }",

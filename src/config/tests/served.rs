@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn mistakes_in_resources() {
     for (text, expected) in [
-        ("text = \"x\"\n", "x.toml:3: resources.r: missing field `uri`"),
+        ("text = \"x\"\n", "x.toml:3: resources.r: missing field `uri`: add it"),
         (
             "uri = \"runbook\"\ntext = \"x\"\n",
             "x.toml:4: resources.r.uri: \"runbook\" is not a URI: write one such as \"runbook://deploy\", with what is not allowed in it percent-encoded",
@@ -42,7 +42,7 @@ fn mistakes_in_resources() {
         ),
         (
             "uri = \"a:b\"\ntext = \"x\"\nannotations = { audience = [\"usr\"] }\n",
-            "x.toml:6: resources.r.annotations.audience[0]: unknown variant `usr`, expected `user` or `assistant`; did you mean `user`?",
+            "x.toml:6: resources.r.annotations.audience[0]: \"usr\" is not one of its values; did you mean \"user\"? (known: \"user\", \"assistant\")",
         ),
         (
             "uri = \"a:{b}\"\ntext = \"{{ c }}\"\n",
@@ -114,11 +114,11 @@ fn values_are_taken_from_parameters_that_list_them() {
 #[test]
 fn mistakes_in_prompts() {
     for (text, expected) in [
-        ("", "x.toml:3: prompts.p: missing field `messages`"),
+        ("", "x.toml:3: prompts.p: missing field `messages`: add it"),
         ("messages = []\n", "x.toml:4: prompts.p.messages: it is empty: a prompt says at least one thing"),
         (
             "messages = [{ txt = \"x\" }]\n",
-            "x.toml:4: prompts.p.messages[0].txt: unknown field `txt`, expected one of `role`, `text`, `file`, `resource`, `link`, `image`, `audio`; did you mean `text`?",
+            "x.toml:4: prompts.p.messages[0].txt: unknown field `txt`; did you mean `text`? (known: `role`, `text`, `file`, `resource`, `link`, `image`, `audio`)",
         ),
         (
             "messages = [{ role = \"user\" }]\n",

@@ -1,0 +1,257 @@
+//! What serde and the TOML parser say is wrong, in the words of the config file. What is not known here is told as it is. It
+//! must not know a field.
+
+use super::problem::{nearest, unknown};
+
+/// What serde calls the types that a config has, and what to write for one.
+const TYPES: [(&str, &str); 24] = [
+    ("a boolean", "true or false"),
+    ("a string", "a text in quotes"),
+    ("str", "a text in quotes"),
+    ("path string", "a path in quotes"),
+    ("a sequence", "a list, such as [\"a\", \"b\"]"),
+    ("a map", "a table, such as { name = \"value\" }"),
+    ("f64", "a number"),
+    ("a JSON number", "a number"),
+    ("string or map", "one of its values, in quotes"),
+    ("variant identifier", "one of its values, in quotes"),
+    ("IP address", "an IP address in quotes, such as \"127.0.0.1\""),
+    ("u8", "a whole number from 0 to 255"),
+    ("u16", "a whole number from 0 to 65535"),
+    ("u32", "a whole number from 0 to 4294967295"),
+    ("u64", "a whole number of at least 0"),
+    ("usize", "a whole number of at least 0"),
+    ("i32", "a whole number"),
+    ("i64", "a whole number"),
+    ("a nonzero u8", "a whole number from 1 to 255"),
+    ("a nonzero u16", "a whole number from 1 to 65535"),
+    ("a nonzero u32", "a whole number from 1 to 4294967295"),
+    ("a nonzero u64", "a whole number of at least 1"),
+    ("a nonzero usize", "a whole number of at least 1"),
+    ("any valid JSON value", "a value"),
+];
+
+/// What the TOML parser says, by its beginning, and what to do.
+const TOML: [(&str, &str); 27] = [
+    ("string values must be quoted", "a text is not in quotes: write \"...\" around it"),
+    (
+        "invalid boolean",
+        "true and false are written in small letters: write one of them, or put a text in quotes",
+    ),
+    (
+        "invalid basic string",
+        "a text has no end: put a quote behind it; a text of several lines stands between two \"\"\"",
+    ),
+    ("invalid multi-line basic string", "a text of several lines has no end: put \"\"\" behind it"),
+    ("invalid literal string", "a text has no end: put a single quote behind it"),
+    ("missing opening quote", "a text begins without a quote: put one before it"),
+    (
+        "missing escaped value",
+        "a backslash means something in quotes: write \\\\ for one, or put the text in single quotes",
+    ),
+    (
+        "too few unicode value digits",
+        "\\u has too few digits: write four hexadecimal ones, or eight behind \\U",
+    ),
+    ("key with no value", "a name has no value: write NAME = VALUE, or [NAME] for a table"),
+    ("missing value", "nothing is behind the `=`: write a value there"),
+    ("missing assignment", "a name has no value: write NAME = VALUE"),
+    ("extra `=`", "one `=` is too many: write NAME = VALUE"),
+    ("extra assignment", "one `=` is too many: write NAME = VALUE"),
+    ("unexpected `=` in array", "a list has values without names: write a table for NAME = VALUE"),
+    ("invalid unquoted key", "a name has a character that it cannot have: put it in quotes"),
+    ("unquoted keys cannot be empty", "a name is missing before the `=`"),
+    ("unclosed table", "the name of a table has no end: put `]` behind it"),
+    ("unclosed array table", "the name of a table of a list has no end: put `]]` behind it"),
+    ("unclosed array", "a list has no end: put `]` behind its last value"),
+    ("unclosed inline table", "a table has no end: put `}` behind its last value"),
+    ("missing comma between", "two values have no comma between them: put one there"),
+    ("extra comma", "one comma is too many: remove it"),
+    ("unexpected key or value", "there is something behind the value: put it on a line of its own"),
+    ("unexpected leading zero", "a number begins with 0: remove it, or write a text in quotes"),
+    ("carriage return must be", "a line ends as on an old Mac: save the file with Unix line ends"),
+    ("cannot recurse further", "tables and lists are nested too deeply: 80 levels at most"),
+    ("cannot extend value", "a name is used as a table, and has a value already: rename one of the two"),
+];
+
+/// Serde's words about a value, as the file's author needs them.
+pub(super) fn of_value(message: &str) -> String {
+    known(message).unwrap_or_else(|| message.to_owned())
+}
+
+fn known(message: &str) -> Option<String> {
+    if message.starts_with("unknown field `") {
+        let (name, known) = names(message)?;
+        return Some(unknown("field", name, &known));
+    }
+    if message.starts_with("unknown variant `") {
+        let (name, known) = names(message)?;
+        return Some(unknown_value(name, &known));
+    }
+    if let Some(name) = within(message, "missing field `", "`") {
+        return Some(format!("missing field `{name}`: add it"));
+    }
+    if let Some(name) = within(message, "duplicate field `", "`") {
+        return Some(format!("`{name}` is written twice: remove one of the two"));
+    }
+    if message.starts_with("data did not match any variant") {
+        return Some("it has none of the shapes that it can have: `taskbridge schema` lists them".to_owned());
+    }
+    match message {
+        "invalid IP address syntax" => {
+            return Some("it is no IP address: write one such as \"10.0.0.1\"".to_owned());
+        }
+        "invalid socket address syntax" => {
+            return Some("it is no address with a port: write one such as \"127.0.0.1:8808\"".to_owned());
+        }
+        _ => {}
+    }
+    let (kind, rest) = message.split_once(": ").filter(|(kind, _)| kind.starts_with("invalid "))?;
+    let at = rest.rfind(", expected ")?;
+    let (found, expected) = (&rest[..at], &rest[at + ", expected ".len()..]);
+    match kind {
+        "invalid type" => Some(format!("it is {}: write {}", found_as(found, false), wanted(expected))),
+        "invalid value" => Some(format!("it is {}: write {}", found_as(found, true), wanted(expected))),
+        _ => None,
+    }
+}
+
+/// The TOML parser's words, as the file's author needs them.
+pub(super) fn of_toml(message: &str) -> String {
+    let known = TOML.iter().find(|(begins, _)| message.starts_with(begins));
+    known.map_or_else(|| message.replace('\n', ", "), |(_, words)| (*words).to_owned())
+}
+
+/// The field that was meant by one that is unknown.
+pub(super) fn meant(message: &str) -> Option<String> {
+    let (name, known) = names(message.strip_prefix("unknown field ")?)?;
+    nearest(name, known).map(str::to_owned)
+}
+
+/// The names in backticks: the one that is wrong, and those that there are.
+fn names(message: &str) -> Option<(&str, Vec<&str>)> {
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    Some((quoted.next()?, quoted.collect()))
+}
+
+fn unknown_value(name: &str, known: &[&str]) -> String {
+    let hint = nearest(name, known.iter().copied()).map(|near| format!("; did you mean \"{near}\"?"));
+    let known: Vec<String> = known.iter().map(|name| format!("\"{name}\"")).collect();
+    format!("\"{name}\" is not one of its values{} (known: {})", hint.unwrap_or_default(), known.join(", "))
+}
+
+fn within<'m>(message: &'m str, before: &str, after: &str) -> Option<&'m str> {
+    message.strip_prefix(before)?.strip_suffix(after)
+}
+
+/// What stands there. A text in the wrong place may be a secret, and is not shown.
+fn found_as(found: &str, shows_text: bool) -> String {
+    match found.split_once(' ') {
+        Some(("boolean" | "integer", value)) => value.trim_matches('`').to_owned(),
+        Some(("floating", value)) => value.trim_start_matches("point ").trim_matches('`').to_owned(),
+        Some(("string", text)) if shows_text => text.to_owned(),
+        Some(("string", _)) => "a text".to_owned(),
+        _ => match found {
+            "map" => "a table",
+            "sequence" => "a list",
+            "null" | "unit value" => "nothing",
+            other => other,
+        }
+        .to_owned(),
+    }
+}
+
+/// What to write.
+fn wanted(expected: &str) -> String {
+    let known = TYPES.iter().find(|(name, _)| *name == expected);
+    match known {
+        Some((_, words)) => (*words).to_owned(),
+        None if expected.starts_with("struct ") => "a table, { NAME = VALUE } or { }".to_owned(),
+        None if expected.starts_with("enum ") => "one of its values, in quotes".to_owned(),
+        None => expected.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn serde_messages_become_plain_words() {
+        for (message, words) in [
+            (
+                "invalid type: string \"hush\", expected u32",
+                "it is a text: write a whole number from 0 to 4294967295",
+            ),
+            ("invalid type: integer `3`, expected a string", "it is 3: write a text in quotes"),
+            (
+                "invalid type: boolean `true`, expected struct Discover",
+                "it is true: write a table, { NAME = VALUE } or { }",
+            ),
+            ("invalid type: map, expected a sequence", "it is a table: write a list, such as [\"a\", \"b\"]"),
+            (
+                "invalid type: sequence, expected a map",
+                "it is a list: write a table, such as { name = \"value\" }",
+            ),
+            (
+                "invalid type: floating point `1.5`, expected u64",
+                "it is 1.5: write a whole number of at least 0",
+            ),
+            ("invalid type: integer `1`, expected path string", "it is 1: write a path in quotes"),
+            (
+                "invalid type: integer `1`, expected string or map",
+                "it is 1: write one of its values, in quotes",
+            ),
+            (
+                "invalid value: integer `-1`, expected a nonzero u32",
+                "it is -1: write a whole number from 1 to 4294967295",
+            ),
+            (
+                "invalid value: integer `0`, expected a nonzero usize",
+                "it is 0: write a whole number of at least 1",
+            ),
+            ("invalid value: integer `-1`, expected usize", "it is -1: write a whole number of at least 0"),
+            (
+                "invalid value: string \"5 minuts\", expected a duration",
+                "it is \"5 minuts\": write a duration",
+            ),
+            (
+                "unknown field `lisen`, expected `listen` or `page_size`",
+                "unknown field `lisen`; did you mean `listen`? (known: `listen`, `page_size`)",
+            ),
+            ("unknown field `x`, there are no fields", "unknown field `x` (there is no field)"),
+            (
+                "unknown variant `requird`, expected `required` or `never`",
+                "\"requird\" is not one of its values; did you mean \"required\"? (known: \"required\", \"never\")",
+            ),
+            ("missing field `uri`", "missing field `uri`: add it"),
+            ("duplicate field `uri`", "`uri` is written twice: remove one of the two"),
+            (
+                "data did not match any variant of untagged enum Who",
+                "it has none of the shapes that it can have: `taskbridge schema` lists them",
+            ),
+            ("invalid IP address syntax", "it is no IP address: write one such as \"10.0.0.1\""),
+            ("what an adapter says", "what an adapter says"),
+        ] {
+            assert_eq!(of_value(message), words);
+        }
+    }
+
+    #[test]
+    fn field_that_was_meant_is_known() {
+        assert_eq!(meant("unknown field `lisen`, expected `listen` or `tls`").as_deref(), Some("listen"));
+        assert_eq!(meant("unknown field `x`, there are no fields"), None);
+        assert_eq!(meant("missing field `listen`"), None);
+    }
+
+    #[test]
+    fn no_word_of_a_parser_remains() {
+        for (message, _) in TOML {
+            let words = of_toml(&format!("{message}, expected `x`"));
+            assert!(!words.contains("expected") && words.contains([':', '=']), "{words}");
+        }
+        for (_, words) in TYPES {
+            assert!(!["u8", "u32", "usize", "struct", "sequence"].iter().any(|word| words.contains(word)));
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! What `taskbridge check` says of a hundred wrong configs, held against `wrong_configs.txt`, which people review. Cases are
+//! added there, with no answer; `TASKBRIDGE_REVIEW=1` writes the answers anew.
+
+use std::path::PathBuf;
+
+use crate::support::{Place, knob};
+
+/// A wrong config, with what is said of it.
+struct Case {
+    title: String,
+    config: String,
+    answer: String,
+}
+
+fn file() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/it/wrong_configs.txt")
+}
+
+/// A case is a title behind `## `, the lines of a config, and those of the answer, each behind `> `.
+fn cases(text: &str) -> Vec<Case> {
+    let parts = text.split("\n## ").skip(1);
+    let case = |part: &str| {
+        let (title, lines) = part.split_once('\n').unwrap();
+        let (answer, config): (Vec<&str>, Vec<&str>) = lines.lines().partition(|line| line.starts_with("> "));
+        let answer = answer.into_iter().map(|line| format!("{}\n", &line[2..])).collect();
+        let config = format!("{}\n", config.join("\n").trim_end());
+        Case { title: title.to_owned(), config, answer }
+    };
+    parts.map(case).collect()
+}
+
+fn written(head: &str, cases: &[Case]) -> String {
+    let mut text = head.to_owned();
+    for Case { title, config, answer } in cases {
+        let answer: String = answer.lines().map(|line| format!("> {line}\n")).collect();
+        text.push_str(&format!("\n## {title}\n{config}{answer}"));
+    }
+    text
+}
+
+#[tokio::test]
+async fn wrong_configs_are_answered_as_reviewed() {
+    let reviewed = std::fs::read_to_string(file()).unwrap();
+    let head = format!("{}\n", reviewed.split("\n## ").next().unwrap().trim_end());
+    let mut cases = cases(&reviewed);
+    assert!(cases.len() >= 100, "{} cases", cases.len());
+    let place = Place::new("");
+    for case in &mut cases {
+        std::fs::write(place.config(), &case.config).unwrap();
+        let checked = place.run(place.command("check")).await;
+        assert_eq!(checked.code, Some(1), "{}: {checked:?}", case.title);
+        let folder = place.config().parent().unwrap().display().to_string();
+        let answer = checked.stderr.replace(&format!("{folder}/"), "");
+        for line in answer.lines() {
+            assert!(line.starts_with("taskbridge.toml:"), "{}: no line is named: {line}", case.title);
+            let foreign = ["invalid type", "unknown variant", "expected", "struct ", " u32", "usize"];
+            assert!(!foreign.iter().any(|word| line.contains(word)), "{}: {line}", case.title);
+        }
+        case.answer = answer;
+    }
+    let now = written(&head, &cases);
+    if knob("TASKBRIDGE_REVIEW", 0) == 1 {
+        std::fs::write(file(), now).unwrap();
+        return;
+    }
+    let differs = reviewed.lines().zip(now.lines()).find(|(reviewed, now)| reviewed != now);
+    assert!(
+        reviewed == now,
+        "{differs:?}: write it anew with TASKBRIDGE_REVIEW=1, and review the difference"
+    );
+}
