@@ -88,6 +88,9 @@ struct Serve {
     /// Serve one client over standard input and output.
     #[arg(long)]
     stdio: bool,
+    /// Do not start unless every backend connects.
+    #[arg(long)]
+    strict: bool,
 }
 
 #[derive(Args)]
@@ -235,7 +238,8 @@ fn serve(registry: &Registry, options: Serve) -> Result<(), String> {
     let program = std::env::current_exe()
         .map_err(|error| format!("taskbridge: this program's own file cannot be found: {error}"))?;
     let (file, state_home) = (config.file.clone(), environment.state_home.clone());
-    let origin = Origin { file, sources, registry: registry.clone(), program, state_home };
+    let origin =
+        Origin { file, sources, registry: registry.clone(), program, state_home, strict: options.strict };
     let runtime = tokio::runtime::Runtime::new()
         .map_err(|error| format!("taskbridge: no threads can be started: {error}"))?;
     let served = runtime.block_on(async {
@@ -299,7 +303,7 @@ async fn over_stdio(config: Config, origin: Origin, hangups: Hangups, stop: &Shu
 }
 
 async fn build(config: Config, origin: Origin, hangups: Hangups) -> Result<App, String> {
-    let built = App::build(config, &origin.registry, origin.program.clone()).await;
+    let built = App::build(config, &origin.registry, origin.program.clone(), origin.strict).await;
     Ok(built.map_err(|error| error.to_string())?.reloading(origin, hangups))
 }
 

@@ -110,7 +110,9 @@ impl Health {
         let failure = self.store_failure().await;
         let store_works = failure.is_none();
         let conditions = self.0.engines.conditions();
-        let degraded = conditions.iter().any(|(_, condition)| matches!(condition, Condition::Fails { .. }));
+        let degraded = conditions.iter().any(|(_, condition)| {
+            matches!(condition, Condition::Fails { .. } | Condition::Unconnected { .. })
+        });
         let stopping = self.0.stopping.is_cancelled();
         let status = match (stopping, store_works, degraded) {
             (true, _, _) => "stopping",
@@ -133,11 +135,11 @@ impl Health {
 }
 
 fn shown(condition: Condition, now: Instant) -> Value {
+    let seconds = |since| now.saturating_duration_since(since).as_secs();
     match condition {
         Condition::Unknown => json!({"status": "unknown"}),
         Condition::Answers => json!({"status": "up"}),
-        Condition::Fails { since } => {
-            json!({"status": "down", "seconds": now.saturating_duration_since(since).as_secs()})
-        }
+        Condition::Fails { since } => json!({"status": "down", "seconds": seconds(since)}),
+        Condition::Unconnected { since } => json!({"status": "unconnected", "seconds": seconds(since)}),
     }
 }

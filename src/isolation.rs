@@ -80,14 +80,14 @@ impl Isolation {
     /// Connects here, and isolates what is connected.
     ///
     /// # Errors
-    /// The adapter's own; `Config` if it crashed.
+    /// The adapter's own; `Unavailable` if it crashed.
     pub async fn connect(
         self,
         connecting: impl Future<Output = Result<Arc<dyn Backend>>> + Send + 'static,
     ) -> Result<Arc<dyn Backend>> {
         match self.run("connect", self.permit()?, connecting).await {
             Ok(inner) => Ok(Arc::new(Isolated { inner: inner?, isolation: self })),
-            Err(crash) => Err(self.error(ErrorKind::Config, crash)),
+            Err(crash) => Err(self.error(ErrorKind::Unavailable, crash)),
         }
     }
 

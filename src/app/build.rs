@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use taskbridge_sdk::Registry;
 
-use super::connect::{Backends, connect, discovered, handles};
+use super::connect::{Backends, Connector, connect, discovered, handles};
 use super::discovery::Discoveries;
 use super::offered::Offered;
 use super::reload::InForce;
-use super::{App, AppError};
+use super::waiting::Waiting;
+use super::{App, AppError, unconnected};
 use crate::audit::{Auditor, Means};
 use crate::clock::{self, Clock, Entropy, Guarded, System};
 use crate::config::{Config, Database};
@@ -45,11 +46,17 @@ const MAX_ACTS: usize = 512;
 
 impl App {
     /// Opens the store, connects the backends and wires everything. Nothing runs yet. `program` is this program's
-    /// file, which adapters run in their helper role.
+    /// file, which adapters run in their helper role. Backends that cannot connect are left out, unless all are or `strict`
+    /// is set.
     ///
     /// # Errors
     /// See [`AppError`].
-    pub async fn build(config: Config, registry: &Registry, program: PathBuf) -> Result<Self, AppError> {
+    pub async fn build(
+        config: Config,
+        registry: &Registry,
+        program: PathBuf,
+        strict: bool,
+    ) -> Result<Self, AppError> {
         let entropy = System::entropy();
         let holder = replica(&*entropy);
         let (store, lines) = open_store(&config, &holder).await?;
@@ -64,14 +71,23 @@ impl App {
         let key = store.seal_key(clock::random(&*entropy)).await?;
         let seal = Seal::new(&key, Arc::clone(&entropy));
         seal.replace(&config.seal);
-        let backends = connect(&config, registry, &program, &Backends::new(), measures).await?;
+        let connector = Connector::of(&config, registry, &program, measures);
+        let (backends, failed) = connect(&config, &connector, &Backends::new()).await?;
+        if !failed.is_empty() && (strict || backends.is_empty()) {
+            return Err(unconnected(&failed, strict));
+        }
+        let mut waiting = Waiting::default();
+        waiting.turn_to(failed, &connector);
 
         let mut discoveries = Discoveries::default();
-        discoveries.turn_to(discovered(&config, &backends)).await;
+        discoveries.remember(&*store, &config.tool_rules).await;
+        discoveries.turn_to(discovered(&config.tool_rules, &backends)).await;
+        discoveries.save(&*store, &config.tool_rules).await;
         let (drain_for, stop_within) = (config.server.drain_for, config.server.stop_within);
         let (reconciling, notify) = (config.reconciler.clone(), config.notify.clone());
         let (history, audit) = (config.store.history, config.audit.clone());
         let in_force = InForce::of(&config, backends, measures.cloned());
+        in_force.engines.set_unconnected(waiting.unconnected());
         let page = config.metrics.clone();
         let Offered { own, settings, rules } = Offered::of(config, seal.clone())?;
         let catalog = Arc::new(Current::new(discoveries.beside(&own, registry)));
@@ -144,6 +160,7 @@ impl App {
             in_force,
             own,
             discoveries,
+            waiting,
             scraper,
             numbers: None,
             reloading,

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
-use taskbridge_sdk::{Backend, DiscoveredTool, Error, Finding, Registry, ToolTarget, Verdict};
+use taskbridge_sdk::{Backend, DiscoveredTool, Error, ErrorKind, Finding, Registry, ToolTarget, Verdict};
 
-use super::connect::{connect_one, is_elsewhere};
+use super::connect::{Connector, is_elsewhere};
 use crate::auth::oauth::{self, Trusted};
 use crate::catalog::{Catalog, Definition};
 use crate::clock::{self, Clock as _, System};
@@ -99,19 +99,31 @@ async fn of_issuer(issuer: &Trusted) -> Vec<Finding> {
     [Some(keys), introspection].into_iter().flatten().collect()
 }
 
+/// Why a backend offers no tools.
+pub enum NoOffer {
+    /// It has no discovery, or none with this config.
+    Unable(Error),
+    /// It could not be asked.
+    Failed(Error),
+}
+
 /// What a backend offers as tools, by its name.
 ///
 /// # Errors
-/// If it cannot be connected or cannot say so.
+/// See [`NoOffer`].
 pub async fn offers(
     config: &Config,
     registry: &Registry,
     program: &Path,
     name: &str,
     backend: &config::Backend,
-) -> Result<Vec<DiscoveredTool>, Error> {
-    let connected = connect_one(config, registry, program.to_owned(), name, backend, None).await?;
-    let mut tools = asked(&*connected).await?;
+) -> Result<Vec<DiscoveredTool>, NoOffer> {
+    let connector = Connector::of(config, registry, program, None);
+    let connected = connector.connect(name, backend).await.map_err(NoOffer::Failed)?;
+    let mut tools = asked(&*connected).await.map_err(|error| match error.kind() {
+        ErrorKind::Config => NoOffer::Unable(error),
+        _ => NoOffer::Failed(error),
+    })?;
     tools.sort_by(|one, other| one.name.cmp(&other.name));
     Ok(tools)
 }
@@ -284,10 +296,13 @@ async fn of_backend(
         let host = backend.host.as_deref().unwrap_or_default();
         return vec![Finding::ok("place", format!("its jobs run on `{host}`: run the doctor there, too"))];
     }
-    let connected = match connect_one(config, registry, program.to_owned(), name, backend, None).await {
+    let connected = match Connector::of(config, registry, program, None).connect(name, backend).await {
         Ok(connected) => connected,
         Err(error) => {
-            let fix = format!("mend [backends.{name}], or what it names");
+            let fix = format!(
+                "mend [backends.{name}], or what it names; a server connects it as soon as it can, and until then refuses calls of \
+                 its tools"
+            );
             return vec![Finding::fault("connection", error.to_string(), fix)];
         }
     };

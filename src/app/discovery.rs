@@ -1,6 +1,9 @@
 //! [`Discoveries`]: asks backends again and again what they offer as tools, and puts that beside what the config offers. It
 //! must not change a task: those of a tool that is gone go on by what stands in their rows.
 //!
+//! The last answer of each backend is kept in the store, so that a server offers its tools also before the backend answers
+//! again, or is connected at all.
+//!
 //! Each server asks for itself. What one of them does not know yet it cannot call, but it acts on the tasks of it.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,9 +14,12 @@ use futures_util::future::{BoxFuture, select_all};
 use taskbridge_sdk::{Backend, DiscoveredTool, Error, ErrorKind, Registry, Result};
 use tokio::time::Instant;
 
+use serde::{Deserialize, Serialize};
+
 use super::offered::Own;
 use crate::catalog::Catalog;
-use crate::config::Discover;
+use crate::config::{Discover, ToolRules};
+use crate::tasks::store::Store;
 
 /// How long one backend may take to say what it offers: there may be many pages to be read, slowly.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -22,6 +28,8 @@ const PATIENCE: Duration = Duration::from_secs(300);
 const FIRST_ANSWERS: Duration = Duration::from_secs(5);
 /// How soon a backend that did not answer is asked again. The wait doubles, up to what the config says.
 const SOON: Duration = Duration::from_secs(5);
+/// The longest answer that is kept in the store, in bytes.
+const MOST_KEPT: usize = 4 << 20;
 /// The most names in one line of the log.
 const MOST_NAMES: usize = 20;
 
@@ -31,6 +39,19 @@ pub(super) struct Discoveries {
     sources: BTreeMap<String, Source>,
     /// What was wrong with tools and has been told.
     told: BTreeSet<String>,
+    /// What backends offered when the store was read, for those that are not asked yet.
+    remembered: BTreeMap<String, Tools>,
+}
+
+/// Tools by the backend's own names for them.
+type Tools = BTreeMap<String, DiscoveredTool>;
+
+/// An answer as the store keeps it.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    /// The kind of the backend: the answer of another kind means nothing to it.
+    kind: String,
+    tools: Vec<DiscoveredTool>,
 }
 
 /// One backend.
@@ -38,7 +59,9 @@ struct Source {
     backend: Arc<dyn Backend>,
     how: Discover,
     /// What it offered last, by name.
-    tools: BTreeMap<String, DiscoveredTool>,
+    tools: Tools,
+    /// True if the store may hold another answer.
+    unsaved: bool,
     /// How often it has been asked in vain since.
     failures: u32,
     has_answered: bool,
@@ -56,7 +79,7 @@ impl Discoveries {
                 Some(source) if Arc::ptr_eq(&source.backend, &backend) => {
                     Source { asking: ask(backend, Duration::ZERO), how, ..source }
                 }
-                _ => Source::new(backend, how),
+                _ => Source::new(backend, how, self.remembered.remove(&name).unwrap_or_default()),
             };
             self.sources.insert(name, source);
         }
@@ -67,6 +90,41 @@ impl Discoveries {
         };
         // Those that are late are heard by `changed`.
         drop(tokio::time::timeout(FIRST_ANSWERS, all_have).await);
+    }
+
+    /// Reads what backends offered when they answered last.
+    pub(super) async fn remember(&mut self, store: &dyn Store, rules: &ToolRules) {
+        for (name, _) in rules.discovered() {
+            if self.sources.contains_key(name) || self.remembered.contains_key(name) {
+                continue;
+            }
+            let kept = match store.fact(&fact(name)).await {
+                Ok(text) => text.and_then(|text| serde_json::from_str::<Kept>(&text).ok()),
+                Err(error) => {
+                    tracing::warn!(%error, "what backend `{name}` offered last cannot be read");
+                    None
+                }
+            };
+            if let Some(kept) = kept.filter(|kept| rules.kind(name) == Some(kept.kind.as_str())) {
+                self.remembered.insert(name.to_owned(), by_name(kept.tools));
+            }
+        }
+    }
+
+    /// Writes down what backends have answered since the last time.
+    pub(super) async fn save(&mut self, store: &dyn Store, rules: &ToolRules) {
+        for (name, source) in self.sources.iter_mut().filter(|(_, source)| source.unsaved) {
+            source.unsaved = false;
+            let Some(kind) = rules.kind(name) else { continue };
+            let kept = Kept { kind: kind.to_owned(), tools: source.tools.values().cloned().collect() };
+            // What does not fit is discovered anew by each server, as before.
+            let Some(text) = serde_json::to_string(&kept).ok().filter(|text| text.len() <= MOST_KEPT) else {
+                continue;
+            };
+            if let Err(error) = store.set_fact(&fact(name), &text).await {
+                tracing::warn!(%error, "what backend `{name}` offers cannot be kept");
+            }
+        }
     }
 
     /// Waits until a backend offers something else than before. It loses nothing if it is dropped.
@@ -80,8 +138,13 @@ impl Discoveries {
         let Own { catalog, tool_rules: rules } = own;
         let (mut definitions, mut limits) = (Vec::new(), BTreeMap::new());
         let (mut taken, mut problems) = (BTreeMap::new(), BTreeSet::new());
-        for (backend, source) in &self.sources {
-            for tool in source.tools.values() {
+        let asked = self.sources.iter().map(|(name, source)| (name, &source.tools));
+        let not_asked = self.remembered.iter().filter(|(name, _)| {
+            !self.sources.contains_key(*name) && rules.discovered().any(|(wanted, _)| wanted == name.as_str())
+        });
+        let all: BTreeMap<&String, &Tools> = not_asked.chain(asked).collect();
+        for (backend, tools) in all {
+            for tool in tools.values() {
                 let name = rules.name(backend, tool);
                 if catalog.get(&name).is_some() {
                     continue;
@@ -128,9 +191,10 @@ impl Discoveries {
 }
 
 impl Source {
-    fn new(backend: Arc<dyn Backend>, how: Discover) -> Self {
+    /// One that offered these tools before.
+    fn new(backend: Arc<dyn Backend>, how: Discover, tools: Tools) -> Self {
         let asking = ask(Arc::clone(&backend), Duration::ZERO);
-        Self { backend, how, tools: BTreeMap::new(), failures: 0, has_answered: false, asking }
+        Self { backend, how, tools, unsaved: false, failures: 0, has_answered: false, asking }
     }
 
     /// Takes an answer, and asks again in a while. True if something is offered, or not offered, that was not before.
@@ -155,10 +219,9 @@ impl Source {
             tracing::info!("backend `{name}` says again what it offers");
         }
         self.asking = ask(Arc::clone(&self.backend), self.how.every);
-        let tools: BTreeMap<String, DiscoveredTool> =
-            tools.into_iter().map(|tool| (tool.name.clone(), tool)).collect();
-        let before = std::mem::replace(&mut self.tools, tools);
+        let before = std::mem::replace(&mut self.tools, by_name(tools));
         let differences = differences(&before, &self.tools);
+        self.unsaved |= !differences.is_empty();
         if !differences.is_empty() {
             tracing::info!("backend `{name}` offers other tools now ({}): {differences}", self.tools.len());
         }
@@ -173,6 +236,15 @@ impl Source {
             _ => doubled,
         }
     }
+}
+
+/// The name of the fact that keeps a backend's last answer.
+fn fact(backend: &str) -> String {
+    format!("discovery:{backend}")
+}
+
+fn by_name(tools: Vec<DiscoveredTool>) -> Tools {
+    tools.into_iter().map(|tool| (tool.name.clone(), tool)).collect()
 }
 
 /// Asks a backend, after a while.

@@ -2,7 +2,8 @@
 //! not decide anything about a task or the protocol.
 //!
 //! [`build`] makes an [`App`] of a config: [`connect`] its backends, [`offered`] what clients meet. [`serve`] runs it, and
-//! [`reload`] puts another config in force while it runs, and what [`discovery`] learns of backends.
+//! [`reload`] puts another config in force while it runs, and what [`discovery`] learns of backends. Backends that
+//! cannot connect are connected later by [`waiting`].
 
 mod build;
 mod checkup;
@@ -11,6 +12,7 @@ mod discovery;
 mod offered;
 mod reload;
 mod serve;
+mod waiting;
 
 use std::convert::Infallible;
 use std::io;
@@ -33,7 +35,7 @@ use crate::tasks::ledger::Nudge;
 use crate::tasks::reconciler::Reconciler;
 use crate::tasks::store::StoreError;
 
-pub use checkup::{Checked, counted, look_over, offers};
+pub use checkup::{Checked, NoOffer, counted, look_over, offers};
 pub use reload::Origin;
 pub use serve::{listen, listen_for_metrics};
 
@@ -50,6 +52,7 @@ pub struct App {
     in_force: reload::InForce,
     own: offered::Own,
     discoveries: discovery::Discoveries,
+    waiting: waiting::Waiting,
     /// Writes down what is counted, where somebody may read it.
     scraper: Option<(Scraper, Page)>,
     /// Where they read it.
@@ -102,6 +105,9 @@ pub enum AppError {
         /// Why not.
         source: taskbridge_sdk::Error,
     },
+    /// No backend can be connected, or not all where all must be.
+    #[error("{0}")]
+    Unconnected(String),
     /// The config is wrong.
     #[error(transparent)]
     Problems(#[from] Problems),
@@ -114,6 +120,19 @@ pub enum AppError {
     /// What acts on tasks has ended although nobody stopped it. Rows say what is left to do.
     #[error("the loops that act on tasks broke: start the server again")]
     Loops,
+}
+
+/// Why a server with backends that cannot connect does not start.
+fn unconnected(failed: &[connect::Failed], strict: bool) -> AppError {
+    let mut lines: Vec<String> = failed
+        .iter()
+        .map(|connect::Failed { place, name, error, .. }| format!("{place}: backends.{name}: {error}"))
+        .collect();
+    lines.push(match strict {
+        true => "the server does not go on, because --strict wants every backend connected".to_owned(),
+        false => "the server does not go on, because it could not connect any backend".to_owned(),
+    });
+    AppError::Unconnected(lines.join("\n"))
 }
 
 fn cannot_listen(address: &SocketAddr, source: &io::Error) -> String {

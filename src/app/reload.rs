@@ -17,10 +17,11 @@ use taskbridge_sdk::Registry;
 
 use serde_json::{Value, json};
 
-use super::connect::{Backends, connect, discovered, handles};
+use super::connect::{Backends, Connector, connect, discovered, handles};
 use super::discovery::Discoveries;
 use super::offered::{Offered, Own};
-use super::{App, AppError};
+use super::waiting::{Newly, Waiting};
+use super::{App, AppError, unconnected};
 use crate::audit::record::Kind;
 use crate::clock::{Clock as _, System};
 use crate::config::{self, Config, Differences, Parts, Reading, Sources, StorePlace};
@@ -48,6 +49,8 @@ pub struct Origin {
     pub program: PathBuf,
     /// Where state goes if the config does not say.
     pub state_home: Option<PathBuf>,
+    /// Refuse a config of which not every backend connects.
+    pub strict: bool,
 }
 
 /// What a config that is read again is held against.
@@ -72,6 +75,8 @@ struct Reloader {
     in_force: InForce,
     own: Own,
     discoveries: Discoveries,
+    /// Backends that could not be connected.
+    waiting: Waiting,
     bridge: Arc<Bridge>,
     entrance: Arc<Entrance>,
     receivers: Receivers,
@@ -117,9 +122,10 @@ impl Reloader {
     fn of(app: &mut App, origin: Origin) -> Self {
         // Nobody but the reloader asks from now on.
         let (own, discoveries) = (app.own.clone(), std::mem::take(&mut app.discoveries));
+        let waiting = std::mem::take(&mut app.waiting);
         let (bridge, entrance) = (Arc::clone(&app.bridge), Arc::clone(&app.entrance));
         let (in_force, receivers) = (app.in_force.clone(), app.receivers.clone());
-        Self { origin, in_force, own, discoveries, bridge, entrance, receivers }
+        Self { origin, in_force, own, discoveries, waiting, bridge, entrance, receivers }
     }
 
     async fn run(mut self, mut hangups: Hangups) -> Infallible {
@@ -130,11 +136,10 @@ impl Reloader {
                     tracing::info!("SIGHUP: the config is read again");
                     settling = None;
                     self.read_again().await;
+                    self.waiting.hurry();
                 }
-                () = self.discoveries.changed() => {
-                    let catalog = self.discoveries.beside(&self.own, &self.origin.registry);
-                    self.bridge.offers.replace_catalog(catalog);
-                }
+                () = self.discoveries.changed() => self.offer().await,
+                newly = self.waiting.next() => self.attempted(newly).await,
                 () = tokio::time::sleep(if settling.is_some() { SETTLE } else { LOOK_EVERY }) => {
                     let known = self.origin.sources.clone();
                     let now = blocking(move || known.now()).await;
@@ -146,6 +151,39 @@ impl Reloader {
                 }
             }
         }
+    }
+
+    /// Puts what backends offer now in force, and keeps it for the next start.
+    async fn offer(&mut self) {
+        let catalog = self.discoveries.beside(&self.own, &self.origin.registry);
+        self.bridge.offers.replace_catalog(catalog);
+        self.discoveries.save(&*self.bridge.store, &self.own.tool_rules).await;
+    }
+
+    /// Puts a backend in force that connected after an attempt had failed.
+    async fn attempted(&mut self, newly: Option<Newly>) {
+        let Some(newly) = newly else {
+            self.in_force.engines.set_unconnected(self.waiting.unconnected());
+            return;
+        };
+        let mut backends = self.in_force.backends.clone();
+        if let Err(why) = newly.put(&mut backends) {
+            self.waiting.refused(newly, why);
+            self.in_force.engines.set_unconnected(self.waiting.unconnected());
+            return;
+        }
+        tracing::info!("backend `{}` is connected now", newly.name);
+        self.use_backends(backends);
+        self.discoveries.turn_to(discovered(&self.own.tool_rules, &self.in_force.backends)).await;
+        self.offer().await;
+    }
+
+    /// Calls these backends from now on.
+    fn use_backends(&mut self, backends: Backends) {
+        self.in_force.engines.replace(handles(&backends), self.in_force.max_calls);
+        self.in_force.engines.set_unconnected(self.waiting.unconnected());
+        self.bridge.backends.replace(handles(&backends));
+        self.in_force.backends = backends;
     }
 
     async fn read_again(&mut self) {
@@ -178,7 +216,7 @@ impl Reloader {
 
     /// Puts a config in force, or changes nothing.
     async fn apply(&mut self, mut config: Config) -> Result<Applied, AppError> {
-        let InForce { parts, at_start, listen, store, max_calls, .. } = &self.in_force;
+        let InForce { parts, at_start, listen, store, .. } = &self.in_force;
         let applied = Applied {
             at_once: parts.differences(&config.parts).at_once(),
             at_start: at_start.differences(&config.parts).at_start(),
@@ -203,32 +241,37 @@ impl Reloader {
         })?;
         config.store = store.clone();
         let warnings = config.warnings(System.now());
-        let max_calls = *max_calls;
-        let Origin { registry, program, .. } = &self.origin;
+        let Origin { registry, program, strict, .. } = &self.origin;
         let InForce { backends, metrics, .. } = &self.in_force;
-        let backends = connect(&config, registry, program, backends, metrics.as_ref()).await?;
+        let connector = Connector::of(&config, registry, program, metrics.as_ref());
+        let (backends, failed) = connect(&config, &connector, backends).await?;
+        if *strict && !failed.is_empty() {
+            return Err(unconnected(&failed, true));
+        }
         let left: Vec<String> = backends
             .keys()
             .filter(|name| !config.backends.contains_key(*name) && parts.has("backends", name))
             .cloned()
             .collect();
         let (parts, keys, notify) = (config.parts.clone(), config.seal.clone(), config.notify.clone());
-        let wanted = discovered(&config, &backends);
+        let wanted = discovered(&config.tool_rules, &backends);
         let Offered { own, settings, rules } = Offered::of(config, self.bridge.seal.clone())?;
+
+        self.discoveries.remember(&*self.bridge.store, &own.tool_rules).await;
 
         // From here on nothing can fail. Who is shut out is so before anything else can be seen, and a tool is offered
         // once there is what runs it.
         self.entrance.replace(rules);
+        self.waiting.turn_to(failed, &connector);
         self.discoveries.turn_to(wanted).await;
         let catalog = self.discoveries.beside(&own, &self.origin.registry);
         self.bridge.seal.replace(&keys);
-        self.in_force.engines.replace(handles(&backends), max_calls);
-        self.bridge.backends.replace(handles(&backends));
+        self.use_backends(backends);
         self.bridge.offers.replace(catalog, settings);
         self.receivers.replace(notify);
         self.own = own;
-        self.in_force.backends = backends;
         self.in_force.parts = parts;
+        self.discoveries.save(&*self.bridge.store, &self.own.tool_rules).await;
         warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
         Ok(Applied { left, ..applied })
     }
@@ -281,10 +324,16 @@ mod tests {
         let keys =
             format!("[auth]\nmode = \"api_keys\"\nkeys = [{{ principal = \"a\", sha256 = \"{KEY}\" }}]\n");
         let reachable = parse(&format!("{keys}[server]\nlisten = \"0.0.0.0:1\"\n"));
-        let mut app = App::build(reachable, &registry, PathBuf::new()).await.unwrap();
+        let mut app = App::build(reachable, &registry, PathBuf::new(), false).await.unwrap();
         let (sources, program) = (Sources::default(), PathBuf::new());
-        let origin =
-            Origin { file: file.clone(), sources, registry: registry.clone(), program, state_home: None };
+        let origin = Origin {
+            file: file.clone(),
+            sources,
+            registry: registry.clone(),
+            program,
+            state_home: None,
+            strict: false,
+        };
         let mut reloader = Reloader::of(&mut app, origin);
         let refused = reloader.apply(parse("[server]\nlisten = \"127.0.0.1:1\"\n")).await;
         let refused = refused.err().unwrap().to_string();

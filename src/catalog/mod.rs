@@ -201,6 +201,11 @@ fn shared(tools: &BTreeMap<String, Arc<Tool>>) -> Vec<(String, Rules)> {
 }
 
 impl Tool {
+    /// The name of the backend that runs it.
+    pub fn backend(&self) -> &str {
+        &self.definition.backend
+    }
+
     fn new(definition: Definition, seal: Seal) -> Self {
         Self {
             name: definition.name.clone(),

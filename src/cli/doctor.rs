@@ -8,7 +8,7 @@ use taskbridge_sdk::{Finding, Registry, Verdict};
 
 use super::store::runtime;
 use super::{File, complain, load, print};
-use crate::app::{Checked, counted, look_over, offers};
+use crate::app::{Checked, NoOffer, counted, look_over, offers};
 use crate::config::locate::Environment;
 use crate::config::{self, Config};
 
@@ -85,19 +85,27 @@ pub(super) fn discover(registry: &Registry, options: &Discovering) -> Result<(),
             known.join(", ")
         ));
     }
-    let mut failed = Vec::new();
+    let (mut failed, mut answered) = (Vec::new(), 0);
     for (name, backend) in &config.backends {
         if options.backend.as_ref().is_some_and(|wanted| wanted != name) {
             continue;
         }
         match ended(offers(&config, registry, &program, name, backend))? {
-            Ok(tools) => tools.iter().for_each(|tool| print(&pasted(registry, &config, name, tool))),
+            Ok(tools) => {
+                answered += 1;
+                tools.iter().for_each(|tool| print(&pasted(registry, &config, name, tool)));
+            }
             // Of all backends, those that cannot say it are passed over unless they should.
-            Err(error) if options.backend.is_none() && backend.discover.is_none() => {
+            Err(NoOffer::Unable(error)) if options.backend.is_none() && backend.discover.is_none() => {
                 complain(&format!("taskbridge: backend `{name}` is passed over: {error}"));
             }
-            Err(error) => failed.push(format!("taskbridge: backend `{name}`: {error}")),
+            Err(NoOffer::Unable(error) | NoOffer::Failed(error)) => {
+                failed.push(format!("taskbridge: backend `{name}`: {error}"));
+            }
         }
+    }
+    if failed.is_empty() && answered == 0 {
+        failed.push(format!("taskbridge: {}: no backend can say what it offers", config.file.display()));
     }
     if failed.is_empty() { Ok(()) } else { Err(failed.join("\n")) }
 }

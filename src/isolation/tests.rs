@@ -171,7 +171,7 @@ async fn panic_fails_one_call() {
 async fn panic_while_connecting_is_an_error() {
     let connecting = async { panic!("connect") };
     let connected = Isolation::new("faulty", None).unwrap().connect(connecting).await;
-    assert_eq!(kind(connected), ErrorKind::Config);
+    assert_eq!(kind(connected), ErrorKind::Unavailable);
 }
 
 #[test]

@@ -29,6 +29,7 @@ pub(super) struct Families {
     pub(super) engine_calls: Family<Labels<3>, Counter>,
     pub(super) engine_duration: Histograms<2>,
     pub(super) observed: Family<Labels<2>, Counter>,
+    pub(super) engine_connected: Family<Labels<1>, Gauge>,
     pub(super) engine_crashes: Family<Labels<1>, Counter>,
     pub(super) backoff: Family<Labels<1>, Real>,
     pub(super) budget_left: Family<Labels<2>, Real>,
@@ -82,6 +83,7 @@ impl Families {
             engine_calls: Family::default(),
             engine_duration: Family::new_with_constructor(short),
             observed: Family::default(),
+            engine_connected: Family::default(),
             engine_crashes: Family::default(),
             backoff: Family::default(),
             budget_left: Family::default(),
@@ -118,6 +120,7 @@ impl Families {
         to.register("engine_calls", "Calls to engines, by backend, operation and outcome (ok, rejected, denied, config, limited, unavailable, uncertain, given_up)", all.engine_calls.clone());
         to.register_with_unit("engine_call_duration", "How long calls to engines took", Unit::Seconds, all.engine_duration.clone());
         to.register("engine_jobs_observed", "Jobs that were looked at, many by one call, by backend and outcome", all.observed.clone());
+        to.register("engine_connected", "1 for each backend that is connected as the config has it, 0 for one that could not be connected and is tried again", all.engine_connected.clone());
         to.register("engine_crashes", "Panics in the code of adapters, by backend; each one failed a single call, and the log says where", all.engine_crashes.clone());
         to.register_with_unit("engine_backoff", "For how long yet an engine wants to be left alone that asked for patience; 0 if it does not", Unit::Seconds, all.backoff.clone());
         to.register("engine_budget_left", "Calls that the engine still allows in its present period, where the adapter knows", all.budget_left.clone());

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::{Accounts, Engine, Metrics};
 use crate::clock::Clock;
 use crate::tasks::meter::Phase;
-use crate::tasks::reconciler::Engines;
+use crate::tasks::reconciler::{Condition, Engines};
 use crate::tasks::store::{Result, Store};
 
 /// What [`Scraper::text`] is.
@@ -46,6 +46,11 @@ impl Scraper {
 
     /// All that is counted, as of now.
     pub async fn text(&self) -> String {
+        for (backend, condition) in self.engines.conditions() {
+            let connected = !matches!(condition, Condition::Unconnected { .. });
+            let labels = [("backend", backend.into())];
+            self.metrics.families.engine_connected.get_or_create(&labels).set(i64::from(connected));
+        }
         let mut asked_at = self.asked_at.lock().await;
         if asked_at.is_none_or(|at| at.elapsed() >= BELIEVED) {
             match tokio::time::timeout(PATIENCE, self.ask()).await {

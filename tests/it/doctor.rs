@@ -183,6 +183,22 @@ async fn sealed_arguments_whose_key_is_gone_are_a_fault() {
 }
 
 #[tokio::test]
+async fn discover_of_failed_backend_exits_nonzero() {
+    let place = Place::new("");
+    let sim = SimProcess::start(&place, "keyed");
+    let forge = format!("[backends.forge]\nkind = \"sim\"\naddress = \"{}\"\n", sim.address);
+    std::fs::write(place.config(), format!("{BASICS}{forge}")).unwrap();
+    SimClient::new(sim.address.parse().unwrap()).set_outage(true).await.unwrap();
+    let ended = place.run(place.command("discover")).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.stderr.contains("taskbridge: backend `forge`: "), "{ended:?}");
+    std::fs::write(place.config(), format!("{BASICS}{ONE}")).unwrap();
+    let ended = place.run(place.command("discover")).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.stderr.contains("no backend can say what it offers"), "{ended:?}");
+}
+
+#[tokio::test]
 async fn what_discover_prints_is_accepted_when_it_is_pasted() {
     let place = Place::new("");
     let sim = SimProcess::start(&place, "keyed");

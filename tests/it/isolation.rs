@@ -137,7 +137,7 @@ async fn faulty_adapter_harms_only_its_jobs() {
     let parsed = parsed.unwrap();
     let listener = app::listen(&parsed).await.unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
-    let app = App::build(parsed, &registry, PathBuf::new()).await.unwrap();
+    let app = App::build(parsed, &registry, PathBuf::new(), false).await.unwrap();
     let stop = CancellationToken::new();
     let serving = tokio::spawn(app.serve_http(listener, stop.clone()));
 

@@ -46,6 +46,7 @@ mod tidy;
 mod traces;
 mod transport;
 mod two_configs;
+mod unconnected;
 mod untrusted;
 mod v2025;
 mod v2026;

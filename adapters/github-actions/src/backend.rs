@@ -90,7 +90,7 @@ impl Actions {
         };
         // A wrong token and an unknown repository are found here. What may pass does not keep the server from starting.
         match backend.learn_identity().await {
-            Err(error) if !may_pass(&error) => Err(error),
+            Err(error) if !may_pass(&error) => Err(error.while_connecting()),
             _ => Ok(backend),
         }
     }

@@ -39,7 +39,11 @@ pub trait Adapter: Send + Sync + 'static {
     /// Checks, offline, what the shapes cannot say. `parameters` are the tool's top-level parameter names.
     fn check(config: &Self::Config, target: &Self::Target, parameters: &[&str]) -> Vec<Problem>;
 
-    /// Connects. Wrong credentials and settings are found here (`Denied`, `Config`), where that needs no job.
+    /// Connects. Wrong credentials and settings are found here, where that needs no job.
+    ///
+    /// # Errors
+    /// `Config` if the config file is wrong, so that no later attempt can succeed: the server does not start. All other kinds
+    /// leave the server without this backend, and it connects again with backoff. See [`crate::Error::while_connecting`].
     async fn connect(config: Self::Config, context: &Connect) -> Result<Arc<dyn Backend>>;
 }
 

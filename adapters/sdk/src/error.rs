@@ -84,6 +84,16 @@ impl Error {
         self
     }
 
+    /// The same error as a reason not to connect. What an engine or its surroundings answer is no error of the config file,
+    /// so `Config` becomes `Unavailable`: the server goes on without the backend and connects it later.
+    #[must_use]
+    pub fn while_connecting(self) -> Self {
+        match self.kind {
+            ErrorKind::Config => Self { kind: ErrorKind::Unavailable, ..self },
+            _ => self,
+        }
+    }
+
     /// What the caller must do about it.
     pub fn kind(&self) -> ErrorKind {
         self.kind

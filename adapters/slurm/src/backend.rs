@@ -122,13 +122,13 @@ impl Slurm {
         };
         match backend.folder_is_made().await {
             // What may pass does not keep the server from starting.
-            Err(error) if !may_pass(&error) => return Err(error),
+            Err(error) if !may_pass(&error) => return Err(error.while_connecting()),
             _ => {}
         }
         // What is wrong with one of several users is told to those whose jobs run as them, and by `taskbridge doctor`.
         if backend.setup.user.is_none() {
             match backend.cluster().await {
-                Err(error) if !may_pass(&error) => return Err(error),
+                Err(error) if !may_pass(&error) => return Err(error.while_connecting()),
                 _ => {}
             }
         }

@@ -37,7 +37,7 @@ pub(crate) struct Clients {
 pub(crate) async fn connect(config: &Config, context: &Connect) -> Result<Clients> {
     let found = find(config, context).await;
     let region = found.region().map(|region| region.as_ref().to_owned()).ok_or_else(|| {
-        Error::config("no AWS region is known: set `region`, or AWS_REGION, or the region of the profile")
+        Error::denied("no AWS region is known: set `region`, or AWS_REGION, or the region of the profile")
     })?;
     let provider = match &config.assume_role {
         Some(role) => Some(assume(role, &found, &region).await),
@@ -70,7 +70,7 @@ pub(crate) async fn connect(config: &Config, context: &Connect) -> Result<Client
         Err(error) => {
             let error = without_credentials("looking for credentials", &error);
             if error.kind() != ErrorKind::Unavailable {
-                return Err(error);
+                return Err(error.while_connecting());
             }
         }
     }

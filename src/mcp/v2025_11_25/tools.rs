@@ -200,7 +200,9 @@ async fn make(call: &Call<'_>, tool: &Arc<Tool>, wanted: from_wire::Call) -> Res
             call.bridge.audit.exceeded(over.setting());
             Err(Unmade::Busy(over.to_string()))
         }
-        Err(wrong @ CallError::Reference { .. }) => Err(Unmade::ForTheModel(wrong.to_string())),
+        Err(wrong @ (CallError::Reference { .. } | CallError::Unconnected { .. })) => {
+            Err(Unmade::ForTheModel(wrong.to_string()))
+        }
         Err(reused @ CallError::KeyReused { .. }) => {
             Err(Unmade::Error(from_wire::invalid(reused.to_string())))
         }

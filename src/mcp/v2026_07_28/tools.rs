@@ -82,6 +82,10 @@ pub(super) async fn call(call: &Call<'_>, params: Value, outlet: &dyn Outlet) ->
     if let Some(begun) = rounds::resumed(call, &target, &wanted.retry)? {
         return go_on(call, tool, &target, begun, wanted, outlet).await;
     }
+    // Nobody is asked anything for a call that is refused afterwards.
+    if let Err(refused) = call.bridge.service.check_connected(tool.backend(), &tool.name) {
+        return Ok(to_wire::tool_result(ToolResult::error(refused.to_string())));
+    }
     let gathered = match rounds::next(call, &target, Some(tool), &wanted.arguments, &wanted.retry).await? {
         Next::Ask(result) => return Ok(result),
         Next::Refused(why) => return Ok(to_wire::tool_result(ToolResult::error(why))),
@@ -146,7 +150,9 @@ async fn make(
             call.bridge.audit.exceeded(over.setting());
             Err(Unmade::ForTheModel(over.to_string()))
         }
-        Err(wrong @ CallError::Reference { .. }) => Err(Unmade::ForTheModel(wrong.to_string())),
+        Err(wrong @ (CallError::Reference { .. } | CallError::Unconnected { .. })) => {
+            Err(Unmade::ForTheModel(wrong.to_string()))
+        }
         Err(CallError::KeyReused { .. }) if by_state => Err(Unmade::Error(from_wire::invalid(
             "this `requestState` made a task with other answers before: send the request again without it",
         ))),

@@ -17,6 +17,16 @@ use crate::tasks::store::{Purged, Served};
 #[derive(Clone, Default)]
 pub struct Engines {
     current: Arc<watch::Sender<Connected>>,
+    unconnected: Arc<Mutex<BTreeMap<String, Unconnected>>>,
+}
+
+/// A backend of the config that could not be connected yet.
+#[derive(Clone, Debug)]
+pub struct Unconnected {
+    /// Why the last attempt failed, in words that clients may read.
+    pub reason: String,
+    /// When the first attempt failed.
+    pub since: Instant,
 }
 
 /// A place in a backend's line: the right to make one call to it.
@@ -47,6 +57,11 @@ pub enum Condition {
     /// The last one failed, and all since this moment.
     Fails {
         /// When the first of them failed.
+        since: Instant,
+    },
+    /// It could not be connected, as the config has it now.
+    Unconnected {
+        /// When the first attempt failed.
         since: Instant,
     },
 }
@@ -85,6 +100,19 @@ impl Engines {
                 .for_each(|(_, old)| old.places.close());
             *current = Arc::new(next);
         });
+    }
+
+    /// Notes which backends could not be connected. One that is connected all the same is so with settings of before.
+    pub fn set_unconnected(&self, unconnected: BTreeMap<String, Unconnected>) {
+        *self.unconnected.lock() = unconnected;
+    }
+
+    /// Why nothing can be called of a backend, where that is because it could not be connected.
+    pub fn refusal(&self, backend: &str) -> Option<String> {
+        if self.get(backend).is_some() {
+            return None;
+        }
+        self.unconnected.lock().get(backend).map(|unconnected| unconnected.reason.clone())
     }
 
     /// The backends now, and whenever they are replaced.
@@ -203,8 +231,16 @@ impl Engines {
 
     /// How calls to each backend go, by its name.
     pub fn conditions(&self) -> Vec<(String, Condition)> {
-        let engines = self.current.borrow();
-        engines.iter().map(|(name, engine)| (name.clone(), *engine.condition.lock())).collect()
+        let engines = self.current.borrow().clone();
+        let connected = engines.iter().map(|(name, engine)| (name.clone(), *engine.condition.lock()));
+        let mut all: BTreeMap<String, Condition> = connected.collect();
+        let unconnected = self.unconnected.lock();
+        all.extend(
+            unconnected.iter().map(|(name, unconnected)| {
+                (name.clone(), Condition::Unconnected { since: unconnected.since })
+            }),
+        );
+        all.into_iter().collect()
     }
 }
 

@@ -17,7 +17,7 @@ mod places;
 mod watched;
 
 pub use crash::Crash;
-pub use engine::{Condition, Engines, Place};
+pub use engine::{Condition, Engines, Place, Unconnected};
 
 use std::sync::Arc;
 use std::time::Duration;

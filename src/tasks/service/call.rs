@@ -95,6 +95,19 @@ pub enum CallError {
         /// The key.
         key: String,
     },
+    /// The tool's backend could not be connected yet.
+    #[error(
+        "backend `{backend}` of tool {tool} is not connected: {reason}. This call started nothing: the server goes on trying to \
+         connect, so call again later"
+    )]
+    Unconnected {
+        /// The backend.
+        backend: String,
+        /// The tool.
+        tool: String,
+        /// Why not.
+        reason: String,
+    },
     /// An argument names a task that it cannot be about.
     #[error("`{parameter}`: {why}")]
     Reference {
@@ -167,6 +180,7 @@ impl Service {
     /// See [`CallError`]; no task was made.
     #[tracing::instrument(target = "spans", level = "trace", name = "verb", skip_all, fields(verb = "call", tool = call.tool))]
     pub async fn call(&self, mut call: Call) -> Result<Called, CallError> {
+        self.check_connected(&call.backend, &call.tool)?;
         self.refer(&mut call).await?;
         let wish = Wish::Call { tool: &call.tool, arguments: &call.spec.arguments };
         self.ledger.audit.announce(wish).await?;
@@ -210,6 +224,19 @@ impl Service {
                 self.called(&call, inserted, None)
             }
             inserted => self.called(&call, inserted, hand_over),
+        }
+    }
+
+    /// Checks that calls of a tool can be started here.
+    ///
+    /// # Errors
+    /// `Unconnected` if its backend could not be connected. One that is left to servers elsewhere is no error.
+    pub fn check_connected(&self, backend: &str, tool: &str) -> Result<(), CallError> {
+        match self.outbox.engines.refusal(backend) {
+            Some(reason) => {
+                Err(CallError::Unconnected { backend: backend.to_owned(), tool: tool.to_owned(), reason })
+            }
+            None => Ok(()),
         }
     }
 

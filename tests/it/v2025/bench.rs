@@ -228,7 +228,7 @@ async fn replica(config: &str, dir: &TempDir, stop: CancellationToken) -> (Socke
     let parsed = config::parse(&file, dir.path(), config, &registry, Some(dir.path())).unwrap();
     let listener = app::listen(&parsed).await.unwrap();
     let address = listener.local_addr().unwrap();
-    let app = App::build(parsed, &registry, PathBuf::new()).await.unwrap();
+    let app = App::build(parsed, &registry, PathBuf::new(), false).await.unwrap();
     (address, tokio::spawn(async move { app.serve_http(listener, stop).await.unwrap() }))
 }
 

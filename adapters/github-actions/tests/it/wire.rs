@@ -18,7 +18,7 @@ async fn a_wrong_token_is_found_when_the_server_starts() {
         (json!({"token": "ghp_wrong"}), ErrorKind::Denied, "does not accept the token"),
         (
             json!({"token": world.token, "repository": "octo-org/none"}),
-            ErrorKind::Config,
+            ErrorKind::Unavailable,
             "it does not exist, or the token may not see it",
         ),
         (json!({}), ErrorKind::Config, "there is no credential"),

@@ -75,13 +75,11 @@ async fn credentials_and_places_that_are_wrong_are_told_at_once() {
 async fn what_is_no_slurmrestd_is_told() {
     let world = World::new().await;
     let proxy = Proxy::on_tcp(&world.cluster.rest().address).await;
-    for (answer, kind) in [
-        (Fault::Answered(200, r#"{"paths": {"/pets": {}}}"#), ErrorKind::Config),
-        (Fault::Answered(404, "not found"), ErrorKind::Config),
-    ] {
+    for answer in [Fault::Answered(200, r#"{"paths": {"/pets": {}}}"#), Fault::Answered(404, "not found")] {
         proxy.make("/openapi", answer.clone());
         let error = world.another(json!({"rest": {"url": proxy.place}})).await.err().unwrap();
-        assert_eq!(error.kind(), kind, "{answer:?}: {error}");
+        // What answers there may be another tomorrow.
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{answer:?}: {error}");
     }
 }
 

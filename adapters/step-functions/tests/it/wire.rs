@@ -112,11 +112,11 @@ async fn a_role_is_assumed_and_its_credentials_are_used() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_backend_without_credentials_is_refused_at_once() {
     let dir = tempfile::tempdir().unwrap();
-    for (profile, kind) in [("nobody", ErrorKind::Config), ("empty", ErrorKind::Config)] {
+    for profile in ["nobody", "empty"] {
         fs::write(dir.path().join("other"), "[profile empty]\nregion = us-east-1\n").unwrap();
         let config = json!({"region": REGION, "profile": profile, "config_file": "other"});
         let Err(error) = connect(&dir, config).await else { panic!("{profile} has no credentials") };
-        assert!(error.kind() == kind || error.kind() == ErrorKind::Denied, "{error}");
+        assert!(matches!(error.kind(), ErrorKind::Denied | ErrorKind::Unavailable), "{error}");
         assert!(error.to_string().contains("credentials"), "{error}");
     }
 }

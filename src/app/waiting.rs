@@ -1,0 +1,149 @@
+//! [`Waiting`]: connects again the backends that could not be connected, with backoff, until each is. It must not put a
+//! backend in force: the reloader does.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, select_all};
+use taskbridge_sdk::{Backend, Result};
+use tokio::time::Instant;
+
+use super::connect::{Backends, Connector, Failed};
+use crate::config;
+use crate::tasks::reconciler::Unconnected;
+
+/// The first wait before another attempt. It doubles after each.
+const FIRST: Duration = Duration::from_secs(1);
+/// The longest wait.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// The backends that are not connected, each with its next attempt.
+#[derive(Default)]
+pub(super) struct Waiting(BTreeMap<String, Attempt>);
+
+/// The next attempt to connect one backend.
+struct Attempt {
+    connector: Connector,
+    wanted: config::Backend,
+    /// File and line.
+    place: String,
+    /// Why the last attempt failed.
+    reason: String,
+    /// When the first attempt failed.
+    since: Instant,
+    failures: u32,
+    connecting: BoxFuture<'static, Result<Arc<dyn Backend>>>,
+}
+
+/// A backend that an attempt connected.
+pub(super) struct Newly {
+    pub(super) name: String,
+    pub(super) backend: Arc<dyn Backend>,
+    attempt: Attempt,
+}
+
+impl Newly {
+    /// Puts it among those that are connected.
+    ///
+    /// # Errors
+    /// See [`Connector::put`].
+    pub(super) fn put(&self, backends: &mut Backends) -> std::result::Result<(), String> {
+        let Self { name, backend, attempt } = self;
+        attempt.connector.put(backends, name, &attempt.wanted, Arc::clone(backend))
+    }
+}
+
+impl Waiting {
+    /// Waits for these from now on, and for no others. How long one has failed already stays known.
+    pub(super) fn turn_to(&mut self, failed: Vec<Failed>, connector: &Connector) {
+        let before = std::mem::take(&mut self.0);
+        for Failed { name, wanted, place, error } in failed {
+            tracing::error!(
+                "{place}: backends.{name}: {error}; the server goes on without it, and tries again with backoff"
+            );
+            let known = before.get(&name);
+            let attempt = Attempt {
+                connecting: attempt(connector, &name, &wanted, FIRST),
+                connector: connector.clone(),
+                reason: error.to_string(),
+                since: known.map_or_else(Instant::now, |known| known.since),
+                failures: 0,
+                place,
+                wanted,
+            };
+            self.0.insert(name, attempt);
+        }
+    }
+
+    /// Waits until an attempt ends: with a backend, or with another failure. It loses nothing if it is dropped.
+    pub(super) async fn next(&mut self) -> Option<Newly> {
+        if self.0.is_empty() {
+            return std::future::pending().await;
+        }
+        let attempts = self.0.values_mut().map(|one| &mut one.connecting);
+        let (answer, index, _) = select_all(attempts).await;
+        let name = self.0.keys().nth(index)?.clone();
+        match answer {
+            Ok(backend) => {
+                let attempt = self.0.remove(&name)?;
+                Some(Newly { name, backend, attempt })
+            }
+            Err(error) => {
+                self.0.get_mut(&name)?.failed(&name, error.to_string());
+                None
+            }
+        }
+    }
+
+    /// Attempts all of them now.
+    pub(super) fn hurry(&mut self) {
+        for (name, one) in &mut self.0 {
+            one.failures = 0;
+            one.connecting = attempt(&one.connector, name, &one.wanted, Duration::ZERO);
+        }
+    }
+
+    /// Takes back a backend that connected and cannot be put in force.
+    pub(super) fn refused(&mut self, newly: Newly, why: String) {
+        let Newly { name, mut attempt, .. } = newly;
+        attempt.failed(&name, why);
+        self.0.insert(name, attempt);
+    }
+
+    /// Why each is not connected, by its name.
+    pub(super) fn unconnected(&self) -> BTreeMap<String, Unconnected> {
+        let one = |(name, attempt): (&String, &Attempt)| {
+            (name.clone(), Unconnected { reason: attempt.reason.clone(), since: attempt.since })
+        };
+        self.0.iter().map(one).collect()
+    }
+}
+
+impl Attempt {
+    /// Backs off, and logs a reason that is new.
+    fn failed(&mut self, name: &str, reason: String) {
+        self.failures = self.failures.saturating_add(1);
+        let wait = FIRST.saturating_mul(1 << self.failures.min(16)).min(LONGEST);
+        self.connecting = attempt(&self.connector, name, &self.wanted, wait);
+        if reason != self.reason {
+            tracing::error!("{}: backends.{name}: {reason}; the server tries again with backoff", self.place);
+            self.reason = reason;
+        }
+    }
+}
+
+/// Connects a backend, after a while.
+fn attempt(
+    connector: &Connector,
+    name: &str,
+    wanted: &config::Backend,
+    after: Duration,
+) -> BoxFuture<'static, Result<Arc<dyn Backend>>> {
+    let (connector, name, wanted, when) =
+        (connector.clone(), name.to_owned(), wanted.clone(), Instant::now() + after);
+    Box::pin(async move {
+        tokio::time::sleep_until(when).await;
+        connector.connect(&name, &wanted).await
+    })
+}

@@ -1,0 +1,314 @@
+//! A backend that cannot connect costs its own tools alone: the others serve, its tasks wait, and it connects later without a
+//! restart.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
+
+use axum::Json;
+use axum::http::StatusCode;
+use axum::routing::{any, get};
+use serde_json::{Value, json};
+use taskbridge_sdk::DiscoveredTool;
+use taskbridge_sdk::sim::SimClient;
+
+use crate::support::{BASICS, Client, Ended, Modern, Numbers, Place, Server, SimProcess, text};
+
+/// The longest that anything here may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const HERE: &str = r#"
+[backends.here]
+kind = "local"
+
+[tools.hello]
+description = "Says hello."
+backend = "here"
+target.command = ["echo", "hello"]
+"#;
+
+/// How the stand-in for GitHub answers.
+#[derive(Clone, Copy)]
+enum Answers {
+    /// The token is refused.
+    Denied,
+    /// The repository is there, and nothing can be dispatched now.
+    Busy,
+    /// The repository is there, and refuses dispatches.
+    Refuses,
+}
+
+/// A stand-in for GitHub with one repository. It is gone with the test's runtime.
+struct Forge {
+    url: String,
+    mode: Arc<AtomicU8>,
+}
+
+impl Forge {
+    #[expect(clippy::disallowed_methods, reason = "it serves beside the test's own requests")]
+    async fn start(answers: Answers) -> Self {
+        let mode = Arc::new(AtomicU8::new(answers as u8));
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let (of_repository, of_all) = (Arc::clone(&mode), Arc::clone(&mode));
+        let refused = |status: u16, words: &str| {
+            (StatusCode::from_u16(status).unwrap(), Json(json!({"message": words})))
+        };
+        let repository = move || async move {
+            match of_repository.load(Ordering::SeqCst) == Answers::Denied as u8 {
+                true => refused(401, "Bad credentials"),
+                false => (StatusCode::OK, Json(json!({"id": 7, "default_branch": "main"}))),
+            }
+        };
+        let others = move || async move {
+            match of_all.load(Ordering::SeqCst) {
+                mode if mode == Answers::Denied as u8 => refused(401, "Bad credentials"),
+                mode if mode == Answers::Busy as u8 => refused(503, "busy"),
+                _ => refused(422, "Workflow does not have 'workflow_dispatch' trigger"),
+            }
+        };
+        let router = axum::Router::new().route("/repos/o/r", get(repository)).fallback(any(others));
+        tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        Self { url, mode }
+    }
+
+    fn turn(&self, answers: Answers) {
+        self.mode.store(answers as u8, Ordering::SeqCst);
+    }
+
+    fn backend(&self) -> String {
+        format!(
+            "[backends.forge]\nkind = \"github-actions\"\nrepository = \"o/r\"\ntoken = \"T0KEN\"\napi = \"{}\"\n\
+             [tools.deploy]\ndescription = \"Deploys.\"\nbackend = \"forge\"\ntarget.workflow = \"deploy.yml\"\n",
+            self.url
+        )
+    }
+}
+
+async fn readyz(server: &Server) -> Value {
+    let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
+    let answer = client.get(server.url().replace("/mcp", "/readyz")).send().await.unwrap();
+    assert_eq!(answer.status(), StatusCode::OK, "the other backends serve");
+    answer.json().await.unwrap()
+}
+
+async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+    let seen = async {
+        loop {
+            if let Some(seen) = look().await {
+                return seen;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, seen).await.unwrap_or_else(|_| panic!("it never happens: {what}"))
+}
+
+async fn until_connected(server: &Server) {
+    until("the backend connects", async || {
+        (readyz(server).await["backends"]["forge"]["status"] != "unconnected").then_some(())
+    })
+    .await;
+}
+
+async fn names(client: &Client) -> Vec<String> {
+    let listed = client.request("tools/list", json!({})).await.unwrap();
+    let tools = listed["tools"].as_array().unwrap();
+    tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+}
+
+fn log(place: &Place) -> String {
+    std::fs::read_to_string(place.path("server.log")).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unconnected_backend_refuses_calls_until_connected() {
+    let forge = Forge::start(Answers::Denied).await;
+    let metrics = "[metrics]\nlisten = \"127.0.0.1:0\"\n";
+    let place = Place::new(&format!("{BASICS}{HERE}{}{metrics}", forge.backend()));
+    let mut server = place.serve();
+    let page = server.metrics_url();
+    let client = Client::open(server.url()).await.unwrap();
+    assert_eq!(names(&client).await, ["deploy", "hello"], "its tools are listed");
+    assert_eq!(text(&client.call("hello", json!({})).await.unwrap()), "hello\n");
+
+    let refused = client.call("deploy", json!({})).await.unwrap();
+    assert_eq!(refused["isError"], true, "{refused}");
+    let words = text(&refused);
+    for part in ["backend `forge` of tool deploy is not connected", "does not accept the token", "call again"]
+    {
+        assert!(words.contains(part), "no `{part}` in: {words}");
+    }
+    let modern = Modern::with_tasks(server.url()).call("deploy", &json!({}), json!({})).await.unwrap();
+    assert_eq!(text(&modern), words);
+    let as_task = client.start("deploy", json!({})).await.unwrap_err();
+    assert!(format!("{as_task:?}").contains("is not connected"), "{as_task:?}");
+    assert!(client.list().await.unwrap().iter().all(|task| task["status"] == "completed"));
+
+    let ready = readyz(&server).await;
+    assert_eq!(
+        (&ready["status"], &ready["backends"]["forge"]["status"]),
+        (&json!("degraded"), &json!("unconnected"))
+    );
+    assert!(!ready.to_string().contains("token"), "why is for the log: {ready}");
+    let connected = |of: &'static str| {
+        let page = page.clone();
+        async move { Numbers::read(&page).await.sum("taskbridge_engine_connected", &[("backend", of)]) }
+    };
+    assert_eq!((connected("here").await, connected("forge").await), (1.0, 0.0));
+    let said = log(&place);
+    let line = said.lines().find(|line| line.contains("backends.forge: ")).unwrap();
+    assert!(line.contains("ERROR") && line.contains("taskbridge.toml:"), "{line}");
+    let Ended { code, stdout, .. } = place.run(place.command("doctor")).await;
+    assert_eq!(code, Some(1));
+    assert!(stdout.contains("fault    backend forge: connection: "), "{stdout}");
+
+    forge.turn(Answers::Refuses);
+    until_connected(&server).await;
+    assert_eq!(connected("forge").await, 1.0);
+    let answer = text(&client.call("deploy", json!({})).await.unwrap());
+    assert!(answer.contains("workflow_dispatch"), "the engine itself refuses it now: {answer}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tasks_of_unconnected_backend_wait() {
+    let forge = Forge::start(Answers::Busy).await;
+    let place = Place::new(&format!("{BASICS}{HERE}{}", forge.backend()));
+    let mut server = place.serve();
+    let client = Client::open(server.url()).await.unwrap();
+    let task = client.start("deploy", json!({})).await.unwrap();
+    assert_eq!(server.stop(), Some(0));
+
+    forge.turn(Answers::Denied);
+    let server = place.serve();
+    let client = client.at(server.url());
+    let database = rusqlite::Connection::open(place.path("state/taskbridge.db")).unwrap();
+    let row = || -> (i64, Option<String>) {
+        let sql = "SELECT version, lease_holder FROM tasks WHERE id = ?1";
+        database.query_row(sql, [&task], |row| Ok((row.get(0)?, row.get(1)?))).unwrap()
+    };
+    let before = row();
+    // The loops go round several times meanwhile.
+    for _ in 0..3 {
+        assert_eq!(text(&client.call("hello", json!({})).await.unwrap()), "hello\n");
+    }
+    until("another attempt fails", async || {
+        (readyz(&server).await["backends"]["forge"]["seconds"] != 0).then_some(())
+    })
+    .await;
+    assert_eq!(row(), before, "nobody claims it");
+    assert_eq!(client.get(&task).await.unwrap()["status"], "working");
+
+    forge.turn(Answers::Refuses);
+    let ended = until("the task is taken up", async || {
+        let task = client.get(&task).await.unwrap();
+        (task["status"] != "working").then_some(task)
+    })
+    .await;
+    assert_eq!(ended["status"], "failed", "{ended}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_backend_or_strict_exits() {
+    let forge = Forge::start(Answers::Denied).await;
+    for (config, more, says) in [
+        (forge.backend(), None, "could not connect any backend"),
+        (format!("{HERE}{}", forge.backend()), Some("--strict"), "--strict wants every backend connected"),
+        (format!("{HERE}[backends.sim]\nkind = \"sim\"\naddress = \"192.0.2.1:9\"\n"), None, "loopback"),
+    ] {
+        let place = Place::new(&format!("{BASICS}{config}"));
+        let mut command = place.command("serve");
+        command.args(more);
+        let Ended { code, stdout, stderr } = place.run(command).await;
+        assert_eq!((code, &*stdout), (Some(1), ""), "{stderr}");
+        assert!(stderr.contains(says) && stderr.contains("taskbridge.toml:"), "{stderr}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reload_with_unconnected_backend_applies_rest() {
+    let forge = Forge::start(Answers::Denied).await;
+    let place = Place::new(&format!("{BASICS}{HERE}"));
+    let server = place.serve();
+    let client = Client::open(server.url()).await.unwrap();
+    let more = "[tools.more]\nbackend = \"here\"\ntarget.command = [\"echo\", \"more\"]\n";
+    std::fs::write(place.path("new"), format!("{BASICS}{HERE}{more}{}", forge.backend())).unwrap();
+    std::fs::rename(place.path("new"), place.config()).unwrap();
+    until("the config is applied", async || {
+        (names(&client).await == ["deploy", "hello", "more"]).then_some(())
+    })
+    .await;
+    assert_eq!(text(&client.call("more", json!({})).await.unwrap()), "more\n");
+    assert!(text(&client.call("deploy", json!({})).await.unwrap()).contains("is not connected"));
+
+    // Its connection stays while other settings of it do not connect.
+    forge.turn(Answers::Refuses);
+    until_connected(&server).await;
+    forge.turn(Answers::Denied);
+    let changed = forge.backend().replace("T0KEN", "AN0THER");
+    std::fs::write(place.path("new"), format!("{BASICS}{HERE}{changed}")).unwrap();
+    std::fs::rename(place.path("new"), place.config()).unwrap();
+    until("the config is applied", async || (names(&client).await == ["deploy", "hello"]).then_some(()))
+        .await;
+    assert_eq!(readyz(&server).await["backends"]["forge"]["status"], "unconnected");
+    let answer = format!("{:?}", client.call("deploy", json!({})).await);
+    assert!(!answer.contains("is not connected"), "the connection of before is used: {answer}");
+    assert!(!log(&place).contains("AN0THER"), "a secret is logged");
+}
+
+/// A machine whose Slurm is not set up yet.
+#[tokio::test(flavor = "multi_thread")]
+async fn slurm_without_conf_connects_later() {
+    let place = Place::new("");
+    let bin = place.path("bin");
+    let cluster = format!("[backends.forge]\nkind = \"slurm\"\ncommands_dir = \"{}\"\n", bin.display());
+    std::fs::write(place.config(), format!("{BASICS}{HERE}{cluster}")).unwrap();
+    std::fs::create_dir(&bin).unwrap();
+    let says = |name: &str, script: &str| {
+        std::fs::write(bin.join("new"), format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(bin.join("new"), std::os::unix::fs::PermissionsExt::from_mode(0o755))
+            .unwrap();
+        std::fs::rename(bin.join("new"), bin.join(name)).unwrap();
+    };
+    for name in ["scontrol", "squeue", "sacct", "sinfo"] {
+        says(name, "echo \"$0: fatal: Could not establish a configuration source\" >&2; exit 1");
+    }
+    let server = place.serve();
+    assert_eq!(readyz(&server).await["backends"]["forge"]["status"], "unconnected");
+    assert!(log(&place).contains("Could not establish a configuration source"));
+    says("scontrol", "echo 'ClusterName = one'; echo 'SLURM_VERSION = 24.05.0'");
+    until_connected(&server).await;
+}
+
+/// The tools that a backend offered last are kept in the store.
+#[tokio::test(flavor = "multi_thread")]
+async fn offered_tools_survive_restart_without_engine() {
+    let place = Place::new("");
+    let engine = SimProcess::start(&place, "keyed");
+    let control = SimClient::new(engine.address.parse().unwrap());
+    let schema = json!({"type": "object", "properties": {}});
+    let night = DiscoveredTool {
+        name: "night".to_owned(),
+        input_schema: schema.as_object().unwrap().clone(),
+        target: json!({"text": "done"}),
+        ..DiscoveredTool::default()
+    };
+    control.offer(vec![night]).await.unwrap();
+    let address = &engine.address;
+    let sim =
+        format!("[backends.sim]\nkind = \"sim\"\naddress = \"{address}\"\ndiscover = {{ every = \"1s\" }}\n");
+    std::fs::write(place.config(), format!("{BASICS}{HERE}{sim}")).unwrap();
+    let mut server = place.serve();
+    let client = Client::open(server.url()).await.unwrap();
+    assert_eq!(names(&client).await, ["hello", "night"]);
+    assert_eq!(server.stop(), Some(0));
+
+    control.set_outage(true).await.unwrap();
+    let server = place.serve();
+    let client = Client::open(server.url()).await.unwrap();
+    assert_eq!(names(&client).await, ["hello", "night"], "they are those of the last answer");
+    control.set_outage(false).await.unwrap();
+    assert_eq!(text(&client.call("night", json!({})).await.unwrap()), "done");
+    control.offer(Vec::new()).await.unwrap();
+    until("the engine's own answer counts", async || (names(&client).await == ["hello"]).then_some(())).await;
+}
