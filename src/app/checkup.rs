@@ -233,9 +233,8 @@ async fn of_store(config: &Config) -> (Vec<Finding>, Vec<Unfinished>) {
     looked.await.unwrap_or_else(|error: StoreError| {
         let fix = match &config.store.database {
             // What else can be wrong with a file, its error says with what to do.
-            Database::Sqlite(_) => {
-                "make the file readable and writable for the server, or do what the error says"
-            }
+            Database::Sqlite(_) if matches!(error, StoreError::Broken(_)) => "do what the error says",
+            Database::Sqlite(_) => "make the file readable and writable for the server",
             Database::Postgres(_) => {
                 "make the database reachable as [store] says; if it is its schema, run `taskbridge migrate`"
             }

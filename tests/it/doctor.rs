@@ -148,6 +148,24 @@ async fn a_config_or_a_store_that_cannot_be_used_is_a_fault() {
 }
 
 #[tokio::test]
+async fn damaged_database_is_fault_with_recovery() {
+    let place = Place::new(&format!("{BASICS}{ONE}"));
+    assert_eq!(place.serve().stop(), Some(0));
+    let database = place.path("state/taskbridge.db");
+    let mut bytes = std::fs::read(&database).unwrap();
+    bytes[100..].fill(0xA5);
+    std::fs::write(&database, bytes).unwrap();
+    let (found, code) = found(&place).await;
+    let finding = about(&found, "store", "database");
+    assert_eq!((code, &finding["verdict"]), (Some(1), &json!("fault")), "{finding}");
+    let words = format!("{} {}", finding["says"], finding["fix"]);
+    for part in ["taskbridge.db is damaged", "backup", "sqlite3", ".recover"] {
+        assert!(words.contains(part), "no {part} in: {words}");
+    }
+    assert!(!words.contains("migrate"), "{words}");
+}
+
+#[tokio::test]
 async fn sealed_arguments_whose_key_is_gone_are_a_fault() {
     let config = |key: &str| {
         format!(

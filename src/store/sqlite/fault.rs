@@ -94,7 +94,12 @@ impl Fault {
             Some(ErrorCode::SystemIoFailure | ErrorCode::FileLockingProtocolFailed) => {
                 StoreError::Unavailable(format!("reading or writing {path} failed: {error}"))
             }
-            Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => StoreError::Broken(format!(
+            Some(ErrorCode::DatabaseCorrupt) => StoreError::Broken(format!(
+                "{path} is damaged ({error}): stop its servers, then put a backup in its place, or save what can be read: \
+                 `sqlite3 {path} .recover | sqlite3 recovered.db`, and put recovered.db in its place; `taskbridge store check` \
+                 says what is missing"
+            )),
+            Some(ErrorCode::NotADatabase) => StoreError::Broken(format!(
                 "{path} is damaged or no SQLite database ({error}): put a backup in its place, or move it and \
                  its -wal file away to begin with an empty one"
             )),
