@@ -10,7 +10,7 @@ mod store;
 mod tasks;
 
 use std::ffi::OsString;
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -298,6 +298,12 @@ async fn over_stdio(config: Config, origin: Origin, hangups: Hangups, stop: &Shu
         None
     });
     let app = build(config, origin, hangups).await?.showing_metrics(numbers);
+    if io::stdin().is_terminal() {
+        complain(
+            "taskbridge: --stdio speaks MCP with the client that starts it, and waits for its messages here; Ctrl-C ends it. To try \
+             tools by hand, run `taskbridge` without --stdio, and `taskbridge call` in another terminal",
+        );
+    }
     let input = tokio::io::BufReader::new(tokio::io::stdin());
     app.serve_stdio(input, tokio::io::stdout(), stop.begin.clone()).await.map_err(|error| error.to_string())
 }

@@ -273,10 +273,17 @@ async fn sealed(config: &Config, store: &dyn Survey) -> Result<Finding, StoreErr
     };
     let what = "sealed arguments";
     Ok(match lost {
-        0 => Finding::ok(what, format!("{total} tasks wait with some, and {keys} open them")),
+        0 if total == 0 => Finding::ok(what, format!("no task waits with some; {keys} would open them")),
+        0 => {
+            let wait = if total == 1 { "waits" } else { "wait" };
+            Finding::ok(what, format!("{} {wait} with some, and {keys} open them", counted(total, "task")))
+        }
         _ => Finding::fault(
             what,
-            format!("{lost} of {total} tasks cannot start: {keys} do not open what they were called with"),
+            format!(
+                "{lost} of {} cannot start: {keys} do not open what they were called with",
+                counted(total, "task")
+            ),
             "put the key that was in force when they were called back into [seal] keys, behind the first",
         ),
     })

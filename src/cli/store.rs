@@ -9,6 +9,7 @@ use tokio::runtime::Runtime;
 
 use super::operate::{Opened, open};
 use super::{File, load, print};
+use crate::app::counted;
 use crate::config::Database;
 use crate::config::locate::Environment;
 use crate::store::check::{self, Finding, Terms};
@@ -102,8 +103,8 @@ async fn check(opened: &Opened) -> Result<ExitCode, String> {
     }
     let place = &opened.place;
     match found.len() {
-        0 => print(&format!("{place}: {count} tasks, nothing wrong\n")),
-        n => print(&format!("{place}: {count} tasks, {n} findings\n")),
+        0 => print(&format!("{place}: {}, nothing wrong\n", counted(count, "task"))),
+        n => print(&format!("{place}: {}, {}\n", counted(count, "task"), counted(n, "finding"))),
     }
     Ok(if found.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -18,6 +18,7 @@ use self::view::View;
 use super::operate::{Opened, open};
 use super::store::runtime;
 use super::{File, complain, print};
+use crate::app::counted;
 use crate::audit::{Asking, Auditor, Means};
 use crate::clock::{self, System};
 use crate::seal::Seal;
@@ -111,7 +112,8 @@ async fn found(opened: &Opened, filter: &Filter) -> Result<(Vec<View>, Timestamp
     }
     if unreadable > 0 {
         complain(&format!(
-            "taskbridge: {unreadable} rows cannot be understood and are left out: `taskbridge store check` names them"
+            "taskbridge: {} cannot be understood, and nothing is shown of that: `taskbridge store check` says more",
+            counted(unreadable, "row")
         ));
     }
     views.sort_by(|a, b| (b.created_at, &b.id).cmp(&(a.created_at, &a.id)));

@@ -68,7 +68,10 @@ impl<'a> Taken<'a> {
             (None, true) => json(text).map_err(|why| format!("{name}:={}: {why}", shown(text))),
             (None, false) => {
                 let value = typed(text, shape).filter(|value| self.fits(name, value));
-                value.ok_or_else(|| format!("{name}={}: expected {}", shown(text), shape.words()))
+                value.ok_or_else(|| match shape.kinds().contains(&Kind::File) {
+                    true => format!("{name}={0}: it takes a file: write {name}=@{0}", shown(text)),
+                    false => format!("{name}={}: expected {}", shown(text), shape.words()),
+                })
             }
             (Some(path), _) => from_file(path, shape, is_json, read)
                 .and_then(|value| match self.fits(name, &value) {

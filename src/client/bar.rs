@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
 
-use super::screen::Standing;
+use super::screen::{Standing, write_line};
 use super::terminal::{columns, harmless};
 
 /// Steps of the bar.
@@ -31,7 +31,8 @@ impl Bar {
 
     /// Says something that stays, above the line.
     pub(super) fn say(&self, words: &str) {
-        self.0.println(words);
+        // The bar's own way counts on a terminal of the width that it was told, and ours is a little wider.
+        self.0.suspend(|| write_line(words));
     }
 
     /// Draws where the job stands.

@@ -14,7 +14,7 @@ use super::listing::{TaskSupport, Tool, find, listing};
 use super::output::{Finished, shown};
 use super::screen::{Screen, write_line};
 use super::session::{Ear, Session};
-use super::task::{Status, Task, cancel, look};
+use super::task::{Status, Task, begin_with, cancel, look};
 use super::terminal::{Terminal, columns, harmless};
 use super::wait::insist;
 use super::{Call, Errand, FAILURE, Failure, Order, SUCCESS, complain, print, save};
@@ -23,6 +23,15 @@ use crate::mcp::jsonrpc::Outcome;
 
 /// How a server of ours is told a call's idempotency key.
 const IDEMPOTENCY_KEY: &str = "io.taskbridge/idempotency-key";
+
+/// Tools of our servers that stand for the protocol's own requests about tasks.
+const COMPANIONS: [&str; 5] = ["task_wait", "task_cancel", "task_answer", "task_list", "task_logs"];
+
+/// How a server of ours refuses a call that it would have to ask somebody about first.
+const CANNOT_ASK: &str = "cannot be asked";
+
+/// The shortest beginning of an id that stands for it.
+const SHORTEST: usize = 4;
 
 /// Does the errand, and gives the exit code.
 pub(super) async fn run(
@@ -70,6 +79,9 @@ impl Desk<'_> {
             find(&tools, name).map_err(Failure::usage)?;
             tools.retain(|tool| tool.name == name);
             entries.retain(|entry| entry["name"] == name);
+        } else if self.session.server().is_ours {
+            // They are for clients that do not know tasks, and this one does.
+            tools.retain(|tool| !COMPANIONS.contains(&&*tool.name));
         }
         match self.order.json {
             true => print(&format!("{:#}\n", Value::Array(entries))),
@@ -96,12 +108,7 @@ impl Desk<'_> {
             return Err(Failure::usage(message));
         }
         let params = self.params(call, arguments, as_task);
-        let mut screen = Screen::new(tool.name.clone(), self.order.quiet || call.detach);
-        if self.terminal.is_none() && !call.detach {
-            screen.note(
-                "(standard input is no terminal: if the job asks something, it cannot be answered here)",
-            );
-        }
+        let screen = Screen::new(tool.name.clone(), self.order.quiet || call.detach);
         if as_task {
             self.as_task(call, params, screen).await
         } else {
@@ -131,11 +138,11 @@ impl Desk<'_> {
             code = self.signals.next() => {
                 return Err(Failure::of(code, "left while the call was sent: it may have been started"));
             }
-            started = request(session, &params, None, again) => started.map_err(|fault| not_run(&call.tool, &fault))?,
+            started = request(session, &params, None, again) => started.map_err(|fault| self.not_run(&call.tool, &fault))?,
         };
         let started = match started {
             Ok(started) => started,
-            Err(error) => return Err(not_run(&call.tool, &Fault::Refused(error))),
+            Err(error) => return Err(self.not_run(&call.tool, &Fault::Refused(error))),
         };
         let Some(task) = started.get("task").and_then(Task::read) else {
             // It ran at once instead.
@@ -191,7 +198,7 @@ impl Desk<'_> {
         let outcome = match pursuit.plain(calling, &mut screen, self.signals).await {
             Ok(Ending::Answered(outcome)) => outcome,
             Ok(Ending::Left(code)) => return Ok(self.left(&tool.name, None, code)),
-            Err(fault) => return Err(not_run(&tool.name, &fault)),
+            Err(fault) => return Err(self.not_run(&tool.name, &fault)),
         };
         match outcome.as_ref().ok().and_then(|result| handle(tool, result)) {
             Some(id) => {
@@ -205,29 +212,45 @@ impl Desk<'_> {
 
     async fn attach(&mut self, id: &str) -> Result<u8, Failure> {
         let task = self.find_task(id).await?;
+        let id = &*task.id;
         let label = format!("task {}", id.chars().take(8).collect::<String>());
         let mut screen = Screen::new(label.clone(), self.order.quiet);
         screen.set_age(task.age(System.now().as_millis()));
         self.follow(&label, id, false, screen).await
     }
 
+    /// The task with this id, or the only one whose id begins like this.
     async fn find_task(&mut self, id: &str) -> Result<Task, Failure> {
         if !self.session.server().has_tasks {
             return Err(Failure::usage("this server has no tasks"));
         }
         let session = self.session;
-        let found = self.quickly(look(session, id)).await?;
-        found.map_err(|fault| match fault {
-            Fault::Refused(_) => Failure::usage(format!(
+        match self.quickly(look(session, id)).await? {
+            Ok(task) => return Ok(task),
+            Err(Fault::Refused(_)) => {}
+            Err(fault) => return Err(Failure::usage(fault.to_string())),
+        }
+        // Not every caller may list tasks; to those who may not, only a whole id is one.
+        let mut like_it = match id.len() >= SHORTEST {
+            true => self.quickly(begin_with(session, id)).await?.unwrap_or_default(),
+            false => Vec::new(),
+        };
+        let ids: Vec<&str> = like_it.iter().map(|task| &*task.id).collect();
+        match ids.as_slice() {
+            [] => Err(Failure::usage(format!(
                 "the server knows no task {id}: it has expired, or it is somebody else's"
-            )),
-            fault => Failure::usage(fault.to_string()),
-        })
+            ))),
+            [_] => Ok(like_it.remove(0)),
+            several => {
+                let several = several.join(", ");
+                Err(Failure::usage(format!("several tasks begin with {id}: {several}; write more of the id")))
+            }
+        }
     }
 
     async fn cancel(&mut self, id: &str) -> Result<u8, Failure> {
-        self.find_task(id).await?;
-        let session = self.session;
+        let task = self.find_task(id).await?;
+        let (id, session) = (&*task.id, self.session);
         let cancelled = self.quickly(insist(async || cancel(session, id).await, |_| {})).await?;
         let task = cancelled.map_err(|fault| Failure::of(FAILURE, fault.to_string()))?;
         match self.order.json {
@@ -236,6 +259,16 @@ impl Desk<'_> {
             false => print(&format!("task {id} is {}\n", task.status.words())),
         }
         Ok(SUCCESS)
+    }
+
+    fn not_run(&self, tool: &str, fault: &Fault) -> Failure {
+        let words = format!("{tool} could not be run: {fault}");
+        // The server refuses a call that somebody must consent to first.
+        let hint = match self.terminal.is_none() && words.contains(CANNOT_ASK) {
+            true => " (standard input is no terminal, so that nobody can be asked here)",
+            false => "",
+        };
+        Failure::of(FAILURE, harmless(&format!("{words}{hint}")))
     }
 
     /// What to type to come back.
@@ -323,10 +356,6 @@ async fn request(
         |fault| again(fault),
     );
     called.await
-}
-
-fn not_run(tool: &str, fault: &Fault) -> Failure {
-    Failure::of(FAILURE, harmless(&format!("{tool} could not be run: {fault}")))
 }
 
 /// The task that goes on behind a plain call, if the call was answered with one. Tools that are about tasks answer

@@ -91,6 +91,20 @@ pub(super) async fn look(session: &Session, id: &str) -> Result<Task, Fault> {
     Task::read(&found).ok_or_else(|| Fault::NotMcp("the server's answer about the task is none".to_owned()))
 }
 
+/// The tasks of `tasks/list` whose ids begin like this.
+pub(super) async fn begin_with(session: &Session, beginning: &str) -> Result<Vec<Task>, Fault> {
+    let (mut found, mut params) = (Vec::new(), json!({}));
+    loop {
+        let page = session.quick("tasks/list", params).await?;
+        let tasks = page.get("tasks").and_then(Value::as_array).into_iter().flatten();
+        found.extend(tasks.filter_map(Task::read).filter(|task| task.id.starts_with(beginning)));
+        match page.get("nextCursor") {
+            Some(cursor @ Value::String(_)) => params = json!({ "cursor": cursor }),
+            _ => return Ok(found),
+        }
+    }
+}
+
 /// `tasks/cancel`.
 pub(super) async fn cancel(session: &Session, id: &str) -> Result<Task, Fault> {
     let cancelled = session.quick("tasks/cancel", json!({ "taskId": id })).await?;

@@ -66,13 +66,7 @@ impl Metrics {
     }
 
     fn ended(&self, tool: Cow<'static, str>, outcome: Outcome, took: Duration) {
-        let outcome = match outcome {
-            Outcome::Succeeded => "succeeded",
-            Outcome::Failed => "failed",
-            Outcome::Cancelled => "cancelled",
-            Outcome::Broken => "broken",
-        };
-        let labels = [("tool", tool), ("outcome", outcome.into())];
+        let labels = [("tool", tool), ("outcome", outcome.as_str().into())];
         self.families.duration.get_or_create(&labels).observe(took.as_secs_f64());
         self.families.ended.get_or_create(&labels).inc();
     }

@@ -175,12 +175,19 @@ impl Copied {
 impl fmt::Display for Copied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [tasks, outputs, _, once, entries, notices, history, sessions, _, audit, _] = self.rows;
+        let counted = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
         write!(
             f,
-            "{tasks} tasks ({} not ended), {outputs} results, {once} idempotency keys, {sessions} sessions, \
-             {entries} entries of histories, {notices} notices, durations of {history} tools, {audit} lines of the audit \
-             log",
-            self.running
+            "{} ({} not ended), {}, {}, {}, {} of histories, {}, durations of {}, {} of the audit log",
+            counted(tasks, "task"),
+            self.running,
+            counted(outputs, "result"),
+            counted(once, "idempotency key"),
+            counted(sessions, "session"),
+            if entries == 1 { "1 entry".to_owned() } else { format!("{entries} entries") },
+            counted(notices, "notice"),
+            counted(history, "tool"),
+            counted(audit, "line"),
         )
     }
 }

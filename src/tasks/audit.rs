@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use taskbridge_sdk::Timestamp;
 
 use super::store::{Held, StoreError};
-use super::task::{Owner, Task, TaskId};
+use super::task::{Outcome, Owner, Task, TaskId};
 
 /// Something to be told of.
 #[derive(Clone, Copy, Debug)]
@@ -143,8 +143,8 @@ pub fn log(event: Event<'_>) {
             tracing::info!(target: "audit", task = ?task.id, backend = task.backend, job = task.handle().map(taskbridge_sdk::JobHandle::as_str), "job started");
         }
         Event::Ended(task) => {
-            let (outcome, traceparent) = (task.outcome(), traceparent(task));
-            tracing::info!(target: "audit", task = ?task.id, owner = ?task.owner, tool = task.tool, ?outcome, traceparent, "task ended");
+            let (outcome, traceparent) = (task.outcome().map(Outcome::as_str), traceparent(task));
+            tracing::info!(target: "audit", task = ?task.id, owner = ?task.owner, tool = task.tool, outcome, traceparent, "task ended");
         }
         Event::CancelAsked(task) => {
             tracing::info!(target: "audit", task = ?task.id, owner = ?task.owner, "cancellation asked for");

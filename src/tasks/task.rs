@@ -224,6 +224,18 @@ pub enum Outcome {
     Broken,
 }
 
+impl Outcome {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Outcome::Succeeded => "succeeded",
+            Outcome::Failed => "failed",
+            Outcome::Cancelled => "cancelled",
+            Outcome::Broken => "broken",
+        }
+    }
+}
+
 /// How the engine stands to a task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::support::{BASICS, Client, Ended, PROGRAM, Place};
+use crate::support::{BASICS, CTRL_C, Client, Ended, PROGRAM, Place, Pty};
 
 const SIM: &str =
     "[backends.sim]\nkind = \"sim\"\n[tools.nap]\nbackend = \"sim\"\ntarget = { delay_ms = 1 }\n";
@@ -103,6 +103,17 @@ async fn faulty_backend_hides_no_tool_mistake() {
         without.stdout, "taskbridge.toml: all right, secrets apart: 1 tool on 1 backend\n",
         "{without:?}"
     );
+}
+
+#[tokio::test]
+async fn stdio_at_terminal_says_what_it_is_for() {
+    let place = Place::new(&format!("{BASICS}{SIM}"));
+    let mut serve = Pty::start(&program(&place, &["serve", "--stdio", "--config", "taskbridge.toml"]));
+    serve.shows("--stdio speaks MCP with the client that starts it").await;
+    serve.shows("`taskbridge call`").await;
+    serve.types(CTRL_C);
+    let (code, _) = serve.ends().await;
+    assert_eq!(code, Some(0));
 }
 
 #[tokio::test]

@@ -182,7 +182,7 @@ async fn sealed_arguments_whose_key_is_gone_are_a_fault() {
     let waiting = client.start("login", json!({"token": "two"})).await.unwrap();
     let (found, _) = found(&place).await;
     let says = about(&found, "store", "sealed arguments")["says"].as_str().unwrap().to_owned();
-    assert!(says.ends_with("wait with some, and 1 of [seal] keys open them"), "{says}");
+    assert!(says.ends_with(" with some, and 1 of [seal] keys open them"), "{says}");
     let text = std::fs::read_to_string(place.config()).unwrap();
     let other = place.path("other.toml");
     std::fs::write(&other, text.replace(first, second)).unwrap();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use taskbridge_sdk::Timestamp;
 
-use super::view::{View, word};
+use super::view::View;
 use crate::tasks::history::{CallTo, Entry, Fact, Said};
 
 /// How much of an id a table shows.
@@ -102,7 +102,7 @@ pub(super) fn task(view: &View, now: Timestamp) -> String {
     let at = |at: Timestamp| format!("{at} ({} ago)", span(now.since(at)));
     line("task", view.id.clone());
     line("state", view.state.to_owned());
-    let attempts = view.attempts.map(|n| format!(", {n} attempts")).unwrap_or_default();
+    let attempts = view.attempts.map(|n| format!(", {}", times(n, "attempt"))).unwrap_or_default();
     line("job", format!("{}{attempts}", view.job));
     line("tool", view.tool.clone());
     line("backend", view.backend.clone());
@@ -140,7 +140,8 @@ pub(super) fn task(view: &View, now: Timestamp) -> String {
     }
     if let Some(cancel) = &view.cancel {
         let taken = if cancel.taken { "the engine took it" } else { "the engine has not taken it yet" };
-        line("cancel", format!("wished {}; {taken}; failed {} times", at(cancel.at), cancel.failed));
+        let failed = times(cancel.failed, "time");
+        line("cancel", format!("wished {}; {taken}; failed {failed}", at(cancel.at)));
     }
     for question in &view.questions {
         let mut words = format!("{}, asked by the {} {}", question.status, question.asker, at(question.at));
@@ -155,6 +156,12 @@ pub(super) fn task(view: &View, now: Timestamp) -> String {
     line("result", if view.result_kept { "kept" } else { "none" }.to_owned());
     line("version", view.version.to_string());
     text
+}
+
+/// "1 time", "2 times"
+fn times(n: impl Into<u64>, what: &str) -> String {
+    let n: u64 = n.into();
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
 fn amount(done: f64, total: Option<f64>) -> String {
@@ -241,7 +248,7 @@ fn fact(fact: &Fact) -> String {
         }
         Fact::CallerGone => "the waiting caller went away".to_owned(),
         Fact::JobOver => "nothing is owed to the engine any more".to_owned(),
-        Fact::Ended(outcome) => format!("ended: {}", word(*outcome)),
+        Fact::Ended(outcome) => format!("ended: {}", outcome.as_str()),
     }
 }
 

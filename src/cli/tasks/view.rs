@@ -5,7 +5,7 @@ use taskbridge_sdk::{Progress, Timestamp};
 
 use crate::store::survey::Surveyed;
 use crate::tasks::history::{EngineCall, Entry, Fact};
-use crate::tasks::task::{AskedStatus, Asker, Job, Outcome, Task, TaskState};
+use crate::tasks::task::{AskedStatus, Asker, Job, Task, TaskState};
 
 /// A row. The names of its fields are what programs rely on: they only grow.
 #[derive(Clone, Debug, Serialize)]
@@ -120,17 +120,7 @@ pub(super) fn state(task: &Task) -> &'static str {
     match task.state {
         TaskState::Working => "working",
         TaskState::InputRequired => "input_required",
-        TaskState::Ended(outcome) => word(outcome),
-    }
-}
-
-/// An outcome in one word.
-pub(super) fn word(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Succeeded => "succeeded",
-        Outcome::Failed => "failed",
-        Outcome::Cancelled => "cancelled",
-        Outcome::Broken => "broken",
+        TaskState::Ended(outcome) => outcome.as_str(),
     }
 }
 

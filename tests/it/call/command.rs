@@ -37,6 +37,9 @@ async fn a_file_is_sent_where_the_tool_takes_one() {
     fs::write(house.place.path("plan.bin"), [0, 159, 146, 150]).unwrap();
     let called = house.call(&["count", "text=@plan.bin"]).await;
     assert!(called.stdout.starts_with("4 ") && called.stdout.trim().ends_with("/plan.bin"), "{called:?}");
+    let called = house.call(&["count", "text=plan.bin"]).await;
+    assert_eq!(called.code, Some(2));
+    assert_eq!(called.stderr, "taskbridge: text=plan.bin: it takes a file: write text=@plan.bin\n");
     let called = house.call(&["count", "text=@nowhere"]).await;
     assert_eq!(called.code, Some(2));
     assert!(called.stderr.starts_with("taskbridge: text=@nowhere: it cannot be read: "), "{called:?}");
@@ -77,7 +80,8 @@ async fn tools_are_listed_with_what_they_take() {
             "{}",
             listed.stdout
         );
-        assert!(listed.stdout.starts_with("task_wait - "), "{}", listed.stdout);
+        assert!(listed.stdout.starts_with("ask\n"), "the server's own tools are left out: {}", listed.stdout);
+        assert!(!listed.stdout.contains("\ntask_"), "{}", listed.stdout);
     }
     let one = house.call(&["count", "--list"]).await;
     assert_eq!(one.stdout, "count\n    text  file\n");

@@ -16,9 +16,27 @@ async fn progress_goes_to_stderr_and_the_result_alone_to_stdout() {
     let id = id_behind("gated: task ", &called.stderr);
     assert_eq!(id.len(), 32, "{}", called.stderr);
     assert!(called.stderr.contains("\ngated succeeded after 0:0"), "{}", called.stderr);
-    assert!(called.stderr.contains("standard input is no terminal"), "{}", called.stderr);
+    assert!(!called.stderr.contains("terminal"), "nothing was asked: {}", called.stderr);
     let quiet = house.call(&["gated", "gate=now", "--quiet"]).await;
     assert_eq!((quiet.stdout.as_str(), quiet.stderr.as_str()), ("through now\n", ""));
+}
+
+#[tokio::test]
+async fn task_is_found_by_beginning_of_id() {
+    let house = House::start();
+    let one = house.call(&["gated", "gate=one", "--detach", "-q"]).await.stdout.trim().to_owned();
+    let other = house.call(&["gated", "gate=other", "--detach", "-q"]).await.stdout.trim().to_owned();
+    let cancelled = house.call(&["--task", &other[..12], "--cancel"]).await;
+    assert_eq!(cancelled.stdout, format!("task {other} is cancelled\n"), "{cancelled:?}");
+    house.open("one");
+    let ended = house.call(&["--task", &one[..12]]).await;
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "through one\n"), "{ended:?}");
+    for unknown in [&one[..3], "zzzzzzzz"] {
+        let refused = house.call(&["--task", unknown]).await;
+        assert_eq!(refused.code, Some(2), "{refused:?}");
+        assert!(refused.stderr.contains("the server knows no task"), "{refused:?}");
+    }
+    house.jobs_end().await;
 }
 
 #[tokio::test]

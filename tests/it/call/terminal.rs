@@ -20,6 +20,21 @@ async fn a_bar_shows_how_far_it_is_and_makes_way_for_the_result() {
 }
 
 #[tokio::test]
+async fn notice_over_bar_has_line_of_its_own() {
+    let house = House::start();
+    let mut call = house.at_terminal(&["gated", "gate=own"]);
+    call.shows("half painted").await;
+    house.open("own");
+    let (_, shown) = call.ends().await;
+    let (_, rest) = shown.split_once("gated succeeded after ").unwrap();
+    let line = rest.split(['\r', '\n']).next().unwrap().trim_end();
+    assert!(
+        line.chars().all(|c| c.is_ascii_digit() || c == ':'),
+        "it ends with a piece of the bar: {line:?}"
+    );
+}
+
+#[tokio::test]
 async fn who_comes_back_sees_how_far_it_is_too() {
     let house = House::start();
     let left = house.call(&["gated", "gate=back", "--detach", "-q"]).await;

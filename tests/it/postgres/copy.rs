@@ -98,7 +98,7 @@ async fn a_store_is_copied_with_tasks_that_run() {
     server.kill();
     let copied = setup.copy("sqlite:state/tasks.db").await;
     assert_eq!(copied.code, Some(0), "{}", copied.stderr);
-    let counts = "4 tasks (3 not ended), 1 results, 1 idempotency keys, 0 sessions";
+    let counts = "4 tasks (3 not ended), 1 result, 1 idempotency key, 0 sessions";
     assert!(copied.stdout.contains(counts), "{}", copied.stdout);
     let again = setup.copy("sqlite:state/tasks.db").await;
     assert!(again.stderr.contains("start with the config of that store"), "{}", again.stderr);
