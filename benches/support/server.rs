@@ -14,7 +14,7 @@ use super::place::Places;
 use super::process::Meter;
 
 /// How long a server may take to come up.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// How the config names the store.
 const FILE: &str = "path = \"tasks.db\"";
