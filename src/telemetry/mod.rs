@@ -53,21 +53,15 @@ pub(crate) fn begin(
         let ours = filter_fn(|line| line.is_span() && line.target() == TARGET);
         Spans::new(closed, lost, traces.sample).with_filter(ours)
     });
-    let lines = lines.with_filter(filter.and(filter_fn(|line| says_no_secret(line) && is_for_people(line))));
+    let lines = lines.with_filter(filter.and(filter_fn(says_no_secret)));
     // It fails only where lines are written already, as in a program that embeds this one.
     let _ = tracing_subscriber::registry().with(spans).with(lines).try_init();
     Ok(exporter)
 }
 
-/// False for warnings of AWS's search for credentials and a region: they print whole answers of the metadata service. The adapter
-/// says the same in a line.
-fn is_for_people(line: &Metadata<'_>) -> bool {
-    let searches = ["aws_config::imds", "aws_config::meta"];
-    *line.level() < Level::WARN || !searches.iter().any(|target| line.target().starts_with(target))
-}
-
-/// False for what can quote a secret, whatever the filter asks for: AWS's libraries write the id of the key that they
-/// found, and below that whole requests, in which the token of a question stands.
+/// False for what can quote a secret, whatever the filter asks for. AWS's libraries write the id of the key that they found,
+/// and below that whole requests with the tokens of questions. Their warnings print whole answers of the metadata service,
+/// and the adapter reports the same in one line.
 fn says_no_secret(line: &Metadata<'_>) -> bool {
-    !line.target().starts_with("aws_") || *line.level() <= Level::WARN
+    !line.target().starts_with("aws_") || *line.level() <= Level::ERROR
 }

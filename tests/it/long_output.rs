@@ -39,7 +39,8 @@ async fn result(client: &Client, tool: &str) -> Value {
 
 #[tokio::test]
 async fn long_output_is_shortened_and_linked() {
-    let server = Place::new(&format!("{BASICS}{TOOLS}")).serve();
+    let place = Place::new(&format!("{BASICS}{TOOLS}"));
+    let server = place.serve();
     let client = Client::open(server.url()).await.unwrap();
     for (tool, limit) in [("numbers", 16 * 1024), ("short", 1000)] {
         let result = result(&client, tool).await;
@@ -54,14 +55,16 @@ async fn long_output_is_shortened_and_linked() {
 
 #[tokio::test]
 async fn binary_output_is_named() {
-    let server = Place::new(&format!("{BASICS}{TOOLS}")).serve();
+    let place = Place::new(&format!("{BASICS}{TOOLS}"));
+    let server = place.serve();
     let client = Client::open(server.url()).await.unwrap();
     assert_eq!(text(&result(&client, "garbage").await), "[82000 bytes on standard output that are not text]");
 }
 
 #[tokio::test]
 async fn written_results_are_never_cut() {
-    let server = Place::new(&format!("{BASICS}{TOOLS}")).serve();
+    let place = Place::new(&format!("{BASICS}{TOOLS}"));
+    let server = place.serve();
     let client = Client::open(server.url()).await.unwrap();
     for tool in ["written", "declared"] {
         let result = result(&client, tool).await;

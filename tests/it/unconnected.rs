@@ -111,10 +111,11 @@ async fn until_connected(server: &Server) {
     .await;
 }
 
+/// The tools that are listed, without the companion tools.
 async fn names(client: &Client) -> Vec<String> {
     let listed = client.request("tools/list", json!({})).await.unwrap();
-    let tools = listed["tools"].as_array().unwrap();
-    tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+    let names = listed["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap());
+    names.filter(|name| !name.starts_with("task_")).map(str::to_owned).collect()
 }
 
 fn log(place: &Place) -> String {

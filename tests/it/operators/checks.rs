@@ -144,7 +144,7 @@ async fn breaches_are_found(setup: Setup) {
         }
         let checked = setup.run(&["store", "check"]).await;
         assert!(checked.code == Some(1) && checked.stdout.contains(words), "{words}: {checked:?}");
-        assert!(checked.stdout.ends_with(": 2 tasks, 1 findings\n"), "{}", checked.stdout);
+        assert!(checked.stdout.ends_with(": 2 tasks, 1 finding\n"), "{}", checked.stdout);
         setup.plant(&put_back(on_postgres)).await;
     }
     let clean = setup.says(&["store", "check"]).await;
