@@ -42,8 +42,6 @@ pub(super) struct Parts {
     pub(super) store: Arc<dyn Store>,
     /// The engines that it can be connected to.
     pub(super) reach: Vec<Way>,
-    /// The machine's own clock.
-    pub(super) clock: Arc<dyn Clock>,
     /// The clock that nobody sets.
     pub(super) world: Arc<dyn Clock>,
     pub(super) leases: Arc<Leases>,
@@ -85,7 +83,7 @@ pub(super) struct Node {
 impl Node {
     /// Starts a process. None can start while the store is away.
     pub(super) async fn start(parts: Parts) -> Option<Self> {
-        let Parts { name, store, reach, clock, world, leases, entropy, points, bug } = parts;
+        let Parts { name, store, reach, world, leases, entropy, points, bug } = parts;
         let holder = Holder(name);
         let pace = Pace { quickest: Duration::from_millis(100), slowest: Duration::from_secs(20) };
         let uptime = Arc::new(WorldUptime(Arc::clone(&world)));
@@ -94,7 +92,7 @@ impl Node {
         let ledger = Ledger {
             store,
             watch: Watch::default(),
-            clock: if bug == Some(Bug::OwnClockTrusted) { clock } else { time.clone() },
+            clock: time.clone(),
             tools: Arc::new(OneSlotEach),
             receivers: Arc::new(WantsAll),
             nudge: Arc::new(Nudge::default()),

@@ -56,7 +56,6 @@ async fn left_behind(delay_ms: u64, cancel_on_abandon: bool) -> Vec<Task> {
         name: "one".to_owned(),
         store: Arc::clone(&store),
         reach: vec![Way::to("sim", SimEngine::new(Mode::Unkeyed).backend())],
-        clock: System::clock(),
         world: System::clock(),
         leases: Arc::default(),
         entropy: System::entropy(),

@@ -90,7 +90,6 @@ impl Place {
             name: name.to_owned(),
             store: Arc::new(store),
             reach,
-            clock: self.clock.clone(),
             world: Arc::clone(&self.world),
             leases,
             entropy: Arc::new(Rng::new(2)),

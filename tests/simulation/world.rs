@@ -290,7 +290,6 @@ impl World {
             name: process,
             store: Arc::new(store),
             reach: self.engines.iter().enumerate().map(way).collect(),
-            clock: own,
             world: Arc::clone(&self.clock),
             leases: Arc::clone(&self.leases),
             entropy: Arc::clone(&self.rng) as _,

@@ -95,7 +95,6 @@ impl Scene {
             name: "one".to_owned(),
             store: store.clone(),
             reach: vec![Way::to(SIM, engine.backend())],
-            clock: clock.clone(),
             world: clock.clone(),
             leases: Arc::default(),
             entropy: ids.clone(),
