@@ -244,6 +244,7 @@ fn no_filter_has_the_log_quote_keys_of_aws() {
 
 /// AWS's libraries would print the whole answer of a metadata service that refuses, as Rust shows it to programmers.
 #[test]
+#[expect(clippy::disallowed_methods, reason = "it answers beside the program under test")]
 fn refusing_metadata_service_is_plain_line() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let metadata = format!("http://{}", listener.local_addr().unwrap());

@@ -125,7 +125,9 @@ async fn requeue_after_preemption_says_so() {
     let world = World::on(Held::own(&options), json!({})).await;
     let handle = world.backend.start(&again(&world, "yields", true)).await.unwrap().handle;
     eventually("it runs", || count(&world, "yields").exists()).await;
-    let urgent = world.script("urgent", "sleep 2");
+    let seen_waiting = world.folder().join("seen");
+    let urgent =
+        world.script("urgent", &format!("while [ ! -e '{}' ]; do sleep 0.1; done", seen_waiting.display()));
     world.cluster.run("sbatch", &["--partition=urgent", "--output=/dev/null", urgent.to_str().unwrap()]);
     let seen = until(&*world.backend, &handle, "that it was preempted", |seen| {
         let words = seen.message.as_deref().unwrap_or_default();
@@ -134,6 +136,7 @@ async fn requeue_after_preemption_says_so() {
             .then(|| seen.clone())
     });
     assert_eq!(seen.await.state, JobState::Queued);
+    fs::write(seen_waiting, "").unwrap();
     let seen = ended(&*world.backend, &handle).await;
     assert!(matches!(seen.state, JobState::Succeeded(_)), "{seen:?}");
     assert_says(&seen, &["Slurm preempted it and put it back into the queue; this was run 2."]);

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use aws_sdk_sfn::types::StateMachineType;
 use serde_json::{Value, json};
-use taskbridge_sdk::{ErrorKind, JobHandle, JobState};
+use taskbridge_sdk::{ErrorKind, JobHandle, JobState, Subject};
 
 use crate::proxy::Fault;
 use crate::standin::Kind;
@@ -184,16 +184,18 @@ async fn an_execution_that_is_not_known_yet_is_not_gone() {
     let machine = world.machine(json!({"First": {"Type": "Wait", "Seconds": 600, "End": true}})).await;
     let unknown = || Fault::Answered(400, "ExecutionDoesNotExist", "Execution Does Not Exist");
     let handle = world.backend.start(&start(&machine, json!({}))).await.unwrap().handle;
+    // The server takes a job for lost only once it is older than the lag.
     world.proxy.make("DescribeExecution", unknown());
-    let error = world.backend.observe(&handle).await.unwrap_err();
+    let new = Subject { handle: handle.clone(), watched: true, age: Duration::ZERO };
+    let error = new.confirm(world.backend.start_lag(), world.backend.observe(&handle).await).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     until(&*world.backend, &handle, "it runs", |seen| (seen.state == JobState::Running).then_some(())).await;
+    // It repeats a cancellation for as long.
     world.proxy.make("StopExecution", unknown());
-    let error = world.backend.cancel(&handle).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unavailable, "it is to be asked again: {error}");
-    // Who did not start it lately believes what AWS says.
+    world.backend.cancel(&handle).await.unwrap();
     world.proxy.make("DescribeExecution", unknown());
-    let seen = world.another(json!({})).await.observe(&handle).await.unwrap();
+    let old = Subject { age: world.backend.start_lag(), ..new };
+    let seen = old.confirm(world.backend.start_lag(), world.backend.observe(&handle).await).unwrap();
     assert_eq!(seen.state, JobState::Gone);
     assert!(seen.message.is_some_and(|message| message.contains("90 days")));
     world.backend.cancel(&handle).await.unwrap();
