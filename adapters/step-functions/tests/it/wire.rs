@@ -125,6 +125,7 @@ async fn a_backend_without_credentials_is_refused_at_once() {
 }
 
 /// A metadata service on 127.0.0.1: it gives a token if it should, and refuses all else with a long answer.
+#[expect(clippy::disallowed_methods, reason = "it serves beside the test's own requests")]
 async fn metadata_service(gives_tokens: bool) -> (String, JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
