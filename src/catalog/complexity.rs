@@ -67,14 +67,25 @@ pub(super) fn check(schema: &Value) -> Result<Weight, String> {
 
 /// How large a value is, in values that schemas are held against. Long texts and numbers count for more.
 pub(super) fn size(value: &Value) -> u64 {
+    left_of(u64::MAX, value).map_or(u64::MAX, |left| u64::MAX - left)
+}
+
+/// True if a value is no larger than this. It looks no further than it has to.
+pub(super) fn is_at_most(value: &Value, most: u64) -> bool {
+    left_of(most, value).is_some()
+}
+
+/// What a value of this size leaves of a limit; `None` if it exceeds it.
+fn left_of(limit: u64, value: &Value) -> Option<u64> {
+    let left = limit.checked_sub(1)?;
     match value {
-        Value::Array(items) => items.iter().fold(1, |sum, item| sum + size(item)),
-        Value::Object(members) => {
-            members.iter().fold(1, |sum, (name, value)| sum + of_text(name) + size(value))
-        }
-        Value::String(text) => 1 + of_text(text),
-        Value::Number(number) => 1 + of_number(number),
-        Value::Null | Value::Bool(_) => 1,
+        Value::Array(items) => items.iter().try_fold(left, left_of),
+        Value::Object(members) => members
+            .iter()
+            .try_fold(left, |left, (name, value)| left_of(left.checked_sub(of_text(name))?, value)),
+        Value::String(text) => left.checked_sub(of_text(text)),
+        Value::Number(number) => left.checked_sub(of_number(number)),
+        Value::Null | Value::Bool(_) => Some(left),
     }
 }
 
@@ -266,6 +277,7 @@ mod tests {
             (json!(1e-300), 301),
         ] {
             assert_eq!(size(&value), expected, "{value}");
+            assert!(is_at_most(&value, expected) && !is_at_most(&value, expected - 1), "{value}");
         }
     }
 

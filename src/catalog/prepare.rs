@@ -213,9 +213,15 @@ impl Tool {
     }
 
     /// Digest of the tool, a call's arguments as sent, and its idempotency key.
-    pub fn fingerprint(&self, arguments: &Map<String, Value>, idempotency_key: Option<&str>) -> String {
-        let digest = self.digest(&Value::Object(arguments.clone()));
-        self.seal.digest(&[&digest, idempotency_key.unwrap_or_default()])
+    pub async fn fingerprint(
+        self: &Arc<Self>,
+        arguments: &Map<String, Value>,
+        idempotency_key: Option<&str>,
+    ) -> String {
+        let arguments = Value::Object(arguments.clone());
+        let (tool, key) = (self.clone(), idempotency_key.unwrap_or_default().to_owned());
+        let is_light = self.definition.input.is_light_for(&arguments);
+        offload(is_light, move || tool.seal.digest(&[&tool.digest(&arguments), &key])).await
     }
 
     /// Holds arguments against what the tool takes, without calling it. What is still to be asked for may be missing.

@@ -4,7 +4,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt as _;
 use serde_json::{Value, json};
 use taskbridge_sdk::sim::Sim;
 use taskbridge_sdk::{FileContent, OnBehalfOf, Output, Registry, SourceFile};
@@ -87,8 +86,12 @@ fn request(arguments: Value) -> Request {
     }
 }
 
+fn block_on<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(work)
+}
+
 fn prepare(catalog: &Catalog, tool: &str, request: Request) -> Result<Call, Refused> {
-    catalog.get(tool).unwrap().prepare(request).now_or_never().expect("it is light")
+    block_on(catalog.get(tool).unwrap().prepare(request))
 }
 
 #[test]
@@ -294,7 +297,7 @@ fn results_are_held_against_the_output_schema() {
     let catalog = catalog();
     let judge = |structured: Option<Value>| {
         let output = Output { structured, ..Output::default() };
-        catalog.judge("typed", &output).now_or_never().expect("it is light")
+        block_on(catalog.judge("typed", &output))
     };
     assert_eq!(judge(Some(json!({"n": 1}))), Ok(()));
     assert_eq!(
@@ -302,7 +305,7 @@ fn results_are_held_against_the_output_schema() {
         Err("`n`: \"x\" is not of type \"integer\" (rule `type`)".to_owned())
     );
     assert!(judge(None).unwrap_err().contains("gave no structured result"));
-    assert_eq!(catalog.judge("plain", &Output::default()).now_or_never(), Some(Ok(())));
+    assert_eq!(block_on(catalog.judge("plain", &Output::default())), Ok(()));
 }
 
 #[test]

@@ -78,7 +78,7 @@ pub(super) async fn call(call: &Call<'_>, params: Value, outlet: &dyn Outlet) ->
     }
     let target = Target {
         name: &tool.name,
-        fingerprint: tool.fingerprint(&wanted.arguments, wanted.idempotency_key.as_deref()),
+        fingerprint: tool.fingerprint(&wanted.arguments, wanted.idempotency_key.as_deref()).await,
         inquiries: tool.inquiries(),
     };
     if let Some(begun) = rounds::resumed(call, &target, &wanted.retry)? {
