@@ -200,6 +200,10 @@ impl World {
             self.start_node(at).await;
             self.calls += 1;
             let call = self.calm_call(json!({"delay_ms": 0}));
+            let is_stopping = self.machines[at].node.as_ref().is_some_and(Node::is_stopping);
+            if is_stopping {
+                return Err("a process does not end although it was stopped two minutes ago".to_owned());
+            }
             let service = self.service(at).ok_or("no process can be started")?;
             let key = service.call(call).await.map_err(|error| error.to_string())?.into_task().key;
             tokio::time::sleep(2 * TICK).await;

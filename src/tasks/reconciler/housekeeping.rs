@@ -72,7 +72,7 @@ impl Core {
         let mut turns = Turns::default();
         let mut requests = PlaceRequests::new(self.engines.clone());
         loop {
-            if let Err(error) = self.admit(&mut turns, &mut requests).await {
+            if let Err(error) = self.admit(&mut turns, &mut requests, stop).await {
                 tracing::warn!(%error, "queued tasks cannot be let into free slots");
             }
             requests.give_back();
@@ -86,8 +86,14 @@ impl Core {
         }
     }
 
-    /// Lets the first rows of every line start, until every line's slots, or the places at its backend, are taken up.
-    async fn admit(&self, turns: &mut Turns, requests: &mut PlaceRequests) -> Result<()> {
+    /// Starts the first rows of every queue, until `stop` or until the slots of every queue or the places at its backend are
+    /// taken.
+    async fn admit(
+        &self,
+        turns: &mut Turns,
+        requests: &mut PlaceRequests,
+        stop: &CancellationToken,
+    ) -> Result<()> {
         loop {
             let mut admitted = false;
             let heads = turns.in_turn(self.ledger.store.heads(&self.engines.served()).await?);
@@ -99,7 +105,13 @@ impl Core {
                 }
                 let Some(place) = requests.take(&head.backend) else { continue };
                 // The row becomes ours with the same write that takes its slots, as if it were born now.
-                let Ok(permit) = self.outbox.fresh.reserve().await else { return Ok(()) };
+                // After `stop` nothing receives from the channel, and a full one would block the shutdown.
+                let permit = tokio::select! {
+                    biased;
+                    () = stop.cancelled() => return Ok(()),
+                    permit = self.outbox.fresh.reserve() => permit,
+                };
+                let Ok(permit) = permit else { return Ok(()) };
                 let since = Instant::now();
                 let hold = Lease::Hold(&self.holder, self.settings.lease);
                 match self.ledger.commit(&head, Event::Intended, hold).await {
