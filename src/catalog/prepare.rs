@@ -1,5 +1,6 @@
 //! From a request to a call: checked, filled in, sealed, and given its deadlines. Nothing is written here.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -136,6 +137,7 @@ impl Tool {
                 target: tool.target.clone(),
                 arguments: Value::Object(arguments),
                 sealed: sealed.seal(&self.seal),
+                unresolved: BTreeMap::new(),
             },
             terms: Terms { four_eyes: tool.access.answer.not_caller, ..tool.terms.for_ttl(request.ttl) },
             slots,

@@ -4,6 +4,7 @@
 mod asked;
 mod lifetime;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -310,6 +311,9 @@ pub struct Spec {
     /// The sensitive arguments, sealed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sealed: Option<String>,
+    /// Parameters that refer to a task whose job has no handle yet. The job starts once each has one.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub unresolved: BTreeMap<String, TaskId>,
 }
 
 impl fmt::Debug for Spec {
@@ -380,6 +384,15 @@ impl Task {
         matches!(self.job, Job::Pending { queued: true, .. })
     }
 
+    /// The tasks that must start before this one can.
+    pub fn unresolved(&self) -> impl Iterator<Item = &TaskId> {
+        let spec = match &self.job {
+            Job::Pending { spec, .. } => Some(spec),
+            Job::Starting { .. } | Job::Open { .. } | Job::Closed { .. } => None,
+        };
+        spec.into_iter().flat_map(|spec| spec.unresolved.values())
+    }
+
     /// True while the job takes its slots: from the first attempt until it is known to have ended.
     pub fn holds_slots(&self) -> bool {
         !self.slots.is_empty() && matches!(self.job, Job::Starting { .. } | Job::Open { .. })
@@ -416,6 +429,9 @@ impl Task {
             }
             if let Some(asked) = self.open_questions().next() {
                 return Some(asked.question.message.clone());
+            }
+            if let Some(id) = self.unresolved().next() {
+                return Some(format!("waiting for task {id} to start"));
             }
         }
         self.message.clone()

@@ -207,7 +207,12 @@ impl Node {
             four_eyes: false,
         };
         let millis = u64::try_from(takes.as_millis()).unwrap();
-        let spec = Spec { target: json!({"delay_ms": millis}), arguments: json!({}), sealed: None };
+        let spec = Spec {
+            target: json!({"delay_ms": millis}),
+            arguments: json!({}),
+            sealed: None,
+            unresolved: Default::default(),
+        };
         let call = Call {
             owner: owner(),
             origin: Origin::default(),

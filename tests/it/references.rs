@@ -39,6 +39,13 @@ backend = "engine"
 target = {}
 confirm = "Go?"
 
+[tools.narrow]
+backend = "engine"
+target = {}
+max_running = 1
+when_full = "queue"
+parameters.delay_ms = { type = "integer" }
+
 [tools.elsewhere]
 backend = "other"
 target = { delay_ms = 50 }
@@ -128,7 +135,6 @@ async fn what_is_no_task_of_the_callers_with_a_job_there_is_refused_and_starts_n
     bob.result(&of_bob).await.unwrap();
     let elsewhere = ann.start("elsewhere", json!({})).await.unwrap();
     ann.result(&elsewhere).await.unwrap();
-    let held = ann.start("held", json!({})).await.unwrap();
     let never = ann.start("held", json!({})).await.unwrap();
     ann.cancel(&never).await.unwrap();
     let before = ann.list().await.unwrap().len();
@@ -136,7 +142,6 @@ async fn what_is_no_task_of_the_callers_with_a_job_there_is_refused_and_starts_n
         ("nosuch", "there is no task nosuch, or it has expired"),
         (&of_bob, "there is no task"),
         (&elsewhere, "runs on `other`, and about does not"),
-        (&held, "was not started yet"),
         (&never, "ended before it was started"),
         ("", "is shorter than 1 character"),
     ] {
@@ -146,4 +151,36 @@ async fn what_is_no_task_of_the_callers_with_a_job_there_is_refused_and_starts_n
         assert!(text.contains("text") && text.contains(why), "{why}: {text}");
     }
     assert_eq!(ann.list().await.unwrap().len(), before);
+}
+
+/// The engine's name of the second job is not known before the first has ended.
+#[tokio::test]
+async fn call_waits_until_its_reference_has_started() {
+    let app = app();
+    let ann = client(&app, "ann").await;
+    let first = ann.start("narrow", json!({"delay_ms": 3_600_000})).await.unwrap();
+    let queued = ann.start("narrow", json!({"delay_ms": 0})).await.unwrap();
+    let about = ann.start("about", json!({"text": queued})).await.unwrap();
+    let task = ann.get(&about).await.unwrap();
+    assert_eq!(task["status"], "working", "{task}");
+    assert_eq!(task["statusMessage"], format!("waiting for task {queued} to start"));
+    ann.cancel(&first).await.unwrap();
+    let result = ann.result(&about).await.unwrap();
+    let handle = text(&result);
+    assert!(!handle.is_empty() && !handle.contains(&queued), "the engine's name: {result}");
+}
+
+#[tokio::test]
+async fn call_fails_if_its_reference_never_starts() {
+    let app = app();
+    let ann = client(&app, "ann").await;
+    let first = ann.start("narrow", json!({"delay_ms": 3_600_000})).await.unwrap();
+    let queued = ann.start("narrow", json!({"delay_ms": 0})).await.unwrap();
+    let about = ann.start("about", json!({"text": queued})).await.unwrap();
+    ann.cancel(&queued).await.unwrap();
+    let result = ann.result(&about).await.unwrap();
+    assert_eq!(result["isError"], true, "{result}");
+    let why = format!("not started: task {queued}, which `text` names, ended before it was started");
+    assert!(text(&result).contains(&why), "{result}");
+    ann.cancel(&first).await.unwrap();
 }

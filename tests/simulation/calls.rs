@@ -119,7 +119,7 @@ impl World {
             rng.one_in(5) && once.is_none() && !matches!(expected, Expected::Endless | Expected::Poison);
         let refuses = in_line && rng.one_in(4);
         let confirm = (once.is_none() && rng.one_in(8)).then(|| Question::form("q", "sure?", form()));
-        let mut spec = Spec { target: json!({}), arguments, sealed: None };
+        let mut spec = Spec { target: json!({}), arguments, sealed: None, unresolved: Default::default() };
         if let (true, Expected::Text(text)) = (rng.one_in(8) && once.is_none(), &expected) {
             spec.arguments["text"] = "sealed".into();
             spec.sealed = Some(sealed(text));

@@ -167,6 +167,7 @@ fn came_true(world: &World, record: &Record, promise: &Promise, seen: &Snapshot)
     match outcome {
         Outcome::Cancelled if promise.cancelled || promise.declined != Ack::NotSent => return Ok(()),
         Outcome::Broken if promise.given_up => return Ok(()),
+        Outcome::Failed if starts == 0 && lost_reference(record, task) => return Ok(()),
         // Another task took the last slot in the meantime.
         Outcome::Failed if task.refused_when_full && starts == 0 => return Ok(()),
         Outcome::Broken => return explained(world, promise, seen, starts).or_else(|why| wrong(&why)),
@@ -187,6 +188,13 @@ fn came_true(world: &World, record: &Record, promise: &Promise, seen: &Snapshot)
         (Expected::Failure, Outcome::Failed) if output.is_some() => Ok(()),
         _ => wrong("did not come to what was expected"),
     }
+}
+
+/// True if the task failed because one that it refers to ended without a job.
+fn lost_reference(record: &Record, task: &Task) -> bool {
+    let ended = |id| record.snapshots.get(id).is_none_or(|Snapshot { task, .. }| task.has_ended());
+    let message = task.status_message().unwrap_or_default();
+    message.contains("ended before it was started") && task.refers_to.iter().any(ended)
 }
 
 fn texts(output: Option<&Output>) -> Vec<&str> {

@@ -28,7 +28,12 @@ fn call(number: usize, delay_ms: u64, cancel_on_abandon: bool) -> Call {
         origin: Origin::default(),
         tool: "work".to_owned(),
         backend: "sim".to_owned(),
-        spec: Spec { target: json!({}), arguments: json!({ "delay_ms": delay_ms }), sealed: None },
+        spec: Spec {
+            target: json!({}),
+            arguments: json!({ "delay_ms": delay_ms }),
+            sealed: None,
+            unresolved: Default::default(),
+        },
         references: Vec::new(),
         terms: terms(),
         slots: Vec::new(),

@@ -117,7 +117,7 @@ pub(super) fn call_with(arguments: Value) -> Call {
         origin: Origin::default(),
         tool: "work".to_owned(),
         backend: SIM.to_owned(),
-        spec: Spec { target: json!({}), arguments, sealed: None },
+        spec: Spec { target: json!({}), arguments, sealed: None, unresolved: Default::default() },
         references: Vec::new(),
         terms: terms(),
         slots: Vec::new(),

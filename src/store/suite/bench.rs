@@ -193,7 +193,12 @@ pub fn forge() -> Served {
 
 /// A job that was not started.
 pub(super) fn pending(queued: bool, not_before: Timestamp) -> Job {
-    let spec = Spec { target: json!({"argv": ["make"]}), arguments: json!({"jobs": 4}), sealed: None };
+    let spec = Spec {
+        target: json!({"argv": ["make"]}),
+        arguments: json!({"jobs": 4}),
+        sealed: None,
+        unresolved: Default::default(),
+    };
     Job::Pending { spec, queued, attempts: 0, not_before }
 }
 

@@ -269,7 +269,12 @@ fn deep_task(bench: &Bench, value: &Value) -> Task {
     let question = Question { id: "q".to_owned(), message: "?".to_owned(), ask };
     let status = AskedStatus::Answered { answer: Answer::Accept(object), attempts: 0, not_before: now };
     let asked = Asked { status, ..Asked::new("q1".to_owned(), question, Asker::Job, now) };
-    let spec = Spec { target: value.clone(), arguments: json!({ "x": value }), sealed: None };
+    let spec = Spec {
+        target: value.clone(),
+        arguments: json!({ "x": value }),
+        sealed: None,
+        unresolved: Default::default(),
+    };
     let job = Job::Starting { spec, attempts: 1, sought: None, not_before: now };
     Task { notes: vec![Noted { note, seen_at: now }], questions: vec![asked], job, ..bench.task() }
 }

@@ -9,10 +9,35 @@ use crate::tasks::slots::is_of_owner;
 use crate::tasks::task::{Job, Outcome, Printed, Sought, Task, Terms, Trouble};
 
 pub(super) fn intended(task: &mut Task, now: Timestamp) {
-    if let Job::Pending { spec, attempts, .. } = &task.job {
+    if let Job::Pending { spec, attempts, .. } = &task.job
+        && spec.unresolved.is_empty()
+    {
         task.job =
             Job::Starting { spec: spec.clone(), attempts: attempts + 1, sought: None, not_before: now };
     }
+}
+
+/// How often the tasks that a call refers to are looked up until each has started.
+const RESOLVE_EVERY: Duration = Duration::from_secs(5);
+
+pub(super) fn resolved(task: &mut Task, handles: Vec<(String, JobHandle)>, now: Timestamp) {
+    let Job::Pending { spec, not_before, .. } = &mut task.job else { return };
+    for (parameter, handle) in handles {
+        if spec.unresolved.remove(&parameter).is_some() {
+            spec.arguments[parameter] = handle.as_str().into();
+        }
+    }
+    if !spec.unresolved.is_empty() {
+        *not_before = now + RESOLVE_EVERY;
+    }
+}
+
+pub(super) fn reference_lost(step: &mut Step, parameter: &str, now: Timestamp) {
+    let Job::Pending { spec, .. } = &step.task.job else { return };
+    let Some(id) = spec.unresolved.get(parameter) else { return };
+    let message = format!("not started: task {id}, which `{parameter}` names, ended before it was started");
+    step.task.job = Job::Closed { handle: None };
+    end_with(step, Outcome::Failed, message.clone(), Output::text(message), now);
 }
 
 /// An attempt that its own sender took back before it went out. It counts, so that no later one has its number.

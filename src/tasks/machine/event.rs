@@ -15,6 +15,16 @@ pub enum Event {
     Intended,
     /// The job's slots were all taken when its start was to be committed.
     NoSlot,
+    /// The jobs of some tasks that the call refers to have handles now.
+    Resolved {
+        /// The handles, by parameter.
+        handles: Vec<(String, JobHandle)>,
+    },
+    /// A task that the call refers to ended without a job.
+    ReferenceLost {
+        /// The parameter that names it.
+        parameter: String,
+    },
     /// The start that was committed was not sent after all, and never will be.
     Unsent,
     /// The lease had grown too old for a call before one could be made: it is tried again a little later.

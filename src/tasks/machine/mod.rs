@@ -35,6 +35,8 @@ pub enum Action {
         /// See [`taskbridge_sdk::JobSpec::may_exist`].
         may_exist: bool,
     },
+    /// Look up the handles of the jobs that the call refers to, and apply [`Event::Resolved`] or [`Event::ReferenceLost`].
+    Resolve,
     /// Look for a job that may have started and is no longer wanted.
     Find,
     /// Ask the engine to stop the job.
@@ -61,6 +63,8 @@ pub fn todo(task: &Task, now: Timestamp) -> Action {
                 Action::Expire
             } else if *queued || awaits_consent(task) || now < *not_before {
                 Action::Rest
+            } else if task.unresolved().next().is_some() {
+                Action::Resolve
             } else {
                 Action::Start { may_exist: false }
             }
@@ -120,6 +124,8 @@ pub fn born(mut task: Task) -> Task {
 fn apply(step: &mut Step, event: Event, now: Timestamp) {
     match event {
         Event::Intended => engine::intended(&mut step.task, now),
+        Event::Resolved { handles } => engine::resolved(&mut step.task, handles, now),
+        Event::ReferenceLost { parameter } => engine::reference_lost(step, &parameter, now),
         Event::Unsent => engine::unsent(&mut step.task, now),
         Event::LeaseTooOld => engine::put_off(&mut step.task, now),
         Event::NoSlot => engine::no_slot(step, now),

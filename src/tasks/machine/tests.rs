@@ -65,7 +65,12 @@ fn row(confirm: bool, on_expiry: OnExpiry) -> Task {
         printed: None,
         watched_until: None,
         job: Job::Pending {
-            spec: Spec { target: json!({}), arguments: json!({}), sealed: None },
+            spec: Spec {
+                target: json!({}),
+                arguments: json!({}),
+                sealed: None,
+                unresolved: Default::default(),
+            },
             queued: false,
             attempts: 0,
             not_before: START,
@@ -143,6 +148,8 @@ fn events() -> impl Strategy<Value = Event> {
     prop_oneof![
         Just(Event::Intended),
         Just(Event::Unsent),
+        Just(resolved()),
+        Just(Event::ReferenceLost { parameter: "after".to_owned() }),
         Just(Event::NoSlot),
         Just(Event::NotFound),
         (0u64..120).prop_map(|lag| Event::CancelTaken { start_lag: Duration::from_secs(lag) }),
@@ -184,10 +191,25 @@ fn events() -> impl Strategy<Value = Event> {
     ]
 }
 
+/// A row that waits for another task to start.
+fn referring(mut task: Task) -> Task {
+    let Job::Pending { spec, .. } = &mut task.job else { panic!("it has started") };
+    spec.unresolved.insert("after".to_owned(), TaskId::from_wire("another"));
+    task
+}
+
+fn resolved() -> Event {
+    Event::Resolved { handles: vec![("after".to_owned(), JobHandle::new("h"))] }
+}
+
 fn rows() -> impl Strategy<Value = Task> {
     let rule = || prop_oneof![Just(OnRefusal::Tell), Just(OnRefusal::Fail), Just(OnRefusal::Cancel)];
-    (any::<bool>(), any::<bool>(), rule(), rule()).prop_map(|(confirm, cancel, on_decline, on_dismiss)| {
+    let flags = (any::<bool>(), any::<bool>(), any::<bool>());
+    (flags, rule(), rule()).prop_map(|((confirm, cancel, refers), on_decline, on_dismiss)| {
         let mut task = row(confirm, if cancel { OnExpiry::Cancel } else { OnExpiry::Abandon });
+        if refers {
+            task = referring(task);
+        }
         task.terms.on_decline = on_decline;
         task.terms.on_dismiss = on_dismiss;
         task
@@ -296,6 +318,7 @@ proptest! {
                     task = next(&task, Event::StartFailed { attempt: attempts, may_exist: true, failure }, now).task;
                 }
                 Action::Find => task = next(&task, Event::NotFound, now).task,
+                Action::Resolve => task = next(&task, resolved(), now).task,
                 Action::Expire => task = next(&task, Event::DeadlinePassed, now).task,
                 Action::Cancel | Action::Look | Action::Answer { .. } => unreachable!("the job never started"),
                 Action::Rest => {

@@ -103,6 +103,7 @@ impl Core {
             Action::Rest if leased.unsent => return self.put_back(leased).await,
             Action::Rest => return self.release(&leased.task).await,
             Action::Expire => return self.finish(&leased.task, Event::DeadlinePassed).await,
+            Action::Resolve => return self.resolve(leased).await,
             _ => {}
         }
         // What is owed is asked again once the row is known as it is now and the lease is known to outlast a call, so that
@@ -141,6 +142,8 @@ impl Core {
             Action::Rest if leased.unsent => return self.put_back(leased).await,
             Action::Rest => return self.release(&leased.task).await,
             Action::Expire => return self.finish(&leased.task, Event::DeadlinePassed).await,
+            // The row was written since it was claimed, and is due again.
+            Action::Resolve => return self.release(&leased.task).await,
             Action::Start { may_exist } => (CallTo::Start, self.start(&leased.task, may_exist).await),
             // Nobody wants it any more, and it was not sent.
             Action::Find if leased.unsent => return self.put_back(leased).await,
@@ -156,6 +159,32 @@ impl Core {
             return self.release(&leased.task).await;
         }
         self.finish(&leased.task, event.after_call(to, begun.elapsed())).await;
+    }
+
+    /// Looks up the jobs that the call of a row refers to. It starts once each has a handle.
+    async fn resolve(&self, leased: Leased) {
+        let Leased { task, place, .. } = leased;
+        drop(place);
+        let Job::Pending { spec, .. } = &task.job else { return self.release(&task).await };
+        let mut handles = Vec::new();
+        for (parameter, id) in &spec.unresolved {
+            let referred = match self.ledger.read(id).await {
+                Ok(referred) => referred,
+                Err(error) => {
+                    tracing::warn!(%error, task = ?task.id, "a task that a call refers to cannot be read");
+                    return self.put_off(&task).await;
+                }
+            };
+            match referred.as_ref().map(|referred| (referred.handle(), referred.has_ended())) {
+                Some((Some(handle), _)) => handles.push((parameter.clone(), handle.clone())),
+                Some((None, false)) => {}
+                Some((None, true)) | None => {
+                    let parameter = parameter.clone();
+                    return self.finish(&task, Event::ReferenceLost { parameter }).await;
+                }
+            }
+        }
+        self.finish(&task, Event::Resolved { handles }).await;
     }
 
     /// Takes care of a row whose call went away while it was being written. False if there is no such row.
@@ -211,11 +240,15 @@ impl Core {
         if leased.unsent {
             return self.say_unsent(leased).await;
         }
-        let task = leased.task;
         drop(leased.place);
-        match self.ledger.commit(&task, Event::LeaseTooOld, Lease::Release(&self.holder)).await {
+        self.put_off(&leased.task).await;
+    }
+
+    /// Gives back a row to be acted on a little later.
+    async fn put_off(&self, task: &Task) {
+        match self.ledger.commit(task, Event::LeaseTooOld, Lease::Release(&self.holder)).await {
             Ok(Commit::Done(_)) => {}
-            Ok(Commit::Conflict | Commit::NoSlot(_)) => self.give_back(&task).await,
+            Ok(Commit::Conflict | Commit::NoSlot(_)) => self.give_back(task).await,
             Err(error) => tracing::warn!(%error, task = ?task.id, "a row cannot be put back"),
         }
     }
@@ -383,6 +416,7 @@ fn span(task: &Task, owed: &Action) -> Span {
     let operation = match owed {
         Action::Rest => "rest",
         Action::Expire => "expire",
+        Action::Resolve => "resolve",
         Action::Start { .. } => "start",
         Action::Find => "find",
         Action::Cancel => "cancel",

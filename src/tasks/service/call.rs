@@ -186,12 +186,12 @@ impl Service {
         self.refer(&mut call).await?;
         let wish = Wish::Call { tool: &call.tool, arguments: &call.spec.arguments };
         self.ledger.audit.announce(wish).await?;
-        let asks = call.confirm.is_some();
+        let waits = call.confirm.is_some() || !call.spec.unresolved.is_empty();
         let pending = self.row(&call);
         // A row that the reconciler can act on at once is born as if it had claimed it, so that a start costs no
         // second write. Without a free place at its backend it is born due, and claimed like any other; as is one whose
         // backend only others have connected.
-        let permit = if asks { None } else { self.outbox.fresh.try_reserve().ok() };
+        let permit = if waits { None } else { self.outbox.fresh.try_reserve().ok() };
         let permit = permit.map(|permit| (permit, self.outbox.engines.try_place(&call.backend)));
         let is_leased = permit.as_ref().is_some_and(|(_, place)| place.is_some());
         let hand_over = permit.map(|permit| self.hand_over(permit, &pending, &call));
@@ -252,7 +252,8 @@ impl Service {
         }
     }
 
-    /// Puts the engine's names of jobs in place of the tasks that the arguments name.
+    /// Replaces the tasks that the arguments name by the handles of their jobs. Of a task without a job, it is noted that
+    /// the call waits for it.
     async fn refer(&self, call: &mut Call) -> Result<(), CallError> {
         for (parameter, id) in &call.references {
             let refused = |why: String| CallError::Reference { parameter: parameter.clone(), why };
@@ -267,11 +268,15 @@ impl Service {
                     "task {id} runs on `{backend}`, and {tool} does not: name another task"
                 )));
             }
-            let handle = task.handle().ok_or_else(|| match task.has_ended() {
-                true => refused(format!("task {id} ended before it was started: name another task")),
-                false => refused(format!("task {id} was not started yet: call again once it was")),
-            })?;
-            call.spec.arguments[parameter] = Value::from(handle.as_str());
+            match task.handle() {
+                Some(handle) => call.spec.arguments[parameter] = Value::from(handle.as_str()),
+                None if task.has_ended() => {
+                    return Err(refused(format!("task {id} ended before it was started: name another task")));
+                }
+                None => {
+                    call.spec.unresolved.insert(parameter.clone(), id.clone());
+                }
+            }
         }
         Ok(())
     }

@@ -142,6 +142,7 @@ impl Node {
             target: json!({"state_machine": machine}),
             arguments: json!({"label": label}),
             sealed: None,
+            unresolved: Default::default(),
         };
         let call = Call {
             owner: self.owner.clone(),

@@ -14,7 +14,7 @@ use super::super::Mode;
 use super::bench;
 use crate::store::suite::Bench;
 use crate::tasks::task::{
-    Asked, AskedStatus, Asker, Cancelling, Delivery, Job, Origin, Outcome, Owner, Sought, Spec, Task,
+    Asked, AskedStatus, Asker, Cancelling, Delivery, Job, Origin, Outcome, Owner, Sought, Spec, Task, TaskId,
     TaskState, Trouble, Undelivered,
 };
 
@@ -55,13 +55,13 @@ fn some_value() -> impl Strategy<Value = Value> {
 }
 
 fn job() -> impl Strategy<Value = Job> {
-    let spec = || {
-        (value(), value(), of(text())).prop_map(|(target, arguments, sealed)| Spec {
-            target,
-            arguments,
-            sealed,
-        })
-    };
+    let spec =
+        || {
+            let unresolved = prop::collection::btree_map(text(), text().prop_map(TaskId::from_wire), 0..3);
+            (value(), value(), of(text()), unresolved).prop_map(|(target, arguments, sealed, unresolved)| {
+                Spec { target, arguments, sealed, unresolved }
+            })
+        };
     let sought = (moment(), any::<u32>()).prop_map(|(since, times)| Sought { since, times });
     prop_oneof![
         (spec(), any::<bool>(), any::<u32>(), moment()).prop_map(|(spec, queued, attempts, not_before)| {

@@ -387,3 +387,24 @@ fn what_is_taken_up_is_told_without_saying_whose_it_is() {
         "not started: `tool:deploy` or what one owner may run at once is taken up; try again later"
     );
 }
+
+#[test]
+fn reference_without_job_delays_the_start() {
+    let task = born(referring(row(false, OnExpiry::Cancel)));
+    assert_eq!(todo(&task, START), Action::Resolve);
+    assert_eq!(task.status_message().unwrap(), "waiting for task another to start");
+    assert_eq!(next(&task, Event::Intended, START).task, task, "it is not started");
+
+    let still = next(&task, Event::Resolved { handles: Vec::new() }, START).task;
+    assert_eq!(todo(&still, START), Action::Rest);
+    assert_eq!(todo(&still, still.due_at.unwrap()), Action::Resolve);
+    let resolved = next(&still, resolved(), START).task;
+    let Job::Pending { spec, .. } = &resolved.job else { panic!("{resolved:?}") };
+    assert_eq!((spec.arguments["after"].as_str(), resolved.status_message()), (Some("h"), None));
+    assert_eq!(todo(&resolved, resolved.due_at.unwrap()), Action::Start { may_exist: false });
+
+    let lost = next(&still, Event::ReferenceLost { parameter: "after".to_owned() }, START).task;
+    assert_eq!((lost.outcome(), lost.due_at), (Some(Outcome::Failed), None));
+    let message = lost.status_message().unwrap();
+    assert_eq!(message, "not started: task another, which `after` names, ended before it was started");
+}
