@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
 
 use bombs::{Bomb, bombs};
 
@@ -176,6 +177,16 @@ fn raise_file_limit() -> Result<()> {
     Ok(setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })?)
 }
 
+/// Returns once the process is asked to end: the server and the crowd must not outlive it.
+async fn stopped() -> Result<()> {
+    let mut terminated = signal(SignalKind::terminate())?;
+    tokio::select! {
+        interrupted = tokio::signal::ctrl_c() => interrupted?,
+        _ = terminated.recv() => {}
+    }
+    Err("stopped by a signal".into())
+}
+
 fn main() -> Result<()> {
     raise_file_limit()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -185,8 +196,14 @@ fn main() -> Result<()> {
     {
         return runtime.block_on(crowd::run(address.parse()?, many.parse()?, &calls()));
     }
-    match arguments.iter().any(|argument| argument == "--bench") {
-        true => runtime.block_on(measure(4, Duration::from_secs(8), MANY)),
-        false => runtime.block_on(measure(1, Duration::from_millis(200), 20)),
-    }
+    let (rounds, period, many) = match arguments.iter().any(|argument| argument == "--bench") {
+        true => (4, Duration::from_secs(8), MANY),
+        false => (1, Duration::from_millis(200), 20),
+    };
+    runtime.block_on(async {
+        tokio::select! {
+            measured = measure(rounds, period, many) => measured,
+            stopped = stopped() => stopped,
+        }
+    })
 }

@@ -40,14 +40,16 @@ static HELD: AtomicUsize = AtomicUsize::new(0);
 /// Slow calls that were answered.
 static ANSWERED: AtomicUsize = AtomicUsize::new(0);
 
-/// Says how many connections are held, and how many slow calls were answered, whenever it is asked by a line.
+/// Prints how many connections are held and how many slow calls were answered, for each line of input. At the end of the
+/// input the benchmark is gone, and the process exits.
 fn count() {
     for _ in std::io::stdin().lines().map_while(std::result::Result::ok) {
         let (held, answered) = (HELD.load(Ordering::Relaxed), ANSWERED.load(Ordering::Relaxed));
         if writeln!(std::io::stdout(), "{held} {answered}").is_err() {
-            return;
+            break;
         }
     }
+    std::process::exit(0);
 }
 
 /// Runs until the process is killed.
