@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 use taskbridge::clock::Clock as _;
 use taskbridge::tasks::history::{Fact, Transition};
-use taskbridge::tasks::service::{Call, Plain};
+use taskbridge::tasks::service::{Call, Called, Plain};
 use taskbridge::tasks::store::{History as _, NewTask, TaskStore as _};
 use taskbridge::tasks::task::{Outcome, Task, TaskId, Terms};
 
@@ -32,6 +32,31 @@ async fn abandoned_call_is_cancelled_after_outage() {
     tokio::time::sleep(LEASE).await;
     assert!(!place.row(&task.id).await.has_ended());
     store_faults.clear();
+    tokio::time::sleep(LEASE).await;
+    assert_eq!(place.row(&task.id).await.outcome(), Some(Outcome::Cancelled));
+}
+
+/// A plain caller goes away after its wait is over, and an equal call has taken its task over since: the job goes on.
+#[tokio::test(start_paused = true)]
+async fn late_abandonment_spares_next_caller() {
+    let place = Place::new();
+    let (one, two) = (place.start("one").await, place.start("two").await);
+    let plain = Plain { digest: "d".to_owned(), waits: LEASE, attach_within: LEASE, cancel_on_abandon: true };
+    let call = Call { plain: Some(plain), ..call_with(json!({"delay_ms": 3_600_000})) };
+    let task = one.service.call(call.clone()).await.expect("the store is there").into_task();
+    let first = one.service.waiting(&task, true);
+    tokio::time::sleep(LEASE + Duration::from_secs(1)).await;
+    let attached = two.service.call(call.clone()).await.expect("the store is there");
+    let Called::Attached(attached) = attached else { panic!("a second job: {attached:?}") };
+    let second = two.service.waiting(&attached, true);
+    assert_eq!(attached.id, task.id);
+    let third = two.service.call(call).await.expect("the store is there");
+    assert!(matches!(third, Called::Created(_)), "two callers wait for one task: {third:?}");
+
+    drop(first);
+    tokio::time::sleep(LEASE / 3).await;
+    assert!(!place.row(&task.id).await.has_ended(), "the second caller still waits");
+    drop(second);
     tokio::time::sleep(LEASE).await;
     assert_eq!(place.row(&task.id).await.outcome(), Some(Outcome::Cancelled));
 }

@@ -52,7 +52,10 @@ impl World {
         let named: Vec<TaskId> = {
             let record = self.record.lock();
             let ids = record.snapshots.keys().chain(record.promises.iter().map(|promise| &promise.id));
-            let mut named: Vec<_> = ids.filter(|id| breach.contains(&name(id))).cloned().collect();
+            let key = |id: &TaskId| record.snapshots.get(id).map(|seen| seen.task.key.as_str());
+            let is_named =
+                |id: &&TaskId| breach.contains(&name(id)) || key(id).is_some_and(|key| breach.contains(key));
+            let mut named: Vec<_> = ids.filter(is_named).cloned().collect();
             named.sort_by(|one, other| one.as_str().cmp(other.as_str()));
             named.dedup();
             named

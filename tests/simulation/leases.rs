@@ -99,7 +99,9 @@ impl Leases {
         let held = rows.iter().find(|(row, _)| row.as_str() == key).map(|(_, held)| held);
         if !self.is_unknown(now) && held.is_none_or(|held| held.by != *holder || held.until <= now) {
             let by = held.map(|held| (held.by.clone(), held.until));
-            self.report(format!("{holder:?} is about to {what} for a row that it does not hold ({by:?})"));
+            self.report(format!(
+                "{holder:?} is about to {what} for the row of {key}, which it does not hold ({by:?})"
+            ));
         }
     }
 

@@ -136,6 +136,11 @@ pub enum Event {
     Delivered,
     /// A plain call went away before it was answered.
     Abandoned,
+    /// An equal call takes over the task of one that went away.
+    Attached {
+        /// Until when it waits.
+        until: Timestamp,
+    },
     /// Somebody wants to know until then how much the job prints.
     LogFollowed {
         /// Until when.

@@ -158,6 +158,11 @@ fn apply(step: &mut Step, event: Event, now: Timestamp) {
                 undelivered.waiting_until = undelivered.waiting_until.min(now);
             }
         }
+        Event::Attached { until } => {
+            if let Some(undelivered) = &mut step.task.undelivered {
+                undelivered.waiting_until = until;
+            }
+        }
         Event::LogFollowed { until } => engine::log_followed(&mut step.task, until),
         Event::Watched { until } => engine::watched(&mut step.task, until),
         Event::RetryNow => retry_now(&mut step.task, now),

@@ -156,6 +156,7 @@ fn events() -> impl Strategy<Value = Event> {
         failures().prop_map(Event::CancelFailed),
         Just(Event::Delivered),
         Just(Event::Abandoned),
+        (0..90u64).prop_map(|after| Event::Attached { until: START + Duration::from_secs(after) }),
         Just(Event::DeadlinePassed),
         (5..7u32).prop_map(|times| Event::LookCrashed { times }),
         Just(Event::RetryNow),

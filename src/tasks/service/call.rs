@@ -10,11 +10,12 @@ use tokio::time::Instant;
 use super::{Fresh, Orphan, Over, Service};
 use crate::clock;
 use crate::tasks::audit::{Event as Told, Wish};
+use crate::tasks::ledger::Commit;
 use crate::tasks::machine::{self, Event};
 use crate::tasks::notices;
 use crate::tasks::reconciler::Place;
 use crate::tasks::slots::is_of_owner;
-use crate::tasks::store::{Attach, Holder, Inserted, NewTask, Once, Quota, StoreError};
+use crate::tasks::store::{Attach, Holder, Inserted, Lease, NewTask, Once, Quota, StoreError};
 use crate::tasks::task::{
     Asked, Asker, Job, Origin, Owner, Spec, Task, TaskId, TaskState, Terms, Undelivered,
 };
@@ -318,7 +319,21 @@ impl Service {
         let identity = self.outbox.engines.identity(&call.backend);
         let new =
             NewTask { task, identity, limits, behind, most_kept, once, attach, lease, transition, notices };
-        let inserted = self.ledger.store.insert(new).await;
+        let again = call.plain.as_ref().map(|plain| (new.clone(), plain.waits));
+        let mut inserted = self.ledger.store.insert(new).await;
+        while let (Ok(Inserted::Abandoned(task)), Some((new, waits))) = (&inserted, &again) {
+            // The row says from now on that this call waits. Whatever the call before left to be noted comes too late, and no third
+            // call gets the task.
+            let attached = Event::Attached { until: self.ledger.now() + *waits };
+            inserted = match self.ledger.commit(task, attached, Lease::Keep).await {
+                Ok(Commit::Done(task)) => {
+                    inserted = Ok(Inserted::Abandoned(task));
+                    break;
+                }
+                Ok(Commit::Conflict | Commit::NoSlot(_)) => self.ledger.store.insert(new.clone()).await,
+                Err(error) => Err(error),
+            };
+        }
         if owes {
             self.ledger.nudge.owing.send_replace(());
         }

@@ -86,7 +86,7 @@ pub enum Inserted {
         /// True if it was made with the same tool and arguments.
         same: bool,
     },
-    /// This abandoned row can be taken over; nothing was changed on it.
+    /// This abandoned row can be taken over by [`super::machine::Event::Attached`]; nothing was changed on it.
     Abandoned(Task),
     /// A slot is taken up, or others queue for it. Nothing was written.
     NoSlot {
