@@ -24,6 +24,8 @@ pub(super) struct Row {
     pub(super) digest: Option<String>,
     pub(super) waiting_until: Option<i64>,
     pub(super) slots: Slots,
+    /// [`Task::files_bytes`].
+    pub(super) files_bytes: i64,
     pub(super) body: String,
 }
 
@@ -81,6 +83,7 @@ impl Row {
             digest: task.undelivered.as_ref().map(|undelivered| undelivered.digest.clone()),
             waiting_until: task.undelivered.as_ref().map(|u| u.waiting_until.as_millis()),
             slots,
+            files_bytes: i64::try_from(task.files_bytes).unwrap_or(i64::MAX / 2),
             body: serde_json::to_string(task)?,
         })
     }

@@ -119,6 +119,9 @@ pub struct Task {
     /// The furthest that `progress.done` ever was: what is reported under a progress token never goes back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub furthest: Option<f64>,
+    /// Bytes of the files that the backend keeps of the job until the task expires.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub files_bytes: u64,
     /// The newest notes of the job, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<Noted>,
@@ -154,6 +157,10 @@ pub struct Task {
     /// Counts the writes of the row; the store compares it.
     #[serde(skip)]
     pub version: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// A note of the job, as a row keeps it.

@@ -24,6 +24,14 @@ pub struct Output {
     /// Files that the job left, readable through the backend's `Artifacts`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<Artifact>,
+    /// Bytes of files that the backend keeps of the job on the server's own disks until the task expires: they count towards
+    /// `limits.owner.max_bytes`. 0 for an engine that keeps its files itself.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub files_bytes: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl Output {

@@ -24,7 +24,7 @@ use crate::tasks::store::{Change, Hint, MAX_DECISION_AGE, Updated};
 const _: () = assert!(MAX_DECISION_AGE.as_millis() == 60_000);
 
 /// The change of the row itself. `$14` is the holder who holds (`$13`) or releases; where it is null, `=` is never true,
-/// and the lease is kept. A row's bytes are counted again when it has its result, or ends.
+/// and the lease is kept. A row's bytes are counted again when it has its result, or ends, with those of its files, `$21`.
 macro_rules! update_row {
     ($output:literal) => {
         concat!(
@@ -36,7 +36,7 @@ macro_rules! update_row {
             " IS NOT NULL THEN octet_length($16::text)
                  + COALESCE(octet_length(",
             $output,
-            "), (SELECT octet_length(o.body) FROM outputs o WHERE o.task = $2), 0) ELSE bytes END,
+            "), (SELECT octet_length(o.body) FROM outputs o WHERE o.task = $2), 0) + $21::bigint ELSE bytes END,
              lease_until = CASE WHEN $13::boolean THEN moment($1) + $15::bigint
                                 WHEN lease_holder = $14 THEN NULL ELSE lease_until END,
              lease_holder = CASE WHEN $13::boolean THEN $14 WHEN lease_holder = $14 THEN NULL ELSE lease_holder END
@@ -67,25 +67,25 @@ macro_rules! note {
 /// For rows that never hold slots, where no result is to be kept.
 const UPDATE: &str = concat!(update_row!("NULL::text"), " RETURNING id");
 
-/// The same with an entry in the history: `$21` and `$22`.
+/// The same with an entry in the history: `$22` and `$23`.
 const UPDATE_NOTED: &str =
-    concat!("WITH written AS (", update_row!("NULL::text"), " RETURNING id), ", note!("$21", "$22"));
+    concat!("WITH written AS (", update_row!("NULL::text"), " RETURNING id), ", note!("$22", "$23"));
 
-/// For the others: `$21` says that the row must hold slots already, and `$22` that it holds none from now on.
+/// For the others: `$22` says that the row must hold slots already, and `$23` that it holds none from now on.
 macro_rules! update_all {
     ($more:literal) => {
         concat!(
             "WITH written AS (",
-            update_row!("$24::text"),
-            " AND (NOT $21::boolean OR EXISTS (SELECT 1 FROM slots WHERE task = $2)) RETURNING id),
-      freed AS (DELETE FROM slots WHERE $22::boolean AND task IN (SELECT id FROM written)),
+            update_row!("$25::text"),
+            " AND (NOT $22::boolean OR EXISTS (SELECT 1 FROM slots WHERE task = $2)) RETURNING id),
+      freed AS (DELETE FROM slots WHERE $23::boolean AND task IN (SELECT id FROM written)),
       held AS (INSERT INTO slots (slot, task)
-               SELECT DISTINCT names.slot, written.id FROM written, unnest($23::text[]) AS names (slot)
+               SELECT DISTINCT names.slot, written.id FROM written, unnest($24::text[]) AS names (slot)
                ON CONFLICT DO NOTHING),
-      kept AS (INSERT INTO outputs (task, body) SELECT id, $24 FROM written WHERE $24::text IS NOT NULL
+      kept AS (INSERT INTO outputs (task, body) SELECT id, $25 FROM written WHERE $25::text IS NOT NULL
                ON CONFLICT DO NOTHING), ",
             $more,
-            note!("$25", "$26")
+            note!("$26", "$27")
         )
     };
 }
@@ -96,7 +96,7 @@ const UPDATE_ALL: &str = update_all!("");
 const UPDATE_OWING: &str = update_all!(
     "owed AS (INSERT INTO notices (id, receiver, since, due_at, body)
               SELECT n.id, n.receiver, n.since, moment($1), n.body
-              FROM written, unnest($27::text[], $28::text[], $29::bigint[], $30::text[]) AS n (id, receiver, since, body)
+              FROM written, unnest($28::text[], $29::text[], $30::bigint[], $31::text[]) AS n (id, receiver, since, body)
               ON CONFLICT DO NOTHING), "
 );
 
@@ -123,7 +123,7 @@ impl Write for Amend {
         let written = match (&self.row.slots, &self.output) {
             (Slots::Never, None) if self.notices.is_empty() => match columns.noted(db) {
                 Some(params) => !db.all(UPDATE_NOTED, &params).await?.is_empty(),
-                None => !db.all(UPDATE, &columns.params(db)[..20]).await?.is_empty(),
+                None => !db.all(UPDATE, &columns.params(db)[..21]).await?.is_empty(),
             },
             (Slots::Never | Slots::Free, _) => !columns.write_all(db).await?.is_empty(),
             (Slots::Held(slots), _) => {
@@ -255,7 +255,7 @@ impl<'w> Columns<'w> {
     fn noted<'p>(&'p self, db: &'p Db) -> Option<Vec<Param<'p>>> {
         self.what.as_ref()?;
         let all = self.params(db);
-        Some(all[..20].iter().chain(&all[24..]).copied().collect())
+        Some(all[..21].iter().chain(&all[25..]).copied().collect())
     }
 
     /// The whole statement, and what goes with it.
@@ -277,7 +277,7 @@ impl<'w> Columns<'w> {
         params
     }
 
-    fn params<'p>(&'p self, db: &'p Db) -> [Param<'p>; 26] {
+    fn params<'p>(&'p self, db: &'p Db) -> [Param<'p>; 27] {
         let row = &self.amend.row;
         [
             &db.now,
@@ -300,6 +300,7 @@ impl<'w> Columns<'w> {
             &row.waiting_until,
             &row.open.wanted_until,
             &self.decided_at,
+            &row.files_bytes,
             &self.must_hold,
             &self.frees,
             &self.slots,

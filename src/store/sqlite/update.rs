@@ -38,9 +38,9 @@ pub(super) fn update(db: &Db<'_>, amend: &Amend) -> Result<Updated, Fault> {
     if amend.output.is_some() || amend.row.closed {
         db.sql(
             "UPDATE tasks SET bytes = octet_length(body)
-                 + coalesce((SELECT octet_length(body) FROM outputs WHERE task = ?1), 0) WHERE id = ?1",
+                 + coalesce((SELECT octet_length(body) FROM outputs WHERE task = ?1), 0) + ?2 WHERE id = ?1",
         )?
-        .execute([id])?;
+        .execute(params![id, amend.row.files_bytes])?;
     }
     history::note(db, id, amend.version + 1, amend.line.as_ref())?;
     notices::owe(db, &amend.notices)?;

@@ -109,6 +109,7 @@ impl Bench {
             message: None,
             progress: None,
             furthest: None,
+            files_bytes: 0,
             notes: Vec::new(),
             refers_to: Vec::new(),
             printed: None,

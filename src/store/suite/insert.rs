@@ -185,6 +185,18 @@ pub async fn owner_over_byte_limit_is_refused(bench: &Bench) {
     assert_eq!(verdict(&insert(bench.task()).await), "created", "what was deleted is not counted");
 }
 
+pub async fn files_count_towards_byte_limit(bench: &Bench) {
+    let insert = |task| {
+        let most_kept = Some(Quota { rows: 10, bytes: 10_000 });
+        bench.store.insert(NewTask { most_kept, ..new(task) })
+    };
+    let Ok(Inserted::Created(task)) = insert(bench.task()).await else { panic!("not created") };
+    let ended = Task { files_bytes: 10_000, ..closed(task, bench.clock.now()) };
+    bench.end_with(&ended, &Output::text("done")).await;
+    let Ok(Inserted::TooLarge { kept }) = insert(bench.task()).await else { panic!("it was not refused") };
+    assert!((10_000..20_000).contains(&kept), "{kept}");
+}
+
 pub async fn large_arguments_count_until_the_end(bench: &Bench) {
     let insert = |task| {
         let most_kept = Some(Quota { rows: 10, bytes: 10_000 });

@@ -52,6 +52,7 @@ macro_rules! store_suite {
             a_key_goes_before_an_abandoned_row_and_that_before_slots
             a_row_can_be_born_leased
             owner_over_byte_limit_is_refused
+            files_count_towards_byte_limit
             large_arguments_count_until_the_end
 
             a_row_is_found_by_its_owner_only_and_until_it_expires

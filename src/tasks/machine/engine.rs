@@ -246,6 +246,7 @@ pub(super) fn observed(
         }
     };
     task.job = Job::Closed { handle: Some(handle) };
+    task.files_bytes = output.as_ref().map_or(0, |output| output.files_bytes);
     questions::close_all(task);
     let message = seen.message.unwrap_or_else(|| otherwise.to_owned());
     match output {

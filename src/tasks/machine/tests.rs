@@ -60,6 +60,7 @@ fn row(confirm: bool, on_expiry: OnExpiry) -> Task {
         message: None,
         progress: None,
         furthest: None,
+        files_bytes: 0,
         notes: Vec::new(),
         refers_to: Vec::new(),
         printed: None,

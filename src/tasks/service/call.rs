@@ -399,6 +399,7 @@ impl Service {
             message: None,
             progress: None,
             furthest: None,
+            files_bytes: 0,
             notes: Vec::new(),
             printed: None,
             watched_until: None,

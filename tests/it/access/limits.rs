@@ -5,6 +5,7 @@ use serde_json::json;
 use super::raw::{Of, Raw};
 use super::{in_time, keys};
 use crate::hostile::raw;
+use crate::support::{Client, Place, TestApp};
 use crate::v2025::bench::Server;
 
 const TWO: &str = r#"
@@ -110,6 +111,37 @@ async fn owner_over_max_bytes_is_refused() {
         }
     };
     in_time(calls).await;
+}
+
+/// What a local job leaves in its folder counts like a result.
+#[tokio::test]
+async fn job_folder_counts_towards_max_bytes() {
+    let place = Place::new(
+        r#"
+[server]
+listen = "127.0.0.1:0"
+[auth]
+mode = "api_keys"
+[[auth.keys]]
+principal = "ann"
+sha256 = "21fdbeecb49c56644f6cc4444328f5da14132c8a38fd86aad19b4da9e521a79c"
+[store]
+path = "state/taskbridge.db"
+[limits.owner]
+max_bytes = 200_000
+[backends.here]
+kind = "local"
+[tools.large]
+backend = "here"
+target.command = ["sh", "-c", "head -c 300000 /dev/zero >$TASKBRIDGE_ARTIFACTS/large"]
+"#,
+    );
+    let app = TestApp { server: place.serve(), place };
+    let ann = Client::open_with(app.server.url(), "ann-key").await.unwrap();
+    let first = ann.start("large", json!({})).await.unwrap();
+    ann.result(&first).await.unwrap();
+    let refused = ann.start("large", json!({})).await.unwrap_err();
+    assert!(format!("{refused:?}").contains("limits.owner.max_bytes"), "{refused:?}");
 }
 
 #[tokio::test]

@@ -11,6 +11,7 @@ use super::declared;
 use super::watch::Ending;
 use crate::artifacts;
 use crate::events;
+use crate::files;
 use crate::job_dir::JobDir;
 use crate::log::{Kept, Stream, printed as printed_bytes};
 use crate::order::Order;
@@ -25,8 +26,8 @@ pub(super) fn observation(dir: &JobDir, order: &Order, ending: &Ending) -> Obser
         (declared::structured(&dir.told("output")), declared::content(&dir.told("content")));
     let found = artifacts::list(&dir.told("artifacts"));
     let wrong = structured.as_ref().err().or(content.as_ref().err()).cloned();
-    let mut output =
-        Output { structured: structured.ok().flatten(), artifacts: found.listed, ..Output::default() };
+    let (structured, files_bytes) = (structured.ok().flatten(), files::disk_use(dir.path()));
+    let mut output = Output { structured, artifacts: found.listed, files_bytes, ..Output::default() };
     match content.ok().flatten() {
         Some(content) => output.content = content,
         None => printed(dir, order).into_iter().for_each(|text| output.push_raw(text)),

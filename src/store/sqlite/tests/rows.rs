@@ -115,12 +115,15 @@ fn asked() -> impl Strategy<Value = Asked> {
 }
 
 fn output() -> impl Strategy<Value = Output> {
-    (text(), of(some_value()), of(any::<u64>())).prop_map(|(text, structured, size)| Output {
-        content: vec![Content::text(text.clone())],
-        structured,
-        artifacts: vec![Artifact { name: text, mime_type: None, size }],
-        raw: vec![0],
-    })
+    (text(), of(some_value()), of(any::<u64>()), any::<u64>()).prop_map(
+        |(text, structured, size, files_bytes)| Output {
+            content: vec![Content::text(text.clone())],
+            structured,
+            artifacts: vec![Artifact { name: text, mime_type: None, size }],
+            raw: vec![0],
+            files_bytes,
+        },
+    )
 }
 
 /// Rows of which every part that can be anything is.
