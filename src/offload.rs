@@ -1,16 +1,20 @@
-//! [`offload`]: work that may take many milliseconds of a processor, on threads of its own with a lower priority, so that short
-//! requests are answered meanwhile. It must not be used for work that waits for something.
+//! [`offload`]: CPU-bound work of many milliseconds, on threads of its own that run only while no other thread of the server
+//! needs the CPU. It must not be used for work that waits for something.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::thread;
 
+use thread_priority::{
+    NormalThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy, set_thread_priority_and_policy,
+    thread_native_id,
+};
 use tokio::sync::{Semaphore, oneshot};
 
 /// The most threads at once. Further work waits for its turn.
 const MAX_THREADS: usize = 8;
 
-/// By how much their priority is lower (`nice`): as low as there is.
-const NICE: i32 = 19;
+/// `SCHED_IDLE`. Beside threads of a high `nice` value, one that wakes up can wait for several time slices of them.
+const POLICY: ThreadSchedulePolicy = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
 
 static TURNS: Semaphore = Semaphore::const_new(MAX_THREADS);
 
@@ -25,8 +29,8 @@ pub(crate) async fn offload<T: Send + 'static>(
     let turn = TURNS.acquire().await.expect("it is never closed");
     let (done, result) = oneshot::channel();
     let heavy = move || {
-        // Without it the work is done as well.
-        let _ = rustix::process::nice(NICE);
+        // A system that refuses it runs the work at the usual priority.
+        let _ = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, POLICY);
         // The caller may be gone.
         let _ = done.send(catch_unwind(AssertUnwindSafe(work)));
         drop(turn);
@@ -43,28 +47,29 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use futures_util::future::join_all;
+    use thread_priority::thread_schedule_policy;
 
     use super::*;
 
     #[tokio::test]
-    async fn heavy_work_has_few_nice_threads() {
+    async fn heavy_work_has_few_idle_threads() {
         static AT_ONCE: AtomicUsize = AtomicUsize::new(0);
-        let priority = || rustix::process::getpriority_process(None).unwrap();
-        let here = (thread::current().id(), priority());
+        let policy = || thread_schedule_policy().unwrap();
+        let here = (thread::current().id(), policy());
         let works = (0..50).map(|n| {
             offload(n % 2 == 0, move || {
                 let now = AT_ONCE.fetch_add(1, Ordering::SeqCst) + 1;
                 thread::yield_now();
                 AT_ONCE.fetch_sub(1, Ordering::SeqCst);
-                (n, now, thread::current().id(), priority())
+                (n, now, thread::current().id(), policy())
             })
         });
-        for (n, at_once, thread, priority) in join_all(works).await {
+        for (n, at_once, thread, policy) in join_all(works).await {
             assert!(at_once <= MAX_THREADS + 1, "{at_once}");
             assert_eq!(thread == here.0, n % 2 == 0, "{n}");
-            assert!(n % 2 == 0 || priority == 19, "{priority}");
+            assert_eq!(policy, if n % 2 == 0 { here.1 } else { POLICY }, "{n}");
         }
-        assert_eq!(priority(), here.1, "other threads keep their priority");
+        assert_eq!(policy(), here.1, "other threads keep their policy");
     }
 
     #[tokio::test]

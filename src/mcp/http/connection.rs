@@ -6,7 +6,8 @@ use std::future::{Future as _, poll_fn};
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Poll, ready};
 
 use axum::Router;
 use axum::http::HeaderMap;
@@ -26,6 +27,7 @@ use super::lasting::{Events, Takeover, pour};
 use super::limits::ConnectionLimits;
 use super::patience::{Answer, Heads, Paced, Patient};
 use super::scan::{Findings, HeadScanner, LargeHeads};
+use super::scheduler::ScheduledConnection;
 use super::socket::Socket;
 use super::tls::Tls;
 use crate::auth::Peer;
@@ -51,6 +53,8 @@ pub(super) struct Connection {
     /// Among which it is while no request is in hand.
     pub(super) idle: IdleConnections,
     pub(super) large_heads: LargeHeads,
+    /// Its place among all connections.
+    pub(super) scheduled: ScheduledConnection,
 }
 
 impl Connection {
@@ -113,13 +117,14 @@ impl Connection {
 
     /// Answers requests until the connection closes, or becomes a stream that lasts.
     async fn requests(self, socket: Socket, heads: Heads) -> hyper::Result<Option<(Socket, Events)>> {
-        let Self { peer, rules, entrance, router, shutdown, large_heads, .. } = self;
+        let Self { peer, rules, entrance, router, shutdown, large_heads, mut scheduled, .. } = self;
+        let last_accepted = Arc::new(AtomicBool::new(false));
         let (takeover, findings, evicted) =
             (Takeover::default(), Arc::<Findings>::default(), heads.evicted());
         let service = {
             let (router, takeover) = (TowerToHyperService::new(router), takeover.clone());
             let (heads, rules, peer) = (heads.clone(), Arc::clone(&rules), peer.clone());
-            let findings = Arc::clone(&findings);
+            let (findings, last_accepted) = (Arc::clone(&findings), Arc::clone(&last_accepted));
             service_fn(move |mut request: hyper::Request<Incoming>| {
                 let peer = from(&peer, &rules, request.headers());
                 request.extensions_mut().insert(peer);
@@ -128,11 +133,15 @@ impl Connection {
                 let last = form::is_last(&request) || findings.is_last();
                 let request = request.map(|body| Paced::new(body, &rules.limits));
                 let answer = refused.is_none().then(|| router.call(request));
+                let last_accepted = Arc::clone(&last_accepted);
                 async move {
                     let mut response = match (refused, answer) {
                         (None, Some(answer)) => answer.await?,
                         (refused, _) => refused.unwrap_or_default(),
                     };
+                    let status = response.status();
+                    last_accepted
+                        .store(!status.is_client_error() && !status.is_server_error(), Ordering::Relaxed);
                     if last {
                         form::close(&mut response);
                     }
@@ -154,6 +163,10 @@ impl Connection {
         let mut stopping = false;
         let mut late = std::pin::pin!(sleep_until(Instant::now()));
         let events = poll_fn(|context| {
+            // A connection whose last request was accepted is polled at once. The others take turns.
+            if !last_accepted.load(Ordering::Relaxed) {
+                ready!(scheduled.poll_turn(context));
+            }
             if !stopping && stops.as_mut().poll(context).is_ready() {
                 stopping = true;
                 Pin::new(&mut connection).graceful_shutdown();

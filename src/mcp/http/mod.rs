@@ -21,6 +21,7 @@ mod patience;
 mod post;
 mod refusal;
 mod scan;
+mod scheduler;
 mod seats;
 mod serve;
 mod shares;

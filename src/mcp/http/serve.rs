@@ -15,6 +15,7 @@ use super::connection::Connection;
 use super::entrance::Entrance;
 use super::idle::IdleConnections;
 use super::scan::LargeHeads;
+use super::scheduler::ConnectionScheduler;
 use super::seats::Seats;
 use crate::auth::Peer;
 
@@ -31,6 +32,20 @@ pub async fn serve(
     router: Router,
     entrance: Arc<Entrance>,
     shutdown: CancellationToken,
+) {
+    let scheduler = ConnectionScheduler::default();
+    tokio::select! {
+        () = serve_scheduled(listener, router, entrance, shutdown, &scheduler) => {}
+        () = scheduler.run() => {}
+    }
+}
+
+async fn serve_scheduled(
+    listener: TcpListener,
+    router: Router,
+    entrance: Arc<Entrance>,
+    shutdown: CancellationToken,
+    scheduler: &ConnectionScheduler,
 ) {
     // The connections belong to this set: none outlives this function.
     let (mut connections, seats, mut capacity) = (JoinSet::new(), Seats::default(), Capacity::of_process());
@@ -63,11 +78,15 @@ pub async fn serve(
                     let peer = Peer { address: Some(address), certificate: None };
                     let (entrance, router, shutdown) = (Arc::clone(&entrance), router.clone(), shutdown.clone());
                     let (idle, large_heads) = (idle.clone(), large_heads.clone());
-                    let connection = Connection { peer, rules, entrance, router, shutdown, idle, large_heads };
+                    let scheduled = scheduler.join();
+                    let connection =
+                        Connection { peer, rules, entrance, router, shutdown, idle, large_heads, scheduled };
                     connections.spawn(async move {
                         connection.serve(socket).await;
                         drop(seat);
                     });
+                    // Requests that are ready come before the next new connection.
+                    tokio::task::yield_now().await;
                 }
                 Err(error) => unaccepted(&error, &idle).await,
             },
