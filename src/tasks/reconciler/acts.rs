@@ -32,6 +32,8 @@ pub(super) struct Leased {
     since: Instant,
     /// True if the row says "may have been sent" because we wrote so and have not sent yet.
     unsent: bool,
+    /// See [`Fresh::is_newborn`].
+    is_newborn: bool,
     /// Set while it is not known whether the row was written at all.
     orphan: Option<Orphan>,
     /// The place at its backend, until the call is made or given up.
@@ -73,9 +75,9 @@ impl Core {
     }
 
     /// A row that was handed over to be started.
-    pub(super) fn fresh(&self, Fresh { task, since, orphan, place }: Fresh) -> Leased {
+    pub(super) fn fresh(&self, Fresh { task, since, is_newborn, orphan, place }: Fresh) -> Leased {
         let identity = self.engines.identity(&task.backend);
-        Leased { task, since, unsent: true, orphan, place, identity }
+        Leased { task, since, unsent: true, is_newborn, orphan, place, identity }
     }
 
     /// Does what is owed for one row now, and gives it back.
@@ -433,14 +435,15 @@ fn span(task: &Task, owed: &Action) -> Span {
 }
 
 impl Leased {
-    /// True for a start that this process committed a moment ago.
+    /// True for a call whose row this process wrote a moment ago.
     fn is_new(&self) -> bool {
-        self.unsent && self.orphan.is_none() && self.since.elapsed() < MOMENT
+        self.is_newborn && self.unsent && self.orphan.is_none() && self.since.elapsed() < MOMENT
     }
 
     /// A row that was found due.
     pub(super) fn claimed(task: Task, since: Instant, place: Place, identity: Option<String>) -> Self {
-        Self { task, since, unsent: false, orphan: None, place: Some(place), identity }
+        let (unsent, is_newborn, orphan) = (false, false, None);
+        Self { task, since, unsent, is_newborn, orphan, place: Some(place), identity }
     }
 }
 

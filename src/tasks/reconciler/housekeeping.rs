@@ -117,7 +117,13 @@ impl Core {
                 match self.ledger.commit(&head, Event::Intended, hold).await {
                     Ok(Commit::Done(task)) => {
                         turns.had(&task.owner);
-                        permit.send(Fresh { task, since, orphan: None, place: Some(place) });
+                        permit.send(Fresh {
+                            task,
+                            since,
+                            is_newborn: false,
+                            orphan: None,
+                            place: Some(place),
+                        });
                         admitted = true;
                     }
                     Ok(Commit::NoSlot(slot)) => {

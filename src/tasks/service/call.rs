@@ -142,7 +142,7 @@ impl HandOver<'_> {
     fn take(mut self, task: Task) {
         // Without a place it was born due, and is claimed like any other.
         if let Some((permit, place @ Some(_))) = self.permit.take() {
-            permit.send(Fresh { task, since: self.since, orphan: None, place });
+            permit.send(Fresh { task, since: self.since, is_newborn: true, orphan: None, place });
         }
     }
 
@@ -158,7 +158,13 @@ impl Drop for HandOver<'_> {
             // A server that stops drops what it has in hand; none of these clients went away.
             let cancel = self.cancel_on_abandon && !self.service.is_stopping();
             let orphan = Some(Orphan { cancel });
-            permit.send(Fresh { task: self.born.clone(), since: self.since, orphan, place });
+            permit.send(Fresh {
+                task: self.born.clone(),
+                since: self.since,
+                is_newborn: true,
+                orphan,
+                place,
+            });
         }
     }
 }

@@ -68,6 +68,9 @@ pub struct Fresh {
     pub task: Task,
     /// When the lease began, or a moment before.
     pub since: Instant,
+    /// True if the row was born with its lease. One that waited before may have been claimed by this process as well, and the end
+    /// of that act gives back the lease.
+    pub is_newborn: bool,
     /// Set if whoever had the row written went away before it heard that it is: it may still be on its way to the
     /// store, or never get there.
     pub orphan: Option<Orphan>,
