@@ -1,24 +1,24 @@
 //! [`offload`]: CPU-bound work of many milliseconds, on threads of its own that run only while no other thread of the server
 //! needs the CPU. It must not be used for work that waits for something.
 
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::thread;
+use std::panic::resume_unwind;
+use std::sync::OnceLock;
 
 use thread_priority::{
     NormalThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy, set_thread_priority_and_policy,
     thread_native_id,
 };
-use tokio::sync::{Semaphore, oneshot};
+use tokio::runtime::{Builder, Runtime};
+use tokio_util::task::AbortOnDropHandle;
 
-/// The most threads at once. Further work waits for its turn.
+/// The most threads at once. Further work is queued.
 const MAX_THREADS: usize = 8;
 
 /// `SCHED_IDLE`. Beside threads of a high `nice` value, one that wakes up can wait for several time slices of them.
 const POLICY: ThreadSchedulePolicy = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
 
-static TURNS: Semaphore = Semaphore::const_new(MAX_THREADS);
-
-/// Does the work here if it is light, and else on a thread of its own. Work that has begun ends also if the caller goes away.
+/// Does the work here if it is light, and else on a thread of its own. If the caller goes away, work that is queued is
+/// dropped, and work that has begun ends.
 pub(crate) async fn offload<T: Send + 'static>(
     is_light: bool,
     work: impl FnOnce() -> T + Send + 'static,
@@ -26,25 +26,30 @@ pub(crate) async fn offload<T: Send + 'static>(
     if is_light {
         return work();
     }
-    let turn = TURNS.acquire().await.expect("it is never closed");
-    let (done, result) = oneshot::channel();
-    let heavy = move || {
-        // A system that refuses it runs the work at the usual priority.
-        let _ = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, POLICY);
-        // The caller may be gone.
-        let _ = done.send(catch_unwind(AssertUnwindSafe(work)));
-        drop(turn);
-    };
-    thread::Builder::new().name("heavy".to_owned()).spawn(heavy).expect("the system gives a thread");
-    match result.await.expect("the thread sends a result, also of a panic") {
+    let done = AbortOnDropHandle::new(threads().spawn_blocking(work)).await;
+    match done {
         Ok(result) => result,
-        Err(panic) => resume_unwind(panic),
+        Err(error) => resume_unwind(error.into_panic()),
     }
+}
+
+/// The threads. They stay for a while after their work, so that the memory that they used is there for the next.
+fn threads() -> &'static Runtime {
+    static THREADS: OnceLock<Runtime> = OnceLock::new();
+    THREADS.get_or_init(|| {
+        let mut builder = Builder::new_current_thread();
+        builder.max_blocking_threads(MAX_THREADS).thread_name("heavy").on_thread_start(|| {
+            // A system that refuses it runs the work at the usual priority.
+            let _ = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, POLICY);
+        });
+        builder.build().expect("a runtime without I/O needs nothing from the system")
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::thread;
 
     use futures_util::future::join_all;
     use thread_priority::thread_schedule_policy;
