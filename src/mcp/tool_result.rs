@@ -17,6 +17,9 @@ use crate::catalog::RESULT_BYTES;
 use crate::tasks::service::View;
 use crate::tasks::task::{self, TaskId};
 
+/// The most raw output that the result of a failed job shows. With the reason and the links it stays below 2 KiB.
+const FAILED_BYTES: usize = 1024;
+
 /// A tool result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolResult {
@@ -83,6 +86,10 @@ impl ToolResult {
         let mut output = output.unwrap_or_default();
         if let Some(log) = links.iter().find(|link| link.uri == log_uri(&task.id)).filter(|_| !declares) {
             let max_bytes = tool.map_or(RESULT_BYTES.get(), |tool| tool.result_bytes);
+            let max_bytes = match task.outcome() {
+                Some(task::Outcome::Failed) => max_bytes.min(FAILED_BYTES),
+                _ => max_bytes,
+            };
             output.shorten_raw(max_bytes, &format!("read them in {}, or by task_logs", log.uri));
         }
         let message = task.message.as_deref().unwrap_or_default();
