@@ -3,7 +3,7 @@
 use aws_sdk_sfn::operation::describe_execution::DescribeExecutionOutput;
 use aws_sdk_sfn::operation::start_sync_execution::StartSyncExecutionOutput;
 use serde_json::{Map, Value};
-use taskbridge_sdk::{Content, JobState, Observation, Output, Timestamp, excerpt, one_line};
+use taskbridge_sdk::{Content, JobState, Observation, Output, Timestamp, excerpt, one_line, short_line};
 
 use crate::arn::execution_console;
 use crate::history::{Origin, timestamp};
@@ -126,10 +126,10 @@ impl Facts {
             (None, Some(one)) => format!(": {one}"),
             (None, None) => String::new(),
         };
-        let message = one_line(&format!("the execution {how}{place}{}", why(cause.map(gist))));
-        let mut text = format!("The execution {how}{place}{}", why(cause.map(gist).map(shortened)));
+        let message = one_line(&format!("the execution {how}{place}{}", why(cause.map(gist).map(beginning))));
+        let mut text = format!("The execution {how}{place}{}", why(cause.map(gist).map(shorten)));
         if let Some(stack) = cause.and_then(stack) {
-            text.push_str(&format!("\nThe stack:\n{}", shortened(stack)));
+            text.push_str(&format!("\nThe stack:\n{}", shorten(stack)));
         }
         let mut data = Map::new();
         data.insert("status".to_owned(), self.status.as_str().into());
@@ -183,8 +183,13 @@ fn output(text: Option<&str>) -> Output {
 }
 
 /// A cause or a stack as it is shown: the head and the tail of a long one.
-fn shortened(text: String) -> String {
+fn shorten(text: String) -> String {
     excerpt(&text, LONGEST_CAUSE, "the structured result has them").unwrap_or(text)
+}
+
+/// The beginning of a long cause, for one line. The text shows this much of its head, too.
+fn beginning(cause: String) -> String {
+    if cause.len() > LONGEST_CAUSE { short_line(&cause, 120) } else { cause }
 }
 
 /// The stack of a function that threw: Lambda writes it into the cause as lines.
