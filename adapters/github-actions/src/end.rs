@@ -159,7 +159,7 @@ fn told(run: &Run, place: &Place, end: &End, read: Read) -> Observation {
     let headline = format!("{words}{}", at.unwrap_or_default());
     let message = one_line(&format!("{headline}{}", reason.unwrap_or_default()));
 
-    let mut text = format!("{}: {link}", capital(&headline));
+    let mut text = format!("{}\nThe run: {link}", capital(&headline));
     if place.attempt > 1 {
         let before = attempt_url(run, place.attempt - 1);
         text.push_str(&format!("\nIt is the attempt {} of the run, after {before}", place.attempt));
