@@ -17,6 +17,9 @@ use crate::catalog::RESULT_BYTES;
 use crate::tasks::service::View;
 use crate::tasks::task::{self, TaskId};
 
+/// The most raw output that the result of a failed job shows. With the reason and the links it stays below 2 KiB.
+const FAILED_BYTES: usize = 1024;
+
 /// A tool result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolResult {
@@ -83,6 +86,10 @@ impl ToolResult {
         let mut output = output.unwrap_or_default();
         if let Some(log) = links.iter().find(|link| link.uri == log_uri(&task.id)).filter(|_| !declares) {
             let max_bytes = tool.map_or(RESULT_BYTES.get(), |tool| tool.result_bytes);
+            let max_bytes = match task.outcome() {
+                Some(task::Outcome::Failed) => max_bytes.min(FAILED_BYTES),
+                _ => max_bytes,
+            };
             output.shorten_raw(max_bytes, &format!("read them in {}, or by task_logs", log.uri));
         }
         let message = task.message.as_deref().unwrap_or_default();
@@ -98,7 +105,7 @@ impl ToolResult {
             }
             Some(task::Outcome::Cancelled) => {
                 let job = fallback::job_of_cancelled(task);
-                content.push(Content::text(format!("Cancelled: {message}. {job}")));
+                content.push(Content::text(cancelled(&output, message, job)));
                 true
             }
             Some(task::Outcome::Broken) | None => return Err(Error::new(INTERNAL_ERROR, message)),
@@ -141,8 +148,29 @@ pub fn wrapped(structured: Value) -> Value {
     }
 }
 
+/// The first line for a cancelled task. How it was cancelled is left out where the job's own blocks say it.
+fn cancelled(output: &Output, message: &str, job: &str) -> String {
+    match message.strip_prefix("cancelled") {
+        _ if mentions(output, message) => format!("Cancelled. {job}"),
+        // `cancelled by request`
+        Some(how) => format!("Cancelled{how}. {job}"),
+        None => format!("Cancelled: {message}. {job}"),
+    }
+}
+
+/// True if the blocks contain every part of the message, in whatever case: a headline and its reason can be in different lines.
 fn mentions(output: &Output, message: &str) -> bool {
-    output.content.iter().any(|block| matches!(block, Content::Text { text } if text.contains(message)))
+    let texts: Vec<String> = output
+        .content
+        .iter()
+        .filter_map(|block| match block {
+            Content::Text { text } => Some(text.to_lowercase()),
+            _ => None,
+        })
+        .collect();
+    let message = message.to_lowercase();
+    let mut parts = message.split(": ").flat_map(|part| part.split(". "));
+    parts.all(|part| texts.iter().any(|text| text.contains(part.trim_end_matches(['.', '…']))))
 }
 
 fn link(link: Link) -> Content {
@@ -152,5 +180,31 @@ fn link(link: Link) -> Content {
         description: Some(link.description),
         mime_type: link.mime_type,
         size: link.size,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn message_is_not_repeated() {
+        let output = Output::text("The job failed: out of memory [FAILED].\nRaise `memory`.");
+        for (message, is_said) in [
+            ("the job failed: out of memory. Raise `memory`.", true),
+            ("the job failed: out of memory. Raise `time`.", false),
+            ("exit code 3", false),
+        ] {
+            assert_eq!(mentions(&output, message), is_said, "{message}");
+        }
+        assert!(!mentions(&Output::default(), "exit code 3"));
+    }
+
+    #[test]
+    fn cancellation_is_said_once() {
+        let said = |text: &str, message| cancelled(&Output::text(text), message, "It ended.");
+        assert_eq!(said("", "cancelled by request"), "Cancelled by request. It ended.");
+        assert_eq!(said("", "stopped on request"), "Cancelled: stopped on request. It ended.");
+        assert_eq!(said("The run was cancelled: LINK", "the run was cancelled"), "Cancelled. It ended.");
     }
 }

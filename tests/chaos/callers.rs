@@ -342,7 +342,7 @@ fn of_words(words: &str) -> Ending {
     match words {
         _ if words.contains("uncertain") => Ending::Uncertain,
         _ if words.contains("times in a row while it looked at this job") => Ending::GivenUp,
-        _ if words.starts_with("Cancelled: ") => Ending::Cancelled,
+        _ if words.starts_with("Cancelled") => Ending::Cancelled,
         _ => Ending::Other(words.to_owned()),
     }
 }

@@ -17,9 +17,15 @@ use crate::wire::{Annotation, Job, Run, moment};
 /// Of how many failed jobs the last lines and the remarks are read.
 const MOST_TOLD: usize = 3;
 /// How many jobs are named in the text; as data, all of them are there.
-const MOST_NAMED: usize = 30;
+const MOST_NAMED: usize = 15;
+/// The most bytes of logs in the text, of all failed jobs together.
+const LOG_BYTES: usize = 1200;
+/// How the line begins by which GitHub's runner says that a step failed. Why it failed stands before it.
+const EXIT_CODE: &str = "Process completed with exit code";
 /// How the annotation begins by which GitHub says that a concurrency group is why a job was cancelled.
 const CONCURRENCY: &str = "Canceling since a higher priority waiting request";
+/// What the annotation contains by which GitHub says that a job was cancelled for its `timeout-minutes`.
+const TIME_LIMIT: &str = "exceeded the maximum execution time";
 /// For how long the first poll of an end is remembered.
 const REMEMBERED: Duration = Duration::from_secs(600);
 
@@ -58,6 +64,9 @@ impl Actions {
         }
         let cause = match end.kind {
             EndKind::Cancelled => self.cause(place, &jobs, &mut gathering).await?,
+            EndKind::Failed if whys.is_empty() => {
+                gathering.part("the reviews", self.rejection(place)).await?
+            }
             _ => None,
         };
         if let Some(why) = gathering.may_come().filter(|_| self.may_wait(place, Instant::now())) {
@@ -108,9 +117,12 @@ impl Actions {
             return Ok(jobs.is_empty().then(|| before.to_owned()));
         };
         let remarks = gathering.part("the annotations", self.annotations(place, job)).await?;
-        let words = remarks.into_iter().filter_map(|one| one.message);
-        let cause = words.into_iter().find(|words| words.starts_with(CONCURRENCY));
-        Ok(cause.map(|words| format!("by its concurrency group: {words}")))
+        let cause = |words: String| match () {
+            () if words.starts_with(CONCURRENCY) => Some(format!("by its concurrency group: {words}")),
+            () if words.contains(TIME_LIMIT) => Some(format!("by its time limit: {words}")),
+            () => None,
+        };
+        Ok(remarks.into_iter().filter_map(|one| one.message).find_map(cause))
     }
 }
 
@@ -142,11 +154,12 @@ fn told(run: &Run, place: &Place, end: &End, read: Read) -> Observation {
         Some(step) => format!(" in the job {}, step {step}", why.job),
         None => format!(" in the job {}", why.job),
     });
-    let reason = whys.first().and_then(|why| why.lines.lines().next_back()).map(|line| format!(": {line}"));
+    let reason = whys.first().and_then(|why| reason(&why.lines)).map(|line| format!(": {line}"));
     let words = [Some(end.words()), cause].into_iter().flatten().collect::<Vec<_>>().join(" ");
-    let message = one_line(&format!("{words}{}{}", at.unwrap_or_default(), reason.unwrap_or_default()));
+    let headline = format!("{words}{}", at.unwrap_or_default());
+    let message = one_line(&format!("{headline}{}", reason.unwrap_or_default()));
 
-    let mut text = format!("{}: {link}", capital(&words));
+    let mut text = format!("{}\nThe run: {link}", capital(&headline));
     if place.attempt > 1 {
         let before = attempt_url(run, place.attempt - 1);
         text.push_str(&format!("\nIt is the attempt {} of the run, after {before}", place.attempt));
@@ -159,7 +172,8 @@ fn told(run: &Run, place: &Place, end: &End, read: Read) -> Observation {
     }
     for why in whys.iter().filter(|why| !why.lines.is_empty()) {
         let step = why.step.as_deref().map(|step| format!(", step {step}")).unwrap_or_default();
-        text.push_str(&format!("\n\nThe last lines of {}{step}:\n{}", why.job, why.lines));
+        let lines = last_lines(&why.lines, LOG_BYTES / whys.len());
+        text.push_str(&format!("\n\nThe last lines of {}{step}:\n{lines}", why.job));
     }
     if !unread.is_empty() {
         text.push_str(&format!("\n\nThis could not be read:\n- {}", unread.join("\n- ")));
@@ -178,6 +192,22 @@ fn told(run: &Run, place: &Place, end: &End, read: Read) -> Observation {
     match end.kind {
         EndKind::Succeeded => seen,
         EndKind::Failed | EndKind::Cancelled => seen.with_message(message),
+    }
+}
+
+/// The line of a log that says why a step failed: the last one, or the one before the runner's own.
+fn reason(lines: &str) -> Option<&str> {
+    let says_why = |line: &&str| !line.trim().is_empty() && !line.starts_with(EXIT_CODE);
+    lines.lines().rfind(says_why).or_else(|| lines.lines().next_back())
+}
+
+/// The last whole lines that fit into so many bytes; the last line in any case.
+fn last_lines(lines: &str, most: usize) -> &str {
+    let cut = lines.len().saturating_sub(most);
+    let mut starts = lines.match_indices('\n').map(|(at, _)| at + 1);
+    match starts.find(|at| *at >= cut) {
+        Some(at) if cut > 0 && at < lines.len() => &lines[at..],
+        _ => lines,
     }
 }
 

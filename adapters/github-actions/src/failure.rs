@@ -112,12 +112,12 @@ impl Failure {
                 "{what}: GitHub does not accept the token: look whether it has expired or was revoked"
             )),
             Meaning::Denied => Error::denied(match text(headers, "x-accepted-github-permissions") {
-                Some(needed) => format!("{said} (it needs {})", one_line(needed)),
+                Some(needed) => format!("{said}; give the token the permission {}", one_line(needed)),
                 None => said,
             }),
-            Meaning::NotFound => {
-                Error::config(format!("{said}: it does not exist, or the token may not see it"))
-            }
+            Meaning::NotFound => Error::config(format!(
+                "{said}: it does not exist, or the token may not see it; correct the name, or give the token access"
+            )),
             Meaning::Moved => Error::config(format!(
                 "{said}: GitHub redirects this to where it is not followed: see whether `api` and `repository` are right"
             )),

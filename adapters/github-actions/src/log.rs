@@ -10,11 +10,11 @@ use crate::handle::Place;
 use crate::wire::Job;
 
 /// The most bytes of the failing step's end that a result holds.
-const FAILURE_BYTES: usize = 4096;
+const FAILURE_BYTES: usize = 1200;
 /// How much more of a log is asked for than is wanted, because a line may begin before that.
 const LONGEST_LINE: usize = 64 * 1024;
 /// And the most lines.
-const FAILURE_LINES: usize = 40;
+const FAILURE_LINES: usize = 20;
 
 #[async_trait]
 impl Logs for Actions {

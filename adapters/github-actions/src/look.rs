@@ -113,5 +113,8 @@ impl Actions {
 /// A run that was deleted, or never was.
 fn gone() -> Observation {
     Observation::new(JobState::Gone)
-        .with_message("GitHub has no such run: it was deleted, or its time was over")
+        .with_message(
+            "the run does not exist at GitHub any more, so its end is not known: it was deleted, or its retention period \
+             is over",
+        )
 }

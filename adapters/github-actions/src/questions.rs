@@ -43,6 +43,18 @@ impl Actions {
         Ok(seen)
     }
 
+    /// Who rejected a run, and with which comment.
+    pub(crate) async fn rejection(&self, place: &Place) -> Result<Option<String>> {
+        let reviews = self.reviews(Duration::ZERO, place).await?;
+        Ok(reviews.iter().rfind(|review| review.state == "rejected").map(|review| {
+            let by = review.user.as_ref().and_then(|user| user.login.as_deref()).unwrap_or("a reviewer");
+            let names: Vec<&str> = review.environments.iter().map(|one| one.name.as_str()).collect();
+            let comment = review.comment.as_deref().map(one_line).filter(|words| !words.is_empty());
+            let comment = comment.map(|words| format!(" with the comment {words:?}")).unwrap_or_default();
+            format!("because {} rejected {}{comment}", one_line(by), one_line(&names.join(", ")))
+        }))
+    }
+
     /// The reviews that a run has had.
     async fn reviews(&self, age: Duration, place: &Place) -> Result<Vec<Review>> {
         let path = format!("{}/approvals", place.path());

@@ -130,6 +130,8 @@ pub(crate) struct Named {
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Review {
     pub(crate) state: String,
+    pub(crate) comment: Option<String>,
+    pub(crate) user: Option<Named>,
     #[serde(default)]
     pub(crate) environments: Vec<Environment>,
 }

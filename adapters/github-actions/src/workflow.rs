@@ -117,8 +117,8 @@ pub(crate) fn parse(text: &str) -> std::result::Result<Workflow, String> {
         Value::Object(triggers) => triggers.get("workflow_dispatch"),
         _ => None,
     };
-    let trigger = trigger
-        .ok_or("has no `workflow_dispatch` among its triggers, so nobody can start it from outside")?;
+    let trigger =
+        trigger.ok_or("has no `workflow_dispatch` trigger: add it under `on` in the workflow's file")?;
     let none = Map::new();
     let declared = trigger.get("inputs").and_then(Value::as_object).unwrap_or(&none);
     let mut inputs: Vec<Input> = declared.iter().map(|(name, input)| Input::of(name, input)).collect();

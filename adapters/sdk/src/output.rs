@@ -48,12 +48,14 @@ impl Output {
 
     /// Shortens raw text to `max_bytes` in all. `whole` says where to read the rest. Every other block stays as it is.
     pub fn shorten_raw(&mut self, max_bytes: usize, whole: &str) {
-        let mut left = max_bytes;
+        let (mut left, mut whole) = (max_bytes, whole);
         for (nth, at) in self.raw.iter().enumerate() {
             let Some(Content::Text { text }) = self.content.get_mut(*at) else { continue };
             // A block that needs less than its share leaves the rest to those behind it.
             if let Some(short) = excerpt(text, left / (self.raw.len() - nth), whole) {
                 *text = short;
+                // Where to read the rest is said once.
+                whole = "they are in the same log";
             }
             left = left.saturating_sub(text.len());
         }
@@ -193,6 +195,19 @@ mod tests {
         let lengths: Vec<_> = lengths.collect();
         assert_eq!(lengths[..2], [1000, 5]);
         assert!((200..=295).contains(&lengths[2]), "{lengths:?}");
+    }
+
+    #[test]
+    fn where_the_rest_is_stands_once() {
+        let mut output = Output::default();
+        (0..2).for_each(|_| output.push_raw("x".repeat(1000)));
+        output.shorten_raw(600, "see the log");
+        let text = |at: usize| match &output.content[at] {
+            Content::Text { text } => text.as_str(),
+            other => panic!("{other:?}"),
+        };
+        assert!(text(0).contains("see the log") && !text(1).contains("see the log"), "{output:?}");
+        assert!(text(1).contains(" bytes left out; they are in the same log ...]"), "{output:?}");
     }
 
     #[test]

@@ -74,7 +74,8 @@ impl Slurm {
             return match after.when.is_met(&ended.state) {
                 true => Ok(None),
                 false => Err(Error::rejected(format!(
-                    "the job {number} has ended, and not as it is to for this one to begin"
+                    "job {number}, which must come first, did not end as required, so this one cannot begin; run that one again, \
+                     and name its new task"
                 ))),
             };
         }

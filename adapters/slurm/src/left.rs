@@ -14,8 +14,11 @@ use crate::{artifacts, disk, log};
 /// The most bytes of a result's file.
 const RESULT_BYTES: u64 = 1024 * 1024;
 
-/// The most bytes of each log in a result.
-const LOG_BYTES: usize = 4 * 1024;
+/// The most bytes of each log in the result of a job that succeeded.
+pub(crate) const LOG_BYTES: usize = 4 * 1024;
+
+/// And of one that did not: its text stays below 2 KiB.
+pub(crate) const FAILED_LOG_BYTES: usize = 600;
 
 /// What was read of it so far.
 #[derive(Debug, Default)]
@@ -27,15 +30,15 @@ pub(crate) struct Left {
 }
 
 impl Left {
-    /// Reads the end of a log.
-    pub(crate) fn log(&mut self, folder: &Folder, stream: Stream, task: Option<u32>) {
+    /// Reads the end of a log, of at most so many bytes.
+    pub(crate) fn log(&mut self, folder: &Folder, stream: Stream, task: Option<u32>, most: usize) {
         let what = match stream {
             Stream::Out => "standard output",
             Stream::Err => "standard error",
         };
         let whose = task.map_or_else(String::new, |task| format!(" of task {task}"));
         let path = folder.log(stream, task);
-        let tail = match log::tail(&path, LOG_BYTES) {
+        let tail = match log::tail(&path, most) {
             Ok(tail) => tail,
             Err(e) => return self.cannot_be_read(&format!("The {what}{whose}"), &path, &e),
         };

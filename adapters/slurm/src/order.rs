@@ -49,7 +49,8 @@ impl Order {
         let script_path = setup.config_dir.join(script_path);
         disk::at(&script_path);
         let script = read_script(&script_path).map_err(|e| {
-            Error::config(format!("the script {} cannot be read: {e}", script_path.display()))
+            let shown = script_path.display();
+            Error::config(format!("the script {shown} cannot be read: {e}; correct the tool's `script`"))
         })?;
         let directives = directives::read(&script)
             .map_err(|why| Error::config(format!("the script {}: {why}", script_path.display())))?;

@@ -11,7 +11,7 @@ use crate::driver::JobId;
 use crate::end::Run;
 use crate::fate::{Accounting, Facts, Fate, Verdict, fates};
 use crate::folder::{Folder, Stream};
-use crate::left::Left;
+use crate::left::{FAILED_LOG_BYTES, LOG_BYTES, Left};
 use crate::plan::Plan;
 use crate::state::State;
 use crate::table;
@@ -21,7 +21,7 @@ use crate::usage::{self, Usage};
 const READ_WITHIN: Duration = Duration::from_hours(1);
 
 /// The most tasks whose logs are in a result: those that failed.
-const TASK_LOGS: usize = 5;
+const TASK_LOGS: usize = 3;
 
 /// Whether it is known how a job ended.
 pub(crate) enum Conclusion {
@@ -127,8 +127,9 @@ fn single(
     summary["state"] = json!(fate.state.map(State::name));
     summary["exit_code"] = json!(fate.end.as_ref().map(|end| end.code).or(fate.exit.map(|exit| exit.code)));
     if plan.attached.is_none() {
+        let most = if *verdict == Verdict::Good { LOG_BYTES } else { FAILED_LOG_BYTES };
         for stream in [Stream::Out, Stream::Err] {
-            left.log(folder, stream, None);
+            left.log(folder, stream, None, most);
         }
     }
     Some(End { verdict: verdict.clone(), text: lines.join("\n"), advice, summary })
@@ -170,11 +171,11 @@ fn array(
     let failed = verdicts.iter().filter(|(_, verdict)| matches!(verdict, Verdict::Bad(_) | Verdict::Lost(_)));
     for (task, _) in failed.take(TASK_LOGS) {
         for stream in [Stream::Out, Stream::Err] {
-            left.log(folder, stream, *task);
+            left.log(folder, stream, *task, FAILED_LOG_BYTES / TASK_LOGS);
         }
     }
     if good == total {
-        left.log(folder, Stream::Out, fates.keys().next().copied().flatten());
+        left.log(folder, Stream::Out, fates.keys().next().copied().flatten(), LOG_BYTES);
     }
     let summary = json!({
         "job": job, "succeeded": good, "failed": bad, "cancelled": stopped, "lost": lost, "total": total,
@@ -261,6 +262,9 @@ fn advice(plan: &Plan, fate: &Fate, verdict: &Verdict, usage: &Usage) -> Option<
                 format!(" and ran for {}", crate::amount::time_in_words(ran))
             });
             Some(format!("It asked for {limit}{ran}. {}", raise(&["time"])?))
+        }
+        State::NodeFail | State::BootFail | State::LaunchFailed => {
+            Some("The node is at fault, not the job: call the tool again.".to_owned())
         }
         _ => None,
     }

@@ -10,7 +10,7 @@ use crate::state::State;
 use crate::usage::Usage;
 
 /// The most rows of a table as text: those of tasks that failed come first.
-const ROWS: usize = 50;
+const ROWS: usize = 15;
 
 /// The most tasks that are told as data.
 const MOST: usize = 10_000;

@@ -83,13 +83,7 @@ impl MachineArn {
 
     /// Its page in the console of AWS, with its executions and where they log.
     pub(crate) fn console(&self) -> String {
-        let host = match self.text.split(':').nth(1) {
-            Some("aws-cn") => "console.amazonaws.cn",
-            Some("aws-us-gov") => "console.amazonaws-us-gov.com",
-            _ => "console.aws.amazon.com",
-        };
-        let (region, arn) = (self.region(), self.base());
-        format!("https://{region}.{host}/states/home?region={region}#/statemachines/view/{arn}")
+        format!("{}#/statemachines/view/{}", console(&self.text), self.base())
     }
 
     /// The execution of this name.
@@ -145,6 +139,23 @@ impl<'a> ExecutionArn<'a> {
     pub(crate) fn is_express(&self) -> bool {
         self.express
     }
+}
+
+/// The page of an execution in the console of AWS. There is none that the name of an Express execution leads to.
+pub(crate) fn execution_console(arn: &str) -> Option<String> {
+    arn.contains(":execution:").then(|| format!("{}#/v2/executions/details/{arn}", console(arn)))
+}
+
+/// The console of Step Functions in the region that this names.
+fn console(arn: &str) -> String {
+    let mut parts = arn.split(':').skip(1);
+    let host = match parts.next() {
+        Some("aws-cn") => "console.amazonaws.cn",
+        Some("aws-us-gov") => "console.amazonaws-us-gov.com",
+        _ => "console.aws.amazon.com",
+    };
+    let region = parts.nth(1).unwrap_or_default();
+    format!("https://{region}.{host}/states/home?region={region}")
 }
 
 /// The handle by which an execution is only followed.

@@ -3,8 +3,9 @@
 use aws_sdk_sfn::operation::describe_execution::DescribeExecutionOutput;
 use aws_sdk_sfn::operation::start_sync_execution::StartSyncExecutionOutput;
 use serde_json::{Map, Value};
-use taskbridge_sdk::{Content, JobState, Observation, Output, Timestamp, one_line};
+use taskbridge_sdk::{Content, JobState, Observation, Output, Timestamp, excerpt, one_line, short_line};
 
+use crate::arn::execution_console;
 use crate::history::{Origin, timestamp};
 
 /// With which error a task's cancellation stops an execution.
@@ -13,11 +14,15 @@ pub(crate) const STOPPED_ERROR: &str = "taskbridge.Cancelled";
 pub(crate) const STOPPED_CAUSE: &str = "The task that this execution was started for was cancelled.";
 
 /// The longest input of a failed state that is shown as text; as data it is there in any case.
-const LONGEST_INPUT: usize = 4096;
+const LONGEST_INPUT: usize = 400;
+
+/// The longest cause that is shown as text, and the longest stack; the data has both in full.
+const LONGEST_CAUSE: usize = 600;
 
 /// What AWS says about an execution.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Facts {
+    pub(crate) arn: String,
     /// As AWS calls it, such as `TIMED_OUT`.
     pub(crate) status: String,
     pub(crate) started: Option<Timestamp>,
@@ -33,6 +38,7 @@ impl From<DescribeExecutionOutput> for Facts {
             status: seen.status.as_str().to_owned(),
             started: timestamp(seen.redrive_date.as_ref().unwrap_or(&seen.start_date)),
             stopped: seen.stop_date.as_ref().and_then(timestamp),
+            arn: seen.execution_arn,
             output: seen.output,
             error: seen.error,
             cause: seen.cause,
@@ -46,6 +52,7 @@ impl From<StartSyncExecutionOutput> for Facts {
             status: seen.status.as_str().to_owned(),
             started: timestamp(&seen.start_date),
             stopped: timestamp(&seen.stop_date),
+            arn: seen.execution_arn,
             output: seen.output,
             error: seen.error,
             cause: seen.cause,
@@ -119,8 +126,11 @@ impl Facts {
             (None, Some(one)) => format!(": {one}"),
             (None, None) => String::new(),
         };
-        let message = one_line(&format!("the execution {how}{place}{}", why(cause.map(gist))));
-        let mut text = format!("The execution {how}{place}{}", why(cause.map(str::to_owned)));
+        let message = one_line(&format!("the execution {how}{place}{}", why(cause.map(gist).map(beginning))));
+        let mut text = format!("The execution {how}{place}{}", why(cause.map(gist).map(shorten)));
+        if let Some(stack) = cause.and_then(stack) {
+            text.push_str(&format!("\nThe stack:\n{}", shorten(stack)));
+        }
         let mut data = Map::new();
         data.insert("status".to_owned(), self.status.as_str().into());
         let members = [
@@ -138,6 +148,15 @@ impl Facts {
             }
             Some(input) => text.push_str(&format!("\nThe state was given {} bytes of input.", input.len())),
             None => {}
+        }
+        if self.status == "TIMED_OUT" {
+            text.push_str("\nIf it needs longer, raise `TimeoutSeconds` of the state machine.");
+        }
+        if let Some(page) = cause.and_then(child) {
+            text.push_str(&format!("\nSteps of the child execution: {page}"));
+        }
+        if let Some(page) = execution_console(&self.arn) {
+            text.push_str(&format!("\nIts steps: {page}"));
         }
         let output =
             Output { content: vec![Content::text(text)], structured: Some(data.into()), ..Output::default() };
@@ -163,6 +182,24 @@ fn output(text: Option<&str>) -> Output {
     Output { content: vec![Content::text(shown)], structured, ..Output::default() }
 }
 
+/// A cause or a stack as it is shown: the head and the tail of a long one.
+fn shorten(text: String) -> String {
+    excerpt(&text, LONGEST_CAUSE, "the structured result has them").unwrap_or(text)
+}
+
+/// The beginning of a long cause, for one line. The text shows this much of its head, too.
+fn beginning(cause: String) -> String {
+    if cause.len() > LONGEST_CAUSE { short_line(&cause, 120) } else { cause }
+}
+
+/// The stack of a function that threw: Lambda writes it into the cause as lines.
+fn stack(cause: &str) -> Option<String> {
+    let object = serde_json::from_str::<Map<String, Value>>(cause).ok()?;
+    let lines = ["stackTrace", "trace"].iter().find_map(|name| object.get(*name)?.as_array())?;
+    let lines: Vec<&str> = lines.iter().filter_map(Value::as_str).map(str::trim_end).collect();
+    (!lines.is_empty()).then(|| lines.join("\n"))
+}
+
 /// Text as the JSON that it is, if it is any.
 fn parsed(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| text.into())
@@ -174,7 +211,17 @@ fn gist(cause: &str) -> String {
     let said = object.as_ref().and_then(|object| {
         ["errorMessage", "Cause", "cause", "message"].iter().find_map(|name| object.get(*name)?.as_str())
     });
-    said.unwrap_or(cause).to_owned()
+    let error = object.as_ref().and_then(|object| object.get("Error")?.as_str());
+    match (error, said) {
+        (Some(error), Some(said)) => format!("{error}: {said}"),
+        _ => said.unwrap_or(cause).to_owned(),
+    }
+}
+
+/// The page of the execution that a step had started and that failed, which the cause names.
+fn child(cause: &str) -> Option<String> {
+    let object = serde_json::from_str::<Map<String, Value>>(cause).ok()?;
+    execution_console(object.get("ExecutionArn")?.as_str()?)
 }
 
 #[cfg(test)]
@@ -285,5 +332,27 @@ mod tests {
         let lambda = r#"{"errorMessage":"boom","errorType":"E","stackTrace":[]}"#;
         let failed = Facts { cause: Some(lambda.to_owned()), ..facts("FAILED") };
         assert_eq!(message(failed), "the execution failed: boom");
+    }
+
+    #[test]
+    fn failure_text_is_short_and_says_where_to_look() {
+        let text = |cause: &str, status| {
+            let arn = "arn:aws:states:us-east-1:123456789012:execution:m:e".to_owned();
+            let failed = Facts { arn, cause: Some(cause.to_owned()), ..facts(status) };
+            let JobState::Failed(output) = failed.observation(None).state else { panic!("{cause}") };
+            texts(&output)[0].to_owned()
+        };
+        let page = "Its steps: https://us-east-1.console.aws.amazon.com/states/home?region=us-east-1#/v2/executions/details/\
+                    arn:aws:states:us-east-1:123456789012:execution:m:e";
+        let lambda = r#"{"errorMessage":"boom","stackTrace":["  File \"a.py\", line 1, in f\n    g()\n"]}"#;
+        let stack = "The stack:\n  File \"a.py\", line 1, in f\n    g()";
+        assert_eq!(text(lambda, "FAILED"), format!("The execution failed: boom\n{stack}\n{page}"));
+        let nested = r#"{"ExecutionArn":"arn:aws:states:us-east-1:123456789012:execution:m:e","Error":"E","Cause":"c"}"#;
+        let child = page.replace("Its steps", "Steps of the child execution");
+        assert_eq!(text(nested, "FAILED"), format!("The execution failed: E: c\n{child}\n{page}"));
+        let late = "If it needs longer, raise `TimeoutSeconds` of the state machine.";
+        assert_eq!(text("late", "TIMED_OUT"), format!("The execution timed out: late\n{late}\n{page}"));
+        let long = text(&"x".repeat(30_000), "FAILED");
+        assert!(long.len() < 900 && long.ends_with(page), "{long}");
     }
 }

@@ -85,7 +85,14 @@ pub(super) fn pending_passed(task: &mut Task, now: Timestamp) {
 
 /// A poll saw the job running after its `max_runtime`.
 pub(super) fn still_runs(task: &mut Task, now: Timestamp) {
-    let message = format!("ran longer than max_runtime ({})", in_words(task.terms.max_runtime));
+    let job = match task.terms.on_expiry {
+        OnExpiry::Cancel => "the job is stopped",
+        OnExpiry::Abandon => "the job goes on without a task",
+    };
+    let limit = in_words(task.terms.max_runtime);
+    let message = format!(
+        "ran longer than max_runtime ({limit}), so {job}; ask for less work in one call, or raise max_runtime"
+    );
     expire(task, message, now);
 }
 

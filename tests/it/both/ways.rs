@@ -197,7 +197,7 @@ impl Way {
 fn told(result: &Value) -> Value {
     let text = text(result);
     let is_error = result["isError"] == true;
-    if is_error && text.starts_with("Cancelled: ") {
+    if is_error && text.starts_with("Cancelled") {
         return json!("cancelled");
     }
     if is_error && text.contains("refuses calls while") {

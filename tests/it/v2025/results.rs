@@ -128,7 +128,7 @@ async fn a_job_that_was_cancelled_in_the_engine_says_so() {
     let cancelled = json!({"end": {"cancelled": output}, "message": "cancelled by ana"});
     let answer = both(&client, "work", cancelled).await.unwrap();
     assert_eq!(answer["isError"], true);
-    assert_eq!(answer["content"][0]["text"], "Cancelled: cancelled by ana. Its job is no longer running.");
+    assert_eq!(answer["content"][0]["text"], "Cancelled by ana. Its job is no longer running.");
     assert_eq!(answer["content"][1]["text"], "stopped at 7");
 }
 

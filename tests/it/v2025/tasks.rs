@@ -267,7 +267,7 @@ async fn cancelling_settles_the_task_and_stops_the_job() {
     let result = waiting.end().await.unwrap();
     assert_eq!(result["isError"], true);
     let text = result["content"][0]["text"].as_str().unwrap();
-    assert!(text.starts_with("Cancelled: cancelled by request."), "{text}");
+    assert!(text.starts_with("Cancelled by request."), "{text}");
     job.cancelled().await;
     job.succeed("too late");
     let (code, message) = client.refused("tasks/cancel", json!({ "taskId": id })).await;

@@ -64,7 +64,7 @@ async fn a_failure_tells_the_job_the_step_and_the_last_lines() {
     assert!(matches!(seen.state, JobState::Failed(_)), "{seen:?}");
     let message = seen.message.as_deref().unwrap();
     assert!(message.starts_with("the run failed in the job work (3), step Run echo"), "{message}");
-    assert!(message.ends_with("Process completed with exit code 3."), "{message}");
+    assert!(message.ends_with(": one is not two"), "{message}");
     let text = text(output(&seen));
     assert!(text.contains("- work (0): success") && text.contains("- work (3): failure"), "{text}");
     assert!(text.contains("one is not two\nProcess completed"), "{text}");

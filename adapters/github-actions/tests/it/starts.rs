@@ -125,7 +125,7 @@ async fn a_missing_permission_is_named_and_nothing_is_dispatched() {
     world.fault(DISPATCH, refusal);
     let error = world.backend.start(&start("release.yml", json!({"version": "1"}))).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Denied);
-    assert!(error.to_string().ends_with("(it needs actions=write)"), "{error}");
+    assert!(error.to_string().ends_with("; give the token the permission actions=write"), "{error}");
     assert_eq!(world.count(""), 0);
 }
 

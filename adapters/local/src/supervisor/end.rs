@@ -56,8 +56,11 @@ pub(super) fn observation(dir: &JobDir, order: &Order, ending: &Ending) -> Obser
     let is_in = |why: &String| {
         last_line.as_ref().is_none_or(|line| *line == errors.trim() && why.ends_with(line.as_str()))
     };
-    if failure.as_ref().is_some_and(|why| !is_in(why)) {
-        output.push_raw(format!("stderr:\n{}", end_of(&errors)));
+    if let Some(why) = failure.as_ref().filter(|why| !is_in(why)) {
+        // The block ends with the last line, so its headline leaves that line out.
+        let headline =
+            last_line.as_ref().and_then(|line| why.strip_suffix(line.as_str())?.strip_suffix(": "));
+        output.push_raw(format!("{}, stderr:\n{}", headline.unwrap_or(why), end_of(&errors)));
     }
     let (state, message) = match (ending, failure) {
         (Ending::Cancelled, _) => (JobState::Cancelled(output), Some("stopped on request".to_owned())),
@@ -108,7 +111,8 @@ fn in_words(status: ExitStatus) -> String {
         11 => " (SIGSEGV)",
         13 => " (SIGPIPE)",
         15 => " (SIGTERM)",
-        24 => " (SIGXCPU)",
+        24 => " (SIGXCPU: over the limit of CPU time)",
+        25 => " (SIGXFSZ: over the limit of the file size)",
         _ => "",
     };
     match (status.code(), status.signal()) {

@@ -19,7 +19,10 @@ pub(super) fn command(order: &Order) -> Result<Command, String> {
     order.files.iter().try_for_each(stage)?;
     let stdin = stdin(order).map_err(|e| format!("the command's input cannot be prepared: {e}"))?;
     if !order.working_dir.is_dir() {
-        return Err(format!("the working directory {} does not exist", order.working_dir.display()));
+        let shown = order.working_dir.display();
+        return Err(format!(
+            "the working directory {shown} does not exist: create it, or correct the arguments or the tool's `working_dir`"
+        ));
     }
     let (program, arguments) = order.command.split_first().ok_or("there is no program to run")?;
     let mut command = Command::new(program);
@@ -33,7 +36,9 @@ pub(super) fn not_run(order: &Order, error: &io::Error) -> String {
     let program = order.command.first().map_or("", String::as_str);
     match (error.kind(), order.env.get("PATH")) {
         (io::ErrorKind::NotFound, Some(path)) if !program.contains('/') => {
-            format!("the program `{program}` was not found on PATH ({path})")
+            format!(
+                "the program `{program}` was not found on PATH ({path}): install it, or correct the tool's `command`"
+            )
         }
         _ => format!("the program `{program}` cannot be run: {error}"),
     }

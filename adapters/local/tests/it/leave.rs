@@ -81,7 +81,7 @@ async fn a_failure_says_how_and_shows_the_end_of_stderr() {
     let end = world.run("echo out; echo err >&2; exit 2").await;
     assert_eq!(texts(failure(&end).1), ["out\n"], "the message has the one line of stderr");
     let end = world.run("echo one >&2; echo two >&2; exit 2").await;
-    assert_eq!(texts(failure(&end).1), ["stderr:\none\ntwo\n"]);
+    assert_eq!(texts(failure(&end).1), ["exit code 2, stderr:\none\ntwo\n"]);
 }
 
 #[tokio::test]
@@ -104,7 +104,7 @@ async fn long_output_keeps_its_start_and_its_end() {
     assert!(out.starts_with("1\n2\n") && out.ends_with("19999\n20000\n") && out.len() < 3100, "{out}");
     let marker = out.lines().find(|line| line.starts_with("[... ")).unwrap();
     assert!(marker.ends_with(" bytes left out ...]"), "{marker}");
-    assert!(err.starts_with("stderr:\n") && err.ends_with("20000\n"), "{err}");
+    assert!(err.starts_with("exit code 1, stderr:\n") && err.ends_with("20000\n"), "{err}");
 }
 
 #[tokio::test]

@@ -34,8 +34,8 @@ pub(crate) struct Runner {
     /// What it is given beside that, wherever it runs.
     given: BTreeMap<String, String>,
     limit: Duration,
-    /// What to do where that is too short.
-    longer: &'static str,
+    /// What sets that limit, for the operator's log.
+    limited_by: &'static str,
 }
 
 /// What a command did.
@@ -92,9 +92,9 @@ impl Runner {
             here: environment::of_commands()?,
             given,
             limit,
-            longer: match limit < config.command_timeout {
-                true => "a sixth of the server's `reconciler.lease`, which can be raised",
-                false => "its `command_timeout`, which can be raised",
+            limited_by: match limit < config.command_timeout {
+                true => "a sixth of the server's `reconciler.lease`",
+                false => "`command_timeout`",
             },
         })
     }
@@ -152,11 +152,8 @@ impl Runner {
             Ok::<_, std::io::Error>((status, out, err))
         };
         let ended = tokio::time::timeout(self.limit, talk).await;
-        let seconds = self.limit.as_secs_f64();
-        let slow =
-            || Error::unavailable(format!("{name} did not answer within {seconds:.1} s ({})", self.longer));
         let (status, out, err) = ended
-            .map_err(|_| Unknown::Lost(slow()))?
+            .map_err(|_| Unknown::Lost(self.timed_out(name)))?
             .map_err(|e| Unknown::Lost(Error::unavailable(format!("{name} cannot be heard")).caused_by(e)))?;
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         let printed = Printed { succeeded: status.success(), out: text(out), err: text(err) };
@@ -194,6 +191,18 @@ impl Runner {
     fn words(&self, program: &Path, arguments: &[String]) -> Vec<String> {
         let program = program.to_string_lossy().into_owned();
         self.as_user.iter().cloned().chain([program]).chain(arguments.iter().cloned()).collect()
+    }
+
+    /// What sets the limit is for the operator; a caller cannot change it.
+    fn timed_out(&self, name: &str) -> Error {
+        let seconds = self.limit.as_secs_f64();
+        let limited_by = self.limited_by;
+        tracing::warn!(
+            command = name,
+            seconds,
+            "a command of Slurm timed out; the limit is {limited_by}, which can be raised"
+        );
+        Error::unavailable(format!("{name} timed out after {seconds:.1} s"))
     }
 
     fn not_spawned(&self, name: &str, program: &Path, error: std::io::Error) -> Error {

@@ -95,7 +95,7 @@ async fn what_comes_after_a_job_that_has_ended_begins_at_once_or_is_refused() {
                     (Ok(started), true) => begun.push(started.handle),
                     (Err(error), false) => {
                         assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
-                        assert!(error.to_string().contains("has ended, and not as it is to"), "{error}");
+                        assert!(error.to_string().contains("did not end as required"), "{error}");
                         assert!(world.queue(&second).is_empty(), "{:?}", world.queue(&second));
                     }
                     (other, _) => panic!("{when}: {other:?}"),

@@ -36,7 +36,9 @@ fn overdue_job_follows_on_expiry() {
     let runs = || poll_at(Observation::new(JobState::Running), back);
     let stopped = next(&open_at(START, OnExpiry::Cancel), runs(), back).task;
     assert_eq!((stopped.outcome(), todo(&stopped, back)), (Some(Outcome::Broken), Action::Cancel));
-    assert_eq!(stopped.message.as_deref(), Some("ran longer than max_runtime (10m)"));
+    let message = "ran longer than max_runtime (10m), so the job is stopped; ask for less work in one call, or raise \
+                   max_runtime";
+    assert_eq!(stopped.message.as_deref(), Some(message));
     let let_go = next(&open_at(START, OnExpiry::Abandon), runs(), back).task;
     assert_eq!((let_go.outcome(), let_go.due_at), (Some(Outcome::Broken), None));
     // A poll that began before the deadline decides nothing, however late it is written.
