@@ -1,7 +1,6 @@
 //! [`Definition`]: a tool as the config defines it. Plain data; it must not decide anything.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -16,9 +15,6 @@ use crate::tasks::task::{OnExpiry, OnRefusal};
 
 /// The names of the server's own tools, which no tool of the config can have.
 pub const COMPANIONS: [&str; 5] = ["task_wait", "task_cancel", "task_answer", "task_list", "task_logs"];
-
-/// The most bytes of raw output that a result shows, unless its tool says otherwise.
-pub const RESULT_BYTES: NonZeroUsize = NonZeroUsize::new(16 * 1024).expect("it is not zero");
 
 /// A tool as the config defines it: found right, with its schemas compiled.
 #[derive(Debug)]
@@ -69,7 +65,7 @@ pub struct Definition {
     /// See [`super::Tool::on_abandon`].
     pub on_abandon: OnAbandon,
     /// See [`super::Tool::result_bytes`].
-    pub result_bytes: usize,
+    pub result_bytes: Option<usize>,
     /// See [`super::Tool::answer_by_model`].
     pub answer_by_model: bool,
     /// See [`super::Tool::access`].

@@ -20,9 +20,7 @@ mod template;
 pub use address::Pattern;
 pub use argument::{Argument, Completion, Values};
 pub use confirm::Confirm;
-pub use definition::{
-    COMPANIONS, ConfirmDefault, Definition, OnAbandon, RESULT_BYTES, TaskSupport, TermsRule,
-};
+pub use definition::{COMPANIONS, ConfirmDefault, Definition, OnAbandon, TaskSupport, TermsRule};
 pub use files::FileRule;
 pub use inquiry::{Inquiry, Wants};
 pub use mirrored::{KEYWORD as HEADER_KEYWORD, Mirrored, all as mirrored};
@@ -81,8 +79,8 @@ pub struct Tool {
     pub output_schema: Option<Value>,
     /// Whether it can run as a task, and whether it must.
     pub task_support: TaskSupport,
-    /// The most bytes of raw output that a result shows.
-    pub result_bytes: usize,
+    /// The most bytes of raw output that a result shows, if the config says.
+    pub result_bytes: Option<usize>,
     /// True if a model may answer the job's questions.
     pub answer_by_model: bool,
     /// What becomes of the job of a plain call that goes away before it is answered.

@@ -17,14 +17,13 @@ const DEFAULT_URL: &str = "http://127.0.0.1:8808/mcp";
 /// What is told below the options.
 const MORE: &str = "\
 Values:
-  NAME=VALUE    a value, typed by what the tool takes: text, 3, 0.5, true, a,b,c for a list, JSON for an object
-  NAME:=JSON    a value as JSON, word for word, such as note:='\"@home\"'
-  NAME=@FILE    the content of a file, where the tool takes a file, text or JSON; @- is standard input
+  NAME=VALUE    typed by what the tool takes: text, 3, true, a,b,c or JSON
+  NAME:=JSON    JSON, word for word, such as note:='\"@home\"'
+  NAME=@FILE    the content of a file; @- is standard input
 
-While the job runs, standard error shows how far it is, and questions are asked at the terminal. Where standard input
-is no terminal, nobody is asked. The result goes to standard output, and nothing else does. With --json that is one
-document, {\"status\", \"task\", \"result\" or \"error\", \"saved\"}, or nothing if there is no result. Ctrl-C asks whether to cancel the job; a second one leaves
-it running.
+While the job runs, standard error shows its progress, and questions are asked at the terminal. Where standard input is no terminal, \
+none are asked. Standard output gets the result and nothing else; with --json that is one document, {\"status\", \"task\", \"result\" \
+or \"error\", \"saved\"}, or nothing if there is no result. Ctrl-C asks whether to cancel the job; a second one leaves it running.
 
 Environment:
   TASKBRIDGE_URL   the server, if --url does not name one
@@ -33,8 +32,8 @@ Environment:
 
 Exit codes:
   0    the job succeeded, or was left with --detach, or cancelled with --cancel
-  1    the job failed, was cancelled, or could not be run, or its files could not be saved
-  2    the command line is wrong, or the server cannot be reached or knows no such tool or task
+  1    the job failed, was cancelled or could not run, or saving files failed
+  2    wrong command line, no connection, or unknown tool or task
   124  --timeout is over; the job goes on
   130  you left before the end (143: SIGTERM); the job goes on
 
@@ -43,7 +42,8 @@ Examples:
   taskbridge call countdown seconds=3
   taskbridge call word_count text=@README.md
   taskbridge call hash_tree path=/etc --save out
-  id=$(taskbridge call countdown seconds=600 --detach) && taskbridge call --task \"$id\"";
+  id=$(taskbridge call countdown seconds=600 --detach)
+  taskbridge call --task \"$id\"";
 
 #[derive(Args)]
 #[command(after_help = MORE)]

@@ -11,7 +11,7 @@ use serde_json::{Number, Value};
 
 use super::access::Access;
 use super::duration;
-use crate::catalog::{ConfirmDefault, OnAbandon, RESULT_BYTES, TaskSupport};
+use crate::catalog::{ConfirmDefault, OnAbandon, TaskSupport};
 use crate::tasks::task;
 
 /// A tool: what a client may call, and what runs then.
@@ -105,19 +105,15 @@ pub(super) struct Tool {
     /// What becomes of the job of a plain call whose client goes away before the answer.
     #[serde(default)]
     pub on_abandon: OnAbandon,
-    /// The most bytes of raw output that a result shows, its head and tail. The whole is in the task's log. Results of tools
-    /// with an `output_schema`, and blocks that a job wrote as its result, are never cut.
-    #[serde(default = "result_bytes")]
-    pub result_bytes: NonZeroUsize,
+    /// The most bytes of raw output that a result shows, its head and tail: 16384 without it, and 1024 where the job failed. The
+    /// whole is in the task's log. Results of tools with an `output_schema`, and blocks that a job wrote as its result, are never
+    /// cut.
+    pub result_bytes: Option<NonZeroUsize>,
     /// Whether a model may answer the job's questions in place of a person.
     #[serde(default)]
     pub answer_by_model: bool,
     /// Who may do what with it and its tasks. What is not said here is as the table `[access]` says.
     pub access: Option<Access>,
-}
-
-fn result_bytes() -> NonZeroUsize {
-    RESULT_BYTES
 }
 
 fn seven_days() -> Duration {

@@ -1,6 +1,7 @@
 //! From `[tools.NAME]` to a tool's [`Definition`]: everything that can be found wrong before the server starts.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroUsize;
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
@@ -119,7 +120,7 @@ pub(super) fn read(reader: &mut Reader<'_>, context: &Context<'_>, name: &str, v
             answer_within: tool.answer_within,
         },
         on_abandon: tool.on_abandon,
-        result_bytes: tool.result_bytes.get(),
+        result_bytes: tool.result_bytes.map(NonZeroUsize::get),
         answer_by_model: tool.answer_by_model,
         access: rules,
     };

@@ -13,11 +13,13 @@ use super::fallback;
 use super::jsonrpc::{Error, INTERNAL_ERROR};
 use super::resources::{Link, beside, links, log_uri};
 use super::session::Abilities;
-use crate::catalog::RESULT_BYTES;
 use crate::tasks::service::View;
 use crate::tasks::task::{self, TaskId};
 
-/// The most raw output that the result of a failed job shows. With the reason and the links it stays below 2 KiB.
+/// The most bytes of raw output that a result shows, where the config does not say.
+const RESULT_BYTES: usize = 16 * 1024;
+
+/// The same of a failed job. With the reason and the links it stays below 2 KiB.
 const FAILED_BYTES: usize = 1024;
 
 /// A tool result.
@@ -85,11 +87,11 @@ impl ToolResult {
         let declares = tool.as_ref().is_some_and(|tool| tool.output_schema.is_some());
         let mut output = output.unwrap_or_default();
         if let Some(log) = links.iter().find(|link| link.uri == log_uri(&task.id)).filter(|_| !declares) {
-            let max_bytes = tool.map_or(RESULT_BYTES.get(), |tool| tool.result_bytes);
-            let max_bytes = match task.outcome() {
-                Some(task::Outcome::Failed) => max_bytes.min(FAILED_BYTES),
-                _ => max_bytes,
+            let usual = match task.outcome() {
+                Some(task::Outcome::Failed) => FAILED_BYTES,
+                _ => RESULT_BYTES,
             };
+            let max_bytes = tool.and_then(|tool| tool.result_bytes).unwrap_or(usual);
             output.shorten_raw(max_bytes, &format!("read them in {}, or by task_logs", log.uri));
         }
         let message = task.message.as_deref().unwrap_or_default();
@@ -150,12 +152,15 @@ pub fn wrapped(structured: Value) -> Value {
 
 /// The first line for a cancelled task. How it was cancelled is left out where the job's own blocks say it.
 fn cancelled(output: &Output, message: &str, job: &str) -> String {
-    match message.strip_prefix("cancelled") {
+    // Such a message says of the job what there is to say.
+    let job = if message.contains("started") { "" } else { job };
+    let text = match message.strip_prefix("cancelled") {
         _ if mentions(output, message) => format!("Cancelled. {job}"),
         // `cancelled by request`
         Some(how) => format!("Cancelled{how}. {job}"),
         None => format!("Cancelled: {message}. {job}"),
-    }
+    };
+    text.trim_end().to_owned()
 }
 
 /// True if the blocks contain every part of the message, in whatever case: a headline and its reason can be in different lines.
@@ -204,6 +209,10 @@ mod tests {
     fn cancellation_is_said_once() {
         let said = |text: &str, message| cancelled(&Output::text(text), message, "It ended.");
         assert_eq!(said("", "cancelled by request"), "Cancelled by request. It ended.");
+        assert_eq!(
+            said("", "declined: the job was not started"),
+            "Cancelled: declined: the job was not started."
+        );
         assert_eq!(said("", "stopped on request"), "Cancelled: stopped on request. It ended.");
         assert_eq!(said("The run was cancelled: LINK", "the run was cancelled"), "Cancelled. It ended.");
     }

@@ -34,6 +34,7 @@ mod outbound;
 mod persons;
 mod postgres;
 mod readme;
+mod recordings;
 mod references;
 mod reload;
 mod replicas;

@@ -7,7 +7,7 @@ mod terminal;
 
 use std::fs;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStderr};
@@ -162,16 +162,6 @@ impl House {
         let mut child = command.spawn().unwrap();
         let lines = BufReader::new(child.stderr.take().unwrap()).lines();
         (child, lines)
-    }
-
-    /// Waits until no job runs: a cancelled task is told as that before its job is stopped, and a server that is killed between
-    /// the two leaves that to the next one.
-    async fn jobs_end(&self) {
-        let until = Instant::now() + Duration::from_secs(60);
-        while self.place.processes().iter().any(|process| process.contains("adapter-helper")) {
-            assert!(Instant::now() < until, "a job goes on although it was cancelled");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
     }
 
     /// Lets the jobs through that wait for this gate.

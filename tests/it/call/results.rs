@@ -36,7 +36,7 @@ async fn task_is_found_by_beginning_of_id() {
         assert_eq!(refused.code, Some(2), "{refused:?}");
         assert!(refused.stderr.contains("the server knows no task"), "{refused:?}");
     }
-    house.jobs_end().await;
+    house.place.jobs_end().await;
 }
 
 #[tokio::test]
@@ -142,7 +142,7 @@ async fn a_task_can_be_cancelled() {
     let result = house.call(&["--task", id, "--json"]).await;
     let document: Value = serde_json::from_str(&result.stdout).unwrap();
     assert_eq!((result.code, &document["status"]), (Some(1), &Value::from("cancelled")), "{result:?}");
-    house.jobs_end().await;
+    house.place.jobs_end().await;
 }
 
 #[tokio::test]

@@ -159,7 +159,7 @@ async fn a_question_that_nobody_needs_any_more_is_taken_back() {
     let (code, shown) = call.ends().await;
     assert_eq!(code, Some(1), "{shown}");
     assert!(shown.contains("ask cancelled after "), "{shown}");
-    house.jobs_end().await;
+    house.place.jobs_end().await;
 }
 
 #[tokio::test]
@@ -200,7 +200,7 @@ async fn ctrl_c_asks_whether_to_wait_leave_or_cancel() {
     call.shows("gated cancelled after ").await;
     let (code, shown) = call.ends().await;
     assert_eq!(code, Some(1), "{shown}");
-    house.jobs_end().await;
+    house.place.jobs_end().await;
 }
 
 #[tokio::test]

@@ -92,6 +92,16 @@ impl Place {
         Ended { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
     }
 
+    /// Waits until no local job runs. A cancelled task is reported as cancelled before its job is stopped, and a server that is
+    /// killed between the two leaves that to the next one.
+    pub(crate) async fn jobs_end(&self) {
+        let until = Instant::now() + Duration::from_secs(60);
+        while self.processes().iter().any(|process| process.contains("adapter-helper")) {
+            assert!(Instant::now() < until, "a job goes on although it was cancelled");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
     /// The processes that belong to this place: they were started with one of its paths.
     pub(crate) fn processes(&self) -> Vec<String> {
         let mark = self.dir.path().to_str().unwrap().as_bytes();

@@ -24,6 +24,8 @@ pub(crate) struct Pty {
     child: Child,
     screen: pipe::Receiver,
     keyboard: File,
+    /// All bytes that the program wrote.
+    written: Vec<u8>,
     /// What came and was not looked at: half a character, or half an escape sequence.
     unread: Vec<u8>,
     /// All that was shown so far, without colours and movements.
@@ -35,10 +37,15 @@ pub(crate) struct Pty {
 impl Pty {
     /// Starts `command`, which must not be started yet, at a terminal of 100 columns.
     pub(crate) fn start(command: &Command) -> Self {
+        Self::start_at(command, 100)
+    }
+
+    /// Starts `command` at a terminal of so many columns.
+    pub(crate) fn start_at(command: &Command, columns: u16) -> Self {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
-        tcsetwinsize(&master, Winsize { ws_row: 40, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+        tcsetwinsize(&master, Winsize { ws_row: 40, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
         let name = ptsname(&master, Vec::new()).unwrap();
         let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
         let terminal: OwnedFd = open(name.as_c_str(), flags, Mode::empty()).unwrap();
@@ -55,7 +62,8 @@ impl Pty {
         let keyboard = File::from(master.try_clone().unwrap());
         rustix::io::ioctl_fionbio(&master, true).unwrap();
         let screen = pipe::Receiver::from_file_unchecked(File::from(master)).unwrap();
-        Self { child, screen, keyboard, unread: Vec::new(), shown: String::new(), read: 0 }
+        let (written, unread, shown) = Default::default();
+        Self { child, screen, keyboard, written, unread, shown, read: 0 }
     }
 
     /// Types.
@@ -91,6 +99,18 @@ impl Pty {
         assert!(ended.is_ok(), "it does not end. The end of what it shows:\n{}", self.last_words());
         let code = self.child.wait().unwrap().code();
         (code, std::mem::take(&mut self.shown))
+    }
+
+    /// All bytes that the program wrote until it ended.
+    pub(crate) async fn recording(mut self) -> Vec<u8> {
+        let ended = tokio::time::timeout(PATIENCE, async { while self.more().await {} }).await;
+        assert!(ended.is_ok(), "it does not end. The end of what it shows:\n{}", self.last_words());
+        std::mem::take(&mut self.written)
+    }
+
+    /// All bytes that the program wrote so far.
+    pub(crate) fn written(&self) -> &[u8] {
+        &self.written
     }
 
     /// Takes the terminal away, as closing its window does, and waits until the program ends: its exit code.
@@ -142,6 +162,7 @@ impl Pty {
                 // A terminal whose program is gone gives EIO.
                 Ok(0) | Err(_) if self.child.try_wait().unwrap().is_some() => return false,
                 Ok(count) => {
+                    self.written.extend_from_slice(&bytes[..count]);
                     self.unread.extend_from_slice(&bytes[..count]);
                     self.take_in();
                     return true;
