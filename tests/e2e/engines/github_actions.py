@@ -42,6 +42,8 @@ THROTTLED = (403, REFUSAL, "retry-after: 1\r\n")
 
 # The repositories: whether the bridge's user may review there, and what somebody else says who may.
 REPOSITORIES = {"own": (True, None), "other": (False, "approved"), "refused": (False, "rejected"), **dict.fromkeys(MISSING, (True, None))}
+# Requests that each token may make.
+ALLOWANCE = 1_000_000
 # One of them is renamed after so many seconds, and the next after as many more.
 RENAMED_EVERY = 15
 # How long after its run a task may end where logs and artifacts are missing, in seconds. After a kill, they are tried again for as long.
@@ -102,7 +104,10 @@ class GithubActions:
 
     def _make(self, name: str, reviewer: bool) -> dict[str, str]:
         files = {f".github/workflows/{work.name}.yml": work.text for work in self.works if work.repository == name}
-        return self._github.control("repos", files=files, environments={"production": {}}, reviewer=reviewer, lag=LAG * 1000)
+        made = self._github.control("repos", files=files, environments={"production": {}}, reviewer=reviewer, lag=LAG * 1000)
+        # The bridge polls far more often here than the allowance of an hour is meant for.
+        self._github.control("change", repo=made["repo"], token={"remaining": ALLOWANCE})
+        return made
 
     def _review(self) -> None:
         """Somebody else gives the reviews that the bridge's user may not give."""

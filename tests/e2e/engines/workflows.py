@@ -85,7 +85,7 @@ class Workflow:
         if self.is_unread:
             conclusion = "success" if self.status == "SUCCEEDED" else "failure"
             right = structured.get("conclusion") == conclusion and bool(structured.get("not_read"))
-            right = right and got["error"] == (self.status != "SUCCEEDED")
+            right = right and f"- work: {conclusion}" in got["text"] and got["error"] == (self.status != "SUCCEEDED")
         elif self.status == "SUCCEEDED":
             right = structured == {"label": label, "number": number} and not got["error"]
             right = right and got.get("read", []) == ([f"for {label}\n"] if self.leaves else [])
