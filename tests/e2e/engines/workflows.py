@@ -23,8 +23,8 @@ HAND_BACK = (
     """ '{"label": "%s", "number": %s}' "$LABEL" "$NUMBER" > $TEST_GITHUB_ARTIFACTS/taskbridge-output/out.json"""
 )
 LEAVE = 'mkdir -p $TEST_GITHUB_ARTIFACTS/report && echo "for $LABEL" > $TEST_GITHUB_ARTIFACTS/report/lines.txt'
-# What the job is cancelled in, or ends by itself if nobody does.
-LONG = "sleep 300"
+# What the job is cancelled in, or ends by itself if nobody does. A client may wait for other ends first.
+LONG = "sleep 900"
 TERMINAL = ("completed", "failed", "cancelled")
 # Repositories of which no log and no artifact can be read: what their host answers, or `away` where it cannot be reached.
 MISSING = {"missing": 404, "unreachable": "away"}
