@@ -28,6 +28,7 @@ const breaches = [];
 /** A link as GitHub hands out for logs and artifacts: it needs no credentials, and is for a moment. */
 function link(repo, bytes, type) {
     const id = crypto.randomUUID();
+    if (repo.blobs) repo.broken.blobs += 1;
     links.set(id, { repo: repo.name, bytes, type });
     // By another name, so that it is another host; or one that cannot be reached.
     const host = repo.blobs === "away" ? "http://localhost:1" : base.replace("127.0.0.1", "localhost");
@@ -57,9 +58,8 @@ const OPERATIONS = {
         return { status: 200, body: { workflow_run_id: id, run_url: url, html_url } };
     },
     "actions/list-workflow-runs": ({ world, repo, parameters, query }) => {
-        const workflow = world.workflow(repo, parameters.workflow_id);
-        const fits = (run) => run.workflow === workflow && (!query.event || run.event === query.event) && (!query.branch || run.head_branch === query.branch);
-        return page(repo.runs.filter(fits), query, "workflow_runs", (run) => world.runBody(repo, run));
+        const runs = world.listed(repo, world.workflow(repo, parameters.workflow_id), query);
+        return page(runs, query, "workflow_runs", (run) => world.runBody(repo, run));
     },
     "actions/get-workflow-run": ({ world, repo, parameters }) => ({ status: 200, body: world.runBody(repo, world.run(repo, parameters.run_id)) }),
     "actions/get-workflow-run-attempt": ({ world, repo, parameters }) => {
@@ -139,10 +139,11 @@ function delivery(secret, { event, body }) {
     return { headers: { "content-type": "application/json", "user-agent": "GitHub-Hookshot/test", ...about }, body: text };
 }
 
-/** Posts what has changed to who asked for it, in the way that the test wants: the first is lost, the next comes twice, the next late, and so on. */
+/** Posts what has changed to everyone who asked for it, in the way that the test wants: the first is lost, the next comes twice, the next late, and so on. */
 world.changed = (repo, run) => {
     const { url, secret, ways = [] } = repo.webhook ?? {};
     if (!url) return;
+    const urls = [url].flat();
     run.told ??= new Map();
     for (const job of [undefined, ...run.jobs.values()]) {
         const [key, state] = job ? [job.id, job.status] : ["run", `${run.run_attempt} ${run.status}`];
@@ -150,7 +151,8 @@ world.changed = (repo, run) => {
         run.told.set(key, state);
         const way = ways[repo.webhook.sent++ % ways.length] ?? "sent";
         const { headers, body } = delivery(secret, world.eventBody(repo, run, job));
-        const post = () => fetch(url, { method: "POST", headers, body }).then(({ status }) => repo.webhook.answers.push(status), () => repo.webhook.answers.push(0));
+        const to = (url) => fetch(url, { method: "POST", headers, body }).then(({ status }) => repo.webhook.answers.push(status), () => repo.webhook.answers.push(0));
+        const post = () => urls.forEach(to);
         if (way === "late") setTimeout(post, 1500).unref();
         else if (way !== "lost") for (let times = way === "doubled" ? 2 : 1; times; times--) post();
     }
@@ -171,7 +173,7 @@ const CONTROLS = {
     "POST faults": ({ repo, ...fault }) => world.repos.get(repo).faults.push(fault) && {},
     "POST asked": ({ repo }) => world.repos.get(repo).asked.splice(0),
     /** Of what belongs to no repository, every test is told. */
-    "POST breaches": ({ repo }) => breaches.filter((breach) => breach.repo === repo || !world.repos.has(breach.repo)),
+    "POST breaches": ({ repo }) => breaches.filter((breach) => !world.repos.has(breach.repo) || world.repos.get(breach.repo) === world.repos.get(repo)),
     /** A change of what GitHub knows, such as a file, a workflow's state or a token's allowance. */
     "POST change": ({ repo: name, files, state, token, branches, push, webhooks }) => {
         const repo = world.repos.get(name);
@@ -192,7 +194,9 @@ const CONTROLS = {
         const add = () => world.addRun(repo, world.workflow(repo, workflow), { display_title: "simulated", status: "in_progress", ...facts }).id;
         return Array.from({ length: count }, add);
     },
-    /** A webhook of a repository, or none. */
+    /** Counts of reads of runs too young to be known, of lists that were old, and of blobs that were missing. */
+    "POST broken": ({ repo }) => world.repos.get(repo).broken,
+    /** A webhook of a repository that posts to a URL or to each of several, or none. */
     "POST webhook": ({ repo, url, secret, ways }) => (world.repos.get(repo).webhook = { url, secret, ways, sent: 0, answers: [] }) && {},
     /** What became of the deliveries. */
     "POST deliveries": ({ repo }) => world.repos.get(repo).webhook.answers,
@@ -219,7 +223,7 @@ const CONTROLS = {
     "POST review": ({ repo, id, login, ...review }) => world.review(world.run(world.repos.get(repo), String(id)), { environment_ids: world.run(world.repos.get(repo), String(id)).pending.map(({ id }) => id), comment: "", ...review }, login) ?? {},
     "POST rerun": ({ repo, id }) => world.rerun(world.run(world.repos.get(repo), String(id))) ?? {},
     /** All runs, with what each was given and handed back. */
-    "POST listed": ({ repo }) => world.repos.get(repo).runs.map(({ id, path: file, inputs, status, conclusion, output, actor, triggering_actor, cancelled_by, reviews }) => ({ id, workflow: path.basename(file, ".yml"), inputs, status, conclusion, output: output ?? null, actor, triggering_actor: triggering_actor ?? actor, cancelled_by, reviewed_by: reviews.map(({ login }) => login) })),
+    "POST listed": ({ repo }) => world.repos.get(repo).runs.map(({ id, path: file, inputs, status, conclusion, updated_at, output, actor, triggering_actor, cancelled_by, reviews }) => ({ id, workflow: path.basename(file, ".yml"), inputs, status, conclusion, updated_at, output: output ?? null, actor, triggering_actor: triggering_actor ?? actor, cancelled_by, reviewed_by: reviews.map(({ login }) => login) })),
     /** The runs whose title holds these words. */
     "POST count": ({ repo, title }) => world.repos.get(repo).runs.filter(({ display_title }) => display_title.includes(title)).length,
 };
@@ -270,6 +274,13 @@ async function serve(request, response) {
     return exchange(request, response, url, text, found);
 }
 
+/** Whether GitHub does not know this run yet. */
+function isUnknown(repo, id) {
+    const isYoung = repo?.runs.some((run) => String(run.id) === id && world.isYoung(repo, run)) ?? false;
+    if (isYoung) repo.broken.unknown += 1;
+    return isYoung;
+}
+
 async function exchange(request, response, url, text, { operation, parameters }) {
     const authorization = request.headers.authorization ?? "";
     const token = world.tokens.get(authorization.replace(/^Bearer /, ""));
@@ -282,10 +293,11 @@ async function exchange(request, response, url, text, { operation, parameters })
     if (!request.headers["user-agent"]) told("request", ["GitHub refuses requests without a user agent"]);
 
     if (repo && repo.name !== name) {
-        const place = url.pathname.replace(`/repos/${name}`, `/repositories/${repo.id}`) + url.search;
+        // At the host that was asked, which may be a proxy before this server.
+        const place = `http://${request.headers.host}${url.pathname.replace(`/repos/${name}`, `/repositories/${repo.id}`)}${url.search}`;
         const [status, message] = request.method === "GET" ? [301, "Moved Permanently"] : [307, "Temporary Redirect"];
         repo.asked.push({ operation: operation.id, method: request.method, status, login: token?.login ?? null, body: body ?? null });
-        return give(response, { status, headers: { location: base + place }, body: { message, url: base + place } });
+        return give(response, { status, headers: { location: place }, body: { message, url: place } });
     }
     const at = repo?.faults.findIndex((fault) => fault.operation === operation.id) ?? -1;
     const [fault] = at >= 0 ? repo.faults.splice(at, 1) : [];
@@ -296,6 +308,7 @@ async function exchange(request, response, url, text, { operation, parameters })
         else if (parameters.owner && (!token || token.until < Date.now())) answer = refused(401, "Bad credentials");
         else if (token && token.remaining <= 0) answer = refused(403, "API rate limit exceeded for user ID 1.");
         else if (parameters.owner && (!repo || token.repo !== name)) answer = refused(404, "Not Found");
+        else if (isUnknown(repo, parameters.run_id)) answer = refused(404, "Not Found");
         else answer = OPERATIONS[operation.id]({ world, repo, parameters, query, body: body ?? {}, login: token?.login, authorization });
     } catch (error) {
         if (!(error instanceof Refusal)) throw error;

@@ -26,11 +26,14 @@ export class World {
     /** Called with a repository and a run of it that has changed. */
     changed = () => {};
 
-    /** A repository with these files, and environments that somebody must approve: `{ NAME: { reviewers, wait_timer } }`. */
-    addRepo({ files, environments = {}, reviewer = true, run_details = "always" }) {
+    /**
+     * A repository with these files, and environments that somebody must approve: `{ NAME: { reviewers, wait_timer } }`. For `lag`
+     * milliseconds, a new run is unknown and a list stays as it is.
+     */
+    addRepo({ files, environments = {}, reviewer = true, run_details = "always", lag = 0 }) {
         const name = `octo-org/repo-${this.nextId()}`;
         const token = `ghp_${crypto.randomBytes(18).toString("hex")}`;
-        const repo = { id: this.nextId(), name, files: new Map(), refs: new Set(["main"]), run_details, runs: [], asked: [], faults: [], environments: new Map(), workflows: [] };
+        const repo = { id: this.nextId(), name, files: new Map(), refs: new Set(["main"]), run_details, lag, lists: new Map(), broken: { unknown: 0, old: 0, blobs: 0 }, runs: [], asked: [], faults: [], environments: new Map(), workflows: [] };
         for (const [environment, rules] of Object.entries(environments)) {
             repo.environments.set(environment, { id: this.nextId(), name: environment, reviewers: ["octocat"], wait_timer: 0, ...rules });
         }
@@ -76,6 +79,22 @@ export class World {
         return found;
     }
 
+    isYoung = (repo, run) => Date.now() - run.born < repo.lag;
+
+    /** The runs of a workflow, newest first: as they were up to the repository's lag ago. */
+    listed(repo, workflow, { event, branch }) {
+        const key = JSON.stringify([workflow.id, event, branch]);
+        const last = repo.lists.get(key);
+        if (last && Date.now() - last.at < repo.lag) {
+            repo.broken.old += 1;
+            return last.runs;
+        }
+        const fits = (run) => run.workflow === workflow && (!event || run.event === event) && (!branch || run.head_branch === branch);
+        const runs = repo.runs.filter((run) => fits(run) && !this.isYoung(repo, run)).map((run) => ({ ...run }));
+        repo.lists.set(key, { at: Date.now(), runs });
+        return runs;
+    }
+
     /** Takes a dispatch as GitHub does, or refuses it in GitHub's words. */
     dispatch(repo, workflow, { ref, inputs = {} }, login) {
         if (!repo.refs.has(ref)) throw new Refusal(422, `No ref found for: ${ref}`);
@@ -106,7 +125,7 @@ export class World {
 
     addRun(repo, workflow, facts) {
         const run = {
-            id: this.nextId(), workflow, path: workflow.path, files: repo.files, jobs: new Map(), artifacts: [], reviews: [], past: [], nextId: this.nextId, pending: [],
+            id: this.nextId(), born: Date.now(), run_number: repo.runs.length + 1, workflow, path: workflow.path, files: repo.files, jobs: new Map(), artifacts: [], reviews: [], past: [], nextId: this.nextId, pending: [],
             repo, inputs: {}, status: "queued", conclusion: null, run_attempt: 1, head_branch: "main", created_at: now(), updated_at: now(), run_started_at: now(), event: "workflow_dispatch", ...facts,
         };
         repo.runs.unshift(run);
@@ -189,7 +208,7 @@ export class World {
         const links = { url, html_url: `https://github.com/${repo.name}/actions/runs/${id}`, jobs_url: `${url}/jobs` };
         const [owner, name] = repo.name.split("/");
         return this.contract.shaped("workflow-run", {
-            ...facts, ...links, ...users, run_number: repo.runs.length - repo.runs.indexOf(run), workflow_id: run.workflow.id, head_sha: blob(repo.name),
+            ...facts, ...links, ...users, run_number: run.run_number, workflow_id: run.workflow.id, head_sha: blob(repo.name),
             repository: { id: repo.id, name, full_name: repo.name, owner: { login: owner } },
         });
     }

@@ -1,5 +1,6 @@
 """The real server as a process that can be killed and started again at the same address."""
 
+import os
 import random
 import signal
 import socket
@@ -37,6 +38,7 @@ class Bridge:
 
     def __init__(self, program: Path, config: Path, port: int, env: dict[str, str], log: IO[bytes]) -> None:
         self.url = f"http://127.0.0.1:{port}/mcp"
+        self.hooks = f"http://127.0.0.1:{port}/hooks"
         self.life = 0
         self.runs = threading.Event()
         self._command = [str(program), "serve", "--config", str(config)]
@@ -58,6 +60,12 @@ class Bridge:
     @property
     def pid(self) -> int:
         return self._process.pid
+
+    def calls_from(self, port: int) -> bool:
+        """Whether it has a connection from this port of 127.0.0.1."""
+        lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()]
+        sockets = {f"socket:[{fields[9]}]" for fields in lines if fields[1] == f"0100007F:{port:04X}"}
+        return any(os.path.realpath(file).rpartition("/")[2] in sockets for file in Path(f"/proc/{self.pid}/fd").glob("*"))
 
     def kill(self) -> None:
         """As `kill -9` does."""

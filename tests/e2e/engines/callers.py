@@ -73,13 +73,14 @@ class Call:
 
 class Calls:
     """The calls that are to be made, how far they all are, and what was done to them: requests that a kill `cut` off,
-    and kills that were `aimed` at a reply."""
+    kills that were `aimed` at a reply, and when each of the `kills` was."""
 
     def __init__(self, works: list[Work], count: int) -> None:
         self.all = [Call(number, works[number % len(works)]) for number in range(count)]
         self.steps = 0
         self.cut = 0
         self.aimed = 0
+        self.kills: list[float] = []
         self.over = threading.Event()
         self._waiting: dict[str, list[Call]] = {LEGACY: [], MODERN: []}
         for call in reversed(self.all):

@@ -1,5 +1,6 @@
 """Makes calls by third-party clients to a bridge over a real engine, or a stand-in for one, while the bridge is killed
-and replies of the engine are lost, and then counts at the engine what was started.
+and replies of the engine are lost, and then counts at the engine what was started. Over some engines there are two bridges, with one
+store.
 
     main.py ENGINE --packages FOLDER --installed FOLDER --server PROGRAM --work FOLDER [--calls N] [--kills N] [--seed N]
 
@@ -8,6 +9,7 @@ Exits with 1 unless each accepted call has one job and the result of that job.
 
 import argparse
 import os
+import queue
 import random
 import sys
 import threading
@@ -55,8 +57,8 @@ slowest_look = "2s"
 """
 
 
-def strike(bridge: Bridge, engine: Engine, calls: Calls, kills: int, dice: random.Random) -> None:
-    """Kills the bridge at random moments, every second time between a call of the engine and its reply; and once has
+def strike(bridges: list[Bridge], engine: Engine, calls: Calls, kills: int, dice: random.Random) -> None:
+    """Kills a bridge at random moments, every second time between its call of the engine and the reply; and once has
     the engine refuse everything for a while."""
     # The last calls have time to end well, so that no kill comes too late.
     steps = sorted(dice.randrange(9 * len(calls.all) // 5) for _ in range(kills))
@@ -68,23 +70,30 @@ def strike(bridge: Bridge, engine: Engine, calls: Calls, kills: int, dice: rando
             return
         if number == throttle_at:
             throttle(engine)
+        bridge = bridges[number // 2 % len(bridges)]
         if number % 2:
-            struck = threading.Event()
+            struck: queue.Queue[Bridge] = queue.Queue()
 
-            def kill() -> None:
-                bridge.kill()
-                struck.set()
+            def kill(port: int) -> None:
+                caller = next((one for one in bridges if one.calls_from(port)), bridge)
+                caller.kill()
+                struck.put(caller)
 
             proxy.at_next(aimed, kill)
-            # Where the moment does not come, any other will do.
-            if struck.wait(PATIENCE) or not proxy.give_up():
-                struck.wait()
+            try:
+                bridge = struck.get(timeout=PATIENCE)
                 calls.aimed += 1
-            else:
-                bridge.kill()
+            except queue.Empty:
+                if proxy.give_up():
+                    # Where the moment does not come, any other will do.
+                    bridge.kill()
+                else:
+                    bridge = struck.get()
+                    calls.aimed += 1
         else:
             time.sleep(after)
             bridge.kill()
+        calls.kills.append(time.time())
         bridge.start_again(pause)
 
 
@@ -96,7 +105,7 @@ def throttle(engine: Engine) -> None:
         proxy.throttled = False
 
 
-def report(verdict: Verdict, calls: Calls, engine: Engine, bridge: Bridge, began: float) -> None:
+def report(verdict: Verdict, calls: Calls, engine: Engine, bridges: list[Bridge], began: float) -> None:
     lost: Counter[str] = sum((proxy.lost for proxy in engine.proxies.values()), Counter())
     asked: Counter[str] = sum((proxy.asked for proxy in engine.proxies.values()), Counter())
     refused = sum(proxy.refused for proxy in engine.proxies.values())
@@ -105,11 +114,12 @@ def report(verdict: Verdict, calls: Calls, engine: Engine, bridge: Bridge, began
         (verdict.accepted, f"calls accepted, of {len(works)} kinds, by {len(SPEAKERS)} clients"),
         (verdict.attempts - verdict.accepted, "starts that the bridge did not live to answer, made again"),
         (verdict.jobs, "jobs in the engine"),
-        (bridge.life, f"kills of the bridge (-9), {calls.aimed} of them between a call of the engine and its reply"),
+        (lives(bridges), f"kills of one of {len(bridges)} bridges (-9), {calls.aimed} of them between a call of the engine and its reply"),
         (calls.cut, "requests of clients that a kill cut off"),
         (sum(asked.values()), "calls of the engine's API"),
         (sum(lost.values()), f"replies of it lost: {', '.join(f'{n} {name}' for name, n in lost.most_common() if n)}"),
         (refused, "calls of it refused: throttled"),
+        *engine.faults(),
         (len(verdict.uncertain), "calls that ended as uncertain, and say so"),
         (len(verdict.doubles), "doubles"),
         (len(verdict.lost), "lost"),
@@ -121,6 +131,10 @@ def report(verdict: Verdict, calls: Calls, engine: Engine, bridge: Bridge, began
     print(f"{time.monotonic() - began:6.0f} s")
     for fault in (*verdict.doubles, *verdict.lost, *verdict.strays, *verdict.wrong):
         print(f"FAILED {fault}")
+
+
+def lives(bridges: list[Bridge]) -> int:
+    return sum(bridge.life for bridge in bridges)
 
 
 def main() -> int:
@@ -148,13 +162,13 @@ def main() -> int:
 
 
 def run(options: argparse.Namespace, place: Place, engine: Engine, began: float) -> Verdict:
-    port, env = free_port(), {**os.environ, "XDG_STATE_HOME": str(place.work / "state")}
-    config = place.work / "taskbridge.toml"
-    config.write_text(CONFIG.format(port=port) + engine.config())
+    env = {**os.environ, "XDG_STATE_HOME": str(place.work / "state")}
+    bridges = [start(place, engine, env, name) for name in ("one", "two")[: engine.bridges]]
+    engine.post_to([bridge.hooks for bridge in bridges])
     calls = Calls(engine.works, options.calls)
-    bridge = Bridge(place.server, config, port, env, place.log)
-    callers = [Caller(client, place, env, bridge, calls) for client in SPEAKERS]
-    scripted = (bridge, engine, calls, options.kills, random.Random(options.seed))
+    # Each bridge has clients of both generations.
+    callers = [Caller(client, place, env, bridges[at // 2 % len(bridges)], calls) for at, client in enumerate(SPEAKERS)]
+    scripted = (bridges, engine, calls, options.kills, random.Random(options.seed))
     striker = threading.Thread(target=strike, args=scripted)
     for thread in (*callers, striker):
         thread.start()
@@ -164,13 +178,22 @@ def run(options: argparse.Namespace, place: Place, engine: Engine, began: float)
     striker.join()
     print("clients: " + "; ".join(f"{caller.library} ({caller.name.rpartition(' ')[2]})" for caller in callers))
     verdict = judge(calls.all, list(engine.jobs()))
-    verdict.wrong += [f"the engine's description was breached: {breach}" for breach in engine.complaints(calls.all, verdict)]
+    verdict.wrong += engine.complaints(calls, verdict)
     lost = sum(proxy.lost.total() for proxy in engine.proxies.values())
-    if bridge.life < options.kills or (options.kills and not lost):
+    if lives(bridges) < options.kills or (options.kills and not lost):
         verdict.wrong.append("less broke than was to: make more calls")
-    report(verdict, calls, engine, bridge, began)
-    bridge.stop()
+    verdict.wrong += [f"no {what}: make more calls" for number, what in engine.faults() if not number]
+    report(verdict, calls, engine, bridges, began)
+    for bridge in bridges:
+        bridge.stop()
     return verdict
+
+
+def start(place: Place, engine: Engine, env: dict[str, str], name: str) -> Bridge:
+    port = free_port()
+    config = place.work / f"{name}.toml"
+    config.write_text(CONFIG.format(port=port) + engine.config())
+    return Bridge(place.server, config, port, env, place.log)
 
 
 if __name__ == "__main__":

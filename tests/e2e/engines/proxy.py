@@ -7,6 +7,7 @@ import random
 import threading
 from collections import Counter
 from collections.abc import Callable
+from typing import Protocol
 
 # What a request asks for, told by its method, its path and its headers.
 NameOf = Callable[[str, str, dict[str, str]], str]
@@ -14,11 +15,18 @@ NameOf = Callable[[str, str, dict[str, str]], str]
 Refusal = tuple[int, bytes, str]
 
 
+class Changes(Protocol):
+    """What an engine answers otherwise than it would, by the operation and the body of a request."""
+
+    def instead(self, operation: str, body: bytes) -> bytes | None: ...
+    def served(self, operation: str, body: bytes, reply: bytes) -> bytes: ...
+
+
 class Proxy:
     """Listens on a free port of this machine, in a thread of its own, until the process ends."""
 
     def __init__(
-        self, upstream: int, losses: dict[str, float], seed: int, name_of: NameOf, refusal: Refusal
+        self, upstream: int, losses: dict[str, float], seed: int, name_of: NameOf, refusal: Refusal, changes: Changes | None = None
     ) -> None:
         self.asked: Counter[str] = Counter()
         self.lost: Counter[str] = Counter()
@@ -28,16 +36,17 @@ class Proxy:
         self._upstream = upstream
         self._name_of = name_of
         self._refusal = refusal
+        self._changes = changes
         self._random = random.Random(seed)
-        self._strike: tuple[str, Callable[[], None]] | None = None
+        self._strike: tuple[str, Callable[[int], None]] | None = None
         self._lock = threading.Lock()
         ready = threading.Event()
         threading.Thread(target=lambda: asyncio.run(self._listen(ready)), daemon=True).start()
         ready.wait()
 
-    def at_next(self, operation: str, strike: Callable[[], None]) -> None:
-        """Calls this once, when the next call of the operation was served and before its reply is passed on. The reply
-        is lost then."""
+    def at_next(self, operation: str, strike: Callable[[int], None]) -> None:
+        """Calls this once with the port of the caller, when the next call of the operation was served and before its reply is passed
+        on. The reply is lost then."""
         with self._lock:
             self._strike = (operation, strike)
 
@@ -55,7 +64,7 @@ class Proxy:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            reply = await self._reply(reader)
+            reply = await self._reply(reader, writer.get_extra_info("peername")[1])
             if reply is None:
                 writer.transport.abort()
             else:
@@ -65,7 +74,7 @@ class Proxy:
         except (OSError, asyncio.IncompleteReadError):
             writer.transport.abort()
 
-    async def _reply(self, reader: asyncio.StreamReader) -> bytes | None:
+    async def _reply(self, reader: asyncio.StreamReader, caller: int) -> bytes | None:
         """The answer to one request; `None` if it is lost, or nobody waits for it any more."""
         head = await reader.readuntil(b"\r\n\r\n")
         lines = head.decode("latin-1").split("\r\n")[:-2]
@@ -77,6 +86,9 @@ class Proxy:
         if self.throttled:
             self.refused += 1
             return answer(*self._refusal)
+        instead = self._changes.instead(operation, body) if self._changes else None
+        if instead:
+            return instead
         kept = [line for line in lines if not line.lower().startswith("connection:")]
         request = "\r\n".join([*kept, "connection: close", "", ""]).encode("latin-1") + body
         reply = asyncio.ensure_future(self._forward(request))
@@ -88,7 +100,9 @@ class Proxy:
             return None
         gone.cancel()
         served = reply.result()
-        return None if self._loses(operation) else served
+        if self._changes:
+            served = self._changes.served(operation, body, served)
+        return None if self._loses(operation, caller) else served
 
     async def _forward(self, request: bytes) -> bytes:
         reader, writer = await asyncio.open_connection("127.0.0.1", self._upstream)
@@ -98,14 +112,14 @@ class Proxy:
         finally:
             writer.close()
 
-    def _loses(self, operation: str) -> bool:
+    def _loses(self, operation: str, caller: int) -> bool:
         with self._lock:
             strike = self._strike
             struck = strike is not None and strike[0] == operation
             if struck:
                 self._strike = None
         if struck and strike:
-            strike[1]()
+            strike[1](caller)
         lost = struck or self._random.random() < self.losses.get(operation, 0)
         self.lost[operation] += lost
         return lost

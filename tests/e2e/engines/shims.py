@@ -29,7 +29,7 @@ class Shims:
         self._random = random.Random(seed)
         self._refusal = refusal
         self._throttled = False
-        self._strike: tuple[str, Callable[[], None]] | None = None
+        self._strike: tuple[str, Callable[[int], None]] | None = None
         self._lock = threading.Lock()
         self._read = 0
         self._planted = 0
@@ -63,9 +63,9 @@ class Shims:
             else:
                 (self._faults / f"{name}.always").unlink()
 
-    def at_next(self, operation: str, strike: Callable[[], None]) -> None:
+    def at_next(self, operation: str, strike: Callable[[int], None]) -> None:
         """Calls this once, when the next call of the operation was served and before its reply is passed on. The reply
-        is lost then."""
+        is lost then. A command has no port: it is called with 0."""
         with self._lock:
             self._strike = (operation, strike)
             self._plant(f"{operation}.000000", "pauses\n")
@@ -106,7 +106,7 @@ class Shims:
                 with self._lock:
                     strike, self._strike = self._strike, None
                 if strike:
-                    strike[1]()
+                    strike[1](0)
                 paused.unlink()
 
     def _count(self) -> None:

@@ -17,7 +17,7 @@ from typing import IO, Any
 
 import slurm_records as records
 from callers import SECONDS as PATIENCE
-from callers import UNCERTAIN, Call
+from callers import UNCERTAIN, Call, Calls
 from jobs import Job, Verdict
 from peer import SECONDS, Failed, Peer
 from proxy import Proxy
@@ -203,6 +203,8 @@ def scripts() -> list[Script]:
 
 
 class Slurm:
+    # How many there are over one store.
+    bridges = 1
     # What the cluster is started with, how it is called, and whether it is left in peace.
     options = ["--accounting", "--cpus", "100"]
     losses = LOSSES
@@ -309,6 +311,13 @@ class Slurm:
             )
         return "".join(parts)
 
+    def post_to(self, _hooks: list[str]) -> None:
+        """Slurm posts nothing."""
+
+    def faults(self) -> list[tuple[int, str]]:
+        """What else broke, which `complaints` counts."""
+        return []
+
     def jobs(self) -> Iterator[Job]:
         """What was run, as the scripts themselves wrote it down. The tasks of an array stand for one job, and one each. One that was
         cancelled while it waited wrote nothing, and is of no call that can be told."""
@@ -326,20 +335,21 @@ class Slurm:
             if name in arrays:
                 yield Job(name, label, "FAILED", None, f"array {label}")
 
-    def complaints(self, calls: list[Call], verdict: Verdict) -> list[str]:
+    def complaints(self, calls: Calls, verdict: Verdict) -> list[str]:
         """What Slurm's own records have against what was told, and what did not break that was to."""
         self._leave_in_peace()
+        made = calls.all
         found = records.rows(self._say(*records.ASKED))
         count = records.released(found)
         print(f"{len(count):6} keys with a job that was released")
         faults = [f"{many} jobs of the key {name} were released" for name, many in count.items() if many > 1]
         forgotten = {label: said for script in self.works for label, said in script.forgotten.items()}
         # The accounting hears of no job that the controller forgets at once, even if it ran.
-        least = sum(bool(call.task) for call in calls) if self.peaceful else 1
+        least = sum(bool(call.task) for call in made) if self.peaceful else 1
         if len(count) < least:
-            faults.append(f"the accounting has {len(count)} keys with a job that began, of {len(calls)} calls")
+            faults.append(f"the accounting has {len(count)} keys with a job that began, of {len(made)} calls")
         faults += self._elements()
-        return faults + (self._left(calls) if self.peaceful else self._disturbed(calls, verdict, forgotten, found))
+        return faults + (self._left(made) if self.peaceful else self._disturbed(made, verdict, forgotten, found))
 
     def _elements(self) -> list[str]:
         """Tasks of arrays that ran twice, by their elements."""

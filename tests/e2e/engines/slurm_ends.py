@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from callers import Call
+from callers import Calls
 from jobs import Job, Verdict
 from peer import Failed, Peer
 from slurm import HAND_BACK, Script, Slurm, until
@@ -108,12 +108,12 @@ class SlurmEnds(Slurm):
         # A backend that looks so rarely that the controller has forgotten a job when it looks again: after 48 s, while a job is young.
         return super().config() + self.backend("slow", 'look_every = "240s"\n')
 
-    def complaints(self, calls: list[Call], _verdict: Verdict) -> list[str]:
+    def complaints(self, calls: Calls, _verdict: Verdict) -> list[str]:
         """Of each kind that the controller is to forget, it must have forgotten one before the bridge looked. Of others it may still know,
         when the bridge looks for another call's sake."""
         seen = {script.name: script.seen_forgotten for script in self.works if isinstance(script, End) and script.is_forgotten}
         print(f"{sum(map(len, seen.values())):6} jobs that the controller had forgotten before they were looked at")
-        return self._left(calls) + [f"the controller still knew all jobs of {name}" for name, labels in seen.items() if not labels]
+        return self._left(calls.all) + [f"the controller still knew all jobs of {name}" for name, labels in seen.items() if not labels]
 
     def jobs(self) -> Iterator[Job]:
         for folder in sorted(self._runs.iterdir()):
