@@ -15,6 +15,7 @@ use crate::api::Api;
 use crate::client;
 use crate::config::{Config, Discover};
 use crate::credential::Credential;
+use crate::end::Unread;
 use crate::failure::Repeat;
 use crate::handle::Place;
 use crate::identity::Identity;
@@ -62,8 +63,8 @@ pub(crate) struct Actions {
     looked_at: Mutex<HashMap<u64, Vec<JobHandle>>>,
     /// The runs that this process asked to be cancelled, when, and on whose behalf.
     cancelled: Mutex<HashMap<u64, (Instant, Option<OnBehalfOf>)>>,
-    /// When this process first saw that an attempt of a run has ended, of ends that are not reported yet.
-    pub(crate) ended_at: Mutex<HashMap<(u64, u64), Instant>>,
+    /// Ends of attempts of runs that are not reported yet, because parts of them could not be read.
+    pub(crate) unread: Mutex<HashMap<(u64, u64), Unread>>,
     /// The repositories of the config as GitHub knows them, by the names that the config has.
     repositories: Mutex<HashMap<String, Known>>,
     /// When this process last reviewed an environment of a run: GitHub may list it for a moment longer.
@@ -101,7 +102,7 @@ impl Actions {
             read: Mutex::default(),
             looked_at: Mutex::default(),
             cancelled: Mutex::default(),
-            ended_at: Mutex::default(),
+            unread: Mutex::default(),
             repositories: Mutex::default(),
             reviewed: Mutex::default(),
         };
@@ -191,7 +192,7 @@ impl Actions {
     }
 
     pub(crate) fn forget(&self, run: u64) {
-        self.ended_at.lock().retain(|(ended, _), _| *ended != run);
+        self.unread.lock().retain(|(ended, _), _| *ended != run);
         self.looked_at.lock().remove(&run);
         self.cancelled.lock().remove(&run);
         self.watch.forget(run);

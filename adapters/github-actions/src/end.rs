@@ -37,6 +37,22 @@ struct Why {
     remarks: Vec<Annotation>,
 }
 
+/// An end that is not reported yet, because parts of it could not be read.
+pub(crate) struct Unread {
+    /// When this process first and last tried to read them.
+    first: Instant,
+    last: Instant,
+    why: String,
+}
+
+impl Unread {
+    /// Retries are twice as rare each time: a link costs a request of the hourly limit, and polls are frequent.
+    fn is_due(&self, now: Instant) -> bool {
+        let age = now - self.first;
+        age >= RETRY_FOR || age >= (self.last - self.first) * 2
+    }
+}
+
 /// All that was read of a run that has ended.
 struct Read {
     jobs: Vec<Job>,
@@ -51,6 +67,10 @@ struct Read {
 impl Actions {
     /// A look at a run that has ended. While parts of it cannot be read and may yet come, it counts as running, for a while.
     pub(crate) async fn ended(&self, place: &Place, run: &Run, end: End) -> Result<Observation> {
+        if let Some(why) = self.unread_lately(place, Instant::now()) {
+            self.note_looked_at(place);
+            return Ok(being_read(&end, &why));
+        }
         let mut gathering = Gathering::within(self.call_limit / 2);
         let mut jobs = gathering.part("the jobs", self.jobs(place)).await?;
         // Of a matrix of hundreds, what failed is what matters.
@@ -69,21 +89,32 @@ impl Actions {
             }
             _ => None,
         };
-        if let Some(why) = gathering.may_come().filter(|_| self.may_wait(place, Instant::now())) {
+        if let Some(why) = gathering.may_come()
+            && self.may_wait(place, why, Instant::now())
+        {
             self.note_looked_at(place);
-            let message = format!("{}, and its result is being read: {why}", end.words());
-            return Ok(Observation::new(JobState::Running).with_message(one_line(&message)));
+            return Ok(being_read(&end, why));
         }
         self.forget(place.run);
         let unread = gathering.unread().to_vec();
         Ok(told(run, place, &end, Read { jobs, whys, left, cause, unread }))
     }
 
-    /// True until the end of this attempt was first seen some time ago.
-    fn may_wait(&self, place: &Place, now: Instant) -> bool {
-        let mut ended = self.ended_at.lock();
-        ended.retain(|_, at| now - *at < REMEMBERED);
-        now - *ended.entry((place.run, place.attempt)).or_insert(now) < RETRY_FOR
+    /// Notes that parts could not be read. True until the end of this attempt was first seen some time ago.
+    fn may_wait(&self, place: &Place, why: &str, now: Instant) -> bool {
+        let mut unread = self.unread.lock();
+        unread.retain(|_, it| now - it.first < REMEMBERED);
+        let new = || Unread { first: now, last: now, why: String::new() };
+        let it = unread.entry((place.run, place.attempt)).or_insert_with(new);
+        it.last = now;
+        why.clone_into(&mut it.why);
+        now - it.first < RETRY_FOR
+    }
+
+    /// Why parts of this end could not be read, until they are due to be read again.
+    fn unread_lately(&self, place: &Place, now: Instant) -> Option<String> {
+        let unread = self.unread.lock();
+        unread.get(&(place.run, place.attempt)).filter(|it| !it.is_due(now)).map(|it| it.why.clone())
     }
 
     async fn annotations(&self, place: &Place, job: &Job) -> Result<Vec<Annotation>> {
@@ -124,6 +155,12 @@ impl Actions {
         };
         Ok(remarks.into_iter().filter_map(|one| one.message).find_map(cause))
     }
+}
+
+/// A run that has ended and whose parts may yet come.
+fn being_read(end: &End, why: &str) -> Observation {
+    let message = format!("{}, and its result is being read: {why}", end.words());
+    Observation::new(JobState::Running).with_message(one_line(&message))
 }
 
 /// When this attempt began, if all of its jobs did so with it. Otherwise it ran only some again, and what the others left before
@@ -247,4 +284,25 @@ fn attempt_url(run: &Run, attempt: u64) -> String {
 fn capital(words: &str) -> String {
     let mut letters = words.chars();
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A link that stays missing is polled five times a second, and requested a few times.
+    #[test]
+    fn retries_of_unread_parts_become_rarer() {
+        let first = Instant::now();
+        let mut unread = Unread { first, last: first, why: String::new() };
+        let mut tries = 0;
+        for poll in 1..=RETRY_FOR.as_secs() * 5 {
+            let now = first + Duration::from_millis(200) * u32::try_from(poll).unwrap();
+            if unread.is_due(now) {
+                (unread.last, tries) = (now, tries + 1);
+            }
+        }
+        assert!((5..=10).contains(&tries), "{tries}");
+        assert!(unread.is_due(first + RETRY_FOR), "the last try is at the end");
+    }
 }
