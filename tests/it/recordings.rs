@@ -248,7 +248,7 @@ impl Examples {
             (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", "2026-01-02T03:04:05"),
             (r"(:05)\.\d+Z", "$1.678Z"),
             (r" \d:\d\d\b", " 0:00"),
-            (r"36000\d\d\b", "3600000"),
+            (r"\b36\d{5}\b", "3600000"),
             (r"everyone  \d+m?s +", "everyone  50ms  "),
             (r"AGE +DUE", "AGE   DUE"),
             (r"\b\d+(ms|s|m)( ago\))", "1s$2"),

@@ -166,7 +166,7 @@ async fn call_waits_until_its_reference_has_started() {
     assert_eq!(task["statusMessage"], format!("waiting for task {queued} to start"));
     ann.cancel(&first).await.unwrap();
     let result = ann.result(&about).await.unwrap();
-    let handle = text(&result);
+    let handle = result["content"][0]["text"].as_str().unwrap();
     assert!(!handle.is_empty() && !handle.contains(&queued), "the engine's name: {result}");
 }
 
