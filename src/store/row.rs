@@ -7,6 +7,9 @@ use crate::tasks::notices::{News, Notice};
 use crate::tasks::store::Purged;
 use crate::tasks::task::{Job, Task};
 
+/// The most bytes of files that count for one task. A job can write any number, and the sum for its owner must not overflow.
+const MOST_FILES_BYTES: u64 = 1 << 50;
+
 /// All columns of a task, made where the call is made, so that whoever writes only binds them.
 pub(super) struct Row {
     pub(super) id: String,
@@ -83,7 +86,7 @@ impl Row {
             digest: task.undelivered.as_ref().map(|undelivered| undelivered.digest.clone()),
             waiting_until: task.undelivered.as_ref().map(|u| u.waiting_until.as_millis()),
             slots,
-            files_bytes: i64::try_from(task.files_bytes).unwrap_or(i64::MAX / 2),
+            files_bytes: task.files_bytes.min(MOST_FILES_BYTES) as i64,
             body: serde_json::to_string(task)?,
         })
     }

@@ -141,7 +141,7 @@ async fn failed_job_of_matrix_comes_first() {
     let seen = observe(&world, &handle).await;
     assert!(seen.message.as_deref().unwrap().contains("in the job test (201)"), "{seen:?}");
     let said = text(output(&seen));
-    assert_eq!(said.lines().nth(1), Some("- test (201): failure"), "{said}");
+    assert_eq!(said.lines().nth(2), Some("- test (201): failure"), "{said}");
     assert!(said.contains("- and 235 more"), "{said}");
     assert_eq!(output(&seen).structured.as_ref().unwrap()["jobs"][0]["name"], "test (201)");
 }
