@@ -1,8 +1,10 @@
 """Drives PyPI `fastmcp` 2.14, whose client tasks are of a draft of 2025-11-25. See `drive.py`."""
 
+from contextlib import suppress
 from typing import Any
 
 import mcp.types as types
+from anyio import BrokenResourceError
 from fastmcp import Client as FastMcp
 from fastmcp.client.elicitation import ElicitResult
 from fastmcp.client.tasks import ToolTask
@@ -26,7 +28,9 @@ class FastMcp2(Client):
         await self._client.__aenter__()
 
     async def disconnect(self) -> None:
-        await self._client.__aexit__(None, None, None)
+        # Where a message of the server arrives while the library disconnects, its reader of stdio raises this.
+        with suppress(BrokenResourceError):
+            await self._client.__aexit__(None, None, None)
 
     async def _on_question(self, message: str, _shape: Any, _params: Any, _context: Any) -> ElicitResult:
         return self.answer(message, ElicitResult)
