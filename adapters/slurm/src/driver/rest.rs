@@ -118,10 +118,16 @@ impl Rest {
         version < REPEATS || self.hears_all.load(Ordering::Relaxed) == version
     }
 
-    /// What the accounting calls its cluster.
-    async fn accounted_name(&self) -> Option<String> {
-        let answer = self.http.accounting("clusters").await.ok()?;
-        answer.body["clusters"].get(0)?["name"].as_str().map(str::to_owned)
+    /// What the accounting calls its cluster; `None` if there is no accounting behind slurmrestd after all.
+    ///
+    /// # Errors
+    /// If it is not known for now. The name is the backend's identity, so that a default would hide the tasks of the cluster.
+    async fn accounted_name(&self) -> Result<Option<String>> {
+        let answer = self.http.accounting("clusters").await?;
+        if matches!(answer.status, 429 | 502..=504) {
+            return Err(failure(&answer, "its accounting"));
+        }
+        Ok(answer.body["clusters"].get(0).and_then(|cluster| cluster["name"].as_str()).map(str::to_owned))
     }
 
     /// What the accounting has at this path.
@@ -217,7 +223,7 @@ impl Driver for Rest {
         served(answer, "ping")?;
         let has_accounting = self.http.api().await?.has_accounting;
         let name = match name {
-            None if has_accounting => self.accounted_name().await,
+            None if has_accounting => self.accounted_name().await?,
             name => name,
         };
         Ok(Cluster {

@@ -186,3 +186,17 @@ async fn what_a_gateway_says_in_its_place_is_no_word_of_slurm() {
         assert!(matches!(driver.queue().await.unwrap_err().kind(), ErrorKind::Unavailable));
     }
 }
+
+/// The name of the cluster is the backend's identity. A default in its place would hide the tasks of the cluster.
+#[tokio::test]
+async fn unavailable_accounting_gives_no_default_name() {
+    let described = json!({"paths": {"/slurm/v0.0.38/job/submit/": {}, "/slurmdb/v0.0.38/jobs": {}}});
+    let ping = || (200, json!({"meta": {"Slurm": {"release": "22.05.8"}}, "errors": []}));
+    let named = (200, json!({"clusters": [{"name": "lab"}], "errors": []}));
+    let answers = [(200, described), ping(), (503, json!({})), ping(), named];
+    let recorded = Recorded::of(&answers).await;
+    let config = serde_json::from_value(json!({"url": recorded.url, "user": "lab"})).unwrap();
+    let driver = Rest::new(&config, Duration::from_secs(20), None).unwrap();
+    assert!(matches!(driver.cluster().await.unwrap_err().kind(), ErrorKind::Unavailable));
+    assert_eq!(driver.cluster().await.unwrap().name, "lab");
+}
