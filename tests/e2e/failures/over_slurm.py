@@ -16,10 +16,10 @@ from calls import Failure, Started
 from peer import SECONDS, Failed
 from slurm import SERVE
 
-# Each script says by a file of its name that it runs, and as which job.
+# Each script says by a file of its name that it runs, and as which job. Tasks of an array run at the same time.
 HEAD = """#!/bin/bash
 #SBATCH --mem-per-cpu=50M
-echo $SLURM_JOB_ID >"$RUNS/{name}.new" && mv "$RUNS/{name}.new" "$RUNS/{name}"
+echo $SLURM_JOB_ID >"$RUNS/{name}.$SLURM_JOB_ID" && mv "$RUNS/{name}.$SLURM_JOB_ID" "$RUNS/{name}"
 """
 DOCK = "echo 'reading ligands.sdf' >&2; echo 'ligands.sdf: molecule 12 has no atoms' >&2; exit 3"
 LONG = (
