@@ -106,7 +106,9 @@ impl ToolResult {
                 true
             }
             Some(task::Outcome::Cancelled) => {
-                let job = fallback::job_of_cancelled(task);
+                // A message of ours that says that nothing was started says all there is to say of the job.
+                let says_so = task.handle().is_none() && message.contains("started");
+                let job = if says_so { "" } else { fallback::job_of_cancelled(task) };
                 content.push(Content::text(cancelled(&output, message, job)));
                 true
             }
@@ -152,8 +154,6 @@ pub fn wrapped(structured: Value) -> Value {
 
 /// The first line for a cancelled task. How it was cancelled is left out where the job's own blocks say it.
 fn cancelled(output: &Output, message: &str, job: &str) -> String {
-    // Such a message says of the job what there is to say.
-    let job = if message.contains("started") { "" } else { job };
     let text = match message.strip_prefix("cancelled") {
         _ if mentions(output, message) => format!("Cancelled. {job}"),
         // `cancelled by request`
@@ -209,10 +209,10 @@ mod tests {
     fn cancellation_is_said_once() {
         let said = |text: &str, message| cancelled(&Output::text(text), message, "It ended.");
         assert_eq!(said("", "cancelled by request"), "Cancelled by request. It ended.");
-        assert_eq!(
-            said("", "declined: the job was not started"),
-            "Cancelled: declined: the job was not started."
-        );
+        let restarted = "cancelled by ann, who restarted the node";
+        assert_eq!(said("", restarted), "Cancelled by ann, who restarted the node. It ended.");
+        let declined = cancelled(&Output::default(), "declined: the job was not started", "");
+        assert_eq!(declined, "Cancelled: declined: the job was not started.");
         assert_eq!(said("", "stopped on request"), "Cancelled: stopped on request. It ended.");
         assert_eq!(said("The run was cancelled: LINK", "the run was cancelled"), "Cancelled. It ended.");
     }
