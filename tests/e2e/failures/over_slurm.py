@@ -135,7 +135,10 @@ class Slurm:
         node = self._say("squeue", "-h", "-j", job, "-o", "%N").strip()
         self._say("scontrol", "update", f"nodename={node}", "state=down", "reason=no power")
         # Slurm may have it back by itself by now, and refuses this then.
+        until = time.monotonic() + SECONDS
         while "idle" not in self._say("sinfo", "-h", "-n", node, "-p", "main", "-o", "%T"):
+            if time.monotonic() > until:
+                raise Failed(f"{node} does not come back")
             subprocess.run(
                 ["scontrol", "update", f"nodename={node}", "state=resume"],
                 env=self._environment,
