@@ -4,17 +4,22 @@ use std::time::Duration;
 
 use taskbridge_sdk::{ErrorKind, GroupKey, JobHandle, JobState, Observation, Output, Timestamp};
 
-use super::{ASK_AGAIN, Failure, Step, backoff, deadline, end, end_with, notes, questions, wait_after};
+use super::{
+    ASK_AGAIN, Failure, Step, backoff, deadline, end, end_with, notes, questions, unattended, wait_after,
+};
 use crate::tasks::slots::is_of_owner;
 use crate::tasks::task::{Job, Outcome, Printed, Sought, Task, Terms, Trouble};
 
 pub(super) fn intended(task: &mut Task, now: Timestamp) {
-    if let Job::Pending { spec, attempts, .. } = &task.job
-        && spec.unresolved.is_empty()
-    {
-        task.job =
-            Job::Starting { spec: spec.clone(), attempts: attempts + 1, sought: None, not_before: now };
+    let Job::Pending { spec, attempts, not_before, .. } = &task.job else { return };
+    if !spec.unresolved.is_empty() {
+        return;
     }
+    if !unattended(*not_before, now).is_zero() {
+        // The engine was not tried all this while: `start_within` begins anew.
+        task.trouble = None;
+    }
+    task.job = Job::Starting { spec: spec.clone(), attempts: attempts + 1, sought: None, not_before: now };
 }
 
 /// How often the tasks that a call refers to are looked up until each has started.
@@ -148,7 +153,7 @@ pub(super) fn start_failed(step: &mut Step, attempt: u32, may_exist: bool, failu
             // settle window; what could not be looked for gets the longer of the two deadlines.
             let looked = failure.kind == ErrorKind::Uncertain;
             let patience = patience(&task.terms, looked, out_of_time);
-            if (looked && failure.is_final) || is_over(sought, patience, now) {
+            if (looked && failure.is_final) || is_over(sought, *not_before, patience, now) {
                 task.job = Job::Closed { handle: None };
                 let message = format!("it is uncertain whether the job started: {}", failure.message);
                 end(task, Outcome::Broken, message, now);
@@ -167,10 +172,11 @@ const LOOK_WITHIN: Duration = Duration::from_secs(10);
 /// A search is over only after this many looks, however long it has been.
 const LOOKS: u32 = 6;
 
-/// Counts one more look, and says whether the search is over.
-fn is_over(sought: &mut Option<Sought>, patience: Duration, now: Timestamp) -> bool {
+/// Counts one more look, which was due at `due`, and says whether the search is over.
+fn is_over(sought: &mut Option<Sought>, due: Timestamp, patience: Duration, now: Timestamp) -> bool {
     let sought = sought.get_or_insert(Sought { since: now, times: 0 });
-    sought.times += 1;
+    sought.since = now.min(sought.since + unattended(due, now));
+    sought.times = sought.times.saturating_add(1);
     sought.times >= LOOKS && now.since(sought.since) >= patience
 }
 
@@ -187,16 +193,33 @@ fn patience(terms: &Terms, looked: bool, out_of_time: bool) -> Duration {
 
 /// A search for an unwanted job came back without it, or not at all.
 pub(super) fn not_found(task: &mut Task, failure: Option<Failure>, now: Timestamp) {
-    let out_of_time = now >= deadline::wait(task);
-    let Job::Starting { attempts, sought, not_before, .. } = &mut task.job else { return };
+    // A limit of waiting ends no search that was made: a job that is listed late would run on.
+    let out_of_time = failure.is_some() && now >= deadline::wait(task);
     let patience = patience(&task.terms, failure.is_none(), out_of_time);
-    if is_over(sought, patience, now) {
+    let Job::Starting { attempts, sought, not_before, .. } = &mut task.job else { return };
+    let is_over = is_over(sought, *not_before, patience, now);
+    // Of an engine that cannot be asked the cancellation stays owed, but its client waits no longer.
+    let unasked =
+        |failure: &Failure| matches!(failure.kind, ErrorKind::Unavailable | ErrorKind::Limited { .. });
+    let is_owed = failure.as_ref().is_some_and(unasked);
+    if is_over && !is_owed {
         task.job = Job::Closed { handle: None };
-        // Where the cancellation was only requested, this is the moment at which it is known to hold.
-        end(task, Outcome::Cancelled, "cancelled before it was started", now);
     } else {
-        *attempts += 1;
-        *not_before = now + backoff(&task.key, *attempts).min(LOOK_WITHIN);
+        *attempts = attempts.saturating_add(1);
+        let longest = if is_over { Duration::MAX } else { LOOK_WITHIN };
+        *not_before = now + backoff(&task.key, *attempts).min(longest);
+    }
+    match failure {
+        _ if !is_over => {}
+        // Where the cancellation was only requested, this is the moment at which it is known to hold.
+        None => end(task, Outcome::Cancelled, "cancelled before it was started", now),
+        Some(failure) => {
+            let message = format!(
+                "it is uncertain whether the job started, and so whether it was cancelled: {}",
+                failure.message
+            );
+            end(task, Outcome::Broken, message, now);
+        }
     }
 }
 

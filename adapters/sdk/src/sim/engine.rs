@@ -117,6 +117,11 @@ impl SimEngine {
         });
     }
 
+    /// No fault that was injected happens any more.
+    pub fn clear_faults(&self) {
+        self.locked(|inner, _| inner.faults.clear());
+    }
+
     /// What could be run from now on, in place of what could before.
     pub fn offer(&self, tools: Vec<DiscoveredTool>) {
         self.locked(|inner, _| inner.state.offer(tools));

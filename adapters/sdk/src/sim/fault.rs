@@ -131,6 +131,10 @@ impl Faults {
         self.script[operation as usize].push_back(fault);
     }
 
+    pub(super) fn clear(&mut self) {
+        self.script = Default::default();
+    }
+
     pub(super) fn set_outage(&mut self, outage: bool) {
         self.outage = outage;
     }
