@@ -291,7 +291,7 @@ pub enum Job {
 /// A search for a job that may have started. Time alone does not count: processes may be away while it passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sought {
-    /// Since when; moved on by the time in which nobody looked.
+    /// When the search began, plus the gaps that do not count as search time.
     pub since: Timestamp,
     /// How many times it was looked for.
     pub times: u32,
@@ -300,7 +300,7 @@ pub struct Sought {
 /// Failed polls of a job, one of whose deadlines is over. As with [`Sought`], time alone does not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Overdue {
-    /// When the first of them failed; moved on by the time in which nobody polled.
+    /// When the first of them failed, plus the gaps that do not count as retry time.
     pub since: Timestamp,
     /// How many failed.
     pub times: u32,

@@ -33,8 +33,8 @@ use super::rng::Rng;
 use super::store::{CONNECTIONS, PointedStore};
 use super::store_faults::StoreFaults;
 
-/// After so many minutes without a new fault, what was cancelled before them has stopped: longer than jobs are left alone whose
-/// engine asked for that (seed 585124).
+/// Minutes without a fault after which every cancelled job has stopped. Longer than the longest pause that an engine may
+/// ask for by `Retry-After` (seed 585124).
 const QUIET: u64 = 17;
 const QUIET_FOR: Duration = Duration::from_secs(QUIET * 60);
 /// The longest that a world may take to come to rest, in minutes: longer than any deadline, and than what delays it.

@@ -43,11 +43,7 @@ impl Actions {
     ) -> Result<Started> {
         if job.may_exist {
             let found = self.find_again(job, target, repository, template).await?;
-            return found.ok_or_else(|| {
-                Error::uncertain(
-                    "whether a run was started is not known: which attempt is this call's cannot be told",
-                )
-            });
+            return found.ok_or_else(|| Error::uncertain("the run has no newer attempt yet"));
         }
         let by = self.starter(job)?;
         let Named { mut place, run, attempt } =
@@ -74,8 +70,8 @@ impl Actions {
         Ok(self.started(&place, None).await)
     }
 
-    /// Looks for the attempt that an earlier call may have made. It can be told from those of others only where the caller said
-    /// which attempt was to be run again.
+    /// Finds the attempt that an earlier call may have started. If the caller named a run without its attempt, the new
+    /// attempt cannot be identified, and the answer is a final `Uncertain`.
     pub(crate) async fn find_again(
         &self,
         job: &JobSpec,
@@ -87,11 +83,20 @@ impl Actions {
             Err(error) if error.kind() == ErrorKind::Rejected => return Ok(None),
             named => named?,
         };
-        let Some(attempt) = named.attempt.filter(|attempt| *attempt < named.place.attempt) else {
-            return Ok(None);
+        let Named { place, run, attempt } = named;
+        let Some(attempt) = attempt else {
+            let address = run.html_url.as_deref().unwrap_or(&place.repository);
+            return Err(Error::uncertain(format!(
+                "the call named run {} without its attempt, so the attempt that it started cannot be identified: see {address}",
+                place.run
+            ))
+            .for_good());
         };
-        let place = Place { attempt: attempt + 1, ..named.place };
-        Ok(Some(self.started(&place, Some(named.run)).await))
+        if attempt >= place.attempt {
+            return Ok(None);
+        }
+        let place = Place { attempt: attempt + 1, ..place };
+        Ok(Some(self.started(&place, Some(run)).await))
     }
 
     /// The run that a template of the target names.

@@ -133,7 +133,13 @@ impl Actions {
         if let Some(template) = &target.rerun {
             return self.find_again(job, &target, repository, template).await;
         }
-        self.search(job, &target, repository).await
+        match self.search(job, &target, repository).await? {
+            Some(started) => Ok(Some(started)),
+            None if self.carries_mark(job, &target, repository).await == Some(false) => {
+                Err(self.not_found(job, &target, repository).await)
+            }
+            None => Ok(None),
+        }
     }
 
     /// The run that carries the job's key, if one does.

@@ -36,6 +36,8 @@ pub trait Backend: Send + Sync {
     ///
     /// - Finds a job of this key in any state, for as long as the engine remembers it.
     /// - `None` means that the engine does not know it now; a request that is still on its way may yet arrive.
+    /// - If the engine has no way to find a running job, returns `Uncertain` with [`crate::Error::for_good`]. After `None` the
+    ///   server reports that the job was never started.
     async fn find(&self, job: &JobSpec) -> Result<Option<Started>>;
 
     /// Looks once at a job.

@@ -187,7 +187,10 @@ impl StepFunctions {
         }
         let named = self.machines.named(&self.api, &self.region, &target.state_machine).await;
         let machine = match (named, MachineArn::parse(&target.state_machine)) {
-            (Ok(machine), _) if machine.express => return Ok(None),
+            (Ok(machine), _) if machine.express => {
+                let why = "whether an execution was started is not known";
+                return Err(cannot_be_found(&machine, job.key.as_str(), why));
+            }
             (Ok(machine), _) => machine.arn,
             // Its executions are there also when the state machine is not.
             (Err(error), Some(arn)) if error.kind() == ErrorKind::Config && arn.region() == self.region => {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use taskbridge_sdk::Timestamp;
 
-use super::{Failure, awaits_consent, end, in_words, questions, unattended, wait_after, wish_cancel};
+use super::{Failure, awaits_consent, end, in_words, questions, uncounted_gap, wait_after, wish_cancel};
 use crate::tasks::task::{Asked, Job, OnExpiry, Outcome, Overdue, Task};
 
 /// So many polls must fail after the deadline before the outcome counts as unknown, however long that takes.
@@ -119,7 +119,7 @@ pub(super) fn poll_failed(task: &mut Task, failure: &Failure, now: Timestamp) {
     let counts =
         |overdue: &Overdue| !has_run_out || run(task).is_some_and(|deadline| overdue.since >= deadline);
     let Overdue { since, times, not_before } = task.overdue.filter(counts).unwrap_or(begun);
-    let since = now.min(since + unattended(not_before, now));
+    let since = now.min(since + uncounted_gap(not_before, now));
     let times = times.saturating_add(1);
     let grace = task.terms.outcome_grace;
     if has_run_out && times >= FAILED_POLLS && now.since(since) >= grace {

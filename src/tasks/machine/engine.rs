@@ -5,7 +5,7 @@ use std::time::Duration;
 use taskbridge_sdk::{ErrorKind, GroupKey, JobHandle, JobState, Observation, Output, Timestamp};
 
 use super::{
-    ASK_AGAIN, Failure, Step, backoff, deadline, end, end_with, notes, questions, unattended, wait_after,
+    ASK_AGAIN, Failure, Step, backoff, deadline, end, end_with, notes, questions, uncounted_gap, wait_after,
 };
 use crate::tasks::slots::is_of_owner;
 use crate::tasks::task::{Job, Outcome, Printed, Sought, Task, Terms, Trouble};
@@ -15,8 +15,8 @@ pub(super) fn intended(task: &mut Task, now: Timestamp) {
     if !spec.unresolved.is_empty() {
         return;
     }
-    if !unattended(*not_before, now).is_zero() {
-        // The engine was not tried all this while: `start_within` begins anew.
+    if !uncounted_gap(*not_before, now).is_zero() {
+        // No start was attempted during the gap, so `start_within` starts over.
         task.trouble = None;
     }
     task.job = Job::Starting { spec: spec.clone(), attempts: attempts + 1, sought: None, not_before: now };
@@ -172,10 +172,10 @@ const LOOK_WITHIN: Duration = Duration::from_secs(10);
 /// A search is over only after this many looks, however long it has been.
 const LOOKS: u32 = 6;
 
-/// Counts one more look, which was due at `due`, and says whether the search is over.
+/// Counts a search that was due at `due`. True if the search for the job is over.
 fn is_over(sought: &mut Option<Sought>, due: Timestamp, patience: Duration, now: Timestamp) -> bool {
     let sought = sought.get_or_insert(Sought { since: now, times: 0 });
-    sought.since = now.min(sought.since + unattended(due, now));
+    sought.since = now.min(sought.since + uncounted_gap(due, now));
     sought.times = sought.times.saturating_add(1);
     sought.times >= LOOKS && now.since(sought.since) >= patience
 }
@@ -191,18 +191,19 @@ fn patience(terms: &Terms, looked: bool, out_of_time: bool) -> Duration {
     }
 }
 
-/// A search for an unwanted job came back without it, or not at all.
+/// A search for a job that was cancelled during its start found nothing, or failed.
 pub(super) fn not_found(task: &mut Task, failure: Option<Failure>, now: Timestamp) {
-    // A limit of waiting ends no search that was made: a job that is listed late would run on.
+    let is_unreachable =
+        |failure: &Failure| matches!(failure.kind, ErrorKind::Unavailable | ErrorKind::Limited { .. });
+    let is_final = failure.as_ref().is_some_and(|failure| failure.is_final);
+    // While the engine is unreachable the cancellation stays pending, but the client gets an outcome.
+    let must_retry = failure.as_ref().is_some_and(is_unreachable);
+    // `max_wait` does not shorten a search that got an answer: a job that is listed late would keep running.
     let out_of_time = failure.is_some() && now >= deadline::wait(task);
     let patience = patience(&task.terms, failure.is_none(), out_of_time);
     let Job::Starting { attempts, sought, not_before, .. } = &mut task.job else { return };
-    let is_over = is_over(sought, *not_before, patience, now);
-    // Of an engine that cannot be asked the cancellation stays owed, but its client waits no longer.
-    let unasked =
-        |failure: &Failure| matches!(failure.kind, ErrorKind::Unavailable | ErrorKind::Limited { .. });
-    let is_owed = failure.as_ref().is_some_and(unasked);
-    if is_over && !is_owed {
+    let is_over = is_over(sought, *not_before, patience, now) || is_final;
+    if is_over && !must_retry {
         task.job = Job::Closed { handle: None };
     } else {
         *attempts = attempts.saturating_add(1);
@@ -211,7 +212,7 @@ pub(super) fn not_found(task: &mut Task, failure: Option<Failure>, now: Timestam
     }
     match failure {
         _ if !is_over => {}
-        // Where the cancellation was only requested, this is the moment at which it is known to hold.
+        // With `Cancel::Request`, the task ends here.
         None => end(task, Outcome::Cancelled, "cancelled before it was started", now),
         Some(failure) => {
             let message = format!(

@@ -27,12 +27,12 @@ use super::task::{Asked, AskedStatus, Asker, Cancelling, Job, Outcome, Task, Tas
 /// A job that was asked to stop and still runs is asked again after this.
 const ASK_AGAIN: Duration = Duration::from_secs(600);
 
-/// A pause of this length between two attempts still counts as trying.
-const PAUSE: Duration = Duration::from_secs(60);
+/// The most of a gap between two attempts that counts as retry time.
+const COUNTED_GAP: Duration = Duration::from_secs(60);
 
-/// The part of a pause that counts for no deadline of trying: nobody tried, since all processes were away, say.
-fn unattended(due: Timestamp, now: Timestamp) -> Duration {
-    now.since(due).saturating_sub(PAUSE)
+/// The part of a gap that counts towards no retry deadline, because all processes were down, for example.
+fn uncounted_gap(due: Timestamp, now: Timestamp) -> Duration {
+    now.since(due).saturating_sub(COUNTED_GAP)
 }
 
 /// What is owed for a row now.

@@ -303,12 +303,26 @@ impl Service {
         HandOver { service: self, permit: Some(permit), born, since: Instant::now(), cancel_on_abandon }
     }
 
+    /// Inserts a new row, or attaches to the abandoned task of an equal call.
     async fn insert(
         &self,
         call: &Call,
         task: Task,
         lease: Option<(Holder, Duration)>,
     ) -> Result<Inserted, StoreError> {
+        let new = self.new_task(call, task, lease);
+        let owes = !new.notices.is_empty();
+        let inserted = match &call.plain {
+            Some(plain) => self.insert_or_attach(new, plain.waits).await,
+            None => self.ledger.store.insert(new).await,
+        };
+        if owes {
+            self.ledger.nudge.owing.send_replace(());
+        }
+        inserted
+    }
+
+    fn new_task(&self, call: &Call, task: Task, lease: Option<(Holder, Duration)>) -> NewTask {
         let limits = self.ledger.tools.limits(&task.slots);
         // Lines are each owner's own, and whose turn it is the loop that goes along them decides. Whoever may not wait is spared
         // that: in front of them may stand somebody who is held up by a limit of their own.
@@ -318,32 +332,33 @@ impl Service {
             .plain
             .as_ref()
             .map(|plain| Attach { digest: plain.digest.clone(), within: plain.attach_within });
-        let transition = self.ledger.scribe.born(&task);
-        let notices = notices::owed(None, &task, &*self.ledger.receivers);
-        let (once, owes) = (call.once.clone(), !notices.is_empty());
-        let most_kept = call.most_kept;
-        let identity = self.outbox.engines.identity(&call.backend);
-        let new =
-            NewTask { task, identity, limits, behind, most_kept, once, attach, lease, transition, notices };
-        let again = call.plain.as_ref().map(|plain| (new.clone(), plain.waits));
-        let mut inserted = self.ledger.store.insert(new).await;
-        while let (Ok(Inserted::Abandoned(task)), Some((new, waits))) = (&inserted, &again) {
-            // The row says from now on that this call waits. Whatever the call before left to be noted comes too late, and no third
-            // call gets the task.
-            let attached = Event::Attached { until: self.ledger.now() + *waits };
-            inserted = match self.ledger.commit(task, attached, Lease::Keep).await {
-                Ok(Commit::Done(task)) => {
-                    inserted = Ok(Inserted::Abandoned(task));
-                    break;
-                }
-                Ok(Commit::Conflict | Commit::NoSlot(_)) => self.ledger.store.insert(new.clone()).await,
-                Err(error) => Err(error),
+        NewTask {
+            identity: self.outbox.engines.identity(&call.backend),
+            limits,
+            behind,
+            most_kept: call.most_kept,
+            once: call.once.clone(),
+            attach,
+            lease,
+            transition: self.ledger.scribe.born(&task),
+            notices: notices::owed(None, &task, &*self.ledger.receivers),
+            task,
+        }
+    }
+
+    /// Inserts the row, or attaches to an abandoned task. Attaching writes the row, so that a late event of the earlier
+    /// call does not apply and no third call attaches.
+    async fn insert_or_attach(&self, new: NewTask, waits: Duration) -> Result<Inserted, StoreError> {
+        loop {
+            let task = match self.ledger.store.insert(new.clone()).await? {
+                Inserted::Abandoned(task) => task,
+                inserted => return Ok(inserted),
             };
+            let attached = Event::Attached { until: self.ledger.now() + waits };
+            if let Commit::Done(task) = self.ledger.commit(&task, attached, Lease::Keep).await? {
+                return Ok(Inserted::Abandoned(task));
+            }
         }
-        if owes {
-            self.ledger.nudge.owing.send_replace(());
-        }
-        inserted
     }
 
     fn called(

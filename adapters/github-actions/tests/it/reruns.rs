@@ -120,7 +120,10 @@ async fn a_rerun_whose_reply_was_lost_is_found_if_its_attempt_was_named() {
                 assert!(started.handle.as_str().ends_with("/2"), "{later:?}");
                 ended(&*world.backend, &started.handle).await;
             }
-            (Err(error), false) => assert_eq!(error.kind(), ErrorKind::Uncertain, "{error}"),
+            (Err(error), false) => {
+                assert_eq!((error.kind(), error.is_final()), (ErrorKind::Uncertain, true), "{error}");
+                assert!(error.to_string().ends_with(&format!("see {address}")), "{error}");
+            }
             _ => panic!("{named}: {later:?}"),
         }
         assert_eq!(reruns(&world), 1, "{named}");

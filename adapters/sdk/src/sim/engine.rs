@@ -117,7 +117,7 @@ impl SimEngine {
         });
     }
 
-    /// No fault that was injected happens any more.
+    /// Drops all injected faults that have not happened yet.
     pub fn clear_faults(&self) {
         self.locked(|inner, _| inner.faults.clear());
     }

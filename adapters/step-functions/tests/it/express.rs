@@ -86,7 +86,7 @@ async fn a_lost_reply_is_uncertain_and_never_repeated() {
     world.proxy.counts();
     let again = JobSpec { may_exist: true, ..job.clone() };
     is_final(&world.backend.start(&again).await.unwrap_err());
-    assert_eq!(world.backend.find(&job).await.unwrap(), None);
+    is_final(&world.backend.find(&job).await.unwrap_err());
     assert_eq!(world.proxy.counts().len(), 0, "nothing was started, and nothing can be looked for");
 }
 

@@ -242,14 +242,14 @@ fn answer_within_bounds_consent() {
     assert_eq!(todo(&agreed, START + 5 * MINUTE), Action::Start { may_exist: false });
 }
 
-/// A task that was cancelled while its start was uncertain; its job is looked for.
-fn sought() -> Task {
+/// A task that was cancelled while its start was unresolved. Its job is searched for.
+fn cancelled_during_start() -> Task {
     let task = next(&row(false, OnExpiry::Cancel), Event::Intended, START).task;
     next(&task, Event::CancelRequested { mode: Cancel::Request, on_behalf_of: None }, START).task
 }
 
-/// Looks for the job each time that this is due, up to `until`, and finds nothing; or the engine cannot be asked.
-fn seek(mut task: Task, from: Timestamp, until: Timestamp, answer: impl Fn() -> Event) -> Task {
+/// Answers every search that is due before `until` with `answer`.
+fn search(mut task: Task, from: Timestamp, until: Timestamp, answer: impl Fn() -> Event) -> Task {
     let mut now = from;
     while let Some(due) = task.due_at.filter(|due| *due < until) {
         now = now.max(due);
@@ -263,39 +263,39 @@ fn unavailable() -> Event {
     Event::FindFailed(failure(ErrorKind::Unavailable))
 }
 
-/// Forty minutes in which nobody looked do not count as a search (seed 582245).
+/// Forty minutes of downtime do not count as search time (seed 582245).
 #[test]
-fn absence_ends_no_search() {
+fn downtime_ends_no_search() {
     for answer in [unavailable, || Event::NotFound] {
-        let task = seek(sought(), START, START + Duration::from_millis(500), answer);
+        let task = search(cancelled_during_start(), START, START + Duration::from_millis(500), answer);
         let back = START + 40 * MINUTE;
-        let task = seek(task, back, back + Duration::from_secs(50), answer);
+        let task = search(task, back, back + Duration::from_secs(50), answer);
         assert_eq!((task.outcome(), todo(&task, back + 10 * MINUTE)), (None, Action::Find), "{task:?}");
     }
 }
 
-/// A search that finds nothing ends the task, also one that began at the end of `max_wait`.
+/// A search without a result ends the task after `settle_window`, also after `max_wait`.
 #[test]
 fn fruitless_search_ends_after_settle_window() {
-    let window = sought().terms.settle_window;
+    let window = cancelled_during_start().terms.settle_window;
     for max_wait in [None, Some(Duration::ZERO)] {
-        let mut task = sought();
+        let mut task = cancelled_during_start();
         task.terms.max_wait = max_wait;
-        let early = seek(task.clone(), START, START + window, || Event::NotFound);
+        let early = search(task.clone(), START, START + window, || Event::NotFound);
         assert_eq!(early.outcome(), None);
-        let over = seek(task, START, START + window + MINUTE, || Event::NotFound);
+        let over = search(task, START, START + window + MINUTE, || Event::NotFound);
         assert_eq!((over.outcome(), over.due_at), (Some(Outcome::Cancelled), None));
     }
 }
 
-/// Nobody knows whether it was cancelled: its client is told so, and the cancellation stays owed.
+/// The client gets "uncertain", and the cancellation stays pending.
 #[test]
 fn search_of_unreachable_engine_ends_as_uncertain() {
-    let task = seek(sought(), START, START + 60 * MINUTE, unavailable);
+    let task = search(cancelled_during_start(), START, START + 60 * MINUTE, unavailable);
     assert_eq!(task.outcome(), Some(Outcome::Broken));
     let message = task.message.as_deref().unwrap();
     assert!(message.starts_with("it is uncertain whether the job started"), "{message}");
-    let now = task.due_at.expect("the cancellation is owed");
+    let now = task.due_at.expect("the cancellation is pending");
     let started = Event::Started { handle: JobHandle::new("h"), group: GroupKey::new(""), first: None };
     let found = next(&task, started, now).task;
     assert_eq!((found.outcome(), todo(&found, now)), (Some(Outcome::Broken), Action::Cancel));
@@ -303,9 +303,9 @@ fn search_of_unreachable_engine_ends_as_uncertain() {
     assert_eq!((absent.outcome(), absent.due_at), (Some(Outcome::Broken), None));
 }
 
-/// After an absence, an engine that cannot be polled yet has its whole grace.
+/// After downtime, an engine that is still unreachable gets all of `outcome_grace`.
 #[test]
-fn absence_does_not_count_towards_outcome_grace() {
+fn downtime_keeps_outcome_grace() {
     let over = START + 10 * MINUTE;
     let failed = || Event::LookFailed(failure(ErrorKind::Unavailable));
     let task = next(&open_at(START, OnExpiry::Cancel), failed(), over).task;
@@ -319,9 +319,9 @@ fn absence_does_not_count_towards_outcome_grace() {
     assert!(now.since(back) >= task.terms.outcome_grace - MINUTE, "it ended after {:?}", now.since(back));
 }
 
-/// After an absence, an engine that cannot be reached yet is tried for all of `start_within`.
+/// After downtime, an engine that is still unreachable gets all of `start_within`.
 #[test]
-fn absence_does_not_count_towards_start_within() {
+fn downtime_keeps_start_within() {
     let fails = |task: &Task, now: Timestamp| {
         let task = next(task, Event::Intended, now).task;
         let Job::Starting { attempts, .. } = task.job else { panic!("{task:?}") };

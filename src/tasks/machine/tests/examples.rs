@@ -60,6 +60,19 @@ fn final_uncertainty_ends_task() {
     }
 }
 
+/// The task does not end as cancelled, because its job may run.
+#[test]
+fn final_uncertainty_ends_search() {
+    let task = next(&row(false, OnExpiry::Cancel), Event::Intended, START).task;
+    let task = next(&task, Event::CancelRequested { mode: Cancel::Request, on_behalf_of: None }, START).task;
+    let message = "see https://github.com/o/r/actions".to_owned();
+    let failure = Failure { kind: ErrorKind::Uncertain, message, is_final: true };
+    let task = next(&task, Event::FindFailed(failure), START).task;
+    assert_eq!((task.outcome(), task.due_at), (Some(Outcome::Broken), None));
+    let message = task.message.unwrap();
+    assert!(message.starts_with("it is uncertain") && message.ends_with("/o/r/actions"), "{message}");
+}
+
 /// An engine that does not list a job yet takes its cancellation for one of a job that has ended.
 #[test]
 fn cancel_of_new_job_is_repeated() {
